@@ -502,7 +502,7 @@ def relations() -> str:
 
 
 def _first(preds: Tensor, target: Tensor, k: int, reduction: Literal["none"]) -> Tensor:
-    return functional.accuracy_at_k(preds, target, 1, reduction=reduction)
+    return functional.accuracy_at_k(preds, target, k=1, reduction=reduction)
 
 
 # Clicks ------------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from nextloc_metrics import (
     next_location_metrics,
     plotting,
     recommendation_metrics,
+    report,
     scoring,
     tables,
 )
@@ -127,6 +128,19 @@ class Batch(NamedTuple):
     label_ids: Tensor
 
 
+def evaluations(preds: Tensor, target: Tensor, path: str) -> list[report.Evaluation]:
+    """Options are known by name and type."""
+    evaluator = report.Evaluator(k=(1, 5), num_locations=100, km=2.0)
+    report.compare({"a": preds, "b": preds}, target, k=1, cluster=None)
+    report.evaluate(preds, target, kmm=1)  # type: ignore[call-arg]
+    report.Evaluator(km="far")  # type: ignore[arg-type]
+    return [
+        report.evaluate(preds, target, k=5, train_counts=[1, 2], given="logits"),
+        report.evaluate_table(path, preds="lists", vocabulary=["a", "b"], workers=2),
+        evaluator.result(),
+    ]
+
+
 def adapters() -> tuple[dict[str, Any], Score, dict[str, float]]:
     """What other tools call."""
     compute_metrics = TrainerMetrics(next_location_metrics(3), causal=False)
@@ -175,15 +189,15 @@ def shown(preset: RankingCollection) -> str:
 def functions(preds: Tensor, target: Tensor) -> list[Tensor]:
     """Every function."""
     return [
-        functional.accuracy_at_k(preds, target, 5, ties="expected"),
+        functional.accuracy_at_k(preds, target, k=5, ties="expected"),
         functional.mrr(preds, target, reduction="none"),
-        functional.mrr(preds, target, 10, mask=target > 0),
-        functional.ndcg_at_k(preds, target, 5, gain="linear", ideal="truncated"),
-        functional.map_at_k(preds, target, 5, normalizer="min"),
-        functional.precision_at_k(preds, target, 5, denominator="k"),
-        functional.recall_at_k(preds, target, 5, normalized=False, ignore_index=0),
-        functional.f1_at_k(preds, target, 5, empty_target_action="neg"),
-        functional.location_f1(preds, target, 100, average="macro"),
-        functional.location_precision(preds, target, 100, target > 0, ignore_index=0),
-        functional.location_recall(preds, target, 100, average=None),
+        functional.mrr(preds, target, target > 0, k=10),
+        functional.ndcg_at_k(preds, target, k=5, gain="linear", ideal="truncated"),
+        functional.map_at_k(preds, target, k=5, normalizer="min"),
+        functional.precision_at_k(preds, target, k=5, denominator="k"),
+        functional.recall_at_k(preds, target, k=5, normalized=False, ignore_index=0),
+        functional.f1_at_k(preds, target, k=5, empty_target_action="neg"),
+        functional.location_f1(preds, target, num_locations=100, average="macro"),
+        functional.location_precision(preds, target, target > 0, num_locations=100, ignore_index=0),
+        functional.location_recall(preds, target, num_locations=100, average=None),
     ]

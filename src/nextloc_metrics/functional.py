@@ -1,8 +1,9 @@
-"""The metrics as functions of (preds, target).
+"""Every metric as a function: the arguments of its `update`, then its options by name.
 
-Each function takes the options of its class and returns the mean over the queries of the batch
-(`reduction="mean"`), or one score per query (`reduction="none"`), in the shape of the queries, NaN
-where a query is skipped. Metrics over locations have an `average` instead of a `reduction`.
+`mrr(preds, target, k=10)` is what `MRR(k=10)` computes of one batch; a class `RPrecision` has the
+function `r_precision`. A function of a mean of scores has `reduction="none"` too: the score of each
+query, in the shape of the queries, NaN where a query is skipped. Values are not summed over
+processes. `help(mrr)` names the options.
 
 Example:
     >>> from torch import tensor
@@ -14,134 +15,97 @@ Example:
     tensor([0.5000, 0.3333])
 """
 
+import inspect
+import re
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.arrays import Array
+from nextloc_metrics import geography, metrics, mobility, trajectories
 from nextloc_metrics.arguments.checks import check_choice
-from nextloc_metrics.base.mean import RecordMetric
-from nextloc_metrics.base.ranking_metric import RankingMetric
-from nextloc_metrics.metrics import at_k
-from nextloc_metrics.metrics.location_f1 import (
-    Average,
-    LocationF1,
-    LocationPrecision,
-    LocationRecall,
-)
-from nextloc_metrics.ranking.ranking import Ranking
+from nextloc_metrics.base.mean import MeanMetric, RecordMetric
+from nextloc_metrics.base.summed import SummedMetric
 
 Reduction = Literal["mean", "none"]
 
-
-def accuracy_at_k(
-    preds: Array | Ranking, target: Array | None, k: int, mask: Array | None = None,
-    *, reduction: Reduction = "mean", **options: Any,
-) -> Tensor:  # fmt: skip
-    """Accuracy within the first k ranks; see `AccuracyAtK`."""
-    return _evaluate(at_k.AccuracyAtK(k, **options), preds, target, mask, reduction)
+_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
-def mrr(
-    preds: Array | Ranking, target: Array | None = None, k: int | None = None,
-    mask: Array | None = None, *, reduction: Reduction = "mean", **options: Any,
-) -> Tensor:  # fmt: skip
-    """Mean reciprocal rank; see `MRR`."""
-    return _evaluate(at_k.MRR(k, **options), preds, target, mask, reduction)
+@cache
+def _classes() -> dict[str, type[SummedMetric]]:
+    """Return the classes of all metrics by the names of their functions."""
+    found: dict[str, type[SummedMetric]] = {}
+    for room in (metrics, geography, trajectories, mobility):
+        for file in iter_modules(room.__path__, f"{room.__name__}."):
+            for name, kind in vars(import_module(file.name)).items():
+                is_metric = isinstance(kind, type) and issubclass(kind, SummedMetric)
+                if is_metric and not inspect.isabstract(kind) and not name.startswith("_"):
+                    found[_WORD.sub("_", name).lower()] = kind
+    found.pop("ranking_metric")  # the base of metrics of one's own
+    return found
 
 
-def ndcg_at_k(
-    preds: Array | Ranking, target: Array | None, k: int, mask: Array | None = None,
-    *, reduction: Reduction = "mean", **options: Any,
-) -> Tensor:  # fmt: skip
-    """Normalized discounted cumulative gain; see `NDCGAtK`."""
-    return _evaluate(at_k.NDCGAtK(k, **options), preds, target, mask, reduction)
+def _function_of(name: str, kind: type[SummedMetric]) -> Callable[..., Any]:
+    """Make the function of a class, with a signature and a docstring that name its options."""
+    options, is_mean = kind._all_options, issubclass(kind, MeanMetric)
+    reads: Any = getattr(kind, "read", kind.update)
+    _self, *given = inspect.signature(reads).parameters.values()
+    last = inspect.Parameter("reduction", inspect.Parameter.KEYWORD_ONLY, default="mean")
+    arguments = [one.name for one in given]
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        reduction = kwargs.pop("reduction", "mean") if is_mean else "mean"
+        check_choice("reduction", reduction, Reduction)
+        metric: Any = kind(**{x: kwargs.pop(x) for x in [*kwargs] if x not in arguments})
+        with torch.no_grad():
+            if isinstance(metric, RecordMetric):
+                record = metric.read(*args, **kwargs)
+                metric, args, kwargs = metric.to(record.device), (record,), {}
+            return _compute(metric, args, kwargs) if reduction == "mean" else _scores(metric, *args)
+
+    by_name = [one.parameter(x).replace(kind=last.kind) for x, one in options.items()]
+    function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        sorted([*given, *by_name, *[last] * is_mean], key=lambda one: one.kind)
+    )
+    function.__name__ = function.__qualname__ = name
+    text = (inspect.getdoc(kind) or "").partition("\nExample:")[0].rstrip()
+    function.__doc__ = (
+        f"{text}\n\nThe function of `{kind.__name__}`: the arguments of its `update`, then its "
+        f"options by name: {', '.join(f'`{x}`' for x in options)}."
+    )
+    return function
 
 
-def map_at_k(
-    preds: Array | Ranking, target: Array | None, k: int, mask: Array | None = None,
-    *, reduction: Reduction = "mean", **options: Any,
-) -> Tensor:  # fmt: skip
-    """Mean average precision; see `MAPAtK`."""
-    return _evaluate(at_k.MAPAtK(k, **options), preds, target, mask, reduction)
-
-
-def precision_at_k(
-    preds: Array | Ranking, target: Array | None, k: int, mask: Array | None = None,
-    *, reduction: Reduction = "mean", **options: Any,
-) -> Tensor:  # fmt: skip
-    """Precision within the first k ranks; see `PrecisionAtK`."""
-    return _evaluate(at_k.PrecisionAtK(k, **options), preds, target, mask, reduction)
-
-
-def recall_at_k(
-    preds: Array | Ranking, target: Array | None, k: int, mask: Array | None = None,
-    *, reduction: Reduction = "mean", **options: Any,
-) -> Tensor:  # fmt: skip
-    """Recall within the first k ranks; see `RecallAtK`."""
-    return _evaluate(at_k.RecallAtK(k, **options), preds, target, mask, reduction)
-
-
-def f1_at_k(
-    preds: Array | Ranking, target: Array | None, k: int, mask: Array | None = None,
-    *, reduction: Reduction = "mean", **options: Any,
-) -> Tensor:  # fmt: skip
-    """F1 within the first k ranks; see `F1AtK`."""
-    return _evaluate(at_k.F1AtK(k, **options), preds, target, mask, reduction)
-
-
-def location_f1(
-    preds: Array | Ranking, target: Array | None, num_locations: int, mask: Array | None = None,
-    *, average: Average | None = "weighted", **options: Any,
-) -> Tensor:  # fmt: skip
-    """F1 per location, with the best candidate as decision; see `LocationF1`."""
-    return _compute(LocationF1(num_locations, average, **options), preds, target, mask)
-
-
-def location_precision(
-    preds: Array | Ranking, target: Array | None, num_locations: int, mask: Array | None = None,
-    *, average: Average | None = "weighted", **options: Any,
-) -> Tensor:  # fmt: skip
-    """Precision per location, with the best candidate as decision; see `LocationPrecision`."""
-    return _compute(LocationPrecision(num_locations, average, **options), preds, target, mask)
-
-
-def location_recall(
-    preds: Array | Ranking, target: Array | None, num_locations: int, mask: Array | None = None,
-    *, average: Average | None = "weighted", **options: Any,
-) -> Tensor:  # fmt: skip
-    """Recall per location, with the best candidate as decision; see `LocationRecall`."""
-    return _compute(LocationRecall(num_locations, average, **options), preds, target, mask)
-
-
-def _evaluate(
-    metric: RankingMetric,
-    preds: Array | Ranking,
-    target: Array | None,
-    mask: Array | None,
-    reduction: Reduction,
-) -> Tensor:
-    check_choice("reduction", reduction, Reduction)
-    if reduction == "mean":
-        return _compute(metric, preds, target, mask)
-    with torch.no_grad():
-        ranking = metric.rank(preds, target, mask)
-        metric = metric.to(ranking.device)
-        metric._check(ranking)
-        scores, counted = metric._score_queries(ranking)
-        scores = scores.masked_fill(~counted, torch.nan).float()
-        return scores.reshape(ranking.shape).to(ranking.device)
-
-
-def _compute(
-    metric: RecordMetric, preds: Array | Ranking, target: Array | None, mask: Array | None
-) -> Tensor:
+def _compute(metric: Any, args: Any, kwargs: Any) -> Any:
     """Return the value of one batch, without summing over processes."""
-    with torch.no_grad():
-        ranking = metric.read(preds, target, mask)
-        metric = metric.to(ranking.device)
-        metric.update(ranking)
-        metric._to_sync = False
-        value: Tensor = metric.compute()
-        return value
+    metric.update(*args, **kwargs)
+    metric._to_sync = False
+    return metric.compute()
+
+
+def _scores(metric: Any, record: Any) -> Tensor:
+    """Return the score of each query, NaN where it is skipped."""
+    metric._check(record)
+    scores, counted = metric._score_queries(record)
+    scores = (scores * metric._factor).masked_fill(~counted, torch.nan).float()
+    found: Tensor = scores.reshape(record.shape).to(record.device)
+    return found
+
+
+def __getattr__(name: str) -> Callable[..., Any]:
+    """Make a function when it is asked for (PEP 562); to type checkers all are of this type."""
+    if name == "__all__":
+        return sorted(_classes())  # type: ignore[return-value]
+    if name.startswith("_") or name not in _classes():
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = function = _function_of(name, _classes()[name])
+    return function
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), "__all__", *_classes()})

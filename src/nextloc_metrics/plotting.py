@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from nextloc_metrics.base.collection import SummedCollection
+from nextloc_metrics.base.collection import Collections, SummedCollection
 from nextloc_metrics.base.plots import plot_groups
 from nextloc_metrics.base.readings import members_of, named, read_counted
 from nextloc_metrics.display.lines import MOST_LINES, draw_bands, draw_readings
@@ -116,7 +116,7 @@ def by_group(
 
 @style()
 def accuracy_within_k(
-    models: Mapping[str, SummedCollection] | SummedCollection,
+    models: Collections,
     *,
     confidence_level: float = 0.95,
     ax: Any = None,

@@ -179,7 +179,7 @@ def test_k_must_be_a_positive_integer(metric: Any, k: Any) -> None:
 def test_functions_check_k_too(function: Any, k: Any) -> None:
     """Functions refuse what classes refuse."""
     with pytest.raises(Wrong, match=rf"`k`.*{re.escape(repr(k))}"):
-        function(SCORES, IDS, k)
+        function(SCORES, IDS, k=k)
 
 
 @pytest.mark.parametrize("metric", [m for m in WITH_K if m is not MRR])

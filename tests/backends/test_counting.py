@@ -243,7 +243,7 @@ def test_relevant_locations_beyond_the_places_that_count_are_counted_as_relevant
     }
     for function, values in expected.items():
         for rows in (slice(0, 1), slice(0, 2)):
-            found = function(scores[rows], target[rows], 2, reduction="none")
+            found = function(scores[rows], target[rows], k=2, reduction="none")
             assert found.tolist() == pytest.approx(values[rows])
     metrics = recommendation_metrics(k=2)
     metrics.update(scores, target)

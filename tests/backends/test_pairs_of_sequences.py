@@ -13,7 +13,7 @@ import torch
 from nextloc_metrics import backends
 from nextloc_metrics.backends import cpu, proof, sequences
 from nextloc_metrics.backends.reference import Reference
-from nextloc_metrics.backends.sequences import KINDS, Sequences
+from nextloc_metrics.backends.sequences import ALIGNMENTS, Sequences
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.geography.locations import EARTH_RADIUS
 
@@ -70,7 +70,7 @@ def test_c_and_numpy_give_the_same_bits(dimensions: int) -> None:
         for optimal in (False, True):
             arguments = pairs, 4, 0.7, 1.3, optimal
             assert torch.equal(by_c.match_ngrams(*arguments), by_numpy.match_ngrams(*arguments))
-        for kind in KINDS:
+        for kind in ALIGNMENTS:
             for limits in ((None, False, 0.0), (2, True, 1.0)):
                 if kind in ("edits", "common") and limits[0] is not None:
                     limits = None, False, 1.0

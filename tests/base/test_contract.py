@@ -959,10 +959,10 @@ def test_deterministic_algorithms() -> None:
 def test_the_default_dtype_changes_nothing() -> None:
     """Whatever `torch.set_default_dtype` says, the numbers are the same."""
     preds, target = batch()
-    expected = functional.ndcg_at_k(preds, target, 3)
+    expected = functional.ndcg_at_k(preds, target, k=3)
     torch.set_default_dtype(torch.float64)
     try:
-        got = functional.ndcg_at_k(preds, target, 3)
+        got = functional.ndcg_at_k(preds, target, k=3)
     finally:
         torch.set_default_dtype(torch.float32)
     assert got == expected

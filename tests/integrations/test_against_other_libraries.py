@@ -57,7 +57,7 @@ from nextloc_metrics import (
     Serendipity,
     functional,
 )
-from nextloc_metrics.metrics.measures import parse_measure
+from nextloc_metrics.metrics.notation import parse_measure
 from strategies import updated
 
 N, C = 40, 25
@@ -379,8 +379,8 @@ def test_naive_counting_of_ties_and_nan_differs() -> None:
     for preds in (torch.zeros(1, 10), torch.full((1, 10), math.nan)):
         naive = (preds > preds.gather(1, target[:, None])).sum(1) < 1
         assert naive.item()
-    assert functional.accuracy_at_k(torch.zeros(1, 10), target, 1).item() == pytest.approx(0.1)
-    assert functional.accuracy_at_k(torch.full((1, 10), math.nan), target, 1) == 0.0
+    assert functional.accuracy_at_k(torch.zeros(1, 10), target, k=1).item() == pytest.approx(0.1)
+    assert functional.accuracy_at_k(torch.full((1, 10), math.nan), target, k=1) == 0.0
 
 
 # The first table of the README -------------------------------------------------------------------

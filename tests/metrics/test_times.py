@@ -27,7 +27,7 @@ from nextloc_metrics import (
     analysis,
 )
 from nextloc_metrics.arguments.record import Records
-from nextloc_metrics.geography import AccuracyWithin, Locations
+from nextloc_metrics.geography import AccuracyWithin, DistanceError, Locations
 from nextloc_metrics.means import histogram
 
 MINUTES = st.integers(0, 4000).map(float)
@@ -101,6 +101,16 @@ def test_one_rule_for_all_shares(number: int) -> None:
     ranks = RankQuantile(0.55)
     ranks.update(Ranking.from_ranks(values, num_candidates=number))
     assert ranks.compute() == -(-55 * number // 100)
+
+
+def test_distances_have_the_same_rule() -> None:
+    """Of 100 distances, 1 to 100 km, the quantile of j / 100 is j km, within half of a bin."""
+    km = torch.arange(101.0)
+    locations = Locations.from_plane(km, 0 * km, "km")
+    decided, target = torch.arange(1, 101)[:, None], torch.zeros(100, dtype=torch.long)
+    for j in range(1, 100):
+        found = DistanceError(locations, j / 100)(decided, target)
+        assert float(found) == pytest.approx(j, rel=0.006)
 
 
 def test_means_of_times_have_intervals_groups_and_scores() -> None:

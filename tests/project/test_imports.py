@@ -32,7 +32,7 @@ ROOMS: dict[str, list[str]] = {
     "mobility": ["geography"],
     "trajectories": ["geography"],
     "metrics": ["geography", "base"],
-    "functional": ["metrics"],
+    "functional": ["metrics", "trajectories", "mobility"],
     "tables": ["analysis"],
     "analysis": ["metrics"],
     "protocols": ["ranking", "scoring", "display", "mobility"],
@@ -122,6 +122,24 @@ def test_arrows_run_down(module: str) -> None:
     assert not outside, f"{room} may import {sorted(below(room))}"
     late = {name for name, is_late in imported(module).items() if is_late}
     assert late == LATE.get(module, set()) or module in COMMANDS
+
+
+def test_one_name_is_one_thing() -> None:
+    """A class or an alias of types has a name that no other file defines."""
+    found: dict[str, set[str]] = {}
+    for module, path in MODULES.items():
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            names = [node.name] if isinstance(node, ast.ClassDef) else []
+            if isinstance(node, ast.Assign | ast.AnnAssign) and not isinstance(
+                node.value, ast.Call
+            ):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                names = [x.id for x in targets if isinstance(x, ast.Name) and not x.id.isupper()]
+            for name in names:
+                if name[0].isupper():
+                    found.setdefault(name, set()).add(module)
+    assert len(found) > 200
+    assert not {name: modules for name, modules in found.items() if len(modules) > 1}
 
 
 def test_there_is_no_circle() -> None:

@@ -163,13 +163,13 @@ def test_markov_chain_against_sklearn(markov: tuple[Tensor, Tensor]) -> None:
     scores, target = markov
     relevance = torch.nn.functional.one_hot(target[:300], LOCATIONS)
     theirs = ndcg_score(relevance.numpy(), scores[:300].numpy(), k=10)
-    assert functional.ndcg_at_k(scores[:300], target[:300], 10).item() == pytest.approx(theirs)
+    assert functional.ndcg_at_k(scores[:300], target[:300], k=10).item() == pytest.approx(theirs)
     decided = scores.argmax(-1)
     ours = next_location_metrics(LOCATIONS)(scores, target)["f1"].item()
     assert ours == pytest.approx(f1_score(target, decided, average="weighted", zero_division=0))
     untied = scores - torch.arange(LOCATIONS) * 1e-5
     theirs = top_k_accuracy_score(target, untied.numpy(), k=10, labels=range(LOCATIONS))
-    assert functional.accuracy_at_k(untied, target, 10).item() == pytest.approx(theirs)
+    assert functional.accuracy_at_k(untied, target, k=10).item() == pytest.approx(theirs)
 
 
 @pytest.mark.parametrize("k", [1, 5, 10])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from copy import deepcopy
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -260,6 +261,32 @@ def test_nothing_is_counted_twice() -> None:
             first.merge(second)
     assert one.to_bytes() == before
     assert one.merge(evaluator_of("lists", range(20, NUMBER))).result().card["queries"] == NUMBER
+
+
+@pytest.mark.parametrize("cluster", [None, "user"])
+@pytest.mark.parametrize("users", [None, ["ann", "bob"], ["bob", "ann"]])
+def test_a_result_stays_what_it_was_when_batches_follow(
+    users: list[str] | None, cluster: str | None, tmp_path: Path
+) -> None:
+    """A result may share the counts of its evaluator, which adds to others from then on."""
+    kinds = {} if users is None else {"user": users, "hour": [7, 8]}
+    options: dict[str, Any] = {"num_locations": 5, "k": 1, "cluster": cluster if users else None}
+    first = Batch([[3, 1], [2, 0]], [3, 0], groups=kinds or None)
+    evaluators = [report.Evaluator(**options) for _ in range(2)]
+    for one in evaluators:
+        one.add(first)
+    expected = evaluators[1].to_bytes()
+    found = evaluators[0].result(missed=2)
+    shown = found.to_markdown(), found.group_records()
+    found.save(tmp_path / "first.npz")
+    evaluators[0].add(Batch([[1, 2], [4, 0]], [2, 4], groups=kinds or None))
+    assert (found.to_markdown(), found.group_records()) == shown
+    found.save(tmp_path / "again.npz")
+    assert (tmp_path / "again.npz").read_bytes() == (tmp_path / "first.npz").read_bytes()
+    assert evaluators[0].result().card["queries"] == 4
+    assert "broken_answers" not in evaluators[0].result().card
+    assert evaluators[1].to_bytes() == expected
+    assert found.values == evaluators[1].result().values
 
 
 def test_a_refused_batch_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ from nextloc_metrics import (
     report,
 )
 from nextloc_metrics.arguments.batch import Batch
-from nextloc_metrics.metrics.measures import parse_measure
+from nextloc_metrics.metrics.notation import parse_measure
 from nextloc_metrics.report.command import main
 from strategies import batch, float32
 

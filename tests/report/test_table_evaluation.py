@@ -85,6 +85,35 @@ def test_workers_share_the_files(tmp_path: Path) -> None:
         assert str(one["checksum"]) == str(other["checksum"])
 
 
+@pytest.mark.slow  # starts two processes
+def test_workers_share_a_file_and_one_without_rows(tmp_path: Path) -> None:
+    """What was kept of the first file is not counted by every worker."""
+    columns = {"preds": pa.array([[3, 1], [2, 0], [1, 4]]), "target": pa.array([3, 0, 2])}
+    paths = [tmp_path / "rows.parquet", tmp_path / "none.parquet"]
+    parquet.write_table(pa.table(columns), paths[0])
+    parquet.write_table(pa.table(columns)[:0], paths[1])
+    shared = report.evaluate_table(paths, workers=2, k=1)
+    assert shared.card["queries"] == 3
+    assert shared.to_markdown() == report.evaluate_table(paths[0], k=1).to_markdown()
+
+
+def test_a_small_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its targets number the ids and are then counted, and it is opened for both once."""
+    path = tmp_path / "rows.parquet"
+    columns = {"preds": [[3, 1], [2, 0]], "target": [3, 0], "user": ["ann", "bob"]}
+    parquet.write_table(pa.table(columns), path)
+    opened: list[Any] = []
+    original = parquet.ParquetFile
+
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        opened.append(args)
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(parquet, "ParquetFile", noted)
+    assert report.evaluate_table(path, groups=["user"], k=1).values["acc_at_1"] == 0.5
+    assert len(opened) == 1
+
+
 def test_shards_merge_in_any_order(tmp_path: Path) -> None:
     """Saved one by one with the same number of locations."""
     paths = write(tmp_path, "integers", 3)

@@ -227,23 +227,22 @@ def test_location_metrics_over_a_few_batches(case: Case, by_scores: bool) -> Non
 @pytest.mark.parametrize("case", LOCATION_CASES, ids=str)
 def test_functions_of_decisions_are_those_of_classes(case: Case) -> None:
     """Of scores, lists and rankings, masked or not, and checked alike."""
-    options = dict(case.options)
-    locations = options.pop("num_locations")
+    options = case.options
     name = f"location_{case.name.removeprefix('Location').lower()}"
     function = getattr(functional, name)
     preds, target, mask = torch.rand(9, 6), torch.randint(6, (9,)), torch.rand(9) < 0.8
     expected = updated(case.make(), preds, target, mask=mask).compute()
-    assert function(preds, target, locations, mask, **options) == expected
+    assert function(preds, target, mask, **options) == expected
     ranking = Ranking.from_scores(preds, target, mask, top=1)
-    assert function(ranking, None, locations, **options) == expected
+    assert function(ranking, None, **options) == expected
     lists = preds.argsort(descending=True)[:, :2]
-    assert function(lists, target, locations, mask=mask, **options) == expected
+    assert function(lists, target, mask=mask, **options) == expected
     with pytest.raises(ValueError, match="`num_locations` must be at least"):
-        function(preds, target, 5, **options)
+        function(preds, target, **{**options, "num_locations": 5})
     with pytest.raises(
         ValueError, match=rf"one relevant location .* for {case.name}, .*use \w+AtK for"
     ):
-        function(preds, torch.tensor([[0, 1]]).expand(9, -1), locations, **options)
+        function(preds, torch.tensor([[0, 1]]).expand(9, -1), **options)
 
 
 def test_location_f1_of_each_location() -> None:
@@ -271,8 +270,8 @@ def test_ignored_and_masked_queries(batch: tuple[Tensor, Tensor], data: st.DataO
         got = functional.ndcg_at_k(
             preds,
             relevance,
-            3,
-            mask=mask,
+            mask,
+            k=3,
             ignore_index=ignored,
             empty_target_action=empty,
             reduction="none",

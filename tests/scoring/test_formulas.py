@@ -159,3 +159,13 @@ def test_a_score_set_on_an_instance_beats_the_formula() -> None:
     metric.score = lambda ranking: torch.full((len(ranking),), 0.25)  # type: ignore[method-assign]
     metric.update(torch.tensor([[0.2, 0.8]]), torch.tensor([0]))
     assert metric.compute() == 0.25
+
+
+def test_a_score_set_after_an_update_is_refused_ranks_that_were_not_read() -> None:
+    """Lists are read to rank `k` for the formula, and another score could read beyond it."""
+    metric = AccuracyAtK(1)
+    lists, target = torch.tensor([[3, 1, 2]]), torch.tensor([2])
+    metric.update(lists, target)
+    metric.score = lambda ranking: 1 / (1 + ranking.above[:, 0].double())  # type: ignore[method-assign]
+    with pytest.raises(ValueError, match="reads all ranks"):
+        metric.update(lists, target)

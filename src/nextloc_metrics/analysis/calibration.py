@@ -12,7 +12,7 @@ from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.checks import check_candidates, check_share, is_integer
 from nextloc_metrics.arguments.messages import describe
 from nextloc_metrics.means.exact import part_of
-from nextloc_metrics.ranking.target import read_mask
+from nextloc_metrics.ranking.target import counted_by
 
 # Logits that are converted at once.
 _AT_ONCE = 1 << 20
@@ -151,7 +151,7 @@ def _read_logits(logits: Array, target: Array, mask: Array | None) -> tuple[Tens
             f"{describe(targets)}."
         )
     if mask is not None:
-        counted = read_mask(as_tensor("mask", mask, scores.device), targets.shape, scores.device)
+        counted = counted_by(as_tensor("mask", mask, scores.device), targets.shape, scores.device)
         scores, targets = scores[counted], targets[counted]
     if not len(targets):
         raise ValueError("`target` must have at least one query that counts, got none.")

@@ -1,4 +1,4 @@
-"""Conversion to tensors: NumPy arrays, pandas and polars columns, Arrow, nested lists.
+"""Tensors, and conversion to them: NumPy arrays, pandas and polars columns, Arrow, nested lists.
 
 Rows of ids may have different lengths and are padded with -1. Scores are not copied: the tensor
 shares the array's memory.
@@ -31,6 +31,11 @@ _NUMBERS = "biufc"
 
 # Integers that PyTorch does not index with, and of which it lacks many operations.
 _ODD = frozenset({torch.int8, torch.int16, torch.uint8, torch.uint16, torch.uint32})
+
+
+def must_not_sync(values: Tensor) -> bool:
+    """Return True if reading a value would block on the device or break a compiled graph."""
+    return not values.is_cpu or torch.compiler.is_compiling()
 
 
 def _dense(name: str, tensor: Tensor) -> Tensor:

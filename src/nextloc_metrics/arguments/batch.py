@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
 
 from nextloc_metrics.arguments.arrays import Array, as_tensor
+from nextloc_metrics.arguments.checks import INTEGERS, check_candidates
+from nextloc_metrics.arguments.messages import describe
 
 
 @dataclass(eq=False)
@@ -40,6 +43,22 @@ class Batch:
     ignore_index: int | None = None
     validate_args: bool = True
     grades: Array | None = None
+
+    @cached_property
+    def has_ids(self) -> bool:
+        """Whether `target` has ids, and not the relevance of every candidate."""
+        return self.target.dtype in INTEGERS
+
+    def check_scores(self) -> None:
+        """Raise unless `preds` has floating scores of at least one candidate."""
+        if not self.preds.is_floating_point():
+            raise TypeError(
+                "`preds` must be a floating tensor of scores, got "
+                f"{describe(self.preds)}; pass integer scores as `.float()`, and lists of ids to "
+                "`Ranking.from_lists`."
+            )
+        if not self.preds.ndim or not self.preds.shape[-1]:
+            check_candidates(self.preds, self.target)  # raises
 
     def read(self, device: torch.device | None = None) -> Batch:
         """Convert arrays to tensors on the device of `preds`, or on `device` for arrays."""

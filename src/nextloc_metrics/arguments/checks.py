@@ -9,10 +9,16 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.messages import describe, short
 
+#: the integer dtypes; bool is not one
+INTEGERS = frozenset(
+    {torch.int8, torch.int16, torch.int32, torch.int64}
+    | {torch.uint8, torch.uint16, torch.uint32, torch.uint64}
+)
+
 
 def is_integer(tensor: Tensor) -> bool:
-    """Return whether a tensor has an integer dtype; bool is not one."""
-    return not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
+    """Return whether a tensor has an integer dtype."""
+    return tensor.dtype in INTEGERS
 
 
 def as_number(value: Any) -> Any:
@@ -83,17 +89,6 @@ def check_candidates(preds: Tensor, target: Tensor) -> None:
             "`preds` must hold at least one candidate in its last dimension, "
             f"got {describe(preds)}."
         )
-
-
-def check_scores(preds: Tensor, target: Tensor) -> None:
-    """Raise unless `preds` has floating scores of at least one candidate."""
-    if not preds.is_floating_point():
-        raise TypeError(
-            "`preds` must be a floating tensor of scores, got "
-            f"{describe(preds)}; pass integer scores as `.float()`, and lists of ids to "
-            "`Ranking.from_lists`."
-        )
-    check_candidates(preds, target)
 
 
 def check_number(name: str, value: object, or_zero: bool = False) -> float:

@@ -20,7 +20,7 @@ from nextloc_metrics.arguments.messages import describe, short
 _CHUNK = 1 << 20
 
 
-class Kind(NamedTuple):
+class Grouping(NamedTuple):
     """One kind of groups: the group number of each query, and the names of the groups."""
 
     numbers: Tensor
@@ -43,7 +43,7 @@ class Rows(Protocol):
         """The names of the kinds of groups."""
 
     def chunks(self) -> Iterator[Batch]:
-        """Yield the rows in chunks that fit into any memory; `groups` of each holds `Kind`s."""
+        """Yield the rows in chunks that fit into any memory; `groups` of each holds `Grouping`s."""
 
 
 @dataclass(eq=False)
@@ -63,7 +63,7 @@ class ArrayRows:
 
     preds: Any
     target: Tensor
-    kinds: dict[str, Kind]
+    kinds: dict[str, Grouping]
     mask: Tensor | None
     exclude: Tensor | None
     confidence: Tensor | None = None
@@ -103,7 +103,7 @@ class ArrayRows:
         return Batch(
             as_tensor("preds", self.preds[rows]),
             self.target[rows],
-            groups={x: Kind(kind.numbers[rows], kind.labels) for x, kind in self.kinds.items()},
+            groups={x: Grouping(kind.numbers[rows], kind.labels) for x, kind in self.kinds.items()},
             **{name: values[rows] for name, values in given.items()},
         )
 
@@ -124,7 +124,7 @@ def track(chunks: Iterable[Batch], number: int | None) -> Iterator[Batch]:
 def read_rows(
     preds: Array,
     target: Array,
-    groups: Mapping[str, Array | Kind] | None,
+    groups: Mapping[str, Array | Grouping] | None,
     mask: Array | None = None,
     exclude: Array | None = None,
     confidence: Array | None = None,
@@ -168,9 +168,9 @@ def read_rows(
     return ArrayRows(rows, target, kinds, **read)
 
 
-def _read_kind(name: str, values: Array | Kind, number: int) -> Kind:
+def _read_kind(name: str, values: Array | Grouping, number: int) -> Grouping:
     """Return values that have numbers, or number them."""
-    kind = values if isinstance(values, Kind) else _number(name, values)
+    kind = values if isinstance(values, Grouping) else _number(name, values)
     if kind.numbers.shape != (number,):
         raise ValueError(
             f"`groups[{name!r}]` must have a value for each of the {number} queries, got "
@@ -179,13 +179,13 @@ def _read_kind(name: str, values: Array | Kind, number: int) -> Kind:
     return kind
 
 
-def _number(name: str, values: Array) -> Kind:
+def _number(name: str, values: Array) -> Grouping:
     """Number the distinct values of groups, text or integers, in rising order."""
     found = as_tensor_or_text("groups", values)
     if not isinstance(found, Tensor):
         labels = GroupLabels.sorted(found)
-        return Kind(labels.number(found), labels)
+        return Grouping(labels.number(found), labels)
     if is_integer(found) or found.dtype == torch.bool:
         distinct, numbers = torch.unique(found, return_inverse=True)
-        return Kind(numbers, GroupLabels([str(value) for value in distinct.long().tolist()]))
+        return Grouping(numbers, GroupLabels([str(value) for value in distinct.long().tolist()]))
     raise TypeError(f"`groups[{name!r}]` must be integers or text, got {describe(found)}.")

@@ -20,6 +20,7 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
+from nextloc_metrics.arguments.arrays import must_not_sync
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.backends import proof
 from nextloc_metrics.backends.cpu import LIBRARY, Cpu
@@ -29,7 +30,6 @@ from nextloc_metrics.backends.reference import (
     UNLISTED,
     UNRETRIEVED,
     Reference,
-    must_not_sync,
 )
 
 __all__ = [

@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nextloc_metrics.arguments.arrays import must_not_sync
 from nextloc_metrics.backends.mass import Weights
-from nextloc_metrics.backends.reference import Reference, must_not_sync
-from nextloc_metrics.backends.sequences import KINDS, Kind, Sequences, table
+from nextloc_metrics.backends.reference import Reference
+from nextloc_metrics.backends.sequences import ALIGNMENTS, Alignment, Sequences, table
 
 #: built on installation if there is a compiler
 LIBRARY = Path(__file__).with_name("_kernels.so")
@@ -226,14 +227,14 @@ class Cpu(Reference):
     def align(
         self,
         pairs: Sequences,
-        kind: Kind,
+        kind: Alignment,
         window: int | None = None,
         free_start: bool = False,
         within: float = 0.0,
     ) -> Tensor:
         found = torch.empty(len(pairs.first), dtype=torch.float64, device="cpu")
         limits = -1 if window is None else window, free_start
-        self._run_pairs("align", pairs, _Align, KINDS.index(kind), *limits, found, within)
+        self._run_pairs("align", pairs, _Align, ALIGNMENTS.index(kind), *limits, found, within)
         return found
 
     def _run_pairs(

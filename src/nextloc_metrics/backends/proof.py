@@ -17,7 +17,7 @@ from torch import Tensor
 
 from nextloc_metrics.backends.mass import Weights
 from nextloc_metrics.backends.reference import UNRETRIEVED, Reference
-from nextloc_metrics.backends.sequences import KINDS, Sequences
+from nextloc_metrics.backends.sequences import ALIGNMENTS, Sequences
 
 DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
@@ -133,7 +133,7 @@ def _answer_pairs(backend: Reference, pairs: Sequences) -> dict[str, Tensor]:
         f"match_ngrams({optimal=})": backend.match_ngrams(pairs, 3, 0.5, 2.0, optimal)
         for optimal in (False, True)
     }
-    found |= {f"align({kind!r})": backend.align(pairs, kind, within=2.0) for kind in KINDS}
+    found |= {f"align({kind!r})": backend.align(pairs, kind, within=2.0) for kind in ALIGNMENTS}
     return {**found, "align of a window": backend.align(pairs, "dtw", 1, free_start=True)}
 
 

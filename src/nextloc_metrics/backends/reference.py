@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nextloc_metrics.arguments.arrays import must_not_sync
 from nextloc_metrics.backends.mass import (
     Weights,
     log_of,
@@ -18,7 +19,7 @@ from nextloc_metrics.backends.mass import (
     sum_units,
     units_of,
 )
-from nextloc_metrics.backends.sequences import Kind, Sequences, align, match_ngrams
+from nextloc_metrics.backends.sequences import Alignment, Sequences, align, match_ngrams
 
 #: `above` of a relevant location that the model does not retrieve: beyond every cut-off `k`
 UNRETRIEVED = 1 << 62
@@ -37,11 +38,6 @@ FEW_RELEVANT = 64
 # every core busy, and few compared with the scores.
 _BUFFER_ELEMENTS = 1 << 18
 _DEVICE_BUFFER_ELEMENTS = 1 << 22
-
-
-def must_not_sync(values: Tensor) -> bool:
-    """Return True if reading a value would block on the device or break a compiled graph."""
-    return not values.is_cpu or torch.compiler.is_compiling()
 
 
 class Reference:
@@ -233,7 +229,7 @@ class Reference:
     def align(
         self,
         pairs: Sequences,
-        kind: Kind,
+        kind: Alignment,
         window: int | None = None,
         free_start: bool = False,
         within: float = 0.0,

@@ -17,10 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-Kind = Literal["dtw", "frechet", "hausdorff", "edits", "common"]
+Alignment = Literal["dtw", "frechet", "hausdorff", "edits", "common"]
 
 #: in the order of the constants of `pairs.h`
-KINDS: tuple[Kind, ...] = ("dtw", "frechet", "hausdorff", "edits", "common")
+ALIGNMENTS: tuple[Alignment, ...] = ("dtw", "frechet", "hausdorff", "edits", "common")
 
 # Entries of the tables: powers of 2, and the series of the arc sine.
 _POWERS, _SINES = 256, 25
@@ -196,7 +196,7 @@ def _match_optimally(product: Any) -> float:
 
 def align(
     pairs: Sequences,
-    kind: Kind,
+    kind: Alignment,
     window: int | None = None,
     free_start: bool = False,
     within: float = 0.0,

@@ -26,8 +26,8 @@ from nextloc_metrics.ranking.ranking import Ranking
 # Larger states, in bytes, get a collective of their own instead of a copy in the shared buffer.
 _LARGEST_COPIED_STATE = 1 << 21
 
-Member: TypeAlias = RecordMetric | MetricCollection
-Members: TypeAlias = Member | Sequence[Member] | Mapping[str, Member]
+AnyMember: TypeAlias = RecordMetric | MetricCollection
+Members: TypeAlias = AnyMember | Sequence[AnyMember] | Mapping[str, AnyMember]
 
 
 class SummedCollection(MetricCollection):
@@ -443,3 +443,7 @@ def _members(metrics: Any) -> list[Any]:
     if isinstance(metrics, Sequence) and not isinstance(metrics, str | bytes):
         return [member for metric in metrics for member in _members(metric)]
     return [metrics]
+
+
+#: One collection, or several by the names of models.
+Collections: TypeAlias = Mapping[str, SummedCollection] | SummedCollection

@@ -11,17 +11,17 @@ from torch import Tensor
 from torchmetrics import Metric
 from typing_extensions import dataclass_transform
 
-Given = ParamSpec("Given")
+Args = ParamSpec("Args")
 Value = TypeVar("Value")
 
 
-def outside_graphs(function: Callable[Given, Value]) -> Callable[Given, Value]:
+def outside_graphs(function: Callable[Args, Value]) -> Callable[Args, Value]:
     """Make `torch.compile` break its graph around a function, not at dozens of places in it."""
 
     @wraps(function)
-    def run(*args: Given.args, **kwargs: Given.kwargs) -> Value:
+    def run(*args: Args.args, **kwargs: Args.kwargs) -> Value:
         if torch.compiler.is_compiling():
-            disabled: Callable[Given, Value] = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
+            disabled: Callable[Args, Value] = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
             return disabled(*args, **kwargs)
         return function(*args, **kwargs)
 

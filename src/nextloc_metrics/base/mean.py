@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import torch
@@ -36,10 +37,19 @@ class RecordMetric(SummedMetric):
             id is still ranked as a candidate.
         validate_args: read the values of the arguments, and raise where they are out of range.
         options: the options of a subclass, and TorchMetrics' own keyword arguments.
+
+    Attributes:
+        label: the name of the value in tables and pictures, with the options as in `str.format`:
+            `"RBP({p:g})"`; empty for the name of the class with the cut-off, such as `NDCG@10`.
+        unit: the unit of the value in tables, such as `km`; empty for a fraction.
+        scale: the value of a score of 1 in `unit`, such as the largest distance in km.
     """
 
     is_differentiable = False
     record: ClassVar[type[Record]] = Record
+    label = ""
+    unit = ""
+    scale = 1.0
 
     _: KW_ONLY
     higher_is_better: bool | None = True
@@ -52,10 +62,22 @@ class RecordMetric(SummedMetric):
 
         def __init__(self, **options: Any) -> None: ...
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(type(self).label, str) and "label" not in vars(self):
+            k = self._options.get("k")
+            usual = type(self).__name__.removesuffix("AtK") + ("" if k is None else f"@{k}")
+            self.label = self.label.format(**self._options) or usual
+
     @property
     def needs(self) -> Needs:
         """What this metric reads of its record beyond the ranks."""
         return Needs()
+
+    @cached_property
+    def _needs(self) -> Needs:
+        """`needs`, read once: options are fixed."""
+        return self.needs
 
     @property
     def _one_pass(self) -> scoring.Formula | int | None:
@@ -65,16 +87,6 @@ class RecordMetric(SummedMetric):
         counted; None where the fused update cannot serve this metric.
         """
         return None
-
-    @property
-    def unit(self) -> str:
-        """The unit of the value in tables, such as `km`; empty for a fraction."""
-        return ""
-
-    @property
-    def scale(self) -> float:
-        """The value of a score of 1 in `unit`, such as the largest distance in km."""
-        return 1.0
 
     @property
     def _factor(self) -> float:
@@ -102,7 +114,7 @@ class RecordMetric(SummedMetric):
         scored = metrics[0]._scored
         weights = record.queries.weights if scored._is_weighted else None
         found = exact.tally(torch.stack(list(scores)), counted, scored.is_bounded, weights)
-        return found.to(record.device).unbind()
+        return found.to(record.queries.counted.device).unbind()
 
     @staticmethod
     def _tallies(metrics: Sequence[Any], record: Any) -> list[Tensor]:
@@ -173,13 +185,14 @@ class RecordMetric(SummedMetric):
 
     def _check(self, record: Any) -> None:
         """Raise if this metric cannot be updated with the record."""
-        if record.device != self.state.device:
+        device = self.state.device
+        if record.queries.counted.device != device:
             raise ValueError(
-                f"{short(self)} is on {self.state.device} and its input on {record.device}; "
+                f"{short(self)} is on {device} and its input on {record.device}; "
                 "move the metric with `.to(device)`, or make it an attribute of the module that "
                 "you move."
             )
-        record.require(self.needs, self)
+        record.require(self._needs, self)
 
     @property
     def _averages_scores(self) -> bool:
@@ -267,12 +280,6 @@ class RecordMetric(SummedMetric):
         return {**super().__getstate__(), "_made_plan": None}
 
     @property
-    def label(self) -> str:
-        """The label of the value in plots, such as `NDCG@10`."""
-        k = self._options.get("k")
-        return type(self).__name__.removesuffix("AtK") + ("" if k is None else f"@{k}")
-
-    @property
     def _labels(self) -> dict[str, str]:
         """The plot labels of a dict of values, by key; empty if the value is not a dict."""
         return {}
@@ -323,7 +330,7 @@ class MeanMetric(RecordMetric):
     def _score_queries(self, record: Any) -> tuple[Tensor, Tensor]:
         """Return float64 `[N]`, the scores (0 where skipped), and bool `[N]`, which count."""
         found = self.score(record)
-        scores, counted = found if isinstance(found, tuple) else (found, record.counted)
+        scores, counted = found if isinstance(found, tuple) else (found, record.queries.counted)
         counted = counted.to(scores.device)
         return scores.masked_fill(~counted, 0), counted
 
@@ -340,7 +347,7 @@ class MeanMetric(RecordMetric):
         """Return `_score_queries` of several metrics that share this method."""
         scored = [metric._score_queries(record) for metric in metrics]
         for metric, (scores, counted) in zip(metrics, scored, strict=True):
-            check_scores([metric], scores.masked_fill(~counted, 0)[None])
+            check_score_range([metric], scores.masked_fill(~counted, 0)[None])
         return scored
 
     def tally(self, record: Any) -> Tensor:
@@ -363,7 +370,7 @@ class MeanMetric(RecordMetric):
         return int(self.state[2])
 
 
-def check_scores(metrics: Sequence[MeanMetric], scores: Tensor) -> None:
+def check_score_range(metrics: Sequence[MeanMetric], scores: Tensor) -> None:
     """Raise if a score, float64 `[len(metrics), N]`, of a validating metric is out of range."""
     if not scores.numel() or not any(metric.validate_args for metric in metrics):
         return

@@ -80,15 +80,17 @@ class Plan:
         self._kind_of = [numbers[member._state_name] for member in members]
         self.ignore_index = next((member.ignore_index for member in members), None)
         self.validate_args = any(member.validate_args for member in members)
+        # properties of the kinds, read once for all batches
+        self._records = [kind.record for kind in self.kinds]
         self.needs = {
-            kind: merge_needs(member.needs for member in members if member.record is kind)
-            for kind in {member.record: None for member in members}
+            record: merge_needs(kind.needs for kind in self.kinds if kind.record is record)
+            for record in dict.fromkeys(self._records)
         }
-        scored = [member._scored for member in members]
-        self._is_weighted = any(one is not None and one._is_weighted for one in scored)
+        self._scored = [kind._scored for kind in self.kinds]
+        self._is_weighted = any(one is not None and one._is_weighted for one in self._scored)
         self._grouped: list[Any] = [member for member in members if hasattr(member, "num_groups")]
         self._kinds_of_groups = {(member.by, member.num_groups) for member in self._grouped}
-        self._of_ranks = [n for n, kind in enumerate(self.kinds) if kind.record is Ranking]
+        self._of_ranks = [n for n, record in enumerate(self._records) if record is Ranking]
         self._one_pass = _read_one_pass([self.kinds[number] for number in self._of_ranks])
         decided = [one for one in self._one_pass if isinstance(one, int)]
         self._num_locations = decided[0] if decided else None
@@ -149,7 +151,7 @@ class Plan:
             groups = self._number(None, groups, record)
         if groups is not None:
             record = record.with_groups(groups)
-        if "" in record.groups and len(self._kinds_of_groups) > 1:
+        if len(self._kinds_of_groups) > 1 and "" in record.groups:
             raise ValueError(
                 "`groups` without names fits only one kind of `Grouped` members, got (by, "
                 f"num_groups) {short(sorted(self._kinds_of_groups, key=str))}; give each a `by=`, "
@@ -194,40 +196,40 @@ class Plan:
 
     def _tally(self, records: Records) -> dict[int, Tensor]:
         """Return the summands, by number, of the kinds that read these records."""
-        kinds = [(n, kind) for n, kind in enumerate(self.kinds) if kind.record in records]
-        for _, kind in kinds:
-            kind._check(records[kind.record])
-        scored = self._score([kind for _, kind in kinds], records)
+        numbers = [n for n, record in enumerate(self._records) if record in records]
+        for number in numbers:
+            self.kinds[number]._check(records[self._records[number]])
+        scores_of = self._score(numbers, records)
         families: dict[Any, list[int]] = {}
-        for number, kind in kinds:
-            family: Any = kind.record, type(kind)._tallies
-            if kind._scored is not None:
-                counted = scored[kind._scored._state_name][1]
-                family = kind.record, type(kind)._sum_many, id(counted), kind._scored.is_bounded
+        for number in numbers:
+            kind, record, scored = self.kinds[number], self._records[number], self._scored[number]
+            family: Any = record, type(kind)._tallies
+            if scored is not None:
+                counted = scores_of[scored._state_name][1]
+                family = record, type(kind)._sum_many, id(counted), scored.is_bounded
             families.setdefault(family, []).append(number)
         found: dict[int, Tensor] = {}
-        for (record, sums, *_), numbers in families.items():
-            same = [self.kinds[number] for number in numbers]
+        for (record, sums, *_), same in families.items():
             arguments = [records[record]]
-            if same[0]._scored is not None:
-                of_same = [scored[kind._scored._state_name] for kind in same]
+            if self._scored[same[0]] is not None:
+                of_same = [scores_of[self._scored[number]._state_name] for number in same]
                 arguments = [[scores for scores, _ in of_same], of_same[0][1], *arguments]
-            summed = sums(same, *arguments)
-            found.update(zip(numbers, summed, strict=True))
+            summed = sums([self.kinds[number] for number in same], *arguments)
+            found.update(zip(same, summed, strict=True))
         return found
 
-    @staticmethod
-    def _score(kinds: Sequence[Member], records: Records) -> dict[str, tuple[Tensor, Tensor]]:
+    def _score(self, numbers: Sequence[int], records: Records) -> dict[str, tuple[Tensor, Tensor]]:
         """Score the queries once with each metric whose scores are summed, by its state's name."""
         families: dict[Any, dict[str, Any]] = {}
-        for kind in kinds:
-            if kind._scored is not None:
-                family = kind.record, type(kind._scored)._score_many
-                families.setdefault(family, {})[kind._scored._state_name] = kind._scored
+        for number in numbers:
+            scored = self._scored[number]
+            if scored is not None:
+                family = self._records[number], type(scored)._score_many
+                families.setdefault(family, {})[scored._state_name] = scored
         return {
-            name: scored
+            name: scores
             for (record, score_many), metrics in families.items()
-            for name, scored in zip(
+            for name, scores in zip(
                 metrics, score_many(list(metrics.values()), records[record]), strict=True
             )
         }

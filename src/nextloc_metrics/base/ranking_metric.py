@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 from nextloc_metrics import scoring
 from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.messages import describe, short
-from nextloc_metrics.base.mean import MeanMetric, RecordMetric, check_scores
+from nextloc_metrics.base.mean import MeanMetric, RecordMetric, check_score_range
 from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 
@@ -113,7 +114,7 @@ class RankingMetric(MeanMetric, RankingTally):
                 f"`ties` must be 'expected', got {short(self.ties)}: the decision is always the "
                 "lowest id of tied candidates."
             )
-        if self.formula is None and not self._has_own_score:
+        if self._formula is None and not self._has_own_score:
             raise TypeError(f"{short(self)} must define `score`, or a `formula`.")
 
     def score(self, ranking: Ranking) -> Tensor:
@@ -123,8 +124,8 @@ class RankingMetric(MeanMetric, RankingTally):
         calls `ranking.break_ties` as in the example. A score outside [0, 1] is an error. With
         `validate_args=False` it is clamped to [0, 1], and NaN is 0.
         """
-        assert self.formula is not None  # checked when the metric was made
-        return scoring.evaluate(ranking, [self.formula])[0]
+        assert self._formula is not None  # checked when the metric was made
+        return scoring.evaluate(ranking, [self._formula])[0]
 
     @property
     def _has_own_score(self) -> bool:
@@ -136,9 +137,14 @@ class RankingMetric(MeanMetric, RankingTally):
         """The formula of the score, which `print` says in one line; None for a `score` alone."""
         return None
 
+    @cached_property
+    def _formula(self) -> scoring.Formula | None:
+        """`formula`, read once: options are fixed."""
+        return self.formula
+
     @property
     def needs(self) -> Needs:
-        formula = None if self._has_own_score else self.formula
+        formula = None if self._has_own_score else self._formula
         return Needs() if formula is None else formula.needs
 
     @property
@@ -148,7 +154,7 @@ class RankingMetric(MeanMetric, RankingTally):
             known, "tally", "_score_many", "_sum_many", "compute"
         ) or self._overrides(RankingMetric, "_score_queries", "_check")
         plain = self._averages_scores and self.ties == "expected"
-        return self.formula if plain and not own and not self._has_own_score else None
+        return self._formula if plain and not own and not self._has_own_score else None
 
     def _score_queries(self, record: Ranking) -> tuple[Tensor, Tensor]:
         return self._score_many([self], record)[0]
@@ -180,10 +186,10 @@ def score_together(metrics: Sequence[RankingMetric], ranking: Ranking) -> tuple[
 
     Return the scores float64 `[len(metrics), N]`, 0 where skipped, and which count, bool `[N]`.
     """
-    if ranking.device.type == "mps":  # has no float64
+    if ranking.above.is_mps:  # has no float64
         ranking = ranking.to("cpu")
     ranking = ranking.break_ties(metrics[0].ties)
-    formulas = [None if metric._has_own_score else metric.formula for metric in metrics]
+    formulas = [None if metric._has_own_score else metric._formula for metric in metrics]
     known = [formula for formula in formulas if formula is not None]
     together = iter(scoring.evaluate(ranking, known)) if known else iter(())
     scores = torch.stack(
@@ -204,7 +210,7 @@ def finish_scores(
         scores = scores.masked_fill(ranking.num_relevant == 0, 1.0 if action == "pos" else 0.0)
     counted = counted_queries(ranking, action)
     scores = scores.masked_fill(~counted, 0)
-    check_scores(metrics, scores)
+    check_score_range(metrics, scores)
     return scores, counted
 
 
@@ -221,4 +227,4 @@ def _own_score(metric: RankingMetric, ranking: Ranking) -> Tensor:
 
 def counted_queries(ranking: Ranking, action: EmptyTargetAction) -> Tensor:
     """Return which queries count, bool `[N]`; "skip" excludes those without a relevant location."""
-    return ranking.answerable if action == "skip" else ranking.counted
+    return ranking.answerable if action == "skip" else ranking.queries.counted

@@ -64,7 +64,7 @@ def members_of(
     return found
 
 
-def read(
+def readings_of(
     collection: Readable, confidence_level: float | None = None, keep_base: bool = False
 ) -> dict[str, Reading]:
     """Compute a collection's values, under the keys of its `compute`.
@@ -78,7 +78,7 @@ def read(
 def read_counted(
     collection: Readable, confidence_level: float | None = None, keep_base: bool = False
 ) -> tuple[dict[str, Reading], str]:
-    """Do what `read` does, and write how many queries were counted."""
+    """Do what `readings_of` does, and write how many queries were counted."""
     results = collection.results(confidence_level)
     readings = read_results(collection, results, keep_base, by_group=False)
     return readings, _write_number(results)

@@ -234,12 +234,14 @@ class SummedMetric(BaseMetric, ABC):
         return self._describe(self._options)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in self.__dict__.get("_declared", ()):
+        own = self.__dict__
+        if name in own.get("_declared", ()):
             self._refuse(name)
-        if name in self.__dict__ and type(value) in _PLAIN:
+        if name in own and type(value) in _PLAIN:
             object.__setattr__(self, name, value)  # skips the search for parameters and modules
         else:
             super().__setattr__(name, value)
+            own.pop("_needs", None)  # a `score` of this object may read more
 
     def _refuse(self, name: str) -> NoReturn:
         """Raise for an option that was not set by `SummedMetric.__init__`."""

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from html import escape
 from typing import Any
 
-Cells = Sequence[str]
+TextRow = Sequence[str]
 Bold = Collection[tuple[int, int]]
 
 _LATEX = {
@@ -41,10 +41,10 @@ def in_percent(fraction: float, sign: str = "") -> str:
     return "-" if math.isnan(fraction) else f"{100 * fraction:{sign}.2f}"
 
 
-def to_markdown(header: Cells, rows: Sequence[Cells], notes: Cells, bold: Bold) -> str:
+def to_markdown(header: TextRow, rows: Sequence[TextRow], notes: TextRow, bold: Bold) -> str:
     """Return a Markdown table, with the notes below it."""
 
-    def line(cells: Cells, row: int | None = None) -> str:
+    def line(cells: TextRow, row: int | None = None) -> str:
         written = [markdown(cell.strip()) for cell in cells]
         if row is not None:
             written = [f"**{x}**" if (row, i) in bold else x for i, x in enumerate(written)]
@@ -55,7 +55,7 @@ def to_markdown(header: Cells, rows: Sequence[Cells], notes: Cells, bold: Bold) 
     return "\n".join([*table, *([""] if notes else []), *(f"{markdown(x)}  " for x in notes)])
 
 
-def to_latex(header: Cells, rows: Sequence[Cells], notes: Cells, bold: Bold) -> str:
+def to_latex(header: TextRow, rows: Sequence[TextRow], notes: TextRow, bold: Bold) -> str:
     """Return a LaTeX `tabular` with booktabs rules, with the notes as its last rows."""
     lines = [rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}", r"\toprule"]
     lines.append(" & ".join(map(_latex, header)) + r" \\")
@@ -70,10 +70,10 @@ def to_latex(header: Cells, rows: Sequence[Cells], notes: Cells, bold: Bold) -> 
     return "\n".join([*lines, r"\end{tabular}"])
 
 
-def to_html(header: Cells, rows: Sequence[Cells], notes: Cells, bold: Bold) -> str:
+def to_html(header: TextRow, rows: Sequence[TextRow], notes: TextRow, bold: Bold) -> str:
     """Return an HTML table, with the notes as its caption."""
 
-    def line(tag: str, cells: Cells, row: int = -1) -> str:
+    def line(tag: str, cells: TextRow, row: int = -1) -> str:
         written = []
         for i, cell in enumerate(cells):
             text = escape(cell)

@@ -13,7 +13,7 @@ from torch import Tensor
 from nextloc_metrics import backends
 from nextloc_metrics.arguments.arrays import as_tensor
 from nextloc_metrics.arguments.batch import Batch
-from nextloc_metrics.arguments.checks import check_candidates, check_scores, is_integer
+from nextloc_metrics.arguments.checks import check_candidates, is_integer
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.arguments.record import Queries, Record
 from nextloc_metrics.backends import Weights
@@ -76,7 +76,7 @@ class Distribution(Record):
         if is_integer(batch.preds):
             check_candidates(batch.preds, batch.target)
             return cls._of_lists(batch)
-        check_scores(batch.preds, batch.target)
+        batch.check_scores()
         if batch.confidence is not None:
             raise ValueError(
                 "`confidence` is read with lists of ids only, as scores tell it, got "
@@ -192,7 +192,7 @@ class Distribution(Record):
 
 def _read_one(batch: Batch, number: int | None) -> Relevant:
     """Read targets, one per query."""
-    if not is_integer(batch.target) or batch.target.shape != batch.preds.shape[:-1]:
+    if not batch.has_ids or batch.target.shape != batch.preds.shape[:-1]:
         raise ValueError(
             "`target` must be one id per query for metrics of probabilities, integers of shape "
             f"{short(batch.preds.shape[:-1])}, got {describe(batch.target)}."

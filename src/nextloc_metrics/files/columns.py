@@ -12,7 +12,7 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.labels import GroupLabels
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.arguments.rows import Kind
+from nextloc_metrics.arguments.rows import Grouping
 from nextloc_metrics.files.ids import is_text, plain
 from nextloc_metrics.files.parts import place
 
@@ -28,7 +28,7 @@ def names_of_groups(groups: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(groups))
 
 
-def read_group(file: str, name: str, rows: Sequence[int], column: Any) -> Kind:
+def read_group(file: str, name: str, rows: Sequence[int], column: Any) -> Grouping:
     """Number the groups of rows, text, integers or dates, with labels; raise for a missing one."""
     if isinstance(column, np.ndarray):
         if column.dtype.kind not in "iubU" or column.ndim != 1:
@@ -48,7 +48,7 @@ def read_group(file: str, name: str, rows: Sequence[int], column: Any) -> Kind:
     else:
         values, numbers = _of_arrow(file, name, rows, column)
     # a part has its own labels: the same name may have another number in the next
-    return Kind(torch.from_numpy(numbers.astype(np.int64)), GroupLabels(list(map(str, values))))
+    return Grouping(torch.from_numpy(numbers.astype(np.int64)), GroupLabels(list(map(str, values))))
 
 
 def _of_arrow(file: str, name: str, rows: Sequence[int], column: Any) -> tuple[list[Any], Any]:

@@ -20,7 +20,7 @@ from nextloc_metrics.files.opening import need_arrow
 from nextloc_metrics.files.parts import place
 
 OnError = Literal["raise", "miss"]
-Kind = Literal["integers", "text", "scores"]
+CellKind = Literal["integers", "text", "scores"]
 
 # Integers of 64 bits have up to 19 digits; 18 always fit. pandas writes integers beside a missing
 # value as 373.0, which is exact up to 2^53.
@@ -44,7 +44,7 @@ class WrongTypeError(ValueError):
     """A column has a type that cannot hold ids."""
 
 
-class Reading(NamedTuple):
+class CellReading(NamedTuple):
     """How cells are read.
 
     Attributes:
@@ -56,7 +56,7 @@ class Reading(NamedTuple):
             number or a missing value; None takes text of any kind byte for byte.
     """
 
-    kind: Kind
+    kind: CellKind
     is_loose: bool = False
     separator: str | None = None
     may_be_list: bool = True
@@ -105,7 +105,7 @@ class Cells:
         return Cells(values, np.where(bad, 0, self.lengths), bad, self.lists)
 
 
-def read_cells(column: Any, how: Reading) -> Cells:
+def read_cells(column: Any, how: CellReading) -> Cells:
     """Read a NumPy array, an Arrow array or a list; a `WrongTypeError` if its type has no ids."""
     if isinstance(column, list):
         return _of_python(column, how)
@@ -174,7 +174,7 @@ def _filter(values: Any, keep: Any) -> Any:
     return values.filter(need_arrow().array(keep))
 
 
-def _convert(values: Any, how: Reading) -> tuple[Any, Any]:
+def _convert(values: Any, how: CellReading) -> tuple[Any, Any]:
     """Convert Arrow values to what cells hold; return also which of them are wrong, or None."""
     pa, kind = need_arrow(), values.type
     types = pa.types
@@ -268,7 +268,7 @@ def _integer(text: str) -> int | None:
 # Text --------------------------------------------------------------------------------------------
 
 
-def _of_text(column: Any, how: Reading) -> Cells:
+def _of_text(column: Any, how: CellReading) -> Cells:
     pc = _compute()
     bad = _numpy(column.is_null())
     text = column.fill_null("")
@@ -288,7 +288,7 @@ def _of_text(column: Any, how: Reading) -> Cells:
     return Cells(cells.values, cells.lengths, cells.bad | bad, cells.lists)
 
 
-def _easy(text: Any, how: Reading) -> Cells:
+def _easy(text: Any, how: CellReading) -> Cells:
     pa, pc = need_arrow(), _compute()
     inside = pc.ascii_trim(text, "[ ]")
     pieces = pc.split_pattern(inside, ",")
@@ -302,11 +302,11 @@ def _easy(text: Any, how: Reading) -> Cells:
     return Cells(tokens if how.kind == "text" else _numpy(tokens.cast(pa.int64())), lengths)
 
 
-def _hard(text: Any, how: Reading) -> Cells:
+def _hard(text: Any, how: CellReading) -> Cells:
     return _of_python(text.to_pylist(), how)
 
 
-def _single(text: Any, how: Reading) -> Cells:
+def _single(text: Any, how: CellReading) -> Cells:
     """Take each text as one id, or split it at the separator; empty text of CSV is no id."""
     pc = _compute()
     if how.kind == "scores":
@@ -326,7 +326,7 @@ def _single(text: Any, how: Reading) -> Cells:
     return Cells(values, lengths, lists=lengths > 1).without(wrong)
 
 
-def _interleave(number: int, parts: Sequence[tuple[Any, Cells]], kind: Kind) -> Cells:
+def _interleave(number: int, parts: Sequence[tuple[Any, Cells]], kind: CellKind) -> Cells:
     """Put cells that were read in groups in the order of the rows."""
     lengths, bad = np.zeros(number, np.int64), np.zeros(number, bool)
     lists = np.zeros(number, bool)
@@ -343,7 +343,7 @@ def _interleave(number: int, parts: Sequence[tuple[Any, Cells]], kind: Kind) -> 
     return Cells(joined[order], lengths, bad, lists)
 
 
-def _of_python(cells: Sequence[Any], how: Reading) -> Cells:
+def _of_python(cells: Sequence[Any], how: CellReading) -> Cells:
     flat: list[Any] = []
     lengths, bad = np.zeros(len(cells), np.int64), np.zeros(len(cells), bool)
     lists = np.zeros(len(cells), bool)
@@ -363,7 +363,7 @@ def _of_python(cells: Sequence[Any], how: Reading) -> Cells:
     return Cells(np.array(flat, kind), lengths, bad, lists)
 
 
-def split(cell: Any, how: Reading) -> list[Any] | None:
+def split(cell: Any, how: CellReading) -> list[Any] | None:
     """Return the ids of a cell as they are; None if it is missing or a broken list."""
     if isinstance(cell, list):
         return cell
@@ -398,7 +398,7 @@ def _literal(text: str) -> list[Any] | None:
     return found if isinstance(found, list) and not joined else None
 
 
-def _checked(tokens: list[Any], cell: Any, how: Reading) -> list[Any] | None:
+def _checked(tokens: list[Any], cell: Any, how: CellReading) -> list[Any] | None:
     """Return ids, or scores, of one kind; None if one is not."""
     # a list in text says more than text: 7 in it is the text "7" where ids are text
     loose = how.is_loose or (isinstance(cell, str) and tokens != [cell])
@@ -430,7 +430,7 @@ def _whole(token: Any) -> int | None:
     return _integer(token) if isinstance(token, str) else None
 
 
-def are_words(column: Any, bad: Any, how: Reading) -> bool:
+def are_words(column: Any, bad: Any, how: CellReading) -> bool:
     """Return whether a cell of text that cannot be read as integers holds a name."""
     cells = column.filter(need_arrow().array(bad)).to_pylist()
     tokens = [x for cell in cells for x in split(cell, how) or [] if isinstance(x, str)]
@@ -440,7 +440,7 @@ def are_words(column: Any, bad: Any, how: Reading) -> bool:
     return not (np.array(is_number) | _is_odd(need_arrow().array(tokens))).all()
 
 
-def remedy(cell: Any, how: Reading) -> str:
+def remedy(cell: Any, how: CellReading) -> str:
     """Return what to do about a cell that cannot be read, for the end of a message."""
     if isinstance(cell, str) and cell.lstrip().startswith("["):
         words = cell.strip(" []").split()
@@ -465,7 +465,7 @@ def remedy(cell: Any, how: Reading) -> str:
     )
 
 
-def broken(file: str, row: int, name: str, cell: Any, how: Reading) -> ValueError:
+def broken(file: str, row: int, name: str, cell: Any, how: CellReading) -> ValueError:
     """Return the error of a cell that cannot be read."""
     what = "scores, as many as the rows before" if how.kind == "scores" else "ids of locations"
     return ValueError(

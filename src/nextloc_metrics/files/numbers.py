@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.files.ids import Cells, Kind
+from nextloc_metrics.files.ids import CellKind, Cells
 from nextloc_metrics.files.opening import need_arrow
 
 # Targets up to this id are dense; above it, ids are sparse if the largest is more than four times
@@ -23,7 +23,7 @@ _KNOWN = 1 << 20
 class Survey:
     """What one pass over the targets finds; `has_several` if a row has not exactly one id."""
 
-    def __init__(self, kind: Kind, padding: Set[int], keeps: bool) -> None:
+    def __init__(self, kind: CellKind, padding: Set[int], keeps: bool) -> None:
         self.num_rows: int | None = 0
         self.has_several = False
         self._kind, self._keeps = kind, keeps
@@ -88,11 +88,11 @@ class Survey:
         return [*np.flatnonzero(self._small).tolist(), *self._large.tolist()]
 
 
-class Numbers:
+class Numbering:
     """The numbers of ids: by `vocabulary`, or integers as they are; ids in `padding` are none."""
 
     def __init__(
-        self, kind: Kind, vocabulary: Sequence[str | int] | None, padding: Set[int]
+        self, kind: CellKind, vocabulary: Sequence[str | int] | None, padding: Set[int]
     ) -> None:
         self.kind, self.size = kind, None if vocabulary is None else len(vocabulary)
         self.others: dict[Any, int] = {}
@@ -119,7 +119,7 @@ class Numbers:
             self._order = np.argsort(ids, kind="stable")
             self._ids = ids[self._order]
 
-    def hashed(self) -> Numbers:
+    def hashed(self) -> Numbering:
         """Return numbers that do not depend on the order of ids: of unknown ids, their hashes."""
         numbers = copy(self)
         numbers.others, numbers._most = {}, 0

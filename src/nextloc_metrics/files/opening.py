@@ -18,7 +18,7 @@ RUNS = (".run", ".trec")
 TEXT = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 ARROW = (".arrow", ".feather", ".ipc", ".arrows")
 _NUMPY = (".npy", ".npz")
-KINDS = (*_NUMPY, *TEXT, ".parquet", *ARROW, *RUNS)
+SUFFIXES = (*_NUMPY, *TEXT, ".parquet", *ARROW, *RUNS)
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _PACKED = (".gz", ".bz2", ".xz", ".zst", ".lz4")
 
@@ -59,9 +59,9 @@ def find_files(source: Any) -> list[str]:
     if not files:
         raise FileNotFoundError(f"`path` must be an existing file of predictions, got {source}.")
     kinds = {suffix_of(file) for file in files}
-    if len(kinds) > 1 or not kinds <= {*KINDS}:
+    if len(kinds) > 1 or not kinds <= {*SUFFIXES}:
         raise ValueError(
-            f"`path` must be files of one kind, {', '.join(KINDS)}, got {short(sorted(kinds))}."
+            f"`path` must be files of one kind, {', '.join(SUFFIXES)}, got {short(sorted(kinds))}."
         )
     return files
 
@@ -90,7 +90,7 @@ def _files_of(path: str) -> list[str]:
 
 def _is_data(name: str) -> bool:
     """Return whether a file of a folder holds rows: engines write `_SUCCESS` and `.crc` too."""
-    return suffix_of(name) in KINDS and not any(x[:1] in ("_", ".") for x in Path(name).parts)
+    return suffix_of(name) in SUFFIXES and not any(x[:1] in ("_", ".") for x in Path(name).parts)
 
 
 def _file_system(url: str) -> tuple[Any, str]:

@@ -83,7 +83,7 @@ def _line(opened: Any, kind: str, row: int, has_header: bool) -> int:
     return 0
 
 
-class Source(Protocol):
+class RowSource(Protocol):
     """Parts of the named columns, from the first row to the last.
 
     Attributes:

@@ -23,7 +23,7 @@ from nextloc_metrics.files.ids import OnError, are_whole, integers_of, plain
 from nextloc_metrics.files.memory import Arrays, Stream, gigabytes, memory
 from nextloc_metrics.files.numbers import DENSE
 from nextloc_metrics.files.opening import RUNS, find_files, need_arrow, suffix_of
-from nextloc_metrics.files.parts import Source
+from nextloc_metrics.files.parts import RowSource
 from nextloc_metrics.files.tables import Names, TableRows, source_of
 from nextloc_metrics.files.trec import read_trec, write_trec
 
@@ -162,7 +162,7 @@ def _grades_of(relevant: Tensor, grades: Sequence[Sequence[float]]) -> Tensor:
     return found
 
 
-def _of_run(run: str, names: Names) -> tuple[Source, list[list[float]]]:
+def _of_run(run: str, names: Names) -> tuple[RowSource, list[list[float]]]:
     """Return the lists and judgements of a TREC run as a table, and the grades.
 
     Ids are text; where all are integers as they are usually written, numbers tell as much.

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import as_tensor, pad_rows
-from nextloc_metrics.files.ids import Cells, Reading, is_list, is_text, plain, split
+from nextloc_metrics.files.ids import CellReading, Cells, is_list, is_text, plain, split
 from nextloc_metrics.files.opening import need_arrow
 
 #: How many lists are scores, by their number; None counts lists of ids.
@@ -103,7 +103,7 @@ def count_widths(column: Any, separator: str | None) -> Widths:
         if not is_text(column.type):
             return Counter()
         column = column.to_pylist()
-    how, found = Reading("scores", separator=separator), Counter[int | None]()
+    how, found = CellReading("scores", separator=separator), Counter[int | None]()
     for cell in column:
         is_listed = isinstance(cell, list) or (isinstance(cell, str) and cell.lstrip()[:1] == "[")
         if tokens := split(cell, how) if is_listed else None:

@@ -38,6 +38,7 @@ class Files:
     may_lose: bool = False
     unnamed: Sequence[str] = ()
     num_rows: int | None = field(init=False, default=None)
+    _seen: Sequence[Part] = field(init=False, default=())
     once = is_run = False
 
     def __post_init__(self) -> None:
@@ -49,10 +50,15 @@ class Files:
             self.num_rows = sum(map(_count_parquet, self.files))
 
     def push_back(self, seen: Sequence[Part]) -> None:
-        """Do nothing: files are read again."""
+        """Keep parts that are all rows, as those of a small file are; others are read again."""
+        self._seen = seen if sum(len(part.rows) for part in seen) == self.num_rows else ()
 
     def parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Part]:
         """Yield the rows in parts; a folder such as `user=ann` is a column of its files."""
+        if self._seen:
+            for part in self._seen:
+                yield part._replace(columns={name: part.columns[name] for name in columns})
+            return
         readers: dict[str, Any] = {".parquet": _read_parquet, ".csv": read_csv, ".tsv": read_csv}
         read = readers.get(self._kind, _read_ipc if self._kind in ARROW else read_json)
         for file in self.files:

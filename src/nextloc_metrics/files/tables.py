@@ -17,7 +17,6 @@ from nextloc_metrics.arguments.arrays import as_tensor
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.checks import check_choice
 from nextloc_metrics.arguments.messages import describe, short
-from nextloc_metrics.arguments.rows import Kind
 from nextloc_metrics.files.columns import (
     names_of_groups,
     read_confidence,
@@ -27,18 +26,18 @@ from nextloc_metrics.files.columns import (
 )
 from nextloc_metrics.files.ids import (
     MISSING,
+    CellReading,
     Cells,
     OnError,
-    Reading,
     WrongTypeError,
     are_words,
     broken,
     read_cells,
 )
 from nextloc_metrics.files.memory import Arrays, Stream, is_pandas
-from nextloc_metrics.files.numbers import Numbers, Survey
+from nextloc_metrics.files.numbers import Numbering, Survey
 from nextloc_metrics.files.opening import RUNS, find_files, suffix_of
-from nextloc_metrics.files.parts import Part, Source, place
+from nextloc_metrics.files.parts import Part, RowSource, place
 from nextloc_metrics.files.shapes import (
     Widths,
     count_widths,
@@ -89,7 +88,7 @@ class TableRows:
 
     def __init__(
         self,
-        source: Source,
+        source: RowSource,
         names: Names,
         padding: int | Sequence[int],
         vocabulary: Sequence[str | int] | None,
@@ -112,7 +111,7 @@ class TableRows:
             kind = kind_of(relevant)
         may_be_list = source.untyped or is_text_column(answers)
         known = frozenset(map(str, vocabulary or ())) if source.untyped else None
-        self._relevant = Reading(kind, is_loose, separator, may_be_list, known)
+        self._relevant = CellReading(kind, is_loose, separator, may_be_list, known)
         survey = self._survey(pads, vocabulary is None, relevant)
         kind = self._relevant.kind
         self.has_several = survey.has_several
@@ -123,12 +122,12 @@ class TableRows:
                 "`vocabulary` must list the ids of text if predictions are scores or the rows can "
                 "be read only once, got None; for a stream, pass a table instead."
             )
-        self._numbers = Numbers(kind, vocabulary, pads)
+        self._numbers = Numbering(kind, vocabulary, pads)
         # an answer that looks like a gap is wrong: no target does
         known = None if known is None else known | MISSING
-        self._answers = Reading(kind, is_loose, separator, known=known)
+        self._answers = CellReading(kind, is_loose, separator, known=known)
         if self.num_candidates is not None:
-            self._answers = Reading("scores", is_loose=source.loose)
+            self._answers = CellReading("scores", is_loose=source.loose)
         self.vocabulary = None if vocabulary is None else tuple(vocabulary)
         self.num_locations = None
         if self.num_candidates is None:
@@ -153,9 +152,10 @@ class TableRows:
         """Return the rows of some of the files, with the same numbers of ids."""
         source = copy.copy(self.source)
         source.files, source.num_rows = list(files), None
+        source.push_back(())
         return self.of_source(source)
 
-    def of_source(self, source: Source) -> TableRows:
+    def of_source(self, source: RowSource) -> TableRows:
         """Return the rows of another source of the same columns, with the same numbers of ids."""
         rows = self.hashed()
         rows.source, rows.num_rows, rows.missed = source, source.num_rows, 0
@@ -286,7 +286,7 @@ class TableRows:
             preds = pad(found)
         else:
             preds = self._scores(piece, cells)
-        groups: dict[str, Kind] = {x: read_group(file, x, rows, columns[x]) for x in self.groups}
+        groups = {x: read_group(file, x, rows, columns[x]) for x in self.groups}
         batch, names = Batch(preds, target, groups=groups), self.names
         if (name := names.mask) is not None:
             batch.mask = read_mask(file, name, rows, columns[name])
@@ -298,7 +298,7 @@ class TableRows:
             batch.confidence = read_confidence(file, name, rows, columns[name], batch.mask)
         return batch
 
-    def _read(self, file: str, name: str, column: Any, how: Reading) -> Cells:
+    def _read(self, file: str, name: str, column: Any, how: CellReading) -> Cells:
         try:
             return read_cells(column, how)
         except WrongTypeError as error:
@@ -434,11 +434,11 @@ def open_rows(
     return TableRows(rows, names, padding, vocabulary, separator, on_error, widths)
 
 
-def source_of(source: Any, names: Names, on_error: OnError) -> Source:
+def source_of(source: Any, names: Names, on_error: OnError) -> RowSource:
     """Return the source of rows that an argument is."""
-    if hasattr(source, "__arrow_c_stream__") or is_pandas(source):
-        return Stream(source, names.all)
     if not isinstance(source, str | os.PathLike | list | tuple):
+        if hasattr(source, "__arrow_c_stream__") or is_pandas(source):
+            return Stream(source, names.all)
         raise TypeError(
             "`rows` must be a path, a list of paths or a table that exports an Arrow stream "
             f"(polars, pandas, pyarrow, DuckDB), got {describe(source)}."
@@ -455,7 +455,7 @@ def source_of(source: Any, names: Names, on_error: OnError) -> Source:
     return Files(files, on_error == "miss")
 
 
-def _check_read(piece: Part, name: str, bad: Any, how: Reading) -> None:
+def _check_read(piece: Part, name: str, bad: Any, how: CellReading) -> None:
     column = piece.columns[name]
     if bad.any():
         row = int(np.flatnonzero(bad)[0])

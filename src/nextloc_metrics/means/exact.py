@@ -170,11 +170,11 @@ def mean(state: Tensor) -> Tensor:
 
 def ratio(total: Tensor, count: Tensor) -> Tensor:
     """Divide a fixed-point sum, at most `count`, by `count`; NaN where `count` is 0."""
-    check_number(count)
+    check_overflow(count)
     return _ratio(total, count)
 
 
-def check_number(count: Tensor) -> None:
+def check_overflow(count: Tensor) -> None:
     """Raise if the number of scores is so large that their sum may have overflowed."""
     most = int(count.max()) if count.numel() else 0
     if most > MOST_QUERIES:
@@ -196,7 +196,7 @@ def moments(state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         spread = (score_squares - 2 * mean * both + mean * mean * squares).clamp(min=0)
         return mean, mean * mean + number * spread / (weight * weight), number
     total, squares, count, *rest = state.unbind(-1)
-    check_number(count)
+    check_overflow(count)
     means, number = [_ratio(total, count), _ratio(squares, count)], float64(count)
     if rest:
         whole, lower, upper, infinite = map(float64, rest)
@@ -208,7 +208,7 @@ def moments(state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def weighted_sums(state: Tensor) -> tuple[Tensor, ...]:
     """Return the sums of w, w s, w^2, w^2 s and (w s)^2, and the number of scores, float64."""
-    check_number(state[..., 2])
+    check_overflow(state[..., 2])
     parts = float64(torch.cat([state[..., :2], state[..., 3:]], -1))
     end = _SUMS * len(_UNITS)
     rows = parts[..., :end].reshape(*parts.shape[:-1], len(_UNITS), _SUMS)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from nextloc_metrics import scoring
 from nextloc_metrics.base.declared import Positive
-from nextloc_metrics.base.mean import check_scores
+from nextloc_metrics.base.mean import check_score_range
 from nextloc_metrics.base.ranking_metric import RankingMetric, counted_queries
 from nextloc_metrics.means import exact
 from nextloc_metrics.ranking.ranking import Ranking
@@ -238,7 +238,7 @@ class F1AtK(RankingMetric):
         hits = scoring.hits(ranking.break_ties(self.ties), self.k)
         counted = counted_queries(ranking, self.empty_target_action)
         share = hits / ranking.num_relevant.clamp(min=1)
-        check_scores([self], share.masked_fill(~counted, 0)[None])
+        check_score_range([self], share.masked_fill(~counted, 0)[None])
         whole, part = exact.split_fixed_point(hits, ranking.num_relevant)
         columns = whole, ranking.num_relevant, torch.ones_like(whole), part
         return torch.stack([(column * counted).sum() for column in columns])
@@ -246,7 +246,7 @@ class F1AtK(RankingMetric):
     def compute(self) -> Tensor:
         if self.average == "queries":
             return super().compute()
-        exact.check_number(self.state[2])
+        exact.check_overflow(self.state[2])
         whole, relevant, queries, part = self.state.tolist()
         divisor = (self.k * queries + relevant) * exact.ONE
         pooled = 2 * (whole * exact.ONE + part) / divisor if queries else torch.nan

@@ -11,7 +11,7 @@ from nextloc_metrics.arguments.messages import describe
 from nextloc_metrics.ranking.counting import comparable
 
 Repeats = Literal["keep", "once"]
-By = Literal["max", "sum"]
+Pooling = Literal["max", "sum"]
 
 # Scores that are aggregated at once.
 _AT_ONCE = 1 << 20
@@ -89,14 +89,14 @@ class Coarser(torch.nn.Module):
         order = again.to(torch.uint8).argsort(dim=-1, stable=True)
         return found.masked_fill(again, -1).gather(-1, order)
 
-    def scores(self, preds: Array, by: By = "max") -> Tensor:
+    def scores(self, preds: Array, by: Pooling = "max") -> Tensor:
         """Return the scores of the parents `[..., P]` of all locations' scores `[..., C]`.
 
         Sums are computed in float64, in the order of the ids, and rounded once: the same bits for
         any batch size, in bounded additional memory. A parent's score is by `"max"` that
         of its best location, by `"sum"` the sum over all, for probabilities of at least 0.
         """
-        check_choice("by", by, By)
+        check_choice("by", by, Pooling)
         scores = as_tensor("preds", preds)
         if not scores.is_floating_point():
             raise TypeError(
@@ -151,7 +151,7 @@ class Coarser(torch.nn.Module):
         invented = ids - (size - len(self.names))
         return torch.where(ids < 0, ids, torch.where(ids < size, parent, invented))
 
-    def _aggregate(self, scores: Tensor, by: By) -> Tensor:
+    def _aggregate(self, scores: Tensor, by: Pooling) -> Tensor:
         order, sizes = self._order.to(scores.device), self._sizes.to(scores.device)
         children = scores.t()[order]
         best = torch.segment_reduce(children, "max", lengths=sizes, axis=0)

@@ -21,10 +21,10 @@ NUM_CELLS = 50_400
 # The last place of a float64.
 _ROUNDING = 2.0**-52
 
-Edges = Literal["right", "left"]
+BinEdges = Literal["right", "left"]
 Norm = Literal["l1", "l2", "max"]
 Binning = Literal["width", "mass"]
-Kind = Literal["mean", "trapezoid"]
+Area = Literal["mean", "trapezoid"]
 
 
 class Reliability(NamedTuple):
@@ -63,10 +63,10 @@ class ConfidenceTally(DistributionMetric):
 
     _counted_as = "ConfidenceTally"
 
-    edges: Edges
+    edges: BinEdges
 
-    def __init__(self, *, edges: Edges = "right", **kwargs: Any) -> None:
-        check_choice("edges", edges, Edges)
+    def __init__(self, *, edges: BinEdges = "right", **kwargs: Any) -> None:
+        check_choice("edges", edges, BinEdges)
         super().__init__(edges=edges, **kwargs)
 
     @property
@@ -97,7 +97,7 @@ class ConfidenceTally(DistributionMetric):
 
     def _cells(self) -> Tensor:
         """Return queries, correct ones and sums of confidences of each cell, float64 `[3, C]`."""
-        exact.check_number(self.state[:, 0].sum())
+        exact.check_overflow(self.state[:, 0].sum())
         # 2^31 ones sum to -2^63
         number, correct, confidence = exact.float64(self.state.cpu()).abs().unbind(1)
         return torch.stack([number, correct / exact.ONE, confidence / exact.ONE])
@@ -270,10 +270,10 @@ class AURC(_Selective):
     computed_options = frozenset({"kind"})
     higher_is_better = False
 
-    kind: Kind
+    kind: Area
 
-    def __init__(self, kind: Kind = "mean", **kwargs: Any) -> None:
-        check_choice("kind", kind, Kind)
+    def __init__(self, kind: Area = "mean", **kwargs: Any) -> None:
+        check_choice("kind", kind, Area)
         super().__init__(kind=kind, **kwargs)
 
     def compute(self) -> Tensor:

@@ -17,7 +17,7 @@ from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.base.ranking_metric import RankingTally
 from nextloc_metrics.means import exact, intervals
 from nextloc_metrics.metrics.bins import PopularityBins
-from nextloc_metrics.metrics.split import Statistic, of_histogram, split_by_bin
+from nextloc_metrics.metrics.split import MeanOrMedian, of_histogram, split_by_bin
 from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 
@@ -332,11 +332,11 @@ class DecileKForRecall(DecileMetric):
         self,
         bins: PopularityBins,
         min_recall: float,
-        statistic: Statistic = "median",
+        statistic: MeanOrMedian = "median",
         exhausted: int | None = None,
         **kwargs: Any,
     ) -> None:
-        check_choice("statistic", statistic, Statistic)
+        check_choice("statistic", statistic, MeanOrMedian)
         min_recall = as_number(min_recall)
         if type(min_recall) not in (int, float) or not 0 < min_recall <= 1:
             raise ValueError(
@@ -353,7 +353,7 @@ class DecileKForRecall(DecileMetric):
         )
 
     min_recall: float
-    statistic: Statistic
+    statistic: MeanOrMedian
     exhausted: int | None
 
     @property

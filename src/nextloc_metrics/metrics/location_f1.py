@@ -14,7 +14,7 @@ from nextloc_metrics.means import exact
 from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking
 
-Average = Literal["weighted", "macro", "micro"]
+LocationAverage = Literal["weighted", "macro", "micro"]
 
 #: name of the state that these metrics share
 COUNTED_AS = "LocationTally"
@@ -31,16 +31,16 @@ class LocationTally(RankingTally):
     needs = Needs(best=True)  # the decision
 
     num_locations: int
-    average: Average | None
+    average: LocationAverage | None
 
     _label: ClassVar[str]
     _for_several: ClassVar[str]
 
     def __init__(
-        self, num_locations: int, average: Average | None = "weighted", **kwargs: Any
+        self, num_locations: int, average: LocationAverage | None = "weighted", **kwargs: Any
     ) -> None:
         if average is not None:
-            check_choice("average", average, Average)
+            check_choice("average", average, LocationAverage)
         super().__init__(
             num_locations=check_positive("num_locations", num_locations, LARGEST_STATE),
             average=average,
@@ -63,7 +63,8 @@ class LocationTally(RankingTally):
         super()._check(ranking)
         check_num_locations(self.num_locations, ranking.num_candidates)
         candidates = ranking.num_candidates
-        if self.validate_args and len(ranking) and ranking.relevant.shape[1] > 1:
+        relevant = ranking.relevant
+        if self.validate_args and len(relevant) and relevant.shape[1] > 1:
             most = int(ranking.num_relevant.max())
             if most > 1:
                 raise ValueError(
@@ -73,8 +74,8 @@ class LocationTally(RankingTally):
         # check even without `validate_args` if that does not sync: a too large id would be counted
         # for another location
         waits = must_not_sync(ranking.above)
-        if len(ranking) and (not waits or (self.validate_args and candidates is None)):
-            highest = int(ranking.relevant.max())
+        if len(relevant) and (not waits or (self.validate_args and candidates is None)):
+            highest = int(relevant.max())
             if highest >= self.num_locations:
                 raise ValueError(
                     f"`target` must be below `num_locations`, {self.num_locations}, got {highest}."

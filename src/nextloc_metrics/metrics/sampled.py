@@ -100,7 +100,7 @@ class SampledRanks(RankingTally):
         return self._of_all_processes(self._counts)
 
     def _counts(self) -> Tensor:
-        exact.check_number(self.state[-1])
+        exact.check_overflow(self.state[-1])
         return exact.float64(self.state[:-1]).abs() / exact.ONE  # 2^31 ones sum to -2^63
 
     @property

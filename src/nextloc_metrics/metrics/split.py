@@ -13,7 +13,7 @@ from nextloc_metrics.ranking.counting import Found
 from nextloc_metrics.ranking.ranking import Ranking
 from nextloc_metrics.ranking.target import Relevant
 
-Statistic = Literal["median", "mean"]
+MeanOrMedian = Literal["median", "mean"]
 
 
 def split_by_bin(ranking: Ranking, bins: PopularityBins, candidates: int) -> tuple[Ranking, Tensor]:
@@ -55,7 +55,7 @@ def split_by_bin(ranking: Ranking, bins: PopularityBins, candidates: int) -> tup
     return within.with_groups(groups), edges.diff().flatten()
 
 
-def of_histogram(counts: Tensor, statistic: Statistic, unanswered: int | None) -> Tensor:
+def of_histogram(counts: Tensor, statistic: MeanOrMedian, unanswered: int | None) -> Tensor:
     """Return the median or mean of each row's numbers, float64 `[B]`; NaN for a row of zeros.
 
     `counts` int64 `[B, K + 1]` have per row how often each of 1 to K occurs, and in column 0 the

@@ -26,9 +26,9 @@ from nextloc_metrics.means import exact
 from nextloc_metrics.metrics.at_k import AccuracyAtK
 from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking
-from nextloc_metrics.ranking.target import read_mask
+from nextloc_metrics.ranking.target import counted_by
 
-Kind = Literal["elapsed", "clock"]
+TimeKind = Literal["elapsed", "clock"]
 
 _DAY = 1440.0  # minutes
 
@@ -61,7 +61,7 @@ class Times(Record):
                 f"`{names[0]}` and `{names[1]}` must be numbers of minutes of one shape, got "
                 f"{describe(preds)} and {describe(target)}."
             )
-        counted = read_mask(batch.mask, preds.shape, preds.device)
+        counted = counted_by(batch.mask, preds.shape, preds.device)
         if batch.ignore_index is not None:
             counted = counted & (target.flatten() != batch.ignore_index)
         true = exact.float64(target.detach().flatten())
@@ -74,7 +74,7 @@ class Times(Record):
                 )
         return cls(Queries(preds.shape, counted), exact.float64(preds.detach().flatten()) - true)
 
-    def error(self, kind: Kind) -> Tensor:
+    def error(self, kind: TimeKind) -> Tensor:
         """Return the absolute difference in minutes, float64 `[N]`, the largest for NaN."""
         away = self.difference.abs()
         if kind == "elapsed":
@@ -87,7 +87,7 @@ class _OfTimes(MeanMetric):
     """A mean over predicted times."""
 
     record = Times
-    kind: Kind
+    kind: TimeKind
 
 
 class TimeError(QuantileMetric, _OfTimes):
@@ -121,11 +121,11 @@ class TimeError(QuantileMetric, _OfTimes):
 
     def __init__(
         self,
-        kind: Kind = "elapsed",
+        kind: TimeKind = "elapsed",
         statistic: Statistic = "mean",
         **kwargs: Any,
     ) -> None:
-        check_choice("kind", kind, Kind)
+        check_choice("kind", kind, TimeKind)
         check_statistic(statistic)
         super().__init__(kind=kind, statistic=statistic, **kwargs)
 
@@ -155,8 +155,8 @@ class TimeWithin(_OfTimes):
 
     minutes: float
 
-    def __init__(self, minutes: float, kind: Kind = "elapsed", **kwargs: Any) -> None:
-        check_choice("kind", kind, Kind)
+    def __init__(self, minutes: float, kind: TimeKind = "elapsed", **kwargs: Any) -> None:
+        check_choice("kind", kind, TimeKind)
         minutes = check_number("minutes", minutes, or_zero=True)
         super().__init__(minutes=minutes, kind=kind, **kwargs)
 
@@ -224,7 +224,7 @@ class JointAccuracy(MeanMetric):
 
     k: int
     minutes: float
-    kind: Kind
+    kind: TimeKind
     km: float | None
     locations: Locations | None
 
@@ -232,12 +232,12 @@ class JointAccuracy(MeanMetric):
         self,
         k: int,
         minutes: float,
-        kind: Kind = "elapsed",
+        kind: TimeKind = "elapsed",
         km: float | None = None,
         locations: Locations | None = None,
         **kwargs: Any,
     ) -> None:
-        check_choice("kind", kind, Kind)
+        check_choice("kind", kind, TimeKind)
         minutes = check_number("minutes", minutes, or_zero=True)
         if (km is None) != (locations is None):
             raise ValueError(

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Numbers = NDArray[np.float64]
+from nextloc_metrics.mobility.trajectories import Numbers
 
 
 def shares(counts: Any) -> Numbers:

@@ -17,16 +17,9 @@ from nextloc_metrics.means import exact
 from nextloc_metrics.means.keyed import KeyedSums, sort_rows
 from nextloc_metrics.mobility import comparisons
 from nextloc_metrics.mobility.hashing import BUCKETS
-from nextloc_metrics.mobility.measure import (
-    Base,
-    Comparison,
-    DenseMeasure,
-    Integers,
-    Measure,
-    Numbers,
-)
+from nextloc_metrics.mobility.measure import Base, ComparedBy, DenseMeasure, Measure
 from nextloc_metrics.mobility.pictures import Axis, draw_flows
-from nextloc_metrics.mobility.trajectories import Trajectories
+from nextloc_metrics.mobility.trajectories import Integers, Numbers, Trajectories
 
 _RANKS = 100
 
@@ -61,7 +54,7 @@ class UserVisitFrequency(DenseMeasure):
     def __init__(
         self,
         ranks: int = _RANKS,
-        comparison: Comparison = "jsd",
+        comparison: ComparedBy = "jsd",
         base: Base = 2,
         **options: Any,
     ) -> None:
@@ -79,7 +72,7 @@ class UserVisitFrequency(DenseMeasure):
         return np.arange(1.0, self.num_cells + 1)
 
     def histograms(self) -> tuple[Any, Callable[[Any], Any]]:
-        exact.check_number(self.state[:, -1])
+        exact.check_overflow(self.state[:, -1])
         return super().histograms()
 
     def count(self, trajectories: Trajectories, part: Integers) -> Integers:
@@ -213,7 +206,7 @@ class VisitFrequency(SparseMeasure):
     def __init__(
         self,
         ranks: int = _RANKS,
-        comparison: Comparison = "jsd",
+        comparison: ComparedBy = "jsd",
         base: Base = 2,
         **options: Any,
     ) -> None:

@@ -21,16 +21,15 @@ from nextloc_metrics.mobility.cells import (
     quantile_edges,
     read_edges,
 )
-from nextloc_metrics.mobility.measure import (
-    Base,
-    Comparison,
-    DenseMeasure,
+from nextloc_metrics.mobility.measure import Base, ComparedBy, DenseMeasure, count_cells
+from nextloc_metrics.mobility.pictures import Axis
+from nextloc_metrics.mobility.trajectories import (
     Integers,
     Numbers,
-    count_cells,
+    Trajectories,
+    distance,
+    read_trajectories,
 )
-from nextloc_metrics.mobility.pictures import Axis
-from nextloc_metrics.mobility.trajectories import Trajectories, distance, read
 
 Censored = Literal["count", "skip"]
 
@@ -43,7 +42,7 @@ class Histogram(DenseMeasure):
     def __init__(
         self,
         edges: Array | Sequence[float] | None = None,
-        comparison: Comparison = "jsd",
+        comparison: ComparedBy = "jsd",
         base: Base = 2,
         **options: Any,
     ) -> None:
@@ -96,7 +95,7 @@ class Histogram(DenseMeasure):
             >>> JumpLength.edges_from(real, cells=2, units="km").round(6)
             array([1., 2., 4.])
         """
-        found = read("real", real)
+        found = read_trajectories("real", real)
         if found is None:
             raise ValueError("`real` must be trajectories, got None.")
         return quantile_edges(cls(**options).values(found)[0], cells)
@@ -122,7 +121,7 @@ class Distances(Histogram):
     def __init__(
         self,
         edges: Array | Sequence[float] | None = None,
-        comparison: Comparison = "jsd",
+        comparison: ComparedBy = "jsd",
         base: Base = 2,
         *,
         units: Units = "degrees",
@@ -267,7 +266,7 @@ class StayDuration(Histogram):
     def __init__(
         self,
         edges: Array | Sequence[float] | None = None,
-        comparison: Comparison = "jsd",
+        comparison: ComparedBy = "jsd",
         base: Base = 2,
         *,
         censored: Censored = "count",

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import Array
@@ -24,13 +23,11 @@ from nextloc_metrics.mobility import comparisons
 from nextloc_metrics.mobility.floors import Floor, find_floor
 from nextloc_metrics.mobility.hashing import BUCKETS
 from nextloc_metrics.mobility.pictures import Axis, draw_cells
-from nextloc_metrics.mobility.trajectories import Trajectories, read
+from nextloc_metrics.mobility.trajectories import Integers, Numbers, Trajectories, read_trajectories
 
-Comparison = Literal["jsd", "ks", "wasserstein", "cpc"]
+ComparedBy = Literal["jsd", "ks", "wasserstein", "cpc"]
 Base = Literal[2, "e"]
-Given: TypeAlias = Array | Trajectories | Record | Records | None
-Integers = NDArray[np.int64]
-Numbers = NDArray[np.float64]
+AnySet: TypeAlias = Array | Trajectories | Record | Records | None
 
 #: the names of comparisons in tables
 TITLES = {
@@ -71,9 +68,9 @@ class TrajectorySets(Record):
         if preds is None and target is None:
             raise ValueError("`preds` or `target` must be given, got None for both.")
         sets = []
-        if (generated := read("preds", preds)) is not None:
+        if (generated := read_trajectories("preds", preds)) is not None:
             sets.append((generated, np.zeros(generated.num, dtype=np.int64)))
-        if (real := read("target", target)) is not None:
+        if (real := read_trajectories("target", target)) is not None:
             sets.append((real, 1 + real.bucket))
         return Batch(TrajectorySets(sets), None)
 
@@ -104,15 +101,15 @@ class Measure(RecordMetric):
     computed_options = frozenset({"comparison", "base"})
 
     #: the comparisons that this measure has
-    comparisons: ClassVar[tuple[Comparison, ...]] = ("jsd", "ks", "wasserstein")
+    comparisons: ClassVar[tuple[ComparedBy, ...]] = ("jsd", "ks", "wasserstein")
     #: the quantity in tables and pictures, and its unit
     title: ClassVar[str] = ""
     quantity_unit: ClassVar[str] = ""
 
-    comparison: Comparison
+    comparison: ComparedBy
     base: Base
 
-    def __init__(self, comparison: Comparison = "jsd", base: Base = 2, **options: Any) -> None:
+    def __init__(self, comparison: ComparedBy = "jsd", base: Base = 2, **options: Any) -> None:
         if comparison not in self.comparisons:
             raise ValueError(
                 f"`comparison` must be one of {self.comparisons} for {type(self).__name__}, got "
@@ -128,7 +125,7 @@ class Measure(RecordMetric):
         super().__init__(comparison=comparison, base=base, **options)
 
     def update(  # type: ignore[override]  # there are no queries
-        self, preds: Given = None, target: Given = None
+        self, preds: AnySet = None, target: AnySet = None
     ) -> None:
         """Add generated trajectories `preds`, real trajectories `target`, or both.
 
@@ -138,7 +135,7 @@ class Measure(RecordMetric):
         self._plan.update(TrajectorySets.batch(preds, target), count=False)
 
     def read(  # type: ignore[override]  # there are no queries
-        self, preds: Given = None, target: Given = None
+        self, preds: AnySet = None, target: AnySet = None
     ) -> TrajectorySets:
         """Return the record of the arguments of `update`."""
         found: TrajectorySets = self._plan.read(TrajectorySets.batch(preds, target))[self.record]

@@ -27,8 +27,8 @@ from nextloc_metrics.mobility.histograms import (
 )
 from nextloc_metrics.mobility.measure import (
     TITLES,
+    AnySet,
     Base,
-    Given,
     Measure,
     TrajectorySets,
     WithFloor,
@@ -44,11 +44,11 @@ class MobilityCollection(SummedCollection):
 
     _holds = Measure
 
-    def update(self, preds: Given = None, target: Given = None) -> None:  # type: ignore[override]
+    def update(self, preds: AnySet = None, target: AnySet = None) -> None:  # type: ignore[override]
         """Add generated trajectories `preds`, real trajectories `target`, or both."""
         self.update_with(TrajectorySets.batch(preds, target))
 
-    def forward(self, preds: Given = None, target: Given = None) -> dict[str, Any]:
+    def forward(self, preds: AnySet = None, target: AnySet = None) -> dict[str, Any]:
         """Add trajectories, and return the values of these alone."""
         return self.forward_with(TrajectorySets.batch(preds, target))
 

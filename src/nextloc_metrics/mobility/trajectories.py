@@ -314,7 +314,7 @@ class Trajectories:
         return f"Trajectories({self.num:,} with {len(self.row):,} points)"
 
 
-def read(name: str, given: Array | Trajectories | None) -> Trajectories | None:
+def read_trajectories(name: str, given: Array | Trajectories | None) -> Trajectories | None:
     """Return trajectories, which an array without times and users may be."""
     if given is None or isinstance(given, Trajectories):
         return given

@@ -15,8 +15,8 @@ from nextloc_metrics.protocols.generated import (
     pategail,
     sec_movesim,
 )
-from nextloc_metrics.protocols.measures import Metric
 from nextloc_metrics.protocols.protocol import Protocol, Source
+from nextloc_metrics.protocols.reported import Metric
 
 __all__ = [
     "Audit",

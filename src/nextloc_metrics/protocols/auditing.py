@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import torch
 
-import nextloc_metrics.protocols.measures as measures
+import nextloc_metrics.protocols.reported as reported
 from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.checks import cut_offs
 from nextloc_metrics.arguments.messages import short
@@ -18,10 +18,10 @@ from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.result import Result
 from nextloc_metrics.display.table import Table
 from nextloc_metrics.protocols.codebases import every_protocol
-from nextloc_metrics.protocols.measures import Metric
 from nextloc_metrics.protocols.operations import NAMES, chunks
 from nextloc_metrics.protocols.protocol import Protocol
-from nextloc_metrics.protocols.rows import Given
+from nextloc_metrics.protocols.reported import Metric
+from nextloc_metrics.protocols.rows import ProtocolInput
 from nextloc_metrics.ranking.ranking import Ranking
 
 # Smaller differences are rounding: float64 sums depend on their order.
@@ -161,7 +161,7 @@ def audit(
     findings: list[Finding] = []
     notes: dict[str, None] = {}
     for model, own in models.items():
-        read = Given.read(own, target, users=users, times=times, **given)
+        read = ProtocolInput.read(own, target, users=users, times=times, **given)
         exact = _Exact(read)
         for protocol in chosen:
             if protocol.reads_lists and not read.is_list:
@@ -181,7 +181,7 @@ def audit(
 class _Exact:
     """The exact values: all queries, all candidates, expected over random orders of ties."""
 
-    def __init__(self, given: Given) -> None:
+    def __init__(self, given: ProtocolInput) -> None:
         self.target = given.target
         parts = [
             Ranking.from_predictions(*part, best=True) for part in chunks(given.preds, given.target)
@@ -200,13 +200,13 @@ class _Exact:
 
     def value(self, metric: Metric) -> float:
         if metric.kind == "weighted f1":
-            return measures.weighted_f1(self.best, self.target)
+            return reported.weighted_f1(self.best, self.target)
         plain = replace(metric, missed=None)
-        return float(measures.score(plain, self.ranking, None).mean())
+        return float(reported.score(plain, self.ranking, None).mean())
 
 
 def _findings(
-    model: str, protocol: Protocol, given: Given, exact: _Exact, cuts: Sequence[int]
+    model: str, protocol: Protocol, given: ProtocolInput, exact: _Exact, cuts: Sequence[int]
 ) -> list[Finding]:
     """Evaluate one model under one protocol; list a value that it reports twice only once."""
     arguments: dict[str, Any] = dict(vars(given))
@@ -238,7 +238,7 @@ def _findings(
     return found
 
 
-def _reasons(protocol: Protocol, given: Given) -> list[str]:
+def _reasons(protocol: Protocol, given: ProtocolInput) -> list[str]:
     """Name the queries, candidates and average that differ from those of the exact value."""
     rows = protocol.choose(given)
     reasons = []
@@ -285,7 +285,7 @@ def _order_reasons(finding: Finding, exact: _Exact) -> list[str]:
     return reasons
 
 
-def _notes(chosen: Sequence[Protocol], given: Given) -> list[str]:
+def _notes(chosen: Sequence[Protocol], given: ProtocolInput) -> list[str]:
     notes = []
     for name, queries in (("users", "last of each user"), ("sequences", "last of each sequence")):
         names = [one.name for one in chosen if one.queries == queries]

@@ -8,9 +8,9 @@ from itertools import chain
 
 from nextloc_metrics.arguments.checks import cut_offs
 from nextloc_metrics.protocols.lists import agentmove, hmt_grn, llm4poi, llm_mob, massive_steps
-from nextloc_metrics.protocols.measures import KINDS, Metric, at
 from nextloc_metrics.protocols.operations import Order
 from nextloc_metrics.protocols.protocol import Protocol, Source
+from nextloc_metrics.protocols.reported import KINDS, Metric, at
 
 __all__ = [
     "agentmove",

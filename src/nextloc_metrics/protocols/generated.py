@@ -23,10 +23,9 @@ from nextloc_metrics.mobility.histograms import (
     StayDuration,
 )
 from nextloc_metrics.mobility.measure import Measure
-from nextloc_metrics.mobility.trajectories import Trajectories
+from nextloc_metrics.mobility.trajectories import Numbers, Trajectories
 from nextloc_metrics.protocols.protocol import Source
 
-Numbers = NDArray[np.float64]
 Days = NDArray[np.int64]
 
 #: the quantities, in the order of MoveSim's code

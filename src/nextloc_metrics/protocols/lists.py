@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nextloc_metrics.protocols.measures import KINDS, Metric, at
 from nextloc_metrics.protocols.protocol import Protocol, Source
+from nextloc_metrics.protocols.reported import KINDS, Metric, at
 
 
 def llm_mob() -> Protocol:

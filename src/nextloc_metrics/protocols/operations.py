@@ -1,6 +1,6 @@
 """The operations by which codebases order scores, and the ranks that each leaves open.
 
-`find_ranks` calls the operation, so ties and NaN get the ranks that the code gives them on this
+`rank_by` calls the operation, so ties and NaN get the ranks that the code gives them on this
 machine. `find_blocks` returns the range of ranks that any implementation may give the target.
 """
 
@@ -48,14 +48,14 @@ class Blocks(NamedTuple):
     last: Tensor | None = None
 
 
-def find_ranks(order: Order, scores: Tensor, target: Tensor, depth: int | None) -> Tensor:
+def rank_by(order: Order, scores: Tensor, target: Tensor, depth: int | None) -> Tensor:
     """Rank the targets by calling the operation.
 
     A rank counts from 1; 0 stands for a target that is not among the `depth` candidates that the
     operation returns, None for all. Fewer candidates are a `ValueError`.
 
     Example:
-        >>> find_ranks("above", torch.tensor([[0.5, 0.9, 0.5]]), torch.tensor([2]), None)
+        >>> rank_by("above", torch.tensor([[0.5, 0.9, 0.5]]), torch.tensor([2]), None)
         tensor([2])
     """
     width = scores.shape[1]

@@ -8,12 +8,12 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-import nextloc_metrics.protocols.measures as measures
+import nextloc_metrics.protocols.reported as reported
 import nextloc_metrics.protocols.rows as rows
 from nextloc_metrics.arguments.arrays import Array
-from nextloc_metrics.protocols.measures import Case, Metric
 from nextloc_metrics.protocols.operations import Order
-from nextloc_metrics.protocols.rows import Given
+from nextloc_metrics.protocols.reported import Case, Metric
+from nextloc_metrics.protocols.rows import ProtocolInput
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 from nextloc_metrics.scoring.sampled import STEPS, maximise, rank_probabilities
 
@@ -132,7 +132,7 @@ class Protocol:
             >>> protocols.libcity(k=1).evaluate(scores, target)["Recall@1"]  # 2 of 3
             0.6666666666666666
         """
-        read = Given.read(preds, target, users=users, times=times, **given)
+        read = ProtocolInput.read(preds, target, users=users, times=times, **given)
         case, metrics = self._read(read)
         values = self._values(case, metrics, None)
         return {key: self._round(value) for key, value in values.items()}
@@ -156,7 +156,7 @@ class Protocol:
             >>> protocols.libcity(k=1).bounds(torch.tensor([[0.5, 0.5]]), [0])["Recall@1"]
             (0.0, 1.0)
         """
-        read = Given.read(preds, target, users=users, times=times, **given)
+        read = ProtocolInput.read(preds, target, users=users, times=times, **given)
         case, metrics = self._read(read)
         low = self._values(case, metrics, "pessimistic")
         high = self._values(case, metrics, "optimistic")
@@ -180,7 +180,7 @@ class Protocol:
             >>> protocols.libcity(k=1).expected(torch.tensor([[0.5, 0.5]]), [0])["Recall@1"]
             0.5
         """
-        read = Given.read(preds, target, users=users, times=times, **given)
+        read = ProtocolInput.read(preds, target, users=users, times=times, **given)
         case, metrics = self._read(read)
         return self._values(case, metrics, "expected")
 
@@ -216,10 +216,10 @@ class Protocol:
             raise ValueError(
                 f"`corrected` must be called for uniformly drawn candidates, and {self.name} {how}."
             )
-        read = Given.read(preds, target, users=users, times=times, **given)
+        read = ProtocolInput.read(preds, target, users=users, times=times, **given)
         return self._corrected(read)
 
-    def _corrected(self, given: Given) -> dict[str, float]:
+    def _corrected(self, given: ProtocolInput) -> dict[str, float]:
         case, metrics = self._read(given)
         size = rows.count_drawn(given.take(self.choose(given)))
         sampled = case.scores.shape[1] - 1
@@ -228,12 +228,12 @@ class Protocol:
         every = Ranking.from_ranks(torch.arange(1, size + 1))
         values = {}
         for metric in metrics:
-            ranking, _ = measures.rank(case, metric.order, case.depth_of(metric), None)
+            ranking, _ = reported.rank(case, metric.order, case.depth_of(metric), None)
             rank = ranking.above[:, 0].clamp(max=sampled)
             shares = torch.zeros(1, sampled + 1, dtype=torch.float64)
             shares[0].index_add_(0, rank, case.weights)
             p = maximise(shares, chances, STEPS)[0]
-            values[metric.key] = metric.scale * float(p @ measures.score(metric, every, None))
+            values[metric.key] = metric.scale * float(p @ reported.score(metric, every, None))
         return values
 
     def _values(
@@ -244,19 +244,19 @@ class Protocol:
         values = {}
         for metric in metrics:
             if metric.kind == "weighted f1":
-                values[metric.key] = metric.scale * measures.find_f1(case, ties)
+                values[metric.key] = metric.scale * reported.find_f1(case, ties)
                 continue
             call = metric.order, case.depth_of(metric) if ties is None else None
             if call not in ranked:
-                ranked[call] = measures.rank(case, *call, ties)
-            scores = measures.score(metric, *ranked[call])
-            values[metric.key] = measures.average(metric, scores, case)
+                ranked[call] = reported.rank(case, *call, ties)
+            scores = reported.score(metric, *ranked[call])
+            values[metric.key] = reported.average(metric, scores, case)
         return values
 
     def _round(self, value: float) -> float:
         return value if self.decimals is None else round(value, self.decimals)
 
-    def _read(self, given: Given) -> tuple[Case, tuple[Metric, ...]]:
+    def _read(self, given: ProtocolInput) -> tuple[Case, tuple[Metric, ...]]:
         given = given.take(self.choose(given))
         metrics = self.metrics
         scores, columns = given.preds, given.target
@@ -286,7 +286,7 @@ class Protocol:
         """Whether the code reads lists of ids, not scores."""
         return any(one.order == "list" for one in self.metrics)
 
-    def choose(self, given: Given) -> Tensor:
+    def choose(self, given: ProtocolInput) -> Tensor:
         """Return the rows that count, in the order of the code."""
         groups = {"last of each user": given.users, "last of each sequence": given.sequences}
         group = groups.get(self.queries)
@@ -307,7 +307,7 @@ class Protocol:
                 )
         return kept[: self.first]
 
-    def _candidates(self, given: Given) -> tuple[Tensor, Tensor]:
+    def _candidates(self, given: ProtocolInput) -> tuple[Tensor, Tensor]:
         """Return the scores of the candidates, and the columns of the targets."""
         scores = given.preds.float() if self.single else given.preds
         if self.num_negatives is not None:
@@ -330,12 +330,12 @@ class Protocol:
                 scores.scatter_(1, given.target[:, None], kept)
         return scores, given.target
 
-    def _seen(self, given: Given) -> Tensor:
+    def _seen(self, given: ProtocolInput) -> Tensor:
         found: Tensor = self._need(given, "seen", "it leaves out the locations visited before")
         rows.check_ids("seen", found, _ANY_ID if given.is_list else given.preds.shape[1])
         return found
 
-    def _negatives(self, given: Given) -> Tensor:
+    def _negatives(self, given: ProtocolInput) -> Tensor:
         assert self.num_negatives is not None
         number, width = given.preds.shape
         if given.negatives is not None:
@@ -352,7 +352,7 @@ class Protocol:
         seed = self._need(self, "seed", "it draws candidates at random")
         return rows.draw_popular(number, counts, self.num_negatives, seed)
 
-    def _can_hit(self, given: Given) -> Tensor:
+    def _can_hit(self, given: ProtocolInput) -> Tensor:
         is_zero = given.target == 0
         if self.zero == "never a hit":
             return ~is_zero
@@ -361,7 +361,7 @@ class Protocol:
             return ~rows.ended(given.target, self._need(given, "sequences", why))
         return torch.ones_like(is_zero)
 
-    def _weigh(self, given: Given) -> Tensor:
+    def _weigh(self, given: ProtocolInput) -> Tensor:
         """Return the weights of the queries: a value is the weighted sum of their scores."""
         number = len(given.target)
         if self.average == "users":
@@ -373,7 +373,7 @@ class Protocol:
             return rows.weigh_groups(torch.arange(number) // size)
         return torch.full((number,), 1 / (size * -(-number // size)), dtype=torch.float64)
 
-    def _need(self, owner: Protocol | Given, name: str, why: str) -> Any:
+    def _need(self, owner: Protocol | ProtocolInput, name: str, why: str) -> Any:
         """Return an argument or an attribute, or raise with the reason why it is needed."""
         value = getattr(owner, name)
         if value is None:

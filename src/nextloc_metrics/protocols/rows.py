@@ -16,7 +16,7 @@ from nextloc_metrics.arguments.messages import describe, short
 
 
 @dataclass(eq=False)
-class Given:
+class ProtocolInput:
     """The arguments of `Protocol.evaluate` as tensors."""
 
     preds: Tensor
@@ -30,7 +30,7 @@ class Given:
     answered: Tensor | None = None
 
     @classmethod
-    def read(cls, preds: Array, target: Array, **others: Array | None) -> Given:
+    def read(cls, preds: Array, target: Array, **others: Array | None) -> ProtocolInput:
         """Convert arrays to tensors on the CPU, and check their shapes."""
         known = {field.name for field in fields(cls)}
         unknown = sorted(set(others) - known)
@@ -65,13 +65,13 @@ class Given:
         """Whether `preds` holds lists of ids."""
         return is_integer(self.preds)
 
-    def take(self, rows: Tensor) -> Given:
+    def take(self, rows: Tensor) -> ProtocolInput:
         """Return the given rows of all arguments."""
         kept: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
         for name, value in kept.items():
             if value is not None and name != "train_counts":
                 kept[name] = value[rows]
-        return Given(**kept)
+        return ProtocolInput(**kept)
 
 
 def _number(name: str, value: Array) -> Tensor:
@@ -194,7 +194,7 @@ def draw_uniform(number: int, width: int, count: int, seen: Tensor | None, seed:
     return torch.from_numpy(drawn)
 
 
-def count_drawn(given: Given) -> int:
+def count_drawn(given: ProtocolInput) -> int:
     """Return the mean number of ids from 1 on that are not in `seen`."""
     number, width = given.preds.shape
     known = torch.zeros(number, width, dtype=torch.bool)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.batch import Batch
-from nextloc_metrics.arguments.checks import check_candidates, check_scores, is_integer
+from nextloc_metrics.arguments.checks import check_candidates, is_integer
 from nextloc_metrics.arguments.messages import describe, got
 from nextloc_metrics.arguments.record import Queries
 from nextloc_metrics.backends import must_not_sync
@@ -52,11 +52,11 @@ def _of_batch(batch: Batch, relevant: Relevant, found: Found, **others: Any) -> 
 
 def of_scores(batch: Batch, needs: Needs) -> Attributes:
     """Rank by the scores of all candidates."""
-    check_scores(batch.preds, batch.target)
+    batch.check_scores()
     number = batch.preds.shape[-1]
     relevant = read_target(batch, number)
     scores = comparable(batch.preds).reshape(-1, number)
-    excluded = read_exclude(batch, relevant, number)
+    excluded = None if batch.exclude is None else read_exclude(batch, relevant, number)
     depth = needs.depth
     if relevant.most == 1 or must_not_sync(scores) or excluded is not None:
         depth = None  # counting all ranks is as fast here
@@ -80,7 +80,7 @@ def of_lists(batch: Batch, needs: Needs) -> Attributes:
     check_candidates(batch.preds, batch.target)
     relevant = read_target(batch, None)
     lists = flat_lists(batch.preds)
-    excluded = read_exclude(batch, relevant, None)
+    excluded = None if batch.exclude is None else read_exclude(batch, relevant, None)
     checked = relevant.counted if batch.validate_args else None
     if excluded is not None:
         if checked is not None:  # what remains may be mostly repeats
@@ -113,7 +113,7 @@ def of_embeddings(
 
 def of_shards(batch: Batch, offset: int, process_group: Any, needs: Needs) -> Attributes:
     """Rank by scores of the candidates from `offset` on; other processes have the others."""
-    if not is_integer(batch.target):
+    if not batch.has_ids:
         raise TypeError(
             f"`target` must be an integer tensor of ids, {got('target', batch.target)}."
         )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from operator import or_
+from types import NoneType
 
 from nextloc_metrics.arguments.checks import as_number, check_bool
 from nextloc_metrics.arguments.messages import short
@@ -39,11 +40,13 @@ class Needs:
     def __post_init__(self) -> None:
         """Raise if a value is wrong; NumPy integers become Python's."""
         for name in ("top", "depth"):
-            object.__setattr__(self, name, as_number(getattr(self, name)))
+            if type(value := getattr(self, name)) not in (int, NoneType):
+                object.__setattr__(self, name, as_number(value))
         if type(self.top) is not int or self.top < 0:
             raise ValueError(f"`top` must be an integer of at least 0, got {short(self.top)}.")
         for name in ("best", "scores", "crossing", "length"):
-            check_bool(name, getattr(self, name))
+            if type(value := getattr(self, name)) is not bool:
+                check_bool(name, value)
         if self.depth is not None and (type(self.depth) is not int or self.depth < 1):
             raise ValueError(
                 f"`depth` must be None or a positive integer, got {short(self.depth)}."
@@ -64,12 +67,12 @@ class Needs:
         """Whether nothing but ranks of relevant locations is read."""
         return not (self.top or self.best or self.scores or self.crossing)
 
-    @property
+    @cached_property
     def keeps_scores(self) -> bool:
         """Whether the record keeps the scores of all candidates."""
         return self.scores or self.crossing
 
-    @property
+    @cached_property
     def to_find(self) -> int:
         """The number of first candidates to find: a tie for rank 1 needs the second one."""
         return 2 if self.top == 1 else self.top or int(self.best)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.batch import Batch
-from nextloc_metrics.arguments.checks import as_number, is_integer
+from nextloc_metrics.arguments.checks import INTEGERS, as_number, is_integer
 from nextloc_metrics.arguments.messages import got, short
 from nextloc_metrics.arguments.record import NotInRecordError, Queries, Record
 from nextloc_metrics.backends import UNRETRIEVED
@@ -287,7 +287,7 @@ class Ranking(Record):
 
     @classmethod
     def read(cls, batch: Batch, needs: Needs) -> Ranking:
-        read = forms.of_lists if is_integer(batch.preds) else forms.of_scores
+        read = forms.of_lists if batch.preds.dtype in INTEGERS else forms.of_scores
         return cls(**read(batch, needs))
 
     @classmethod
@@ -448,7 +448,7 @@ class Ranking(Record):
     @property
     def answerable(self) -> Tensor:
         """Which queries count and have a relevant location, bool `[N]`."""
-        return self.counted & (self.num_relevant > 0)
+        return self.queries.counted & (self.num_relevant > 0)
 
     def __repr__(self) -> str:
         ranks = ", ".join(

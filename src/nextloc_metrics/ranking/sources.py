@@ -19,7 +19,7 @@ from nextloc_metrics.arguments.checks import check_positive
 from nextloc_metrics.arguments.messages import describe, got, short
 from nextloc_metrics.backends import UNRETRIEVED
 from nextloc_metrics.ranking.counting import Found, find_in_lists, survey
-from nextloc_metrics.ranking.top import Highest, merge
+from nextloc_metrics.ranking.top import Highest, merge_top
 
 # Scores per chunk without `chunk_size`: enough for an efficient matrix product, and few enough for
 # the cache.
@@ -121,8 +121,8 @@ def _survey_block(
         if best is not None:
             found.append(Highest(best.scores, best.ids + start))
         if _KEPT_SHARE * len(found) * (top + 1) > step:
-            found = [merge(found, top)]
-    return Found.of_counts(ids, own, above, tied, merge(found, top) if top else None, top)
+            found = [merge_top(found, top)]
+    return Found.of_counts(ids, own, above, tied, merge_top(found, top) if top else None, top)
 
 
 def _find_repeats(table: Embeddings) -> tuple[Tensor, Tensor]:
@@ -230,7 +230,7 @@ def survey_shards(
     known, best = slices[1].sum(0) > 0, None
     if top:
         shards = zip(slices[2].to(scores.dtype), slices[3].long(), strict=True)
-        best = merge([Highest(*shard) for shard in shards], min(top, number - 1))
+        best = merge_top([Highest(*shard) for shard in shards], min(top, number - 1))
     if validate_args and bool(((ids >= 0) & ~known).any()):
         raise ValueError(
             f"`target` must hold ids below the {number} candidates of all processes, "

@@ -9,7 +9,6 @@ from torch import Tensor
 from nextloc_metrics import backends
 from nextloc_metrics.arguments.arrays import as_tensor
 from nextloc_metrics.arguments.batch import Batch
-from nextloc_metrics.arguments.checks import is_integer
 from nextloc_metrics.arguments.messages import describe, got, short
 from nextloc_metrics.backends import must_not_sync
 
@@ -37,11 +36,12 @@ def read_target(batch: Batch, num_candidates: int | None) -> Relevant:
     """Convert any form of `target` to ids; `Ranking.from_scores` lists the forms."""
     preds, target, mask = batch.preds, batch.target, batch.mask
     ignore_index, validate_args = batch.ignore_index, batch.validate_args
-    _check_form(preds, target, num_candidates)
+    _check_form(batch, num_candidates)
+    has_ids = batch.has_ids
     queries = preds.shape[:-1]
-    counted = read_mask(mask, queries, target.device)
+    counted = counted_by(mask, queries, target.device)
     grades = None
-    if is_integer(target):
+    if has_ids:
         padded = target.shape != queries
         ids = target.reshape(queries.numel(), target.shape[-1] if padded else 1).long()
         if ids.shape[1] == 0:
@@ -57,16 +57,16 @@ def read_target(batch: Batch, num_candidates: int | None) -> Relevant:
         ids, grades = positive_columns(relevance, None if mask is None else counted)
         padded = True
     # the ids of bool and floating targets were padded here: their -1 is never `ignore_index`
-    if ignore_index is not None and (ignore_index >= 0 or is_integer(target)):
+    if ignore_index is not None and (ignore_index >= 0 or has_ids):
         ignored = ids == ignore_index
         ids = ids.masked_fill(ignored, -1)
         counted = counted & ((ids != -1).any(1) | ~ignored.any(1))
         grades = None if grades is None else grades.masked_fill(ignored, 0)
     if validate_args:
-        if is_integer(target):
+        if has_ids:
             _check_not_relevance(ids, num_candidates)
         _check_range(ids, counted, num_candidates, padded)
-    in_order = not is_integer(target) and ignore_index is None
+    in_order = not has_ids and ignore_index is None
     if grades is None and not in_order:
         ids = _sort_ids(ids) if ids.shape[1] > 1 else ids.clone()
     return Relevant(ids, grades, counted)
@@ -118,7 +118,7 @@ def _sort_ids(ids: Tensor) -> Tensor:
     return torch.from_numpy(array)
 
 
-def read_mask(mask: Tensor | None, queries: torch.Size, device: torch.device) -> Tensor:
+def counted_by(mask: Tensor | None, queries: torch.Size, device: torch.device) -> Tensor:
     """Return which queries count, bool `[N]`."""
     if mask is None:
         return torch.ones(queries.numel(), dtype=torch.bool, device=device)
@@ -151,7 +151,8 @@ def positive_columns(relevance: Tensor, counted: Tensor | None) -> tuple[Tensor,
     return fill_slots(slots, ids, -1), fill_slots(slots, grades, 0)
 
 
-def _check_form(preds: Tensor, target: Tensor, num_candidates: int | None) -> None:
+def _check_form(batch: Batch, num_candidates: int | None) -> None:
+    preds, target = batch.preds, batch.target
     if not isinstance(target, Tensor) or target.is_complex():
         raise TypeError(
             f"`target` must be an integer, bool or floating tensor, {got('target', target)}."
@@ -162,7 +163,7 @@ def _check_form(preds: Tensor, target: Tensor, num_candidates: int | None) -> No
             f"got {preds.device} and {target.device}."
         )
     queries = preds.shape[:-1]
-    if is_integer(target):
+    if batch.has_ids:
         if target.shape != queries and (target.ndim != preds.ndim or target.shape[:-1] != queries):
             raise ValueError(
                 "an integer `target` must have the shape of the queries, "

@@ -95,7 +95,7 @@ class Highest(NamedTuple):
     ids: Tensor
 
 
-def merge(slices: Sequence[Highest], top: int) -> Highest:
+def merge_top(slices: Sequence[Highest], top: int) -> Highest:
     """Merge what was found in slices of the candidates, for the first `top` ranks."""
     maxima = torch.stack([x.scores[:, 0] for x in slices], 1)
     lowest = torch.stack([x.ids[:, 0] for x in slices], 1)

@@ -55,11 +55,10 @@ class Ceiling:
         return (self.rows["model"].value - floor_value) / (self.rows[limit].value - floor_value)
 
 
-def ceiling_of(counted: Counted) -> Ceiling | None:
-    """Return the rows; None without limits or queries. Users without a query are flagged."""
+def ceiling_of(counted: Counted) -> Ceiling:
+    """Return the rows, of counts with a part `ceiling`. Users without a query are flagged."""
     limits, setting = counted.data.limits, counted.setting
-    if limits is None or "ceiling" not in counted.parts:
-        return None
+    assert limits is not None  # of which that part is
     parts = {BASELINE: counted.references.get(BASELINE_BY_USER), "model": counted.parts["ceiling"]}
     by_user: dict[str, Any] = {
         name: part["acc_at_1"] for name, part in parts.items() if part is not None

@@ -19,7 +19,7 @@ _BITS = 32
 _FREE = -1
 
 
-class Pairs:
+class ClusterPairs:
     """The pairs of a group and a cluster that have queries in common, numbered as they appear.
 
     Args:
@@ -107,12 +107,18 @@ class ClusteredGroups(Grouped):
 
     computed_options = frozenset({"group", "average", "labels", "names", "kind"})
 
-    pairs: Pairs
+    pairs: ClusterPairs
     names: list[str]
     kind: str
 
     def __init__(
-        self, metric: MeanMetric, pairs: Pairs, names: list[str], kind: str, by: str, **kwargs: Any
+        self,
+        metric: MeanMetric,
+        pairs: ClusterPairs,
+        names: list[str],
+        kind: str,
+        by: str,
+        **kwargs: Any,
     ) -> None:
         size = max(1, len(pairs))
         super().__init__(metric, size, by=by, pairs=pairs, names=names, kind=kind, **kwargs)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nextloc_metrics.report.command_card import KeepingGroup, describe_read, short_names
+from nextloc_metrics.report.command_card import describe_read, short_names
 from nextloc_metrics.report.command_options import (
     EVALUATING,
     FILE,
@@ -18,11 +18,13 @@ from nextloc_metrics.report.command_options import (
     GROUP_TABLE,
     ID,
     INTERVALS,
+    METRICS,
     OUT,
     OUTPUT,
     SAMPLE,
     SAVE,
     WORKERS,
+    KeepingGroup,
     check_outputs,
     explained,
     has_columns,
@@ -85,7 +87,9 @@ def score(
             result.save(save, force=force)
             click.echo(f"wrote {save}", err=True)
     with explained():
-        page = {"title": Path(name_of(path)).name, "source": _source(path, result, reading)}
+        page = {}
+        if is_page(out):
+            page = {"title": Path(name_of(path)).name, "source": _source(path, result, reading)}
         write_all(result, kind, intervals, group_table, out, force, page)
 
 
@@ -111,6 +115,7 @@ def report(path: str, out: Path, title: str | None, force: bool, **reading: Any)
 
 @main.command(epilog="Example: nextloc-metrics merge part-0.npz part-1.npz --format json")
 @click.argument("paths", nargs=-1, required=True)
+@METRICS
 @FORMAT
 @INTERVALS
 @GROUP_TABLE
@@ -118,6 +123,7 @@ def report(path: str, out: Path, title: str | None, force: bool, **reading: Any)
 @FORCE
 def merge(
     paths: tuple[str, ...],
+    metrics: str | None,
     kind: str,
     intervals: bool,
     group_table: Path | None,
@@ -126,11 +132,12 @@ def merge(
 ) -> None:
     """Merge files that `score --save` wrote for different queries; an .html `--out` is a page."""
     check_outputs(force)
-    from nextloc_metrics.report.command_files import write_all
+    from nextloc_metrics.report.command_files import given_options, write_all
+    from nextloc_metrics.report.options import SharedOptions
     from nextloc_metrics.report.results import merge as merge_shards
 
     with explained():
-        result = merge_shards(paths)
+        result = merge_shards(paths, **given_options(SharedOptions, {"metrics": metrics}))
     with explained():
         page = {
             "title": "Evaluation",
@@ -160,8 +167,9 @@ def compare(
     An .html `--out` is a page.
     """
     check_outputs(force)
-    from nextloc_metrics.report.command_files import read_same
+    from nextloc_metrics.report.command_files import given_options, read_same
     from nextloc_metrics.report.comparing import compare as compare_models
+    from nextloc_metrics.report.options import SharedOptions
     from nextloc_metrics.report.written import write_comparisons
 
     cluster = reading["cluster"]
@@ -173,11 +181,8 @@ def compare(
         result = compare_models(
             {title: one.preds for title, one in zip(titles, found.values(), strict=True)},
             first.target,
-            k=reading["cuts"] or (1, 5, 10),
             groups=None if cluster is None else {cluster: first.groups[cluster]},
-            cluster=cluster,
-            num_locations=reading["num_locations"],
-            confidence_level=reading["confidence_level"],
+            **given_options(SharedOptions, reading),
         )
     with explained():
         if is_page(out):
@@ -225,7 +230,7 @@ def audit(
             if len(found) > 1
             else first.preds,
             first.target,
-            k=reading["cuts"] or (1, 5, 10),
+            k=reading["k"] or (1, 5, 10),
             seed=seed,
             **{name: first.groups[column] for name, column in named.items()},
         )
@@ -246,7 +251,9 @@ def audit(
 @click.option("--time-unit", type=click.Choice(["s", "min", "h"]), help="For times as numbers.")
 @click.option("--user", help="Column of users in REAL, for the floor.")
 @click.option("--units", type=click.Choice(["degrees", "km", "m"]), default="degrees")
-@click.option("--coordinates", type=FILE, help="As for `score`: of the locations 0, 1, ...")
+@click.option(
+    "--coordinates", "locations", type=FILE, help="As for `score`: of the locations 0, 1, ..."
+)
 @click.option(
     "--comparison",
     type=click.Choice(["jsd", "ks", "wasserstein"]),
@@ -260,7 +267,7 @@ def audit(
 def mobility(
     generated: str,
     real: str,
-    coordinates: Path | None,
+    locations: Path | None,
     kind: str,
     out: Path | None,
     force: bool,
@@ -273,8 +280,8 @@ def mobility(
     from nextloc_metrics.report.written import write_table
 
     with explained():
-        locations = read_locations(coordinates)
-        result = evaluate_mobility(generated, real, locations=locations, **columns)
+        points = None if locations is None else read_locations(locations)
+        result = evaluate_mobility(generated, real, locations=points, **columns)
         text = write_table(result.table, kind)
         if is_page(out):
             names = ("trajectory", "location", "latitude", "longitude", "time", "user")

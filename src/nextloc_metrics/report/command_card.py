@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-_ARGUMENTS = "nextloc_metrics.arguments"
+from nextloc_metrics.report.command_options import ARGUMENTS
 
 # Parameters that are no options of the evaluation: they name columns, or say what is written.
 _COLUMNS = {
@@ -26,15 +26,6 @@ _COLUMNS = {
 }
 _COLUMNS |= {"trajectory", "latitude", "longitude", "location", "time", "user"}
 _WRITING = {"kind", "out", "force", "save", "group_table", "intervals", "title", "workers"}
-
-
-class KeepingGroup(click.Group):
-    """Keeps the arguments, so that a page can say how to repeat it."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Note the arguments and parse them."""
-        ctx.meta[_ARGUMENTS] = list(args)
-        return super().parse_args(ctx, args)
 
 
 def describe_read(files: Iterable[str], rows: Any, columns: Iterable[str | None]) -> dict[str, Any]:
@@ -53,7 +44,7 @@ def describe_read(files: Iterable[str], rows: Any, columns: Iterable[str | None]
         "options": "; ".join(options) or None,
         "version": f"nextloc-metrics {version('nextloc-metrics')}",
         "date": datetime.now().astimezone().date().isoformat(),
-        "command": shlex.join(["nextloc-metrics", *context.meta[_ARGUMENTS]]),
+        "command": shlex.join(["nextloc-metrics", *context.meta[ARGUMENTS]]),
     }
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
 
+from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.files.beside import read_coordinates, read_counts, read_words
 from nextloc_metrics.files.opening import suffix_of
 from nextloc_metrics.files.predictions import Predictions, read
@@ -16,14 +19,15 @@ from nextloc_metrics.report.command_options import has_columns, is_page, write_t
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluator import evaluate
 from nextloc_metrics.report.groups import write_groups
+from nextloc_metrics.report.options import Options
 from nextloc_metrics.report.same import same_queries
 from nextloc_metrics.report.table_evaluation import evaluate_table
 from nextloc_metrics.report.written import note_left_out, write_evaluation
 
 
-def read_locations(coordinates: Path | None) -> Locations | None:
+def read_locations(path: Path) -> Locations:
     """Read the locations of a file of coordinates."""
-    return None if coordinates is None else Locations(*read_coordinates(coordinates))
+    return Locations(*read_coordinates(path))
 
 
 def read_same(
@@ -56,7 +60,7 @@ def _read(
         groups=list(dict.fromkeys([*groups, *([cluster] if cluster else [])])),
         targets=None if has_columns(path) else target,
         padding=padding,
-        vocabulary=read_words(vocabulary),
+        vocabulary=None if vocabulary is None else read_words(vocabulary),
         on_error=on_error,
         separator=separator,
         mask=mask,
@@ -66,38 +70,53 @@ def _read(
 
 def evaluate_file(path: str, **reading: Any) -> Evaluation:
     """Read a file and evaluate it, with the given options."""
-    words = read_words(reading["vocabulary"])
-    counts, coordinates = reading["train_counts"], reading["coordinates"]
-    options: dict[str, Any] = {
-        "k": reading["cuts"] or (1, 5, 10),
-        "cluster": reading["cluster"],
-        "train_counts": None if counts is None else read_counts(counts),
-        "exempt_target": reading["exempt_target"],
-        "num_locations": reading["num_locations"],
-        "locations": read_locations(coordinates),
-        "km": reading["km"],
-        "confidence_level": reading["confidence_level"],
-        "given": reading["given"],
-        "measures": reading["measures"],
-    }
+    options = given_options(Options, reading)
     if suffix_of(Path(path)) not in (".run", ".trec"):
         return evaluate_table(
             path,
-            **{name: reading[name] for name in ("preds", "target", "groups", "mask", "exclude")},
-            **{name: reading[name] for name in ("weights", "confidence", "padding")},
-            **{name: reading[name] for name in ("on_error", "separator")},
-            vocabulary=words,
-            workers=reading["workers"],
+            **{name: reading[name] for name in (*_COLUMNS, *_OF_TABLES)},
             **options,
         )
-    for name in ("mask", "exclude", "weights", "confidence"):
+    for name in _COLUMNS:
         if reading[name] is not None:
             raise ValueError(f"`{name}` must be a column of a table, and a run has none.")
     found = _read(path, **reading)
     missed = found.missed if reading["on_error"] == "miss" else None
     known = None if found.vocabulary is None else tuple(map(str, found.vocabulary))
-    options |= {"grades": found.grades, "vocabulary": words or known, "missed": missed}
-    return evaluate(found.preds, found.target, **options)
+    options = {"vocabulary": known, **options}
+    return evaluate(found.preds, found.target, grades=found.grades, missed=missed, **options)
+
+
+def _read_metrics(name: str) -> Any:
+    """Return what a function `module:function` returns; the module may be in the working folder."""
+    module, _, function = name.partition(":")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))
+    found = getattr(import_module(module), function, None) if module and function else None
+    if not callable(found):
+        raise ValueError(
+            f"`metrics` must be `module:function`, a function without arguments, got {short(name)}."
+        )
+    return found()
+
+
+def given_options(kind: Any, reading: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of an evaluation that a command was given, with what their files hold."""
+    given = {x: reading[x] for x in kind.__annotations__ if reading.get(x) not in (None, ())}
+    return {name: _READERS[name](x) if name in _READERS else x for name, x in given.items()}
+
+
+# what else a table is read by: names of columns that a run lacks, and others
+_COLUMNS = ("mask", "exclude", "weights", "confidence")
+_OF_TABLES = ("preds", "target", "groups", "padding", "on_error", "separator", "workers")
+
+# what reads the file of an option
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "vocabulary": read_words,
+    "train_counts": read_counts,
+    "locations": read_locations,
+    "metrics": _read_metrics,
+}
 
 
 def write_all(

@@ -14,8 +14,22 @@ from typing import Any, TypeVar
 import click
 
 from nextloc_metrics.arguments.outputs import check_free, new_file
+from nextloc_metrics.report.options import Options, parameters_of, summaries
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+_PARAMETERS, _SUMMARIES = parameters_of(Options), summaries()
+
+
+def option_of(
+    name: str, more: str = "", written: str = "", **kwargs: Any
+) -> Callable[[Command], Command]:
+    """Return an option of an evaluation, with `more` after its help, and maybe `written` so."""
+    default = _PARAMETERS[name].default
+    if not kwargs.get("multiple"):
+        kwargs |= {"default": default, "show_default": default is not None}
+    written = written or "--" + name.replace("_", "-")
+    return click.option(written, name, help=f"{_SUMMARIES[name]}{more}.", **kwargs)
 
 
 def options_of(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
@@ -29,7 +43,17 @@ def options_of(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
     return decorate
 
 
-_STDIN = "nextloc_metrics.stdin"
+class KeepingGroup(click.Group):
+    """Keeps the arguments, so that a page can say how to repeat it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Note the arguments and parse them."""
+        ctx.meta[ARGUMENTS] = list(args)
+        return super().parse_args(ctx, args)
+
+
+#: what a context keeps: the arguments of the command, and the file of standard input
+ARGUMENTS, _STDIN = "nextloc_metrics.arguments", "nextloc_metrics.stdin"
 
 
 def _split(_context: click.Context, _option: click.Parameter, values: Sequence[str]) -> Any:
@@ -87,14 +111,13 @@ FILES = options_of(
         show_default=True,
         help="Column of the targets; for a PATH of .npy or .run, the file of the targets.",
     ),
-    click.option(
-        "--k",
-        "cuts",
+    option_of(
+        "k",
+        ", separated by commas; may be repeated",
         multiple=True,
         callback=_split,
         metavar="K,...",
         show_default="1,5,10",
-        help="Cut-offs, separated by commas; may be repeated.",
     ),
     click.option(
         "--padding",
@@ -104,11 +127,7 @@ FILES = options_of(
         show_default="-1",
         help="Negative numbers that pad lists, beside -1; may be repeated.",
     ),
-    click.option(
-        "--vocabulary",
-        type=FILE,
-        help="File with the text of each id, one per line.",
-    ),
+    option_of("vocabulary", ": a file, one per line", type=FILE),
     click.option("--separator", help="What separates the ids of a cell of text without brackets."),
     click.option(
         "--on-error",
@@ -119,16 +138,17 @@ FILES = options_of(
     ),
 )
 GROUPS = click.option("--group", "groups", multiple=True, help="Column of groups; may be repeated.")
+METRICS = option_of(
+    "metrics",
+    ": what a function without arguments returns, of a module in the working folder",
+    metavar="MODULE:FUNCTION",
+)
 SAMPLE = options_of(
-    click.option("--cluster", help="Column of groups; queries of one group are not independent."),
-    click.option("--num-locations", type=int, help="Number of locations."),
-    click.option(
-        "--confidence-level",
-        type=float,
-        default=0.95,
-        show_default=True,
-        help="Level of the intervals.",
-    ),
+    option_of("cluster", "; a column"),
+    option_of("num_locations", type=int),
+    option_of("confidence_level", type=float),
+    option_of("measures", "; may be repeated", "--measure", multiple=True),
+    METRICS,
 )
 READING = options_of(FILES, GROUPS, SAMPLE)
 WORKERS = click.option(
@@ -143,33 +163,18 @@ EVALUATING = options_of(
     click.option("--mask", help="Column of true or false; false leaves a query out."),
     WORKERS,
     click.option("--exclude", help="Column of lists of ids that are not ranked."),
-    click.option(
-        "--given",
-        type=click.Choice(["logits", "log_probabilities", "probabilities"]),
-        help="What scores are; adds the metrics of probabilities.",
-    ),
-    click.option("--exempt-target", is_flag=True, help="Rank a target that is excluded."),
+    option_of("given", type=click.Choice(["logits", "log_probabilities", "probabilities"])),
+    option_of("exempt_target", is_flag=True),
     click.option("--weights", help="Column of weights of queries."),
     click.option("--confidence", help="Column of confidences of answers, from 0 to 1."),
-    click.option(
-        "--measure",
-        "measures",
-        multiple=True,
-        help="A metric by its name in ir-measures, such as nDCG@10; may be repeated.",
-    ),
-    click.option(
-        "--train-counts",
-        type=FILE,
-        help="Training visits of each id: .npy, or text with a number per line.",
-    ),
-    click.option(
+    option_of("train_counts", ": .npy, or text with a number per line", type=FILE),
+    option_of(
+        "locations",
+        ": .npy [C, 2], or .csv with the columns latitude and longitude",
         "--coordinates",
         type=FILE,
-        help="Latitude and longitude of each id: .npy [C, 2], or .csv with these columns.",
     ),
-    click.option(
-        "--km", type=float, default=1.0, show_default=True, help="Largest distance of a hit."
-    ),
+    option_of("km", type=float),
 )
 FORMAT = click.option(
     "--format",
@@ -291,7 +296,7 @@ def _for_command(message: str) -> str:
 
 
 # arguments of functions whose options have other names
-_PYTHON = {"locations": "--coordinates", "targets": "--target", "models": "PATHS"}
+_PYTHON = {"targets": "--target", "models": "PATHS"}
 
 
 def _written(context: click.Context) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,10 +16,10 @@ from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.checks import check_named
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.arguments.rows import ArrayRows, Kind, read_rows
+from nextloc_metrics.arguments.rows import ArrayRows, Grouping, read_rows
 from nextloc_metrics.base.collection import RankingCollection
+from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.base.plan import Plan
-from nextloc_metrics.base.ranking_metric import RankingMetric
 from nextloc_metrics.base.readings import read_results
 from nextloc_metrics.display.formats import in_percent
 from nextloc_metrics.display.page import show_meanings, show_table
@@ -27,13 +27,17 @@ from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.result import Result
 from nextloc_metrics.display.table import Table, of_readings
 from nextloc_metrics.metrics.grouped import Grouped
-from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.report import page
 from nextloc_metrics.report.data import (
     check_cluster,
     count_locations,
     make_headline,
 )
+from nextloc_metrics.report.options import SharedOptions, takes
+from nextloc_metrics.report.own_metrics import check_metrics
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 @dataclass(repr=False)
@@ -94,20 +98,17 @@ class Comparisons(Result):
         return found
 
 
+@takes(SharedOptions)
 def compare(
     models: Mapping[str, Array],
     target: Array,
     *,
-    k: int | Sequence[int] = (1, 5, 10),
     mask: Array | None = None,
     groups: Mapping[str, Array] | None = None,
-    cluster: str | None = None,
     exclude: Array | None = None,
-    exempt_target: bool = False,
-    num_locations: int | None = None,
-    confidence_level: float = 0.95,
     test: Test = "permutation",
     seed: int = 0,
+    **options: Unpack[SharedOptions],
 ) -> Comparisons:
     """Compare the predictions of several models for the same queries.
 
@@ -115,11 +116,10 @@ def compare(
 
     Args:
         models: predictions as for `evaluate`, by model name; each is compared with the first.
-        groups: as for `evaluate`, as are `target`, `k`, `mask`, `exclude`, `exempt_target`,
-            `num_locations` and `confidence_level`; only those of `cluster` matter.
-        cluster: the key of the groups whose queries are not independent; test and intervals then
-            take groups, not queries, as independent.
+        groups: as for `evaluate`, as are `target`, `mask` and `exclude`; only those of `cluster`
+            matter, which test and intervals then take as independent.
         test: as for `analysis.compare`, like `seed`.
+        options: those of [`SharedOptions`][nextloc_metrics.report.SharedOptions].
 
     Raises:
         ValueError: there are fewer than two models, shapes do not fit, or `cluster` is not a key
@@ -142,13 +142,14 @@ def compare(
         name: read_rows(preds, target, groups if name == first else None, mask, exclude)
         for name, preds in models.items()
     }
+    cluster, confidence_level = options["cluster"], options["confidence_level"]
     check_cluster(cluster, read[first].groups)
     kind = None if cluster is None else read[first].kinds[cluster]
     counted = {
-        name: _Model(make_headline(count_locations(data, num_locations, None), k), cluster, kind)
-        for name, data in read.items()
+        name: _Model(_headline_of(data, options), cluster, kind) for name, data in read.items()
     }
-    scores = {name: counted[name].score(data, exempt_target) for name, data in read.items()}
+    exempt = options["exempt_target"]
+    scores = {name: counted[name].score(data, exempt) for name, data in read.items()}
 
     def against_first(name: str, key: str) -> Comparison:
         pair = torch.stack([scores[model][key] for model in (first, name)])
@@ -164,6 +165,18 @@ def compare(
     }
     sample = _count_sample(scores, cluster, kind)
     return _summarize(counted, comparisons, sample, confidence_level, f"{test} test")
+
+
+def _headline_of(rows: ArrayRows, options: SharedOptions) -> RankingCollection:
+    number = count_locations(rows, options["num_locations"], None)
+    own = check_metrics(options["metrics"])
+    for metric in own.values():
+        if metric.unit or metric._factor != 1 or not getattr(metric, "is_bounded", True):
+            raise ValueError(
+                f"`metrics` of a comparison must be fractions, got {short(metric)}; `evaluate` "
+                "takes those with a unit."
+            )
+    return make_headline(number, options["k"], measures=options["measures"], metrics=own)
 
 
 def _summarize(
@@ -241,7 +254,7 @@ class _Sample(NamedTuple):
 
 
 def _count_sample(
-    scores: Mapping[str, Mapping[str, Tensor]], cluster: str | None, kind: Kind | None
+    scores: Mapping[str, Mapping[str, Tensor]], cluster: str | None, kind: Grouping | None
 ) -> _Sample:
     """Count the queries that any model scored, and their clusters."""
     counted = torch.stack([~x.isnan() for of in scores.values() for x in of.values()]).any(0)
@@ -254,12 +267,14 @@ def _count_sample(
 class _Model:
     """The metrics of one model, and those of the clusters, whose intervals replace theirs."""
 
-    def __init__(self, metrics: RankingCollection, cluster: str | None, kind: Kind | None) -> None:
+    def __init__(
+        self, metrics: RankingCollection, cluster: str | None, kind: Grouping | None
+    ) -> None:
         self.metrics = metrics
         self.means = {
             key: member
             for key, member in metrics.named_members()
-            if isinstance(member, RankingMetric) and member._averages_scores
+            if isinstance(member, MeanMetric) and member._averages_scores
         }
         clustered: dict[str, Grouped] = {}
         self.numbers: dict[str, Tensor] = {}
@@ -284,7 +299,7 @@ class _Model:
             start, records = end, plan.read(given)
             plan.update(Batch(records, None), count=True)
             for key, member in self.means.items():
-                found, counted = member._score_queries(records[Ranking])
+                found, counted = member._score_queries(records[member.record])
                 scores.setdefault(key, []).append(found.masked_fill(~counted, torch.nan))
         return {key: torch.cat(found) for key, found in scores.items()}
 

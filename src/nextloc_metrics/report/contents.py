@@ -11,6 +11,8 @@ from nextloc_metrics.report.evaluator import Evaluator as Evaluator
 from nextloc_metrics.report.evaluator import evaluate as evaluate
 from nextloc_metrics.report.generated import MobilityEvaluation as MobilityEvaluation
 from nextloc_metrics.report.generated import evaluate_mobility as evaluate_mobility
+from nextloc_metrics.report.options import Options as Options
+from nextloc_metrics.report.options import SharedOptions as SharedOptions
 from nextloc_metrics.report.results import merge as merge
 from nextloc_metrics.report.table_evaluation import evaluate_table as evaluate_table
 from nextloc_metrics.report.trajectories import TrajectoryEvaluation as TrajectoryEvaluation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
+from copy import copy, deepcopy
 from dataclasses import asdict, replace
 from functools import partial
 from io import BytesIO
@@ -18,7 +18,7 @@ from nextloc_metrics import analysis
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.labels import GroupLabels
 from nextloc_metrics.base.collection import RankingCollection
-from nextloc_metrics.base.mean import MeanMetric
+from nextloc_metrics.base.mean import MeanMetric, RecordMetric
 from nextloc_metrics.base.plan import Plan
 from nextloc_metrics.base.ranking_metric import RankingMetric
 from nextloc_metrics.geography import Locations
@@ -36,11 +36,15 @@ from nextloc_metrics.metrics.presets import (
 from nextloc_metrics.metrics.weighted import Weighted
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 from nextloc_metrics.report import saved
-from nextloc_metrics.report.clustered import ClusteredDecile, ClusteredGroups, Pairs
-from nextloc_metrics.report.data import Data, make_headline, weigh
+from nextloc_metrics.report.clustered import ClusteredDecile, ClusteredGroups, ClusterPairs
+from nextloc_metrics.report.data import Data, check_free, make_headline, weigh
+from nextloc_metrics.report.own_metrics import is_ours, reads_ranks_only
 from nextloc_metrics.report.setting import CONFIDENCE, Setting, check_alike
 
-# Names of groups that are made here, of which users' names are none.
+#: The parts whose metrics have a row in the table of all queries.
+ROWS = ("", "probabilities", "own")
+
+# GroupNames of groups that are made here, of which users' names are none.
 _TARGET = "\0target"
 PAIRS = "\0pairs of "
 
@@ -76,7 +80,7 @@ class Counted:
         self,
         setting: Setting,
         labels: Mapping[str, GroupLabels],
-        pairs: Mapping[str, Pairs],
+        pairs: Mapping[str, ClusterPairs],
         data: Data,
     ) -> None:
         self.setting, self.labels, self.pairs = setting, dict(labels), dict(pairs)
@@ -85,6 +89,7 @@ class Counted:
         self.longest = 0  # the length of the longest list that was counted
         self.shards: tuple[str, ...] = ()
         self.names: dict[str, list[str]] = {}  # of groups by kind, where there is room for more
+        ranked = {name: x for name, x in data.metrics.items() if reads_ranks_only(x)}
         self.headline = make_headline(
             setting.num_locations,
             setting.k,
@@ -92,6 +97,7 @@ class Counted:
             setting.km,
             setting.measures,
             setting.is_weighted,
+            ranked,
         )
         # one row of scores for all queries, by the title of the column of values
         self._rows: dict[str, Tensor] = {}
@@ -115,6 +121,11 @@ class Counted:
             members[BASELINE] += _metrics_of(by_user)  # one ranking serves both
         self._plans = {name: Plan(metrics) for name, metrics in members.items()}
         self.parts = {"": self.headline, "probabilities": _make_probabilities(setting, locations)}
+        check_free(self.parts["probabilities"], data.metrics)
+        others: Any = {name: x.clone() for name, x in data.metrics.items() if name not in ranked}
+        check_free(self.headline, others)
+        own = RankingCollection(others)
+        self.parts["own"] = weigh(own) if setting.is_weighted else own
         self.parts |= _make_parts(self)
         if locations is not None and setting.num_locations is not None and not setting.is_weighted:
             by_location = Grouped(AccuracyAtK(1), len(locations), by=_TARGET)
@@ -133,7 +144,7 @@ class Counted:
             numbers: by kind of groups or pairs, the number of the group of each query.
         """
         groups = {**numbers, _TARGET: batch.target} if "map" in self.parts else dict(numbers)
-        records = self._plan.read(replace(batch, groups=groups))
+        records = self._plan.read(replace(batch, groups=groups or None))
         tallies = [(self._plan, self._plan.tally(Batch(records, None)))]
         for name, row in self._rows.items():
             scores = row.expand(len(batch.target), -1)
@@ -141,7 +152,7 @@ class Counted:
             alike = replace(batch, preds=scores, groups=own, confidence=None)
             tallies.append((self._plans[name], self._plans[name].tally(alike)))
         ranking: Ranking = records[Ranking]
-        self._check_targets(batch.target[ranking.counted])
+        self._check_targets(batch.target[ranking.queries.counted])
         return Tallied(ranking, tallies, *self._describe(batch, ranking))
 
     def _check_targets(self, target: Tensor) -> None:
@@ -159,7 +170,7 @@ class Counted:
 
     def _describe(self, batch: Batch, ranking: Ranking) -> tuple[dict[str, int], int]:
         """Count the queries of each kind that the card lists; return also the longest list."""
-        preds, target, counted, longest = batch.preds, batch.target, ranking.counted, 0
+        preds, target, longest, counted = batch.preds, batch.target, 0, ranking.queries.counted
         found = {
             "queries": torch.ones_like(counted),
             "left_out": ~counted,
@@ -205,10 +216,16 @@ class Counted:
             "ties": "expected value over random orders",
         }
 
+    def rows(self) -> list[tuple[str, Any]]:
+        """Return name and metric of each row of the table of all queries."""
+        return [row for part in ROWS for row in self.parts[part].named_members()]
+
     def cuts_beyond_lists(self) -> list[int]:
         """Return the cut-offs above the length of the longest list."""
         is_list = self.setting.candidates is None and self.card["queries"] > self.card["left_out"]
-        return sorted(k for k in self.setting.k if is_list and k > self.longest)
+        own = (getattr(metric, "k", None) for metric in self.data.metrics.values())
+        cuts = {*self.setting.k, *(k for k in own if isinstance(k, int))}
+        return sorted(k for k in cuts if is_list and k > self.longest)
 
     def note_lists(self) -> list[str]:
         """Return a note on the values that depend on the length of the lists."""
@@ -243,24 +260,30 @@ class Counted:
         saved.write(path, header, {**arrays, **self.data.arrays()}, force)
 
     @classmethod
-    def load(cls, path: Path | BytesIO) -> Counted:
-        """Read a file that `save` wrote.
+    def load(cls, path: Path | BytesIO, metrics: Mapping[str, RecordMetric]) -> Counted:
+        """Read a file that `save` wrote, of an evaluation with these further metrics.
 
         Raises:
             OSError: the file cannot be opened.
             ValueError: the file is cut, was changed, or is another file.
         """
         header, arrays = saved.read(path)
+        saved.check_metrics(path, header, metrics)
         with saved.refused(path):
-            return cls.of_saved(header, arrays)
+            return cls.of_saved(header, arrays, metrics)
 
     @classmethod
-    def of_saved(cls, header: dict[str, Any], arrays: dict[str, Tensor]) -> Counted:
+    def of_saved(
+        cls,
+        header: dict[str, Any],
+        arrays: dict[str, Tensor],
+        metrics: Mapping[str, RecordMetric],
+    ) -> Counted:
         """Make an object from the content of a file, or raise if parts of it do not fit."""
         setting = Setting(
             **{
                 **header["setting"],
-                **{x: tuple(header["setting"][x]) for x in ("k", "groups", "measures")},
+                **{x: tuple(header["setting"][x]) for x in ("k", "groups", "measures", "metrics")},
             }
         )
         check_confidence_level(setting.confidence_level)
@@ -269,12 +292,12 @@ class Counted:
             raise ValueError("its number of locations does not fit")  # before memory is allocated
         if tuple(labels) != setting.groups:
             raise ValueError("its labels are not those of its groups")
-        data = Data.pop(arrays, header.get("users", []))
+        data = Data.pop(arrays, header.get("users", []), metrics)
         pairs = {}
         for kind in _paired(setting.cluster, labels):
             keys = arrays.pop(f"pairs of {kind}")
             saved.check_pairs(kind, keys, len(labels[kind]), len(labels[str(setting.cluster)]))
-            pairs[kind] = Pairs(keys)
+            pairs[kind] = ClusterPairs(keys)
         if replace(setting, **data.digests()) != setting:
             raise ValueError("its data are not those of its options")
         counted = cls(setting, labels, pairs, data)
@@ -289,7 +312,7 @@ class Counted:
             _add(member, arrays[name])
         for kind in {f"by {kind}" for kind in setting.groups} & counted.parts.keys():
             for name, member in counted.parts[kind].named_members():
-                whole = members.get(f"/{name}") or members[f"probabilities/{name}"]
+                whole = next(members[x] for of in ROWS if (x := f"{of}/{name}") in members)
                 if not torch.equal(member.state.sum(0), whole.state[: member.state.shape[1]]):
                     raise ValueError(f"the counts {kind} do not add up to all")
         return counted
@@ -312,6 +335,19 @@ class Counted:
             if grouped and (at := rows.get(str(member.by))) is not None:
                 state = member.empty_tally().index_copy(0, at, state[: len(at)])
             _add(member, state)
+
+    def in_order(self) -> Counted | None:
+        """Return these counts with a card of their own; None if groups are not as in `add_up`."""
+        for kind, labels in self.labels.items():
+            names = self.names_of(kind)
+            if len(labels) > len(names) or labels != GroupLabels.sorted(names):
+                return None
+        for pairs in self.pairs.values():
+            if len(pairs) > pairs.number_of_pairs or (pairs.keys.diff() < 0).any():
+                return None
+        counted = copy(self)
+        counted.card, counted.names = self.card.copy(), {}
+        return counted
 
     def rows_of_pairs(self) -> dict[str, Tensor]:
         """Return the number of each pair, by the kind of pairs."""
@@ -370,12 +406,14 @@ def add_up(parts: Sequence[Counted]) -> Counted:
     ]
     keys = [
         {
-            kind: Pairs.key_of(own[kind][pairs.groups], own[cluster][pairs.clusters])
+            kind: ClusterPairs.key_of(own[kind][pairs.groups], own[cluster][pairs.clusters])
             for kind, pairs in one.pairs.items()
         }
         for one, own in zip(parts, rows, strict=True)
     ]
-    pairs = {kind: Pairs(torch.unique(torch.cat([of[kind] for of in keys]))) for kind in keys[0]}
+    pairs = {
+        kind: ClusterPairs(torch.unique(torch.cat([of[kind] for of in keys]))) for kind in keys[0]
+    }
     total = Counted(first.setting, labels, pairs, first.data)
     for one, own, of_pairs in zip(parts, rows, keys, strict=True):
         numbered = {PAIRS + kind: pairs[kind].number(found) for kind, found in of_pairs.items()}
@@ -415,7 +453,9 @@ def _make_parts(counted: Counted) -> dict[str, RankingCollection]:
             {
                 name: _with_ties(x, ties)
                 for name, x in means.items()
-                if isinstance(_unweighted(x), RankingMetric) and not _unweighted(x)._of_decision
+                if isinstance(metric := _unweighted(x), RankingMetric)
+                and is_ours(metric)
+                and not metric._of_decision
             }
         )
         for ties in get_args(Ties)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from hashlib import blake2b
 from typing import Any, TypeAlias
 
@@ -15,13 +15,14 @@ from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.rows import ArrayRows
 from nextloc_metrics.base.collection import RankingCollection
-from nextloc_metrics.base.mean import MeanMetric
+from nextloc_metrics.base.mean import MeanMetric, RecordMetric
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.geography.locations import check_locations
 from nextloc_metrics.metrics.bins import PopularityBins
-from nextloc_metrics.metrics.measures import parse_measures
+from nextloc_metrics.metrics.notation import parse_measures
 from nextloc_metrics.metrics.presets import next_location_metrics, recommendation_metrics
 from nextloc_metrics.metrics.weighted import Weighted
+from nextloc_metrics.report.own_metrics import names_of
 
 #: The locations and the users of all visits, or their limits.
 History: TypeAlias = tuple[Array, Array] | Predictability
@@ -39,12 +40,14 @@ class Data:
         train_counts: the visits of each location in the training data.
         locations: the coordinates.
         limits: the limits of predictability of users.
+        metrics: the further metrics by name.
     """
 
     bins: PopularityBins | None = None
     train_counts: Tensor | None = None
     locations: Locations | None = None
     limits: Predictability | None = None
+    metrics: Mapping[str, RecordMetric] = field(default_factory=dict)
 
     def digests(self) -> dict[str, Any]:
         """Return the digests by the attribute of `Setting`; "" for what is not there."""
@@ -55,6 +58,7 @@ class Data:
             "train_counts": "" if counts is None else digest(counts),
             "locations": "" if points is None else digest(points.state_key()),
             "history": "" if limits is None else digest(*vars(limits).values()),
+            "metrics": names_of(self.metrics),
         }
 
     def arrays(self) -> dict[str, Tensor]:
@@ -74,8 +78,10 @@ class Data:
         return [] if self.limits is None else self.limits.users
 
     @classmethod
-    def pop(cls, arrays: dict[str, Tensor], users: list[Any]) -> Data:
-        """Take what `arrays` wrote out of the arrays of a file."""
+    def pop(
+        cls, arrays: dict[str, Tensor], users: list[Any], metrics: Mapping[str, RecordMetric]
+    ) -> Data:
+        """Take what `arrays` wrote out of the arrays of a file, which has no metrics."""
         bin_of, counts, points = (arrays.pop(x, None) for x in ("bin_of", "train_counts", "points"))
         bins = None if bin_of is None else PopularityBins(bin_of, int(arrays.pop("num_bins")))
         locations = None if points is None else Locations.from_points(points)
@@ -85,7 +91,7 @@ class Data:
             limits = Predictability(**read, users=users)
             if {tuple(array.shape) for array in read.values()} != {(len(users),)}:
                 raise ValueError("its limits are not those of its users")
-        return cls(bins, counts, locations, limits)
+        return cls(bins, counts, locations, limits, metrics)
 
 
 def limits_of(history: History | None) -> Predictability | None:
@@ -133,10 +139,12 @@ def make_headline(
     km: float = 1.0,
     measures: Sequence[str] = (),
     is_weighted: bool = False,
+    metrics: Mapping[str, RecordMetric] | None = None,
 ) -> RankingCollection:
     """Make the preset for one relevant location per query, or for several, or `measures`.
 
-    With weights, each mean of scores is a weighted one, and other metrics are left out.
+    Copies of `metrics` follow. With weights, each mean of scores is a weighted one, and other
+    metrics are left out.
     """
     if measures:
         headline = RankingCollection(dict(parse_measures(measures)))
@@ -144,7 +152,17 @@ def make_headline(
         headline = recommendation_metrics(k=k)
     else:
         headline = next_location_metrics(num_locations, k, locations=locations, km=km)
+    check_free(headline, metrics or {})
+    headline.add_metrics({name: metric.clone() for name, metric in (metrics or {}).items()})
     return weigh(headline) if is_weighted else headline
+
+
+def check_free(rows: Iterable[Any], metrics: Mapping[str, RecordMetric]) -> None:
+    """Raise if a further metric has the name of a row."""
+    if taken := sorted({str(name) for name in rows} & metrics.keys()):
+        raise ValueError(
+            f"`metrics` must have other names than the rows of the evaluation, got {short(taken)}."
+        )
 
 
 def weigh(metrics: RankingCollection) -> RankingCollection:

@@ -125,12 +125,4 @@ class Evaluation(Result):
 
     def _members(self) -> list[tuple[Any, Any]]:
         """Return name and metric of each row of the headline."""
-        parts = self._counted.parts
-        collections = [self._counted.headline]
-        collections += [parts["probabilities"]] if "probabilities" in parts else []
-        return [
-            (name, x)
-            for one in collections
-            for name, x in one.named_members()
-            if name in self.values
-        ]
+        return [(name, metric) for name, metric in self._counted.rows() if name in self.values]

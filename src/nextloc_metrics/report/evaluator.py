@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from itertools import count, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
 import torch
@@ -20,27 +20,31 @@ from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.checks import as_number, check_choice, check_positive, cut_offs
 from nextloc_metrics.arguments.labels import GroupLabels
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.arguments.rows import ArrayRows, Kind, read_rows
+from nextloc_metrics.arguments.rows import ArrayRows, Grouping, read_rows
+from nextloc_metrics.base.mean import RecordMetric
 from nextloc_metrics.distribution.needs import Given
-from nextloc_metrics.geography import Locations
 from nextloc_metrics.means.intervals import check_confidence_level
 from nextloc_metrics.metrics.bins import PopularityBins
-from nextloc_metrics.metrics.measures import cut_offs_of
+from nextloc_metrics.metrics.notation import cut_offs_of
 from nextloc_metrics.report import saved
-from nextloc_metrics.report.clustered import Pairs
+from nextloc_metrics.report.clustered import ClusterPairs
 from nextloc_metrics.report.counted import PAIRS, Counted, add_up
 from nextloc_metrics.report.data import (
     Data,
-    History,
     check_cluster,
     count_locations,
     digest,
     limits_of,
 )
 from nextloc_metrics.report.evaluation import Evaluation
-from nextloc_metrics.report.fingerprint import Names, fingerprint_of
+from nextloc_metrics.report.fingerprint import GroupNames, fingerprint_of
+from nextloc_metrics.report.options import Options, takes
+from nextloc_metrics.report.own_metrics import check_metrics
 from nextloc_metrics.report.results import evaluation_of
 from nextloc_metrics.report.setting import CONFIDENCE, EXEMPT, Form, Setting, check_alike
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class Evaluator:
@@ -48,8 +52,8 @@ class Evaluator:
 
     Add batches in any order, merge evaluators of other batches, and read the result. The value is
     the same bit for bit for any split into batches and evaluators. Groups are numbered as they
-    appear. Memory grows with locations and groups, not with queries. The arguments are as for
-    `evaluate`; `num_locations` must be given for lists of ids.
+    appear. Memory grows with locations and groups, not with queries. The arguments are those of
+    [`Options`][nextloc_metrics.report.Options].
 
     The first batch fixes what all batches hold: scores of so many candidates or lists of ids, one
     or several relevant ids, the groups, and whether `exclude`, `confidence` and `weights` are
@@ -71,51 +75,38 @@ class Evaluator:
         0.75
     """
 
-    def __init__(
-        self,
-        *,
-        k: int | Sequence[int] = (1, 5, 10),
-        num_locations: int | None = None,
-        cluster: str | None = None,
-        bins: PopularityBins | None = None,
-        train_counts: Array | None = None,
-        vocabulary: Sequence[str] | None = None,
-        locations: Locations | None = None,
-        km: float = 1.0,
-        exempt_target: bool = False,
-        history: History | None = None,
-        confidence_level: float = 0.95,
-        given: Given | None = None,
-        measures: Sequence[Any] = (),
-    ) -> None:
-        check_confidence_level(confidence_level)
-        if given is not None:
-            check_choice("given", given, Given)
-        if measures:
-            k = cut_offs_of(measures)
+    @takes(Options)
+    def __init__(self, **options: Unpack[Options]) -> None:
+        check_confidence_level(options["confidence_level"])
+        if options["given"] is not None:
+            check_choice("given", options["given"], Given)
+        measures, bins, counts = options["measures"], options["bins"], options["train_counts"]
         names = tuple(str(measure).strip() for measure in measures)
-        counts = None if train_counts is None else as_tensor("train_counts", train_counts)
+        counts = None if counts is None else as_tensor("train_counts", counts)
         if bins is None and counts is not None:
             bins = PopularityBins.from_counts(counts)
-        if num_locations is not None:
-            num_locations = check_positive("num_locations", num_locations)
-        self.known_locations = self.num_locations = num_locations
-        self._data = Data(bins, counts, locations, limits_of(history))
-        self._exempt_target = exempt_target
+        if (number := options["num_locations"]) is not None:
+            number = check_positive("num_locations", number)
+        self.known_locations = self.num_locations = number
+        own, limits = check_metrics(options["metrics"]), limits_of(options["history"])
+        self._data = Data(bins, counts, options["locations"], limits, own)
+        self._exempt_target = options["exempt_target"]
+        words = options["vocabulary"]
         self._options: dict[str, Any] = {
-            "k": tuple(cut_offs(k)),
-            "cluster": cluster,
-            "confidence_level": confidence_level,
-            "vocabulary": "" if vocabulary is None else digest(*vocabulary),
-            "km": km,
-            "probabilities": given or "",
+            "k": tuple(cut_offs(cut_offs_of(measures) if measures else options["k"])),
+            "cluster": options["cluster"],
+            "confidence_level": options["confidence_level"],
+            "vocabulary": "" if words is None else digest(*words),
+            "km": options["km"],
+            "probabilities": options["given"] or "",
             "measures": names,
             **self._data.digests(),
         }
         self._counted: Counted | None = None
-        self._names: dict[str, Names] = {}
+        self._names: dict[str, GroupNames] = {}
         self._fingerprint = 0
         self._merged: set[UUID] = set()  # the evaluators whose batches are counted here
+        self._lent: Counted | None = None  # the counts that a result has, which stay as they are
 
     def add(self, batch: Batch) -> None:
         """Count the queries of a batch of arrays as for `evaluate`, or raise and change nothing."""
@@ -135,7 +126,7 @@ class Evaluator:
         setting = self._setting_of(form) if self._counted is None else self._counted.setting
         kinds = () if batch.groups is None else batch.groups.items()  # type: ignore[union-attr]
         are_tensors = isinstance(batch.preds, Tensor) and isinstance(batch.target, Tensor)
-        is_chunk = are_tensors and all(isinstance(kind, Kind) for _, kind in kinds)
+        is_chunk = are_tensors and all(isinstance(kind, Grouping) for _, kind in kinds)
         if is_chunk or len(rows.target) <= rows.step:
             self._count(setting, rows.chunk(slice(None)))
             return
@@ -147,8 +138,8 @@ class Evaluator:
 
     def _count(self, setting: Setting, batch: Batch) -> None:
         """Count the queries of a chunk of rows, or raise and change nothing."""
-        kinds: Mapping[str, Kind] = batch.groups  # type: ignore[assignment]  # a chunk has them
-        named = {kind: self._names.get(kind, Names(())) for kind in kinds}
+        kinds: Mapping[str, Grouping] = batch.groups  # type: ignore[assignment]  # a chunk has them
+        named = {kind: self._names.get(kind, GroupNames(())) for kind in kinds}
         found = {kind: named[kind].number(values) for kind, values in kinds.items()}
         numbers = {kind: of for kind, (of, _) in found.items()}
         new = {kind: names for kind, (_, names) in found.items()}
@@ -215,26 +206,36 @@ class Evaluator:
             self._finished().save(file)
         return file.getvalue()
 
+    @property
+    def metrics(self) -> Mapping[str, RecordMetric]:
+        """Copies of the further metrics, without counts."""
+        return self._data.metrics
+
     @classmethod
-    def from_bytes(cls, data: bytes) -> Evaluator:
-        """Read what `to_bytes` returned; a `ValueError` if it is cut, changed or something else."""
-        evaluator = cls()
+    def from_bytes(cls, data: bytes, metrics: Any = None) -> Evaluator:
+        """Read what `to_bytes` returned, of an evaluator with the same `metrics`.
+
+        A `ValueError` if it is cut, changed or something else.
+        """
+        evaluator, own = cls(), check_metrics(metrics)
         file = io.BytesIO(data)
         header, arrays = saved.read(file)
+        saved.check_metrics(file, header, own)
         with saved.refused(file):
             if "options" in header:
                 options, counted = header["options"], None
-                evaluator._data = Data.pop(arrays, header["users"])
+                evaluator._data = Data.pop(arrays, header["users"], own)
                 check_confidence_level(options["confidence_level"])
             else:
-                counted = Counted.of_saved(header, arrays)
+                counted = Counted.of_saved(header, arrays, own)
                 options, evaluator._data = counted.setting.options(), counted.data
                 evaluator._take(counted, sum(int(x, 16) for x in counted.shards) % (1 << 64))
                 evaluator._merged = {uuid4()}
             evaluator.known_locations = options["known_locations"]
             evaluator.num_locations = options["num_locations"]
             evaluator._exempt_target = options["exempt_target"]
-            tuples = {"k": tuple(cut_offs(options["k"])), "measures": tuple(options["measures"])}
+            tuples = {x: tuple(options[x]) for x in ("measures", "metrics")}
+            tuples["k"] = tuple(cut_offs(options["k"]))
             evaluator._options = {x: {**options, **tuples}[x] for x in evaluator._options}
             if evaluator._options != {**evaluator._options, **evaluator._data.digests()}:
                 raise ValueError("its data are not those of its options")
@@ -264,13 +265,17 @@ class Evaluator:
     def _finished(self) -> Counted:
         """Return the counts with groups in order, and the fingerprint."""
         assert self._counted is not None  # its callers have checked
-        counted = add_up([self._counted])
+        counted = self._counted.in_order()
+        if counted is None:
+            counted = add_up([self._counted])
+        else:
+            self._lent = self._counted
         counted.shards = (f"{self._fingerprint:016x}",) if counted.card["queries"] else ()
         return counted
 
     def _take(self, counted: Counted, fingerprint: int) -> None:
         self._counted, self._fingerprint = counted, fingerprint
-        self._names = {kind: Names(names.names) for kind, names in counted.labels.items()}
+        self._names = {kind: GroupNames(names.names) for kind, names in counted.labels.items()}
 
     def _setting_of(self, form: Form) -> Setting:
         """Return the setting of batches of this kind, or raise if the options do not allow it."""
@@ -318,13 +323,15 @@ class Evaluator:
     def _missing_pairs(self, distinct: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the keys of pairs that are new, by kind of groups."""
         known = {} if self._counted is None else self._counted.pairs
-        none = Pairs(torch.zeros(0, dtype=torch.int64))
-        return {kind: known.get(kind, none).missing(keys) for kind, keys in distinct.items()}
+        return {
+            kind: known[kind].missing(keys) if kind in known else keys
+            for kind, keys in distinct.items()
+        }
 
     def _with_room(
         self,
         setting: Setting,
-        named: Mapping[str, Names],
+        named: Mapping[str, GroupNames],
         new: Mapping[str, Sequence[str]],
         new_pairs: Mapping[str, Tensor],
     ) -> Counted:
@@ -338,6 +345,7 @@ class Evaluator:
         }
         if (
             old is not None
+            and old is not self._lent
             and all(len(x) <= len(old.labels[kind]) for kind, x in names.items())
             and all(kind in known and len(x) <= len(known[kind]) for kind, x in keys.items())
         ):
@@ -352,7 +360,7 @@ class Evaluator:
         for kind, x in keys.items():
             size = len(x) if kind not in known else max(len(x), 2 * len(known[kind]))
             kept = x[: len(x) - len(new_pairs[kind])]
-            pairs[kind] = Pairs(kept, size)
+            pairs[kind] = ClusterPairs(kept, size)
         grown = Counted(setting, labels, pairs, self._data)
         if old is not None:
             rows = {kind: torch.arange(len(of)) for kind, of in old.labels.items()}
@@ -364,14 +372,14 @@ class Evaluator:
 def _pair(cluster: str | None, numbers: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, Tensor]]:
     """Return the distinct pairs of a group and a cluster by kind, and which each query has."""
     return {
-        kind: torch.unique(Pairs.key_of(groups, numbers[cluster]), return_inverse=True)
+        kind: torch.unique(ClusterPairs.key_of(groups, numbers[cluster]), return_inverse=True)
         for kind, groups in numbers.items()
         if cluster is not None and kind != cluster
     }
 
 
 @contextmanager
-def _added(pairs: Mapping[str, Pairs], new: Mapping[str, Tensor]) -> Iterator[None]:
+def _added(pairs: Mapping[str, ClusterPairs], new: Mapping[str, Tensor]) -> Iterator[None]:
     """Add pairs, which are removed again if the block raises."""
     for kind, keys in new.items():
         pairs[kind].add(keys)
@@ -404,30 +412,19 @@ def _check_form(first: Form, form: Form) -> None:
         )
 
 
+@takes(Options)
 def evaluate(
     preds: Array,
     target: Array,
     *,
-    k: int | Sequence[int] = (1, 5, 10),
     mask: Array | None = None,
     groups: Mapping[str, Array] | None = None,
-    cluster: str | None = None,
-    bins: PopularityBins | None = None,
-    train_counts: Array | None = None,
     exclude: Array | None = None,
-    exempt_target: bool = False,
-    num_locations: int | None = None,
-    vocabulary: Sequence[str] | None = None,
-    locations: Locations | None = None,
-    km: float = 1.0,
     missed: int | None = None,
-    history: History | None = None,
-    confidence_level: float = 0.95,
-    given: Given | None = None,
     confidence: Array | None = None,
-    measures: Sequence[Any] = (),
     grades: Array | None = None,
     weights: Array | None = None,
+    **options: Unpack[Options],
 ) -> Evaluation:
     """Evaluate predictions: headline with intervals, chance, groups, deciles, ties, protocol.
 
@@ -439,38 +436,17 @@ def evaluate(
         preds: floating `[N, C]`, scores of all candidates; or integer `[N, K]`, lists of ids, best
             first, padded with -1.
         target: integer `[N]`, one relevant id per query; or `[N, M]`, several, padded with -1.
-        k: the cut-offs.
         mask: bool `[N]`, False leaves a query out.
         groups: by name, the group of each query, integers or text `[N]`: `{"user": users}`.
-        cluster: the name of the groups whose queries are not independent, such as `"user"`; all
-            intervals but those of each user then take users as independent.
-        bins: the popularity bin of each location, for the decile metrics; None makes ten from
-            `train_counts`, if given: integer `[C]`, each location's visits in the training data.
-        exclude: as for `RankingMetric.update`, like `exempt_target`.
-        num_locations: number of location ids. None takes C for scores; for lists, the length of
-            `train_counts`, or the largest id in `target` plus 1 if that is larger. Weighted F1
-            does not depend on it.
-        vocabulary: the text of each id; evaluations with different vocabularies cannot be merged.
-        locations: the coordinates, for the distance metrics and a map, with `km` as for
-            `next_location_metrics`. Not with `target` `[N, M]`.
+        exclude: as for `RankingMetric.update`.
         missed: the number of unreadable answers, written on the card. Their rows of `preds` must
             count as misses, such as lists of -1.
-        history: the locations and the users of all visits, each user's in the order of time, for
-            `ceiling`: Acc@1 between chance, the most frequent location, and the limit of
-            [`analysis.predictability`][nextloc_metrics.analysis.predictability], beside that of
-            shuffled visits; or what that function returned. Users are named as in the groups
-            `cluster`, or else `"user"`.
-        confidence_level: the confidence level of the intervals.
-        given: what scores are: `"logits"`, `"log_probabilities"` or `"probabilities"`; adds the
-            metrics of `probability_metrics`, beside chance and the training frequencies (each
-            count plus one). None adds none.
         confidence: for lists, floating `[N]` in [0, 1], the confidence of each first id; adds the
             metrics of `confidence_metrics`.
-        measures: metrics by the names of ir-measures, `["nDCG@10", "RR", "AP@100", "Rprec"]`,
-            instead of the preset; `metrics.measures.parse_measure` lists them.
         grades: the grades of the ids in `target` `[N, M]`, in its shape; 0 is not relevant.
         weights: `[N]`, 0 or from 2^-32 to 2^31: the means are weighted, as by `Weighted`, and
             what is not a mean of scores (F1, the decile metrics, the map) is left out.
+        options: those of [`Options`][nextloc_metrics.report.Options].
 
     Raises:
         TypeError: an argument has the wrong type.
@@ -489,23 +465,9 @@ def evaluate(
         (0.75, 0.3333333333333333)
     """
     rows = read_rows(preds, target, groups, mask, exclude, confidence, weights, grades)
-    check_cluster(cluster, rows.groups)
-    evaluator = Evaluator(
-        k=k,
-        num_locations=num_locations,
-        cluster=cluster,
-        bins=bins,
-        train_counts=train_counts,
-        vocabulary=vocabulary,
-        locations=locations,
-        km=km,
-        exempt_target=exempt_target,
-        history=history,
-        confidence_level=confidence_level,
-        given=given,
-        measures=measures,
-    )
-    counts = None if train_counts is None else as_tensor("train_counts", train_counts)
+    check_cluster(options["cluster"], rows.groups)
+    evaluator = Evaluator(**options)
+    counts = evaluator._data.train_counts
     evaluator.num_locations = count_locations(rows, evaluator.known_locations, counts)
     for batch in rows.chunks():
         evaluator.add(batch)

@@ -11,14 +11,14 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.labels import GroupLabels
-from nextloc_metrics.arguments.rows import Kind
+from nextloc_metrics.arguments.rows import Grouping
 from nextloc_metrics.ranking import Ranking
 
 # Columns of a block have numbers below 2 to this power.
 _FACTOR_BITS = 40
 
 
-class Names:
+class GroupNames:
     """Names of groups, numbered as they appear, with a hash of each."""
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -43,7 +43,7 @@ class Names:
             torch.cat([self.hashes, torch.tensor(new, dtype=torch.int64)]) if new else self.hashes
         )
 
-    def number(self, kind: Kind) -> tuple[Tensor, list[str]]:
+    def number(self, kind: Grouping) -> tuple[Tensor, list[str]]:
         """Return the number of each query's group, and the names that are new."""
         if self._last is not None and self._last[0] is kind.labels:
             return self._last[1][kind.numbers], []
@@ -65,7 +65,7 @@ def fingerprint_of(
     """Return a hash of queries in any order: groups, targets, ranks, answers; not of padding."""
     target = batch.target if batch.target.ndim == 2 else batch.target[:, None]
     missing = ranking.relevant < 0
-    columns = [ranking.counted[:, None].long(), *(x[:, None] for x in hashes)]
+    columns = [ranking.queries.counted[:, None].long(), *(x[:, None] for x in hashes)]
     if ranking.queries.weights is not None:
         columns.append(ranking.queries.weights[:, None].view(torch.int64))
     if ranking.grades is not None:

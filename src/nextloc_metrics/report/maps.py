@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.base.collection import RankingCollection
-from nextloc_metrics.base.readings import members_of, named, read
+from nextloc_metrics.base.collection import Collections, SummedCollection
+from nextloc_metrics.base.readings import members_of, named, readings_of
 from nextloc_metrics.display.lines import draw_bands, draw_lines
 from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.style import Scale, add_grid, add_legend, add_note, make_axes, style
@@ -22,8 +21,6 @@ MOST_DOTS = 1000
 
 # Dark to light in grey as well, and the same to the colour-blind.
 _COLORS = "viridis"
-
-Models = Mapping[str, RankingCollection] | RankingCollection
 
 
 @style()
@@ -138,7 +135,7 @@ def _draw_scale_bar(axes: Any) -> None:
 
 
 @style()
-def distance_errors(models: Models, *, ax: Any = None) -> Any:
+def distance_errors(models: Collections, *, ax: Any = None) -> Any:
     """Draw the share of queries whose decision is within a distance of the target, over distance.
 
     Args:
@@ -187,7 +184,7 @@ def _write_distances(axes: Any) -> None:
 
 @style()
 def accuracy_within_km(
-    models: Models, k: int = 1, *, confidence_level: float = 0.95, ax: Any = None
+    models: Collections, k: int = 1, *, confidence_level: float = 0.95, ax: Any = None
 ) -> Any:
     """Draw the accuracy within k ranks over the distance that counts as near, in its band.
 
@@ -222,15 +219,14 @@ def accuracy_within_km(
 
 
 def _within(
-    name: str, model: RankingCollection, k: int, confidence_level: float
+    name: str, model: SummedCollection, k: int, confidence_level: float
 ) -> dict[float, Reading]:
     """Read the accuracies within k ranks, in the order of the distances."""
-    readings = read(model, confidence_level, keep_base=True)
+    readings = readings_of(model, confidence_level, keep_base=True)
     members = [(key, x) for key, x in model.named_members() if getattr(x, "k", None) == k]
-    is_drawn = any(getattr(x, "km", 0) > 0 for _, x in members)
-    make, which = (
-        f"add `AccuracyWithin(locations, 1.0, k={k})`",
-        f" of k={short(k)} and a positive distance",
-    )
-    found = members_of(name, members * is_drawn, AccuracyWithin, make, which)
+    if not any(getattr(x, "km", 0) > 0 for _, x in members):
+        members = []
+    make, which = f"add `AccuracyWithin(locations, 1.0, k={k})`", f" of k={short(k)}"
+    which += " and a positive distance"
+    found = members_of(name, members, AccuracyWithin, make, which)
     return dict(sorted((member.km, readings[key]) for key, member in found.items()))

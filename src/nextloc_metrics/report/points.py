@@ -16,7 +16,7 @@ from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.files.beside import read_indices, read_names, read_numbers
 from nextloc_metrics.files.memory import Stream, is_pandas
 from nextloc_metrics.files.opening import find_files
-from nextloc_metrics.files.parts import Part, Source
+from nextloc_metrics.files.parts import Part, RowSource
 from nextloc_metrics.files.sources import Files
 from nextloc_metrics.mobility import hashing
 from nextloc_metrics.mobility.presets import MobilityCollection
@@ -25,7 +25,7 @@ from nextloc_metrics.report import engines, saved
 from nextloc_metrics.report.processes import divide, run
 
 #: Arrays of one length by name: `trajectory`, `points`, `time`, `user`.
-Rows: TypeAlias = dict[str, Any]
+PointRows: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Columns:
         named = [self.trajectory, *self.points, self.time, self.user]
         return list(dict.fromkeys(name for name in named if name is not None))
 
-    def read(self, part: Part) -> Rows:
+    def read(self, part: Part) -> PointRows:
         """Return the rows of a part; raise if a value is missing or unreadable."""
         found = {"trajectory": read_names(part, self.trajectory)}
         if not self.is_ids:
@@ -72,7 +72,7 @@ class Columns:
             found["user"] = read_names(part, self.user)
         return found
 
-    def make(self, rows: Rows) -> Trajectories:
+    def make(self, rows: PointRows) -> Trajectories:
         """Return the trajectories of at least one row; all have their times in one unit."""
         return Trajectories.from_columns(
             rows["trajectory"],
@@ -96,18 +96,18 @@ class Together:
         seen: the trajectories that were handed on.
     """
 
-    def __init__(self, columns: Columns, use: Callable[[Rows], None]) -> None:
+    def __init__(self, columns: Columns, use: Callable[[PointRows], None]) -> None:
         self.seen = Seen()
         self._columns, self._use = columns, use
-        self._head: tuple[str, Rows] | None = None
-        self._tail: tuple[str, Rows] | None = None
+        self._head: tuple[str, PointRows] | None = None
+        self._tail: tuple[str, PointRows] | None = None
 
     @property
-    def ends(self) -> list[tuple[str, Rows]]:
+    def ends(self) -> list[tuple[str, PointRows]]:
         """The rows of the first trajectory and of the last one, or of the only one, with files."""
         return [end for end in (self._head, self._tail) if end is not None]
 
-    def add(self, file: str, rows: Rows) -> None:
+    def add(self, file: str, rows: PointRows) -> None:
         """Add the next rows, at least one; raise if a trajectory comes again after others."""
         if self._tail is not None:
             rows = self._join(self._tail[1], file, rows)
@@ -135,7 +135,7 @@ class Together:
             self._hand_on(file, rows)
         self._head = self._tail = None
 
-    def _hand_on(self, file: str, rows: Rows) -> None:
+    def _hand_on(self, file: str, rows: PointRows) -> None:
         names = rows["trajectory"]
         names = names[begins(names)]
         if (again := self.seen.add(hashing.hash_names(names))).any():
@@ -146,7 +146,7 @@ class Together:
             )
         self._use(rows)
 
-    def _join(self, first: Rows, file: str, other: Rows) -> Rows:
+    def _join(self, first: PointRows, file: str, other: PointRows) -> PointRows:
         if "time" in first and first["time"].dtype.kind != other["time"].dtype.kind:
             raise ValueError(
                 f"column `{self._columns.time}` must be numbers in all rows or dates in all rows, "
@@ -182,7 +182,7 @@ class Seen:
         return again
 
 
-def _take(rows: Rows, start: int, end: int) -> Rows:
+def _take(rows: PointRows, start: int, end: int) -> PointRows:
     return {name: column[start:end] for name, column in rows.items()}
 
 
@@ -224,7 +224,7 @@ class Share(NamedTuple):
 
     counts: bytes  #: those of the trajectories that begin and end in the files
     seen: hashing.Hashes  #: these trajectories
-    ends: list[tuple[str, Rows]]  #: the rows of the first and the last trajectory
+    ends: list[tuple[str, PointRows]]  #: the rows of the first and the last trajectory
 
 
 @dataclass(frozen=True)
@@ -245,7 +245,7 @@ class Counting:
         """Return what adds the trajectories of rows to the counts."""
         return Together(self.columns, lambda rows: counts.add(self.name, self.columns.make(rows)))
 
-    def count_share(self, source: Source) -> Share:
+    def count_share(self, source: RowSource) -> Share:
         """Count some of the files, or all rows."""
         counts = Counts(self.make())
         together = self.join(counts)
@@ -254,7 +254,7 @@ class Counting:
                 together.add(part.file, self.columns.read(part))
         return Share(counts.to_bytes(), together.seen.hashes, together.ends)
 
-    def merge_shares(self, counts: Counts, shares: Sequence[Share], source: Source) -> None:
+    def merge_shares(self, counts: Counts, shares: Sequence[Share], source: RowSource) -> None:
         """Add all shares of a table, in the order of its rows, to the counts."""
         together = self.join(counts)
         for share in shares:
@@ -268,7 +268,7 @@ class Counting:
                 together.add(*end)
         together.finish()
 
-    def check_together(self, source: Source) -> None:
+    def check_together(self, source: RowSource) -> None:
         """Raise for the first trajectory whose rows do not stand together."""
         together = Together(self.columns, lambda _: None)
         name = self.columns.trajectory

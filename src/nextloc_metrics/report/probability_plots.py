@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 
-from nextloc_metrics.base.collection import SummedCollection
-from nextloc_metrics.base.readings import members_of, named, read
+from nextloc_metrics.base.collection import Collections
+from nextloc_metrics.base.readings import members_of, named, readings_of
 from nextloc_metrics.display.lines import draw_lines
 from nextloc_metrics.display.style import (
     COLORS,
@@ -22,8 +21,6 @@ from nextloc_metrics.display.style import (
 from nextloc_metrics.means import exact, intervals
 from nextloc_metrics.metrics.confidence import AURC, CalibrationError
 from nextloc_metrics.metrics.probabilities import SetSize
-
-Models = Mapping[str, SummedCollection] | SummedCollection
 
 
 @style()
@@ -78,7 +75,7 @@ def reliability(metric: CalibrationError, *, confidence_level: float = 0.95, ax:
 
 
 @style()
-def risk_coverage(models: Models, *, ax: Any = None) -> Any:
+def risk_coverage(models: Collections, *, ax: Any = None) -> Any:
     """Draw the share of wrong answers over the share of queries answered, most confident first.
 
     Args:
@@ -113,7 +110,7 @@ def risk_coverage(models: Models, *, ax: Any = None) -> Any:
 
 
 @style()
-def set_sizes(models: Models, *, ax: Any = None) -> Any:
+def set_sizes(models: Collections, *, ax: Any = None) -> Any:
     """Draw the mean size of prediction sets over their mass.
 
     Args:
@@ -138,7 +135,7 @@ def set_sizes(models: Models, *, ax: Any = None) -> Any:
         members = [x for x in model.named_members() if getattr(x[1], "mass", None) is not None]
         make = "add `SetSize(0.9, given=...)`"
         found = members_of(name, members, SetSize, make, " of several masses")
-        readings = read(model, keep_base=True)
+        readings = readings_of(model, keep_base=True)
         sizes = {member.mass: readings[key].value for key, member in found.items()}
         curves[name] = list(zip(*sorted(sizes.items()), strict=True))
     figure, axes = make_axes(ax, 4.2, 3.6)

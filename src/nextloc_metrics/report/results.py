@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from nextloc_metrics import analysis
 from nextloc_metrics.base.readings import MOST_ROWS, Results, read_results
@@ -16,18 +17,23 @@ from nextloc_metrics.report.counted import (
     BASELINE,
     BASELINE_BY_USER,
     FREQUENCIES,
+    ROWS,
     Counted,
     merge_counted,
 )
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.groups import titled_records
+from nextloc_metrics.report.own_metrics import check_metrics
 
 
-def merge(shards: Iterable[str | Path | Evaluation], *, allow_equal: bool = False) -> Evaluation:
+def merge(
+    shards: Iterable[str | Path | Evaluation], *, metrics: Any = None, allow_equal: bool = False
+) -> Evaluation:
     """Merge evaluations of different queries; values equal those of one evaluation bit for bit.
 
     Args:
         shards: files that `Evaluation.save` wrote, or evaluations.
+        metrics: the `metrics` of the evaluations, which files name and do not hold.
         allow_equal: whether shards with equal queries, groups and ranks are allowed.
 
     Raises:
@@ -43,10 +49,11 @@ def merge(shards: Iterable[str | Path | Evaluation], *, allow_equal: bool = Fals
         >>> both.values["acc_at_1"], both.values["mrr"], both.card["queries"]
         (0.5, 0.75, 2)
     """
+    own = check_metrics(metrics)
     read = [
         (f"evaluation {number}", shard._counted)
         if isinstance(shard, Evaluation)
-        else (str(shard), Counted.load(Path(shard)))
+        else (str(shard), Counted.load(Path(shard), own))
         for number, shard in enumerate(shards)
     ]
     if not read:
@@ -69,6 +76,7 @@ def evaluation_of(counted: Counted) -> Evaluation:
         kind: _table_of_kind(counted, kind) for kind in setting.groups if f"by {kind}" in parts
     }
     baseline = references.get(BASELINE, {})
+    higher = {name: metric.higher_is_better for name, metric in counted.rows()}
     return Evaluation(
         values=values,
         intervals={
@@ -81,7 +89,7 @@ def evaluation_of(counted: Counted) -> Evaluation:
         skill={
             name: analysis.skill(values[name], x)
             for name, x in baseline.items()
-            if readings[name].is_fraction
+            if readings[name].is_fraction and higher[name]
         },
         ties={name: (float(bounds[0][name]), float(bounds[1][name])) for name in bounds[0]},
         groups=groups,
@@ -89,7 +97,7 @@ def evaluation_of(counted: Counted) -> Evaluation:
         if "deciles" in parts
         else None,
         columns=columns,
-        ceiling=ceiling_of(counted),
+        ceiling=ceiling_of(counted) if "ceiling" in parts else None,
         _counted=counted,
     )
 
@@ -97,10 +105,10 @@ def evaluation_of(counted: Counted) -> Evaluation:
 def _read_values(counted: Counted) -> tuple[dict[str, Reading], Results]:
     """Compute the metrics of ranks and of probabilities; intervals are clustered if asked."""
     parts, confidence_level = counted.parts, counted.setting.confidence_level
-    results, read = counted.headline.results(confidence_level), [counted.headline]
-    if counted.setting.probabilities:
-        more = parts["probabilities"].results(confidence_level)
-        read.append(parts["probabilities"])
+    first, *others = read = [parts[name] for name in ROWS if len(parts[name])]
+    results = first.results(confidence_level)
+    for part in others:
+        more = part.results(confidence_level)
         results = results._replace(
             values={**results.values, **more.values},
             intervals={**results.intervals, **more.intervals},
@@ -136,8 +144,7 @@ def _references(counted: Counted) -> dict[str, dict[str, float]]:
 def _table_of_headline(counted: Counted, columns: Mapping[str, Mapping[str, Reading]]) -> Table:
     """Make the table of all queries; a dagger marks values at k beyond the longest list."""
     cuts = counted.cuts_beyond_lists()
-    members = counted.headline.named_members()
-    marks = {name: "†" for name, member in members if getattr(member, "k", None) in cuts}
+    marks = {name: "†" for name, member in counted.rows() if getattr(member, "k", None) in cuts}
     first, *others = counted.note_lists() or [""]
     notes = [f"† {first}" if cuts else first, *others] if first else []
     if "nll" in columns["value"]:

@@ -18,13 +18,14 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.messages import clip, describe
 from nextloc_metrics.arguments.outputs import new_file
-from nextloc_metrics.base.mean import MeanMetric
+from nextloc_metrics.base.mean import MeanMetric, RecordMetric
 from nextloc_metrics.geography import DistanceError
 from nextloc_metrics.means import exact
 from nextloc_metrics.metrics.confidence import ConfidenceTally
 from nextloc_metrics.metrics.deciles import DecileKForRecall, DecileScore
 from nextloc_metrics.metrics.location_f1 import LocationF1
-from nextloc_metrics.report.clustered import Pairs
+from nextloc_metrics.report.clustered import ClusterPairs
+from nextloc_metrics.report.own_metrics import is_ours, names_of
 
 # Version of the files that `write` makes.
 _VERSION = 3
@@ -150,6 +151,24 @@ def refused(path: Path | BytesIO) -> Iterator[None]:
         ) from error
 
 
+def check_metrics(
+    path: Path | BytesIO, header: Mapping[str, Any], metrics: Mapping[str, RecordMetric]
+) -> None:
+    """Raise if a file is that of an evaluation with other further metrics."""
+    with refused(path):
+        known = tuple(header["setting" if "setting" in header else "options"]["metrics"])
+    own = names_of(metrics)
+    if known != own:
+        has, got = (
+            clip(str(next((x for x in some if x not in others), "none")))
+            for some, others in ((known, own), (own, known))
+        )
+        name = "`data`" if isinstance(path, BytesIO) else path
+        raise ValueError(
+            f"{name} has counts of `metrics` {has}, got {got}; pass the same `metrics` to read it."
+        )
+
+
 def check_card(card: Mapping[str, int]) -> None:
     """Raise if the numbers of the card are no numbers of queries."""
     queries = card["queries"]
@@ -193,13 +212,19 @@ def check_state(name: str, member: Any, state: Tensor, queries: int) -> None:
         fits = fits and bool((state[:, 1:] <= counts[:, None] * exact.ONE).all())
     elif isinstance(member, DecileKForRecall):
         fits = bool((state.sum(1) <= queries).all())
-    elif isinstance(member, DecileScore | MeanMetric) or member._averages_scores:
+    elif isinstance(member, DecileScore) or _is_mean(member):
         counts = state[..., 2]
         fits = check_sums(state, queries)
+    elif not is_ours(member):
+        return  # its numbers may be any
     else:  # counts of predictions, of which a query has many
         most = int(state.max())
     if not fits or bool((counts < 0).any()) or bool((counts > most).any()):
         raise ValueError(f"the counts of {clip(name)} are out of bounds")
+
+
+def _is_mean(member: Any) -> bool:
+    return bool(member._averages_scores or (isinstance(member, MeanMetric) and is_ours(member)))
 
 
 def check_sums(state: Tensor, queries: int) -> bool:
@@ -224,7 +249,7 @@ def check_sums(state: Tensor, queries: int) -> bool:
 
 def check_pairs(kind: str, keys: Tensor, num_groups: int, num_clusters: int) -> None:
     """Raise if pairs of groups and clusters are not in order, or are out of bounds."""
-    pairs = Pairs(keys)
+    pairs = ClusterPairs(keys)
     if (
         keys.dtype != torch.int64
         or keys.ndim != 1

@@ -33,25 +33,20 @@ class Form(NamedTuple):
 class Setting:
     """The options of an evaluation. Counts with equal settings add up.
 
+    What is not here is as in `Options`; `bins`, `train_counts`, `vocabulary`, `locations` and
+    `history` are digests, "" for none.
+
     Attributes:
-        k: the cut-offs.
         num_locations: the number of ids for F1; None if several locations may be relevant.
         known_locations: the number of ids, if the user passed it.
         candidates: the number of scores per row; None for lists.
         groups: the names of the groups, such as "user".
-        cluster: the name of the groups whose queries are not independent.
-        confidence_level: the confidence level of the intervals.
         exclude: the excluded candidates: "none", "given ids" or "given ids, but not the targets".
-        bins: a digest of the bins, "" for none.
-        train_counts: a digest of the training counts, "" for none.
-        vocabulary: a digest of the text of all ids, "" for none.
-        locations: a digest of the coordinates, "" for none.
-        km: the largest distance of a near candidate.
         probabilities: what scores are, or "confidence" for lists with the confidence of each
             answer; "" for no metrics of probabilities.
         measures: the measures by name; empty for the presets.
+        metrics: the further metrics: their names, with those of their states.
         is_weighted: whether queries have weights.
-        history: a digest of the limits of predictability, "" for none.
     """
 
     k: tuple[int, ...]
@@ -69,6 +64,7 @@ class Setting:
     km: float
     probabilities: str = ""
     measures: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
     is_weighted: bool = False
     history: str = ""
 
@@ -102,7 +98,7 @@ def check_alike(
     for option, a in first.items():
         if a != (b := other[option]):
             remedy = ""
-            if option in ("num_locations", "history"):
+            if option in ("num_locations", "history", "metrics"):
                 remedy = f"; pass the same `{option}` to all of them"
             if option == "vocabulary":
                 remedy = "; read all of them with the same `vocabulary`"

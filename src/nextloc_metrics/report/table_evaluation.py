@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from inspect import signature
-from typing import Any
+from os import PathLike
+from typing import TYPE_CHECKING, Any
 
+from nextloc_metrics.arguments.arrays import as_tensor
 from nextloc_metrics.arguments.checks import check_positive
-from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.rows import track
 from nextloc_metrics.files.columns import names_of_groups
 from nextloc_metrics.files.ids import OnError
 from nextloc_metrics.files.tables import TableRows, open_rows
 from nextloc_metrics.report import engines
 from nextloc_metrics.report.data import limits_of
-from nextloc_metrics.report.engines.partition import count_part, count_rows, merge_parts
+from nextloc_metrics.report.engines.partition import count_part, merge_parts
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluator import Evaluator
-from nextloc_metrics.report.processes import divide, one_thread, run
+from nextloc_metrics.report.options import Options, takes
+from nextloc_metrics.report.processes import count_rows, divide, one_thread, run
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
+@takes(Options)
 @one_thread()
 def evaluate_table(
     rows: Any,
@@ -30,16 +35,13 @@ def evaluate_table(
     groups: Sequence[str] = (),
     mask: str | None = None,
     exclude: str | None = None,
-    cluster: str | None = None,
     weights: str | None = None,
     confidence: str | None = None,
-    num_locations: int | None = None,
-    vocabulary: Sequence[str | int] | None = None,
     padding: int | Sequence[int] = -1,
     separator: str | None = None,
     on_error: OnError = "raise",
     workers: int = 1,
-    **options: Any,
+    **options: Unpack[Options],
 ) -> Evaluation:
     r"""Evaluate the predictions of a table, which is read in parts.
 
@@ -53,16 +55,14 @@ def evaluate_table(
             what each cell may hold. A `dask.dataframe.DataFrame`, a `ray.data.Dataset` or a
             `pyspark.sql.DataFrame` is counted on its cluster.
         preds: the column of scores, or of lists of ids.
-        target: the column of relevant ids. `groups`, `mask`, `exclude`, `vocabulary`, `padding`,
-            `separator` and `on_error` are as for `report.read`.
-        cluster: the column of groups whose queries are not independent.
+        target: the column of relevant ids. `groups`, `mask`, `exclude`, `padding`, `separator` and
+            `on_error` are as for `report.read`.
         weights: the column of weights of queries, as for `evaluate`.
         confidence: for lists, the column of the confidence of each first id, from 0 to 1; adds the
             metrics of `confidence_metrics`.
-        num_locations: as for `evaluate`; None takes the largest target, or the vocabulary.
         workers: the number of processes, which share the files; a cluster has its own.
-        options: the other options of `Evaluator`, such as `k`, `measures`, `train_counts` and
-            `history`.
+        options: those of [`Options`][nextloc_metrics.report.Options]; `cluster` is a column, and
+            `vocabulary` also as for `report.read`, whose length is then the number of locations.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -79,14 +79,9 @@ def evaluate_table(
         (0.5, 0.75)
     """
     check_positive("workers", workers)
-    known = signature(Evaluator).parameters
-    if unknown := [name for name in options if name not in known]:
-        raise TypeError(
-            f"evaluate_table has no option {short(unknown[0])}; further options are "
-            f"{', '.join(f'`{name}`' for name in known)}."
-        )
+    cluster, vocabulary = options["cluster"], options["vocabulary"]
     kinds = names_of_groups([*names_of_groups(groups), *([] if cluster is None else [cluster])])
-    engine = engines.engine_of(rows)
+    engine = None if isinstance(rows, str | PathLike) else engines.engine_of(rows)
     source = (open_rows if engine is None else engines.open_rows_of)(
         rows,
         preds=preds,
@@ -101,39 +96,38 @@ def evaluate_table(
         separator=separator,
         on_error=on_error,
     ).hashed()
-    by_id = [name for name in ("train_counts", "locations") if options.get(name) is not None]
+    counts, places = options["train_counts"], options["locations"]
+    by_id = [x for x, of in {"train_counts": counts, "locations": places}.items() if of is not None]
     if by_id and source.vocabulary is not None and vocabulary is None:
         raise ValueError(
             f"`vocabulary` must list the ids if they are text, in the order of `{by_id[0]}`, got "
             "None."
         )
-    options["history"] = limits_of(options.get("history"))  # once for all processes
-    make = _maker(source, num_locations, vocabulary, {"cluster": cluster, **options})
+    options["history"] = limits_of(options["history"])  # once for all processes
+    make = _maker(source, options)
     if engine is not None:
         evaluator, missed = engines.count(rows, source, make)
     elif workers > 1 and len(source.files) > 1:
         shares = [source.of_files(share) for share in divide(source.files, workers)]
-        evaluator, missed = merge_parts(run(partial(count_part, make=make), shares, workers))
+        evaluator, missed = merge_parts(run(partial(count_part, make=make), shares, workers), make)
     else:
         evaluator, missed = count_rows(source, track(source.chunks(), source.num_rows), make)
     return evaluator.result(missed if on_error == "miss" else None)
 
 
-def _maker(
-    source: TableRows,
-    num_locations: int | None,
-    vocabulary: Sequence[str | int] | None,
-    options: dict[str, Any],
-) -> Any:
-    known = len(vocabulary) if num_locations is None and vocabulary is not None else num_locations
-    counts = options.get("train_counts")
-    sizes = [source.num_locations or 1, 0 if counts is None else len(counts)]
+def _maker(source: TableRows, options: Options) -> Any:
+    number, vocabulary = options["num_locations"], options["vocabulary"]
+    known = len(vocabulary) if number is None and vocabulary is not None else number
+    counts = options["train_counts"]
+    visited = 0 if counts is None else len(as_tensor("train_counts", counts))
+    sizes = [source.num_locations or 1, visited]
     words = None if source.vocabulary is None else tuple(map(str, source.vocabulary))
     inferred = known if source.num_candidates is not None or known is not None else max(sizes)
-    return partial(_make, known, inferred, vocabulary=words, **options)
+    made: Options = {**options, "num_locations": known, "vocabulary": words}
+    return partial(_make, inferred, **made)
 
 
-def _make(known: int | None, inferred: int | None, **options: Any) -> Evaluator:
-    evaluator = Evaluator(num_locations=known, **options)
+def _make(inferred: int | None, **options: Unpack[Options]) -> Evaluator:
+    evaluator = Evaluator(**options)
     evaluator.num_locations = inferred
     return evaluator

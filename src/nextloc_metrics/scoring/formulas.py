@@ -30,7 +30,7 @@ Gain = Literal["linear", "exponential"]
 Ideal = Literal["truncated", "full"]
 Normalizer = Literal["min", "relevant"]
 Denominator = Literal["k", "retrieved"]
-Locations = Literal["first", "all", "precision"]
+SumOver = Literal["first", "all", "precision"]
 Divisor = Literal["1", "k", "n", "min(n, k)", "(n + k) / 2", "ideal", "full ideal", "retrieved"]
 
 # Float64 elements of a temporary tensor: half a megabyte on the CPU, enough to fill a device.
@@ -59,7 +59,7 @@ class Formula(NamedTuple):
 
     weight: Weight
     k: int | None
-    of: Locations
+    of: SumOver
     over: Divisor
     gain: Gain = "linear"
 
@@ -97,9 +97,10 @@ def evaluate(ranking: Ranking, formulas: Sequence[Formula]) -> Tensor:
     width = max(ranking.above.shape[1], _most_relevant(ranking))
     numbers = _NUMBERS_ON_DEVICES if must_not_sync(ranking.above) else _NUMBERS
     rows = max(1, numbers // 4 // width)
-    if len(ranking) <= rows:
+    number = len(ranking.above)
+    if number <= rows:
         return _evaluate(ranking, formulas)
-    parts = (ranking[row : row + rows] for row in range(0, len(ranking), rows))
+    parts = (ranking[row : row + rows] for row in range(0, number, rows))
     return torch.cat([_evaluate(part, formulas) for part in parts], 1)
 
 
@@ -119,7 +120,10 @@ def _evaluate(ranking: Ranking, formulas: Sequence[Formula]) -> Tensor:
         last = _last(formula.k, ranking.num_candidates)
         ends = once(last, partial(_ends, blocks, last))
         start, end = ends
-        weights = once((formula.weight, last), partial(between, formula.weight, start, end, last))
+        weights = end - start
+        if formula.weight != "count":
+            of_ranks = partial(between, formula.weight, start, end, last)
+            weights = once((formula.weight, last), of_ranks)
         if formula.of == "first":
             score = weights[:, 0] / tied[:, 0]
             if blocks.above.shape[1] > 1:
@@ -278,7 +282,7 @@ def _most_relevant(ranking: Ranking) -> int:
 
 def _retrieved(ranking: Ranking) -> Ranking:
     """Drop the columns in which no query has a retrieved location: they score 0."""
-    if ranking.above.shape[1] == 1 or not len(ranking) or must_not_sync(ranking.above):
+    if ranking.above.shape[1] == 1 or not len(ranking.above) or must_not_sync(ranking.above):
         return ranking
     most = max(1, int((ranking.above.amin(0) < UNRETRIEVED).sum()))
     names = ["above", "tied", "relevant_above", "relevant_tied", "relevant"]

@@ -25,9 +25,10 @@ _SMALLEST_IN_SERIES = 16
 
 
 def between(weight: Weight, start: Tensor, end: Tensor, last: int) -> Tensor:
-    """Sum the weights of the ranks from `start` + 1 to `end`; `last` is the largest end."""
-    if weight == "count":
-        return end - start
+    """Sum the weights of the ranks from `start` + 1 to `end`; `last` is the largest end.
+
+    `weight` is not `"count"`, of which the sum is `end - start`.
+    """
     if last <= TABLE_LENGTH:
         return _tabled_between(weight, start, end)
     tabled = _tabled_between(weight, start.clamp(max=TABLE_LENGTH), end.clamp(max=TABLE_LENGTH))

@@ -13,7 +13,7 @@ from nextloc_metrics.trajectories.pairs import Pairs
 from nextloc_metrics.trajectories.years import Year, check_year
 
 Matching = Literal["greedy", "optimal"]
-Divisor = Literal["predicted", "matched"]
+GramDivisor = Literal["predicted", "matched"]
 
 
 class GeoBLEU(DistanceOfPairs):
@@ -66,7 +66,7 @@ class GeoBLEU(DistanceOfPairs):
     beta: float
     scale: float = 1.0  # an option, not that of the base class
     matching: Matching
-    divisor: Divisor
+    divisor: GramDivisor
 
     def __init__(
         self,
@@ -74,11 +74,11 @@ class GeoBLEU(DistanceOfPairs):
         beta: float = 0.5,
         scale: float = 1.0,
         matching: Matching = "greedy",
-        divisor: Divisor = "predicted",
+        divisor: GramDivisor = "predicted",
         **kwargs: Any,
     ) -> None:
         check_choice("matching", matching, Matching)
-        check_choice("divisor", divisor, Divisor)
+        check_choice("divisor", divisor, GramDivisor)
         super().__init__(
             n=check_positive("n", n),
             beta=check_number("beta", beta),

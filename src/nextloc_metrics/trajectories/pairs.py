@@ -13,7 +13,7 @@ from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.arguments.record import Queries, Record
 from nextloc_metrics.means import exact
 from nextloc_metrics.ranking.needs import Needs
-from nextloc_metrics.ranking.target import read_mask
+from nextloc_metrics.ranking.target import counted_by
 
 _FORMS = (
     "coordinates, floating [..., L, 2] padded with NaN, or ids, integer [..., L] padded with -1"
@@ -62,7 +62,7 @@ class Pairs(Record):
         shape = _read_shape(preds, target)
         if batch.exclude is not None or batch.exempt_target:
             raise ValueError("`exclude` must be None for trajectories, which rank no candidates.")
-        counted = read_mask(batch.mask, shape, preds.device)
+        counted = counted_by(batch.mask, shape, preds.device)
         found = {
             name: _read_sequences(name, sequences.detach(), shape, counted, batch.validate_args)
             for name, sequences in (("preds", preds), ("target", target))

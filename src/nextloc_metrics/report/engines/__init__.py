@@ -71,7 +71,7 @@ def open_rows_of(rows: Any, **reading: Any) -> TableRows:
         merge = partial(partition.merge_targets, name=names.target)
         if targets := fold(rows, [names.target], find, merge):
             opened = open_rows(partition.join(table, targets), **reading)
-    empty = partition.source_of(table.schema.empty_table(), type(rows).__name__)
+    empty = partition.rows_of(table.schema.empty_table(), type(rows).__name__)
     return opened.of_source(empty)
 
 
@@ -87,8 +87,8 @@ def count(rows: Any, opened: TableRows, make: Callable[[], Evaluator]) -> tuple[
         the counts, and the number of unreadable answers, for any partitions.
     """
     each = partial(partition.count_partition, rows=opened, make=make)
-    part = fold(rows, opened.names.all, each, partition.merge_counts)
-    return partition.merge_parts([part or partition.count_part(opened, make)])
+    part = fold(rows, opened.names.all, each, partial(partition.merge_counts, make=make))
+    return partition.merge_parts([part or partition.count_part(opened, make)], make)
 
 
 def fold(

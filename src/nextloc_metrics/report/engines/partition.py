@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, TypeAlias
 
-from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.files.ids import is_list, plain
 from nextloc_metrics.files.memory import Stream, table_of
 from nextloc_metrics.files.opening import need_arrow
@@ -16,7 +15,7 @@ from nextloc_metrics.files.shapes import Widths, count_widths
 from nextloc_metrics.files.tables import TableRows
 from nextloc_metrics.mobility import hashing
 from nextloc_metrics.report.evaluator import Evaluator
-from nextloc_metrics.report.processes import one_thread
+from nextloc_metrics.report.processes import count_rows, one_thread
 
 #: Parts that one task merges.
 FAN_IN = 8
@@ -95,11 +94,11 @@ def find_targets(table: Any, name: str) -> bytes:
 
     column = plain(table[name])
     if not is_list(column.type):
-        return write_table(pa.table({name: column.unique()}))
+        return table_to_bytes(pa.table({name: column.unique()}))
     ids = plain(column.flatten()).unique()
     ones = pa.LargeListArray.from_arrays(range(len(ids) + 1), ids)
     others = column.filter(pc.not_equal(pc.list_value_length(column), 1))[:1].cast(ones.type)
-    return write_table(pa.table({name: pa.chunked_array([ones, others])}))
+    return table_to_bytes(pa.table({name: pa.chunked_array([ones, others])}))
 
 
 def find_widths(table: Any, name: str, separator: str | None) -> bytes:
@@ -119,10 +118,10 @@ def read_widths(data: bytes) -> Widths:
 
 def merge_targets(parts: Sequence[bytes], name: str) -> bytes:
     """Merge what `find_targets` returned."""
-    return find_targets(concat([read_table(part) for part in parts]), name)
+    return find_targets(concat([table_of_bytes(part) for part in parts]), name)
 
 
-def source_of(table: Any, name: str) -> Stream:
+def rows_of(table: Any, name: str) -> Stream:
     """Return a table as rows with this name in messages."""
     source = Stream(table, table.column_names)
     source.files = [name]
@@ -131,7 +130,7 @@ def source_of(table: Any, name: str) -> Stream:
 
 def count_partition(table: Any, rows: TableRows, make: Callable[[], Evaluator]) -> bytes:
     """Return the part of a `pyarrow.Table`, which is read as other rows."""
-    return count_part(rows.of_source(source_of(table, "a partition")), make)
+    return count_part(rows.of_source(rows_of(table, "a partition")), make)
 
 
 def count_part(rows: TableRows, make: Callable[[], Evaluator]) -> bytes:
@@ -139,24 +138,15 @@ def count_part(rows: TableRows, make: Callable[[], Evaluator]) -> bytes:
     return _pack(*count_rows(rows, rows.chunks(), make))
 
 
-def merge_counts(parts: Sequence[bytes]) -> bytes:
+def merge_counts(parts: Sequence[bytes], make: Callable[[], Evaluator]) -> bytes:
     """Merge what `count_part` returned."""
-    return _pack(*merge_parts(parts))
+    return _pack(*merge_parts(parts, make))
 
 
-def count_rows(
-    rows: TableRows, chunks: Iterable[Batch], make: Callable[[], Evaluator]
-) -> tuple[Evaluator, int]:
-    """Count the chunks of rows; return also the number of unreadable answers."""
-    counts = make()
-    for batch in chunks:
-        counts.add(batch)
-    return counts, rows.missed
-
-
-def merge_parts(parts: Sequence[bytes]) -> tuple[Evaluator, int]:
+def merge_parts(parts: Sequence[bytes], make: Callable[[], Evaluator]) -> tuple[Evaluator, int]:
     """Return the merged counts, and the number of unreadable answers."""
-    counts = reduce(Evaluator.merge, (Evaluator.from_bytes(part[_BYTES:]) for part in parts))
+    own = make().metrics
+    counts = reduce(Evaluator.merge, (Evaluator.from_bytes(x[_BYTES:], own) for x in parts))
     return counts, sum(int.from_bytes(part[:_BYTES], "big") for part in parts)
 
 
@@ -164,7 +154,7 @@ def _pack(counts: Evaluator, missed: int) -> bytes:
     return missed.to_bytes(_BYTES, "big") + counts.to_bytes()
 
 
-def write_table(table: Any) -> bytes:
+def table_to_bytes(table: Any) -> bytes:
     """Return a table as Arrow IPC."""
     pa = need_arrow()
     sink = pa.BufferOutputStream()
@@ -174,14 +164,14 @@ def write_table(table: Any) -> bytes:
     return found
 
 
-def read_table(data: bytes) -> Any:
-    """Return the table that `write_table` wrote."""
+def table_of_bytes(data: bytes) -> Any:
+    """Return the table that `table_to_bytes` wrote."""
     return need_arrow().ipc.open_stream(data).read_all()
 
 
 def join(first: Any, data: bytes) -> Any:
     """Return the rows of a table and those of another, which has fewer columns, below."""
-    return concat([first, read_table(data)])
+    return concat([first, table_of_bytes(data)])
 
 
 def concat(tables: Sequence[Any]) -> Any:

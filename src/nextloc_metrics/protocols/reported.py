@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import scoring
-from nextloc_metrics.protocols.operations import Order, find_blocks, find_ranks, rank_in
+from nextloc_metrics.protocols.operations import Order, find_blocks, rank_by, rank_in
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 from nextloc_metrics.scoring.weights import Weight
 
-Kind = Literal["hit", "precision", "f1", "reciprocal", "ndcg", "weighted f1", "count"]
+Reported = Literal["hit", "precision", "f1", "reciprocal", "ndcg", "weighted f1", "count"]
 
 #: What the names of metrics mean in LibCity, RecBole and AgentMove.
-KINDS: dict[str, Kind] = {
+KINDS: dict[str, Reported] = {
     "f1": "f1",
     "hit": "hit",
     "map": "reciprocal",
@@ -27,7 +27,7 @@ KINDS: dict[str, Kind] = {
     "recall": "hit",
 }
 
-_WEIGHTS: dict[Kind, Weight] = {"reciprocal": "harmonic", "ndcg": "discount"}
+_WEIGHTS: dict[Reported, Weight] = {"reciprocal": "harmonic", "ndcg": "discount"}
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Metric:
     """
 
     key: str
-    kind: Kind
+    kind: Reported
     k: int | None = None
     order: Order = "topk"
     depth: int | None = None
@@ -60,7 +60,7 @@ class Metric:
 
 
 def at(
-    keys: str, kind: Kind, cuts: Iterable[int], order: Order = "topk", depth: int | None = None
+    keys: str, kind: Reported, cuts: Iterable[int], order: Order = "topk", depth: int | None = None
 ) -> tuple[Metric, ...]:
     """Make one metric per cut-off; `{k}` in the key is the cut-off."""
     return tuple(Metric(keys.format(k=k), kind, k, order, depth) for k in cuts)
@@ -102,7 +102,7 @@ def rank(
     if case.is_list:
         return Ranking.from_ranks(rank_in(case.scores, case.target)), None
     if ties is None:
-        return Ranking.from_ranks(find_ranks(order, case.scores, case.target, depth)), None
+        return Ranking.from_ranks(rank_by(order, case.scores, case.target, depth)), None
     above, tied, last = find_blocks(order, case.scores, case.target)
     return Ranking.from_ranks(above + 1, tied=tied).break_ties(ties), last
 

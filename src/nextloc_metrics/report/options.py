@@ -1,0 +1,140 @@
+"""The options of an evaluation, for Python and for the command line; it needs no PyTorch."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from functools import wraps
+from inspect import Parameter, cleandoc, signature
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypedDict, TypeVar
+
+if TYPE_CHECKING:
+    from torchmetrics import MetricCollection
+
+    from nextloc_metrics.arguments.arrays import Array
+    from nextloc_metrics.base.mean import RecordMetric
+    from nextloc_metrics.geography import Locations
+    from nextloc_metrics.metrics.bins import PopularityBins
+    from nextloc_metrics.report.data import History
+
+    Metrics: TypeAlias = Mapping[str, RecordMetric] | MetricCollection
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+# A field is a type and a default. The command line shows the first sentence of its documentation.
+
+
+class SharedOptions(TypedDict, total=False):
+    """The options of `evaluate`, `evaluate_table`, `Evaluator` and `compare`.
+
+    Attributes:
+        k: the cut-offs. Those of `measures` replace them.
+        measures: metrics by their names in ir-measures, such as `nDCG@10`, instead of the preset.
+            `metrics.notation.parse_measure` lists them.
+        metrics: further metrics, such as your own. They are a dict or a `RankingCollection`; each
+            has its row after those of the preset or of `measures`, by its name, with all that a row
+            of its kind has: interval, chance, baseline, groups. Bounds over ties are for metrics of
+            this library, chance and baseline for those of ranks. Each has one value, and no
+            `ignore_index`; `compare` takes fractions only.
+        num_locations: the number of location ids. None takes C for scores; for lists, the length of
+            `train_counts`, or the largest id in `target` plus 1 if that is larger; `Evaluator` must
+            know it for lists. Weighted F1 does not depend on it.
+        cluster: the groups whose queries are not independent, such as `user`. It is one of the
+            names of `groups`; all intervals but those of each of its groups take groups as
+            independent.
+        exempt_target: rank a target that is excluded. Otherwise it is an error.
+        confidence_level: the level of the intervals.
+    """
+
+    k: Annotated[int | Sequence[int], (1, 5, 10)]
+    measures: Annotated[Sequence[Any], ()]
+    metrics: Annotated["Metrics | None", None]
+    num_locations: Annotated[int | None, None]
+    cluster: Annotated[str | None, None]
+    exempt_target: Annotated[bool, False]
+    confidence_level: Annotated[float, 0.95]
+
+
+class Options(SharedOptions, total=False):
+    """The options of `evaluate`, `evaluate_table` and `Evaluator`, beside `SharedOptions`.
+
+    Attributes:
+        bins: the popularity bin of each location, for the decile metrics. None makes ten from
+            `train_counts`, if given.
+        train_counts: the training visits of each location. They are integers `[C]`, for the decile
+            metrics and the baseline.
+        vocabulary: the text of each id. Evaluations with different vocabularies cannot be merged.
+        locations: the coordinates of each location. They add the distance metrics and a map. Not
+            with `target` `[N, M]`.
+        km: the largest distance of a hit. It is that of `next_location_metrics`.
+        history: the locations and the users of all visits, each user's in the order of time. They
+            are for `ceiling`: Acc@1 between chance, the most frequent location, and the limit of
+            [`analysis.predictability`][nextloc_metrics.analysis.predictability], beside that of
+            shuffled visits; or what that function returned. Users are named as in the groups
+            `cluster`, or else `"user"`.
+        given: what scores are; adds the metrics of probabilities. These are those of
+            `probability_metrics`, beside chance and the training frequencies (each count plus
+            one). None adds none.
+    """
+
+    bins: Annotated["PopularityBins | None", None]
+    train_counts: Annotated["Array | None", None]
+    vocabulary: Annotated[Sequence[str | int] | None, None]
+    locations: Annotated["Locations | None", None]
+    km: Annotated[float, 1.0]
+    history: Annotated["History | None", None]
+    given: Annotated[Literal["logits", "log_probabilities", "probabilities"] | None, None]
+
+
+def parameters_of(options: Any) -> dict[str, Parameter]:
+    """Return the keyword arguments that a group of options stands for."""
+    return {
+        name: Parameter(
+            name,
+            Parameter.KEYWORD_ONLY,
+            default=field.__metadata__[0],
+            annotation=getattr(field.__origin__, "__forward_arg__", field.__origin__),
+        )
+        for name, field in options.__annotations__.items()
+    }
+
+
+def summaries() -> dict[str, str]:
+    """Return the first sentence on each option, for the command line."""
+    docs = "\n".join(cleandoc(kind.__doc__ or "") for kind in (SharedOptions, Options))
+    found = re.findall(r"^    (\w+): (.+?)\.(?=\s|$)", docs, re.MULTILINE | re.DOTALL)
+    return {
+        name: " ".join(re.sub("`", "", text[0].upper() + text[1:]).split()) for name, text in found
+    }
+
+
+def takes(options: Any) -> Callable[[Function], Function]:
+    """Let a function of `**options` show each in its signature, have its default, refuse others."""
+    added = parameters_of(options)
+    defaults = {name: one.default for name, one in added.items()}
+
+    def decorate(function: Function) -> Function:
+        own = signature(function)
+        *first, _ = own.parameters.values()
+        known = {one.name: one for one in (*first, *added.values())}
+        title = function.__qualname__.removesuffix(".__init__")
+
+        @wraps(function)
+        def call(*args: Any, **given: Any) -> Any:
+            check_names(title, given, [name for name in known if name != "self"])
+            return function(*args, **{**defaults, **given})
+
+        call.__signature__ = own.replace(parameters=[*known.values()])  # type: ignore[attr-defined]
+        return call  # type: ignore[return-value]
+
+    return decorate
+
+
+def check_names(title: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Raise for an option that `title` does not have, and name the nearest."""
+    for name in given:
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            names = ", ".join(f"`{x}`" for x in known)
+            remedy = f"use `{near[0]}`" if near else f"its options are {names}"
+            raise TypeError(f"{title} has no option `{name}`; {remedy}.")

@@ -1,0 +1,168 @@
+"""Every metric as a function, against its class."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torchmetrics import Metric
+
+import nextloc_metrics
+from nextloc_metrics import MRR, PopularityBins, functional, geography, mobility, trajectories
+from nextloc_metrics.base.mean import MeanMetric
+from nextloc_metrics.base.summed import SummedMetric
+from strategies import CASES, LOCATIONS, PLACES, batch
+
+BINS = PopularityBins([1, 1, 2, 2, 3, 0], 3)
+SCORES, TARGET = batch(12)
+PROBABILITIES = SCORES.softmax(1)
+RANKED = {"preds": SCORES, "target": TARGET}
+DAYS = {"preds": torch.rand(4, 5, 2), "target": torch.rand(4, 5, 2)}
+IDS = {"preds": torch.arange(20).view(4, 5) % 3, "target": torch.arange(20).view(4, 5) % 7}
+TIMES = {"preds": 60 * torch.rand(12), "target": 60 * torch.rand(12)}
+
+
+class Call(NamedTuple):
+    """A class, its options, and the arguments of an update."""
+
+    path: str
+    options: dict[str, Any]
+    given: dict[str, Any]
+
+    def __str__(self) -> str:
+        """The test id."""
+        return f"{self.path}({', '.join(self.options)})"
+
+
+OTHERS = [
+    Call("geography.ExpectedDistance", {"locations": PLACES, "given": "probabilities"},
+         {"preds": PROBABILITIES, "target": TARGET}),
+    *[Call(name, {"bins": BINS, "k": 2}, RANKED)
+      for name in ("DecileNDCG", "DecilePrecision", "DecileCoverage", "DecilePredictionShare")],
+    Call("DecileKForRecall", {"bins": BINS, "min_recall": 0.5}, RANKED),
+    Call("Grouped", {"metric": MRR(), "num_groups": 3}, {**RANKED, "groups": TARGET % 3}),
+    Call("Weighted", {"metric": MRR()}, {**RANKED, "weights": torch.arange(12.0)}),
+    Call("SequenceAccuracy", {"first": 2},
+         {"preds": SCORES.view(4, 3, LOCATIONS), "target": TARGET.view(4, 3)}),
+    Call("TimeError", {"statistic": "median"}, TIMES),
+    Call("TimeError", {}, TIMES),
+    Call("TimeWithin", {"minutes": 20}, TIMES),
+    Call("JointAccuracy", {"k": 2, "minutes": 20},
+         {**RANKED, "times": TIMES["preds"], "target_times": TIMES["target"]}),
+    Call("HitRateAtK", {"k": 2}, {**RANKED, "mask": TARGET > 1, "exclude": TARGET[:, None] - 1}),
+    *[Call(f"trajectories.{name}", options, DAYS)
+      for name, options in {
+          "DTW": {"normalized": True}, "EDR": {"within": 0.5}, "LCSS": {"within": 0.5},
+          "DiscreteFrechet": {}, "GeoBLEU": {}, "Hausdorff": {}, "MeanPointError": {},
+          "PointErrorAt": {"step": 2},
+      }.items()],
+    Call("trajectories.EditDistance", {}, IDS),
+    *[Call(f"mobility.{name}", {"units": "km"}, DAYS)
+      for name in ("JumpLength", "RadiusOfGyration", "TravelDistance")],
+    *[Call(f"mobility.{name}", {}, IDS)
+      for name in ("DailyLocations", "Flows", "UserVisitFrequency", "VisitFrequency")],
+    *[Call(f"mobility.{name}", {},
+           {x: mobility.Trajectories(ids, step=0.5) for x, ids in IDS.items()})
+      for name in ("StayDuration", "HourOfDay")],
+]  # fmt: skip
+CALLS = [*[Call(x.name, x.options, RANKED) for x in CASES], *OTHERS]
+
+
+def name_of(kind: str) -> str:
+    """The name of a class with underscores between its words, by another rule."""
+    words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+\d?(?![a-z])", kind)
+    return "_".join(words).lower()
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two values are equal, NaN and all."""
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[x], other[x]) for x in one)
+    return bool(torch.equal(torch.isnan(one), torch.isnan(other))) and bool(
+        torch.equal(one.nan_to_num(), other.nan_to_num())
+    )
+
+
+@pytest.mark.parametrize("call", CALLS, ids=str)
+def test_a_function_is_its_class(call: Call) -> None:
+    """One batch has the same value by the function and by the class, bit for bit."""
+    kind = operator.attrgetter(call.path)(nextloc_metrics)
+    function = getattr(functional, name_of(call.path.rpartition(".")[2]))
+    metric = kind(**call.options)
+    metric.update(**call.given)
+    found = function(**call.given, **call.options)
+    assert same(found, metric.compute())
+    if "reduction" in inspect.signature(function).parameters:
+        each = function(**call.given, **call.options, reduction="none")
+        assert len(each) == len(call.given["target"])
+        if metric._averages_scores and not isinstance(metric, nextloc_metrics.Weighted):
+            assert float(each.double().nanmean()) == pytest.approx(float(found), rel=1e-5)
+
+
+def test_every_metric_has_a_function() -> None:
+    """Every public class that one can make has one, and the tests above know each of them."""
+    rooms = (nextloc_metrics, geography, trajectories, mobility)
+    public = {name: vars_of(room, name) for room in rooms for name in room.__all__}
+    kinds = {
+        name_of(name)
+        for name, kind in public.items()
+        if isinstance(kind, type) and issubclass(kind, SummedMetric)
+        if not inspect.isabstract(kind) and kind is not nextloc_metrics.RankingMetric
+    }
+    assert len(kinds) > 65
+    inner = {"group_share", "log_loss", "new_decision"}  # members of presets
+    assert {*functional.__all__} == kinds | inner
+    assert {name_of(x.path.rpartition(".")[2]) for x in CALLS} == kinds
+    assert {*functional.__all__} <= {*dir(functional)}
+    with pytest.raises(AttributeError, match="has no attribute 'recall'"):
+        functional.recall  # noqa: B018
+
+
+def vars_of(room: Any, name: str) -> Any:
+    """An attribute of a room."""
+    return getattr(room, name)
+
+
+@pytest.mark.parametrize("call", {x.path: x for x in CALLS}.values(), ids=str)
+def test_a_signature_names_update_and_options(call: Call) -> None:
+    """It has the arguments of `update`, then all options of the constructor; the text too."""
+    kind: type[Metric] = operator.attrgetter(call.path)(nextloc_metrics)
+    function = getattr(functional, name_of(call.path.rpartition(".")[2]))
+    found = list(inspect.signature(function).parameters.values())
+    names = [x.name for x in found]
+    _self, *given = inspect.signature(getattr(kind, "read", kind.update)).parameters.values()
+    kept = [x.name for x in given if x.kind is not x.VAR_KEYWORD]
+    assert names[: len(kept)] == kept
+    made = [x for x in inspect.signature(kind).parameters.values() if x.kind is not x.VAR_KEYWORD]
+    for option in made:
+        assert option.name in names[len(kept) :]
+        assert f"`{option.name}`" in function.__doc__
+        assert inspect.signature(function).parameters[option.name].default == option.default
+    assert ("reduction" in names) == issubclass(kind, MeanMetric)
+    assert function.__doc__.startswith(inspect.getdoc(kind).partition("\n")[0])  # type: ignore[union-attr]
+    assert function.__name__ in functional.__all__
+
+
+def test_wrong_options_name_the_class() -> None:
+    """What is missing, unknown or out of range is said of the class."""
+    for match, options in {
+        r"AccuracyAtK\b.* needs the option `k`": {},
+        "AccuracyAtK has no option `gain`; its options are `k`, `ties`": {"k": 1, "gain": 1},
+        "`k` must be a positive integer, got 0": {"k": 0},
+        "`reduction` must be one of": {"k": 1, "reduction": "sum"},
+    }.items():
+        with pytest.raises((TypeError, ValueError), match=match):
+            functional.accuracy_at_k(SCORES, TARGET, **options)
+
+
+def test_the_api_page_lists_every_function_once() -> None:
+    """The list of `docs/api.md` is that of the module."""
+    page = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
+    section = page.partition("## Functions")[2].partition("\n## ")[0]
+    listed = re.findall(r"`(\w+)`", section.partition("Its functions:")[2])
+    assert listed == functional.__all__
