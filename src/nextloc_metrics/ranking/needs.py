@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 from operator import or_
 from types import NoneType
 
@@ -67,12 +67,12 @@ class Needs:
         """Whether nothing but ranks of relevant locations is read."""
         return not (self.top or self.best or self.scores or self.crossing)
 
-    @cached_property
+    @property
     def keeps_scores(self) -> bool:
         """Whether the record keeps the scores of all candidates."""
         return self.scores or self.crossing
 
-    @cached_property
+    @property
     def to_find(self) -> int:
         """The number of first candidates to find: a tie for rank 1 needs the second one."""
         return 2 if self.top == 1 else self.top or int(self.best)
