@@ -13,7 +13,7 @@ import nextloc_metrics.protocols.rows as rows
 from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.protocols.operations import Order
 from nextloc_metrics.protocols.reported import Case, Metric
-from nextloc_metrics.protocols.rows import Needed, ProtocolInput
+from nextloc_metrics.protocols.rows import Maybe, ProtocolInput
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 from nextloc_metrics.scoring.sampled import STEPS, maximise, rank_probabilities
 
@@ -97,12 +97,7 @@ class Protocol:
     decimals: int | None = None
 
     def evaluate(
-        self,
-        preds: Array,
-        target: Array,
-        users: Needed = None,
-        times: Needed = None,
-        **given: Needed,
+        self, preds: Array, target: Array, users: Maybe = None, times: Maybe = None, **given: Maybe
     ) -> dict[str, float]:
         """Return the values that the code would print on this machine, by their names in the code.
 
@@ -136,12 +131,7 @@ class Protocol:
         return self._round(self._values(case, None))
 
     def bounds(
-        self,
-        preds: Array,
-        target: Array,
-        users: Needed = None,
-        times: Needed = None,
-        **given: Needed,
+        self, preds: Array, target: Array, users: Maybe = None, times: Maybe = None, **given: Maybe
     ) -> dict[str, tuple[float, float]]:
         """Return the lowest and highest values over the orders that the code leaves open.
 
@@ -160,12 +150,7 @@ class Protocol:
         return {key: (low[key], high[key]) for key in low}
 
     def expected(
-        self,
-        preds: Array,
-        target: Array,
-        users: Needed = None,
-        times: Needed = None,
-        **given: Needed,
+        self, preds: Array, target: Array, users: Maybe = None, times: Maybe = None, **given: Maybe
     ) -> dict[str, float]:
         """Return the exact expected values over random orders of tied candidates, not rounded.
 
@@ -181,12 +166,7 @@ class Protocol:
         return self._values(case, "expected")
 
     def corrected(
-        self,
-        preds: Array,
-        target: Array,
-        users: Needed = None,
-        times: Needed = None,
-        **given: Needed,
+        self, preds: Array, target: Array, users: Maybe = None, times: Maybe = None, **given: Maybe
     ) -> dict[str, float]:
         """Estimate the values among all candidates from the ranks among those that are drawn.
 
@@ -247,7 +227,7 @@ class Protocol:
             return values
         return {key: round(value, self.decimals) for key, value in values.items()}
 
-    def _read(self, preds: Array, target: Array, **others: Needed) -> Case:
+    def _read(self, preds: Array, target: Array, **others: Maybe) -> Case:
         given = ProtocolInput.read(preds, target, **others)
         given = given.take(self.choose(given))
         metrics, scores, columns = self.metrics, given.preds, given.target

@@ -14,7 +14,7 @@ from nextloc_metrics.arguments.checks import is_integer
 from nextloc_metrics.arguments.messages import describe, short
 
 #: an argument that some protocols need
-Needed = Array | None
+Maybe = Array | None
 
 
 @dataclass(eq=False)
@@ -32,7 +32,7 @@ class ProtocolInput:
     answered: Tensor | None = None
 
     @classmethod
-    def read(cls, preds: Array, target: Array, **others: Needed) -> ProtocolInput:
+    def read(cls, preds: Array, target: Array, **others: Maybe) -> ProtocolInput:
         """Convert arrays to tensors on the CPU, and check their shapes."""
         known = {field.name for field in fields(cls)}
         unknown = sorted(set(others) - known)
