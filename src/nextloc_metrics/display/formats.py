@@ -5,12 +5,13 @@ import io
 import json
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from html import escape
 from typing import Any
 
 TextRow = Sequence[str]
 Bold = Collection[tuple[int, int]]
+Writer = Callable[[str], str]
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -22,7 +23,6 @@ _LATEX = {
     "†": r"\textdagger{}",
     **{character: f"\\{character}" for character in "&%$#_{}"},
 }
-
 
 # Characters that end a line, that a terminal does not print, or that turn the direction of text.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
@@ -48,49 +48,48 @@ def in_percent(fraction: float, sign: str = "") -> str:
     return "-" if math.isnan(fraction) else f"{100 * fraction:{sign}.2f}"
 
 
+def _write(rows: Sequence[TextRow], bold: Bold, write: Writer, mark: Writer) -> list[list[str]]:
+    """Write all cells, and mark those in bold."""
+    return [
+        [mark(write(cell)) if (row, i) in bold else write(cell) for i, cell in enumerate(cells)]
+        for row, cells in enumerate(rows)
+    ]
+
+
 def to_markdown(header: TextRow, rows: Sequence[TextRow], notes: TextRow, bold: Bold) -> str:
     """Return a Markdown table, with the notes below it."""
-
-    def line(cells: TextRow, row: int | None = None) -> str:
-        written = [markdown(cell.strip()) for cell in cells]
-        if row is not None:
-            written = [f"**{x}**" if (row, i) in bold else x for i, x in enumerate(written)]
-        return f"| {' | '.join(written)} |"
-
-    sides = line(["@", *["#"] * (len(header) - 1)]).replace("@", ":---").replace(r"\#", "---:")
-    table = [line(header), sides, *(line(cells, row) for row, cells in enumerate(rows))]
+    body = _write(rows, bold, lambda cell: markdown(cell.strip()), "**{}**".format)
+    sides = [":---", *["---:"] * (len(header) - 1)]
+    lines = [[markdown(title.strip()) for title in header], sides, *body]
+    table = [f"| {' | '.join(cells)} |" for cells in lines]
     return "\n".join([*table, *([""] if notes else []), *(f"{markdown(x)}  " for x in notes)])
 
 
 def to_latex(header: TextRow, rows: Sequence[TextRow], notes: TextRow, bold: Bold) -> str:
     """Return a LaTeX `tabular` with booktabs rules, with the notes as its last rows."""
-    lines = [rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}", r"\toprule"]
-    lines.append(" & ".join(map(_latex, header)) + r" \\")
-    lines.append(r"\midrule")
-    for row, cells in enumerate(rows):
-        written = [_latex(cell.strip()) for cell in cells]
-        written = [rf"\textbf{{{x}}}" if (row, i) in bold else x for i, x in enumerate(written)]
-        lines.append(" & ".join(written) + r" \\")
-    lines.append(r"\bottomrule")
+    body = _write(rows, bold, lambda cell: _latex(cell.strip()), r"\textbf{{{}}}".format)
+    head, *lines = (" & ".join(cells) + r" \\" for cells in (map(_latex, header), *body))
+    start = rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}"
     full_row = rf"\multicolumn{{{len(header)}}}{{l}}"
-    lines += [rf"{full_row}{{\footnotesize {_latex(note)}}} \\" for note in notes]
-    return "\n".join([*lines, r"\end{tabular}"])
+    below = [rf"{full_row}{{\footnotesize {_latex(note)}}} \\" for note in notes]
+    rules = r"\toprule", r"\midrule", r"\bottomrule"
+    parts = [start, rules[0], head, rules[1], *lines, rules[2], *below, r"\end{tabular}"]
+    return "\n".join(parts)
 
 
 def to_html(header: TextRow, rows: Sequence[TextRow], notes: TextRow, bold: Bold) -> str:
     """Return an HTML table, with the notes as its caption."""
 
-    def line(tag: str, cells: TextRow, row: int = -1) -> str:
-        written = []
-        for i, cell in enumerate(cells):
-            text = escape(cell)
-            text = f"<b>{text}</b>" if (row, i) in bold else text
-            side = "right" if i else "left"
-            written.append(f'<{tag} style="text-align: {side}">{text}</{tag}>')
+    def line(tag: str, cells: TextRow) -> str:
+        sides = ["left", *["right"] * (len(cells) - 1)]
+        written = [
+            f'<{tag} style="text-align: {side}">{cell}</{tag}>'
+            for side, cell in zip(sides, cells, strict=True)
+        ]
         return f"<tr>{''.join(written)}</tr>"
 
-    body = "".join(line("td", cells, row) for row, cells in enumerate(rows))
-    head = line("th", header)
+    body = "".join(line("td", cells) for cells in _write(rows, bold, escape, "<b>{}</b>".format))
+    head = line("th", [*map(escape, header)])
     below = "<br>".join(map(escape, notes))
     caption = f'<caption style="caption-side: bottom">{below}</caption>' if notes else ""
     return f"<table>{caption}<thead>{head}</thead><tbody>{body}</tbody></table>"
