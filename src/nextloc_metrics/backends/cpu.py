@@ -171,19 +171,10 @@ class Cpu(Reference):
         decisions = None
         if num_locations is not None:
             decisions = torch.zeros(3, num_locations + 1, dtype=torch.int64, device="cpu")
-        answer = self._of_scores(
-            "tally",
-            scores,
-            target.contiguous(),
-            ignored is not None,
-            ignored,
-            of_formulas.ctypes.data,
-            len(last),
-            table.ctypes.data,
-            sums,
-            0 if decisions is None else decisions.shape[1],
-            decisions,
-        )
+        targets = target.contiguous(), ignored is not None, ignored
+        weights = of_formulas.ctypes.data, len(last), table.ctypes.data
+        ends = sums, 0 if decisions is None else decisions.shape[1], decisions
+        answer = self._of_scores("tally", scores, *targets, *weights, *ends)
         return None if answer == _MISPLACED else (sums, decisions)
 
     def find_true(self, values: Tensor) -> Tensor:

@@ -209,8 +209,7 @@ def movesim(max_distance: float = 247.3) -> GeneratedProtocol:
         "movesim",
         Source(
             "Feng et al., Learning to Simulate Human Mobility, KDD 2020",
-            "FIBLAB/MoveSim",
-            "93e6837fa318a9e5a3966f5267accfb303ed8bb6",
+            "FIBLAB/MoveSim@93e6837fa318a9e5a3966f5267accfb303ed8bb6",
             "code/evaluations.py L38-53, L82-96, L193-238, L283-335, L346-385",
         ),
         max_distance=max_distance,
@@ -228,8 +227,7 @@ def pategail(max_distance: float = 2101.45) -> GeneratedProtocol:
         Source(
             "Wang et al., PateGail: A Privacy-Preserving Mobility Trajectory Generator with "
             "Imitation Learning, AAAI 2023",
-            "tsinghua-fib-lab/PateGail",
-            "0c79f0cebfc6111987a3d9633c1421e2a4d26b44",
+            "tsinghua-fib-lab/PateGail@0c79f0cebfc6111987a3d9633c1421e2a4d26b44",
             "utils/evaluations.py L41-54, L91-104, L193-247, L296-422, L455-466",
         ),
         bins=1000,
@@ -252,8 +250,7 @@ def sec_movesim() -> GeneratedProtocol:
         "sec_movesim",
         Source(
             "a private variant of MoveSim",
-            "VictorRubio98/Sec-MoveSim",
-            "0f7b4704113eb9389858cfa0421720aa32798d5f",
+            "VictorRubio98/Sec-MoveSim@0f7b4704113eb9389858cfa0421720aa32798d5f",
             "code/evaluations.py L41-56, L91-105, L197-250, L299-366",
         ),
         max_distance=None,
