@@ -9,20 +9,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from nextloc_metrics import mobility
 from nextloc_metrics.arguments.arrays import Array, as_tensor, begins
 from nextloc_metrics.arguments.checks import is_integer
 from nextloc_metrics.arguments.messages import describe
 from nextloc_metrics.display.result import Result
 from nextloc_metrics.display.table import Table
 from nextloc_metrics.geography.locations import Locations
-from nextloc_metrics.mobility.frequencies import UserVisitFrequency, VisitFrequency
-from nextloc_metrics.mobility.histograms import (
-    DailyLocations,
-    JumpLength,
-    RadiusOfGyration,
-    StayDuration,
-)
-from nextloc_metrics.mobility.measure import Measure
 from nextloc_metrics.mobility.trajectories import Numbers, Trajectories
 from nextloc_metrics.protocols.protocol import Source
 
@@ -315,13 +308,13 @@ def audit_generated(
     values = {one.name: one.evaluate(generated, real, degrees) for one in every}
     sets = Trajectories(generated, step=0.5), Trajectories(real, step=0.5, users=users)
     locations = Locations(*degrees.T)
-    measures: dict[str, Measure] = {
-        "distance": JumpLength(base="e", locations=locations),
-        "radius": RadiusOfGyration(base="e", locations=locations),
-        "duration": StayDuration(base="e"),
-        "daily locations": DailyLocations(base="e"),
-        "G-rank": VisitFrequency(base="e"),
-        "I-rank": UserVisitFrequency(base="e"),
+    measures = {
+        "distance": mobility.JumpLength(base="e", locations=locations),
+        "radius": mobility.RadiusOfGyration(base="e", locations=locations),
+        "duration": mobility.StayDuration(base="e"),
+        "daily locations": mobility.DailyLocations(base="e"),
+        "G-rank": mobility.VisitFrequency(base="e"),
+        "I-rank": mobility.UserVisitFrequency(base="e"),
     }
     exact = {}
     for name, measure in measures.items():
