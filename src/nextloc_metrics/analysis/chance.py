@@ -12,7 +12,7 @@ from torch import Tensor
 from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.checks import as_number, check_positive, is_integer
 from nextloc_metrics.arguments.messages import describe, read_row, short
-from nextloc_metrics.arguments.record import NotInRecordError, Queries
+from nextloc_metrics.arguments.record import NotInRecordError
 from nextloc_metrics.backends import UNRETRIEVED
 from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.base.mean import RecordMetric
@@ -187,9 +187,8 @@ def scores_of_ranks(metric: RankingMetric, num_candidates: int) -> Iterator[Tens
         )
     for start in range(0, num_candidates, _CHUNK):
         above = torch.arange(start, min(start + _CHUNK, num_candidates))
-        ranks_only = replace(_tied_ranking(above, 1, num_candidates, 1), has_ids=False)
         with _only_ranks(metric):
-            scores = metric.score(ranks_only)
+            scores = metric.score(_tied_ranking(above, 1, num_candidates, 1))
         yield scores.double()
 
 
@@ -212,26 +211,12 @@ def _scores_blocks(metric: RankingMetric) -> bool:
 
 def _tied_ranking(above: Tensor, tied: int, num_candidates: int, num_relevant: int) -> Ranking:
     """Make one query per entry of `above`, with all relevant locations in one tied block."""
-    above = above.long()[:, None].expand(-1, num_relevant)
-    ids = torch.arange(num_relevant).expand_as(above)
-    return Ranking(
-        above,
-        torch.full_like(above, tied),
-        relevant_above=torch.zeros_like(above),
-        relevant_tied=torch.full_like(above, num_relevant),
-        relevant=ids,
-        num_relevant=torch.full_like(above[:, 0], num_relevant),
-        queries=Queries(above.shape[:1], torch.ones(len(above), dtype=torch.bool)),
-        num_candidates=num_candidates,
-        first=TopCandidates(
-            UNRETRIEVED,
-            retrieved=torch.full_like(above[:, 0], num_candidates),
-            best=torch.full_like(above[:, 0], -1),
-            ids=ids[:, :0],
-            above=ids[:, :0],
-        ),
-        length=torch.full_like(above[:, 0], num_candidates),
-    )
+    ranks = above.long()[:, None].expand(-1, num_relevant) + 1
+    ranking = Ranking.from_ranks(ranks, num_candidates, torch.full_like(ranks, tied))
+    length, none = torch.full_like(ranks[:, 0], num_candidates), ranks[:, :0]
+    best = torch.full_like(length, -1)
+    first = TopCandidates(UNRETRIEVED, retrieved=length, best=best, ids=none, above=none)
+    return replace(ranking, first=first, length=length)
 
 
 @overload

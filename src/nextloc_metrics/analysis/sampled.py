@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple, get_args
 
@@ -154,11 +155,9 @@ def correct_sampled(
 
 def _scores(metric: RankingMetric, num_candidates: int) -> Tensor:
     """Return the scores of all ranks, float64 `[n]`."""
-    try:
+    with suppress(TypeError):  # it reads more than ranks
         if isinstance(metric, RankingMetric):
             return torch.cat(list(scores_of_ranks(metric, num_candidates)))
-    except TypeError:  # it reads more than ranks
-        pass
     raise TypeError(
         "`metric` must be a mean of scores of ranks, such as AccuracyAtK(10), got "
         f"{describe(metric)}."
