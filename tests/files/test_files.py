@@ -208,7 +208,7 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
 
 def run(*arguments: str) -> Any:
     """Run the command as a shell would."""
-    from nextloc_metrics.report.command import main
+    from nextloc_metrics.cli.commands import main
 
     return CliRunner().invoke(main, list(arguments))
 
@@ -750,7 +750,7 @@ def test_without_click_the_command_says_what_it_needs(monkeypatch: pytest.Monkey
     from nextloc_metrics import __main__
 
     monkeypatch.setitem(sys.modules, "click", None)
-    monkeypatch.delitem(sys.modules, "nextloc_metrics.report.command", raising=False)
+    monkeypatch.delitem(sys.modules, "nextloc_metrics.cli.commands", raising=False)
     with pytest.raises(SystemExit, match=r"needs click; install the extra `cli` \("):
         __main__.main()
 

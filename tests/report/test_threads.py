@@ -74,7 +74,7 @@ def test_a_command_uses_one_thread(name: str, seen: list[int], tmp_path: Path) -
     pytest.importorskip("pyarrow")
     from click.testing import CliRunner
 
-    from nextloc_metrics.report.command import main
+    from nextloc_metrics.cli.commands import main
 
     path, judged = tmp_path / name, tmp_path / "qrels"
     written = "q Q0 7 1 2.0 me\n" if ".run" in name else 'preds,target\n"[7, 3]",3\n'

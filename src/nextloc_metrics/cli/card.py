@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from nextloc_metrics.report.command_options import ARGUMENTS
+from nextloc_metrics.cli.options import ARGUMENTS
 
 # Parameters that are no options of the evaluation: they name columns, or say what is written.
 _COLUMNS = {

@@ -11,18 +11,18 @@ from typing import Any
 import click
 
 from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.cli.options import has_columns, is_page, write_text
+from nextloc_metrics.cli.written import note_left_out, write_evaluation
 from nextloc_metrics.files.beside import read_coordinates, read_counts, read_words
 from nextloc_metrics.files.opening import suffix_of
 from nextloc_metrics.files.predictions import Predictions, read
 from nextloc_metrics.geography import Locations
-from nextloc_metrics.report.command_options import has_columns, is_page, write_text
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluator import evaluate
 from nextloc_metrics.report.groups import write_groups
 from nextloc_metrics.report.options import Options
 from nextloc_metrics.report.same import same_queries
 from nextloc_metrics.report.table_evaluation import evaluate_table
-from nextloc_metrics.report.written import note_left_out, write_evaluation
 
 
 def read_locations(path: Path) -> Locations:
