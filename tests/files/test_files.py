@@ -15,9 +15,8 @@ import pytest
 import torch
 
 from nextloc_metrics import report
-from nextloc_metrics.files.predictions import Predictions
+from nextloc_metrics.files.predictions import Predictions, same_queries
 from nextloc_metrics.geography import Locations
-from nextloc_metrics.report.same import same_queries
 
 pd = pytest.importorskip("pandas")
 CliRunner = pytest.importorskip("click.testing").CliRunner

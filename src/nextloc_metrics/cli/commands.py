@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nextloc_metrics.cli.card import describe_read, short_names
 from nextloc_metrics.cli.options import (
     EVALUATING,
     FILE,
@@ -26,10 +25,12 @@ from nextloc_metrics.cli.options import (
     WORKERS,
     KeepingGroup,
     check_outputs,
+    describe_read,
     explained,
     has_columns,
     is_page,
     name_of,
+    short_names,
     source,
     write_text,
 )
@@ -167,8 +168,7 @@ def compare(
     An .html `--out` is a page.
     """
     check_outputs(force)
-    from nextloc_metrics.cli.files import given_options, read_same
-    from nextloc_metrics.cli.written import write_comparisons
+    from nextloc_metrics.cli.files import given_options, read_same, write_comparisons
     from nextloc_metrics.report.comparing import compare as compare_models
     from nextloc_metrics.report.options import SharedOptions
 
@@ -216,8 +216,7 @@ def audit(
     **reading: Any,
 ) -> None:
     """Print the values that other codebases would report for the predictions in PATHS."""
-    from nextloc_metrics.cli.files import read_same
-    from nextloc_metrics.cli.written import write_audit
+    from nextloc_metrics.cli.files import read_same, write_audit
     from nextloc_metrics.protocols import audit as audit_models
 
     columns = {"users": users, "times": times, "sequences": sequences}
@@ -275,8 +274,7 @@ def mobility(
 ) -> None:
     """Compare GENERATED with REAL trajectories, a point per row; an .html `--out` is a page."""
     check_outputs(force)
-    from nextloc_metrics.cli.files import read_locations
-    from nextloc_metrics.cli.written import write_table
+    from nextloc_metrics.cli.files import read_locations, write_table
     from nextloc_metrics.report.generated import evaluate_mobility
 
     with explained():
@@ -317,7 +315,7 @@ def trajectories(
 ) -> None:
     """Score predicted days, rows (uid, d, t, x, y), with true ones; an .html `--out` is a page."""
     check_outputs(force)
-    from nextloc_metrics.cli.written import write_trajectories
+    from nextloc_metrics.cli.files import write_trajectories
     from nextloc_metrics.report.trajectories import evaluate_trajectories
 
     with explained():
