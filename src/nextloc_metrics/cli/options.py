@@ -342,8 +342,8 @@ def has_columns(path: str) -> bool:
 
 
 # Parameters that are no options of the evaluation: they name columns, or say what is written.
-_COLUMNS = set("preds target mask exclude weights confidence cluster groups key".split())
-_COLUMNS |= {"trajectory", "latitude", "longitude", "location", "time", "user"}
+_COLUMNS = {"preds", "target", "mask", "exclude", "weights", "confidence", "cluster", "groups"}
+_COLUMNS |= {"key", "trajectory", "latitude", "longitude", "location", "time", "user"}
 _WRITING = {"kind", "out", "force", "save", "group_table", "intervals", "title", "workers"}
 
 
