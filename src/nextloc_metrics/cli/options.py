@@ -256,7 +256,7 @@ def explained() -> Iterator[None]:
 
     What is done here uses one thread.
     """
-    from nextloc_metrics.report.processes import one_thread
+    from nextloc_metrics.engines.processes import one_thread
 
     try:
         with one_thread(), warnings.catch_warnings(record=True) as caught:

@@ -12,8 +12,8 @@ import torch
 from conftest import threads_allowed
 from nextloc_metrics import report
 from nextloc_metrics.arguments.batch import Batch
-from nextloc_metrics.report.engines import partition
-from nextloc_metrics.report.processes import run
+from nextloc_metrics.engines import partition
+from nextloc_metrics.engines.processes import run
 
 ROWS = {"preds": [[7, 3], [5, 7]], "target": [3, 5]}
 POINTS = {"trajectory": [1, 1, 2, 2], "place": [1, 2, 1, 3]}
