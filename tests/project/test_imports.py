@@ -38,8 +38,9 @@ ROOMS: dict[str, list[str]] = {
     "protocols": ["ranking", "scoring", "display", "mobility"],
     "integrations": ["metrics", "distributed"],
     "engines": ["files"],
-    "report": ["files", "engines", "analysis", "protocols", "trajectories"],
-    "plotting": ["report"],
+    "pages": ["metrics"],
+    "report": ["files", "engines", "pages", "analysis", "protocols", "trajectories"],
+    "plotting": ["pages"],
     "cli": ["report"],
     "__main__": ["cli"],
 }
