@@ -16,7 +16,7 @@ import pytest
 
 from nextloc_metrics import report
 from nextloc_metrics.display.lines import draw_differences
-from nextloc_metrics.display.page_style import SCRIPT
+from nextloc_metrics.display.page import SCRIPT
 
 EVIL = [
     "<script>alert(1)</script>",

@@ -19,7 +19,7 @@ from nextloc_metrics.files.beside import read_days
 from nextloc_metrics.geography.locations import Units
 from nextloc_metrics.means import exact
 from nextloc_metrics.metrics.grouped import Grouped
-from nextloc_metrics.pages.paths import draw_days, draw_errors
+from nextloc_metrics.pages.maps import draw_days, draw_errors
 from nextloc_metrics.pages.sections import show_users
 from nextloc_metrics.trajectories import (
     DTW,
