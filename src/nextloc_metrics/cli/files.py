@@ -23,9 +23,8 @@ from nextloc_metrics.files.predictions import Predictions, read, same_queries
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.protocols import Audit
 from nextloc_metrics.report.comparing import Comparisons
-from nextloc_metrics.report.evaluation import Evaluation
+from nextloc_metrics.report.evaluation import Evaluation, write_groups
 from nextloc_metrics.report.evaluator import evaluate
-from nextloc_metrics.report.groups import write_groups
 from nextloc_metrics.report.options import Options
 from nextloc_metrics.report.table_evaluation import evaluate_table
 from nextloc_metrics.report.trajectories import TrajectoryEvaluation

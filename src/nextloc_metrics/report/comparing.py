@@ -30,11 +30,11 @@ from nextloc_metrics.metrics.grouped import Grouped
 from nextloc_metrics.pages.sections import show_differences, show_values
 from nextloc_metrics.report.data import (
     check_cluster,
+    check_metrics,
     count_locations,
     make_headline,
 )
 from nextloc_metrics.report.options import SharedOptions, takes
-from nextloc_metrics.report.own_metrics import check_metrics
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
