@@ -1,9 +1,10 @@
 """Options as annotations: `k: Positive` is a parameter of the constructor, its check, an attribute.
 
-The annotations of a class that has no `__init__` of its own are read as `dataclasses` read them: in
-order, with their values as defaults, and after `_: KW_ONLY` by name only. What is no option: a
-`ClassVar`, a private name, a name that `torchmetrics.Metric` has (`higher_is_better: bool = True`),
-and a `Tensor` or list of them without a value, which is a state.
+The annotations are read as `dataclasses` read them: in order, with their values as defaults, and
+after `_: KW_ONLY` by name only. In a class with an `__init__` of its own its parameters are the
+options, and annotations of the same names check them. What is no option: a `ClassVar`, a private
+name, a name that `torchmetrics.Metric` has (`higher_is_better: bool = True`), and a `Tensor` or
+list of them without a value, which is a state.
 """
 
 import inspect
