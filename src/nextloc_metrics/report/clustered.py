@@ -116,6 +116,7 @@ class ClusteredDecile(DecileScore):
         metric: the metric of the decile; its own state is not updated.
         num_groups: the number of clusters.
         by: the key of the clusters in `groups`.
+        decile: that of `metric`.
     """
 
     _reads_groups = True
