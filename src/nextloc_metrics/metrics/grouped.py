@@ -8,8 +8,8 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from nextloc_metrics.arguments.batch import GroupLabels
 from nextloc_metrics.arguments.checks import as_number, check_choice, check_positive
-from nextloc_metrics.arguments.labels import GroupLabels
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.record import Record
 from nextloc_metrics.base.mean import MeanMetric, RecordMetric, check_mean, of_metric

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.labels import GroupLabels
+from nextloc_metrics.arguments.batch import GroupLabels
 from nextloc_metrics.base.keyed import KeyedMetric
 from nextloc_metrics.base.mean import MeanMetric, of_metric
 from nextloc_metrics.means import exact, intervals
