@@ -15,13 +15,13 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.batch import Batch
+from nextloc_metrics.arguments.hashing import BUCKETS
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.arguments.record import Queries, Record, Records
 from nextloc_metrics.base.mean import RecordMetric
 from nextloc_metrics.display.style import import_pyplot
 from nextloc_metrics.mobility import comparisons
 from nextloc_metrics.mobility.floors import Floor, find_floor
-from nextloc_metrics.mobility.hashing import BUCKETS
 from nextloc_metrics.mobility.pictures import Axis, draw_cells
 from nextloc_metrics.mobility.trajectories import Integers, Numbers, Trajectories, read_trajectories
 

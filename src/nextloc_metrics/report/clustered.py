@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY
 from typing import Any
 
 import torch
@@ -12,10 +13,9 @@ from nextloc_metrics.arguments.labels import GroupLabels
 from nextloc_metrics.base.keyed import KeyedMetric
 from nextloc_metrics.base.mean import MeanMetric, of_metric
 from nextloc_metrics.means import exact, intervals
-from nextloc_metrics.metrics.bins import PopularityBins
-from nextloc_metrics.metrics.deciles import DecileMetric, DecileScore
+from nextloc_metrics.metrics.deciles import DecileScore
 from nextloc_metrics.metrics.grouped import Grouped
-from nextloc_metrics.ranking.ranking import Ranking, Ties
+from nextloc_metrics.ranking.ranking import Ranking
 
 # A key has the number of the group in the upper 32 bits and that of the cluster in the lower ones.
 _BITS = 32
@@ -34,6 +34,7 @@ class ClusteredGroups(Grouped, KeyedMetric):
         cluster: the key of the clusters.
     """
 
+    _: KW_ONLY
     cluster: str
 
     def __init__(
@@ -115,23 +116,22 @@ class ClusteredDecile(DecileScore):
         metric: the metric of the decile; its own state is not updated.
         num_groups: the number of clusters.
         by: the key of the clusters in `groups`.
+        decile: that of `metric`.
     """
 
-    computed_options = frozenset()
     _reads_groups = True
+    _: KW_ONLY
     metric: DecileScore
     num_groups: int
     by: str
 
-    def __init__(self, metric: DecileScore, num_groups: int, by: str) -> None:
-        options: dict[str, Any] = {
-            name: getattr(metric, name) for name in ("decile", "ignore_index", "validate_args")
-        }
-        super(DecileMetric, self).__init__(metric=metric, num_groups=num_groups, by=by, **options)
+    # by hand, as the state depends on the decile
+    def __init__(self, metric: DecileScore, num_groups: int, by: str, decile: Any) -> None:
+        names = "bins", "candidates", "ties", "ignore_index", "validate_args"
+        options: Any = {name: getattr(metric, name) for name in names}
+        options |= {"metric": metric, "num_groups": num_groups, "by": by, "decile": decile}
+        super().__init__(**options)
 
-    bins: PopularityBins = of_metric("bins")
-    candidates: int = of_metric("candidates")
-    ties: Ties = of_metric("ties")
     name: str = of_metric("name")
     cut: int = of_metric("cut")
     _has_means = True

@@ -427,7 +427,10 @@ def _make_deciles(counted: Counted, bins: PopularityBins) -> RankingCollection:
     if cluster is None:
         return made
     make = partial(ClusteredDecile, num_groups=max(1, len(counted.labels[cluster])), by=cluster)
-    members = {x: make(y) if isinstance(y, DecileScore) else y for x, y in made.named_members()}
+    members = {
+        x: make(y, decile=y.decile) if isinstance(y, DecileScore) else y
+        for x, y in made.named_members()
+    }
     return RankingCollection(members)
 
 
