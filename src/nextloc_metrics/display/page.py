@@ -11,9 +11,8 @@ from importlib.metadata import version
 from typing import Any
 
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.display.formats import write_fact
 from nextloc_metrics.display.style import import_pyplot
-from nextloc_metrics.display.table import Table
+from nextloc_metrics.display.table import Table, write_fact
 
 # Tables with more rows are folded.
 _LONG = 30

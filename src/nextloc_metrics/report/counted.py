@@ -34,9 +34,18 @@ from nextloc_metrics.metrics.weighted import Weighted
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 from nextloc_metrics.report import saved
 from nextloc_metrics.report.clustered import ClusteredDecile, ClusteredGroups
-from nextloc_metrics.report.data import Data, check_free, make_headline, make_probabilities, weigh
-from nextloc_metrics.report.own_metrics import is_ours, reads_ranks_only
-from nextloc_metrics.report.setting import CONFIDENCE, Setting, check_alike
+from nextloc_metrics.report.data import (
+    CONFIDENCE,
+    Data,
+    Setting,
+    check_alike,
+    check_free,
+    is_ours,
+    make_headline,
+    make_probabilities,
+    reads_ranks_only,
+    weigh,
+)
 
 #: The parts whose metrics have a row in the table of all queries.
 ROWS = ("", "probabilities", "own")

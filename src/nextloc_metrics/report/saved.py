@@ -25,7 +25,7 @@ from nextloc_metrics.metrics.confidence import ConfidenceTally
 from nextloc_metrics.metrics.deciles import DecileKForRecall, DecileScore
 from nextloc_metrics.metrics.location_f1 import LocationF1
 from nextloc_metrics.report.clustered import ClusteredGroups
-from nextloc_metrics.report.own_metrics import is_ours, names_of
+from nextloc_metrics.report.data import is_ours, names_of
 
 # Version of the files that `write` makes.
 _VERSION = 3
