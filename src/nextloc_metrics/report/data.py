@@ -15,6 +15,7 @@ from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.rows import ArrayRows
 from nextloc_metrics.base.collection import RankingCollection
+from nextloc_metrics.base.grouped import Weighted
 from nextloc_metrics.base.mean import MeanMetric, RecordMetric
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.geography.locations import check_locations
@@ -26,7 +27,6 @@ from nextloc_metrics.metrics.presets import (
     probability_metrics,
     recommendation_metrics,
 )
-from nextloc_metrics.metrics.weighted import Weighted
 from nextloc_metrics.report.own_metrics import names_of
 from nextloc_metrics.report.setting import CONFIDENCE, Setting
 

@@ -61,15 +61,10 @@ def _why_not(metric: RecordMetric) -> str:
         "has a state of its own beside that of `tally`": set(metric._defaults)
         != {metric._state_name},
         "has weights; pass `weights`": isinstance(metric, MeanMetric) and metric._is_weighted,
-        "reads groups; pass `groups`": is_ours(metric) and metric._reads_groups,
+        "reads groups; pass `groups`": metric._is_ours and metric._reads_groups,
         "has an `ignore_index`; use `mask`": metric.ignore_index is not None,
     }
     return next((reason for reason, holds in reasons.items() if holds), "")
-
-
-def is_ours(metric: object) -> bool:
-    """Whether the class of a metric is of this library."""
-    return type(metric).__module__.startswith("nextloc_metrics.")
 
 
 def reads_ranks_only(metric: RecordMetric) -> bool:
