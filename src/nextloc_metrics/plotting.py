@@ -20,8 +20,8 @@ from nextloc_metrics.display.lines import MOST_LINES, draw_bands, draw_readings
 from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.style import Scale, import_pyplot, number_by_integers, save, style
 from nextloc_metrics.metrics.at_k import AccuracyAtK
-from nextloc_metrics.report.maps import accuracy_within_km, distance_errors, error_map
-from nextloc_metrics.report.probability_plots import reliability, risk_coverage, set_sizes
+from nextloc_metrics.pages.maps import accuracy_within_km, distance_errors, error_map
+from nextloc_metrics.pages.probability_plots import reliability, risk_coverage, set_sizes
 
 __all__ = [
     "accuracy_within_k",

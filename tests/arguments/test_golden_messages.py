@@ -29,6 +29,7 @@ NEEDED: dict[str, Any] = {
     "minutes": 5,
     "distance": [0, 1],
     "num_locations": 3,
+    "num_sampled": 2,
     "bins": nm.PopularityBins([1, 2, 1]),
     "min_recall": 0.5,
     "bin_of": [1, 2],
@@ -40,6 +41,10 @@ NEEDED: dict[str, Any] = {
     "risk": 0.1,
     "mass": 0.5,
     "threshold": 0.5,
+    "within": 1.0,
+    "step": 1,
+    "locations": geography.Locations.from_plane([0, 1, 2], [0, 1, 2]),
+    "km": 1.0,
 }
 # the value in a message, and messages of Python on signatures
 VALUE = re.compile(r", got .*?(?=;|\.?$)")

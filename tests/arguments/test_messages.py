@@ -132,6 +132,7 @@ NEEDED = {
     "minutes": 5,
     "distance": [0, 1],
     "num_locations": 3,
+    "num_sampled": 2,
     "bins": BINS,
     "min_recall": 0.5,
     "bin_of": [1, 2],

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import torch
+from hostile_law import tried
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
@@ -32,7 +33,6 @@ from strategies import (
     PROBABILITY_CASES,
     RANKING_CASES,
     Case,
-    examples,
     padded_ids,
     state,
 )
@@ -178,7 +178,7 @@ def _with_gradient(x: Tensor) -> Tensor:
     return x.clone().requires_grad_() if x.is_floating_point() else x
 
 
-@examples(120)
+@tried(120)
 @given(attacks(), st.data())
 def test_a_batch_is_right_or_refused(attack: tuple[Case, Given], data: st.DataObject) -> None:
     """Refused by an error of ours without a trace, or counted with the same bits everywhere."""

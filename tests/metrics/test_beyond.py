@@ -202,7 +202,7 @@ WRONG: list[tuple[Any, str]] = [
     (lambda: IntraListDiversity(1, CATEGORIES), "`k` must be at least 2, to have pairs, got 1"),
     (lambda: IntraListDiversity(2, [[0.0, 0.0]]), "finite length above 0, got length 0.0 for loc"),
     (lambda: IntraListDiversity(2, [0.5, 1.5]), "`distance` must be `geography.Locations`, int"),
-    (lambda: TailShare(2, VISITS, 1.0), "`share` must be between 0 and 1, got 1.0"),
+    (lambda: TailShare(2, VISITS, 1.0), "`share` must be between 0 and 1, such as 0.2, got 1.0"),
     (lambda: Novelty(2, VISITS, total=49), "`total` must be at least the largest of `train_counts"),
     (
         lambda: IntraListDiversity(2, Locations([0.0, math.nan], [0.0, 0.0]))(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from functools import cached_property, wraps
+from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, TypedDict, TypeVar, get_type_hints
 
@@ -105,7 +105,7 @@ class Batch:
     validate_args: bool = True
     grades: Array | None = None
 
-    @cached_property
+    @property
     def has_ids(self) -> bool:
         """Whether `target` has ids, and not the relevance of every candidate."""
         return self.target.dtype in INTEGERS

@@ -1,15 +1,17 @@
 """Options as annotations: `k: Positive` is a parameter of the constructor, its check, an attribute.
 
-The annotations of a class that has no `__init__` of its own are read as `dataclasses` read them: in
-order, with their values as defaults, and after `_: KW_ONLY` by name only. What is no option: a
-`ClassVar`, a private name, a name that `torchmetrics.Metric` has (`higher_is_better: bool = True`),
-and a `Tensor` or list of them without a value, which is a state.
+The annotations are read as `dataclasses` read them: in order, with their values as defaults, and
+after `_: KW_ONLY` by name only. In a class with an `__init__` of its own its parameters are the
+options, and annotations of the same names check them. What is no option: a `ClassVar`, a private
+name, a name that `torchmetrics.Metric` has (`higher_is_better: bool = True`), and a `Tensor` or
+list of them without a value, which is a state.
 """
 
 import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import KW_ONLY
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar, get_args, get_origin
 
 from torch import Tensor
@@ -31,6 +33,7 @@ Computed = Annotated[Value, COMPUTED]
 
 Positive = Annotated[int, check_positive]
 PositiveNumber = Annotated[float, check_number]
+NumberFromZero = Annotated[float, partial(check_number, or_zero=True)]
 
 REQUIRED = inspect.Parameter.empty
 
@@ -56,13 +59,6 @@ class Option(NamedTuple):
 
 def own_options(cls: type) -> dict[str, Option]:
     """Return the options that a class adds, by its annotations or its own `__init__`."""
-    if "__init__" in vars(cls):
-        _self, *parameters = inspect.signature(vars(cls)["__init__"]).parameters.values()
-        return {
-            one.name: Option(one.default, by_name_only=one.kind is one.KEYWORD_ONLY)
-            for one in parameters
-            if one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)
-        }
     found: dict[str, Option] = {}
     by_name_only = False
     for name, hint in inspect.get_annotations(cls).items():
@@ -74,7 +70,16 @@ def own_options(cls: type) -> dict[str, Option]:
         if not (name.startswith("_") or hasattr(Metric, name) or is_of_class or is_state):
             marks = get_args(kind)[1:] if get_origin(kind) is Annotated else ()
             found[name] = Option(default, check_of(kind), by_name_only, True, COMPUTED in marks)
-    return found
+    if "__init__" not in vars(cls):
+        return found
+    _self, *parameters = inspect.signature(vars(cls)["__init__"]).parameters.values()
+    return {  # the parameters, checked as the annotations of their names say
+        one.name: found.get(one.name, Option(REQUIRED))._replace(
+            default=one.default, by_name_only=one.kind is one.KEYWORD_ONLY, is_annotated=False
+        )
+        for one in parameters
+        if one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)
+    }
 
 
 def all_options(cls: type) -> dict[str, Option]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from nextloc_metrics import scoring
+from nextloc_metrics.arguments.checks import check_positive
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.base.mean import MeanMetric, RecordMetric, check_score_range
 from nextloc_metrics.ranking.needs import Needs
@@ -20,6 +21,8 @@ EmptyTargetAction = Literal["skip", "neg", "pos", "error"]
 
 #: the largest number of groups or locations; no memory can hold more
 LARGEST_STATE = 1 << 40
+#: a number of groups, locations or candidates
+Size = Annotated[int, partial(check_positive, most=LARGEST_STATE)]
 
 
 class RankingTally(RecordMetric):

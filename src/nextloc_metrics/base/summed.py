@@ -69,7 +69,10 @@ class SummedMetric(BaseMetric, ABC):
         for method in ("__init__", "update", "read"):
             if isinstance(own := vars(cls).get(method), FunctionType):
                 setattr(cls, method, takes_batch(own))
-        if any(option.is_annotated for option in cls._own_options.values()):
+        annotated = {name for name, option in cls._own_options.items() if option.is_annotated}
+        for name in annotated & vars(cls).keys():
+            delattr(cls, name)  # PyTorch finds modules and buffers after attributes of the class
+        if annotated:
             cls.__init__ = constructor(cls, cls._all_options)  # type: ignore[method-assign]
         name = f"{cls.__module__}.{cls.__qualname__}"
         number = SummedMetric._names[name] = SummedMetric._names.get(name, 0) + 1

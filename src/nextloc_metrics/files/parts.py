@@ -38,15 +38,13 @@ class Part(NamedTuple):
         return place(self.file, self.rows[position], self.has_header)
 
 
-def parts_of(
-    file: str, batches: Iterable[Any], names: Sequence[str], has_header: bool = True
-) -> Iterator[Part]:
+def parts_of(file: str, batches: Iterable[Any], names: Sequence[str]) -> Iterator[Part]:
     """Yield a part for each Arrow batch of a file."""
     start = 0
     for batch in batches:
         columns = {name: _decoded(batch.column(name)) for name in names}
         rows = range(start, start + batch.num_rows)
-        yield Part(file, rows, columns, has_header=has_header)
+        yield Part(file, rows, columns)
         start += batch.num_rows
 
 

@@ -420,7 +420,7 @@ def open_rows(
     Example:
         >>> import pathlib, tempfile
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "answers.csv"
-        >>> lines = ["preds,target", "\"['Zoo', 'Bar']\",Bar", "['Bar'],Cafe (north)"]
+        >>> lines = ["preds,target", "\"['Zoo', 'Bar']\",Bar", "['Bar'],Cafe (north)", ""]
         >>> _ = path.write_text("\n".join(lines), "utf-8")
         >>> rows = open_rows(path)
         >>> rows.vocabulary, rows.num_locations

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.checks import (
-    check_choice,
-    check_number,
-    check_positive,
-    check_statistic,
-)
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.backends import UNRETRIEVED, choose
+from nextloc_metrics.base.declared import Computed, NumberFromZero, Positive
 from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.base.quantile import QuantileMetric, Statistic
 from nextloc_metrics.base.ranking_metric import RankingMetric, counted_queries, finish_scores
@@ -47,7 +42,7 @@ class _Block(NamedTuple):
 
 
 class _NearTarget(RankingMetric):
-    locations: Locations
+    locations: Annotated[Locations, check_locations]
 
     def _check(self, ranking: Ranking) -> None:
         super()._check(ranking)
@@ -107,24 +102,14 @@ class AccuracyWithin(_NearTarget):
     J. Philbin, "PlaNet - photo geolocation with convolutional neural networks", ECCV 2016.
     """
 
-    def __init__(self, locations: Locations, km: float, k: int, **kwargs: Any) -> None:
-        super().__init__(
-            locations=check_locations(locations),
-            km=check_number("km", km, or_zero=True),
-            k=check_positive("k", k),
-            **kwargs,
-        )
+    label = "Accuracy@{k} within {km:g} km"
 
-    km: float
-    k: int
+    km: NumberFromZero
+    k: Positive
 
     @property
     def needs(self) -> Needs:
         return Needs(max(2, self.k), crossing=True)
-
-    @property
-    def label(self) -> str:
-        return f"Accuracy@{self.k} within {self.km:g} km"
 
     def _check(self, ranking: Ranking) -> None:
         super()._check(ranking)
@@ -246,37 +231,20 @@ class DistanceError(QuantileMetric, _NearTarget):
     _of_decision = True
     unit = "km"
     needs = Needs(top=1)  # the decision, and whether it is tied
-    computed_options = frozenset({"statistic"})
     _score_many = staticmethod(MeanMetric._score_many)
 
-    def __init__(
-        self,
-        locations: Locations,
-        statistic: Statistic = "mean",
-        undecided: Undecided = "largest",
-        **kwargs: Any,
-    ) -> None:
-        check_statistic(statistic)
-        check_choice("undecided", undecided, Undecided)
-        if kwargs.get("empty_target_action", "skip") not in ("skip", "error"):
+    statistic: Computed[Statistic] = "mean"
+    undecided: Undecided = "largest"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.empty_target_action not in ("skip", "error"):
             raise ValueError(
                 "`empty_target_action` must be 'skip' or 'error', as there is no distance without "
-                f"a target, got {short(kwargs['empty_target_action'])}."
+                f"a target, got {short(self.empty_target_action)}."
             )
-        super().__init__(
-            locations=check_locations(locations), statistic=statistic, undecided=undecided, **kwargs
-        )
-
-    statistic: Statistic
-    undecided: Undecided
-
-    @property
-    def scale(self) -> float:
-        return self.locations.largest
-
-    @property
-    def label(self) -> str:
-        return f"distance error, {self._statistic_name} (km)"
+        self.scale = self.locations.largest
+        self.label = f"distance error, {self._statistic_name} (km)"
 
     def _check_candidates(self, ranking: Ranking, rows: Tensor) -> None:
         self.locations.check_known("preds", ranking.best[rows, None], _LEAVE_OUT, rows)

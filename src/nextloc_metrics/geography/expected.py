@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated
 
 import torch
 from torch import Tensor
@@ -42,10 +42,7 @@ class ExpectedDistance(DistributionMean):
     label = "expected distance"
     unit = "km"
 
-    locations: Locations
-
-    def __init__(self, locations: Locations, **kwargs: Any) -> None:
-        super().__init__(locations=check_locations(locations), **kwargs)
+    locations: Annotated[Locations, check_locations]
 
     @property
     def needs(self) -> DistributionNeeds:  # type: ignore[override]  # of another record

@@ -254,14 +254,13 @@ class Locations(torch.nn.Module):
         return {**self.__dict__, "_near": {}}
 
 
-def check_locations(locations: object) -> Locations:
-    """Return `locations`; raise if the class is not `Locations`."""
-    if not isinstance(locations, Locations):
+def check_locations(name: str, value: object) -> Locations:
+    """Return the value, or raise if its class is not `Locations`."""
+    if not isinstance(value, Locations):
         raise TypeError(
-            "`locations` must be `geography.Locations(latitude, longitude)`, got "
-            f"{short(locations)}."
+            f"`{name}` must be `geography.Locations(latitude, longitude)`, got {short(value)}."
         )
-    return locations
+    return value
 
 
 def _read_columns(**columns: Array) -> Tensor:

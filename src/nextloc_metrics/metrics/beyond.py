@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from functools import partial
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.arrays import Array, as_tensor
-from nextloc_metrics.arguments.checks import check_choice, check_number, check_positive, is_integer
-from nextloc_metrics.arguments.messages import describe, short
+from nextloc_metrics.arguments.arrays import as_tensor
+from nextloc_metrics.arguments.checks import check_share, is_integer
+from nextloc_metrics.arguments.messages import describe
+from nextloc_metrics.base.declared import Computed, Positive
 from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.base.ranking_metric import RankingMetric
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.means import exact
-from nextloc_metrics.metrics.bins import read_integers
+from nextloc_metrics.metrics.bins import VisitCounts, read_visits
 from nextloc_metrics.metrics.recommended import COUNTED_AS, FirstRanks, RecommendedTally, dot
 from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking
@@ -132,8 +134,12 @@ class TailShare(RecommendedTally):
     """
 
     _counted_as = COUNTED_AS
-    computed_options = frozenset({"train_counts", "share", "of"})
     higher_is_better = None
+
+    k: Positive
+    train_counts: Computed[Tensor]
+    share: Computed[Annotated[float, partial(check_share, example=0.2)]]
+    of: Computed[Tail]
 
     def __init__(
         self,
@@ -143,22 +149,10 @@ class TailShare(RecommendedTally):
         of: Tail = "visits",
         **kwargs: Any,
     ) -> None:
-        visits = read_integers("train_counts", train_counts).cpu()
-        if not 0 < check_number("share", share) < 1:
-            raise ValueError(f"`share` must be between 0 and 1, got {short(share)}.")
-        check_choice("of", of, Tail)
-        super().__init__(
-            num_locations=len(visits),
-            k=k,
-            train_counts=visits,
-            share=float(share),
-            of=of,
-            **kwargs,
+        visits = read_visits("train_counts", train_counts)
+        super().__init__(  # type: ignore[call-arg]
+            num_locations=len(visits), k=k, train_counts=visits, share=share, of=of, **kwargs
         )
-
-    train_counts: Tensor
-    share: float
-    of: Tail
 
     def tail(self) -> Tensor:
         """Return which locations are in the tail, bool `[C]`."""
@@ -212,31 +206,19 @@ class Novelty(MeanMetric, FirstRanks):
     plot_upper_bound = None
     unit = "bits"
 
-    train_counts: Tensor
-    total: int | None
+    k: Positive
+    train_counts: VisitCounts
+    total: Positive | None = None
 
-    def __init__(
-        self,
-        k: int,
-        train_counts: Tensor | Sequence[int],
-        total: int | None = None,
-        **kwargs: Any,
-    ) -> None:
-        visits = read_integers("train_counts", train_counts).cpu()
-        if total is not None and check_positive("total", total) < int(visits.max()):
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        most = int(self.train_counts.max())
+        if self.total is not None and self.total < most:
             raise ValueError(
-                f"`total` must be at least the largest of `train_counts`, {int(visits.max())}, got "
-                f"{total}."
+                f"`total` must be at least the largest of `train_counts`, {most}, got {self.total}."
             )
-        super().__init__(k=k, train_counts=visits, total=total, **kwargs)
-
-    @property
-    def scale(self) -> float:
-        return math.log2(max(2, self._total))
-
-    @property
-    def _total(self) -> int:
-        return int(self.train_counts.sum()) if self.total is None else self.total
+        self._total = int(self.train_counts.sum()) if self.total is None else self.total
+        self.scale = math.log2(max(2, self._total))
 
     def of_random_lists(self, num_candidates: int) -> float:
         """Return the expected value for random lists: the mean over all locations."""
@@ -245,7 +227,8 @@ class Novelty(MeanMetric, FirstRanks):
 
     def _bits(self) -> Tensor:
         """Return the information of each location, float64 `[C]`."""
-        return math.log2(max(1, self._total)) - self.train_counts.clamp(min=1).double().log2()
+        visits: Tensor = self.train_counts.clamp(min=1)
+        return math.log2(max(1, self._total)) - visits.double().log2()
 
     def score(self, record: Ranking) -> tuple[Tensor, Tensor]:
         ids = self.read_first(record).cpu()
@@ -254,6 +237,29 @@ class Novelty(MeanMetric, FirstRanks):
         found = bits[ids.masked_fill(~known, 0)].masked_fill(~known, 0)
         number = known.sum(1)
         return row_sum(found) / number.clamp(min=1) / self.scale, number > 0
+
+
+def _read_distance(name: str, distance: Any) -> Locations | Tensor:
+    """Read categories, or embeddings as vectors of length 1, on the CPU."""
+    if isinstance(distance, Locations):
+        return distance
+    table = as_tensor(name, distance).detach().cpu()
+    if is_integer(table) and table.ndim == 1 and len(table):
+        return table.long().clone()
+    if not table.is_floating_point() or table.ndim != 2 or not table.numel():
+        raise ValueError(
+            f"`{name}` must be `geography.Locations`, integer categories [C], or floating "
+            f"embeddings [C, D], got {describe(table)}."
+        )
+    table = table.double()
+    lengths = table.square().sum(1).sqrt()
+    wrong = ~((lengths > 0) & lengths.isfinite())
+    if wrong.any():
+        raise ValueError(
+            f"`{name}` must hold embeddings of finite length above 0, got length "
+            f"{float(lengths[wrong][0])} for location {int(wrong.nonzero()[0])}."
+        )
+    return table / lengths[:, None]
 
 
 class IntraListDiversity(MeanMetric, FirstRanks):
@@ -288,28 +294,18 @@ class IntraListDiversity(MeanMetric, FirstRanks):
 
     higher_is_better = None
 
-    distance: Locations | Tensor
+    k: Positive
+    distance: Annotated[Any, _read_distance]
 
-    def __init__(self, k: int, distance: Locations | Array, **kwargs: Any) -> None:
-        if check_positive("k", k) < 2:
-            raise ValueError(f"`k` must be at least 2, to have pairs, got {short(k)}.")
-        if not isinstance(distance, Locations):
-            distance = _read_features(distance)
-        super().__init__(k=k, distance=distance, **kwargs)
-
-    @property
-    def scale(self) -> float:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.k < 2:
+            raise ValueError(f"`k` must be at least 2, to have pairs, got {self.k}.")
         if isinstance(self.distance, Locations):
-            return self.distance.largest
-        return 1.0 if is_integer(self.distance) else 2.0
-
-    @property
-    def unit(self) -> str:
-        return "km" if isinstance(self.distance, Locations) else ""
-
-    @property
-    def plot_upper_bound(self) -> float | None:  # type: ignore[override]
-        return None if isinstance(self.distance, Locations) else self.scale
+            self.scale, self.unit, bound = self.distance.largest, "km", None
+        else:
+            bound = self.scale = 1.0 if is_integer(self.distance) else 2.0
+        vars(self)["plot_upper_bound"] = bound  # which `torchmetrics.Metric` refuses to set
 
     def _check(self, ranking: Ranking) -> None:
         super()._check(ranking)
@@ -355,27 +351,6 @@ class IntraListDiversity(MeanMetric, FirstRanks):
         return row_sum(apart.masked_fill(~both, 0))
 
 
-def _read_features(distance: Array) -> Tensor:
-    """Read categories, or embeddings as vectors of length 1, on the CPU."""
-    table = as_tensor("distance", distance).detach().cpu()
-    if is_integer(table) and table.ndim == 1 and len(table):
-        return table.long().clone()
-    if not table.is_floating_point() or table.ndim != 2 or not table.numel():
-        raise ValueError(
-            "`distance` must be `geography.Locations`, integer categories [C], or floating "
-            f"embeddings [C, D], got {describe(table)}."
-        )
-    table = table.double()
-    lengths = table.square().sum(1).sqrt()
-    wrong = ~((lengths > 0) & lengths.isfinite())
-    if wrong.any():
-        raise ValueError(
-            "`distance` must hold embeddings of finite length above 0, got length "
-            f"{float(lengths[wrong][0])} for location {int(wrong.nonzero()[0])}."
-        )
-    return table / lengths[:, None]
-
-
 class Serendipity(RankingMetric):
     r"""Serendipity: hits that are ranked higher than their popularity would rank them.
 
@@ -400,12 +375,8 @@ class Serendipity(RankingMetric):
         tensor(0.3750)
     """
 
-    k: int
-    train_counts: Tensor
-
-    def __init__(self, k: int, train_counts: Tensor | Sequence[int], **kwargs: Any) -> None:
-        visits = read_integers("train_counts", train_counts).cpu()
-        super().__init__(k=check_positive("k", k), train_counts=visits, **kwargs)
+    k: Positive
+    train_counts: VisitCounts
 
     @property
     def needs(self) -> Needs:

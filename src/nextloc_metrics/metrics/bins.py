@@ -1,7 +1,7 @@
 """The popularity bin (decile) of every location, from its visits in the training data."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor
@@ -128,6 +128,15 @@ class PopularityBins(torch.nn.Module):
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(map(str.rjust, row, widths)) for row in rows]
         return "\n".join([f"PopularityBins(num_bins={self.num_bins}{by})", *lines])
+
+
+def read_visits(name: str, values: Tensor | Sequence[int]) -> Tensor:
+    """Return the visits of each location, int64 `[C]` on the CPU, or raise."""
+    return read_integers(name, values).cpu()
+
+
+#: the visits of each location in the training data, as users have them
+VisitCounts = Annotated[Any, read_visits]
 
 
 def read_integers(name: str, values: Tensor | Sequence[int]) -> Tensor:

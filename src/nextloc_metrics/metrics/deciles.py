@@ -6,15 +6,16 @@ list, in which a rank counts the candidates of that bin only.
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY
 from functools import cache, partial
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import torch
 from torch import Tensor
 
 from nextloc_metrics import scoring
-from nextloc_metrics.arguments.checks import as_number, check_choice, check_positive
 from nextloc_metrics.arguments.messages import describe, short
+from nextloc_metrics.base.declared import Computed, Positive
 from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.base.ranking_metric import RankingTally
 from nextloc_metrics.means import exact, intervals
@@ -25,6 +26,21 @@ from nextloc_metrics.ranking.ranking import Ranking, Ties
 
 Decile = int | Literal["unmapped"]
 Value = TypeVar("Value")
+
+
+def _check_bins(name: str, bins: object) -> PopularityBins:
+    if not isinstance(bins, PopularityBins):
+        raise TypeError(
+            f"`{name}` must be a PopularityBins, got {describe(bins)}; make it of "
+            "training visits by `PopularityBins.from_counts`."
+        )
+    return bins
+
+
+def _check_recall(name: str, value: object) -> float:
+    if type(value) is bool or not isinstance(value, int | float) or not 0 < value <= 1:
+        raise ValueError(f"`{name}` must be above 0 and at most 1, got {short(value)}.")
+    return float(value)
 
 
 class DecileMetric(RankingTally):
@@ -41,36 +57,22 @@ class DecileMetric(RankingTally):
     """
 
     plot_legend_name = "popularity decile (1 = rarest)"
-    computed_options: ClassVar[frozenset[str]] = frozenset({"decile"})
 
-    bins: PopularityBins
-    candidates: int
-    decile: Decile | None
+    bins: Annotated[PopularityBins, _check_bins]
+    _: KW_ONLY
+    candidates: Positive = 500
+    decile: Computed[Decile | None] = None
 
-    def __init__(
-        self,
-        *,
-        bins: PopularityBins,
-        candidates: int = 500,
-        decile: Decile | None = None,
-        **options: Any,
-    ) -> None:
-        if not isinstance(bins, PopularityBins):
-            raise TypeError(
-                f"`bins` must be a PopularityBins, got {describe(bins)}; make it of "
-                "training visits by `PopularityBins.from_counts`."
-            )
-        decile = as_number(decile)
-        if not any(  # True equals 1, but is not a bin
-            type(decile) is type(known) and decile == known for known in (None, *self.deciles(bins))
-        ):
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        known = None, *self.deciles(self.bins)
+        if (type(self.decile), self.decile) not in [(type(x), x) for x in known]:  # True equals 1
             raise ValueError(
-                f"`decile` must be None, 'unmapped' or a bin from 1 to {bins.num_bins}, "
-                f"got {short(decile)}."
+                f"`decile` must be None, 'unmapped' or a bin from 1 to {self.bins.num_bins}, "
+                f"got {short(self.decile)}."
             )
-        super().__init__(
-            bins=bins, candidates=check_positive("candidates", candidates), decile=decile, **options
-        )
+        name = self.name if self.decile is None else self.key(self.decile)
+        self.label = name.replace("ndcg", "NDCG").replace("_at_", "@").replace("_", " ")
 
     @property
     @abstractmethod
@@ -124,11 +126,6 @@ class DecileMetric(RankingTally):
         return {self.key(decile): value for decile, value in named.items()}
 
     @property
-    def label(self) -> str:
-        name = self.name if self.decile is None else self.key(self.decile)
-        return name.replace("ndcg", "NDCG").replace("_at_", "@").replace("_", " ")
-
-    @property
     def _labels(self) -> dict[str, str]:
         if self.decile is not None:
             return {}
@@ -152,10 +149,7 @@ class DecileAtK(DecileMetric):
 
     _stem: ClassVar[str]
 
-    def __init__(self, bins: PopularityBins, k: int, **kwargs: Any) -> None:
-        super().__init__(bins=bins, k=check_positive("k", k), **kwargs)
-
-    k: int
+    k: Positive
 
     @property
     def name(self) -> str:
@@ -169,11 +163,8 @@ class DecileScore(DecileMetric, MeanMetric):
     `ties` is that of [`RankingMetric`][nextloc_metrics.RankingMetric].
     """
 
-    ties: Ties
-
-    def __init__(self, *, ties: Ties = "expected", **options: Any) -> None:
-        check_choice("ties", ties, Ties)
-        super().__init__(ties=ties, **options)
+    _: KW_ONLY
+    ties: Ties = "expected"
 
     @abstractmethod
     def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:  # type: ignore[override]
@@ -281,17 +272,7 @@ class DecilePrecision(DecileAtK, DecileScore):
 
     _stem = "precision"
 
-    def __init__(
-        self,
-        bins: PopularityBins,
-        k: int,
-        scope: Literal["within", "global"] = "within",
-        **kwargs: Any,
-    ) -> None:
-        check_choice("scope", scope, Literal["within", "global"])
-        super().__init__(bins=bins, k=k, scope=scope, **kwargs)
-
-    scope: Literal["within", "global"]
+    scope: Literal["within", "global"] = "within"
 
     @property
     def cut(self) -> int:
@@ -347,35 +328,10 @@ class DecileKForRecall(DecileMetric):
 
     higher_is_better = False
     plot_upper_bound = None
-    computed_options = frozenset({"decile", "statistic", "exhausted"})
 
-    def __init__(
-        self,
-        bins: PopularityBins,
-        min_recall: float,
-        statistic: MeanOrMedian = "median",
-        exhausted: int | None = None,
-        **kwargs: Any,
-    ) -> None:
-        check_choice("statistic", statistic, MeanOrMedian)
-        min_recall = as_number(min_recall)
-        if type(min_recall) not in (int, float) or not 0 < min_recall <= 1:
-            raise ValueError(
-                f"`min_recall` must be above 0 and at most 1, got {short(min_recall)}."
-            )
-        if exhausted is not None:
-            check_positive("exhausted", exhausted)
-        super().__init__(
-            bins=bins,
-            min_recall=float(min_recall),
-            statistic=statistic,
-            exhausted=exhausted,
-            **kwargs,
-        )
-
-    min_recall: float
-    statistic: MeanOrMedian
-    exhausted: int | None
+    min_recall: Annotated[float, _check_recall]
+    statistic: Computed[MeanOrMedian] = "median"
+    exhausted: Computed[Positive | None] = None
 
     @property
     def name(self) -> str:

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.checks import check_choice
+from nextloc_metrics.base.declared import Computed
 from nextloc_metrics.means import exact
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.deciles import DecileAtK
@@ -77,20 +77,9 @@ class DecileCoverage(DecileAtK):
         tensor(0.5000)
     """
 
-    computed_options = frozenset({"decile", "denominator"})
     _stem = "coverage"
 
-    def __init__(
-        self,
-        bins: PopularityBins,
-        k: int,
-        denominator: Literal["actual", "mapped"] = "actual",
-        **kwargs: Any,
-    ) -> None:
-        check_choice("denominator", denominator, Literal["actual", "mapped"])
-        super().__init__(bins=bins, k=k, denominator=denominator, **kwargs)
-
-    denominator: Literal["actual", "mapped"]
+    denominator: Computed[Literal["actual", "mapped"]] = "actual"
 
     def key(self, decile: Any) -> str:
         return self.name if decile == "overall" else super().key(decile)

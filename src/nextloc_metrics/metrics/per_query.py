@@ -60,6 +60,7 @@ class PerQueryScores(BaseMetric):
     def __init__(self, metric: MeanMetric, **kwargs: Any) -> None:
         super().__init__(**{"dist_sync_fn": gather_rows, **kwargs})
         self.metric = check_mean("metric", metric)
+        self.label = metric.label
         # the metric is in the name, so a MetricCollection does not share states of other scores
         self._state_name = f"PerQueryScores({metric._state_name})"
         self.add_state(self._state_name, [], dist_reduce_fx="cat")
@@ -99,11 +100,6 @@ class PerQueryScores(BaseMetric):
         none = torch.empty(0, 2, dtype=torch.int64, device=self.device)
         rows = _distinct(dim_zero_cat(kept) if len(kept) else none)
         return QueryScores(rows[:, 0], exact.kept(rows[:, 1]))
-
-    @property
-    def label(self) -> str:
-        """The label of the metric."""
-        return self.metric.label
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
         """Draw a histogram of the scores, or their range at several steps."""

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import KW_ONLY
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import torch
 from torch import Tensor
 
 from nextloc_metrics import scoring
-from nextloc_metrics.arguments.checks import check_choice, check_number, check_positive, check_share
+from nextloc_metrics.arguments.checks import check_share
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.backends import UNRETRIEVED
+from nextloc_metrics.base.declared import Computed, Positive, PositiveNumber
 from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.base.quantile import QuantileMetric
-from nextloc_metrics.base.ranking_metric import LARGEST_STATE, RankingMetric
+from nextloc_metrics.base.ranking_metric import EmptyTargetAction, RankingMetric, Size
 from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking
 
 Unretrieved = Literal["last", "error"]
+
+
+def _check_skips(name: str, action: object) -> Any:
+    """Raise unless a query without a relevant location is skipped, or an error."""
+    if not isinstance(action, str) or action not in ("skip", "error"):
+        raise ValueError(
+            f"`{name}` must be 'skip' or 'error', as there is no rank without a target, got "
+            f"{short(action)}."
+        )
+    return action
+
+
+SkipOrError = Annotated[EmptyTargetAction, _check_skips]
 
 
 class MeanRank(RankingMetric):
@@ -48,12 +64,9 @@ class MeanRank(RankingMetric):
     plot_upper_bound = None
     unit = "ranks"
 
-    unretrieved: Unretrieved
-
-    def __init__(self, unretrieved: Unretrieved = "last", **kwargs: Any) -> None:
-        check_choice("unretrieved", unretrieved, Unretrieved)
-        check_skips(kwargs, "rank")
-        super().__init__(unretrieved=unretrieved, **kwargs)
+    unretrieved: Unretrieved = "last"
+    _: KW_ONLY
+    empty_target_action: SkipOrError = "skip"
 
     @property
     def needs(self) -> Needs:
@@ -72,16 +85,6 @@ class MeanRank(RankingMetric):
 
     def score(self, ranking: Ranking) -> Tensor:
         return scoring.first_rank(ranking)
-
-
-def check_skips(options: dict[str, Any], what: str) -> None:
-    """Raise unless a query without a relevant location is skipped, or an error."""
-    action = options.get("empty_target_action", "skip")
-    if not isinstance(action, str) or action not in ("skip", "error"):
-        raise ValueError(
-            f"`empty_target_action` must be 'skip' or 'error', as there is no {what} without a "
-            f"target, got {short(action)}."
-        )
 
 
 class RankQuantile(QuantileMetric, MeanRank):
@@ -105,35 +108,35 @@ class RankQuantile(QuantileMetric, MeanRank):
         tensor(3.)
     """
 
-    computed_options = frozenset({"q"})
     _steps = 2
 
-    q: float
+    unretrieved: Unretrieved = "last"
+    _: KW_ONLY
+    q: Computed[Annotated[float, partial(check_share, example=0.5)]]
 
+    # by hand, as `q` stands before the option of `MeanRank`
     def __init__(self, q: float, unretrieved: Unretrieved = "last", **kwargs: Any) -> None:
-        super().__init__(q=check_share("q", q, 0.5), unretrieved=unretrieved, **kwargs)
+        super().__init__(q=q, unretrieved=unretrieved, **kwargs)  # type: ignore[call-arg]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.label = "Median rank" if self.q == 0.5 else f"{self.q:g} quantile of the rank"
 
     @property
     def _share(self) -> float:
         return self.q
 
-    @property
-    def label(self) -> str:
-        return "Median rank" if self.q == 0.5 else f"{self.q:g} quantile of the rank"
-
 
 class _AmongOthers(RankingMetric):
     """A metric that compares the relevant candidates with all others."""
 
-    num_candidates: int | None
+    if TYPE_CHECKING:  # an option of subclasses, one of which has another before it
+
+        @property
+        def num_candidates(self) -> int | None: ...
 
     # reads `_score_queries`, which skips more queries than that of other metrics
     _score_many = staticmethod(MeanMetric._score_many)
-
-    def __init__(self, num_candidates: int | None = None, **options: Any) -> None:
-        if num_candidates is not None:
-            num_candidates = check_positive("num_candidates", num_candidates, LARGEST_STATE)
-        super().__init__(num_candidates=num_candidates, **options)
 
     @property
     def needs(self) -> Needs:
@@ -190,6 +193,8 @@ class AUC(_AmongOthers):
     operating characteristic (ROC) curve", Radiology 143, 1982.
     """
 
+    num_candidates: Size | None = None
+
     def score(self, ranking: Ranking) -> Tensor:
         return scoring.auc(ranking, self.others(ranking))
 
@@ -219,9 +224,9 @@ class MeanPercentileRank(_AmongOthers):
 
     higher_is_better = False
 
-    def __init__(self, num_candidates: int | None = None, **kwargs: Any) -> None:
-        check_skips(kwargs, "rank")
-        super().__init__(num_candidates=num_candidates, **kwargs)
+    num_candidates: Size | None = None
+    _: KW_ONLY
+    empty_target_action: SkipOrError = "skip"
 
     def others(self, ranking: Ranking) -> Tensor:
         if ranking.num_candidates is None:
@@ -257,10 +262,8 @@ class FallOutAtK(_AmongOthers):
 
     higher_is_better = False
 
-    k: int
-
-    def __init__(self, k: int, num_candidates: int | None = None, **kwargs: Any) -> None:
-        super().__init__(k=check_positive("k", k), num_candidates=num_candidates, **kwargs)
+    k: Positive
+    num_candidates: Size | None = None
 
     def score(self, ranking: Ranking) -> Tensor:
         return scoring.fall_out(ranking, self.k, self.others(ranking))
@@ -312,20 +315,16 @@ class RBP(RankingMetric):
     effectiveness", ACM TOIS 27(1), 2008.
     """
 
-    p: float
-    k: int | None
+    p: Annotated[float, partial(check_share, example=0.8)] = 0.8
+    k: Positive | None = None
 
-    def __init__(self, p: float = 0.8, k: int | None = None, **kwargs: Any) -> None:
-        p = check_share("p", p, 0.8)
-        super().__init__(p=p, k=None if k is None else check_positive("k", k), **kwargs)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.label = f"RBP({self.p:g})" + ("" if self.k is None else f"@{self.k}")
 
     @property
     def needs(self) -> Needs:
         return Needs(depth=self.k)
-
-    @property
-    def label(self) -> str:
-        return f"RBP({self.p:g})" + ("" if self.k is None else f"@{self.k}")
 
     def score(self, ranking: Ranking) -> Tensor:
         return scoring.rank_biased_precision(ranking, self.p, self.k)
@@ -357,12 +356,8 @@ class ERRAtK(RankingMetric):
     relevance", CIKM 2009.
     """
 
-    k: int
-    max_grade: float
-
-    def __init__(self, k: int, max_grade: float = 1.0, **kwargs: Any) -> None:
-        highest = check_number("max_grade", max_grade)
-        super().__init__(k=check_positive("k", k), max_grade=highest, **kwargs)
+    k: Positive
+    max_grade: PositiveNumber = 1.0
 
     @property
     def needs(self) -> Needs:

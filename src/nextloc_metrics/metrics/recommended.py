@@ -1,18 +1,19 @@
 """Which locations are recommended: coverage, concentration and popularity of the first k."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
 
 from nextloc_metrics import backends
-from nextloc_metrics.arguments.checks import check_choice, check_num_locations, check_positive
+from nextloc_metrics.arguments.checks import check_num_locations
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.backends import must_not_sync
-from nextloc_metrics.base.ranking_metric import LARGEST_STATE, RankingTally
+from nextloc_metrics.base.declared import Computed, Positive
+from nextloc_metrics.base.ranking_metric import RankingTally, Size
 from nextloc_metrics.means import exact
-from nextloc_metrics.metrics.bins import read_integers
+from nextloc_metrics.metrics.bins import read_visits
 from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking
 
@@ -37,10 +38,10 @@ class FirstRanks(RankingTally):
     `mask` or `ignore_index` does not.
     """
 
-    k: int
+    if TYPE_CHECKING:  # an option of subclasses, some of which have another before it
 
-    def __init__(self, *, k: int, **options: Any) -> None:
-        super().__init__(k=check_positive("k", k), **options)
+        @property
+        def k(self) -> int: ...
 
     @property
     def needs(self) -> Needs:
@@ -115,14 +116,8 @@ class RecommendedTally(FirstRanks):
         num_locations: number of location ids, 0 to `num_locations` - 1.
     """
 
-    def __init__(self, num_locations: int, k: int, **kwargs: Any) -> None:
-        super().__init__(
-            num_locations=check_positive("num_locations", num_locations, LARGEST_STATE),
-            k=k,
-            **kwargs,
-        )
-
-    num_locations: int
+    num_locations: Size
+    k: Positive
 
     def _check(self, ranking: Ranking) -> None:
         super()._check(ranking)
@@ -210,16 +205,9 @@ class Gini(RecommendedTally):
     """
 
     _counted_as = COUNTED_AS
-    computed_options = frozenset({"definition"})
     higher_is_better = None
 
-    def __init__(
-        self, num_locations: int, k: int, definition: Definition = "population", **kwargs: Any
-    ) -> None:
-        check_choice("definition", definition, Definition)
-        super().__init__(num_locations=num_locations, k=k, definition=definition, **kwargs)
-
-    definition: Definition
+    definition: Computed[Definition] = "population"
 
     def compute(self) -> Tensor:
         size = self.num_locations
@@ -252,15 +240,15 @@ class AveragePopularity(RecommendedTally):
     """
 
     _counted_as = COUNTED_AS
-    computed_options = frozenset({"train_counts"})
     higher_is_better = None
     plot_upper_bound = None
 
-    def __init__(self, train_counts: Tensor | Sequence[int], k: int, **kwargs: Any) -> None:
-        visits = read_integers("train_counts", train_counts).cpu()
-        super().__init__(num_locations=len(visits), k=k, train_counts=visits, **kwargs)
+    train_counts: Computed[Tensor]
+    k: Positive
 
-    train_counts: Tensor
+    def __init__(self, train_counts: Tensor | Sequence[int], k: int, **kwargs: Any) -> None:
+        visits = read_visits("train_counts", train_counts)
+        super().__init__(num_locations=len(visits), k=k, train_counts=visits, **kwargs)  # type: ignore[call-arg]
 
     def compute(self) -> Tensor:
         total = dot(self.counts, self.train_counts.to(self.state.device))

@@ -1,13 +1,10 @@
 """The ranks of targets among sampled candidates, to be corrected by `analysis.correct_sampled`."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.checks import check_positive
 from nextloc_metrics.backends import UNRETRIEVED
-from nextloc_metrics.base.ranking_metric import LARGEST_STATE, RankingTally
+from nextloc_metrics.base.ranking_metric import RankingTally, Size
 from nextloc_metrics.means import exact
 from nextloc_metrics.ranking.ranking import Ranking
 
@@ -40,12 +37,7 @@ class SampledRanks(RankingTally):
     Source: W. Krichene and S. Rendle, "On sampled metrics for item recommendation", KDD 2020.
     """
 
-    def __init__(self, num_sampled: int, **kwargs: Any) -> None:
-        super().__init__(
-            num_sampled=check_positive("num_sampled", num_sampled, LARGEST_STATE), **kwargs
-        )
-
-    num_sampled: int
+    num_sampled: Size
 
     def _check(self, ranking: Ranking) -> None:
         super()._check(ranking)

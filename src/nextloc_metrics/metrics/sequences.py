@@ -1,11 +1,9 @@
 """Accuracy over several steps: are all decisions of a sequence correct?"""
 
-from typing import Any
-
 from torch import Tensor
 
-from nextloc_metrics.arguments.checks import check_positive
 from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.base.declared import Positive
 from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.base.ranking_metric import RankingTally
 from nextloc_metrics.means import exact
@@ -38,16 +36,11 @@ class SequenceAccuracy(MeanMetric, RankingTally):
 
     needs = Needs(best=True)  # the decision
 
-    def __init__(self, first: int | None = None, **kwargs: Any) -> None:
-        if first is not None:
-            check_positive("first", first)
-        super().__init__(first=first, **kwargs)
+    first: Positive | None = None
 
-    first: int | None
-
-    @property
-    def label(self) -> str:
-        return "Sequence accuracy" + ("" if self.first is None else f", first {self.first}")
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.label = "Sequence accuracy" + ("" if self.first is None else f", first {self.first}")
 
     def _check(self, ranking: Ranking) -> None:
         super()._check(ranking)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import Array, as_tensor, as_tensor_or_text
-from nextloc_metrics.arguments.checks import as_number, check_separator, cut_offs, is_integer
+from nextloc_metrics.arguments.checks import check_separator, cut_offs, is_integer
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.base.grouped import Grouped
@@ -105,6 +105,12 @@ def previously_visited(
     return torch.from_numpy(first[len(old_locations) :] < len(old_locations))
 
 
+def _check_visits(name: str, visits: object) -> Visits:
+    if not isinstance(visits, Visits):
+        raise TypeError(f"`{name}` must be `Visits(user, location)`, got {describe(visits)}.")
+    return visits
+
+
 class NewDecision(RankingMetric):
     r"""The share of queries whose decision is a new location: the user has not visited it before.
 
@@ -127,12 +133,7 @@ class NewDecision(RankingMetric):
     needs = Needs(best=True)  # the decision
     _reads_groups = True
 
-    def __init__(self, visits: Visits, **kwargs: Any) -> None:
-        if not isinstance(visits, Visits):
-            raise TypeError(f"`visits` must be `Visits(user, location)`, got {describe(visits)}.")
-        super().__init__(visits=visits, **kwargs)
-
-    visits: Visits
+    visits: Annotated[Visits, _check_visits]
 
     def _check(self, ranking: Ranking) -> None:
         super()._check(ranking)
@@ -145,6 +146,12 @@ class NewDecision(RankingMetric):
         rows = ranking.group_of("check_in").masked_fill(~ranking.counted, 0)
         known = self.visits.before(rows, ranking.best).to(ranking.device)
         return (ranking.best >= 0) & ~known
+
+
+def _check_group(name: str, group: object) -> int:
+    if type(group) is not int or group < 0:
+        raise ValueError(f"`{name}` must be an integer of at least 0, got {short(group)}.")
+    return group
 
 
 class GroupShare(RankingMetric):
@@ -162,13 +169,7 @@ class GroupShare(RankingMetric):
     higher_is_better = None
     _reads_groups = True
 
-    def __init__(self, group: int, by: str, **kwargs: Any) -> None:
-        group = as_number(group)
-        if type(group) is not int or group < 0:
-            raise ValueError(f"`group` must be an integer of at least 0, got {short(group)}.")
-        super().__init__(group=group, by=by, **kwargs)
-
-    group: int
+    group: Annotated[int, _check_group]
     by: str
 
     def _check(self, ranking: Ranking) -> None:

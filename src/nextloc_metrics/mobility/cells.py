@@ -44,14 +44,14 @@ def quantile_edges(values: Any, cells: int) -> Edges:
     return np.append(found[:-1] if len(found) > 1 else found, np.nextafter(found[-1], np.inf))
 
 
-def read_edges(edges: Array | Sequence[float]) -> Edges:
+def read_edges(name: str, edges: Array | Sequence[float]) -> Edges:
     """Return edges as a read-only array; raise unless they are finite and rise."""
-    found = as_tensor("edges", edges).detach().cpu()
+    found = as_tensor(name, edges).detach().cpu()
     if found.ndim != 1 or len(found) < 2 or found.is_complex():
-        raise ValueError(f"`edges` must be at least two numbers, got {describe(found)}.")
+        raise ValueError(f"`{name}` must be at least two numbers, got {describe(found)}.")
     array: Edges = found.double().numpy().copy()
     if not np.isfinite(array).all() or (np.diff(array) <= 0).any():
-        raise ValueError(f"`edges` must be finite and rise, got {short(array.tolist())}.")
+        raise ValueError(f"`{name}` must be finite and rise, got {short(array.tolist())}.")
     array.flags.writeable = False
     return array
 

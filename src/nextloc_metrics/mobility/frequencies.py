@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import KW_ONLY
 from typing import Any, Literal
 
 import numpy as np
@@ -11,14 +12,14 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import begins
-from nextloc_metrics.arguments.checks import check_positive
+from nextloc_metrics.arguments.hashing import BUCKETS
+from nextloc_metrics.base.declared import Computed, Positive
 from nextloc_metrics.base.keyed import KeyedMetric
 from nextloc_metrics.display.style import import_pyplot
 from nextloc_metrics.means import exact
 from nextloc_metrics.means.keyed import sort_rows
 from nextloc_metrics.mobility import comparisons
-from nextloc_metrics.mobility.hashing import BUCKETS
-from nextloc_metrics.mobility.measure import Base, ComparedBy, DenseMeasure, Measure
+from nextloc_metrics.mobility.measure import Base, DenseMeasure, Distance, Measure
 from nextloc_metrics.mobility.pictures import Axis, draw_flows
 from nextloc_metrics.mobility.trajectories import Integers, Numbers, Trajectories
 
@@ -50,17 +51,9 @@ class UserVisitFrequency(DenseMeasure):
     title = "visits by a user's rank"
     quantity_unit = "ranks"
 
-    ranks: int
-
-    def __init__(
-        self,
-        ranks: int = _RANKS,
-        comparison: ComparedBy = "jsd",
-        base: Base = 2,
-        **options: Any,
-    ) -> None:
-        ranks = check_positive("ranks", ranks)
-        super().__init__(ranks=ranks, comparison=comparison, base=base, **options)
+    ranks: Positive = _RANKS
+    comparison: Computed[Distance] = "jsd"
+    base: Computed[Base] = 2
 
     @property
     def num_cells(self) -> int:
@@ -172,19 +165,10 @@ class VisitFrequency(SparseMeasure):
 
     title = "visits by rank"
     quantity_unit = "ranks"
-    computed_options = frozenset({"ranks", "comparison", "base"})
 
-    ranks: int
-
-    def __init__(
-        self,
-        ranks: int = _RANKS,
-        comparison: ComparedBy = "jsd",
-        base: Base = 2,
-        **options: Any,
-    ) -> None:
-        ranks = check_positive("ranks", ranks)
-        super().__init__(ranks=ranks, comparison=comparison, base=base, **options)
+    ranks: Computed[Positive] = _RANKS
+    comparison: Computed[Distance] = "jsd"
+    base: Computed[Base] = 2
 
     def axis(self) -> Axis:
         return Axis("rank", ranks=True)
@@ -237,24 +221,16 @@ class Flows(SparseMeasure):
     """
 
     title = "flows"
-    comparisons = ("cpc", "jsd")
 
-    itself: bool
+    comparison: Computed[Literal["cpc", "jsd"]] = "cpc"
+    base: Computed[Base] = 2
+    _: KW_ONLY
+    itself: bool = False
 
-    def __init__(
-        self,
-        comparison: Literal["cpc", "jsd"] = "cpc",
-        base: Base = 2,
-        *,
-        itself: bool = False,
-        **options: Any,
-    ) -> None:
-        super().__init__(comparison=comparison, base=base, itself=itself, **options)
-
-    @property
-    def higher_is_better(self) -> bool:  # type: ignore[override]  # a class attribute of `Metric`
-        """Whether the value is the common part."""
-        return self.comparison == "cpc"
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # `Metric` lets no one set it
+        vars(self)["higher_is_better"] = self.comparison == "cpc"
 
     def cells(
         self, trajectories: Trajectories, part: Integers

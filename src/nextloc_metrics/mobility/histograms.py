@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any, Literal
+from dataclasses import KW_ONLY
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nextloc_metrics.arguments.arrays import Array, begins
-from nextloc_metrics.arguments.checks import check_choice
+from nextloc_metrics.base.declared import Computed
 from nextloc_metrics.geography.locations import Locations, Units, check_locations
 from nextloc_metrics.mobility import comparisons
 from nextloc_metrics.mobility.cells import (
@@ -21,7 +21,7 @@ from nextloc_metrics.mobility.cells import (
     quantile_edges,
     read_edges,
 )
-from nextloc_metrics.mobility.measure import Base, ComparedBy, DenseMeasure, count_cells
+from nextloc_metrics.mobility.measure import Base, DenseMeasure, Distance, count_cells
 from nextloc_metrics.mobility.pictures import Axis
 from nextloc_metrics.mobility.trajectories import (
     Integers,
@@ -37,22 +37,11 @@ Censored = Literal["count", "skip"]
 class Histogram(DenseMeasure):
     """A measure whose values fall into cells between edges, with a cell below and a cell above."""
 
-    edges: Edges | None
+    default_edges: ClassVar[Edges]
 
-    def __init__(
-        self,
-        edges: Array | Sequence[float] | None = None,
-        comparison: ComparedBy = "jsd",
-        base: Base = 2,
-        **options: Any,
-    ) -> None:
-        given = None if edges is None else read_edges(edges)
-        super().__init__(edges=given, comparison=comparison, base=base, **options)
-
-    @staticmethod
-    @abstractmethod
-    def default_edges() -> Edges:
-        """Return the edges of `edges=None`."""
+    edges: Annotated[Array, read_edges] | None = None
+    comparison: Computed[Distance] = "jsd"
+    base: Computed[Base] = 2
 
     @abstractmethod
     def values(self, trajectories: Trajectories) -> tuple[Numbers, Integers]:
@@ -61,7 +50,7 @@ class Histogram(DenseMeasure):
     @property
     def bounds(self) -> Edges:
         """The edges: those that were given, or the default ones."""
-        return self.default_edges() if self.edges is None else self.edges
+        return self.default_edges if self.edges is None else np.asarray(self.edges)
 
     @property
     def num_cells(self) -> int:
@@ -114,40 +103,19 @@ class Distances(Histogram):
     """
 
     quantity_unit = "km"
+    default_edges = log_edges(0.01, 10_000)
 
-    units: Units
-    locations: Locations | None
+    _: KW_ONLY
+    units: Units = "degrees"
+    locations: Annotated[Locations, check_locations] | None = None
 
-    def __init__(
-        self,
-        edges: Array | Sequence[float] | None = None,
-        comparison: ComparedBy = "jsd",
-        base: Base = 2,
-        *,
-        units: Units = "degrees",
-        locations: Locations | None = None,
-        **options: Any,
-    ) -> None:
-        check_choice("units", units, Units)
-        if units == "cells":
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.units == "cells":
             raise ValueError(
                 "`units` must not be 'cells' for distances in km; pass ids of cells, with "
                 "`locations=Locations.from_plane(column, row, 'cells', size=500)`."
             )
-        if locations is not None:
-            check_locations(locations)
-        super().__init__(
-            edges=edges,
-            comparison=comparison,
-            base=base,
-            units=units,
-            locations=locations,
-            **options,
-        )
-
-    @staticmethod
-    def default_edges() -> Edges:
-        return log_edges(0.01, 10_000)
 
     def jumps(self, trajectories: Trajectories) -> tuple[Numbers, Integers]:
         """Return the distances between successive points, km, and their trajectories."""
@@ -260,26 +228,10 @@ class StayDuration(Histogram):
 
     title = "stay duration"
     quantity_unit = "h"
+    default_edges = log_edges(0.1, 1000)
 
-    censored: Censored
-
-    def __init__(
-        self,
-        edges: Array | Sequence[float] | None = None,
-        comparison: ComparedBy = "jsd",
-        base: Base = 2,
-        *,
-        censored: Censored = "count",
-        **options: Any,
-    ) -> None:
-        check_choice("censored", censored, Censored)
-        super().__init__(
-            edges=edges, comparison=comparison, base=base, censored=censored, **options
-        )
-
-    @staticmethod
-    def default_edges() -> Edges:
-        return log_edges(0.1, 1000)
+    _: KW_ONLY
+    censored: Censored = "count"
 
     def values(self, trajectories: Trajectories) -> tuple[Numbers, Integers]:
         times = trajectories.need_times(self)
@@ -316,11 +268,7 @@ class DailyLocations(Histogram):
 
     title = "daily locations"
     quantity_unit = "locations"
-
-    @staticmethod
-    def default_edges() -> Edges:
-        edges: Edges = np.arange(0.5, 51.0)
-        return edges
+    default_edges = np.arange(0.5, 51.0)
 
     def values(self, trajectories: Trajectories) -> tuple[Numbers, Integers]:
         row = trajectories.row
@@ -354,8 +302,10 @@ class HourOfDay(DenseMeasure):
 
     title = "hour of the day"
     quantity_unit = "h"
-    comparisons = ("jsd", "wasserstein")
     num_cells = 24
+
+    comparison: Computed[Literal["jsd", "wasserstein"]] = "jsd"
+    base: Computed[Base] = 2
 
     def axis(self) -> Axis:
         return Axis(self.title, [str(hour) for hour in range(25)])

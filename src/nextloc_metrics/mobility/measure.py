@@ -7,7 +7,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -15,18 +15,26 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.batch import Batch
+from nextloc_metrics.arguments.hashing import BUCKETS
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.arguments.record import Queries, Record, Records
 from nextloc_metrics.base.mean import RecordMetric
 from nextloc_metrics.display.style import import_pyplot
 from nextloc_metrics.mobility import comparisons
 from nextloc_metrics.mobility.floors import Floor, find_floor
-from nextloc_metrics.mobility.hashing import BUCKETS
 from nextloc_metrics.mobility.pictures import Axis, draw_cells
 from nextloc_metrics.mobility.trajectories import Integers, Numbers, Trajectories, read_trajectories
 
-ComparedBy = Literal["jsd", "ks", "wasserstein", "cpc"]
-Base = Literal[2, "e"]
+Distance = Literal["jsd", "ks", "wasserstein"]
+
+
+def _check_base(name: str, value: Any) -> Any:
+    if value != "e" and (isinstance(value, bool) or value != 2):
+        raise ValueError(f'`{name}` must be 2 or "e", got {short(value)}.')
+    return value
+
+
+Base = Annotated[Literal[2, "e"], _check_base]
 AnySet: TypeAlias = Array | Trajectories | Record | Records | None
 
 #: the names of comparisons in tables
@@ -89,40 +97,32 @@ class Measure(RecordMetric):
     Kolmogorov-Smirnov distance, 0 to 1; or `"wasserstein"`, the Wasserstein-1 distance in the
     quantity's unit, with the values of a cell at its middle.
 
-    Args:
-        comparison: how the two distributions are compared.
-        base: of the logarithm of the divergence, 2 or `"e"`; its maximum is then 1 or ln 2.
-        options: the options of a subclass, and TorchMetrics' own keyword arguments.
+    A subclass declares the comparisons that it has as its option `comparison`, and `base`, of the
+    logarithm of the divergence, 2 or `"e"`; its maximum is then 1 or ln 2.
     """
 
     record = TrajectorySets
     higher_is_better = False
     plot_upper_bound = None
-    computed_options = frozenset({"comparison", "base"})
 
-    #: the comparisons that this measure has
-    comparisons: ClassVar[tuple[ComparedBy, ...]] = ("jsd", "ks", "wasserstein")
     #: the quantity in tables and pictures, and its unit
-    title: ClassVar[str] = ""
-    quantity_unit: ClassVar[str] = ""
+    title = ""
+    quantity_unit = ""
 
-    comparison: ComparedBy
-    base: Base
+    #: options, which each measure declares behind its own
+    comparison = "jsd"
+    base = cast(Base, 2)
 
-    def __init__(self, comparison: ComparedBy = "jsd", base: Base = 2, **options: Any) -> None:
-        if comparison not in self.comparisons:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.ignore_index is not None:
             raise ValueError(
-                f"`comparison` must be one of {self.comparisons} for {type(self).__name__}, got "
-                f"{short(comparison)}."
+                f"`ignore_index` must be None for trajectories, got {self.ignore_index}; pad "
+                "points with -1."
             )
-        if base != "e" and (isinstance(base, bool) or base != 2):
-            raise ValueError(f'`base` must be 2 or "e", got {short(base)}.')
-        if options.get("ignore_index") is not None:
-            raise ValueError(
-                "`ignore_index` must be None for trajectories, got "
-                f"{short(options['ignore_index'])}; pad points with -1."
-            )
-        super().__init__(comparison=comparison, base=base, **options)
+        of_logarithm = "bits" if self.base == 2 else "nats"
+        units = {"jsd": of_logarithm, "wasserstein": self.quantity_unit}
+        self.unit = units.get(self.comparison, "")
 
     def update(  # type: ignore[override]  # there are no queries
         self, preds: AnySet = None, target: AnySet = None
@@ -173,7 +173,7 @@ class Measure(RecordMetric):
     def compare(self, first: Any, other: Any) -> Numbers:
         """Compare counts `[..., K]` with counts `[..., K]`."""
         if self.comparison == "jsd":
-            return comparisons.jensen_shannon(first, other, self._base)
+            return comparisons.jensen_shannon(first, other, math.e if self.base == "e" else 2.0)
         if self.comparison == "ks":
             return comparisons.kolmogorov_smirnov(first, other)
         return comparisons.wasserstein(first, other, self.places())
@@ -273,17 +273,6 @@ class Measure(RecordMetric):
             return np.quantile(found[0], [0.025, 0.975], axis=0) if found else None
 
         return self._of_all_processes(read)
-
-    @property
-    def unit(self) -> str:
-        """The unit of the value; empty for a share."""
-        if self.comparison == "jsd":
-            return "bits" if self.base == 2 else "nats"
-        return self.quantity_unit if self.comparison == "wasserstein" else ""
-
-    @property
-    def _base(self) -> float:
-        return math.e if self.base == "e" else 2.0
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
         """Draw both distributions, with the value and the floor; `val` is not used.

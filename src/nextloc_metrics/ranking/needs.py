@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import cached_property, reduce
+from dataclasses import dataclass, field
+from functools import reduce
 from operator import or_
 from types import NoneType
 
@@ -36,6 +36,10 @@ class Needs:
     crossing: bool = False
     depth: int | None = None
     length: bool = False
+    #: whether the record keeps the scores of all candidates
+    keeps_scores: bool = field(init=False, repr=False, compare=False)
+    #: the number of first candidates to find: a tie for rank 1 needs the second one
+    to_find: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Raise if a value is wrong; NumPy integers become Python's."""
@@ -51,6 +55,8 @@ class Needs:
             raise ValueError(
                 f"`depth` must be None or a positive integer, got {short(self.depth)}."
             )
+        object.__setattr__(self, "keeps_scores", self.scores or self.crossing)
+        object.__setattr__(self, "to_find", 2 if self.top == 1 else self.top or int(self.best))
 
     def __or__(self, other: Needs) -> Needs:
         return Needs(
@@ -66,16 +72,6 @@ class Needs:
     def only_ranks(self) -> bool:
         """Whether nothing but ranks of relevant locations is read."""
         return not (self.top or self.best or self.scores or self.crossing)
-
-    @cached_property
-    def keeps_scores(self) -> bool:
-        """Whether the record keeps the scores of all candidates."""
-        return self.scores or self.crossing
-
-    @cached_property
-    def to_find(self) -> int:
-        """The number of first candidates to find: a tie for rank 1 needs the second one."""
-        return 2 if self.top == 1 else self.top or int(self.best)
 
 
 def merge_needs(needs: Iterable[Needs]) -> Needs:

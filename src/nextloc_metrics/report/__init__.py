@@ -1,4 +1,4 @@
-"""An evaluation in one call, models side by side, the HTML page, the command line.
+"""An evaluation in one call, models side by side, the HTML page.
 
 It imports `files`, `analysis`, `protocols` and `trajectories`. Begin with `evaluation.evaluate`.
 `contents` has the names; nothing is imported before one of them is asked for.

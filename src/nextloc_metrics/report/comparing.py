@@ -27,7 +27,7 @@ from nextloc_metrics.display.page import show_meanings, show_table
 from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.result import Result
 from nextloc_metrics.display.table import Table, of_readings
-from nextloc_metrics.report import page
+from nextloc_metrics.pages.sections import show_differences, show_values
 from nextloc_metrics.report.data import (
     check_cluster,
     count_locations,
@@ -70,8 +70,8 @@ class Comparisons(Result):
         values = of_readings(self.columns, level, ["bold: the best value"])
         first = next(iter(self.columns))
         return {
-            "Result": page.show_values(self.columns, values, level)
-            + page.show_differences(first, self._differences(), level)
+            "Result": show_values(self.columns, values, level)
+            + show_differences(first, self._differences(), level)
             + show_table(self._table_of_differences())
             + show_meanings(self._members)
         }

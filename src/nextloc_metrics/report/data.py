@@ -58,7 +58,7 @@ class Data:
     def digests(self) -> dict[str, Any]:
         """Return the digests by the attribute of `Setting`; "" for what is not there."""
         bins, counts, limits = self.bins, self.train_counts, self.limits
-        points = None if self.locations is None else check_locations(self.locations)
+        points = None if self.locations is None else check_locations("locations", self.locations)
         return {
             "bins": "" if bins is None else digest(bins.state_key()),
             "train_counts": "" if counts is None else digest(counts),

@@ -6,11 +6,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from nextloc_metrics.display.page import show_meanings, show_table
+from nextloc_metrics.display.page import show_meanings
 from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.result import Result
 from nextloc_metrics.display.table import Table
-from nextloc_metrics.report import page
+from nextloc_metrics.pages.sections import (
+    show_ceiling,
+    show_deciles,
+    show_distances,
+    show_groups,
+    show_headline,
+    show_probabilities,
+    show_ties,
+)
 from nextloc_metrics.report.ceiling import Ceiling
 from nextloc_metrics.report.groups import check_kind, records_of
 
@@ -102,25 +110,28 @@ class Evaluation(Result):
 
     def sections(self) -> dict[str, str]:
         counted = self._counted
-        confidence_level = counted.setting.confidence_level
+        parts, level = counted.parts, counted.setting.confidence_level
         sections = {
-            "Result": page.show_headline(self.columns, self.table, self.skill, confidence_level)
-            + show_meanings(self._members()),
-            **{
-                f"By {kind}": page.show_groups(kind, table, counted)
-                for kind, table in self.groups.items()
-            },
+            "Result": show_headline(self.columns, self.table, self.skill, level)
+            + show_meanings(self._members())
         }
+        for kind, table in self.groups.items():
+            name, member = next(iter(parts[f"by {kind}"].named_members()))
+            caption = "; ".join([f"{name} by {kind}", *counted.note_intervals(kind)])
+            sections[f"By {kind}"] = show_groups(caption, member, table, level)
         if self.ceiling is not None:
-            sections["How far from the ceiling"] = page.show_ceiling(self.ceiling)
-        if counted.data.locations is not None and not counted.setting.is_weighted:
-            sections["Distance"] = page.show_distances(counted)
+            section = show_ceiling(self.ceiling.rows, self.ceiling.table, level)
+            sections["How far from the ceiling"] = section
+        if "map" in parts:
+            by_location, locations = parts["map"]["acc_at_1"], counted.data.locations
+            sections["Distance"] = show_distances(by_location, locations, counted.headline)
         if self.deciles is not None:
-            content = page.show_deciles(counted) + show_table(self.deciles)
-            sections["By popularity of the target"] = content
+            notes = counted.note_intervals()
+            section = show_deciles(parts["deciles"], self.deciles, notes, level)
+            sections["By popularity of the target"] = section
         if counted.setting.probabilities:
-            sections["Probabilities"] = page.show_probabilities(counted)
-        sections["Ties"] = page.show_ties(self.values, self.ties)
+            sections["Probabilities"] = show_probabilities(parts["probabilities"], level)
+        sections["Ties"] = show_ties(self.values, self.ties)
         return sections
 
     def _members(self) -> list[tuple[Any, Any]]:

@@ -18,8 +18,8 @@ from nextloc_metrics.display.result import Result
 from nextloc_metrics.display.table import Table
 from nextloc_metrics.files.beside import read_days
 from nextloc_metrics.geography.locations import Units
-from nextloc_metrics.report import page
-from nextloc_metrics.report.paths import draw_days, draw_errors
+from nextloc_metrics.pages.maps import draw_days, draw_errors
+from nextloc_metrics.pages.sections import show_users
 from nextloc_metrics.trajectories import (
     DTW,
     DiscreteFrechet,
@@ -81,7 +81,7 @@ class TrajectoryEvaluation(Result):
         sections = {
             "Result": show_table(self.table)
             + show_meanings((name, x.metric) for name, x in self._metrics().items()),
-            "Users": page.show_users(metric.metric, metric._means(), name),
+            "Users": show_users(metric.metric, metric._means(), name),
         }
         if self.errors:
             caption = "Mean point error by slot of the day"

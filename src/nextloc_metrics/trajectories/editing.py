@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.checks import check_bool, check_number
 from nextloc_metrics.backends.sequences import Sequences
-from nextloc_metrics.trajectories.metric import (
-    DistanceOfPairs,
-    PairMetric,
-    backend_of,
-    numbered,
-)
+from nextloc_metrics.base.declared import NumberFromZero
+from nextloc_metrics.trajectories.metric import DistanceOfPairs, PairMetric, backend_of, numbered
 from nextloc_metrics.trajectories.pairs import Pairs
 
 
@@ -45,15 +38,14 @@ class EditDistance(PairMetric):
     reversals", Soviet Physics Doklady 10, 1966.
     """
 
-    _label = "edit distance"
-    normalized: bool
+    label = "edit distance"
+    unit = "edits"
 
-    def __init__(self, normalized: bool = False, **kwargs: Any) -> None:
-        super().__init__(normalized=check_bool("normalized", normalized), **kwargs)
+    normalized: bool = False
 
-    @property
-    def unit(self) -> str:
-        return "" if self.normalized else "edits"
+    def __post_init__(self) -> None:
+        self.unit = "" if self.normalized else "edits"
+        super().__post_init__()
 
     def score(self, record: Pairs) -> Tensor:
         pairs = Sequences(*numbered(record), record.predicted.cpu(), record.true.cpu())
@@ -86,19 +78,14 @@ class EDR(DistanceOfPairs):
     `within`.
     """
 
-    within: float
-    normalized: bool
+    unit = "edits"
 
-    def __init__(self, within: float, normalized: bool = False, **kwargs: Any) -> None:
-        super().__init__(
-            within=check_number("within", within, or_zero=True),
-            normalized=check_bool("normalized", normalized),
-            **kwargs,
-        )
+    within: NumberFromZero
+    normalized: bool = False
 
-    @property
-    def unit(self) -> str:
-        return "" if self.normalized else "edits"
+    def __post_init__(self) -> None:
+        self.unit = "" if self.normalized else "edits"
+        super().__post_init__()
 
     def score(self, record: Pairs) -> Tensor:
         pairs = self.sequences(record)
@@ -134,10 +121,8 @@ class LCSS(DistanceOfPairs):
     higher_is_better = True
     plot_upper_bound = 1.0
     unit = ""
-    within: float
 
-    def __init__(self, within: float, **kwargs: Any) -> None:
-        super().__init__(within=check_number("within", within, or_zero=True), **kwargs)
+    within: NumberFromZero
 
     def score(self, record: Pairs) -> Tensor:
         pairs = self.sequences(record)

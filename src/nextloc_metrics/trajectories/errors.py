@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.checks import as_number
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.backends import sequences
 from nextloc_metrics.trajectories.metric import DistanceOfPairs
@@ -68,13 +67,22 @@ class MeanPointError(_PointErrors):
     social behavior for multi-target tracking", ICCV 2009.
     """
 
-    _label = "mean point error"
+    label = "mean point error"
 
     def score(self, record: Pairs) -> Tensor:
         found, length = self._point_errors(record)
         # in the order of steps, so that padding has no effect
         total = torch.nn.functional.pad(found, (1, 0)).cumsum(1)[:, -1]
         return total / length.clamp(min=1)
+
+
+def _check_step(name: str, value: object) -> int:
+    if type(value) is not int or value == 0:
+        raise ValueError(
+            f"`{name}` must be an integer, 1 for the first step or -1 for the last, got "
+            f"{short(value)}."
+        )
+    return value
 
 
 class PointErrorAt(_PointErrors):
@@ -98,21 +106,14 @@ class PointErrorAt(_PointErrors):
         tensor(5.)
     """
 
-    step: int
+    label = "point error at step {step}"
 
-    def __init__(self, step: int, **kwargs: Any) -> None:
-        number = as_number(step)
-        if type(number) is not int or number == 0:
-            raise ValueError(
-                "`step` must be an integer, 1 for the first step or -1 for the last, got "
-                f"{short(step)}."
-            )
-        super().__init__(step=number, **kwargs)
+    step: Annotated[int, _check_step]
 
-    @property
-    def label(self) -> str:
-        step = "the last step" if self.step == -1 else f"step {self.step}"
-        return f"point error at {step}" + (f" ({self.unit})" if self.unit else "")
+    def __post_init__(self) -> None:
+        if self.step == -1:
+            self.label = "point error at the last step"
+        super().__post_init__()
 
     def score(self, record: Pairs) -> tuple[Tensor, Tensor]:
         found, length = self._point_errors(record)

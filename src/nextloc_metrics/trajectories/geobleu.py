@@ -7,7 +7,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.checks import check_choice, check_number, check_positive
+from nextloc_metrics.base.declared import Positive, PositiveNumber
 from nextloc_metrics.trajectories.metric import DistanceOfPairs, backend_of
 from nextloc_metrics.trajectories.pairs import Pairs
 from nextloc_metrics.trajectories.years import Year, check_year
@@ -59,34 +59,14 @@ class GeoBLEU(DistanceOfPairs):
     is_bounded = True
     higher_is_better = True
     plot_upper_bound = 1.0
-    _label = "GEO-BLEU"
+    label = "GEO-BLEU"
     unit = ""
 
-    n: int
-    beta: float
-    scale: float = 1.0  # an option, not that of the base class
-    matching: Matching
-    divisor: GramDivisor
-
-    def __init__(
-        self,
-        n: int = 5,
-        beta: float = 0.5,
-        scale: float = 1.0,
-        matching: Matching = "greedy",
-        divisor: GramDivisor = "predicted",
-        **kwargs: Any,
-    ) -> None:
-        check_choice("matching", matching, Matching)
-        check_choice("divisor", divisor, GramDivisor)
-        super().__init__(
-            n=check_positive("n", n),
-            beta=check_number("beta", beta),
-            scale=check_number("scale", scale),
-            matching=matching,
-            divisor=divisor,
-            **kwargs,
-        )
+    n: Positive = 5
+    beta: PositiveNumber = 0.5
+    scale: PositiveNumber = 1.0  # an option, not that of the base class
+    matching: Matching = "greedy"
+    divisor: GramDivisor = "predicted"
 
     @classmethod
     def as_of(cls, year: Year, **kwargs: Any) -> GeoBLEU:

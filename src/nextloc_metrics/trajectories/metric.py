@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from dataclasses import KW_ONLY
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -12,7 +13,6 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.batch import Batch
-from nextloc_metrics.arguments.checks import check_choice
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.record import Record, Records
 from nextloc_metrics.backends import Reference, choose_for_pairs
@@ -45,16 +45,19 @@ class PairMetric(MeanMetric):
     record = Pairs
     is_bounded = False
     higher_is_better = False
-    plot_upper_bound = None
-    _label: ClassVar[str] = ""
 
-    def __init__(self, **options: Any) -> None:
-        if options.get("ignore_index") is not None:
+    _: KW_ONLY
+    plot_upper_bound: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.ignore_index is not None:
             raise ValueError(
-                "`ignore_index` must be None for trajectories, got "
-                f"{short(options['ignore_index'])}; leave pairs out with `mask`."
+                f"`ignore_index` must be None for trajectories, got {self.ignore_index}; leave "
+                "pairs out with `mask`."
             )
-        super().__init__(**options)
+        if self.unit and "label" in vars(self):
+            self.label += f" ({self.unit})"
 
     def update(  # type: ignore[override]  # there are no candidates to exclude
         self,
@@ -94,10 +97,6 @@ class PairMetric(MeanMetric):
         first, second = numbered(record) if record.is_of_ids else _coordinates(record)
         return Sequences(first, second, record.predicted.cpu(), record.true.cpu())
 
-    @property
-    def label(self) -> str:
-        return (self._label or type(self).__name__) + (f" ({self.unit})" if self.unit else "")
-
 
 def numbered(record: Pairs) -> tuple[Tensor, Tensor]:
     """Return points on a line, float64 `[N, L, 1]` and `[N, M, 1]`, one for each different point.
@@ -136,26 +135,21 @@ class DistanceOfPairs(PairMetric):
         options: the options of a subclass.
     """
 
-    units: Units
-    locations: Locations | None
+    unit = "cells"
 
-    def __init__(
-        self, *, units: Units = "cells", locations: Locations | None = None, **options: Any
-    ) -> None:
-        check_choice("units", units, Units)
-        if locations is not None:
-            check_locations(locations)
-            if units != "cells":
-                raise ValueError(
-                    f"`units` must not be given with `locations`, which have theirs, got {units!r}."
-                )
-        super().__init__(units=units, locations=locations, **options)
+    _: KW_ONLY
+    units: Units = "cells"
+    locations: Annotated[Locations, check_locations] | None = None
 
-    @property
-    def unit(self) -> str:
-        unit = "cells" if self.units == "cells" and self.locations is None else "km"
-        scale = self._options.get("scale", 1.0)
-        return unit if scale == 1.0 else f"{unit} / {scale:g}"
+    def __post_init__(self) -> None:
+        if self.units != "cells" or self.locations is not None:
+            self.unit = self.unit.replace("cells", "km")
+        super().__post_init__()
+        if self.locations is not None and self.units != "cells":
+            raise ValueError(
+                "`units` must not be given with `locations`, which have theirs, got "
+                f"{self.units!r}."
+            )
 
     def _check(self, record: Pairs) -> None:
         super()._check(record)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.checks import as_number, check_bool, check_number
 from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.base.declared import PositiveNumber
 from nextloc_metrics.trajectories.metric import DistanceOfPairs, backend_of
 from nextloc_metrics.trajectories.pairs import Pairs
 from nextloc_metrics.trajectories.years import Year, check_year
+
+
+def _check_window(name: str, value: object) -> int | None:
+    if value is not None and (type(value) is not int or value < 0):
+        raise ValueError(f"`{name}` must be None or an integer of at least 0, got {short(value)}.")
+    return value
 
 
 class DTW(DistanceOfPairs):
@@ -43,31 +49,15 @@ class DTW(DistanceOfPairs):
     recognition", IEEE Transactions on Acoustics, Speech, and Signal Processing 26, 1978.
     """
 
-    scale: float = 1.0  # an option, not that of the base class
-    window: int | None
-    normalized: bool
-    free_start: bool
+    scale: PositiveNumber = 1.0  # an option, not that of the base class
+    window: Annotated[int | None, _check_window] = None
+    normalized: bool = False
+    free_start: bool = False
 
-    def __init__(
-        self,
-        scale: float = 1.0,
-        window: int | None = None,
-        normalized: bool = False,
-        free_start: bool = False,
-        **kwargs: Any,
-    ) -> None:
-        window = as_number(window)
-        if window is not None and (type(window) is not int or window < 0):
-            raise ValueError(
-                f"`window` must be None or an integer of at least 0, got {short(window)}."
-            )
-        super().__init__(
-            scale=check_number("scale", scale),
-            window=window,
-            normalized=check_bool("normalized", normalized),
-            free_start=check_bool("free_start", free_start),
-            **kwargs,
-        )
+    def __post_init__(self) -> None:
+        if self.scale != 1:
+            self.unit = f"{self.unit} / {self.scale:g}"
+        super().__post_init__()
 
     @classmethod
     def as_of(cls, year: Year, **kwargs: Any) -> DTW:
@@ -113,7 +103,7 @@ class DiscreteFrechet(DistanceOfPairs):
     Source: T. Eiter and H. Mannila, "Computing discrete Frechet distance", TU Wien, 1994.
     """
 
-    _label = "discrete Frechet distance"
+    label = "discrete Frechet distance"
 
     def score(self, record: Pairs) -> Tensor:
         pairs = self.sequences(record)
@@ -140,7 +130,7 @@ class Hausdorff(DistanceOfPairs):
     Source: F. Hausdorff, "Grundzuge der Mengenlehre", 1914.
     """
 
-    _label = "Hausdorff distance"
+    label = "Hausdorff distance"
 
     def score(self, record: Pairs) -> Tensor:
         pairs = self.sequences(record)

@@ -1,4 +1,4 @@
-"""Buckets of users by a fixed hash, so that every process and every run makes the same ones."""
+"""A fixed hash of integers, texts and rows, the same in every process and run; and its buckets."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Evaluations on the cluster that holds the rows: Dask, Ray, Spark.
+"""The cluster that holds the rows, Dask, Ray or Spark; and processes that share files.
 
-Each partition becomes counts where it lies, the workers merge these, and the driver gets the counts
-of all rows. A file per engine has `names` and `fold`; it is imported when rows are of its type. It
-imports `files`, `mobility.hashing` and `report.evaluator`. Begin with `fold`.
+In come rows, a function that counts a partition, and one that merges counts; out come the counts of
+all rows, as bytes. A file per engine has `names` and `fold`; it is imported when rows are of its
+type. The room imports `files`. Begin with `fold`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from nextloc_metrics.engines import partition
 from nextloc_metrics.files.ids import is_list, is_text
 from nextloc_metrics.files.parts import check_columns
 from nextloc_metrics.files.tables import Names, TableRows, open_rows
-from nextloc_metrics.report.engines import partition
-from nextloc_metrics.report.evaluator import Evaluator
 
 #: By the start of the module of a type, and its name: the engine.
 _ENGINES = {
@@ -75,20 +74,19 @@ def open_rows_of(rows: Any, **reading: Any) -> TableRows:
     return opened.of_source(empty)
 
 
-def count(rows: Any, opened: TableRows, make: Callable[[], Evaluator]) -> tuple[Evaluator, int]:
-    """Count all rows on the engine that holds them.
+def count(
+    rows: Any, opened: TableRows, each: Callable[[TableRows], bytes], merge: partition.Merge
+) -> bytes:
+    """Count all rows on the engine that holds them; the bytes are the same for any partitions.
 
     Args:
         rows: rows of which `engine_of` knows the engine.
-        opened: what `open_rows_of` returned for them.
-        make: returns an evaluator without counts.
-
-    Returns:
-        the counts, and the number of unreadable answers, for any partitions.
+        opened: what `open_rows_of` returned for them; each partition is read as these.
+        each: returns what it counts in rows, also in none.
+        merge: makes one of several such counts, in any order.
     """
-    each = partial(partition.count_partition, rows=opened, make=make)
-    part = fold(rows, opened.names.all, each, partial(partition.merge_counts, make=make))
-    return partition.merge_parts([part or partition.count_part(opened, make)], make)
+    count_partition = partial(partition.count_rows, rows=opened, count=each)
+    return fold(rows, opened.names.all, count_partition, merge) or each(opened)
 
 
 def fold(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from nextloc_metrics.report.engines.partition import Count, Merge
+from nextloc_metrics.engines.partition import Count, Merge
 
 # Partitions of the first step of merging.
 _FIRST = 16

@@ -1,13 +1,16 @@
-"""The options that commands share, and what they do with files, warnings and errors."""
+"""The options that commands share, and what they do with files, warnings, errors and cards."""
 
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -48,12 +51,12 @@ class KeepingGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Note the arguments and parse them."""
-        ctx.meta[ARGUMENTS] = list(args)
+        ctx.meta[_ARGUMENTS] = list(args)
         return super().parse_args(ctx, args)
 
 
 #: what a context keeps: the arguments of the command, and the file of standard input
-ARGUMENTS, _STDIN = "nextloc_metrics.arguments", "nextloc_metrics.stdin"
+_ARGUMENTS, _STDIN = "nextloc_metrics.arguments", "nextloc_metrics.stdin"
 
 
 def _split(_context: click.Context, _option: click.Parameter, values: Sequence[str]) -> Any:
@@ -253,7 +256,7 @@ def explained() -> Iterator[None]:
 
     What is done here uses one thread.
     """
-    from nextloc_metrics.report.processes import one_thread
+    from nextloc_metrics.engines.processes import one_thread
 
     try:
         with one_thread(), warnings.catch_warnings(record=True) as caught:
@@ -336,3 +339,51 @@ def has_columns(path: str) -> bool:
     from nextloc_metrics.files.opening import suffix_of
 
     return suffix_of(Path(path)) not in (".npy", ".run", ".trec")
+
+
+# Parameters that are no options of the evaluation: they name columns, or say what is written.
+_COLUMNS = {"preds", "target", "mask", "exclude", "weights", "confidence", "cluster", "groups"}
+_COLUMNS |= {"key", "trajectory", "latitude", "longitude", "location", "time", "user"}
+_WRITING = {"kind", "out", "force", "save", "group_table", "intervals", "title", "workers"}
+
+
+def describe_read(files: Iterable[str], rows: Any, columns: Iterable[str | None]) -> dict[str, Any]:
+    """Return what the command read and when, and the command that does it again."""
+    context = click.get_current_context()
+    given = {
+        param: context.params.get(param.name or "")
+        for param in context.command.params
+        if isinstance(param, click.Option) and param.name not in _COLUMNS | _WRITING
+    }
+    options = [text for param, value in given.items() if (text := _write(param, value))]
+    return {
+        "files": ", ".join(files),
+        "rows": rows,
+        "columns": ", ".join(dict.fromkeys(x for x in columns if x)) or None,
+        "options": "; ".join(options) or None,
+        "version": f"nextloc-metrics {version('nextloc-metrics')}",
+        "date": datetime.now().astimezone().date().isoformat(),
+        "command": shlex.join(["nextloc-metrics", *context.meta[_ARGUMENTS]]),
+    }
+
+
+def short_names(paths: Sequence[str]) -> list[str]:
+    """Return paths without the folders that all have in common."""
+    parts = [path.split("/") for path in paths]
+    common = 0
+    while all(len(x) > common + 1 and x[common] == parts[0][common] for x in parts):
+        common += 1
+    return ["/".join(x[common:]) for x in parts]
+
+
+def _write(param: click.Option, value: Any) -> str:
+    """Write an option with the value in use; nothing if it is not used."""
+    if not value and isinstance(param.show_default, str):
+        value = param.show_default
+    if value is None or value is False or value == ():
+        return ""
+    name = max(param.opts, key=len).lstrip("-")
+    if value is True:
+        return name
+    text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return f"{name} {text}"

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import ray
 
-from nextloc_metrics.report.engines.partition import (
+from nextloc_metrics.engines.partition import (
     BUCKET,
     FAN_IN,
     Count,

@@ -1,21 +1,19 @@
-"""What one partition adds: its distinct targets in a first pass, and then its counts."""
+"""What one partition adds, as bytes: distinct targets, widths, counts, or an error."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import reduce
 from typing import Any, TypeAlias
 
+from nextloc_metrics.arguments import hashing
+from nextloc_metrics.engines.processes import one_thread
 from nextloc_metrics.files.ids import is_list, plain
 from nextloc_metrics.files.memory import Stream, table_of
 from nextloc_metrics.files.opening import need_arrow
 from nextloc_metrics.files.shapes import Widths, count_widths
 from nextloc_metrics.files.tables import TableRows
-from nextloc_metrics.mobility import hashing
-from nextloc_metrics.report.evaluator import Evaluator
-from nextloc_metrics.report.processes import count_rows, one_thread
 
 #: Parts that one task merges.
 FAN_IN = 8
@@ -31,9 +29,6 @@ Merge: TypeAlias = Callable[[Sequence[bytes]], bytes]
 # An error is a part: engines would try the rows again, and hide the error in one of their own.
 _COUNTS, _ERROR = b"+", b"-"
 _ERRORS = {error.__name__: error for error in (TypeError, ValueError)}
-
-# Bytes of the number of unreadable answers.
-_BYTES = 8
 
 
 def guard_count(partition: Any, count: Callable[[Any], bytes]) -> bytes:
@@ -128,30 +123,9 @@ def rows_of(table: Any, name: str) -> Stream:
     return source
 
 
-def count_partition(table: Any, rows: TableRows, make: Callable[[], Evaluator]) -> bytes:
-    """Return the part of a `pyarrow.Table`, which is read as other rows."""
-    return count_part(rows.of_source(rows_of(table, "a partition")), make)
-
-
-def count_part(rows: TableRows, make: Callable[[], Evaluator]) -> bytes:
-    """Return the counts of rows, and the number of unreadable answers, as bytes."""
-    return _pack(*count_rows(rows, rows.chunks(), make))
-
-
-def merge_counts(parts: Sequence[bytes], make: Callable[[], Evaluator]) -> bytes:
-    """Merge what `count_part` returned."""
-    return _pack(*merge_parts(parts, make))
-
-
-def merge_parts(parts: Sequence[bytes], make: Callable[[], Evaluator]) -> tuple[Evaluator, int]:
-    """Return the merged counts, and the number of unreadable answers."""
-    own = make().metrics
-    counts = reduce(Evaluator.merge, (Evaluator.from_bytes(x[_BYTES:], own) for x in parts))
-    return counts, sum(int.from_bytes(part[:_BYTES], "big") for part in parts)
-
-
-def _pack(counts: Evaluator, missed: int) -> bytes:
-    return missed.to_bytes(_BYTES, "big") + counts.to_bytes()
+def count_rows(table: Any, rows: TableRows, count: Callable[[TableRows], bytes]) -> bytes:
+    """Return what is counted in a `pyarrow.Table`, which is read as other rows."""
+    return count(rows.of_source(rows_of(table, "a partition")))
 
 
 def table_to_bytes(table: Any) -> bytes:

@@ -12,8 +12,8 @@ import torch
 from conftest import threads_allowed
 from nextloc_metrics import report
 from nextloc_metrics.arguments.batch import Batch
-from nextloc_metrics.report.engines import partition
-from nextloc_metrics.report.processes import run
+from nextloc_metrics.engines import partition
+from nextloc_metrics.engines.processes import run
 
 ROWS = {"preds": [[7, 3], [5, 7]], "target": [3, 5]}
 POINTS = {"trajectory": [1, 1, 2, 2], "place": [1, 2, 1, 3]}
@@ -74,7 +74,7 @@ def test_a_command_uses_one_thread(name: str, seen: list[int], tmp_path: Path) -
     pytest.importorskip("pyarrow")
     from click.testing import CliRunner
 
-    from nextloc_metrics.report.command import main
+    from nextloc_metrics.cli.commands import main
 
     path, judged = tmp_path / name, tmp_path / "qrels"
     written = "q Q0 7 1 2.0 me\n" if ".run" in name else 'preds,target\n"[7, 3]",3\n'

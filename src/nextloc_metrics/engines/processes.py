@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from itertools import pairwise
@@ -10,10 +10,6 @@ from multiprocessing import get_context
 from typing import TypeVar
 
 import torch
-
-from nextloc_metrics.arguments.batch import Batch
-from nextloc_metrics.files.tables import TableRows
-from nextloc_metrics.report.evaluator import Evaluator
 
 Share = TypeVar("Share")
 Found = TypeVar("Found")
@@ -32,16 +28,6 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def count_rows(
-    rows: TableRows, chunks: Iterable[Batch], make: Callable[[], Evaluator]
-) -> tuple[Evaluator, int]:
-    """Count the chunks of rows; return also the number of unreadable answers."""
-    counts = make()
-    for batch in chunks:
-        counts.add(batch)
-    return counts, rows.missed
 
 
 def divide(files: Sequence[str], workers: int) -> list[list[str]]:

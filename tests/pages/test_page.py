@@ -16,7 +16,7 @@ import pytest
 
 from nextloc_metrics import report
 from nextloc_metrics.display.lines import draw_differences
-from nextloc_metrics.display.page_style import SCRIPT
+from nextloc_metrics.display.page import SCRIPT
 
 EVIL = [
     "<script>alert(1)</script>",
@@ -154,7 +154,7 @@ def test_ties_that_change_nothing_have_no_table() -> None:
 def test_the_command_writes_the_page(tmp_path: Path) -> None:
     """It writes the page, and overwrites a file only with `--force`."""
     runner = pytest.importorskip("click.testing").CliRunner()
-    from nextloc_metrics.report.command import main
+    from nextloc_metrics.cli.commands import main
 
     path, out = tmp_path / "a.csv", tmp_path / "report.html"
     path.write_text('preds,target,user\n"[1, 2]",1,ann\n"[3, 2]",2,bob\n', encoding="utf-8")
@@ -244,7 +244,7 @@ def test_a_difference_is_drawn_at_its_value() -> None:
 def written(folder: Path, *arguments: str) -> tuple[str, dict[str, str]]:
     """The page that a command writes, and the card on it."""
     runner = pytest.importorskip("click.testing").CliRunner()
-    from nextloc_metrics.report.command import main
+    from nextloc_metrics.cli.commands import main
 
     out = folder / "page.html"
     shown = runner.invoke(main, [*arguments, "--out", str(out)])
@@ -282,7 +282,7 @@ def test_the_command_writes_the_page_of_a_comparison(tmp_path: Path) -> None:
     assert card["columns"] == "preds, target, user"
     assert card["options"] == "k 1,2; padding -1; on-error raise; confidence-level 0.95"
     runner = pytest.importorskip("click.testing").CliRunner()
-    from nextloc_metrics.report.command import main
+    from nextloc_metrics.cli.commands import main
 
     out = tmp_path / "table.csv"
     command = ["compare", *files, "--format", "csv"]

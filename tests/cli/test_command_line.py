@@ -14,11 +14,11 @@ pytest.importorskip("click")
 from click.testing import CliRunner
 
 from nextloc_metrics import protocols
+from nextloc_metrics.cli.commands import main
 from nextloc_metrics.distribution.needs import Given
 from nextloc_metrics.files.ids import OnError
 from nextloc_metrics.geography.locations import Units
 from nextloc_metrics.mobility.trajectories import TimeUnit
-from nextloc_metrics.report.command import main
 from nextloc_metrics.trajectories.tables import OnMissing
 
 CSV = 'preds,target,user\n"[1, 2]",2,ann\n"[3, 4]",3,bob\n'

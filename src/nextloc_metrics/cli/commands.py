@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nextloc_metrics.report.command_card import describe_read, short_names
-from nextloc_metrics.report.command_options import (
+from nextloc_metrics.cli.options import (
     EVALUATING,
     FILE,
     FILES,
@@ -26,10 +25,12 @@ from nextloc_metrics.report.command_options import (
     WORKERS,
     KeepingGroup,
     check_outputs,
+    describe_read,
     explained,
     has_columns,
     is_page,
     name_of,
+    short_names,
     source,
     write_text,
 )
@@ -79,7 +80,7 @@ def score(
     check_outputs(force)
     if group_table is not None and not (reading["groups"] or reading["cluster"]):
         raise click.UsageError("`--group-table` needs `--group COLUMN`, got none.")
-    from nextloc_metrics.report.command_files import evaluate_file, write_all
+    from nextloc_metrics.cli.files import evaluate_file, write_all
 
     with explained():
         result = evaluate_file(path, **reading)
@@ -102,7 +103,7 @@ def score(
 def report(path: str, out: Path, title: str | None, force: bool, **reading: Any) -> None:
     """Write an HTML page with the evaluation of the predictions in PATH."""
     check_outputs(force)
-    from nextloc_metrics.report.command_files import evaluate_file
+    from nextloc_metrics.cli.files import evaluate_file
 
     with explained():
         result = evaluate_file(path, **reading)
@@ -132,7 +133,7 @@ def merge(
 ) -> None:
     """Merge files that `score --save` wrote for different queries; an .html `--out` is a page."""
     check_outputs(force)
-    from nextloc_metrics.report.command_files import given_options, write_all
+    from nextloc_metrics.cli.files import given_options, write_all
     from nextloc_metrics.report.options import SharedOptions
     from nextloc_metrics.report.results import merge as merge_shards
 
@@ -167,10 +168,9 @@ def compare(
     An .html `--out` is a page.
     """
     check_outputs(force)
-    from nextloc_metrics.report.command_files import given_options, read_same
+    from nextloc_metrics.cli.files import given_options, read_same, write_comparisons
     from nextloc_metrics.report.comparing import compare as compare_models
     from nextloc_metrics.report.options import SharedOptions
-    from nextloc_metrics.report.written import write_comparisons
 
     cluster = reading["cluster"]
     with explained():
@@ -216,9 +216,8 @@ def audit(
     **reading: Any,
 ) -> None:
     """Print the values that other codebases would report for the predictions in PATHS."""
+    from nextloc_metrics.cli.files import read_same, write_audit
     from nextloc_metrics.protocols import audit as audit_models
-    from nextloc_metrics.report.command_files import read_same
-    from nextloc_metrics.report.written import write_audit
 
     columns = {"users": users, "times": times, "sequences": sequences}
     named = {name: column for name, column in columns.items() if column is not None}
@@ -275,9 +274,8 @@ def mobility(
 ) -> None:
     """Compare GENERATED with REAL trajectories, a point per row; an .html `--out` is a page."""
     check_outputs(force)
-    from nextloc_metrics.report.command_files import read_locations
+    from nextloc_metrics.cli.files import read_locations, write_table
     from nextloc_metrics.report.generated import evaluate_mobility
-    from nextloc_metrics.report.written import write_table
 
     with explained():
         points = None if locations is None else read_locations(locations)
@@ -317,8 +315,8 @@ def trajectories(
 ) -> None:
     """Score predicted days, rows (uid, d, t, x, y), with true ones; an .html `--out` is a page."""
     check_outputs(force)
+    from nextloc_metrics.cli.files import write_trajectories
     from nextloc_metrics.report.trajectories import evaluate_trajectories
-    from nextloc_metrics.report.written import write_trajectories
 
     with explained():
         result = evaluate_trajectories(preds, target, **options)

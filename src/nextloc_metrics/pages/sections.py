@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from nextloc_metrics.base.collection import SummedCollection
 from nextloc_metrics.base.plots import plot_groups
 from nextloc_metrics.display.bars import Groups, draw_groups, draw_histogram
 from nextloc_metrics.display.formats import in_percent
@@ -17,10 +18,9 @@ from nextloc_metrics.display.page import show_picture, show_table
 from nextloc_metrics.display.reading import Models, Reading
 from nextloc_metrics.display.style import Scale
 from nextloc_metrics.display.table import Table
-from nextloc_metrics.report.ceiling import Ceiling
-from nextloc_metrics.report.counted import Counted
-from nextloc_metrics.report.maps import distance_errors, error_map
-from nextloc_metrics.report.probability_plots import reliability, risk_coverage
+from nextloc_metrics.geography.locations import Locations
+from nextloc_metrics.pages.maps import distance_errors, error_map
+from nextloc_metrics.pages.probability_plots import reliability, risk_coverage
 
 
 def show_headline(
@@ -56,48 +56,43 @@ def show_differences(first: str, differences: Models, confidence_level: float) -
     return show_picture(caption, draw_differences, named, confidence_level)
 
 
-def show_ceiling(ceiling: Ceiling) -> str:
+def show_ceiling(rows: Mapping[str, Reading], table: Table, confidence_level: float) -> str:
     """Draw the model between chance and the limit, and show the numbers."""
     caption = "Acc@1, means over users; the limits are estimates"
-    drawn = show_picture(caption, draw_readings, {"": ceiling.rows}, ceiling.confidence_level, None)
-    return drawn + show_table(ceiling.table)
+    drawn = show_picture(caption, draw_readings, {"": rows}, confidence_level, None)
+    return drawn + show_table(table)
 
 
-def show_groups(kind: str, table: Table, counted: Counted) -> str:
-    """Draw the first metric for each group, and show the table of all metrics."""
-    name, member = next(iter(counted.parts[f"by {kind}"].named_members()))
-    caption = "; ".join([f"{name} by {kind}", *counted.note_intervals(kind)])
-    draw = partial(plot_groups, confidence_level=counted.setting.confidence_level, ax=None)
-    return show_picture(caption, draw, member) + show_table(table)
+def show_groups(caption: str, metric: Any, table: Table, confidence_level: float) -> str:
+    """Draw a metric for each group, and show the table of all metrics."""
+    draw = partial(plot_groups, confidence_level=confidence_level, ax=None)
+    return show_picture(caption, draw, metric) + show_table(table)
 
 
-def show_distances(counted: Counted) -> str:
+def show_distances(by_location: Any, locations: Locations, headline: SummedCollection) -> str:
     """Draw a map of the accuracy, and the distribution of the distance errors."""
-    if "map" not in counted.parts:
-        return ""
-    ((_, by_location),) = counted.parts["map"].named_members()
     if not int(by_location._numbers()[0].sum()):
         return ""
     return show_picture(
-        "acc_at_1 by target location", error_map, by_location, counted.data.locations
-    ) + show_picture("Distance from decision to target", distance_errors, counted.headline)
+        "acc_at_1 by target location", error_map, by_location, locations
+    ) + show_picture("Distance from decision to target", distance_errors, headline)
 
 
-def show_probabilities(counted: Counted) -> str:
+def show_probabilities(metrics: SummedCollection, confidence_level: float) -> str:
     """Draw the reliability diagram, and the risk over the coverage."""
-    metrics = counted.parts["probabilities"]
-    members = dict(metrics.named_members())
-    if not members["ece"]._numbers()[0]:
+    error = dict(metrics.named_members())["ece"]
+    if not error._numbers()[0]:
         return ""
-    draw = partial(reliability, confidence_level=counted.setting.confidence_level)
-    return show_picture("Accuracy by confidence", draw, members["ece"]) + show_picture(
+    draw = partial(reliability, confidence_level=confidence_level)
+    return show_picture("Accuracy by confidence", draw, error) + show_picture(
         "Wrong answers, if only the most confident queries are answered", risk_coverage, metrics
     )
 
 
-def show_deciles(counted: Counted) -> str:
-    """Draw precision and NDCG for each decile of the target."""
-    members, confidence_level = counted.parts["deciles"], counted.setting.confidence_level
+def show_deciles(
+    members: SummedCollection, table: Table, notes: Sequence[str], confidence_level: float
+) -> str:
+    """Draw precision and NDCG for each decile of the target, and show the table of all metrics."""
     values = members.compute_with_intervals(confidence_level)
     pictures = ""
     for title in ("precision", "ndcg"):
@@ -106,17 +101,17 @@ def show_deciles(counted: Counted) -> str:
         heights, low, high = torch.tensor(rows).cpu()
         own = [dict(members.named_members())[name] for name in names]
         numbers = own[0].num_queries  # of all deciles
-        if counted.setting.cluster:
+        if own[0]._groups:
             numbers = [int(one._numbers()[0].sum()) for one in own]
         found = Groups(heights, torch.stack([low, high]), torch.as_tensor(numbers))
         labels = [name.rpartition("_")[2].lstrip("0") for name in names]
         shared = names[0].partition("_decile_")[0]
         decile = f"decile of the target ({len(labels) - 1} = most popular)"
-        caption = "; ".join([f"{shared} by popularity of the target", *counted.note_intervals()])
+        caption = "; ".join([f"{shared} by popularity of the target", *notes])
         scale = Scale(shared, 0, 1)
         draw = partial(draw_groups, confidence_level=confidence_level)
         pictures += show_picture(caption, draw, {"": found}, labels, scale, decile, None)
-    return pictures
+    return pictures + show_table(table)
 
 
 def show_users(metric: Any, means: Tensor, name: str) -> str:

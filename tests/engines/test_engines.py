@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import points_of_users
 import pytest
-from points_of_users import COLUMNS, mixed, points
 
+import points_of_users
 from nextloc_metrics import report
-from nextloc_metrics.report.engines import engine_of
+from nextloc_metrics.engines import engine_of
+from points_of_users import COLUMNS, mixed, points
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
@@ -194,7 +194,7 @@ def test_engines_by_type() -> None:
     assert [engine_of(x) for x in (frame, table(), "s3://bucket/x", [1], dask)] == [None] * 5
     code = """
 import sys
-from nextloc_metrics.report.engines import engine_of
+from nextloc_metrics.engines import engine_of
 assert engine_of([]) is None
 assert not {"dask", "ray", "pyspark", "pyarrow", "pandas"} & sys.modules.keys()
 """

@@ -7,8 +7,7 @@ from typing import Any
 
 from dask.delayed import delayed
 
-from nextloc_metrics.files.opening import need_arrow
-from nextloc_metrics.report.engines.partition import (
+from nextloc_metrics.engines.partition import (
     BUCKET,
     FAN_IN,
     Count,
@@ -16,6 +15,7 @@ from nextloc_metrics.report.engines.partition import (
     as_table,
     bucket_of,
 )
+from nextloc_metrics.files.opening import need_arrow
 
 
 def names(rows: Any) -> list[str]:
