@@ -237,7 +237,7 @@ MADE = {"nextloc_metrics.functional"}
 MET = {
     "nextloc_metrics.metrics.per_query.QueryScores": "is returned by `PerQueryScores.compute`",
     "nextloc_metrics.metrics.recommended.RecommendedTally": "has members of `Coverage`",
-    "nextloc_metrics.metrics.grouped.Gap": "is returned by `Grouped.gap`",
+    "nextloc_metrics.base.grouped.Gap": "is returned by `Grouped.gap`",
     "nextloc_metrics.metrics.recommended.FirstRanks": "says how the first candidates are read",
     "nextloc_metrics.metrics.confidence.ConfidenceTally": "says what metrics of confidence read",
     "nextloc_metrics.metrics.confidence.Reliability": "is returned by `CalibrationError`",

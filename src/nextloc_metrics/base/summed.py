@@ -146,6 +146,11 @@ class SummedMetric(BaseMetric, ABC):
         """The integer tensor that this process has summed; every update makes a new tensor."""
         return vars(self)[self._state_name]  # type: ignore[no-any-return]
 
+    @property
+    def _scores_name(self) -> str:
+        """What metrics with equal scores share: the name of the state, unless it holds more."""
+        return self._state_name
+
     def _overrides(self, base: type, *methods: str) -> bool:
         """Return whether this class overrides one of these methods of a base class."""
         return any(getattr(type(self), name) is not getattr(base, name) for name in methods)
