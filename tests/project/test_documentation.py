@@ -221,7 +221,6 @@ INNER_NAMES = {
     "nextloc_metrics.backends.Reference",
     "nextloc_metrics.backends.Weights",
     "nextloc_metrics.backends.choose",
-    "nextloc_metrics.backends.choose_for_pairs",
     "nextloc_metrics.backends.must_not_sync",
     "nextloc_metrics.distributed.count_surplus",
     "nextloc_metrics.integrations.hugging_face.EvalPrediction",
