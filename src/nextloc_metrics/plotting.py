@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.base.collection import Collections, SummedCollection
+from nextloc_metrics.base.mean import RecordMetric
 from nextloc_metrics.base.plots import plot_groups
 from nextloc_metrics.base.readings import members_of, named, read_counted
 from nextloc_metrics.display.lines import MOST_LINES, draw_bands, draw_readings
@@ -111,6 +113,10 @@ def by_group(
         >>> axes.get_xlabel(), axes.get_ylabel()
         ('purpose', 'Accuracy@1')
     """
+    for name, metric in named(models).items():
+        if not isinstance(metric, RecordMetric):
+            kind = "a collection" if isinstance(metric, SummedCollection) else short(metric)
+            raise TypeError(f"`models` must hold metrics, got {kind} for {name}; pass a member.")
     return plot_groups(models, confidence_level, ax)
 
 

@@ -221,7 +221,6 @@ INNER_NAMES = {
     "nextloc_metrics.backends.Reference",
     "nextloc_metrics.backends.Weights",
     "nextloc_metrics.backends.choose",
-    "nextloc_metrics.backends.choose_for_pairs",
     "nextloc_metrics.backends.must_not_sync",
     "nextloc_metrics.distributed.count_surplus",
     "nextloc_metrics.integrations.hugging_face.EvalPrediction",
@@ -237,7 +236,7 @@ MADE = {"nextloc_metrics.functional"}
 MET = {
     "nextloc_metrics.metrics.per_query.QueryScores": "is returned by `PerQueryScores.compute`",
     "nextloc_metrics.metrics.recommended.RecommendedTally": "has members of `Coverage`",
-    "nextloc_metrics.metrics.grouped.Gap": "is returned by `Grouped.gap`",
+    "nextloc_metrics.base.grouped.Gap": "is returned by `Grouped.gap`",
     "nextloc_metrics.metrics.recommended.FirstRanks": "says how the first candidates are read",
     "nextloc_metrics.metrics.confidence.ConfidenceTally": "says what metrics of confidence read",
     "nextloc_metrics.metrics.confidence.Reliability": "is returned by `CalibrationError`",

@@ -15,12 +15,11 @@ from nextloc_metrics.arguments.messages import describe, read_row, short
 from nextloc_metrics.arguments.record import NotInRecordError, Queries
 from nextloc_metrics.backends import UNRETRIEVED
 from nextloc_metrics.base.collection import RankingCollection
+from nextloc_metrics.base.grouped import Grouped, Weighted
 from nextloc_metrics.base.mean import RecordMetric
 from nextloc_metrics.base.ranking_metric import LARGEST_STATE, RankingMetric
 from nextloc_metrics.metrics.at_k import F1AtK
 from nextloc_metrics.metrics.beyond import Novelty, Personalization, TailShare
-from nextloc_metrics.metrics.grouped import Grouped
-from nextloc_metrics.metrics.weighted import Weighted
 from nextloc_metrics.ranking.counting import TopCandidates
 from nextloc_metrics.ranking.ranking import Ranking
 

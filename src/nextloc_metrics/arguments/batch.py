@@ -389,3 +389,16 @@ class GroupLabels:
 
     def __repr__(self) -> str:
         return f"GroupLabels({short(list(self.names))})"
+
+
+class GroupKind(NamedTuple):
+    """The groups that a metric has sums of: their key in `groups`, their number, their names."""
+
+    by: str | None
+    number: int
+    labels: GroupLabels | None
+
+    @property
+    def names(self) -> list[str]:
+        """The names in tables and pictures: the labels, or the numbers."""
+        return list(self.labels.names if self.labels else map(str, range(self.number)))

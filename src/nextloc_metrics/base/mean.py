@@ -14,7 +14,7 @@ from typing_extensions import Unpack
 
 from nextloc_metrics import scoring
 from nextloc_metrics.arguments.arrays import Array
-from nextloc_metrics.arguments.batch import Batch, BatchOptions
+from nextloc_metrics.arguments.batch import Batch, BatchOptions, GroupKind
 from nextloc_metrics.arguments.checks import check_ignored
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.record import Record, Records
@@ -249,19 +249,46 @@ class RecordMetric(SummedMetric):
             return self._estimate()  # raises before the processes wait for each other
         return self._of_all_processes(self._estimate)
 
+    @property
+    def num_queries(self) -> Any:
+        """The number of queries that this process has counted; None if it does not count them."""
+        return None
+
     def _numbers(self) -> tuple[Any, int]:
         """Return the number of counted and of undecided queries, over all processes.
 
         The first is an int64 tensor for groups, and None if a subclass does not count queries.
         """
-        return self._of_all_processes(
-            lambda: (getattr(self, "num_queries", None), getattr(self, "num_undecided", 0))
-        )
+        return self._of_all_processes(lambda: (self.num_queries, getattr(self, "num_undecided", 0)))
+
+    def check_state(self, state: Tensor, queries: int) -> bool:
+        """Return whether a saved state, of the form of `state`, can be that of so many queries.
+
+        A file with another state is refused. The sums of scores must be in their range, and counts
+        at least 0; a `tally` of your own may have any numbers, or overrides this.
+        """
+        if self._scored is not None:
+            return exact.fits(state, queries)
+        return not self._is_ours or bool((state >= 0).all())
+
+    @property
+    def _is_ours(self) -> bool:
+        """Whether the class is of this library."""
+        return type(self).__module__.startswith("nextloc_metrics.")
+
+    def _renumbered(self, state: Tensor, numbers: Mapping[str, Tensor]) -> Tensor:
+        """Return a state whose groups had other numbers, by the key of the groups."""
+        return state
+
+    @property
+    def _groups(self) -> GroupKind | None:
+        """The groups that it has sums of."""
+        return None
 
     @property
     def _reads_groups(self) -> bool:
         """Whether `update` may read `groups`, as a user's own metric may."""
-        return not type(self).__module__.startswith("nextloc_metrics.")
+        return not self._is_ours
 
     @property
     def _has_own_update(self) -> bool:
@@ -271,6 +298,11 @@ class RecordMetric(SummedMetric):
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes for a copy, without the plan, which the copy makes anew."""
         return {**super().__getstate__(), "_made_plan": None}
+
+    @property
+    def _sampled_by(self) -> str:
+        """What the interval takes as independent, such as `user`; empty for queries."""
+        return ""
 
     @property
     def _labels(self) -> dict[str, str]:
@@ -359,7 +391,6 @@ class MeanMetric(RecordMetric):
 
     @property
     def num_queries(self) -> int:
-        """The number of queries that this process has counted."""
         return int(self.state[2])
 
 
@@ -385,14 +416,10 @@ def check_score_range(metrics: Sequence[MeanMetric], scores: Tensor) -> None:
             )
 
 
-def of_metric(name: str) -> Any:
-    """Return a property that reads the attribute of this name of `self.metric`."""
-    return property(lambda wrapper: getattr(wrapper.metric, name), doc=f"`{name}` of `metric`.")
-
-
-def check_mean(metric: object) -> None:
-    """Raise unless a metric, an argument `metric`, is the mean of a score over queries."""
+def check_mean(name: str, metric: Any) -> MeanMetric:
+    """Return a metric, or raise unless it is the mean of a score over queries."""
     if not isinstance(metric, MeanMetric):
-        raise TypeError(f"`metric` must be a MeanMetric, such as MRR, got {short(metric)}.")
+        raise TypeError(f"`{name}` must be a MeanMetric, such as MRR, got {short(metric)}.")
     if not metric._averages_scores:
-        raise TypeError(f"`metric` must be the mean of a score, and {short(metric)} is not.")
+        raise TypeError(f"`{name}` must be the mean of a score, and {short(metric)} is not.")
+    return metric

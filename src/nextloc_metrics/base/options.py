@@ -30,8 +30,8 @@ def describe_option(value: Any) -> str:
     module, kind = type(value).__module__, type(value).__qualname__
     if module != "builtins" and not module.startswith("nextloc_metrics."):
         kind = f"{module}.{kind}"
-    if isinstance(value, torch.nn.Module) and hasattr(value, "_state_name"):  # a metric
-        return str(value._state_name)
+    if isinstance(value, torch.nn.Module) and hasattr(value, "_scores_name"):  # a metric
+        return str(value._scores_name)
     if hasattr(value, "state_key") and not isinstance(value, type):
         return f"{kind}({value.state_key()})"
     if isinstance(value, Enum):

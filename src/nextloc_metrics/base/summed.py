@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY
+from difflib import get_close_matches
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
@@ -87,9 +88,11 @@ class SummedMetric(BaseMetric, ABC):
             if not str(error).startswith("Unexpected keyword"):
                 raise
             unknown, known = str(error).partition(": ")[2], ", ".join(f"`{x}`" for x in declared)
+            near = get_close_matches(unknown.strip("`"), declared, 1)
+            remedy = f"its options are {known} and those of torchmetrics.Metric"
+            remedy = f"use `{near[0]}`" if near else remedy
             raise TypeError(
-                f"{type(self).__name__} has no option {clip(unknown)}; its options are {known} and "
-                "those of torchmetrics.Metric."
+                f"{type(self).__name__} has no option {clip(unknown)}; {remedy}."
             ) from None
         for name, value in own.items():
             setattr(self, name, value)
@@ -142,6 +145,11 @@ class SummedMetric(BaseMetric, ABC):
     def state(self) -> Tensor:
         """The integer tensor that this process has summed; every update makes a new tensor."""
         return vars(self)[self._state_name]  # type: ignore[no-any-return]
+
+    @property
+    def _scores_name(self) -> str:
+        """What metrics with equal scores share: the name of the state, unless it holds more."""
+        return self._state_name
 
     def _overrides(self, base: type, *methods: str) -> bool:
         """Return whether this class overrides one of these methods of a base class."""

@@ -170,6 +170,26 @@ def _wide_columns(scores: Tensor) -> Tensor:
     return torch.cat([_round(both - whole), torch.stack(parts)])
 
 
+def fits(state: Tensor, queries: int) -> bool:
+    """Return whether the sums of states `[..., 3 or 7]` fit their numbers of scores."""
+    total, squares, count, *rest = state.unbind(-1)
+    if is_weighted(state):
+        return bool((state >= 0).all() & (count <= queries).all())
+    if rest:
+        *wholes, infinite = rest
+        fractions = torch.stack([total, squares]) <= count * ONE
+        return bool(
+            fractions.all()
+            & (infinite <= count).all()
+            & (count <= queries).all()
+            & (torch.stack([total, squares, count, *wholes, infinite]) >= 0).all()
+        )
+    return bool(
+        ((squares >= 0) & (squares <= total) & (count >= 0) & (count <= queries)).all()
+        and (total <= count * ONE).all()
+    )
+
+
 def mean(state: Tensor) -> Tensor:
     """Return the mean of the tallied scores, float64 `[...]`; infinite if a score is."""
     if state.shape[-1] == _BOUNDED:

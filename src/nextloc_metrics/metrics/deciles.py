@@ -7,6 +7,7 @@ list, in which a rank counts the candidates of that bin only.
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY
+from functools import cache, partial
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import torch
@@ -15,6 +16,7 @@ from torch import Tensor
 from nextloc_metrics import scoring
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.base.declared import Computed, Positive
+from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.base.ranking_metric import RankingTally
 from nextloc_metrics.means import exact, intervals
 from nextloc_metrics.metrics.bins import PopularityBins
@@ -99,17 +101,13 @@ class DecileMetric(RankingTally):
 
     @staticmethod
     def _tallies(metrics: Sequence[Any], ranking: Ranking) -> list[Tensor]:
-        split: dict[tuple[PopularityBins, int], tuple[Ranking, Tensor]] = {}
-        found = []
-        for metric in metrics:
-            if type(metric).tally is not DecileMetric.tally:
-                found.append(metric.tally(ranking))
-                continue
-            key = metric.bins, metric.cut
-            if key not in split:
-                split[key] = split_by_bin(ranking, *key)
-            found.append(metric.tally_split(*split[key]))
-        return found
+        split = cache(partial(split_by_bin, ranking))
+        return [
+            one.tally_split(*split(one.bins, one.cut))
+            if type(one).tally is DecileMetric.tally
+            else one.tally(ranking)
+            for one in metrics
+        ]
 
     def _check(self, ranking: Ranking) -> None:
         super()._check(ranking)
@@ -121,7 +119,7 @@ class DecileMetric(RankingTally):
                 f"`bins` must hold every location, got {len(self.bins)} locations and id {highest}."
             )
 
-    def compute(self) -> Tensor | dict[str, Tensor]:
+    def compute(self) -> Any:
         named = dict(zip(self.deciles(self.bins), self.values().unbind(), strict=True))
         if self.decile is not None:
             return named[self.decile]
@@ -158,9 +156,10 @@ class DecileAtK(DecileMetric):
         return f"{self._stem}_at_{self.k}"
 
 
-class DecileScore(DecileMetric):
+class DecileScore(DecileMetric, MeanMetric):
     """The mean of a score for every bin, over the queries with a relevant location in the bin.
 
+    With `decile` it is a mean of scores as others are, which `Grouped` and `Weighted` take.
     `ties` is that of [`RankingMetric`][nextloc_metrics.RankingMetric].
     """
 
@@ -168,7 +167,7 @@ class DecileScore(DecileMetric):
     ties: Ties = "expected"
 
     @abstractmethod
-    def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:
+    def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:  # type: ignore[override]
         """Return float64 `[R]`, one score in [0, 1] per row of what `split_by_bin` returned."""
 
     def empty_tally(self) -> Tensor:
@@ -180,11 +179,33 @@ class DecileScore(DecileMetric):
         bin_of_row = torch.arange(len(within), device=within.device) % (self.bins.num_bins + 1)
         return exact.tally_by(bin_of_row, self.bins.num_bins + 1, scores, within.answerable)
 
+    def check_state(self, state: Tensor, queries: int) -> bool:
+        return exact.fits(state, queries)
+
+    @property
+    def _scores_name(self) -> str:
+        return f"{self._state_name} {self.decile}"
+
+    def _score_queries(self, record: Ranking) -> tuple[Tensor, Tensor]:
+        return self._score_many([self], record)[0]
+
+    @staticmethod
+    def _score_many(metrics: Sequence[Any], record: Ranking) -> list[tuple[Tensor, Tensor]]:
+        split, found = cache(partial(split_by_bin, record)), []
+        for one in metrics:
+            within, predictions = split(one.bins, one.cut)
+            number = one.decile if isinstance(one.decile, int) else 0  # unmapped
+            rows = slice(number, None, one.bins.num_bins + 1)
+            own = within[rows]
+            scores = one.score(own.break_ties(one.ties), predictions[rows])
+            found.append((scores.masked_fill(~own.answerable, 0), own.answerable))
+        return found
+
     def values(self) -> Tensor:
         return exact.mean(self.state).roll(-1)
 
     @property
-    def num_queries(self) -> Tensor:
+    def num_queries(self) -> Tensor:  # type: ignore[override]
         """How many queries this process has counted per bin, int64, in the order of `compute`."""
         return self.state[:, 2].roll(-1)
 
@@ -257,7 +278,7 @@ class DecilePrecision(DecileAtK, DecileScore):
     def cut(self) -> int:
         return self.candidates if self.scope == "within" else min(self.k, self.candidates)
 
-    def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:
+    def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:  # type: ignore[override]
         return scoring.hits(ranking, self.k) / predictions.clamp(min=1, max=self.k)
 
 
@@ -277,7 +298,7 @@ class DecileNDCG(DecileAtK, DecileScore):
 
     _stem = "ndcg"
 
-    def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:
+    def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:  # type: ignore[override]
         return scoring.ndcg(ranking, self.k)
 
 
@@ -331,6 +352,9 @@ class DecileKForRecall(DecileMetric):
         row = torch.arange(len(within), device=rank.device) % (self.bins.num_bins + 1)
         counts = torch.zeros(self.empty_tally().numel(), dtype=torch.int64, device=rank.device)
         return counts.index_add(0, row * width + k, (relevant[:, 0] > 0).long()).view(-1, width)
+
+    def check_state(self, state: Tensor, queries: int) -> bool:
+        return bool((state >= 0).all() and (state.sum(1) <= queries).all())
 
     def values(self) -> Tensor:
         value = of_histogram(self.state, self.statistic, self.exhausted)

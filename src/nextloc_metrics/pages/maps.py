@@ -10,6 +10,7 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.base.collection import Collections, SummedCollection
+from nextloc_metrics.base.grouped import Grouped
 from nextloc_metrics.base.readings import members_of, named, readings_of
 from nextloc_metrics.display.lines import draw_bands, draw_lines
 from nextloc_metrics.display.reading import Reading
@@ -25,7 +26,6 @@ from nextloc_metrics.display.style import (
     style,
 )
 from nextloc_metrics.geography import AccuracyWithin, DistanceError, Locations
-from nextloc_metrics.metrics.grouped import Grouped
 
 # More locations than this are drawn as hexagons.
 MOST_DOTS = 1000

@@ -98,9 +98,10 @@ def show_deciles(
         names = [str(name) for name in members if str(name).startswith(f"{title}_at_")]
         rows = [[values[f"{name}{end}"] for name in names] for end in ("", "_low", "_high")]
         heights, low, high = torch.tensor(rows).cpu()
-        numbers: Any = [members[name].num_queries for name in names]
-        if numbers[0].ndim:  # each has those of all deciles
-            numbers = numbers[0]
+        own = [dict(members.named_members())[name] for name in names]
+        numbers = own[0].num_queries  # of all deciles
+        if own[0]._groups:
+            numbers = [int(one._numbers()[0].sum()) for one in own]
         found = Groups(heights, torch.stack([low, high]), torch.as_tensor(numbers))
         labels = [name.rpartition("_")[2].lstrip("0") for name in names]
         shared = names[0].partition("_decile_")[0]

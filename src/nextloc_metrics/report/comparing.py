@@ -17,6 +17,7 @@ from nextloc_metrics.arguments.batch import ArrayRows, Batch, Grouping, read_row
 from nextloc_metrics.arguments.checks import check_named
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.base.collection import RankingCollection
+from nextloc_metrics.base.grouped import Grouped
 from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.base.plan import Plan
 from nextloc_metrics.base.readings import read_results
@@ -24,7 +25,6 @@ from nextloc_metrics.display.page import show_meanings, show_table
 from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.result import Result
 from nextloc_metrics.display.table import Table, in_percent, of_readings
-from nextloc_metrics.metrics.grouped import Grouped
 from nextloc_metrics.pages.sections import show_differences, show_values
 from nextloc_metrics.report.data import (
     check_cluster,

@@ -18,6 +18,7 @@ from nextloc_metrics.arguments.batch import ArrayRows
 from nextloc_metrics.arguments.checks import check_named
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.base.collection import RankingCollection
+from nextloc_metrics.base.grouped import Weighted
 from nextloc_metrics.base.mean import MeanMetric, RecordMetric
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.geography.locations import check_locations
@@ -29,7 +30,6 @@ from nextloc_metrics.metrics.presets import (
     probability_metrics,
     recommendation_metrics,
 )
-from nextloc_metrics.metrics.weighted import Weighted
 from nextloc_metrics.ranking.ranking import Ranking
 
 #: The locations and the users of all visits, or their limits.
@@ -336,15 +336,10 @@ def _why_not(metric: RecordMetric) -> str:
         "has a state of its own beside that of `tally`": set(metric._defaults)
         != {metric._state_name},
         "has weights; pass `weights`": isinstance(metric, MeanMetric) and metric._is_weighted,
-        "reads groups; pass `groups`": is_ours(metric) and metric._reads_groups,
+        "reads groups; pass `groups`": metric._is_ours and metric._reads_groups,
         "has an `ignore_index`; use `mask`": metric.ignore_index is not None,
     }
     return next((reason for reason, holds in reasons.items() if holds), "")
-
-
-def is_ours(metric: object) -> bool:
-    """Whether the class of a metric is of this library."""
-    return type(metric).__module__.startswith("nextloc_metrics.")
 
 
 def reads_ranks_only(metric: RecordMetric) -> bool:
