@@ -249,7 +249,7 @@ MET = {
     "nextloc_metrics.base.mean.RecordMetric": "is the base of metrics that are no mean",
     "nextloc_metrics.base.ranking_metric.RankingTally": "is the same for metrics of ranks",
     "nextloc_metrics.mobility.histograms.Histogram": "has `edges_from` of measures with edges",
-    "nextloc_metrics.ranking.top.TopCandidates": "is returned by `Ranking.top_candidates`",
+    "nextloc_metrics.ranking.counting.TopCandidates": "is returned by `Ranking.top_candidates`",
     "nextloc_metrics.base.summed.SummedMetric": "has hooks of metrics that are no mean",
 }
 

@@ -20,8 +20,8 @@ from nextloc_metrics.base.mean import RecordMetric
 from nextloc_metrics.base.ranking_metric import LARGEST_STATE, RankingMetric
 from nextloc_metrics.metrics.at_k import F1AtK
 from nextloc_metrics.metrics.beyond import Novelty, Personalization, TailShare
+from nextloc_metrics.ranking.counting import TopCandidates
 from nextloc_metrics.ranking.ranking import Ranking
-from nextloc_metrics.ranking.top import TopCandidates
 
 Value = TypeVar("Value", float, Tensor)
 

@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import as_tensor, pad_rows
-from nextloc_metrics.arguments.labels import GroupLabels
+from nextloc_metrics.arguments.batch import Grouping, GroupLabels
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.arguments.rows import Grouping
 from nextloc_metrics.files.ids import CellReading, Cells, is_list, is_text, plain, split
 from nextloc_metrics.files.opening import need_arrow, place
 

@@ -13,10 +13,9 @@ from torch import Tensor
 from nextloc_metrics.analysis.comparison import Comparison, Test, holm
 from nextloc_metrics.analysis.comparison import compare as compare_scores
 from nextloc_metrics.arguments.arrays import Array
-from nextloc_metrics.arguments.batch import Batch
+from nextloc_metrics.arguments.batch import ArrayRows, Batch, Grouping, read_rows
 from nextloc_metrics.arguments.checks import check_named
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.arguments.rows import ArrayRows, Grouping, read_rows
 from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.base.grouped import Grouped
 from nextloc_metrics.base.mean import MeanMetric

@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import analysis
-from nextloc_metrics.arguments.batch import Batch
-from nextloc_metrics.arguments.labels import GroupLabels
+from nextloc_metrics.arguments.batch import Batch, GroupLabels
 from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.base.grouped import Average, Grouped, Weighted
 from nextloc_metrics.base.mean import MeanMetric, RecordMetric

@@ -14,9 +14,9 @@ from torchmetrics import MetricCollection
 
 from nextloc_metrics.analysis import Predictability, predictability
 from nextloc_metrics.arguments.arrays import Array
+from nextloc_metrics.arguments.batch import ArrayRows
 from nextloc_metrics.arguments.checks import check_named
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.arguments.rows import ArrayRows
 from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.base.grouped import Weighted
 from nextloc_metrics.base.mean import MeanMetric, RecordMetric

@@ -17,13 +17,11 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import Array, as_tensor
-from nextloc_metrics.arguments.batch import Batch
+from nextloc_metrics.arguments.batch import ArrayRows, Batch, Grouping, GroupLabels, read_rows
 from nextloc_metrics.arguments.checks import as_number, check_choice, check_positive, cut_offs
-from nextloc_metrics.arguments.labels import GroupLabels
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.arguments.rows import ArrayRows, Grouping, read_rows
 from nextloc_metrics.base.mean import RecordMetric
-from nextloc_metrics.distribution.needs import Given
+from nextloc_metrics.distribution.distribution import Given
 from nextloc_metrics.means.intervals import check_confidence_level
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.notation import cut_offs_of
