@@ -44,7 +44,6 @@ class SummedMetric(BaseMetric, ABC):
     """
 
     full_state_update = False
-    computed_options: ClassVar[frozenset[str]] = frozenset()
     _counted_as: ClassVar[str | None] = None
 
     if TYPE_CHECKING:  # `torchmetrics.Metric` reads these
@@ -103,7 +102,7 @@ class SummedMetric(BaseMetric, ABC):
         self.__post_init__()
         # sorted: classes that share a state may declare the same options in another order
         computed = {name for name, option in declared.items() if option.is_computed}
-        read_by_update = sorted(own.keys() - self.computed_options - computed)
+        read_by_update = sorted(own.keys() - computed)
         module = type(self).__module__
         owner = "" if module.startswith("nextloc_metrics.") else f"{module}."
         kind = vars(type(self)).get("_counted_as")
