@@ -43,7 +43,6 @@ class SummedMetric(BaseMetric, ABC):
     """
 
     full_state_update = False
-    computed_options: ClassVar[frozenset[str]] = frozenset()
     _counted_as: ClassVar[str | None] = None
 
     if TYPE_CHECKING:  # `torchmetrics.Metric` reads these
@@ -100,7 +99,7 @@ class SummedMetric(BaseMetric, ABC):
         self.__post_init__()
         # sorted: classes that share a state may declare the same options in another order
         computed = {name for name, option in declared.items() if option.is_computed}
-        read_by_update = sorted(own.keys() - self.computed_options - computed)
+        read_by_update = sorted(own.keys() - computed)
         module = type(self).__module__
         owner = "" if module.startswith("nextloc_metrics.") else f"{module}."
         kind = vars(type(self)).get("_counted_as")
@@ -224,6 +223,10 @@ class SummedMetric(BaseMetric, ABC):
     def set_dtype(self, dst_type: str | torch.dtype) -> "SummedMetric":
         """Do nothing: the state stays an integer tensor."""
         return self
+
+    def __dir__(self) -> list[str]:
+        names: list[str] = super().__dir__()  # type: ignore[no-untyped-call]
+        return [name for name in names if name.isidentifier()]  # the state's is none
 
     def __repr__(self) -> str:
         return self._describe(self._options)
