@@ -12,7 +12,7 @@ from nextloc_metrics import report as report
 from nextloc_metrics import scoring as scoring
 from nextloc_metrics import tables as tables
 from nextloc_metrics import trajectories as trajectories
-from nextloc_metrics.arguments.labels import GroupLabels as GroupLabels
+from nextloc_metrics.arguments.batch import GroupLabels as GroupLabels
 from nextloc_metrics.arguments.record import Queries as Queries
 from nextloc_metrics.arguments.record import Record as Record
 from nextloc_metrics.base.collection import RankingCollection as RankingCollection

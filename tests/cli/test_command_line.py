@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from nextloc_metrics import protocols
 from nextloc_metrics.cli.commands import main
-from nextloc_metrics.distribution.needs import Given
+from nextloc_metrics.distribution.distribution import Given
 from nextloc_metrics.files.ids import OnError
 from nextloc_metrics.geography.locations import Units
 from nextloc_metrics.mobility.trajectories import TimeUnit

@@ -478,7 +478,7 @@ def test_groups_may_be_bool_and_no_value_may_be_missing() -> None:
 
 def test_options_have_a_row_for_every_query(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where rows are read in chunks."""
-    monkeypatch.setattr("nextloc_metrics.arguments.rows._CHUNK", 4)
+    monkeypatch.setattr("nextloc_metrics.arguments.batch._CHUNK", 4)
     with pytest.raises(ValueError, match="`mask` must have a row for each of the 3 queries"):
         report.evaluate(torch.eye(3), [0, 1, 2], mask=[True] * 7)
 

@@ -221,7 +221,6 @@ INNER_NAMES = {
     "nextloc_metrics.backends.Reference",
     "nextloc_metrics.backends.Weights",
     "nextloc_metrics.backends.choose",
-    "nextloc_metrics.backends.choose_for_pairs",
     "nextloc_metrics.backends.must_not_sync",
     "nextloc_metrics.distributed.count_surplus",
     "nextloc_metrics.integrations.hugging_face.EvalPrediction",
@@ -250,7 +249,7 @@ MET = {
     "nextloc_metrics.base.mean.RecordMetric": "is the base of metrics that are no mean",
     "nextloc_metrics.base.ranking_metric.RankingTally": "is the same for metrics of ranks",
     "nextloc_metrics.mobility.histograms.Histogram": "has `edges_from` of measures with edges",
-    "nextloc_metrics.ranking.top.TopCandidates": "is returned by `Ranking.top_candidates`",
+    "nextloc_metrics.ranking.counting.TopCandidates": "is returned by `Ranking.top_candidates`",
     "nextloc_metrics.base.summed.SummedMetric": "has hooks of metrics that are no mean",
 }
 

@@ -11,8 +11,7 @@ from torchmetrics import MetricCollection
 from typing_extensions import Unpack
 
 from nextloc_metrics.arguments.arrays import Array
-from nextloc_metrics.arguments.batch import Batch, BatchOptions, takes_batch
-from nextloc_metrics.arguments.labels import GroupLabels
+from nextloc_metrics.arguments.batch import Batch, BatchOptions, GroupLabels, takes_batch
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.record import Record, Records
 from nextloc_metrics.base.fixes import outside_graphs, unchanged_by_errors, unrounded

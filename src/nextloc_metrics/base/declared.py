@@ -65,7 +65,8 @@ def own_options(cls: type) -> dict[str, Option]:
         kind = _evaluated(cls, hint)
         by_name_only |= kind is KW_ONLY
         default = vars(cls).get(name, REQUIRED)
-        is_state = default is REQUIRED and (kind is Tensor or get_origin(kind) is list)
+        is_list = get_origin(kind) is list and get_args(kind) == (Tensor,)
+        is_state = default is REQUIRED and (kind is Tensor or is_list)
         is_of_class = kind is ClassVar or get_origin(kind) is ClassVar
         if not (name.startswith("_") or hasattr(Metric, name) or is_of_class or is_state):
             marks = get_args(kind)[1:] if get_origin(kind) is Annotated else ()
@@ -100,9 +101,10 @@ def constructor(cls: Any, options: dict[str, Option]) -> Callable[..., None]:
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         name = f"{type(self).__name__}.__init__()"
         if len(args) > len(by_position):
+            known = ", ".join(f"`{one}`" for one in by_position) or "no option"
             raise TypeError(
-                f"{name} takes {len(by_position)} options by position, got {len(args)}; give "
-                "the others by name."
+                f"{name} takes {known} by position, got {len(args)} values; give the others by "
+                "name."
             )
         given = dict(zip(by_position, args, strict=False))
         if twice := given.keys() & kwargs.keys():
@@ -138,10 +140,11 @@ def check_of(kind: Any) -> Check | None:
 
 
 def _evaluated(cls: type, hint: Any) -> Any:
-    """Return an annotation that is text as what it names; Any if it names what is not imported."""
+    """Return an annotation that is text as what it names; Any if only a type checker knows it."""
     if not isinstance(hint, str):
         return hint
     try:
         return eval(hint, vars(sys.modules[cls.__module__]), dict(vars(cls)))
-    except NameError:
-        return ClassVar if "ClassVar" in hint else Any
+    except Exception:
+        names = {"ClassVar": ClassVar, "KW_ONLY": KW_ONLY, "Tensor": Tensor, "list[Tensor]": Tensor}
+        return names.get(hint, ClassVar if "ClassVar[" in hint else Any)

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from nextloc_metrics.arguments.batch import GroupKind, GroupLabels
 from nextloc_metrics.arguments.checks import check_positive
-from nextloc_metrics.arguments.labels import GroupKind, GroupLabels
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.record import Record
 from nextloc_metrics.base.declared import COMPUTED, Computed

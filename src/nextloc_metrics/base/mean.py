@@ -15,9 +15,8 @@ from typing_extensions import Unpack
 
 from nextloc_metrics import scoring
 from nextloc_metrics.arguments.arrays import Array
-from nextloc_metrics.arguments.batch import Batch, BatchOptions
+from nextloc_metrics.arguments.batch import Batch, BatchOptions, GroupKind
 from nextloc_metrics.arguments.checks import check_ignored
-from nextloc_metrics.arguments.labels import GroupKind
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.record import Record, Records
 from nextloc_metrics.base.fixes import rounded

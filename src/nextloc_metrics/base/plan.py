@@ -13,8 +13,7 @@ from torch import Tensor
 
 from nextloc_metrics import backends
 from nextloc_metrics.arguments.arrays import Array, as_tensor_or_text
-from nextloc_metrics.arguments.batch import Batch
-from nextloc_metrics.arguments.labels import GroupKind
+from nextloc_metrics.arguments.batch import Batch, GroupKind
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.record import Record, Records
 from nextloc_metrics.ranking.needs import Needs, merge_needs

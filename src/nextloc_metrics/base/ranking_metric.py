@@ -17,9 +17,9 @@ from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.arguments.record import NotInRecordError
 from nextloc_metrics.backends import UNRETRIEVED
 from nextloc_metrics.base.mean import MeanMetric, NoChanceError, RecordMetric, check_score_range
+from nextloc_metrics.ranking.counting import TopCandidates
 from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking, Ties
-from nextloc_metrics.ranking.top import TopCandidates
 
 EmptyTargetAction = Literal["skip", "neg", "pos", "error"]
 

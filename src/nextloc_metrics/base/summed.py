@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY
+from difflib import get_close_matches
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
@@ -86,9 +87,11 @@ class SummedMetric(BaseMetric, ABC):
             if not str(error).startswith("Unexpected keyword"):
                 raise
             unknown, known = str(error).partition(": ")[2], ", ".join(f"`{x}`" for x in declared)
+            near = get_close_matches(unknown.strip("`"), declared, 1)
+            remedy = f"its options are {known} and those of torchmetrics.Metric"
+            remedy = f"use `{near[0]}`" if near else remedy
             raise TypeError(
-                f"{type(self).__name__} has no option {clip(unknown)}; its options are {known} and "
-                "those of torchmetrics.Metric."
+                f"{type(self).__name__} has no option {clip(unknown)}; {remedy}."
             ) from None
         for name, value in own.items():
             setattr(self, name, value)

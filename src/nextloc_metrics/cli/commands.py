@@ -134,8 +134,8 @@ def merge(
     """Merge files that `score --save` wrote for different queries; an .html `--out` is a page."""
     check_outputs(force)
     from nextloc_metrics.cli.files import given_options, write_all
+    from nextloc_metrics.report.evaluation import merge as merge_shards
     from nextloc_metrics.report.options import SharedOptions
-    from nextloc_metrics.report.results import merge as merge_shards
 
     with explained():
         result = merge_shards(paths, **given_options(SharedOptions, {"metrics": metrics}))

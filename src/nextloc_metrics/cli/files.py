@@ -15,17 +15,15 @@ import click
 
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.cli.options import has_columns, is_page, write_text
-from nextloc_metrics.display.formats import one_line
-from nextloc_metrics.display.table import Table
+from nextloc_metrics.display.table import Table, one_line
 from nextloc_metrics.files.beside import read_coordinates, read_counts, read_words
 from nextloc_metrics.files.opening import suffix_of
 from nextloc_metrics.files.predictions import Predictions, read, same_queries
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.protocols import Audit
 from nextloc_metrics.report.comparing import Comparisons
-from nextloc_metrics.report.evaluation import Evaluation
+from nextloc_metrics.report.evaluation import Evaluation, write_groups
 from nextloc_metrics.report.evaluator import evaluate
-from nextloc_metrics.report.groups import write_groups
 from nextloc_metrics.report.options import Options
 from nextloc_metrics.report.table_evaluation import evaluate_table
 from nextloc_metrics.report.trajectories import TrajectoryEvaluation

@@ -15,7 +15,7 @@ from typing import Any
 
 from nextloc_metrics.engines import partition
 from nextloc_metrics.files.ids import is_list, is_text
-from nextloc_metrics.files.parts import check_columns
+from nextloc_metrics.files.opening import check_columns
 from nextloc_metrics.files.tables import Names, TableRows, open_rows
 
 #: By the start of the module of a type, and its name: the engine.

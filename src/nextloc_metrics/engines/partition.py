@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 
 from nextloc_metrics.arguments import hashing
 from nextloc_metrics.engines.processes import one_thread
+from nextloc_metrics.files.columns import Widths, count_widths
 from nextloc_metrics.files.ids import is_list, plain
-from nextloc_metrics.files.memory import Stream, table_of
 from nextloc_metrics.files.opening import need_arrow
-from nextloc_metrics.files.shapes import Widths, count_widths
+from nextloc_metrics.files.sources import Stream, table_of
 from nextloc_metrics.files.tables import TableRows
 
 #: Parts that one task merges.

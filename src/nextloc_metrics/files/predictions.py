@@ -20,10 +20,9 @@ from nextloc_metrics.arguments.checks import check_choice
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.files.columns import names_of_groups, read_mask
 from nextloc_metrics.files.ids import OnError, are_whole, integers_of, plain
-from nextloc_metrics.files.memory import Arrays, Stream, gigabytes, memory
 from nextloc_metrics.files.numbers import DENSE
-from nextloc_metrics.files.opening import RUNS, find_files, need_arrow, suffix_of
-from nextloc_metrics.files.parts import RowSource
+from nextloc_metrics.files.opening import RUNS, RowSource, find_files, need_arrow, suffix_of
+from nextloc_metrics.files.sources import Arrays, Stream, gigabytes, memory
 from nextloc_metrics.files.tables import Names, TableRows, source_of
 from nextloc_metrics.files.trec import read_trec, write_trec
 

@@ -13,8 +13,7 @@ from nextloc_metrics.arguments.checks import check_number
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.base.declared import Computed, Positive
 from nextloc_metrics.base.distribution_metric import DistributionMean, DistributionMetric
-from nextloc_metrics.distribution.distribution import Distribution
-from nextloc_metrics.distribution.needs import DistributionNeeds
+from nextloc_metrics.distribution.distribution import Distribution, DistributionNeeds
 from nextloc_metrics.means import exact
 
 #: cells of the histogram of confidences; 10, 15, 20, 25 and 100 bins divide it

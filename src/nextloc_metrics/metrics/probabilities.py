@@ -14,8 +14,7 @@ from nextloc_metrics.backends import EDGE
 from nextloc_metrics.base.declared import Computed
 from nextloc_metrics.base.distribution_metric import DistributionMean
 from nextloc_metrics.base.fixes import rounded
-from nextloc_metrics.distribution.distribution import Distribution
-from nextloc_metrics.distribution.needs import DistributionNeeds
+from nextloc_metrics.distribution.distribution import Distribution, DistributionNeeds
 from nextloc_metrics.means import exact, intervals
 
 

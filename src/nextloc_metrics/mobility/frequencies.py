@@ -17,7 +17,7 @@ from nextloc_metrics.base.declared import Computed, Positive
 from nextloc_metrics.base.keyed import KeyedMetric
 from nextloc_metrics.display.style import import_pyplot
 from nextloc_metrics.means import exact
-from nextloc_metrics.means.keyed import sort_rows
+from nextloc_metrics.means.exact import sort_rows
 from nextloc_metrics.mobility import comparisons
 from nextloc_metrics.mobility.measure import Base, DenseMeasure, Distance, Measure
 from nextloc_metrics.mobility.pictures import Axis, draw_flows

@@ -12,12 +12,11 @@ from torch import Tensor
 from nextloc_metrics.base.collection import SummedCollection
 from nextloc_metrics.base.plots import plot_groups
 from nextloc_metrics.display.bars import Groups, draw_groups, draw_histogram
-from nextloc_metrics.display.formats import in_percent
 from nextloc_metrics.display.lines import draw_differences, draw_readings
 from nextloc_metrics.display.page import show_picture, show_table
 from nextloc_metrics.display.reading import Models, Reading
 from nextloc_metrics.display.style import Scale
-from nextloc_metrics.display.table import Table
+from nextloc_metrics.display.table import Table, in_percent
 from nextloc_metrics.geography.locations import Locations
 from nextloc_metrics.pages.maps import distance_errors, error_map
 from nextloc_metrics.pages.probability_plots import reliability, risk_coverage

@@ -21,7 +21,7 @@ from nextloc_metrics.protocols.codebases import every_protocol
 from nextloc_metrics.protocols.operations import NAMES, chunks
 from nextloc_metrics.protocols.protocol import Protocol
 from nextloc_metrics.protocols.reported import Metric
-from nextloc_metrics.protocols.rows import ProtocolInput
+from nextloc_metrics.protocols.rows import Maybe, ProtocolInput
 from nextloc_metrics.ranking.ranking import Ranking
 
 # Smaller differences are rounding: float64 sums depend on their order.
@@ -118,13 +118,13 @@ class Audit(Result):
 def audit(
     preds: Array | Mapping[str, Array],
     target: Array,
-    users: Array | None = None,
-    times: Array | None = None,
+    users: Maybe = None,
+    times: Maybe = None,
     *,
     k: int | Sequence[int] = (1, 5, 10),
     seed: int | None = None,
     protocols: Sequence[Protocol] | None = None,
-    **given: Array | None,
+    **given: Maybe,
 ) -> Audit:
     """Evaluate predictions under every protocol that applies, next to the exact values.
 

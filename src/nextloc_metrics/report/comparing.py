@@ -13,28 +13,26 @@ from torch import Tensor
 from nextloc_metrics.analysis.comparison import Comparison, Test, holm
 from nextloc_metrics.analysis.comparison import compare as compare_scores
 from nextloc_metrics.arguments.arrays import Array
-from nextloc_metrics.arguments.batch import Batch
+from nextloc_metrics.arguments.batch import ArrayRows, Batch, Grouping, read_rows
 from nextloc_metrics.arguments.checks import check_named
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.arguments.rows import ArrayRows, Grouping, read_rows
 from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.base.grouped import Grouped
 from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.base.plan import Plan
 from nextloc_metrics.base.readings import read_results
-from nextloc_metrics.display.formats import in_percent
 from nextloc_metrics.display.page import show_meanings, show_table
 from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.result import Result
-from nextloc_metrics.display.table import Table, of_readings
+from nextloc_metrics.display.table import Table, in_percent, of_readings
 from nextloc_metrics.pages.sections import show_differences, show_values
 from nextloc_metrics.report.data import (
     check_cluster,
+    check_metrics,
     count_locations,
     make_headline,
 )
 from nextloc_metrics.report.options import SharedOptions, takes
-from nextloc_metrics.report.own_metrics import check_metrics
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

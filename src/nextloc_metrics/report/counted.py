@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import analysis
-from nextloc_metrics.arguments.batch import Batch
-from nextloc_metrics.arguments.labels import GroupLabels
+from nextloc_metrics.arguments.batch import Batch, GroupLabels
 from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.base.grouped import Average, Grouped, Weighted
 from nextloc_metrics.base.mean import MeanMetric, RecordMetric
@@ -32,9 +31,17 @@ from nextloc_metrics.metrics.presets import (
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 from nextloc_metrics.report import saved
 from nextloc_metrics.report.clustered import ClusteredGroups
-from nextloc_metrics.report.data import Data, check_free, make_headline, make_probabilities, weigh
-from nextloc_metrics.report.own_metrics import reads_ranks_only
-from nextloc_metrics.report.setting import CONFIDENCE, Setting, check_alike
+from nextloc_metrics.report.data import (
+    CONFIDENCE,
+    Data,
+    Setting,
+    check_alike,
+    check_free,
+    make_headline,
+    make_probabilities,
+    reads_ranks_only,
+    weigh,
+)
 
 #: The parts whose metrics have a row in the table of all queries.
 ROWS = ("", "probabilities", "own")

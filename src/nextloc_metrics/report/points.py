@@ -17,10 +17,8 @@ from nextloc_metrics.arguments.arrays import begins, join
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.engines.processes import divide, run
 from nextloc_metrics.files.beside import read_indices, read_names, read_numbers
-from nextloc_metrics.files.memory import Stream, is_pandas
-from nextloc_metrics.files.opening import find_files
-from nextloc_metrics.files.parts import Part, RowSource
-from nextloc_metrics.files.sources import Files
+from nextloc_metrics.files.opening import Part, RowSource, find_files
+from nextloc_metrics.files.sources import Files, Stream, is_pandas
 from nextloc_metrics.mobility.presets import MobilityCollection
 from nextloc_metrics.mobility.trajectories import TimeUnit, Trajectories
 from nextloc_metrics.report import saved

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from nextloc_metrics import engines
 from nextloc_metrics.arguments.arrays import as_tensor
-from nextloc_metrics.arguments.batch import Batch
+from nextloc_metrics.arguments.batch import Batch, track
 from nextloc_metrics.arguments.checks import check_positive
-from nextloc_metrics.arguments.rows import track
 from nextloc_metrics.engines.processes import divide, one_thread, run
 from nextloc_metrics.files.columns import names_of_groups
 from nextloc_metrics.files.ids import OnError

@@ -16,7 +16,7 @@ from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.record import Record, Records
-from nextloc_metrics.backends import Reference, choose_for_pairs
+from nextloc_metrics.backends import Reference, choose
 from nextloc_metrics.backends.sequences import Sequences
 from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.geography.locations import (
@@ -117,7 +117,7 @@ def _coordinates(record: Pairs) -> list[Tensor]:
 
 def backend_of(pairs: Sequences) -> Reference:
     """Return the backend that aligns the sequences."""
-    return choose_for_pairs(pairs.first)
+    return choose(pairs.first, "aligns")
 
 
 class DistanceOfPairs(PairMetric):
