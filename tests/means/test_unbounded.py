@@ -48,7 +48,7 @@ class Duration(MeanMetric):
     """The mean number of seconds."""
 
     record = Seconds
-    is_bounded = False
+    largest_value = math.inf
     plot_upper_bound = None
     higher_is_better = False
     unit = "s"
@@ -61,7 +61,7 @@ class Duration(MeanMetric):
 class Short(Duration):
     """The share of an hour, from the same record."""
 
-    is_bounded = True
+    largest_value = 1.0
 
     def score(self, record: Seconds) -> tuple[Tensor, Tensor]:
         """Return hours, at most 1."""

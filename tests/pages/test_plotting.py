@@ -394,6 +394,16 @@ def test_errors_of_groups_name_the_model() -> None:
         plotting.by_group({"a": next_location_metrics(4)})
 
 
+def test_clustered_intervals_say_so() -> None:
+    """In one picture, and in that of each member."""
+    metrics = RankingCollection({"mrr": MRR(), "hit": AccuracyAtK(1)}).clustered(4)
+    metrics.update(*batch(n=9), groups={"user": torch.arange(9) % 3})
+    _, axes = drawn(metrics.plot(together=True))
+    assert "9 queries, intervals by 3 users" in note(axes)
+    for figure_and_axes in metrics.plot():
+        assert "intervals by 3 users" in note(drawn(figure_and_axes)[1])
+
+
 def test_groups_over_steps() -> None:
     """A line a group where they are few; the range of the groups where they are many."""
     few, many = grouped(3).compute(), grouped(500).compute()

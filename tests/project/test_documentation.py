@@ -357,7 +357,7 @@ INNER = {
     "how metrics of the rank itself and of lists differ": {
         "MeanPercentileRank.others", "_AmongOthers.others", "FirstRanks.read_first",
     },
-    "what a weighted metric takes from its metric": {"Weighted.is_bounded", "Weighted.record"},
+    "what a weighted metric takes from its metric": {"Weighted.record"},
     "how decile metrics differ from each other": {
         "cut", "deciles", "key", "name", "tally_split", "values",
         "DecileScore.score", "DecileNDCG.score", "DecilePrecision.score",

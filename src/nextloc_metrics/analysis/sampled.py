@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.analysis.chance import scores_of_ranks
 from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.checks import as_number, check_choice, check_positive, is_integer
 from nextloc_metrics.arguments.messages import describe, short
@@ -162,7 +161,7 @@ def _scores(metric: RankingMetric, num_candidates: int) -> Tensor:
     """Return the scores of all ranks, float64 `[n]`."""
     try:
         if isinstance(metric, RankingMetric):
-            return torch.cat(list(scores_of_ranks(metric, num_candidates)))
+            return torch.cat(list(metric._scores_of_ranks(num_candidates)))
     except TypeError:  # it reads more than ranks
         pass
     raise TypeError(

@@ -182,7 +182,8 @@ class SummedCollection(MetricCollection):
             numbers = {name: member._numbers() for name, member in counting}
         known = {name: queries for name, (queries, _) in numbers.items() if queries is not None}
         undecided = max((number for _, number in numbers.values()), default=0)
-        sample = write_sample(self, known) if intervals else ""
+        both = intervals.keys() & known
+        sample = write_sample((x, known[name]) for name, x in self.named_members() if name in both)
         return Results(values, intervals, known, undecided, sample)
 
     def table(
@@ -391,7 +392,7 @@ class RankingCollection(SummedCollection):
             >>> metrics.update(lists, target, groups={"user": tensor([0, 0, 0, 1, 2, 2])})
             >>> metrics.table(intervals=True)
             percent  value  95 % interval
-            hit      66.67   8.04 - 97.86
+            hit      66.67   4.37 - 98.87
             6 queries counted
             intervals by 3 users
         """

@@ -23,9 +23,9 @@ Average = Literal["groups", "queries"]
 # What a metric of the scores of another one has from it.
 _OF_METRIC = (
     "record",
-    "scale",
+    "largest_value",
+    "_factor",
     "unit",
-    "is_bounded",
     "higher_is_better",
     "plot_lower_bound",
     "plot_upper_bound",
@@ -41,10 +41,6 @@ class OfMean(RecordMetric):
     def needs(self) -> Needs:
         return self.metric.needs
 
-    @property
-    def _factor(self) -> float:
-        return self.metric._factor
-
     def _read_options(self, given: dict[str, Any]) -> dict[str, Any]:
         if isinstance(metric := given.get("metric"), MeanMetric):
             own = {"ignore_index": metric.ignore_index, "validate_args": metric.validate_args}
@@ -58,6 +54,9 @@ class OfMean(RecordMetric):
     def _check(self, record: Record) -> None:
         super()._check(record)
         self.metric._check(record)
+
+    def chance(self, num_candidates: int, num_relevant: int = 1) -> float:
+        return self.metric.chance(num_candidates, num_relevant)
 
 
 class Gap(NamedTuple):
@@ -168,7 +167,7 @@ class Grouped(OfMean):
                 )
 
     def empty_tally(self) -> Tensor:
-        width = exact.width(self.metric.is_bounded, self.metric._is_weighted)  # of scores alone
+        width = exact.width(self.metric._is_bounded, self.metric._is_weighted)  # of scores alone
         return torch.zeros(self.num_groups, width, dtype=torch.int64)
 
     @property
@@ -189,7 +188,7 @@ class Grouped(OfMean):
             scored = metric.metric
             weights = record.queries.weights if scored._is_weighted else None
             found = exact.tally_by(
-                groups, metric.num_groups, own, counted, scored.is_bounded, weights
+                groups, metric.num_groups, own, counted, scored._is_bounded, weights
             )
             sums.append(found.to(record.device))
         return sums

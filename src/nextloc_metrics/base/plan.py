@@ -213,7 +213,7 @@ class Plan:
             family: Any = record, type(kind)._tallies
             if scored is not None:
                 counted = scores_of[self._scores[number]][1]
-                family = record, type(kind)._sum_many, id(counted), scored.is_bounded
+                family = record, type(kind)._sum_many, id(counted), scored._is_bounded
             families.setdefault(family, []).append(number)
         found: dict[int, Tensor] = {}
         for (record, sums, *_), same in families.items():

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.checks import check_bool
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.base.readings import keys_of, read_counted, read_values
+from nextloc_metrics.base.readings import keys_of, read_counted, read_values, write_sample
 from nextloc_metrics.display.bars import MOST_BARS, Groups, draw_groups, draw_histogram
 from nextloc_metrics.display.lines import (
     MOST_LINES,
@@ -21,7 +21,7 @@ from nextloc_metrics.display.lines import (
     draw_readings_of_steps,
     draw_steps,
 )
-from nextloc_metrics.display.style import Scale, import_pyplot
+from nextloc_metrics.display.style import Scale, count, import_pyplot
 from nextloc_metrics.means.intervals import check_confidence_level
 
 
@@ -123,8 +123,9 @@ def plot_metric(metric: Any, val: Any = None, ax: Any = None) -> Any:
         names = groups.names if groups else [str(number) for number in range(len(values))]
         return draw_groups({"": Groups(values)}, names, scale, group, ax)
     ends = None if bounds is None else [float(end) for end in bounds]
-    number = int(queries.sum()) if isinstance(queries, Tensor) else queries
-    return draw_dot(float(values), ends, scale, ax, number)
+    number = "" if queries is None else count(int(torch.as_tensor(queries).sum()), "query")
+    sample = write_sample([(metric, queries)]) if bounds else ""
+    return draw_dot(float(values), ends, scale, ax, ", ".join(filter(None, [number, sample])))
 
 
 def plot_collection(collection: Any, val: Any, ax: Any, together: bool) -> Any:

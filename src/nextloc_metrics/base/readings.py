@@ -86,10 +86,12 @@ def read_counted(
     return readings, ", ".join(filter(None, [_write_number(results), results.sample]))
 
 
-def write_sample(collection: Readable, numbers: Mapping[str, Any]) -> str:
-    """Write by how many groups with data the intervals are; nothing if they are by query."""
-    members = {name: x._sampled_by for name, x in collection.named_members() if name in numbers}
-    found = {count(int((numbers[name] > 0).sum()), by) for name, by in members.items() if by}
+def write_sample(numbers: Iterable[tuple[Any, Any]]) -> str:
+    """Write by how many groups with data the intervals of members are; nothing if by query.
+
+    `numbers` are the members, with the number of queries of each group.
+    """
+    found = {count(int((x > 0).sum()), one._sampled_by) for one, x in numbers if one._sampled_by}
     return f"intervals by {' and '.join(sorted(found))}" if found else ""
 
 

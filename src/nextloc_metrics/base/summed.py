@@ -234,6 +234,10 @@ class SummedMetric(BaseMetric, ABC):
         """Do nothing: the state stays an integer tensor."""
         return self
 
+    def __dir__(self) -> list[str]:
+        names: list[str] = super().__dir__()  # type: ignore[no-untyped-call]
+        return [name for name in names if name.isidentifier()]  # the state's is none
+
     def __repr__(self) -> str:
         return self._describe(self._options)
 

@@ -243,7 +243,7 @@ class DistanceError(QuantileMetric, _NearTarget):
                 "`empty_target_action` must be 'skip' or 'error', as there is no distance without "
                 f"a target, got {short(self.empty_target_action)}."
             )
-        self.scale = self.locations.largest
+        self.largest_value = self.locations.largest
         self.label = f"distance error, {self._statistic_name} (km)"
 
     def _check_candidates(self, ranking: Ranking, rows: Tensor) -> None:
@@ -251,7 +251,7 @@ class DistanceError(QuantileMetric, _NearTarget):
 
     def score(self, ranking: Ranking) -> Tensor:
         distance = self._distances(ranking.best[:, None], ranking.relevant)[:, 0]
-        return (distance / self.scale).clamp(max=1)
+        return (distance / self.largest_value).clamp(max=1)
 
     def _score_queries(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
         scores, counted = finish_scores([self], self.score(ranking)[None], ranking)
@@ -268,7 +268,7 @@ class DistanceError(QuantileMetric, _NearTarget):
         decided = self._decided(ranking)
         answerable = counted_queries(ranking, self.empty_target_action)
         tied = decided & counted & (ranking.top_candidates(1).ids[:, 0] < 0)
-        km = scores * self.scale
+        km = scores * self.largest_value
         bins = 1 + ((km / _SMALLEST_KM).clamp(min=1).log() / math.log(_GROWTH)).long()
         bins = torch.where(km < _SMALLEST_KM, (km > 0).long(), bins)
         numbers = torch.stack([(answerable & ~decided).sum(), tied.sum()])
@@ -276,13 +276,13 @@ class DistanceError(QuantileMetric, _NearTarget):
         found.append(histogram.count(bins, counted, self._num_bins))
         return torch.cat([x.to(ranking.device) for x in found])
 
-    def check_state(self, state: Tensor, queries: int) -> bool:
+    def _check_state(self, state: Tensor, queries: int) -> bool:
         fits = exact.fits(state[:3], queries) and state[5:].sum() == state[2]
         return bool(fits and ((state[3:] >= 0) & (state[3:] <= queries)).all())
 
     def compute(self) -> Tensor:
         if self._share is None:
-            return exact.mean(self.state[:3]) * self.scale
+            return exact.mean(self.state[:3]) * self.largest_value
         number = histogram.bin_of(self.state[5:], self._share)
         if number is None:
             return torch.tensor(torch.nan, device=self.state.device)
@@ -317,7 +317,7 @@ class DistanceError(QuantileMetric, _NearTarget):
 
     @property
     def _num_bins(self) -> int:
-        return 2 + math.ceil(math.log(self.scale / _SMALLEST_KM) / math.log(_GROWTH))
+        return 2 + math.ceil(math.log(self.largest_value / _SMALLEST_KM) / math.log(_GROWTH))
 
     def _decided(self, ranking: Ranking) -> Tensor:
         return (ranking.best >= 0) & (ranking.best < len(self.locations))

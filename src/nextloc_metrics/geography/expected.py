@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 import torch
@@ -35,7 +36,7 @@ class ExpectedDistance(DistributionMean):
     estimation", JASA 102, 2007: the first term of the energy score.
     """
 
-    is_bounded = False
+    largest_value = math.inf
     higher_is_better = False
     plot_upper_bound = None
     label = "expected distance"

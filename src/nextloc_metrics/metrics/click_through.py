@@ -117,7 +117,7 @@ class LogLoss(MeanMetric):
     record = Clicks
     higher_is_better = False
     plot_upper_bound = None
-    scale = _LARGEST_LOSS
+    largest_value = _LARGEST_LOSS
 
     def score(self, record: Clicks) -> Tensor:
         return record.loss

@@ -88,7 +88,7 @@ class ConfidenceTally(DistributionMetric):
         empty = rows.new_zeros(NUM_CELLS, 3)
         return empty.index_add_(0, cells.clamp(0, NUM_CELLS - 1), rows).to(record.device)
 
-    def check_state(self, state: Tensor, queries: int) -> bool:
+    def _check_state(self, state: Tensor, queries: int) -> bool:
         counts = state[:, :1]
         fits = (state >= 0).all() and counts.sum() <= queries
         return bool(fits and (state[:, 1:] <= counts * exact.ONE).all())

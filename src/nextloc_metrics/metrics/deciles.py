@@ -179,7 +179,7 @@ class DecileScore(DecileMetric, MeanMetric):
         bin_of_row = torch.arange(len(within), device=within.device) % (self.bins.num_bins + 1)
         return exact.tally_by(bin_of_row, self.bins.num_bins + 1, scores, within.answerable)
 
-    def check_state(self, state: Tensor, queries: int) -> bool:
+    def _check_state(self, state: Tensor, queries: int) -> bool:
         return exact.fits(state, queries)
 
     @property
@@ -353,7 +353,7 @@ class DecileKForRecall(DecileMetric):
         counts = torch.zeros(self.empty_tally().numel(), dtype=torch.int64, device=rank.device)
         return counts.index_add(0, row * width + k, (relevant[:, 0] > 0).long()).view(-1, width)
 
-    def check_state(self, state: Tensor, queries: int) -> bool:
+    def _check_state(self, state: Tensor, queries: int) -> bool:
         return bool((state >= 0).all() and (state.sum(1) <= queries).all())
 
     def values(self) -> Tensor:

@@ -125,7 +125,7 @@ class PerQueryScores(BaseMetric):
                 f"such as its row in the test set, got {describe(query_ids)}."
             )
         scores, counted = self.metric._score_queries(record)
-        fixed = exact.keep(scores, self.metric.is_bounded)
+        fixed = exact.keep(scores, self.metric._is_bounded)
         rows = torch.stack([query_ids.reshape(-1).long().to(fixed.device), fixed], 1)
         return _distinct(rows[counted]).to(record.device)
 

@@ -57,7 +57,7 @@ class NegativeLogLikelihood(DistributionMean):
     Source: I. J. Good, "Rational decisions", Journal of the Royal Statistical Society B 14, 1952.
     """
 
-    is_bounded = False
+    largest_value = math.inf
     higher_is_better = False
     plot_upper_bound = None
     label = "negative log-likelihood"
@@ -70,7 +70,7 @@ class NegativeLogLikelihood(DistributionMean):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.base is not None:
-            self.scale = 1 / math.log(self.base)
+            self._factor = 1 / math.log(self.base)
             self.unit = "bits" if self.base == 2 else ""
         if self.floor is not None:
             self.label += f", p >= {self.floor:g}"
@@ -159,7 +159,7 @@ class BrierScore(DistributionMean):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.scale = 1.0 if self.normalized else 2.0
+        self.largest_value = 1.0 if self.normalized else 2.0
 
     def score(self, record: Distribution) -> Tensor:
         assert record.own is not None  # `check` has passed
@@ -250,7 +250,7 @@ class SetSize(_OfSets):
     Source: as for [`SetCoverage`][nextloc_metrics.SetCoverage].
     """
 
-    is_bounded = False
+    largest_value = math.inf
     higher_is_better = False
     plot_upper_bound = None
     label = "set size"

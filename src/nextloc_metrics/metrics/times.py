@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -101,7 +102,7 @@ class TimeError(QuantileMetric):
     """
 
     record = Times
-    is_bounded = False
+    largest_value = math.inf
     higher_is_better = False
     plot_upper_bound = None
     unit = "min"

@@ -53,7 +53,7 @@ class ClusteredGroups(Grouped, KeyedMetric):
             scored, weights = metric.metric, record.queries.weights
             weights = weights[counted] if scored._is_weighted else None
             found = exact.tally_by(
-                numbers, len(keys), own[counted], kept, scored.is_bounded, weights
+                numbers, len(keys), own[counted], kept, scored._is_bounded, weights
             )
             sums.append(metric._summand(torch.cat([keys[:, None], found], 1)))
         return sums
@@ -63,7 +63,7 @@ class ClusteredGroups(Grouped, KeyedMetric):
         keys = (groups << _BITS) + clusters[state[:, 0] & _LOWER]
         return torch.cat([keys[:, None], state[:, 1:]], 1)
 
-    def check_state(self, state: Tensor, queries: int) -> bool:
+    def _check_state(self, state: Tensor, queries: int) -> bool:
         keys, sums = state[:, 0], state[:, 1:]
         groups, clusters = keys >> _BITS, keys & _LOWER
         known = (keys >= 0) & (groups < self.num_groups) & (clusters < self.num_clusters)
@@ -80,4 +80,4 @@ class ClusteredGroups(Grouped, KeyedMetric):
         sizes = (state[:, 0] >> _BITS).bincount(minlength=self.num_groups)
         found = [intervals.of_clusters(part) for part in torch.split(state[:, 1:], sizes.tolist())]
         columns = zip(*(one[:-1] for one in found), strict=True)
-        return intervals.Estimate._make([*map(torch.stack, columns), self.metric.is_bounded])
+        return intervals.Estimate._make([*map(torch.stack, columns), self.metric._is_bounded])

@@ -169,7 +169,7 @@ def _headline_of(rows: ArrayRows, options: SharedOptions) -> RankingCollection:
     number = count_locations(rows, options["num_locations"], None)
     own = check_metrics(options["metrics"])
     for metric in own.values():
-        if metric.unit or metric._factor != 1 or not getattr(metric, "is_bounded", True):
+        if metric.unit or metric.largest_value != 1:
             raise ValueError(
                 f"`metrics` of a comparison must be fractions, got {short(metric)}; `evaluate` "
                 "takes those with a unit."

@@ -186,5 +186,5 @@ def check_state(name: str, member: RecordMetric, state: Tensor, queries: int) ->
     fits = expected.shape[:1] in ((0,), state.shape[:1])  # as many rows, or keys that come as such
     if state.dtype != expected.dtype or state.shape[1:] != expected.shape[1:] or not fits:
         raise ValueError(f"{clip(name)} is {describe(state)} and not {describe(expected)}")
-    if not member.check_state(state, queries):
+    if not member._check_state(state, queries):
         raise ValueError(f"the counts of {clip(name)} are out of bounds")

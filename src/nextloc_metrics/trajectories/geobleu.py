@@ -55,7 +55,7 @@ class GeoBLEU(DistanceOfPairs):
     sequences", SIGSPATIAL 2022.
     """
 
-    is_bounded = True
+    largest_value = 1.0
     higher_is_better = True
     plot_upper_bound = 1.0
     label = "GEO-BLEU"
@@ -63,7 +63,7 @@ class GeoBLEU(DistanceOfPairs):
 
     n: Positive = 5
     beta: PositiveNumber = 0.5
-    scale: PositiveNumber = 1.0  # an option, not that of the base class
+    scale: PositiveNumber = 1.0
     matching: Matching = "greedy"
     divisor: GramDivisor = "predicted"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import KW_ONLY
@@ -55,7 +56,7 @@ class PairMetric(MeanMetric):
     """
 
     record = Pairs
-    is_bounded = False
+    largest_value = math.inf
     higher_is_better = False
 
     _: KW_ONLY
@@ -90,10 +91,6 @@ class PairMetric(MeanMetric):
                 `labels`; or several kinds by name, such as `{"user": users, "day": days}`.
         """
         self._plan.update(Batch(preds, target, mask, groups), count=False)
-
-    @property
-    def _factor(self) -> float:
-        return 1.0
 
     @abstractmethod
     def score(self, record: Pairs) -> Tensor | tuple[Tensor, Tensor]:

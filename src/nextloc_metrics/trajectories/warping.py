@@ -48,7 +48,7 @@ class DTW(DistanceOfPairs):
     recognition", IEEE Transactions on Acoustics, Speech, and Signal Processing 26, 1978.
     """
 
-    scale: PositiveNumber = 1.0  # an option, not that of the base class
+    scale: PositiveNumber = 1.0
     window: Annotated[int | None, _check_window] = None
     normalized: bool = False
     free_start: bool = False
