@@ -766,7 +766,7 @@ def test_an_audit_is_part_of_the_page() -> None:
 def test_the_command_prints_an_audit(tmp_path: Path) -> None:
     """Of one file and of two, with the users of a column."""
     runner = pytest.importorskip("click.testing").CliRunner()
-    from nextloc_metrics.report.command import main
+    from nextloc_metrics.cli.commands import main
 
     scores, target, users = make("random")
     paths = [str(tmp_path / f"{name}.npz") for name in "ab"]

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.analysis.chance import scores_of_ranks
 from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.checks import as_number, check_choice, check_positive, is_integer
 from nextloc_metrics.arguments.messages import describe, short
@@ -157,7 +156,7 @@ def _scores(metric: RankingMetric, num_candidates: int) -> Tensor:
     """Return the scores of all ranks, float64 `[n]`."""
     with suppress(TypeError):  # it reads more than ranks
         if isinstance(metric, RankingMetric):
-            return torch.cat(list(scores_of_ranks(metric, num_candidates)))
+            return torch.cat(list(metric._scores_of_ranks(num_candidates)))
     raise TypeError(
         "`metric` must be a mean of scores of ranks, such as AccuracyAtK(10), got "
         f"{describe(metric)}."

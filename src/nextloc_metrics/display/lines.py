@@ -250,7 +250,7 @@ def draw_readings_of_steps(steps: Sequence[Mapping[str, Reading]], ax: Any) -> A
 
 @style()
 def draw_dot(
-    value: float, bounds: Sequence[float] | None, scale: Scale, ax: Any, queries: int | None = None
+    value: float, bounds: Sequence[float] | None, scale: Scale, ax: Any, queries: str = ""
 ) -> Any:
     """Draw one value and its interval in a thin row, below the sentence that says the same."""
     figure, axes = make_axes(ax, 5.2, 0.95)
@@ -258,8 +258,7 @@ def draw_dot(
     if bounds is not None and value == value:
         low, high = map(scale.write, bounds)
         parts.append(f"95 % interval {low.removesuffix(' %')} to {high}")
-    if queries is not None:
-        parts.append(count(queries, "query"))
+    parts += [queries] * bool(queries)
     line = ", ".join(parts)
     room = points_across(axes) - text_width([scale.name], 9)
     text = line if text_width([line]) < room else ",\n".join(parts)
