@@ -14,7 +14,7 @@ from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.protocols.operations import Order
 from nextloc_metrics.protocols.reported import Case, Metric
 from nextloc_metrics.protocols.rows import Maybe, ProtocolInput
-from nextloc_metrics.ranking.exclude import leave_out, remove_from_lists
+from nextloc_metrics.ranking.forms import leave_out, remove_from_lists
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 from nextloc_metrics.scoring.sampled import STEPS, maximise, rank_probabilities
 
