@@ -12,7 +12,7 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.checks import as_number, check_choice, check_positive, is_integer
 from nextloc_metrics.arguments.messages import describe, extra, got, short
-from nextloc_metrics.display.result import Result
+from nextloc_metrics.display.page import Result
 from nextloc_metrics.display.table import Table
 from nextloc_metrics.means.intervals import check_confidence_level, cluster_variance, t_quantile
 from nextloc_metrics.metrics.per_query import PerQueryScores, QueryScores

@@ -13,9 +13,8 @@ from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.checks import cut_offs
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.display.lines import draw_audit
-from nextloc_metrics.display.page import show_picture, show_table
+from nextloc_metrics.display.page import Result, show_picture, show_table
 from nextloc_metrics.display.reading import Reading
-from nextloc_metrics.display.result import Result
 from nextloc_metrics.display.table import Table
 from nextloc_metrics.protocols.codebases import every_protocol
 from nextloc_metrics.protocols.operations import NAMES
