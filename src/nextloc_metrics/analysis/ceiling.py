@@ -68,9 +68,8 @@ class Predictability(Result):
         found = {}
         for name in ("limit", "shuffled", "random", "uncorrelated"):
             values = getattr(self, name)[~self.few_visits]
-            mean = intervals.of_queries(
-                exact.tally(values[None], torch.ones_like(values).bool())[0]
-            )
+            every = torch.ones_like(values).bool()
+            mean = intervals.of_queries(exact.tally(values[None], every)[0])
             low, high = mean.interval(confidence_level)
             found[name] = MeanLimit(float(mean.mean), float(low), float(high))
         return found

@@ -325,6 +325,7 @@ def summarize(runs: Mapping[str, Sequence[float] | Tensor]) -> Summary:
     values = {name: [float(value) for value in of_model] for name, of_model in runs.items()}
     if not values or not all(values.values()):
         raise ValueError(f"`runs` must hold at least one run per model, got {short(dict(runs))}.")
+    models = {}
     for name, of_model in values.items():
         for run, value in enumerate(of_model):
             if not math.isfinite(value):
@@ -332,19 +333,10 @@ def summarize(runs: Mapping[str, Sequence[float] | Tensor]) -> Summary:
                     f"`runs` must hold finite numbers, got {value} in run {run} of {short(name)}; "
                     "leave out runs that failed."
                 )
-    models = {
-        name: Runs(
-            statistics.fmean(of_model),
-            statistics.stdev(of_model) if len(of_model) > 1 else math.nan,
-            len(of_model),
-        )
-        for name, of_model in values.items()
-    }
-    p_values = {
-        (first, second): _welch(models[first], models[second])
-        for first, second in itertools.combinations(models, 2)
-    }
-    return Summary(models, p_values)
+        std = statistics.stdev(of_model) if len(of_model) > 1 else math.nan
+        models[name] = Runs(statistics.fmean(of_model), std, len(of_model))
+    pairs = itertools.combinations(models, 2)
+    return Summary(models, {(a, b): _welch(models[a], models[b]) for a, b in pairs})
 
 
 def _welch(a: Runs, b: Runs) -> float:

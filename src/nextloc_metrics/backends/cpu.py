@@ -34,7 +34,7 @@ _WORD = 8
 _MOST_FORMULAS = 64
 _MISPLACED, _NO_MEMORY = 1, 3
 
-#: the bits of infinity as an integer
+#: the bits of infinity as an integer, by dtype in the order of their numbers in `mass.h`
 _INFINITY = {
     torch.float64: 0x7FF << 52,
     torch.float32: 0xFF << 23,
@@ -42,8 +42,7 @@ _INFINITY = {
     torch.float16: 0x1F << 10,
 }
 
-#: the numbers of dtypes in `mass.h`
-_KINDS = {torch.float64: 0, torch.float32: 1, torch.bfloat16: 2, torch.float16: 3}
+_KINDS = {dtype: number for number, dtype in enumerate(_INFINITY)}
 
 
 def _structure(name: str, members: str) -> type[ctypes.Structure]:

@@ -72,8 +72,7 @@ class Reference:
             scores: floating `[N, C]`.
             number: the number of candidates.
         """
-        values, ids = scores.topk(min(number, scores.shape[1]), dim=1)
-        return values, ids
+        return scores.topk(min(number, scores.shape[1]), dim=1)
 
     def find(self, lists: Tensor, ids: Tensor) -> Tensor:
         """Find the first position of ids `[N, M]` in lists `[N, K]`; UNRETRIEVED if absent.

@@ -96,14 +96,10 @@ def _draw_bars(
     axes: Any, at: Sequence[float], values: Sequence[float], bounds: Any, apart: Sequence[bool]
 ) -> None:
     """Draw bars with whiskers, hatched where they stand apart."""
-    axes.bar(
-        at,
-        [0 if value != value else value for value in values],
-        color=[_BAR_APART if one else _BAR for one in apart],
-        edgecolor="0.2",
-        hatch=["///" if one else "" for one in apart],
-        linewidth=0.6,
-    )
+    heights = [0 if value != value else value for value in values]
+    colors = [_BAR_APART if one else _BAR for one in apart]
+    hatches = ["///" if one else "" for one in apart]
+    axes.bar(at, heights, color=colors, hatch=hatches, edgecolor="0.2", linewidth=0.6)
     if bounds is not None:
         whiskers = errors(values, bounds)
         axes.errorbar(at, values, whiskers, fmt="none", color="black", elinewidth=0.9)

@@ -239,17 +239,9 @@ def add_note(axes: Any, *parts: str) -> None:
         return
     labels = text_width([label.get_text() for label in axes.get_yticklabels()])
     width = int((points_across(axes) - max(0, labels - 50)) / (0.85 * _CHARACTER))
-    axes.annotate(
-        "\n".join(textwrap.wrap(text, max(width, 20))),
-        (0.5, 0),
-        (0, -3),
-        xycoords=axes.xaxis.label,
-        textcoords="offset points",
-        ha="center",
-        va="top",
-        fontsize=7,
-        color=_NOTE,
-    )
+    wrapped = "\n".join(textwrap.wrap(text, max(width, 20)))
+    look = {"textcoords": "offset points", "ha": "center", "va": "top", "fontsize": 7}
+    axes.annotate(wrapped, (0.5, 0), (0, -3), xycoords=axes.xaxis.label, color=_NOTE, **look)
 
 
 def add_grid(axes: Any, which: str) -> None:

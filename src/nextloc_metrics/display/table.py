@@ -8,10 +8,10 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from html import escape
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any
 
 from nextloc_metrics.arguments.messages import short
@@ -27,7 +27,6 @@ _LATEX = {
     "†": r"\textdagger{}",
     **{character: f"\\{character}" for character in "&%$#_{}"},
 }
-
 
 # Characters that end a line, that a terminal does not print, or that turn the direction of text.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
@@ -130,34 +129,31 @@ class Table:
 
     __repr__ = __str__
 
+    def _cells(self, write: Callable[[str], str], mark: Callable[[str], str]) -> list[list[str]]:
+        """Write the cells of all rows, and mark those in bold."""
+        return [
+            [mark(write(x)) if (row, i) in self.bold else write(x) for i, x in enumerate(cells)]
+            for row, cells in enumerate(self.rows)
+        ]
+
     def to_markdown(self) -> str:
         """Return the table as Markdown, with the notes below it."""
-        header, notes, bold = self.header, self.notes, self.bold
-
-        def line(cells: Sequence[str], row: int | None = None) -> str:
-            written = [markdown(cell.strip()) for cell in cells]
-            if row is not None:
-                written = [f"**{x}**" if (row, i) in bold else x for i, x in enumerate(written)]
-            return f"| {' | '.join(written)} |"
-
-        sides = line(["@", *["#"] * (len(header) - 1)]).replace("@", ":---").replace(r"\#", "---:")
-        table = [line(header), sides, *(line(cells, row) for row, cells in enumerate(self.rows))]
-        return "\n".join([*table, *([""] if notes else []), *(f"{markdown(x)}  " for x in notes)])
+        body = self._cells(lambda cell: markdown(cell.strip()), "**{}**".format)
+        head = [markdown(title.strip()) for title in self.header]
+        sides = [":---", *["---:"] * (len(head) - 1)]
+        table = [f"| {' | '.join(cells)} |" for cells in (head, sides, *body)]
+        notes = [f"{markdown(note)}  " for note in self.notes]
+        return "\n".join([*table, *([""] if notes else []), *notes])
 
     def to_latex(self) -> str:
         """Return a LaTeX `tabular` for the package booktabs; the best value is bold."""
-        bold = self.bold
-        lines = [rf"\begin{{tabular}}{{l{'r' * (len(self.header) - 1)}}}", r"\toprule"]
-        lines.append(" & ".join(map(_latex, self.header)) + r" \\")
-        lines.append(r"\midrule")
-        for row, cells in enumerate(self.rows):
-            written = [_latex(cell.strip()) for cell in cells]
-            written = [rf"\textbf{{{x}}}" if (row, i) in bold else x for i, x in enumerate(written)]
-            lines.append(" & ".join(written) + r" \\")
-        lines.append(r"\bottomrule")
+        body = self._cells(lambda cell: _latex(cell.strip()), r"\textbf{{{}}}".format)
+        head, *lines = (" & ".join(x) + r" \\" for x in (map(_latex, self.header), *body))
+        start = rf"\begin{{tabular}}{{l{'r' * (len(self.header) - 1)}}}"
         full_row = rf"\multicolumn{{{len(self.header)}}}{{l}}"
-        lines += [rf"{full_row}{{\footnotesize {_latex(note)}}} \\" for note in self.notes]
-        return "\n".join([*lines, r"\end{tabular}"])
+        notes = [rf"{full_row}{{\footnotesize {_latex(note)}}} \\" for note in self.notes]
+        parts = [start, r"\toprule", head, r"\midrule", *lines, r"\bottomrule", *notes]
+        return "\n".join([*parts, r"\end{tabular}"])
 
     def to_csv(self) -> str:
         """Return the numbers, unrounded and as fractions, as comma-separated values."""
@@ -185,17 +181,14 @@ class Table:
         return frame.set_index(frame.columns[0]) if len(frame.columns) else frame
 
     def _repr_html_(self) -> str:
-        def line(tag: str, cells: Sequence[str], row: int = -1) -> str:
-            written = []
-            for i, cell in enumerate(cells):
-                text = escape(cell)
-                text = f"<b>{text}</b>" if (row, i) in self.bold else text
-                side = "right" if i else "left"
-                written.append(f'<{tag} style="text-align: {side}">{text}</{tag}>')
+        def line(tag: str, cells: Iterable[str]) -> str:
+            sides = chain(["left"], repeat("right"))
+            both = zip(sides, cells, strict=False)
+            written = (f'<{tag} style="text-align: {side}">{x}</{tag}>' for side, x in both)
             return f"<tr>{''.join(written)}</tr>"
 
-        body = "".join(line("td", cells, row) for row, cells in enumerate(self.rows))
-        head = line("th", self.header)
+        body = "".join(line("td", cells) for cells in self._cells(escape, "<b>{}</b>".format))
+        head = line("th", map(escape, self.header))
         below = "<br>".join(map(escape, self.notes))
         caption = f'<caption style="caption-side: bottom">{below}</caption>' if self.notes else ""
         return f"<table>{caption}<thead>{head}</thead><tbody>{body}</tbody></table>"
@@ -298,11 +291,6 @@ def _number(reading: Reading, value: float, percent: bool) -> str:
 
 def _intervals(readings: Sequence[Reading | None], percent: bool) -> list[str]:
     """Return intervals as text, aligned at the dash."""
-    ends = [
-        tuple(_number(reading, end, percent) for end in reading.bounds)
-        if reading is not None and reading.bounds is not None
-        else None
-        for reading in readings
-    ]
-    width = max((len(end) for pair in ends if pair for end in pair), default=0)
-    return ["" if pair is None else " - ".join(end.rjust(width) for end in pair) for pair in ends]
+    ends = [[_number(x, end, percent) for end in x.bounds or ()] if x else [] for x in readings]
+    width = max((len(end) for pair in ends for end in pair), default=0)
+    return [" - ".join(end.rjust(width) for end in pair) for pair in ends]

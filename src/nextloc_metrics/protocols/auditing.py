@@ -246,9 +246,8 @@ def _reasons(protocol: Protocol, given: ProtocolInput) -> list[str]:
     if protocol.zero != "a location" and bool((given.target == 0).any()):
         reasons.append(f"a target 0 {protocol.zero}".replace("0 never", "0 is never"))
     remainder = protocol.batch_size is not None and len(rows) % protocol.batch_size
-    sizes = torch.ones(1)
-    if given.users is not None:
-        _, sizes = torch.unique(given.users, return_counts=True)
+    users = rows if given.users is None else given.users
+    _, sizes = torch.unique(users, return_counts=True)
     if protocol.average == "users" and bool((sizes != sizes[0]).any()):
         reasons.append("mean over users")
     if protocol.average == "batches" and remainder and len(rows) > (protocol.batch_size or 0):

@@ -195,7 +195,6 @@ def flashback() -> Protocol:
         1.0
     """
     recall = at("recall@{k}", "hit", (1, 5, 10), "partition")
-    metrics = (*recall, Metric("MAP", "reciprocal", None, "above"))
     return Protocol(
         "flashback",
         Source(
@@ -204,7 +203,7 @@ def flashback() -> Protocol:
             "evaluation.py L72-121",
             ("kevin-xuan/Graph-Flashback", "Yukayo/LoTNext"),
         ),
-        metrics,
+        (*recall, Metric("MAP", "reciprocal", None, "above")),
         decimals=8,
     )
 
@@ -235,7 +234,6 @@ def deepmove() -> Protocol:
         >>> deepmove().evaluate(scores, target, users=users)["acc@1"]
         0.75
     """
-    metrics = at("acc@{k}", "hit", (1, 5, 10), depth=10)
     return Protocol(
         "deepmove",
         Source(
@@ -243,7 +241,7 @@ def deepmove() -> Protocol:
             "vonfeng/DeepMove@6a969a430e177e87004ca39bea4adba93072bcad",
             "codes/train.py L245-259, L338-353",
         ),
-        metrics,
+        at("acc@{k}", "hit", (1, 5, 10), depth=10),
         zero="never a hit",
         average="users",
     )
@@ -531,7 +529,6 @@ def massive_steps() -> Protocol:
 
     The code draws the users and their trajectories; pass the rows that it draws.
     """
-    metrics = (*at("acc_{k}", "hit", (1, 5), "list"), Metric("ndcg_5", "ndcg", 5, "list"))
     return Protocol(
         "massive_steps",
         Source(
@@ -539,7 +536,7 @@ def massive_steps() -> Protocol:
             "cruiseresearchgroup/Massive-STEPS@aeb73058f267a50e28e31f3836820e3b9ba4546d",
             "src/run_next_poi_llm.py L32-99",
         ),
-        metrics,
+        (*at("acc_{k}", "hit", (1, 5), "list"), Metric("ndcg_5", "ndcg", 5, "list")),
     )
 
 

@@ -113,10 +113,9 @@ def score(metric: Metric, ranking: Ranking, last: Tensor | None) -> Tensor:
         return torch.ones(len(ranking), dtype=torch.float64)
     if last is not None and bool((last < (metric.k or 0)).any()):
         scores = torch.zeros(len(ranking), dtype=torch.float64)
-        for end in sorted(set(last.tolist())):
+        for end in set(last.tolist()) - {0}:
             rows = last == end
-            if end:
-                scores[rows] = _formula(metric, ranking[rows], min(metric.k or end, end))
+            scores[rows] = _formula(metric, ranking[rows], min(metric.k or end, end))
         return scores
     return _formula(metric, ranking, metric.k)
 

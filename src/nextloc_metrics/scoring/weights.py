@@ -147,10 +147,8 @@ def _gauss_legendre() -> Tensor:
         for _ in range(50):
             previous, current = 1.0, x
             for degree in range(2, points + 1):
-                previous, current = (
-                    current,
-                    ((2 * degree - 1) * x * current - (degree - 1) * previous) / degree,
-                )
+                following = ((2 * degree - 1) * x * current - (degree - 1) * previous) / degree
+                previous, current = current, following
             slope = points * (x * current - previous) / (x * x - 1)
             x -= current / slope
         rule.append(((1 - x) / 2, 1 / ((1 - x * x) * slope * slope)))
