@@ -14,7 +14,7 @@ import time
 import torch
 from harness import Contestants, machine
 
-from nextloc_metrics import analysis
+from nextloc_metrics import analysis, protocols
 
 LOCATIONS = 3_818
 
@@ -25,13 +25,25 @@ def temperature() -> Contestants:
     target = torch.distributions.Categorical(logits=logits / 2.5).sample()
     mask = torch.rand(len(logits)) < 0.9
     return {
-        "log_softmax in float64": lambda: [x.double().log_softmax(1) for x in logits.split(64)],
+        "log_softmax in float64": lambda: [
+            x.double().log_softmax(1) for x in torch.split(logits, 64)
+        ],
         "fit_temperature": lambda: analysis.fit_temperature(logits, target),
         "fit_temperature with a mask": lambda: analysis.fit_temperature(logits, target, mask),
     }
 
 
-TABLES = {"temperature": temperature}
+def audit() -> Contestants:
+    """Audit one model; one pass is one sort of the scores, as each of the codebases has it."""
+    scores, target = torch.randn(8_000, LOCATIONS), torch.randint(LOCATIONS, (8_000,))
+    users = torch.randint(300, (8_000,))
+    return {
+        "sort": lambda: [x.argsort(1) for x in torch.split(scores, 1_000)],
+        "protocols.audit": lambda: protocols.audit(scores, target, users, seed=0),
+    }
+
+
+TABLES = {"temperature": temperature, "audit": audit}
 
 
 def measure(title: str, contestants: Contestants, rounds: int) -> None:

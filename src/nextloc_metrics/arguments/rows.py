@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -15,6 +15,8 @@ from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.checks import check_candidates, check_named, is_integer
 from nextloc_metrics.arguments.labels import GroupLabels
 from nextloc_metrics.arguments.messages import describe, short
+
+Item = TypeVar("Item")
 
 # Numbers per chunk, few enough for any memory.
 _CHUNK = 1 << 20
@@ -108,17 +110,17 @@ class ArrayRows:
         )
 
 
-def track(chunks: Iterable[Batch], number: int | None) -> Iterator[Batch]:
-    """Yield the chunks; show rows per second, on a terminal and with tqdm installed."""
+def track(items: Iterable[Item], number: int | None, unit: str = "row") -> Iterator[Item]:
+    """Yield batches, or other units; show units per second, on a terminal and with tqdm."""
     try:
         from tqdm import tqdm
     except ModuleNotFoundError:
-        yield from chunks
+        yield from items
         return
-    with tqdm(total=number, delay=2, disable=None, leave=False, unit="row") as bar:
-        for batch in chunks:
-            yield batch
-            bar.update(len(batch.target))
+    with tqdm(total=number, delay=2, disable=None, leave=False, unit=unit) as bar:
+        for item in items:
+            yield item
+            bar.update(len(item.target) if isinstance(item, Batch) else 1)
 
 
 def read_rows(
