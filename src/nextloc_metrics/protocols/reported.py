@@ -12,8 +12,8 @@ from torch import Tensor
 
 from nextloc_metrics import scoring
 from nextloc_metrics.protocols.operations import (
-    TargetCounts,
     Order,
+    TargetCounts,
     count,
     find_blocks,
     rank_by,
