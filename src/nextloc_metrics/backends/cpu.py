@@ -18,7 +18,7 @@ from nextloc_metrics.backends.sequences import ALIGNMENTS, Alignment, Sequences,
 #: built on installation if there is a compiler
 LIBRARY = Path(__file__).with_name("_kernels.so")
 
-_FUNCTIONS = "survey", "first", "find", "tally", "weigh", "gather", "spread", "match", "align"
+_FUNCTIONS = "survey", "first", "find", "tally", "weigh", "spread", "match", "align"
 
 # Up to this many relevant locations, one pass per location is faster than a binary search.
 _MOST_RELEVANT = 1 << 9
@@ -72,8 +72,7 @@ _PAIRS = (
 _Ngrams = _structure("Ngrams", f"{_PAIRS} most optimal sums ~beta ~scale")
 _Align = _structure("Align", f"{_PAIRS} kind window free_start found ~within")
 _WEIGHTS = "start rows columns stride kind are_weights ~inverse_temperature"
-_Weigh = _structure("Weigh", f"{_WEIGHTS} targets sums tied")
-_Gather = _structure("Gather", f"{_WEIGHTS} sums masses num_masses sizes")
+_Weigh = _structure("Weigh", f"{_WEIGHTS} targets sums tied masses num_masses sizes failed")
 _Spread = _structure("Spread", f"{_WEIGHTS} sums shares")
 _Formula = np.dtype([("start", np.int64), ("last", np.int64), ("divisor", np.float64)])
 
@@ -131,27 +130,20 @@ class Cpu(Reference):
         self._function("find")(self._parallel, threads, rows, about)
         return found
 
-    def weigh(self, scores: Tensor, target: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
+    def weigh(
+        self, scores: Tensor, target: Tensor, weights: Weights, masses: Sequence[float] = ()
+    ) -> tuple[Tensor, Tensor, Tensor]:
         if not _can_read(scores):
-            return super().weigh(scores, target, weights)
+            return super().weigh(scores, target, weights, masses)
         scores = _in_rows(scores)
-        target = target.contiguous()
         sums = torch.empty(len(scores), 6, dtype=torch.float64, device="cpu")
-        tied = _integers(len(scores))
-        self._run_weights("weigh", scores, weights, _Weigh, target, sums, tied)
-        return sums, tied
-
-    def gather(
-        self, scores: Tensor, sums: Tensor, masses: Sequence[float], weights: Weights
-    ) -> Tensor:
-        if not _can_read(scores):
-            return super().gather(scores, sums, masses, weights)
-        scores = _in_rows(scores)
-        sizes = _integers(len(scores), len(masses))
+        tied, sizes = _integers(len(scores)), _integers(len(scores), len(masses))
         shares = np.array(masses, np.float64)
-        what = sums.contiguous(), shares.ctypes.data, len(masses), sizes
-        self._run_weights("gather", scores, weights, _Gather, *what)
-        return sizes
+        of_sets = shares.ctypes.data, len(masses), sizes, 0
+        self._run_weights(
+            "weigh", scores, weights, _Weigh, target.contiguous(), sums, tied, *of_sets
+        )
+        return sums, tied, sizes
 
     def spread(self, scores: Tensor, sums: Tensor, weights: Weights) -> Tensor:
         if not _can_read(scores):
@@ -303,7 +295,9 @@ class Cpu(Reference):
             *_addresses(what),
         )
         threads = self._threads(rows * columns)
-        self._function(name)(self._parallel, threads, rows, ctypes.byref(about))
+        answer = self._function(name)(self._parallel, threads, rows, ctypes.byref(about))
+        if answer == _NO_MEMORY:
+            raise MemoryError(f"could not allocate thread buffers for rows of {columns} scores.")
 
     def _function(self, name: str) -> Any:
         """Return a C function; the first call loads the library."""

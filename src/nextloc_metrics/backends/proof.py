@@ -173,10 +173,9 @@ def _answer_weights(backend: Reference, scores: Tensor) -> dict[tuple[str, bool]
     answers: dict[tuple[str, bool], Tensor] = {}
     for weights in (Weights(are_scores=False, inverse_temperature=0.5), Weights(are_scores=True)):
         rows = scores.abs() if weights.are_scores else scores
-        sums, tied = backend.weigh(rows, _TARGET, weights)
-        sizes = backend.gather(rows, sums, _MASSES, weights)
+        sums, tied, sizes = backend.weigh(rows, _TARGET, weights, _MASSES)
         shares = backend.spread(rows, sums, weights)
-        found = {"weigh": torch.cat([sums, tied[:, None]], 1), "gather": sizes, "spread": shares}
+        found = {"weigh": torch.cat([sums, tied[:, None], sizes], 1), "spread": shares}
         answers |= {
             (name, weights.are_scores): x.double().nan_to_num(-1, 9e9, -9e9)
             for name, x in found.items()
