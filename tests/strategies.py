@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 import torch
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -238,8 +239,8 @@ def named(case: object) -> Iterator[None]:
     """Tell with which of several cases an error was raised."""
     try:
         yield
-    except Exception as error:
-        raise AssertionError(f"with {case}") from error
+    except (Exception, pytest.fail.Exception) as error:
+        raise AssertionError(f"with {case}: {error}") from error
 
 
 def batch(n: int = 8, locations: int = LOCATIONS, levels: int = 4) -> tuple[Tensor, Tensor]:
