@@ -197,6 +197,19 @@ CASES = [
 ]
 
 
+def family(case: Case) -> tuple[Any, ...]:
+    """What of `base/` a metric goes through: its base classes, and whose methods it has."""
+    metric = case.make()
+    bases = type(metric).__mro__
+    owners = [next(x for x in bases if name in vars(x)) for name in ("tally", "compute")]
+    return (bases[1:], *owners, metric.state.shape, metric.ignore_index is None)
+
+
+# One metric of each family, for the laws that live in `base/`; and one of each class, too.
+FAMILIES = list({family(case): case for case in reversed(CASES)}.values())[::-1]
+CLASSES = list({(case.name, *family(case)): case for case in reversed(CASES)}.values())[::-1]
+
+
 def same(one: Any, other: Any) -> bool:
     """Whether two tensors, or mappings of tensors, have the same shape, dtype and bits."""
     if isinstance(one, Tensor):
