@@ -42,7 +42,7 @@ from nextloc_metrics import (
     next_location_metrics,
 )
 from nextloc_metrics.backends import UNRETRIEVED
-from nextloc_metrics.base.options import describe_option
+from nextloc_metrics.base.declared import describe_option
 from strategies import (
     BLOCK_CASES,
     CASES,

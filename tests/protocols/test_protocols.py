@@ -375,7 +375,8 @@ def test_the_commits_are_those_of_the_sources() -> None:
     """A protocol names the commit at which the original is run."""
     for protocol, *_ in CASES.values():
         source = protocol.source
-        assert source.commit.startswith(originals.COMMITS[source.repository.replace("/", "+")])
+        repository, commit = source.code.split("@")
+        assert commit.startswith(originals.COMMITS[repository.replace("/", "+")])
 
 
 def test_sizes_that_the_code_sets_are_the_defaults() -> None:

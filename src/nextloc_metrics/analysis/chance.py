@@ -105,14 +105,15 @@ def _ranked(exclude: Array, num_candidates: int) -> dict[int, float]:
             "`exclude` must have a row per query, with ids or a bool for each of the "
             f"{num_candidates} candidates, got {describe(ids)}."
         )
-    ids = ids if is_bool else ids.long()
-    wrong = ids[(ids < -1) | (ids >= num_candidates)] if not is_bool else ids[:0]
-    if wrong.numel():
-        raise ValueError(
-            f"`exclude` must hold ids of at least 0 (-1 pads) and below the {num_candidates} "
-            f"candidates, got {int(wrong[0])}."
-        )
-    if not is_bool:  # an id may be repeated
+    if not is_bool:
+        ids = ids.long()
+        wrong = ids[(ids < -1) | (ids >= num_candidates)]
+        if len(wrong):
+            raise ValueError(
+                f"`exclude` must hold ids of at least 0 (-1 pads) and below the {num_candidates} "
+                f"candidates, got {int(wrong[0])}."
+            )
+        # an id may be repeated
         ids = torch.nn.functional.pad(ids.sort(dim=1).values, (1, 0), value=-1)
         ids = ids[:, 1:] != ids[:, :-1]
     sizes, queries = torch.unique(num_candidates - ids.sum(1), return_counts=True)

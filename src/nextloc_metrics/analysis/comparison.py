@@ -1,4 +1,4 @@
-"""Two models on the same queries: interval, p-value and effect size; and runs of several models."""
+"""Paired comparison of two models on the same queries, and several runs of several models."""
 
 import itertools
 import math

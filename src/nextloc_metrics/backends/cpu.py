@@ -101,12 +101,14 @@ class Cpu(Reference):
         self._parallel = None
 
     def unable(self, values: Tensor) -> str | None:
-        return "C code reads CPU memory only" if must_not_sync(values) else None
+        if must_not_sync(values) or not values.data_ptr():  # nothing is there, or nobody may look
+            return "C code reads CPU memory only"
+        return None
 
     def survey(
         self, scores: Tensor, own: Tensor, find_best: bool
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        if not _can_read(scores) or own.shape[1] > _MOST_RELEVANT:
+        if own.shape[1] > _MOST_RELEVANT:
             return super().survey(scores, own, find_best)
         above, tied = _integers(*own.shape), _integers(*own.shape)
         best = _integers(len(scores)) if find_best else None
@@ -115,7 +117,7 @@ class Cpu(Reference):
 
     def first(self, scores: Tensor, number: int) -> tuple[Tensor, Tensor]:
         number = min(number, scores.shape[1])
-        if not _can_read(scores) or number > _MOST_FIRST:
+        if number > _MOST_FIRST:
             return super().first(scores, number)
         ids = _integers(len(scores), number)
         self._of_scores("first", scores, number, ids)
@@ -129,8 +131,6 @@ class Cpu(Reference):
         return found
 
     def weigh(self, scores: Tensor, target: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
-        if not _can_read(scores):
-            return super().weigh(scores, target, weights)
         sums = torch.empty(len(scores), 6, dtype=torch.float64, device="cpu")
         tied = _integers(len(scores))
         self._of_weights("weigh", scores, weights, target.contiguous(), sums, tied)
@@ -139,8 +139,6 @@ class Cpu(Reference):
     def gather(
         self, scores: Tensor, sums: Tensor, masses: Sequence[float], weights: Weights
     ) -> Tensor:
-        if not _can_read(scores):
-            return super().gather(scores, sums, masses, weights)
         sizes = _integers(len(scores), len(masses))
         shares = torch.tensor(masses, dtype=torch.float64, device="cpu")
         members = sums.contiguous(), shares, len(masses), sizes
@@ -148,8 +146,6 @@ class Cpu(Reference):
         return sizes
 
     def spread(self, scores: Tensor, sums: Tensor, weights: Weights) -> Tensor:
-        if not _can_read(scores):
-            return super().spread(scores, sums, weights)
         shares = torch.empty(scores.shape, dtype=torch.float64, device="cpu")
         self._of_weights("spread", scores, weights, sums.contiguous(), shares)
         return shares
@@ -163,7 +159,7 @@ class Cpu(Reference):
         num_locations: int | None,
     ) -> tuple[Tensor, Tensor | None] | None:
         table, last, start, divisor = formulas
-        if not _can_read(scores) or len(last) > _MOST_FORMULAS:
+        if len(last) > _MOST_FORMULAS:
             return None
         of_formulas = np.empty(len(last), _Formula)
         of_formulas["start"], of_formulas["last"], of_formulas["divisor"] = start, last, divisor
@@ -171,19 +167,10 @@ class Cpu(Reference):
         decisions = None
         if num_locations is not None:
             decisions = torch.zeros(3, num_locations + 1, dtype=torch.int64, device="cpu")
-        answer = self._of_scores(
-            "tally",
-            scores,
-            target.contiguous(),
-            ignored is not None,
-            ignored,
-            of_formulas.ctypes.data,
-            len(last),
-            table.ctypes.data,
-            sums,
-            0 if decisions is None else decisions.shape[1],
-            decisions,
-        )
+        targets = target.contiguous(), ignored is not None, ignored
+        weights = of_formulas.ctypes.data, len(last), table.ctypes.data
+        ends = sums, 0 if decisions is None else decisions.shape[1], decisions
+        answer = self._of_scores("tally", scores, *targets, *weights, *ends)
         return None if answer == _MISPLACED else (sums, decisions)
 
     def find_true(self, values: Tensor) -> Tensor:
@@ -285,11 +272,6 @@ def _find_openmp() -> ctypes.c_void_p | None:
         return ctypes.cast(ctypes.CDLL(None).GOMP_parallel, ctypes.c_void_p)
     except (AttributeError, OSError, TypeError):  # other compilers' OpenMP; Windows
         return None
-
-
-def _can_read(scores: Tensor) -> bool:
-    """Return whether the scores are plain memory of a dtype that the C code knows."""
-    return scores.dtype in _INFINITY and scores.data_ptr() != 0
 
 
 def _in_rows(scores: Tensor) -> Tensor:

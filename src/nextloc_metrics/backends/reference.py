@@ -11,14 +11,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import must_not_sync
-from nextloc_metrics.backends.mass import (
-    Weights,
-    log_of,
-    sum_exactly,
-    sum_rows,
-    sum_units,
-    units_of,
-)
+from nextloc_metrics.backends import mass
 from nextloc_metrics.backends.sequences import align, match_ngrams
 
 #: `above` of a relevant location that the model does not retrieve: beyond every cut-off `k`
@@ -113,7 +106,7 @@ class Reference:
         counts = torch.zeros(number, dtype=torch.int64, device=values.device)
         return counts.index_add_(0, values, torch.ones_like(values))
 
-    def weigh(self, scores: Tensor, target: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
+    def weigh(self, scores: Tensor, target: Tensor, weights: mass.Weights) -> tuple[Tensor, Tensor]:
         """Sum the weights of all candidates, those of the softmax before its division.
 
         Args:
@@ -135,19 +128,19 @@ class Reference:
             highest = block.amax(1, keepdim=True)
             highest = highest.where(highest.isfinite(), torch.nan) + 0.0  # -0.0 is 0.0
             weight = weights.of(block, highest).masked_fill_(highest.isnan(), 0)
-            units = units_of(weight)
-            total = sum_exactly(weight) if weights.are_scores else sum_units(units)
-            above = sum_units(units.where(block > mine, 0))
+            units = mass.units_of(weight)
+            total = mass.sum_exactly(weight) if weights.are_scores else mass.sum_units(units)
+            above = mass.sum_units(units.where(block > mine, 0))
             weight_of_mine = weights.of(mine, highest).where(total[:, None] > 0, 0)[:, 0]
             apart = (mine - highest)[:, 0] * weights.inverse_temperature
-            log_of_mine = log_of(weight_of_mine) if weights.are_scores else apart
-            share = (log_of_mine - log_of(total)).where(total > 0, -torch.inf)
-            columns = total, sum_rows(weight * weight), above, weight_of_mine, share
+            log_of_mine = mass.log_of(weight_of_mine) if weights.are_scores else apart
+            share = (log_of_mine - mass.log_of(total)).where(total > 0, -torch.inf)
+            columns = total, mass.sum_rows(weight * weight), above, weight_of_mine, share
             sums[part] = torch.stack([highest[:, 0], *columns], 1)
             tied[part] = (block == mine).sum(1)
         return sums, tied
 
-    def spread(self, scores: Tensor, sums: Tensor, weights: Weights) -> Tensor:
+    def spread(self, scores: Tensor, sums: Tensor, weights: mass.Weights) -> Tensor:
         """Return the shares of all candidates in the sum of weights, float64 `[N, C]`.
 
         Args:
@@ -158,7 +151,7 @@ class Reference:
         return weights.of(scores.double(), sums[:, :1]) / sums[:, 1:2]
 
     def gather(
-        self, scores: Tensor, sums: Tensor, masses: Sequence[float], weights: Weights
+        self, scores: Tensor, sums: Tensor, masses: Sequence[float], weights: mass.Weights
     ) -> Tensor:
         """Count the highest scores whose share of all weights reaches each mass.
 
@@ -176,9 +169,9 @@ class Reference:
         for part in _parts(scores, 4):
             highest = sums[part, :1]
             weight = weights.of(scores[part].double(), highest).masked_fill_(highest.isnan(), 0)
-            units = units_of(weight).sort(1, descending=True).values
-            reached = sum_units(units, running=True)
-            wanted = torch.stack([sums[part, 1] * (mass - EDGE) for mass in masses], 1)
+            units = mass.units_of(weight).sort(1, descending=True).values
+            reached = mass.sum_units(units, running=True)
+            wanted = torch.stack([sums[part, 1] * (share - EDGE) for share in masses], 1)
             sizes = torch.searchsorted(reached, wanted) + 1
             found[part] = sizes.clamp(max=scores.shape[1])
         return found.masked_fill(~(sums[:, 1:2] > 0), scores.shape[1])

@@ -14,9 +14,16 @@ from torch import Tensor
 from nextloc_metrics.arguments.batch import takes_batch
 from nextloc_metrics.arguments.checks import as_number
 from nextloc_metrics.arguments.messages import clip, describe, short
-from nextloc_metrics.base.declared import REQUIRED, Option, all_options, constructor, own_options
+from nextloc_metrics.base.declared import (
+    REQUIRED,
+    Option,
+    all_options,
+    constructor,
+    describe_option,
+    is_default,
+    own_options,
+)
 from nextloc_metrics.base.fixes import BaseMetric
-from nextloc_metrics.base.options import describe_option, is_default
 
 Read = TypeVar("Read")
 

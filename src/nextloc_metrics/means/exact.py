@@ -132,7 +132,10 @@ def _columns_of(
     """Return the integers of each score but its number, int64 `[width - 1, ..., N]`."""
     if weights is not None:
         return _weighted_columns(scores, weights.masked_fill(~counted, 0), is_bounded)
-    return (_columns if is_bounded else _wide_columns)(scores)
+    if not is_bounded:
+        return _wide_columns(scores)
+    scores = bounded(scores)
+    return _round(torch.stack([scores, scores * scores]))
 
 
 def _weighted_columns(scores: Tensor, weights: Tensor, is_bounded: bool) -> Tensor:
@@ -151,11 +154,6 @@ def _weighted_columns(scores: Tensor, weights: Tensor, is_bounded: bool) -> Tens
     parts.append((rest / _UNITS[-1]).round())
     columns = torch.cat(parts).long()
     return columns if is_bounded else torch.cat([columns, infinite.long()[None]])
-
-
-def _columns(scores: Tensor) -> Tensor:
-    scores = bounded(scores)
-    return _round(torch.stack([scores, scores * scores]))
 
 
 def _wide_columns(scores: Tensor) -> Tensor:
@@ -192,15 +190,7 @@ def fits(state: Tensor, queries: int) -> bool:
 
 def mean(state: Tensor) -> Tensor:
     """Return the mean of the tallied scores, float64 `[...]`; infinite if a score is."""
-    if state.shape[-1] == _BOUNDED:
-        return ratio(state[..., 0], state[..., 2])
     return moments(state)[0]
-
-
-def ratio(total: Tensor, count: Tensor) -> Tensor:
-    """Divide a fixed-point sum, at most `count`, by `count`; NaN where `count` is 0."""
-    check_overflow(count)
-    return _ratio(total, count)
 
 
 def check_overflow(count: Tensor) -> None:

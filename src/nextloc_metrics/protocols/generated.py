@@ -9,20 +9,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from nextloc_metrics import mobility
 from nextloc_metrics.arguments.arrays import Array, as_tensor, begins
 from nextloc_metrics.arguments.checks import is_integer
 from nextloc_metrics.arguments.messages import describe
 from nextloc_metrics.display.result import Result
 from nextloc_metrics.display.table import Table
 from nextloc_metrics.geography.locations import Locations
-from nextloc_metrics.mobility.frequencies import UserVisitFrequency, VisitFrequency
-from nextloc_metrics.mobility.histograms import (
-    DailyLocations,
-    JumpLength,
-    RadiusOfGyration,
-    StayDuration,
-)
-from nextloc_metrics.mobility.measure import Measure
 from nextloc_metrics.mobility.trajectories import Numbers, Trajectories
 from nextloc_metrics.protocols.protocol import Source
 
@@ -209,8 +202,7 @@ def movesim(max_distance: float = 247.3) -> GeneratedProtocol:
         "movesim",
         Source(
             "Feng et al., Learning to Simulate Human Mobility, KDD 2020",
-            "FIBLAB/MoveSim",
-            "93e6837fa318a9e5a3966f5267accfb303ed8bb6",
+            "FIBLAB/MoveSim@93e6837fa318a9e5a3966f5267accfb303ed8bb6",
             "code/evaluations.py L38-53, L82-96, L193-238, L283-335, L346-385",
         ),
         max_distance=max_distance,
@@ -228,8 +220,7 @@ def pategail(max_distance: float = 2101.45) -> GeneratedProtocol:
         Source(
             "Wang et al., PateGail: A Privacy-Preserving Mobility Trajectory Generator with "
             "Imitation Learning, AAAI 2023",
-            "tsinghua-fib-lab/PateGail",
-            "0c79f0cebfc6111987a3d9633c1421e2a4d26b44",
+            "tsinghua-fib-lab/PateGail@0c79f0cebfc6111987a3d9633c1421e2a4d26b44",
             "utils/evaluations.py L41-54, L91-104, L193-247, L296-422, L455-466",
         ),
         bins=1000,
@@ -252,8 +243,7 @@ def sec_movesim() -> GeneratedProtocol:
         "sec_movesim",
         Source(
             "a private variant of MoveSim",
-            "VictorRubio98/Sec-MoveSim",
-            "0f7b4704113eb9389858cfa0421720aa32798d5f",
+            "VictorRubio98/Sec-MoveSim@0f7b4704113eb9389858cfa0421720aa32798d5f",
             "code/evaluations.py L41-56, L91-105, L197-250, L299-366",
         ),
         max_distance=None,
@@ -318,13 +308,13 @@ def audit_generated(
     values = {one.name: one.evaluate(generated, real, degrees) for one in every}
     sets = Trajectories(generated, step=0.5), Trajectories(real, step=0.5, users=users)
     locations = Locations(*degrees.T)
-    measures: dict[str, Measure] = {
-        "distance": JumpLength(base="e", locations=locations),
-        "radius": RadiusOfGyration(base="e", locations=locations),
-        "duration": StayDuration(base="e"),
-        "daily locations": DailyLocations(base="e"),
-        "G-rank": VisitFrequency(base="e"),
-        "I-rank": UserVisitFrequency(base="e"),
+    measures = {
+        "distance": mobility.JumpLength(base="e", locations=locations),
+        "radius": mobility.RadiusOfGyration(base="e", locations=locations),
+        "duration": mobility.StayDuration(base="e"),
+        "daily locations": mobility.DailyLocations(base="e"),
+        "G-rank": mobility.VisitFrequency(base="e"),
+        "I-rank": mobility.UserVisitFrequency(base="e"),
     }
     exact = {}
     for name, measure in measures.items():

@@ -27,15 +27,13 @@ class Source:
 
     Attributes:
         paper: author, title or venue, and year.
-        repository: owner and name on GitHub.
-        commit: the commit that the protocol follows.
+        code: `owner/name@commit` on GitHub, with the commit that the protocol follows.
         lines: the files and lines at that commit.
         same: other repositories with the same protocol.
     """
 
     paper: str
-    repository: str
-    commit: str
+    code: str
     lines: str
     same: tuple[str, ...] = ()
 

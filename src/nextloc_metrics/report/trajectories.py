@@ -30,8 +30,8 @@ from nextloc_metrics.trajectories import (
     from_table,
     trajectory_metrics,
 )
+from nextloc_metrics.trajectories.metric import Year
 from nextloc_metrics.trajectories.tables import OnMissing
-from nextloc_metrics.trajectories.years import Year
 
 _COLUMNS = {"user": "uid", "day": "d", "slot": "t", "x": "x", "y": "y"}
 

@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.base.declared import Positive, PositiveNumber
-from nextloc_metrics.trajectories.metric import DistanceOfPairs, backend_of
+from nextloc_metrics.trajectories.metric import DistanceOfPairs, Year, backend_of, check_year
 from nextloc_metrics.trajectories.pairs import Pairs
-from nextloc_metrics.trajectories.years import Year, check_year
 
 Matching = Literal["greedy", "optimal"]
 GramDivisor = Literal["predicted", "matched"]

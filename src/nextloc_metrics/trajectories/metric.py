@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import KW_ONLY
-from typing import Annotated
+from typing import Annotated, Literal, get_args
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.batch import Batch
+from nextloc_metrics.arguments.checks import as_number
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.record import Record, Records
 from nextloc_metrics.backends import Reference, choose
@@ -27,6 +28,17 @@ from nextloc_metrics.geography.locations import (
     to_sphere,
 )
 from nextloc_metrics.trajectories.pairs import Pairs
+
+Year = Literal[2023, 2024, 2025]
+
+
+def check_year(year: object) -> int:
+    """Return the year, or raise if no challenge of that year is known."""
+    number = as_number(year)
+    if isinstance(number, bool) or number not in get_args(Year):
+        raise ValueError(f"`year` must be one of {get_args(Year)}, got {short(year)}.")
+    return int(number)
+
 
 _FAR = 1e30
 _LIMITS = (("latitude", -90, 90), ("longitude", -180, 360))
