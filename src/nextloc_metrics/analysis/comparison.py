@@ -12,7 +12,7 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.checks import as_number, check_choice, check_positive, is_integer
 from nextloc_metrics.arguments.messages import describe, extra, got, short
-from nextloc_metrics.display.result import Result
+from nextloc_metrics.display.page import Result
 from nextloc_metrics.display.table import Table
 from nextloc_metrics.means.intervals import check_confidence_level, cluster_variance, t_quantile
 from nextloc_metrics.metrics.per_query import PerQueryScores, QueryScores
@@ -142,11 +142,9 @@ def compare(
                 f"{'queries' if groups is None else 'groups'}, got {len(sums)}; use "
                 '`test="permutation"`.'
             )
-        means = torch.cat(list(_bootstrap_means(sums, sizes, num_resamples, generator)))
-        tails = torch.tensor(
-            [(1 - confidence_level) / 2, (1 + confidence_level) / 2], dtype=torch.float64
-        )
-        low, high = torch.quantile(means, tails).tolist()
+        means = _bootstrap_means(sums, sizes, num_resamples, generator)
+        ends = [(1 - confidence_level) / 2, (1 + confidence_level) / 2]
+        low, high = torch.quantile(means, torch.tensor(ends, dtype=torch.float64)).tolist()
         behind = 1 + min(int((means <= 0).sum()), int((means >= 0).sum()))
         p_value = min(1.0, 2 * behind / (num_resamples + 1))
     effect_size = float(difference.mean() / difference.std()) if num_queries > 1 else math.nan
@@ -246,10 +244,10 @@ def _permutation_p_value(
 
 def _bootstrap_means(
     sums: Tensor, sizes: Tensor, num_resamples: int, generator: torch.Generator
-) -> Iterator[Tensor]:
-    for rows in _portions(num_resamples, len(sums)):
-        drawn = torch.randint(len(sums), (rows, len(sums)), generator=generator)
-        yield sums[drawn].sum(1) / sizes[drawn].sum(1)
+) -> Tensor:
+    shapes = ((rows, len(sums)) for rows in _portions(num_resamples, len(sums)))
+    draws = (torch.randint(len(sums), shape, generator=generator) for shape in shapes)
+    return torch.cat([sums[drawn].sum(1) / sizes[drawn].sum(1) for drawn in draws])
 
 
 def _portions(num_rows: int, num_columns: int) -> Iterator[int]:

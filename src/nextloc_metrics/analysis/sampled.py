@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple, get_args
 
@@ -15,7 +16,7 @@ from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.checks import as_number, check_choice, check_positive, is_integer
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.base.ranking_metric import LARGEST_STATE, RankingMetric
-from nextloc_metrics.display.result import Result
+from nextloc_metrics.display.page import Result
 from nextloc_metrics.display.table import Table
 from nextloc_metrics.metrics.sampled import SampledRanks
 from nextloc_metrics.scoring import sampled
@@ -153,11 +154,9 @@ def correct_sampled(
 
 def _scores(metric: RankingMetric, num_candidates: int) -> Tensor:
     """Return the scores of all ranks, float64 `[n]`."""
-    try:
+    with suppress(TypeError):  # it reads more than ranks
         if isinstance(metric, RankingMetric):
             return torch.cat(list(metric._scores_of_ranks(num_candidates)))
-    except TypeError:  # it reads more than ranks
-        pass
     raise TypeError(
         "`metric` must be a mean of scores of ranks, such as AccuracyAtK(10), got "
         f"{describe(metric)}."

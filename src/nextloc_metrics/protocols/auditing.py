@@ -14,9 +14,8 @@ from nextloc_metrics.arguments.batch import track
 from nextloc_metrics.arguments.checks import cut_offs
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.display.lines import draw_audit
-from nextloc_metrics.display.page import show_picture, show_table
+from nextloc_metrics.display.page import Result, show_picture, show_table
 from nextloc_metrics.display.reading import Reading
-from nextloc_metrics.display.result import Result
 from nextloc_metrics.display.table import Table
 from nextloc_metrics.protocols.codebases import every_protocol
 from nextloc_metrics.protocols.operations import NAMES
@@ -263,20 +262,16 @@ def _reasons(protocol: Protocol, given: ProtocolInput) -> list[str]:
 def _order_reasons(finding: Finding, exact: _Exact) -> list[str]:
     order, (low, high) = finding.metric.order, finding.bounds
     name, position_of_nan = NAMES[order]
-    reasons = []
-    if high - low > _EQUAL:
-        reasons.append(f"ties by {name}: {100 * low:.1f} to {100 * high:.1f}")
-    elif order == "above" and exact.has_ties:
-        reasons.append("tied candidates never above")
-    if exact.has_nan:
-        reasons.append(f"NaN {position_of_nan}")
-    if exact.has_inf:
-        reasons.append("-inf is a score")
-    if finding.metric.missed is not None and not exact.all_found(finding.metric.missed):
-        reasons.append(f"ranks beyond count as {finding.metric.missed:,}")
-    if finding.metric.over == "answered":
-        reasons.append("divided by answered queries")
-    return reasons
+    is_open, missed = high - low > _EQUAL, finding.metric.missed or 0
+    reasons = {
+        f"ties by {name}: {100 * low:.1f} to {100 * high:.1f}": is_open,
+        "tied candidates never above": order == "above" and exact.has_ties and not is_open,
+        f"NaN {position_of_nan}": exact.has_nan,
+        "-inf is a score": exact.has_inf,
+        f"ranks beyond count as {missed:,}": missed and not exact.all_found(missed),
+        "divided by answered queries": finding.metric.over == "answered",
+    }
+    return [reason for reason, is_one in reasons.items() if is_one]
 
 
 def _notes(chosen: Sequence[Protocol], given: ProtocolInput) -> list[str]:

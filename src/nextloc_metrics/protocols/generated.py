@@ -13,7 +13,7 @@ from nextloc_metrics import mobility
 from nextloc_metrics.arguments.arrays import Array, as_tensor, begins
 from nextloc_metrics.arguments.checks import is_integer
 from nextloc_metrics.arguments.messages import describe
-from nextloc_metrics.display.result import Result
+from nextloc_metrics.display.page import Result
 from nextloc_metrics.display.table import Table
 from nextloc_metrics.geography.locations import Locations
 from nextloc_metrics.mobility.trajectories import Numbers, Trajectories
@@ -89,63 +89,45 @@ class GeneratedProtocol:
                 f"`coordinates` must have at least {self.ranks[0]} locations for {self.name}, got "
                 f"{len(degrees)}."
             )
-        distance, radius = self._distance(sets, degrees), self._radius(sets, degrees)
-        of_ids = self._duration(sets), self._daily(sets), self._of_all(sets, len(degrees))
-        values = distance, radius, *of_ids, self._within(sets)
-        return dict(zip(QUANTITIES, map(float, values), strict=True))
-
-    def _distance(self, sets: Sequence[Days], degrees: Numbers) -> float:
-        jumps = [((degrees[days[:, 1:]] - degrees[days[:, :-1]]) ** 2).sum(2) for days in sets]
-        return self._compare(jumps, self.max_distance)
-
-    def _radius(self, sets: Sequence[Days], degrees: Numbers) -> float:
-        radii = []
-        for days in sets:
-            at = np.ascontiguousarray(degrees[days].transpose(2, 0, 1))
-            apart = at - at.mean(2, keepdims=True)
-            radii.append((apart[0] ** 2 + apart[1] ** 2).mean(1))
+        places = [degrees[days] for days in sets]
+        jumps = [((points[:, 1:] - points[:, :-1]) ** 2).sum(2) for points in places]
         end = None if self.max_radius == "largest" else self.max_distance
-        return self._compare(radii, end and end ** (2 if self.max_radius == "squared" else 1))
+        end = end and end ** (2 if self.max_radius == "squared" else 1)
+        radii = [_radii(points) for points in places]
+        values = [self._compare(jumps, self.max_distance), self._compare(radii, end)]
+        counts = self._duration, self._daily, self._of_all, self._within
+        values += [self._diverge([count(days) for days in sets]) for count in counts]
+        return dict(zip(QUANTITIES, values, strict=True))
 
-    def _duration(self, sets: Sequence[Days]) -> float:
-        stays = []
-        for days in sets:
-            ends = np.ones(days.shape, dtype=bool)
-            ends[:, :-1] = days[:, 1:] != days[:, :-1]
-            rows, columns = ends.nonzero()
-            before = np.append(-1, columns[:-1])
-            before[begins(rows)] = -1
-            kept = (columns < _SLOTS - 1) | self.counts_last_stay
-            stays.append((columns - before)[kept])
+    def _duration(self, days: Days) -> Any:
+        ends = np.ones(days.shape, dtype=bool)
+        ends[:, :-1] = days[:, 1:] != days[:, :-1]
+        rows, columns = ends.nonzero()
+        before = np.append(-1, columns[:-1])
+        before[begins(rows)] = -1
+        stays = (columns - before)[(columns < _SLOTS - 1) | self.counts_last_stay]
         if self.counts_last_stay:
-            return self._diverge([_histogram(one, 1, _SLOTS + 1, _SLOTS) for one in stays])
-        return self._diverge([_histogram(one / _SLOTS, 0, 1, _SLOTS) for one in stays])
+            return _histogram(stays, 1, _SLOTS + 1, _SLOTS)
+        return _histogram(stays / _SLOTS, 0, 1, _SLOTS)
 
-    def _daily(self, sets: Sequence[Days]) -> float:
-        numbers = [1 + (np.diff(np.sort(days, 1), axis=1) != 0).sum(1) for days in sets]
-        return self._diverge([_histogram(one / _SLOTS, 0, 1, _SLOTS) for one in numbers])
+    def _daily(self, days: Days) -> Any:
+        numbers = 1 + (np.diff(np.sort(days, 1), axis=1) != 0).sum(1)
+        return _histogram(numbers / _SLOTS, 0, 1, _SLOTS)
 
-    def _of_all(self, sets: Sequence[Days], locations: int) -> float:
-        found, ranks = [], self.ranks[0]
-        for days in sets:
-            visits = np.bincount(days.ravel(), minlength=locations) / days.size
-            order = np.argsort(-visits, kind="stable")[:ranks]
-            values = np.append(visits[order], order if self.counts_ids else [])
-            found.append(_histogram(values, 0, 1, ranks))
-        return self._diverge(found)
+    def _of_all(self, days: Days) -> Any:
+        visits = np.bincount(days.ravel(), minlength=self.ranks[0]) / days.size
+        order = np.argsort(-visits, kind="stable")[: self.ranks[0]]
+        values = np.append(visits[order], order if self.counts_ids else [])
+        return _histogram(values, 0, 1, self.ranks[0])
 
-    def _within(self, sets: Sequence[Days]) -> float:
-        found, ranks = [], self.ranks[1]
-        for days in sets:
-            curve = np.zeros((len(days), max(ranks, _SLOTS)))
-            for row, day in zip(curve, days, strict=True):
-                counts = np.unique(day, return_counts=True)[1]
-                row[: len(counts)] = -np.sort(-counts) / _SLOTS
-            mean = curve[:, :ranks].mean(0)
-            found.append(mean / mean.sum())
-        if self.curve:
-            return self._diverge(found)
-        return self._diverge([_histogram(one, 0, 1, ranks) for one in found])
+    def _within(self, days: Days) -> Any:
+        curve = np.zeros((len(days), max(self.ranks[1], _SLOTS)))
+        for row, day in zip(curve, days, strict=True):
+            counts = np.unique(day, return_counts=True)[1]
+            row[: len(counts)] = -np.sort(-counts) / _SLOTS
+        mean = curve[:, : self.ranks[1]].mean(0)
+        mean /= mean.sum()
+        return mean if self.curve else _histogram(mean, 0, 1, self.ranks[1])
 
     def _compare(self, values: Sequence[Numbers], end: float | None) -> float:
         """Compare distances or radii; NaN where the code stops as the end is rounded down to 0."""
@@ -159,6 +141,12 @@ class GeneratedProtocol:
         p, q = (one / (one.sum() + of_sum) + of_share for one in histograms)
         middle = (p + q) / 2
         return (_entropy(p, middle) + _entropy(q, middle)) / 2
+
+
+def _radii(points: Numbers) -> Any:
+    at = np.ascontiguousarray(points.transpose(2, 0, 1))
+    apart = at - at.mean(2, keepdims=True)
+    return (apart[0] ** 2 + apart[1] ** 2).mean(1)
 
 
 def _histogram(values: Any, low: float, high: float, bins: int) -> Any:

@@ -14,6 +14,7 @@ from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.protocols.operations import Order
 from nextloc_metrics.protocols.reported import Case, Metric
 from nextloc_metrics.protocols.rows import Maybe, ProtocolInput
+from nextloc_metrics.ranking.forms import leave_out, remove_from_lists
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 from nextloc_metrics.scoring.sampled import STEPS, maximise, rank_probabilities
 
@@ -231,7 +232,7 @@ class Protocol:
         metrics, scores, columns = self.metrics, given.preds, given.target
         if given.is_list:
             if self.masks_seen != "no" and self.reads_lists:
-                scores = rows.take_out(scores, self._seen(given))
+                scores = remove_from_lists(scores.long(), self._seen(given))
             elif self.num_negatives is not None or self.never or self.masks_seen != "no":
                 raise ValueError(f"`preds` must be scores for {self.name}, got lists of ids.")
             metrics = tuple(
@@ -281,24 +282,18 @@ class Protocol:
                 kept = torch.full_like(scores, -torch.inf)
                 return kept.scatter_(1, ids, scores.gather(1, ids)), given.target
             return scores.gather(1, ids), torch.zeros_like(given.target)
-        if self.never or self.masks_seen != "no":
-            scores = scores.clone()
-            scores[:, list(self.never)] = -torch.inf
+        excluded = torch.tensor(self.never, dtype=torch.int64).expand(len(scores), -1)
         if self.masks_seen != "no":
             seen = self._seen(given)
-            kept = scores.gather(1, given.target[:, None])
-            masked = torch.zeros_like(scores, dtype=torch.bool)
-            masked.scatter_(1, seen.clamp(min=0), True)
-            masked[:, 0] = (seen == 0).any(1)
-            scores[masked] = -torch.inf
             if self.masks_seen == "not the target":
-                scores.scatter_(1, given.target[:, None], kept)
-        return scores, given.target
+                seen = seen.masked_fill(seen == given.target[:, None], -1)
+            excluded = torch.cat([excluded, seen], 1)
+        return leave_out(scores, excluded) if excluded.numel() else scores, given.target
 
     def _seen(self, given: ProtocolInput) -> Tensor:
         found: Tensor = self._need(given, "seen", "it leaves out the locations visited before")
         rows.check_ids("seen", found, _ANY_ID if given.is_list else given.preds.shape[1])
-        return found
+        return found.long()
 
     def _negatives(self, given: ProtocolInput) -> Tensor:
         assert self.num_negatives is not None

@@ -141,18 +141,6 @@ def new_targets(seen: Tensor, target: Tensor) -> Tensor:
     return new
 
 
-def take_out(lists: Tensor, seen: Tensor) -> Tensor:
-    """Take ids out of lists, which then end with -1.
-
-    Example:
-        >>> take_out(torch.tensor([[4, 9, 2]]), torch.tensor([[4, -1]]))
-        tensor([[ 9,  2, -1]])
-    """
-    is_seen = torch.stack([torch.isin(*row) for row in zip(lists, seen, strict=True)])
-    kept = lists.masked_fill(is_seen, -1)
-    return kept.gather(1, is_seen.byte().argsort(dim=1, stable=True))
-
-
 def drop_remainder(users: Tensor | None, number: int, batch_size: int, seed: int) -> Tensor:
     """Group the rows by user, shuffle them by Python's `random`, and keep full batches."""
     rows = list(range(number))

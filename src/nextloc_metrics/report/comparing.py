@@ -21,9 +21,8 @@ from nextloc_metrics.base.grouped import Grouped
 from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.base.plan import Plan
 from nextloc_metrics.base.readings import read_results
-from nextloc_metrics.display.page import show_meanings, show_table
+from nextloc_metrics.display.page import Result, show_meanings, show_table
 from nextloc_metrics.display.reading import Reading
-from nextloc_metrics.display.result import Result
 from nextloc_metrics.display.table import Table, in_percent, of_readings
 from nextloc_metrics.pages.sections import show_differences, show_values
 from nextloc_metrics.report.data import (

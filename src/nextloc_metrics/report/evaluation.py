@@ -17,9 +17,8 @@ from nextloc_metrics.analysis import Predictability
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.outputs import new_file
 from nextloc_metrics.base.readings import MOST_ROWS, Results, read_results
-from nextloc_metrics.display.page import show_meanings
+from nextloc_metrics.display.page import Result, show_meanings
 from nextloc_metrics.display.reading import Reading
-from nextloc_metrics.display.result import Result
 from nextloc_metrics.display.table import Table, csv_cell, of_readings
 from nextloc_metrics.files.opening import need_arrow
 from nextloc_metrics.means import intervals

@@ -12,8 +12,7 @@ from torch import Tensor
 from nextloc_metrics.backends import sequences
 from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.base.grouped import Grouped
-from nextloc_metrics.display.page import show_meanings, show_picture, show_table
-from nextloc_metrics.display.result import Result
+from nextloc_metrics.display.page import Result, show_meanings, show_picture, show_table
 from nextloc_metrics.display.table import Table, one_line
 from nextloc_metrics.files.beside import read_days
 from nextloc_metrics.geography.locations import Units
