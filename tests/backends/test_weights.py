@@ -20,8 +20,7 @@ from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.backends import Weights, choose, cpu, proof
 from nextloc_metrics.backends.mass import log_of
 from nextloc_metrics.backends.reference import Reference
-from nextloc_metrics.distribution.distribution import Distribution
-from nextloc_metrics.distribution.needs import DistributionNeeds
+from nextloc_metrics.distribution.distribution import Distribution, DistributionNeeds
 from strategies import examples
 
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]

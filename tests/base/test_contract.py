@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import io
 import itertools
 import math
@@ -13,6 +14,7 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -20,6 +22,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torchmetrics import Metric, MetricCollection, MetricTracker
+from torchmetrics.retrieval import RetrievalMRR
 from torchmetrics.utilities.data import dim_zero_sum
 
 import distributed_workers as work
@@ -39,7 +42,7 @@ from nextloc_metrics import (
     next_location_metrics,
 )
 from nextloc_metrics.backends import UNRETRIEVED
-from nextloc_metrics.base.options import describe_option
+from nextloc_metrics.base.declared import describe_option
 from strategies import (
     BLOCK_CASES,
     CASES,
@@ -277,8 +280,19 @@ def test_values_are_single_floats(case: Case) -> None:
             assert value.shape == ()
             assert value.dtype == torch.float32
             assert value >= 0
-            has_end = getattr(metric, "is_bounded", True) and case.name != "Entropy"
-            assert value <= metric.scale or not has_end
+            assert value <= metric.largest_value or case.name == "Entropy"
+
+
+def test_few_public_names_each_documented() -> None:
+    """At most 18 beyond those of TorchMetrics: a docstring, or a line of a class's docstring."""
+    names = {name for name in dir(MRR()) if not name.startswith("_")} - {*dir(RetrievalMRR())}
+    written = "".join(inspect.getdoc(kind) or "" for kind in MRR.__mro__)
+    for name in names:
+        found = inspect.getattr_static(MRR, name, None)
+        has_docstring = isinstance(found, property | FunctionType) and inspect.getdoc(found)
+        assert has_docstring or re.search(rf"^ *{name}: ", written, re.MULTILINE), name
+    assert len(names) <= 18
+    assert {"k", "score", "interval", "chance", "state"} <= names
 
 
 def test_a_vector_only_on_request() -> None:

@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nextloc_metrics import report
-from nextloc_metrics.report.command import main
+from nextloc_metrics.cli.commands import main
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pandas")

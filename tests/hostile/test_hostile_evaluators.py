@@ -12,14 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nextloc_metrics import report
-from nextloc_metrics.arguments import rows
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _small_chunks() -> Iterator[None]:
     """Read few numbers at once, so that small batches have several chunks."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rows, "_CHUNK", CHUNK)
+        patch.setattr("nextloc_metrics.arguments.batch._CHUNK", CHUNK)
         yield
 
 

@@ -18,7 +18,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from nextloc_metrics import report
-from nextloc_metrics.report.command import main
+from nextloc_metrics.cli.commands import main
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

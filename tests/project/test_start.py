@@ -12,7 +12,7 @@ import nextloc_metrics
 from nextloc_metrics import report
 
 pytest.importorskip("click")
-from nextloc_metrics.report.command import main
+from nextloc_metrics.cli.commands import main
 
 #: of the words of the command, the exit status and what is printed
 ANSWERS: list[tuple[str, int, str]] = [

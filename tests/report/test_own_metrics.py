@@ -369,7 +369,7 @@ def test_the_command_line_takes_a_function(tmp_path: Path, monkeypatch: pytest.M
     pytest.importorskip("click")
     from click.testing import CliRunner
 
-    from nextloc_metrics.report.command import main
+    from nextloc_metrics.cli.commands import main
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)  # undone after the test

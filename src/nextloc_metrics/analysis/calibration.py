@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -161,11 +160,7 @@ def _read_logits(logits: Array, target: Array, mask: Array | None) -> tuple[Tens
             f"{int(targets.max())}; leave queries with unseen targets out with `mask`."
         )
     own = scores.gather(1, targets.long()[:, None])
-    if (
-        not bool(own.isfinite().all())
-        or bool(scores.isnan().any())
-        or bool((scores == math.inf).any())
-    ):
+    if not bool(own.isfinite().all()) or not bool((scores < math.inf).all()):
         raise ValueError(
             "`logits` must be finite, or -inf for candidates other than the target; leave queries "
             "with impossible targets out with `mask`."
@@ -174,19 +169,15 @@ def _read_logits(logits: Array, target: Array, mask: Array | None) -> tuple[Tens
 
 
 def _slope(scores: Tensor, own: Tensor, scale: float, inverse: float) -> float:
-    """Return the derivative of the summed negative log-likelihood of scores / scale.
+    """Return the derivative of the summed negative log-likelihood by the inverse temperature.
 
-    It is that by the inverse temperature.
+    It is the sum of how much the expected logit, of scores / scale, exceeds that of the target.
     """
-    return float(sum(part.sum() for part in _differences(scores, own, scale, inverse)))
-
-
-def _differences(scores: Tensor, own: Tensor, scale: float, inverse: float) -> Iterator[Tensor]:
-    """Yield by how much the expected logit exceeds that of the target, float64 `[n]`."""
-    at_once = max(1, _AT_ONCE // scores.shape[1])
-    for begin in range(0, len(scores), at_once):
-        part = scores[begin : begin + at_once].double() / scale
-        impossible = part == -torch.inf
-        share = (part.masked_fill(impossible, 0) * inverse).masked_fill(impossible, -torch.inf)
-        above = part - own[begin : begin + at_once].double() / scale
-        yield (share.softmax(1) * above.masked_fill(impossible, 0)).sum(1)
+    at_once, total = max(1, _AT_ONCE // scores.shape[1]), 0.0
+    for part, mine in zip(torch.split(scores, at_once), torch.split(own, at_once), strict=True):
+        logits = part.double() / scale
+        impossible = logits == -torch.inf
+        share = (logits.masked_fill(impossible, 0) * inverse).masked_fill(impossible, -torch.inf)
+        above = logits - mine.double() / scale
+        total += float((share.softmax(1) * above.masked_fill(impossible, 0)).sum(1).sum())
+    return total

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from nextloc_metrics.display.formats import markdown, one_line, write_fact
 from nextloc_metrics.display.page import show_card, show_table, write_page
-from nextloc_metrics.display.table import Table
+from nextloc_metrics.display.table import Table, markdown, one_line, write_fact
 
 
 class Result:

@@ -18,10 +18,10 @@ from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.result import Result
 from nextloc_metrics.display.table import Table
 from nextloc_metrics.protocols.codebases import every_protocol
-from nextloc_metrics.protocols.operations import NAMES, chunks
+from nextloc_metrics.protocols.operations import NAMES
 from nextloc_metrics.protocols.protocol import Protocol
 from nextloc_metrics.protocols.reported import Metric
-from nextloc_metrics.protocols.rows import ProtocolInput
+from nextloc_metrics.protocols.rows import Maybe, ProtocolInput
 from nextloc_metrics.ranking.ranking import Ranking
 
 # Smaller differences are rounding: float64 sums depend on their order.
@@ -118,13 +118,13 @@ class Audit(Result):
 def audit(
     preds: Array | Mapping[str, Array],
     target: Array,
-    users: Array | None = None,
-    times: Array | None = None,
+    users: Maybe = None,
+    times: Maybe = None,
     *,
     k: int | Sequence[int] = (1, 5, 10),
     seed: int | None = None,
     protocols: Sequence[Protocol] | None = None,
-    **given: Array | None,
+    **given: Maybe,
 ) -> Audit:
     """Evaluate predictions under every protocol that applies, next to the exact values.
 
@@ -183,15 +183,8 @@ class _Exact:
 
     def __init__(self, given: ProtocolInput) -> None:
         self.target = given.target
-        parts = [
-            Ranking.from_predictions(*part, best=True) for part in chunks(given.preds, given.target)
-        ]
-        above = torch.cat([one.above[:, 0] for one in parts])
-        tied = torch.cat([one.tied[:, 0] for one in parts])
-        ranks = torch.where(above < given.preds.shape[1], above + 1, 0)
-        self.ranking = Ranking.from_ranks(ranks, tied=tied)
-        self.best = torch.cat([one.best for one in parts])
-        self.has_ties = bool((tied > 1).any())
+        self.ranking = Ranking.from_predictions(given.preds, given.target, best=True)
+        self.has_ties = bool((self.ranking.tied > 1).any())
         self.has_nan = not given.is_list and bool(given.preds.isnan().any())
         self.has_inf = not given.is_list and bool(given.preds.isneginf().any())
 
@@ -200,7 +193,7 @@ class _Exact:
 
     def value(self, metric: Metric) -> float:
         if metric.kind == "weighted f1":
-            return reported.weighted_f1(self.best, self.target)
+            return reported.weighted_f1(self.ranking.best, self.target)
         plain = replace(metric, missed=None)
         return float(reported.score(plain, self.ranking, None).mean())
 

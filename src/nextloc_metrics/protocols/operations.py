@@ -78,16 +78,12 @@ def _find(order: Order, scores: Tensor, target: Tensor, depth: int | None) -> Te
         return rank_in(torch.topk(scores, depth or scores.shape[1], dim=1).indices, target)
     if order == "sort":
         return rank_in(torch.sort(scores, dim=1, descending=True).indices, target)
-    if order == "torch places":
-        return (
-            torch.argsort(torch.argsort(-scores, dim=1), dim=1).gather(1, target[:, None])[:, 0] + 1
-        )
     if order == "above":
         return (scores > scores.gather(1, target[:, None])).sum(1) + 1
     rows: Any = _to_numpy(scores)
-    if order == "numpy places":
-        above = (-rows).argsort(axis=1).argsort(axis=1)
-        return torch.from_numpy(above).gather(1, target[:, None])[:, 0] + 1
+    if order in ("numpy places", "torch places"):
+        above = (-(rows if order == "numpy places" else scores)).argsort(1).argsort(1)
+        return torch.as_tensor(above).gather(1, target[:, None])[:, 0] + 1
     if order == "reversed":
         return rank_in(torch.from_numpy(rows.argsort(axis=1)[:, ::-1].copy()), target)
     ten = torch.from_numpy(rows.argpartition(-_TEN, axis=1)[:, -_TEN:])
@@ -125,11 +121,12 @@ def _count(order: Order, scores: Tensor, target: Tensor) -> Blocks:
     nans, above, tied = is_nan.sum(1), (scores > own).sum(1), (scores == own).sum(1)
     if order == "above":
         return Blocks(above, torch.ones_like(above))
+    tied, last = torch.where(lost, nans, tied), None
     if order in ("numpy places", "torch places"):  # NaN last
-        behind = scores.shape[1] - nans
-        return Blocks(torch.where(lost, behind, above), torch.where(lost, nans, tied))
-    if order == "partition":
+        above = torch.where(lost, scores.shape[1] - nans, above)
+    elif order == "partition":
         finite = (_TEN - nans).clamp(min=0)
-        last = torch.where(lost, _TEN, finite)
-        return Blocks(torch.where(lost, finite, above), torch.where(lost, nans, tied), last)
-    return Blocks(torch.where(lost, 0, above + nans), torch.where(lost, nans, tied))
+        above, last = torch.where(lost, finite, above), torch.where(lost, _TEN, finite)
+    else:
+        above = torch.where(lost, 0, above + nans)
+    return Blocks(above, tied, last)
