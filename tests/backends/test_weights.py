@@ -18,7 +18,7 @@ from conftest import threads_allowed
 from nextloc_metrics import SetSize, backends
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.backends import Weights, choose, cpu, proof
-from nextloc_metrics.backends.mass import exp_of, log_of
+from nextloc_metrics.backends.mass import log_of
 from nextloc_metrics.backends.reference import Reference
 from nextloc_metrics.distribution.distribution import Distribution, DistributionNeeds
 from strategies import examples
@@ -149,7 +149,7 @@ def test_probabilities_are_divided_by_their_exact_sum(drawn: list[float]) -> Non
 
 
 def _rows_of_sets() -> dict[str, Tensor]:
-    """Logits, float64 `[N, 3000]`: what takes the most steps to find where a set ends."""
+    """Logits, or weights, float64 `[3000]`: rows that take many steps to the end of a set."""
     step = torch.arange(3000, dtype=torch.float64)
     return {
         "equal": step * 0,
@@ -161,6 +161,7 @@ def _rows_of_sets() -> dict[str, Tensor]:
         "below all cells": (step > 0) * (-25 - step / 1000),
         "units of zero": (step > 0) * (-30 - step / 100),
         "far apart": -step / 100,
+        "weights at the edge of a cell": 0.75 + (step % 3 - 1) * 2.0**-51,
     }
 
 
@@ -168,14 +169,14 @@ def _rows_of_sets() -> dict[str, Tensor]:
 @pytest.mark.parametrize("kind", _rows_of_sets())
 def test_sizes_of_sets_in_plain_integers(kind: str) -> None:
     """The highest weights, as integers of 2^-51, are added up until they reach the mass."""
-    row = _rows_of_sets()[kind]
+    row, of_scores = _rows_of_sets()[kind], Weights(are_scores=kind.startswith("weights"))
     scores = torch.stack([row, row.flip(0), row * 3]).repeat(1, 3)
     masses = (1e-12, 0.01, 0.5, 0.9, 0.99999, 1 - 1e-10)
     found = choose(scores, "weighs").weigh(
-        scores, torch.zeros(3, dtype=torch.int64), Weights(are_scores=False), masses
+        scores, torch.zeros(3, dtype=torch.int64), of_scores, masses
     )[2]
     for one, sizes in zip(scores, found.tolist(), strict=True):
-        weights = exp_of(one - one.max()).sort(descending=True).values.tolist()
+        weights = of_scores.of(one, one.amax(0, keepdim=True)).sort(descending=True).values.tolist()
         sums = list(accumulate(round(weight * 2**51) for weight in weights))
         wanted = [(mass - 1e-9) * (sums[-1] / 2**51) for mass in masses]
         assert sizes == [1 + sum(total / 2**51 < least for total in sums) for least in wanted]

@@ -134,9 +134,8 @@ class Cpu(Reference):
     ) -> tuple[Tensor, Tensor, Tensor]:
         sums = torch.empty(len(scores), 6, dtype=torch.float64, device="cpu")
         tied, sizes = _integers(len(scores)), _integers(len(scores), len(masses))
-        shares = torch.tensor(masses, dtype=torch.float64, device="cpu")
-        members = target.contiguous(), sums, tied, shares, len(masses), sizes, 0
-        self._of_weights("weigh", scores, weights, *members)
+        of_sets = torch.tensor(masses, dtype=torch.float64, device="cpu"), len(masses), sizes, 0
+        self._of_weights("weigh", scores, weights, target.contiguous(), sums, tied, *of_sets)
         return sums, tied, sizes
 
     def spread(self, scores: Tensor, sums: Tensor, weights: Weights) -> Tensor:

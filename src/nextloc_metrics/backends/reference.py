@@ -140,8 +140,8 @@ class Reference:
             weight_of_mine = weights.of(mine, highest).where(total[:, None] > 0, 0)[:, 0]
             apart = (mine - highest)[:, 0] * weights.inverse_temperature
             log_of_mine = mass.log_of(weight_of_mine) if weights.are_scores else apart
-            share = (log_of_mine - mass.log_of(total)).where(total > 0, -torch.inf)
-            columns = total, mass.sum_rows(weight * weight), above, weight_of_mine, share
+            log_share = (log_of_mine - mass.log_of(total)).where(total > 0, -torch.inf)
+            columns = total, mass.sum_rows(weight * weight), above, weight_of_mine, log_share
             sums[part] = torch.stack([highest[:, 0], *columns], 1)
             tied[part] = (block == mine).sum(1)
             if masses:
