@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import time
 
+import numpy as np
 import torch
 from harness import Contestants, machine
 
@@ -43,7 +44,18 @@ def audit() -> Contestants:
     }
 
 
-TABLES = {"temperature": temperature, "audit": audit}
+def predictability() -> Contestants:
+    """Estimate limits of 1,000 people, 80 % at home; one pass is one sort of the 20 shuffles."""
+    draw = np.random.default_rng(0)
+    visits = np.where(draw.random(1_000_000) < 0.8, 0, draw.integers(1, 40, 1_000_000))
+    users = np.repeat(np.arange(1_000), 1_000)
+    return {
+        "sort": lambda: [np.argsort(np.tile(x, (20, 1)), 1) for x in visits.reshape(-1, 1_000)],
+        "predictability": lambda: analysis.predictability(visits, users),
+    }
+
+
+TABLES = {"temperature": temperature, "audit": audit, "predictability": predictability}
 
 
 def measure(title: str, contestants: Contestants, rounds: int) -> None:
