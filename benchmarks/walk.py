@@ -28,7 +28,7 @@ from pyarrow import parquet
 
 import nextloc_metrics
 from nextloc_metrics import AccuracyAtK, next_location_metrics
-from nextloc_metrics.report.command import main as command
+from nextloc_metrics.cli.commands import main as command
 
 HOUSE = str(Path(nextloc_metrics.__file__).parent) + "/"
 ROWS, LOCATIONS = 64, 500

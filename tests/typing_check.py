@@ -28,12 +28,14 @@ from nextloc_metrics import (
     click_through_metrics,
     functional,
     libcity_metrics,
+    mobility,
     next_location_metrics,
     plotting,
     recommendation_metrics,
     report,
     scoring,
     tables,
+    trajectories,
 )
 from nextloc_metrics.integrations.hugging_face import TrainerMetrics
 from nextloc_metrics.integrations.libcity import ExactEvaluator
@@ -48,9 +50,34 @@ class Surely(RankingMetric):
         return ((ranking.above[:, 0] == 0) & (ranking.tied[:, 0] == 1)).double()
 
 
+class Persistent(RankingMetric):
+    """A user's own metric with an option."""
+
+    persistence: float = 0.8
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Rank-biased precision of the first relevant location."""
+        return (1 - self.persistence) * self.persistence ** ranking.above[:, 0].double()
+
+
+class Later(RankingMetric):
+    """A user's own metric with an `__init__`."""
+
+    def __init__(self, after: int, **kwargs: Any) -> None:
+        super().__init__(after=after, **kwargs)
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Whether the first relevant location is behind some ranks."""
+        after: int = self._options["after"]
+        return (ranking.above[:, 0] >= after).double()
+
+
 def metrics() -> list[Metric]:
     """Every class with its options."""
+    AccuracyAtK(5, tie="expected")  # type: ignore[call-arg]
+    NDCGAtK(10, gain="cubic")  # type: ignore[arg-type]
     return [
+        AccuracyAtK(5, dist_sync_on_step=True),
         AccuracyAtK(5, ties="pessimistic", ignore_index=0, validate_args=False),
         HitRateAtK(k=5, empty_target_action="neg"),
         MRR(),
@@ -65,6 +92,15 @@ def metrics() -> list[Metric]:
         LocationPrecision(100, average="micro"),
         LocationRecall(100, average=None),
         Surely(),
+        Surely(ties="optimistic", sync_on_compute=False),
+        Persistent(),
+        Persistent(0.5, ties="optimistic"),
+        Later(3),
+        Later(after=3, ties="optimistic"),
+        trajectories.DTW(2.0, window=3, units="km"),
+        trajectories.PointErrorAt(-1, dist_sync_on_step=True),
+        mobility.JumpLength([1.0, 2.0, 5.0], "ks", units="km"),
+        mobility.Flows("jsd", "e", itself=True),
     ]
 
 

@@ -6,7 +6,7 @@ import sys
 def main() -> None:
     """Run a command, or say what it needs."""
     try:
-        from nextloc_metrics.report.command import main as run
+        from nextloc_metrics.cli.commands import main as run
     except ModuleNotFoundError as error:
         if error.name != "click":
             raise

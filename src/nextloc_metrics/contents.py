@@ -12,10 +12,12 @@ from nextloc_metrics import report as report
 from nextloc_metrics import scoring as scoring
 from nextloc_metrics import tables as tables
 from nextloc_metrics import trajectories as trajectories
-from nextloc_metrics.arguments.labels import GroupLabels as GroupLabels
+from nextloc_metrics.arguments.batch import GroupLabels as GroupLabels
 from nextloc_metrics.arguments.record import Queries as Queries
 from nextloc_metrics.arguments.record import Record as Record
 from nextloc_metrics.base.collection import RankingCollection as RankingCollection
+from nextloc_metrics.base.grouped import Grouped as Grouped
+from nextloc_metrics.base.grouped import Weighted as Weighted
 from nextloc_metrics.base.mean import MeanMetric as MeanMetric
 from nextloc_metrics.base.ranking_metric import RankingMetric as RankingMetric
 from nextloc_metrics.distribution.distribution import Distribution as Distribution
@@ -46,7 +48,6 @@ from nextloc_metrics.metrics.deciles import DecileNDCG as DecileNDCG
 from nextloc_metrics.metrics.deciles import DecilePrecision as DecilePrecision
 from nextloc_metrics.metrics.exposure import DecileCoverage as DecileCoverage
 from nextloc_metrics.metrics.exposure import DecilePredictionShare as DecilePredictionShare
-from nextloc_metrics.metrics.grouped import Grouped as Grouped
 from nextloc_metrics.metrics.location_f1 import LocationF1 as LocationF1
 from nextloc_metrics.metrics.location_f1 import LocationPrecision as LocationPrecision
 from nextloc_metrics.metrics.location_f1 import LocationRecall as LocationRecall
@@ -85,6 +86,5 @@ from nextloc_metrics.metrics.times import TimeWithin as TimeWithin
 from nextloc_metrics.metrics.visits import Visits as Visits
 from nextloc_metrics.metrics.visits import exploration_metrics as exploration_metrics
 from nextloc_metrics.metrics.visits import previously_visited as previously_visited
-from nextloc_metrics.metrics.weighted import Weighted as Weighted
 from nextloc_metrics.ranking.needs import Needs as Needs
 from nextloc_metrics.ranking.ranking import Ranking as Ranking

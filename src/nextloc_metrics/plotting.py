@@ -11,15 +11,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.base.collection import Collections, SummedCollection
+from nextloc_metrics.base.mean import RecordMetric
 from nextloc_metrics.base.plots import plot_groups
 from nextloc_metrics.base.readings import members_of, named, read_counted
 from nextloc_metrics.display.lines import MOST_LINES, draw_bands, draw_readings
 from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.style import Scale, import_pyplot, number_by_integers, save, style
 from nextloc_metrics.metrics.at_k import AccuracyAtK
-from nextloc_metrics.report.maps import accuracy_within_km, distance_errors, error_map
-from nextloc_metrics.report.probability_plots import reliability, risk_coverage, set_sizes
+from nextloc_metrics.pages.maps import accuracy_within_km, distance_errors, error_map
+from nextloc_metrics.pages.probability_plots import reliability, risk_coverage, set_sizes
 
 __all__ = [
     "accuracy_within_k",
@@ -111,6 +113,10 @@ def by_group(
         >>> axes.get_xlabel(), axes.get_ylabel()
         ('purpose', 'Accuracy@1')
     """
+    for name, metric in named(models).items():
+        if not isinstance(metric, RecordMetric):
+            kind = "a collection" if isinstance(metric, SummedCollection) else short(metric)
+            raise TypeError(f"`models` must hold metrics, got {kind} for {name}; pass a member.")
     return plot_groups(models, confidence_level, ax)
 
 

@@ -127,6 +127,13 @@ def test_chance_of_groups_and_without() -> None:
 
     assert analysis.chance({"percent": Percent()}, 3) == {}
 
+    class Share(LocationF1):
+        def chance(self, num_candidates: int, num_relevant: int = 1) -> float:
+            return num_relevant / num_candidates
+
+    assert analysis.chance({"own": Share(4)}, 4, num_relevant=2) == {"own": 0.5}
+    assert Grouped(MRR(), 3).chance(9) == MRR().chance(9) == sum(1 / x for x in range(1, 10)) / 9
+
 
 class Optimist(RankingMetric):
     """A user's score that breaks ties itself, and so is no expectation over them."""

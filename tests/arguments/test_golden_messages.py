@@ -43,6 +43,8 @@ NEEDED: dict[str, Any] = {
     "threshold": 0.5,
     "within": 1.0,
     "step": 1,
+    "locations": geography.Locations.from_plane([0, 1, 2], [0, 1, 2]),
+    "km": 1.0,
 }
 # the value in a message, and messages of Python on signatures
 VALUE = re.compile(r", got .*?(?=;|\.?$)")

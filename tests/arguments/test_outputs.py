@@ -16,7 +16,7 @@ from nextloc_metrics import MRR, plotting, report
 from nextloc_metrics.arguments.outputs import new_file
 from nextloc_metrics.files.predictions import Predictions, read
 from nextloc_metrics.integrations.libcity import ExactEvaluator
-from nextloc_metrics.report.groups import write_groups
+from nextloc_metrics.report.evaluation import write_groups
 
 GROUPS = {"user": [f"user {number}" for number in range(400)]}
 

@@ -85,7 +85,7 @@ def test_sequences_without_points_have_no_sum() -> None:
         empty = torch.zeros(number, length, 2, dtype=torch.float64)
         none = torch.zeros(number, dtype=torch.int64)
         pairs = Sequences(empty, empty, none, none)
-        backend = backends.choose_for_pairs(empty)
+        backend = backends.choose(empty, "aligns")
         assert backend.match_ngrams(pairs, 2, 1.0, 1.0, False).tolist() == [[0, 0]] * number
         assert backend.align(pairs, "common").tolist() == [0] * number
 
@@ -105,7 +105,7 @@ def test_a_backend_that_answers_otherwise_is_disabled(monkeypatch: Any) -> None:
     monkeypatch.setattr(proof, "disabled", {})
     monkeypatch.setattr(backends, "_chosen", [wrong, Reference()])
     with pytest.warns(UserWarning, match=r"'wrong' differs from `reference` in `align\('frechet'"):
-        assert backends.choose_for_pairs(torch.zeros(1)) is not wrong
+        assert backends.choose(torch.zeros(1), "aligns") is not wrong
     assert not wrong.is_proven
     assert "wrong" in proof.disabled
 
@@ -120,5 +120,5 @@ def test_too_little_memory_is_an_error(monkeypatch: Any) -> None:
 
 def test_structures_have_the_size_of_c() -> None:
     """Each member has 8 bytes, so that nothing is padded."""
-    for structure in (cpu._Ngrams, cpu._Align):
-        assert ctypes.sizeof(structure) == 8 * len(structure._fields_)  # type: ignore[arg-type]
+    for structure in cpu._STRUCTURES.values():
+        assert ctypes.sizeof(structure) == 8 * len(structure._fields_)

@@ -54,7 +54,7 @@ def check_disabled(monkeypatch: pytest.MonkeyPatch, backend: backends.Reference,
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         assert values_of_a_batch() == expected
-        monkeypatch.setattr(proof, "_differences", lambda _: pytest.fail("checked twice"))
+        monkeypatch.setattr(proof, "_difference", lambda *_: pytest.fail("checked twice"))
         assert values_of_a_batch() == expected
     [warning] = caught
     text = str(warning.message)

@@ -21,12 +21,15 @@ from torchmetrics.classification import MulticlassAccuracy
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
+    DecileKForRecall,
     F1AtK,
     LocationF1,
     LocationPrecision,
     LocationRecall,
     MAPAtK,
     NDCGAtK,
+    Perplexity,
+    PopularityBins,
     PrecisionAtK,
     Ranking,
     RankingCollection,
@@ -468,6 +471,21 @@ def test_nested_in_a_module() -> None:
     assert any(name.endswith("ndcg_at_10") for name in names)
     assert list(module.parameters()) == []
     assert module.state_dict() == {}
+
+
+def test_what_cannot_be_clustered_is_refused_or_stays() -> None:
+    """A median has no interval; that of a perplexity would not be by user."""
+    bins = PopularityBins([1, 1, 2, 2])
+    metrics = RankingCollection({"k": DecileKForRecall(bins, 1.0, decile=1), "hit": AccuracyAtK(1)})
+    metrics.update(torch.tensor([[0, 1]]), torch.tensor([0]))
+    clustered = metrics.clustered(labels=["ann", "bob"], by="who")
+    clustered.update(torch.tensor([[0, 1], [2, 3]]), torch.tensor([0, 1]), groups=["bob", "ann"])
+    assert clustered.compute()["hit"] == 0.5
+    assert list(clustered.results(0.95).intervals) == ["hit"]
+    with pytest.raises(TypeError, match=r"Perplexity.* has an interval that cannot be clustered"):
+        RankingCollection([Perplexity(given="probabilities")]).clustered(2)
+    with pytest.raises(ValueError, match="`num_groups` must be given"):
+        metrics.clustered()
 
 
 def test_the_first_batch_cannot_merge_members() -> None:

@@ -15,9 +15,8 @@ import pytest
 import torch
 
 from nextloc_metrics import report
-from nextloc_metrics.files.predictions import Predictions
+from nextloc_metrics.files.predictions import Predictions, same_queries
 from nextloc_metrics.geography import Locations
-from nextloc_metrics.report.same import same_queries
 
 pd = pytest.importorskip("pandas")
 CliRunner = pytest.importorskip("click.testing").CliRunner
@@ -208,7 +207,7 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
 
 def run(*arguments: str) -> Any:
     """Run the command as a shell would."""
-    from nextloc_metrics.report.command import main
+    from nextloc_metrics.cli.commands import main
 
     return CliRunner().invoke(main, list(arguments))
 
@@ -750,7 +749,7 @@ def test_without_click_the_command_says_what_it_needs(monkeypatch: pytest.Monkey
     from nextloc_metrics import __main__
 
     monkeypatch.setitem(sys.modules, "click", None)
-    monkeypatch.delitem(sys.modules, "nextloc_metrics.report.command", raising=False)
+    monkeypatch.delitem(sys.modules, "nextloc_metrics.cli.commands", raising=False)
     with pytest.raises(SystemExit, match=r"needs click; install the extra `cli` \("):
         __main__.main()
 

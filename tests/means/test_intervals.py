@@ -308,6 +308,26 @@ def test_clustered_standard_error(queries: list[tuple[int, int]]) -> None:
         assert bounds(metric, 0.9) == pytest.approx(expected, abs=1e-6)
 
 
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 6)), min_size=3, max_size=40))
+def test_a_clustered_collection(queries: list[tuple[int, int]]) -> None:
+    """The values are those of the collection, and each mean has the interval of its users."""
+    ranks, users = map(list, zip(*queries, strict=True))
+    plain = RankingCollection({"mrr": MRR(), "f1": LocationF1(9)}, prefix="val/")
+    metrics = of_ranks(plain.clustered(9), ranks, groups={"user": torch.tensor(users)})
+    of_ranks(plain, ranks)
+    assert same(metrics.compute(), plain.compute())
+    members: dict[str, Any] = dict(metrics.named_members())
+    if (number := len(set(users))) > 1:
+        error, _ = clustered_error([1 / rank for rank in ranks], users)
+        assert float(members["mrr"].standard_error()) == pytest.approx(error, rel=1e-5, abs=1e-7)
+    by = f"intervals by {number} user{'s' * (number > 1)}"
+    table = metrics.table(intervals=True)
+    assert str(table).splitlines()[-1] == by
+    assert by in table.to_latex()
+    assert by not in str(metrics.table())
+    assert by not in str(plain.table(intervals=True))
+
+
 def test_a_group_for_every_query_is_no_group() -> None:
     """Where every query is a group by itself, the standard error is the plain one."""
     ranks = torch.randint(1, 9, (50,))

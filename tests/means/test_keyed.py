@@ -9,7 +9,7 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nextloc_metrics.means.keyed import KeyedSums
+from nextloc_metrics.means.exact import KeyedSums
 from strategies import examples
 
 FAR = st.sampled_from([0, 1, 2, 5, -1, 2**62, 2**63 - 1, -(2**63)])

@@ -48,7 +48,7 @@ class Duration(MeanMetric):
     """The mean number of seconds."""
 
     record = Seconds
-    is_bounded = False
+    largest_value = math.inf
     plot_upper_bound = None
     higher_is_better = False
     unit = "s"
@@ -61,7 +61,7 @@ class Duration(MeanMetric):
 class Short(Duration):
     """The share of an hour, from the same record."""
 
-    is_bounded = True
+    largest_value = 1.0
 
     def score(self, record: Seconds) -> tuple[Tensor, Tensor]:
         """Return hours, at most 1."""
@@ -167,19 +167,19 @@ def test_groups_tables_and_scores_of_queries() -> None:
         "seconds": Duration(),
         "hours": Short(),
         "by_user": Grouped(Duration(), 2),
-        "clustered": Grouped(Duration(), 2, average="queries"),
+        "by_cluster": Grouped(Duration(), 2, average="queries"),
         "hours_by_user": Grouped(Short(), 2),
     }
     metrics = updated(RankingCollection(members), [10.0, 7200.0, 3600.0, 30.0], groups=users)
     values = metrics.compute()
-    assert values["seconds"] == values["clustered"] == 2710
+    assert values["seconds"] == values["by_cluster"] == 2710
     assert values["hours"] == pytest.approx((10 / 3600 + 1 + 1 + 30 / 3600) / 4)
     assert values["by_user"].tolist() == [20, 5400]
     assert values["hours_by_user"].tolist() == pytest.approx([20 / 3600, 1])
     assert members["by_user"].num_queries.tolist() == [2, 2]
     rows = {row[0]: row[1] for row in metrics.table(intervals=True).rows}
     assert rows["seconds (s)"] == "2710"
-    low, high = members["clustered"].interval()
+    low, high = members["by_cluster"].interval()
     assert 0 <= low < 2710 < high
     scores = []
     for times in ([10.0, 7200.0, 3600.0, math.inf], [11.0, 7201.0, 3600.5, math.inf]):

@@ -221,7 +221,6 @@ INNER_NAMES = {
     "nextloc_metrics.backends.Reference",
     "nextloc_metrics.backends.Weights",
     "nextloc_metrics.backends.choose",
-    "nextloc_metrics.backends.choose_for_pairs",
     "nextloc_metrics.backends.must_not_sync",
     "nextloc_metrics.distributed.count_surplus",
     "nextloc_metrics.integrations.hugging_face.EvalPrediction",
@@ -237,7 +236,7 @@ MADE = {"nextloc_metrics.functional"}
 MET = {
     "nextloc_metrics.metrics.per_query.QueryScores": "is returned by `PerQueryScores.compute`",
     "nextloc_metrics.metrics.recommended.RecommendedTally": "has members of `Coverage`",
-    "nextloc_metrics.metrics.grouped.Gap": "is returned by `Grouped.gap`",
+    "nextloc_metrics.base.grouped.Gap": "is returned by `Grouped.gap`",
     "nextloc_metrics.metrics.recommended.FirstRanks": "says how the first candidates are read",
     "nextloc_metrics.metrics.confidence.ConfidenceTally": "says what metrics of confidence read",
     "nextloc_metrics.metrics.confidence.Reliability": "is returned by `CalibrationError`",
@@ -250,7 +249,7 @@ MET = {
     "nextloc_metrics.base.mean.RecordMetric": "is the base of metrics that are no mean",
     "nextloc_metrics.base.ranking_metric.RankingTally": "is the same for metrics of ranks",
     "nextloc_metrics.mobility.histograms.Histogram": "has `edges_from` of measures with edges",
-    "nextloc_metrics.ranking.top.TopCandidates": "is returned by `Ranking.top_candidates`",
+    "nextloc_metrics.ranking.counting.TopCandidates": "is returned by `Ranking.top_candidates`",
     "nextloc_metrics.base.summed.SummedMetric": "has hooks of metrics that are no mean",
 }
 
@@ -340,7 +339,7 @@ def test_code_of_docstrings_fits_beside_the_navigation(site: Path) -> None:
 INNER = {
     "what collections do with their members": {
         "add_state", "forward_with", "named_members", "plan", "results", "update_with",
-        "Grouped.record", "SummedCollection.members",
+        "SummedCollection.members",
         "state_key", "summed_at_once", "sync_context", "tallies",
     },
     "how records are made, and what is kept beside them": {
@@ -358,7 +357,6 @@ INNER = {
     "how metrics of the rank itself and of lists differ": {
         "MeanPercentileRank.others", "_AmongOthers.others", "FirstRanks.read_first",
     },
-    "what a weighted metric takes from its metric": {"Weighted.is_bounded", "Weighted.record"},
     "how decile metrics differ from each other": {
         "cut", "deciles", "key", "name", "tally_split", "values",
         "DecileScore.score", "DecileNDCG.score", "DecilePrecision.score",

@@ -377,7 +377,8 @@ def test_the_commits_are_those_of_the_sources() -> None:
     """A protocol names the commit at which the original is run."""
     for protocol, *_ in CASES.values():
         source = protocol.source
-        assert source.commit.startswith(originals.COMMITS[source.repository.replace("/", "+")])
+        repository, commit = source.code.split("@")
+        assert commit.startswith(originals.COMMITS[repository.replace("/", "+")])
 
 
 def test_sizes_that_the_code_sets_are_the_defaults() -> None:
@@ -808,7 +809,7 @@ def test_an_audit_is_part_of_the_page() -> None:
 def test_the_command_prints_an_audit(tmp_path: Path) -> None:
     """Of one file and of two, with the users of a column."""
     runner = pytest.importorskip("click.testing").CliRunner()
-    from nextloc_metrics.report.command import main
+    from nextloc_metrics.cli.commands import main
 
     scores, target, users = make("random")
     paths = [str(tmp_path / f"{name}.npz") for name in "ab"]

@@ -85,11 +85,11 @@ def test_the_first_candidates_are_those_of_the_candidates_that_are_left() -> Non
 
 def test_rows_are_copied_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """The result does not depend on the number of rows that are copied at once."""
-    from nextloc_metrics.ranking import exclude as exclusion
+    from nextloc_metrics.ranking import forms
 
     scores, target, excluded = batch(torch.float32)
     expected = Ranking.from_scores(scores, target, exclude=excluded, top=3)
-    monkeypatch.setattr(exclusion, "_COPIED_BYTES", 4 * 41 * 5)
+    monkeypatch.setattr(forms, "_COPIED_BYTES", 4 * 41 * 5)
     ranking = Ranking.from_scores(scores, target, exclude=excluded, top=3)
     for name in ("above", "tied", "relevant_above", "relevant_tied", "relevant"):
         assert torch.equal(getattr(ranking, name), getattr(expected, name))

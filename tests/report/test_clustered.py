@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from nextloc_metrics import AccuracyAtK, DecileNDCG, Grouped, PopularityBins, report
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.geography import Locations
-from nextloc_metrics.report import page
+from nextloc_metrics.pages import sections
 from nextloc_metrics.report.evaluation import Evaluation
 from strategies import examples
 
@@ -180,7 +180,7 @@ def test_the_whiskers_are_the_intervals_of_the_table(monkeypatch: pytest.MonkeyP
         plt.close(figure)
         return ""
 
-    monkeypatch.setattr(page, "show_picture", draw)
+    monkeypatch.setattr(sections, "show_picture", draw)
     e.to_html()
     found = drawn["acc_at_1 by hour; intervals: clustered by user"]
     for segment, record in zip(found, rows_of(e, "hour").values(), strict=False):

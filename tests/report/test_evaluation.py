@@ -22,7 +22,7 @@ from nextloc_metrics import (
     recommendation_metrics,
     report,
 )
-from nextloc_metrics.arguments import rows as rows_of
+from nextloc_metrics.arguments import batch as batches
 from nextloc_metrics.geography import Locations
 from strategies import float32
 
@@ -71,7 +71,7 @@ def test_chunks_change_nothing(chunk: int, monkeypatch: pytest.MonkeyPatch, tmp_
         "exempt_target": True,
     }
     expected = report.evaluate(scores, target, **options)
-    monkeypatch.setattr(rows_of, "_CHUNK", chunk)
+    monkeypatch.setattr(batches, "_CHUNK", chunk)
     np.save(tmp_path / "scores.npy", scores)
     for preds in (torch.from_numpy(scores), np.load(tmp_path / "scores.npy", mmap_mode="r")):
         e = report.evaluate(preds, target, **options)

@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nextloc_metrics import report
-from nextloc_metrics.arguments import rows
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.geography import Locations
 from strategies import examples
@@ -28,6 +27,9 @@ MORE: dict[str, Any] = {
     "train_counts": np.arange(9),
     "locations": Locations.from_plane(range(0, 9000, 1000), range(9)),
 }
+
+#: how many numbers a chunk of rows has
+CHUNK = "nextloc_metrics.arguments.batch._CHUNK"
 
 
 def rows_of(form: str, chosen: Any = slice(None)) -> dict[str, Any]:
@@ -86,7 +88,7 @@ def test_any_tree_of_parts_gives_the_same_bits(
 def test_a_batch_in_chunks_is_that_of_its_rows(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also after another batch: the same bits, and so the same shard."""
     expected = evaluator_of(form, range(9), range(9, NUMBER)).to_bytes()
-    monkeypatch.setattr(rows, "_CHUNK", 25)
+    monkeypatch.setattr(CHUNK, 25)
     assert evaluator_of(form, range(9), range(9, NUMBER)).to_bytes() == expected
 
 
@@ -152,7 +154,7 @@ def added(evaluator: report.Evaluator, how: str, **arguments: Any) -> bool:
         arguments = {x: y if x == "groups" else torch.tensor(y) for x, y in arguments.items()}
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(rows, "_CHUNK", 12 if how == "chunks" else 1 << 20)
+            patch.setattr(CHUNK, 12 if how == "chunks" else 1 << 20)
             evaluator.add(Batch(**arguments))
     except (ValueError, TypeError):
         assert evaluator.to_bytes() == before
@@ -303,7 +305,7 @@ def test_a_refused_batch_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
         evaluator.add(Batch(**{**rows_of("lists", range(3)), "groups": None}))
     assert evaluator.to_bytes() == before
     with monkeypatch.context() as patch:
-        patch.setattr(rows, "_CHUNK", 25)  # five rows, of which the first chunks are right
+        patch.setattr(CHUNK, 25)  # five rows, of which the first chunks are right
         with pytest.raises(ValueError, match="`target`"):
             evaluator.add(Batch(**wrong))
         assert evaluator.to_bytes() == before

@@ -13,16 +13,16 @@ import pandas as pd
 import pytest
 import torch
 from click.testing import CliRunner
-from points_of_users import COLUMNS, mixed, points, shown
 
 from nextloc_metrics import report
+from nextloc_metrics.cli.commands import main
+from nextloc_metrics.engines import processes
+from nextloc_metrics.engines.partition import bucket_of
 from nextloc_metrics.files import csv_rows, sources
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.mobility import Trajectories, mobility_metrics
-from nextloc_metrics.report import processes
-from nextloc_metrics.report.command import main
-from nextloc_metrics.report.engines.partition import bucket_of
 from nextloc_metrics.report.points import Seen
+from points_of_users import COLUMNS, mixed, points, shown
 
 KINDS: dict[str, Any] = {
     "ids": COLUMNS,

@@ -26,8 +26,8 @@ from nextloc_metrics import (
     report,
 )
 from nextloc_metrics.arguments.batch import Batch
+from nextloc_metrics.cli.commands import main
 from nextloc_metrics.metrics.notation import parse_measure
-from nextloc_metrics.report.command import main
 from strategies import batch, float32
 
 NAMES: dict[str, Any] = {

@@ -56,7 +56,7 @@ def test_an_unknown_option_is_named_with_the_nearest(
 def test_the_command_line_is_made_of_the_options() -> None:
     """Each has its option, but those that no file or word can hold; and the same default."""
     pytest.importorskip("click")
-    from nextloc_metrics.report.command import main
+    from nextloc_metrics.cli.commands import main
 
     for command, options in (("score", report.Options), ("compare", report.SharedOptions)):
         params = {str(x.name): x for x in main.commands[command].params}

@@ -277,7 +277,7 @@ def test_the_command_names_another_file(tmp_path: Path) -> None:
     runner = pytest.importorskip("click.testing").CliRunner()
     frame = pytest.importorskip("pandas").DataFrame
     pytest.importorskip("pyarrow")
-    from nextloc_metrics.report.command import main
+    from nextloc_metrics.cli.commands import main
 
     path = tmp_path / "gru.parquet"
     frame({"preds": [[1, 2]], "target": [1]}).to_parquet(path)

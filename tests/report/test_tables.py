@@ -30,7 +30,7 @@ from nextloc_metrics import (
     tables,
 )
 from nextloc_metrics.display import reading
-from nextloc_metrics.report.groups import write_groups
+from nextloc_metrics.report.evaluation import write_groups
 from strategies import batch, float32, updated
 
 BINS = PopularityBins([2, 2, 1, 1])

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from mobility.mobility_oracle import haversine
 from nextloc_metrics import report
-from nextloc_metrics.report.command import main
+from nextloc_metrics.cli.commands import main
 from nextloc_metrics.trajectories import DTW, EDR, GeoBLEU, PairMetric
 from trajectories.test_trajectory_tables import by_loops, make
 from trajectories.trajectory_oracle import distance, geo_bleu, path

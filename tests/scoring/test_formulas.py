@@ -2,12 +2,20 @@
 
 import dataclasses
 import gc
+import itertools
+import math
+import re
 import weakref
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
 from torch import Tensor
 
+import nextloc_metrics
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -169,3 +177,119 @@ def test_a_score_set_after_an_update_is_refused_ranks_that_were_not_read() -> No
     metric.score = lambda ranking: 1 / (1 + ranking.above[:, 0].double())  # type: ignore[method-assign]
     with pytest.raises(ValueError, match="reads all ranks"):
         metric.update(lists, target)
+
+
+# the parts of a line: a weight of a rank, what is summed, the cut-off, the divisor
+LINE = re.compile(
+    r"(?P<weight>.+?) (?:of|for) (?P<of>the first|each)"
+    r" relevant one(?P<up_to> x the relevant ones up to it)?(?:, summed)?"
+    r"(?:, 0 beyond rank (?P<k>\d+))?(?:, divided by (?P<over>.+))?; ties: mean over orders"
+)
+
+
+def as_said(line: str) -> Callable[[tuple[int, ...], list[float], int], float]:
+    """Return what a formula's line says, of the ranks, the gains and the length of the list."""
+    found = LINE.fullmatch(line)
+    assert found, line
+    cut = math.inf if found["k"] is None else int(found["k"])
+    weight = compile(found["weight"].replace("^", "**"), line, "eval")
+    over = (found["over"] or "1").replace("list length", "length")
+    dcg = re.fullmatch(r"the DCG of the best (.+)", over)
+
+    def score(ranks: tuple[int, ...], gains: list[float], length: int) -> float:
+        of_each = {"n": len(ranks), "k": cut, "length": length, "min": min}
+
+        def gained(gain: float, rank: int) -> float:
+            return float(eval(weight, {"gain": gain, "rank": rank, "log2": math.log2}))
+
+        order = sorted(zip(ranks, gains, strict=True))
+        terms = [
+            gained(gain, rank) * (number if found["up_to"] else 1) * (rank <= cut)
+            for number, (rank, gain) in enumerate(order, 1)
+        ]
+        total = terms[0] if found["of"] == "the first" else sum(terms)
+        if dcg is None:
+            return total / float(eval(over, of_each))
+        # the divisor is a DCG, whatever the weight
+        what = found["weight"].split(" / ")[0].replace("^", "**")
+        best = sorted((float(eval(what, {"gain": x})) for x in gains), reverse=True)
+        best = best[: int(eval(dcg[1], of_each))]
+        return total / sum(x / math.log2(rank + 1) for rank, x in enumerate(best, 1))
+
+    return score
+
+
+# candidates 0 and 1, and 2 to 4, are tied; the last one is in no list
+TIED = [2.0, 2.0, 1.0, 1.0, 1.0, -math.inf]
+RELEVANT = [1, 2, 3]
+# how many of the 720 orders give the relevant ones these ranks
+RANKS = Counter(
+    tuple(sum((-TIED[y], by[y]) <= (-TIED[x], by[x]) for y in range(6)) for x in RELEVANT)
+    for by in itertools.permutations(range(6))
+)
+
+
+@pytest.mark.parametrize("over", get_args(formulas.Divisor))
+@pytest.mark.parametrize(
+    ("weight", "of"),
+    [
+        (weight, of)
+        for weight, of in itertools.product(get_args(formulas.Weight), get_args(formulas.SumOver))
+        if of != "precision" or weight == "harmonic"
+    ],
+)
+def test_a_formula_says_what_it_computes(
+    weight: formulas.Weight, of: formulas.SumOver, over: formulas.Divisor
+) -> None:
+    """The mean over all orders of tied candidates of what the printed line says."""
+    # gains are those of a sum over all
+    grades = [0.0, 2.0, 0.5, 3.0, 0.0, 0.0] if of == "all" else [0.0, 1.0, 1.0, 1.0, 0.0, 0.0]
+    gains = [grades[x] for x in RELEVANT]
+    for gain, k in itertools.product(get_args(formulas.Gain), (1, 3, 4, 9, None)):
+        if k is None and over not in ("1", "n"):
+            continue
+        formula = scoring.Formula(weight, k, of, over, gain)
+        score = as_said(str(formula))
+        wanted = sum(number * score(ranks, gains, 5) for ranks, number in RANKS.items()) / 720
+        ranking = Ranking.from_scores(
+            torch.tensor([TIED]).double(), torch.tensor([grades]).double(), top=formula.needs.top
+        )
+        found = float(scoring.evaluate(ranking, [formula])[0, 0])
+        assert found == pytest.approx(wanted, rel=1e-12), str(formula)
+
+
+@pytest.mark.parametrize("target", [torch.tensor([2]), torch.tensor([[2, 1]])])
+def test_a_sum_of_precisions_is_of_harmonic_weights(target: Tensor) -> None:
+    """Others are refused, for one relevant location (the fused update) and for several."""
+
+    class Counted(RankingMetric):
+        """The number of relevant ones up to each."""
+
+        @property
+        def formula(self) -> scoring.Formula:
+            return scoring.Formula("count", 3, of="precision", over="n")
+
+    metric = Counted()
+    with pytest.raises(ValueError, match=r"`weight` must be 'harmonic' for `of='precision'`, got"):
+        metric.update(torch.tensor([[0.1, 0.5, 0.5]]), target)
+    assert metric.num_queries == 0
+
+
+def test_a_formula_is_said_in_one_line() -> None:
+    """That of the reciprocal rank, with and without a cut-off."""
+    assert str(MRR(10).formula) == (
+        "1 / rank of the first relevant one, 0 beyond rank 10; ties: mean over orders"
+    )
+    assert str(MRR().formula) == "1 / rank of the first relevant one; ties: mean over orders"
+
+
+def test_the_api_page_says_the_formula_of_each_metric() -> None:
+    """The table has each class with a formula, and its lines are those of the classes."""
+    page = Path(__file__).parents[2] / "docs" / "api.md"
+    if not page.exists():
+        pytest.skip("needs the pages of a clone")
+    rows = re.findall(r"^\| `(\w+)(\(.*?\))` \| (.*) \|$", page.read_text(encoding="utf-8"), re.M)
+    for name, options, line in rows:
+        metric = eval(name + options, vars(nextloc_metrics))
+        assert str(metric.formula) == f"{line}; ties: mean over orders"
+    assert {name for name, *_ in rows} == {type(make(case)).__name__ for case in WITH_FORMULA}

@@ -20,9 +20,8 @@ Begin with `chance`.
 from nextloc_metrics.analysis.calibration import conformal_threshold, fit_temperature
 from nextloc_metrics.analysis.ceiling import MeanLimit, Predictability, predictability
 from nextloc_metrics.analysis.chance import chance, last_location, most_frequent, skill
-from nextloc_metrics.analysis.comparison import Comparison, compare
+from nextloc_metrics.analysis.comparison import Comparison, Runs, Summary, compare, summarize
 from nextloc_metrics.analysis.entropy import entropy_rate, fano_limit
-from nextloc_metrics.analysis.runs import Runs, Summary, summarize
 from nextloc_metrics.analysis.sampled import Corrected, Estimated, correct_sampled
 
 __all__ = [

@@ -10,18 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.analysis.entropy import (
-    End,
-    Profile,
-    check_conventions,
-    entropy_rates,
-    fano_limit,
-)
+from nextloc_metrics.analysis import entropy
 from nextloc_metrics.arguments.arrays import Array, begins
 from nextloc_metrics.arguments.checks import as_number, check_bool, check_positive
 from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.display.page import Result
 from nextloc_metrics.display.reading import Reading
-from nextloc_metrics.display.result import Result
 from nextloc_metrics.display.table import Table, of_readings
 from nextloc_metrics.means import exact, intervals
 from nextloc_metrics.metrics.visits import read_check_ins
@@ -99,9 +93,9 @@ def predictability(
     *,
     num_locations: int | None = None,
     stays: bool = True,
-    end: End = "k+1",
+    end: entropy.End = "k+1",
     overlap: bool = False,
-    profile: Profile | None = None,
+    profile: entropy.Profile | None = None,
     min_visits: int = 100,
     num_shuffles: int = 20,
     seed: int = 0,
@@ -157,7 +151,7 @@ def predictability(
     mobility", Science 327, 2010; V. Kulkarni, A. Mahalunkar, B. Garbinato and J. D. Kelleher,
     "Examining the limits of predictability of human mobility", Entropy 21, 2019.
     """
-    check_conventions(end, overlap, profile)
+    entropy.check_conventions(end, overlap, profile)
     check_bool("stays", stays)
     if num_locations is not None:
         num_locations = check_positive("num_locations", num_locations)
@@ -178,7 +172,7 @@ def predictability(
     for history in histories:
         copies = np.tile(history, (num_shuffles + 1, 1))
         copies[1:] = np.random.default_rng(seed).permuted(copies[1:], axis=1)
-        rates.append(entropy_rates(copies, end, overlap, profile))
+        rates.append(entropy.entropy_rates(copies, end, overlap, profile))
     bits = torch.from_numpy(np.array(rates))
     num_visits = torch.tensor([len(one) for one in histories])
     own = torch.tensor([len(one) for one in counts])
@@ -186,11 +180,11 @@ def predictability(
     shares = [torch.from_numpy(one / one.sum()) for one in counts]
     by_share = torch.stack([torch.special.entr(one).sum() for one in shares]) / math.log(2)
     return Predictability(
-        limit=fano_limit(bits[:, 0], size, profile=profile),
+        limit=entropy.fano_limit(bits[:, 0], size, profile=profile),
         entropy=bits[:, 0],
-        shuffled=fano_limit(bits[:, 1:], size[:, None], profile=profile).mean(1),
-        random=fano_limit(size.double().log2(), size, profile=profile),
-        uncorrelated=fano_limit(by_share, size, profile=profile),
+        shuffled=entropy.fano_limit(bits[:, 1:], size[:, None], profile=profile).mean(1),
+        random=entropy.fano_limit(size.double().log2(), size, profile=profile),
+        uncorrelated=entropy.fano_limit(by_share, size, profile=profile),
         num_visits=num_visits,
         num_locations=own,
         users=distinct.tolist(),

@@ -1,9 +1,8 @@
 """The chance level of metrics, the most frequent baseline, and the skill between them."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar, overload
 
 import torch
@@ -12,22 +11,11 @@ from torch import Tensor
 from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.checks import as_number, check_positive, is_integer
 from nextloc_metrics.arguments.messages import describe, read_row, short
-from nextloc_metrics.arguments.record import NotInRecordError, Queries
-from nextloc_metrics.backends import UNRETRIEVED
 from nextloc_metrics.base.collection import RankingCollection
-from nextloc_metrics.base.mean import RecordMetric
-from nextloc_metrics.base.ranking_metric import LARGEST_STATE, RankingMetric
-from nextloc_metrics.metrics.at_k import F1AtK
-from nextloc_metrics.metrics.beyond import Novelty, Personalization, TailShare
-from nextloc_metrics.metrics.grouped import Grouped
-from nextloc_metrics.metrics.weighted import Weighted
-from nextloc_metrics.ranking.ranking import Ranking
-from nextloc_metrics.ranking.top import TopCandidates
+from nextloc_metrics.base.mean import NoChanceError, RecordMetric
+from nextloc_metrics.base.ranking_metric import LARGEST_STATE
 
 Value = TypeVar("Value", float, Tensor)
-
-# Ranks that are scored at once for a metric with a score of its own.
-_CHUNK = 1 << 20
 
 
 @overload
@@ -101,13 +89,9 @@ def chance(
         )
     found = {}
     for name, metric in metrics.items():
-        with suppress(_NoChanceError):
+        with suppress(NoChanceError):
             found[name] = _mean_chance(metric, sizes, num_relevant)
     return found
-
-
-class _NoChanceError(TypeError):
-    """A metric has no chance level."""
 
 
 def _ranked(exclude: Array, num_candidates: int) -> dict[int, float]:
@@ -121,116 +105,29 @@ def _ranked(exclude: Array, num_candidates: int) -> dict[int, float]:
             "`exclude` must have a row per query, with ids or a bool for each of the "
             f"{num_candidates} candidates, got {describe(ids)}."
         )
-    ids = ids if is_bool else ids.long()
-    wrong = ids[(ids < -1) | (ids >= num_candidates)] if not is_bool else ids[:0]
-    if wrong.numel():
-        raise ValueError(
-            f"`exclude` must hold ids of at least 0 (-1 pads) and below the {num_candidates} "
-            f"candidates, got {int(wrong[0])}."
-        )
-    if not is_bool:  # an id may be repeated
+    if not is_bool:
+        ids = ids.long()
+        wrong = ids[(ids < -1) | (ids >= num_candidates)]
+        if len(wrong):
+            raise ValueError(
+                f"`exclude` must hold ids of at least 0 (-1 pads) and below the {num_candidates} "
+                f"candidates, got {int(wrong[0])}."
+            )
+        # an id may be repeated
         ids = torch.nn.functional.pad(ids.sort(dim=1).values, (1, 0), value=-1)
         ids = ids[:, 1:] != ids[:, :-1]
     sizes, queries = torch.unique(num_candidates - ids.sum(1), return_counts=True)
     return dict(zip(sizes.tolist(), (queries.double() / len(ids)).tolist(), strict=True))
 
 
-def _mean_chance(tally: RecordMetric, sizes: Mapping[int, float], num_relevant: int) -> float:
-    levels = {size: _chance_of(tally, size, num_relevant) for size in sizes}
-    if len(sizes) > 1 and isinstance(tally, Grouped) and tally.average != "queries":
+def _mean_chance(metric: Any, sizes: Mapping[int, float], num_relevant: int) -> float:
+    levels = {size: metric.chance(size, num_relevant) for size in sizes}
+    if len(sizes) > 1 and metric._groups and metric.average != "queries":
         raise ValueError(
-            f"`exclude` must be None for {short(tally)}, an average over groups: call `chance` for "
-            "its `metric` with the rows of each group, or leave it out."
+            f"`exclude` must be None for {short(metric)}, an average over groups: call `chance` "
+            "for its `metric` with the rows of each group, or leave it out."
         )
     return math.fsum(share * levels[size] for size, share in sizes.items())
-
-
-def _scored_metric(metric: RecordMetric) -> RankingMetric | None:
-    """Return the metric of ranks whose scores the value averages, or None."""
-    # if all queries have equally many relevant locations, the pooled F1 is the mean F1
-    found = metric if isinstance(metric, F1AtK) else metric._scored
-    found = found.metric if isinstance(found, Weighted) else found
-    is_mean = metric._averages_scores or isinstance(metric, F1AtK)
-    return found if isinstance(found, RankingMetric) and is_mean else None
-
-
-def _chance_of(tally: RecordMetric, num_candidates: int, num_relevant: int) -> float:
-    if isinstance(tally, Personalization | TailShare | Novelty):
-        return tally.of_random_lists(num_candidates)
-    metric = _scored_metric(tally)
-    if metric is None:
-        raise _NoChanceError(
-            f"{short(tally)} has no chance level: it is not a mean of per-query scores; leave it "
-            "out."
-        )
-    if not metric._has_own_score or _scores_blocks(metric):
-        block = _tied_ranking(torch.zeros(1), num_candidates, num_candidates, num_relevant)
-        block.has_ids = not metric._has_own_score
-        with _only_ranks(metric):
-            return float(metric.score(block))
-    if num_relevant > 1 and metric.needs.only_ranks:
-        raise ValueError(
-            f"`num_relevant` must be 1 for {short(metric)}, got {num_relevant}: a score of your "
-            "own is averaged over the ranks of one relevant location."
-        )
-    total = math.fsum(float(part.sum()) for part in scores_of_ranks(metric, num_candidates))
-    return total / num_candidates
-
-
-def scores_of_ranks(metric: RankingMetric, num_candidates: int) -> Iterator[Tensor]:
-    """Yield the scores of the ranks 1 to `num_candidates` of one relevant location, in chunks."""
-    if not metric.needs.only_ranks:
-        raise _NoChanceError(
-            f"{short(metric)} has no chance level: it scores the ids of the first candidates, "
-            "which depend on the candidates and not only on ranks."
-        )
-    for start in range(0, num_candidates, _CHUNK):
-        above = torch.arange(start, min(start + _CHUNK, num_candidates))
-        ranks_only = replace(_tied_ranking(above, 1, num_candidates, 1), has_ids=False)
-        with _only_ranks(metric):
-            scores = metric.score(ranks_only)
-        yield scores.double()
-
-
-@contextmanager
-def _only_ranks(metric: RankingMetric) -> Iterator[None]:
-    """Raise if a score reads something else than ranks."""
-    try:
-        yield
-    except NotInRecordError as error:
-        raise _NoChanceError(
-            f"{short(metric)} has no chance level: it does not score ranks only; leave it out."
-        ) from error
-
-
-def _scores_blocks(metric: RankingMetric) -> bool:
-    """Whether the score is this library's, of ranks only: an expectation over tied blocks."""
-    is_ours = type(metric).score.__module__.startswith("nextloc_metrics.")
-    return metric.needs.only_ranks and is_ours and "score" not in vars(metric)
-
-
-def _tied_ranking(above: Tensor, tied: int, num_candidates: int, num_relevant: int) -> Ranking:
-    """Make one query per entry of `above`, with all relevant locations in one tied block."""
-    above = above.long()[:, None].expand(-1, num_relevant)
-    ids = torch.arange(num_relevant).expand_as(above)
-    return Ranking(
-        above,
-        torch.full_like(above, tied),
-        relevant_above=torch.zeros_like(above),
-        relevant_tied=torch.full_like(above, num_relevant),
-        relevant=ids,
-        num_relevant=torch.full_like(above[:, 0], num_relevant),
-        queries=Queries(above.shape[:1], torch.ones(len(above), dtype=torch.bool)),
-        num_candidates=num_candidates,
-        first=TopCandidates(
-            UNRETRIEVED,
-            retrieved=torch.full_like(above[:, 0], num_candidates),
-            best=torch.full_like(above[:, 0], -1),
-            ids=ids[:, :0],
-            above=ids[:, :0],
-        ),
-        length=torch.full_like(above[:, 0], num_candidates),
-    )
 
 
 @overload

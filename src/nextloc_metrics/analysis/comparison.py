@@ -1,15 +1,19 @@
-"""Paired comparison of two models on the same queries: interval, p-value and effect size."""
+"""Paired comparison of two models on the same queries, and several runs of several models."""
 
+import itertools
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.checks import as_number, check_choice, check_positive, is_integer
-from nextloc_metrics.arguments.messages import describe, got, short
+from nextloc_metrics.arguments.messages import describe, extra, got, short
+from nextloc_metrics.display.page import Result
+from nextloc_metrics.display.table import Table
 from nextloc_metrics.means.intervals import check_confidence_level, cluster_variance, t_quantile
 from nextloc_metrics.metrics.per_query import PerQueryScores, QueryScores
 
@@ -138,11 +142,9 @@ def compare(
                 f"{'queries' if groups is None else 'groups'}, got {len(sums)}; use "
                 '`test="permutation"`.'
             )
-        means = torch.cat(list(_bootstrap_means(sums, sizes, num_resamples, generator)))
-        tails = torch.tensor(
-            [(1 - confidence_level) / 2, (1 + confidence_level) / 2], dtype=torch.float64
-        )
-        low, high = torch.quantile(means, tails).tolist()
+        means = _bootstrap_means(sums, sizes, num_resamples, generator)
+        ends = [(1 - confidence_level) / 2, (1 + confidence_level) / 2]
+        low, high = torch.quantile(means, torch.tensor(ends, dtype=torch.float64)).tolist()
         behind = 1 + min(int((means <= 0).sum()), int((means >= 0).sum()))
         p_value = min(1.0, 2 * behind / (num_resamples + 1))
     effect_size = float(difference.mean() / difference.std()) if num_queries > 1 else math.nan
@@ -242,10 +244,10 @@ def _permutation_p_value(
 
 def _bootstrap_means(
     sums: Tensor, sizes: Tensor, num_resamples: int, generator: torch.Generator
-) -> Iterator[Tensor]:
-    for rows in _portions(num_resamples, len(sums)):
-        drawn = torch.randint(len(sums), (rows, len(sums)), generator=generator)
-        yield sums[drawn].sum(1) / sizes[drawn].sum(1)
+) -> Tensor:
+    shapes = ((rows, len(sums)) for rows in _portions(num_resamples, len(sums)))
+    draws = (torch.randint(len(sums), shape, generator=generator) for shape in shapes)
+    return torch.cat([sums[drawn].sum(1) / sizes[drawn].sum(1) for drawn in draws])
 
 
 def _portions(num_rows: int, num_columns: int) -> Iterator[int]:
@@ -253,3 +255,106 @@ def _portions(num_rows: int, num_columns: int) -> Iterator[int]:
     most = max(1, _DRAWN // num_columns)
     for start in range(0, num_rows, most):
         yield min(most, num_rows - start)
+
+
+@dataclass(frozen=True, repr=False)
+class Runs(Result):
+    """The `mean` and `std` (n - 1; NaN for a single run) of `num_runs` runs of one model."""
+
+    title: ClassVar[str] = "Runs"
+
+    mean: float
+    std: float
+    num_runs: int
+
+    @property
+    def table(self) -> Table:
+        """The three numbers."""
+        return _tabulate({"runs": self}, ())
+
+
+@dataclass(frozen=True, repr=False)
+class Summary(Result):
+    """Several runs of several models; see `summarize`.
+
+    `models` has the runs by name, and `p_values` those of Welch's t-test by pair of names.
+    """
+
+    title: ClassVar[str] = "Runs of several models"
+
+    models: dict[str, Runs]
+    p_values: dict[tuple[str, str], float]
+
+    @property
+    def table(self) -> Table:
+        """The runs of each model, and below them the difference of each pair."""
+        notes = []
+        for (first, second), p_value in self.p_values.items():
+            difference = self.models[second].mean - self.models[first].mean
+            notes.append(f"{second} - {first}: {difference:+.4g}, p = {p_value:.3f}")
+        return _tabulate(self.models, notes)
+
+
+def _tabulate(models: Mapping[str, Runs], notes: Sequence[str]) -> Table:
+    rows = [
+        [str(name), f"{x.mean:.4g}", f"{x.std:.2g}", str(x.num_runs)] for name, x in models.items()
+    ]
+    records = [{"model": name, **asdict(x)} for name, x in models.items()]
+    return Table(["model", "mean", "std", "runs"], rows, notes, records)
+
+
+def summarize(runs: Mapping[str, Sequence[float] | Tensor]) -> Summary:
+    """Summarize the runs of models with several seeds, and compare every pair.
+
+    The standard deviation divides by n - 1. The p-values are those of Welch's t-test, which does
+    not assume equal variances, and NaN if a model has a single run or both have no variance. With
+    m pairs, require p < 0.05 / m (Bonferroni). Needs the extra `analysis`. `runs` has the value of
+    a metric in every run, by the model's name: at least one model, with at least one run each, and
+    no value that is NaN or infinite.
+
+    Example:
+        >>> summarize({"GRU": [29.4, 30.2, 31.0], "Transformer": [30.9, 31.5, 32.1]})
+        model        mean  std  runs
+        GRU          30.2  0.8     3
+        Transformer  31.5  0.6     3
+        Transformer - GRU: +1.3, p = 0.093
+
+    Source: B. L. Welch, "The generalization of 'Student's' problem when several different
+    population variances are involved", Biometrika 34, 1947.
+    """
+    values = {name: [float(value) for value in of_model] for name, of_model in runs.items()}
+    if not values or not all(values.values()):
+        raise ValueError(f"`runs` must hold at least one run per model, got {short(dict(runs))}.")
+    for name, of_model in values.items():
+        for run, value in enumerate(of_model):
+            if not math.isfinite(value):
+                raise ValueError(
+                    f"`runs` must hold finite numbers, got {value} in run {run} of {short(name)}; "
+                    "leave out runs that failed."
+                )
+    models = {
+        name: Runs(
+            statistics.fmean(of_model),
+            statistics.stdev(of_model) if len(of_model) > 1 else math.nan,
+            len(of_model),
+        )
+        for name, of_model in values.items()
+    }
+    p_values = {
+        (first, second): _welch(models[first], models[second])
+        for first, second in itertools.combinations(models, 2)
+    }
+    return Summary(models, p_values)
+
+
+def _welch(a: Runs, b: Runs) -> float:
+    try:
+        from scipy.stats import ttest_ind_from_stats
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"`summarize` needs SciPy to compare models; {extra('analysis')}."
+        ) from error
+    if min(a.num_runs, b.num_runs) < 2 or a.std == b.std == 0:
+        return math.nan
+    stats = (a.mean, a.std, a.num_runs, b.mean, b.std, b.num_runs)
+    return float(ttest_ind_from_stats(*stats, equal_var=False).pvalue)

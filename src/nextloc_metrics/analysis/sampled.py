@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple, get_args
 
@@ -11,21 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.analysis.chance import scores_of_ranks
 from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.checks import as_number, check_choice, check_positive, is_integer
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.base.ranking_metric import LARGEST_STATE, RankingMetric
-from nextloc_metrics.display.result import Result
+from nextloc_metrics.display.page import Result
 from nextloc_metrics.display.table import Table
 from nextloc_metrics.metrics.sampled import SampledRanks
-from nextloc_metrics.scoring.sampled import (
-    STEPS,
-    Sampling,
-    least_error,
-    maximise,
-    rank_probabilities,
-)
+from nextloc_metrics.scoring import sampled
 
 Method = Literal["em", "bias-variance", "rescaled"]
 
@@ -76,9 +70,9 @@ def correct_sampled(
     metric: RankingMetric,
     method: Method = "em",
     *,
-    sampling: Sampling = "without replacement",
+    sampling: sampled.Sampling = "without replacement",
     groups: Array | None = None,
-    steps: int = STEPS,
+    steps: int = sampled.STEPS,
     num_resamples: int = 100,
     seed: int = 0,
 ) -> Corrected:
@@ -146,11 +140,11 @@ def correct_sampled(
     shares = shares / shares.sum(1, keepdim=True)
     scores = _scores(metric, max(num_candidates, num_sampled + 1))
     naive, scores = float(shares[0] @ scores[: num_sampled + 1]), scores[:num_candidates]
-    given = rank_probabilities(num_sampled, num_candidates, sampling)
+    given = sampled.rank_probabilities(num_sampled, num_candidates, sampling)
     scaled = torch.arange(num_sampled + 1) * ((num_candidates - 1) / num_sampled)
     found = {
-        "em": maximise(shares, given, steps) @ scores,
-        "bias-variance": shares @ least_error(given, scores),
+        "em": sampled.maximise(shares, given, steps) @ scores,
+        "bias-variance": shares @ sampled.least_error(given, scores),
         "rescaled": shares @ scores[scaled.round().long()],
     }
     methods = {name: Estimated(float(one[0]), float(one[1:].std())) for name, one in found.items()}
@@ -160,21 +154,20 @@ def correct_sampled(
 
 def _scores(metric: RankingMetric, num_candidates: int) -> Tensor:
     """Return the scores of all ranks, float64 `[n]`."""
-    try:
+    with suppress(TypeError):  # it reads more than ranks
         if isinstance(metric, RankingMetric):
-            return torch.cat(list(scores_of_ranks(metric, num_candidates)))
-    except TypeError:  # it reads more than ranks
-        pass
+            return torch.cat(list(metric._scores_of_ranks(num_candidates)))
     raise TypeError(
         "`metric` must be a mean of scores of ranks, such as AccuracyAtK(10), got "
         f"{describe(metric)}."
     )
 
 
-def _check_sampling(sampling: Sampling, num_sampled: int, num_candidates: int) -> None:
-    if not isinstance(sampling, str) or sampling not in get_args(Sampling):
+def _check_sampling(sampling: sampled.Sampling, num_sampled: int, num_candidates: int) -> None:
+    known = get_args(sampled.Sampling)
+    if not isinstance(sampling, str) or sampling not in known:
         raise ValueError(
-            f"`sampling` must be one of {get_args(Sampling)}, got {short(sampling)}: the rank in a "
+            f"`sampling` must be one of {known}, got {short(sampling)}: the rank in a "
             "sample by popularity or distance does not tell how many of all candidates are above; "
             "rank all candidates instead."
         )

@@ -1,20 +1,23 @@
-"""A batch as the user passed it: read once, when it comes in."""
+"""Queries as the user passed them: a batch, rows that are read in batches, names of groups."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, signature
-from typing import Any, TypedDict, TypeVar, get_type_hints
+from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, get_type_hints
 
+import numpy as np
 import torch
+from torch import Tensor
 
-from nextloc_metrics.arguments.arrays import Array, as_tensor
-from nextloc_metrics.arguments.checks import INTEGERS, check_candidates
-from nextloc_metrics.arguments.messages import describe
+from nextloc_metrics.arguments.arrays import Array, as_tensor, as_tensor_or_text
+from nextloc_metrics.arguments.checks import INTEGERS, check_candidates, check_named, is_integer
+from nextloc_metrics.arguments.messages import describe, short
 
+Item = TypeVar("Item")
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
@@ -132,3 +135,271 @@ class Batch:
         }
         target = as_tensor("target", self.target, preds.device)
         return replace(self, preds=preds, target=target, **read)
+
+
+# Numbers per chunk, few enough for any memory.
+_CHUNK = 1 << 20
+
+
+class Grouping(NamedTuple):
+    """One kind of groups: the group number of each query, and the names of the groups."""
+
+    numbers: Tensor
+    labels: GroupLabels
+
+
+class Rows(Protocol):
+    """A source of queries, read in chunks."""
+
+    @property
+    def num_candidates(self) -> int | None:
+        """The number of scores per row; None for lists of ids."""
+
+    @property
+    def has_several(self) -> bool:
+        """Whether a row may have several relevant locations."""
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The names of the kinds of groups."""
+
+    def chunks(self) -> Iterator[Batch]:
+        """Yield the rows in chunks that fit into any memory; `groups` of each holds `Grouping`s."""
+
+
+@dataclass(eq=False)
+class ArrayRows:
+    """Rows of arrays in memory, or of an array of scores on disk.
+
+    Attributes:
+        preds: scores or lists of ids, a row per query.
+        target: integer `[N]` or `[N, M]`.
+        kinds: the groups of each query.
+        mask: bool `[N]`, or None.
+        exclude: the candidates that are not ranked, a row per query, or None.
+        confidence: the confidence of each answer, or None.
+        weights: the weight of each query, or None.
+        grades: the grades of several relevant ids, in the shape of `target`, or None.
+    """
+
+    preds: Any
+    target: Tensor
+    kinds: dict[str, Grouping]
+    mask: Tensor | None
+    exclude: Tensor | None
+    confidence: Tensor | None = None
+    weights: Tensor | None = None
+    grades: Tensor | None = None
+
+    @property
+    def num_candidates(self) -> int | None:
+        """The number of scores per row; None for lists of ids."""
+        is_scores = as_tensor("preds", self.preds[:1]).is_floating_point()
+        return self.preds.shape[1] if is_scores else None
+
+    @property
+    def has_several(self) -> bool:
+        """Whether a row may have several relevant locations."""
+        return self.target.ndim == 2
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The names of the kinds of groups."""
+        return tuple(self.kinds)
+
+    def chunks(self) -> Iterator[Batch]:
+        """Yield the rows in chunks that fit into any memory; one empty chunk without rows."""
+        starts = range(0, max(1, len(self.target)), self.step)
+        return track((self.chunk(slice(x, x + self.step)) for x in starts), len(self.target))
+
+    @property
+    def step(self) -> int:
+        """The number of rows of a chunk."""
+        return max(1, _CHUNK // max(1, int(self.preds.shape[1])))
+
+    def chunk(self, rows: slice) -> Batch:
+        """Return some of the rows."""
+        options = ("mask", "exclude", "confidence", "weights", "grades")
+        given = {x: found for x in options if (found := getattr(self, x)) is not None}
+        return Batch(
+            as_tensor("preds", self.preds[rows]),
+            self.target[rows],
+            groups={x: Grouping(kind.numbers[rows], kind.labels) for x, kind in self.kinds.items()},
+            **{name: values[rows] for name, values in given.items()},
+        )
+
+
+def track(items: Iterable[Item], number: int | None, unit: str = "row") -> Iterator[Item]:
+    """Yield batches, or other units; show units per second, on a terminal and with tqdm."""
+    try:
+        from tqdm import tqdm
+    except ModuleNotFoundError:
+        yield from items
+        return
+    with tqdm(total=number, delay=2, disable=None, leave=False, unit=unit) as bar:
+        for item in items:
+            yield item
+            bar.update(len(item.target) if isinstance(item, Batch) else 1)
+
+
+def read_rows(
+    preds: Array,
+    target: Array,
+    groups: Mapping[str, Array | Grouping] | None,
+    mask: Array | None = None,
+    exclude: Array | None = None,
+    confidence: Array | None = None,
+    weights: Array | None = None,
+    grades: Array | None = None,
+) -> ArrayRows:
+    """Read and check the arguments; a NumPy array of scores is not copied, as it may be on disk."""
+    if groups is not None:
+        check_named("groups", groups, '{"user": users}')
+        if wrong := [name for name in groups if "\0" in str(name)]:
+            raise ValueError(f"names in `groups` must have no NUL, got {short(wrong[0])}.")
+    rows: Any = preds
+    if not (isinstance(preds, np.ndarray) and preds.ndim == 2):
+        rows = as_tensor("preds", preds)
+    target = as_tensor("target", target)
+    if isinstance(rows, Tensor):
+        check_candidates(rows, target)
+    if rows.ndim != 2 or target.ndim not in (1, 2) or len(rows) != len(target):
+        raise ValueError(
+            "`preds` [N, C or K] and `target` [N] or [N, M] must have one row per query, got "
+            f"{describe(preds)} and {describe(target)}."
+        )
+    if not is_integer(target):
+        raise TypeError(f"`target` must be integers, ids of locations, got {describe(target)}.")
+    target = target.long()
+    kinds = {name: _read_kind(name, x, len(target)) for name, x in (groups or {}).items()}
+    options = {
+        "mask": mask,
+        "exclude": exclude,
+        "confidence": confidence,
+        "weights": weights,
+        "grades": grades,
+    }
+    read = {name: None if x is None else as_tensor(name, x) for name, x in options.items()}
+    for name, option in read.items():
+        if option is not None and (not option.ndim or len(option) != len(target)):
+            raise ValueError(
+                f"`{name}` must have a row for each of the {len(target)} queries, got "
+                f"{describe(option)}."
+            )
+    return ArrayRows(rows, target, kinds, **read)
+
+
+def _read_kind(name: str, values: Array | Grouping, number: int) -> Grouping:
+    """Return values that have numbers, or number them."""
+    kind = values if isinstance(values, Grouping) else _number(name, values)
+    if kind.numbers.shape != (number,):
+        raise ValueError(
+            f"`groups[{name!r}]` must have a value for each of the {number} queries, got "
+            f"{describe(kind.numbers)}."
+        )
+    return kind
+
+
+def _number(name: str, values: Array) -> Grouping:
+    """Number the distinct values of groups, text or integers, in rising order."""
+    found = as_tensor_or_text("groups", values)
+    if not isinstance(found, Tensor):
+        labels = GroupLabels.sorted(found)
+        return Grouping(labels.number(found), labels)
+    if is_integer(found) or found.dtype == torch.bool:
+        distinct, numbers = torch.unique(found, return_inverse=True)
+        return Grouping(numbers, GroupLabels([str(value) for value in distinct.long().tolist()]))
+    raise TypeError(f"`groups[{name!r}]` must be integers or text, got {describe(found)}.")
+
+
+class GroupLabels:
+    """The names of groups, in the order of their numbers.
+
+    Args:
+        labels: distinct strings; the position of a name is the number of its group.
+
+    Example:
+        >>> labels = GroupLabels.from_values(["bob", "alice", "bob"])
+        >>> labels, labels.number(["alice", "bob"])
+        (GroupLabels(['alice', 'bob']), tensor([0, 1]))
+    """
+
+    def __init__(self, labels: Sequence[str]) -> None:
+        is_row = isinstance(labels, Sequence) and not isinstance(labels, str)
+        if not is_row or not all(isinstance(label, str) for label in labels):
+            raise ValueError(f"`labels` must be a sequence of text, got {describe(labels)}.")
+        self.names = tuple(labels)
+        try:
+            "".join(self.names).encode()
+        except UnicodeEncodeError as error:
+            wrong = short(error.object[error.start : error.end])
+            raise ValueError(f"`labels` must be text of whole characters, got {wrong}.") from error
+        self._numbers = {name: number for number, name in enumerate(self.names)}
+        if len(self._numbers) < len(self.names):
+            twice = next(name for i, name in enumerate(self.names) if self._numbers[name] != i)
+            raise ValueError(f"`labels` must be distinct, got {short(twice)} twice.")
+
+    @classmethod
+    def from_values(cls, values: Array) -> GroupLabels:
+        """Make labels from the distinct values of a column of text, in alphabetical order."""
+        text = as_tensor_or_text("values", values)
+        if isinstance(text, Tensor):
+            raise TypeError(
+                f"`values` must be text, got {describe(values)}; convert numbers to `str`, or pass "
+                "numbers from 0 as `groups` without labels."
+            )
+        return cls(sorted(set(text)))
+
+    @classmethod
+    def sorted(cls, names: Iterable[str]) -> GroupLabels:
+        """Make labels from distinct names, sorted as numbers if all of them are numbers."""
+        distinct = set(names)
+        are_numbers = all(name.removeprefix("-").isdecimal() for name in distinct)
+        return cls(sorted(distinct, key=lambda name: (int(name) if are_numbers else 0, name)))
+
+    def number(self, values: Array) -> Tensor:
+        """Return the number of the group for each of the names, int64 `[N]`."""
+        text = as_tensor_or_text("values", values)
+        if isinstance(text, Tensor):
+            if text.numel():
+                raise TypeError(f"`values` must be names of groups, got {describe(values)}.")
+            text = []
+        wrong = next((i for i, value in enumerate(text) if value not in self._numbers), None)
+        if wrong is not None:
+            raise ValueError(
+                f"`groups` must be among the {len(self)} labels, got {short(text[wrong])} in row "
+                f"{wrong}; make labels of all data with `GroupLabels.from_values(...)`."
+            )
+        return torch.tensor([self._numbers[value] for value in text], dtype=torch.int64)
+
+    def state_key(self) -> str:
+        """Return the content as text, for the names of states."""
+        return repr(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, number: int) -> str:
+        return self.names[number]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GroupLabels) and self.names == other.names
+
+    def __hash__(self) -> int:
+        return hash(self.names)
+
+    def __repr__(self) -> str:
+        return f"GroupLabels({short(list(self.names))})"
+
+
+class GroupKind(NamedTuple):
+    """The groups that a metric has sums of: their key in `groups`, their number, their names."""
+
+    by: str | None
+    number: int
+    labels: GroupLabels | None
+
+    @property
+    def names(self) -> list[str]:
+        """The names in tables and pictures: the labels, or the numbers."""
+        return list(self.labels.names if self.labels else map(str, range(self.number)))

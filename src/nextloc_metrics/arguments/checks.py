@@ -111,15 +111,14 @@ def check_share(name: str, value: object, example: float) -> float:
     return number
 
 
-def check_statistic(statistic: object) -> None:
-    """Raise unless a statistic is the mean, the median or a quantile."""
-    number = as_number(statistic)
-    is_quantile = isinstance(number, float) and 0 < number < 1
-    if not is_quantile and not (isinstance(statistic, str) and statistic in ("mean", "median")):
+def check_statistic(name: str, value: object) -> Any:
+    """Return the value, or raise unless it is the mean, the median or a quantile."""
+    is_quantile = isinstance(value, float) and 0 < value < 1
+    if not is_quantile and not (isinstance(value, str) and value in ("mean", "median")):
         raise ValueError(
-            "`statistic` must be 'mean', 'median' or a quantile between 0 and 1, got "
-            f"{short(statistic)}."
+            f"`{name}` must be 'mean', 'median' or a quantile between 0 and 1, got {short(value)}."
         )
+    return value
 
 
 def check_separator(separator: object) -> None:

@@ -25,12 +25,7 @@ from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.backends import proof
 from nextloc_metrics.backends.cpu import LIBRARY, Cpu
 from nextloc_metrics.backends.mass import Weights, sum_rows
-from nextloc_metrics.backends.reference import (
-    EDGE,
-    UNLISTED,
-    UNRETRIEVED,
-    Reference,
-)
+from nextloc_metrics.backends.reference import EDGE, UNLISTED, UNRETRIEVED, Reference
 
 __all__ = [
     "EDGE",
@@ -40,7 +35,6 @@ __all__ = [
     "Weights",
     "available",
     "choose",
-    "choose_for_pairs",
     "must_not_sync",
     "sum_rows",
     "use",
@@ -49,19 +43,13 @@ __all__ = [
 #: in the order in which they are tried
 NAMES = ("cuda", "cpu", "reference")
 
-_NO_LIBRARY = "needs a C compiler when nextloc-metrics is installed"
-
 _chosen: list[Reference] = []
 
 
 def available() -> dict[str, str | None]:
     """Return for each backend None, or the reason why this machine or process cannot run it."""
-    missing = {
-        "cuda": _why_no_cuda(),
-        "cpu": None if LIBRARY.exists() else _NO_LIBRARY,
-        "reference": None,
-    }
-    return missing | proof.disabled
+    cpu = None if LIBRARY.exists() else "needs a C compiler when nextloc-metrics is installed"
+    return {"cuda": _why_no_cuda(), "cpu": cpu, "reference": None} | proof.disabled
 
 
 def _why_no_cuda() -> str | None:
@@ -95,14 +83,8 @@ def choose(values: Tensor, task: str = "is_proven") -> Reference:
     return next(
         backend
         for backend in _chosen
-        if backend.unable(values) is None
-        and (getattr(backend, task) or proof.passes(backend, task))
+        if not backend.unable(values) and (getattr(backend, task) or proof.passes(backend, task))
     )
-
-
-def choose_for_pairs(values: Tensor) -> Reference:
-    """Return the first backend that can read this tensor and aligns pairs of sequences."""
-    return choose(values, "aligns")
 
 
 @cache

@@ -2,7 +2,7 @@
 
 import ctypes
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,6 @@ from nextloc_metrics.backends.sequences import ALIGNMENTS, Alignment, Sequences,
 
 #: built on installation if there is a compiler
 LIBRARY = Path(__file__).with_name("_kernels.so")
-
-_FUNCTIONS = "survey", "first", "find", "tally", "weigh", "gather", "spread", "match", "align"
 
 # Up to this many relevant locations, one pass per location is faster than a binary search.
 _MOST_RELEVANT = 1 << 9
@@ -58,23 +56,27 @@ def _structure(name: str, members: str) -> type[ctypes.Structure]:
 
 
 _SCORES = "start rows columns stride infinity"
-_Survey = _structure("Survey", f"{_SCORES} own width above tied best")
-_First = _structure("First", f"{_SCORES} number ids")
-_Find = _structure("Find", "lists ids length width found")
-_Tally = _structure(
-    "Tally",
-    f"{_SCORES} targets ignores ignored formulas num_formulas table sums num_locations decisions",
-)
+_WEIGHTS = "start rows columns stride kind are_weights ~inverse_temperature"
 _PAIRS = (
     "first second first_length second_length first_width second_width dimensions table failed "
     "~diameter"
 )
-_Ngrams = _structure("Ngrams", f"{_PAIRS} most optimal sums ~beta ~scale")
-_Align = _structure("Align", f"{_PAIRS} kind window free_start found ~within")
-_WEIGHTS = "start rows columns stride kind are_weights ~inverse_temperature"
-_Weigh = _structure("Weigh", f"{_WEIGHTS} targets sums tied")
-_Gather = _structure("Gather", f"{_WEIGHTS} sums masses num_masses sizes")
-_Spread = _structure("Spread", f"{_WEIGHTS} sums shares")
+
+#: the structure that each function of `kernels.c` reads
+_STRUCTURES = {
+    "survey": _structure("Survey", f"{_SCORES} own width above tied best"),
+    "first": _structure("First", f"{_SCORES} number ids"),
+    "find": _structure("Find", "lists ids length width found"),
+    "tally": _structure(
+        "Tally",
+        f"{_SCORES} targets ignores ignored formulas num_formulas table sums num_locations "
+        "decisions",
+    ),
+    "match": _structure("Ngrams", f"{_PAIRS} most optimal sums ~beta ~scale"),
+    "align": _structure("Align", f"{_PAIRS} kind window free_start found ~within"),
+    "weigh": _structure("Weigh", f"{_WEIGHTS} targets sums tied masses num_masses sizes failed"),
+    "spread": _structure("Spread", f"{_WEIGHTS} sums shares"),
+}
 _Formula = np.dtype([("start", np.int64), ("last", np.int64), ("divisor", np.float64)])
 
 
@@ -98,67 +100,47 @@ class Cpu(Reference):
         self._parallel = None
 
     def unable(self, values: Tensor) -> str | None:
-        return "C code reads CPU memory only" if must_not_sync(values) else None
+        if must_not_sync(values) or not values.data_ptr():  # nothing is there, or nobody may look
+            return "C code reads CPU memory only"
+        return None
 
     def survey(
         self, scores: Tensor, own: Tensor, find_best: bool
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        if not _can_read(scores) or own.shape[1] > _MOST_RELEVANT:
+        if own.shape[1] > _MOST_RELEVANT:
             return super().survey(scores, own, find_best)
-        scores = _in_rows(scores)
-        own = own.contiguous()
         above, tied = _integers(*own.shape), _integers(*own.shape)
         best = _integers(len(scores)) if find_best else None
-        self._run("survey", scores, _Survey, own, own.shape[1], above, tied, best)
+        self._of_scores("survey", scores, own.contiguous(), own.shape[1], above, tied, best)
         return above, tied, best
 
     def first(self, scores: Tensor, number: int) -> tuple[Tensor, Tensor]:
         number = min(number, scores.shape[1])
-        if not _can_read(scores) or number > _MOST_FIRST:
+        if number > _MOST_FIRST:
             return super().first(scores, number)
-        scores = _in_rows(scores)
         ids = _integers(len(scores), number)
-        self._run("first", scores, _First, number, ids)
+        self._of_scores("first", scores, number, ids)
         return scores.gather(1, ids), ids
 
     def find(self, lists: Tensor, ids: Tensor) -> Tensor:
         lists, ids = lists.contiguous(), ids.contiguous()
         found = torch.empty_like(ids)
         (rows, length), width = lists.shape, ids.shape[1]
-        addresses = lists.data_ptr(), ids.data_ptr(), length, width, found.data_ptr()
-        threads = self._threads(rows * length * width)
-        about = ctypes.byref(_Find(*addresses))
-        self._function("find")(self._parallel, threads, rows, about)
+        self._call("find", rows, rows * length * width, lists, ids, length, width, found)
         return found
 
-    def weigh(self, scores: Tensor, target: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
-        if not _can_read(scores):
-            return super().weigh(scores, target, weights)
-        scores = _in_rows(scores)
-        target = target.contiguous()
+    def weigh(
+        self, scores: Tensor, target: Tensor, weights: Weights, masses: Sequence[float] = ()
+    ) -> tuple[Tensor, Tensor, Tensor]:
         sums = torch.empty(len(scores), 6, dtype=torch.float64, device="cpu")
-        tied = _integers(len(scores))
-        self._run_weights("weigh", scores, weights, _Weigh, target, sums, tied)
-        return sums, tied
-
-    def gather(
-        self, scores: Tensor, sums: Tensor, masses: Sequence[float], weights: Weights
-    ) -> Tensor:
-        if not _can_read(scores):
-            return super().gather(scores, sums, masses, weights)
-        scores = _in_rows(scores)
-        sizes = _integers(len(scores), len(masses))
-        shares = np.array(masses, np.float64)
-        what = sums.contiguous(), shares.ctypes.data, len(masses), sizes
-        self._run_weights("gather", scores, weights, _Gather, *what)
-        return sizes
+        tied, sizes = _integers(len(scores)), _integers(len(scores), len(masses))
+        of_sets = torch.tensor(masses, dtype=torch.float64, device="cpu"), len(masses), sizes, 0
+        self._of_weights("weigh", scores, weights, target.contiguous(), sums, tied, *of_sets)
+        return sums, tied, sizes
 
     def spread(self, scores: Tensor, sums: Tensor, weights: Weights) -> Tensor:
-        if not _can_read(scores):
-            return super().spread(scores, sums, weights)
-        scores = _in_rows(scores)
         shares = torch.empty(scores.shape, dtype=torch.float64, device="cpu")
-        self._run_weights("spread", scores, weights, _Spread, sums.contiguous(), shares)
+        self._of_weights("spread", scores, weights, sums.contiguous(), shares)
         return shares
 
     def tally_scores(
@@ -170,30 +152,19 @@ class Cpu(Reference):
         num_locations: int | None,
     ) -> tuple[Tensor, Tensor | None] | None:
         table, last, start, divisor = formulas
-        if not _can_read(scores) or len(last) > _MOST_FORMULAS:
+        if len(last) > _MOST_FORMULAS:
             return None
-        scores = _in_rows(scores)
         of_formulas = np.empty(len(last), _Formula)
         of_formulas["start"], of_formulas["last"], of_formulas["divisor"] = start, last, divisor
         sums = torch.zeros(len(last), 3, dtype=torch.int64, device="cpu")
         decisions = None
         if num_locations is not None:
             decisions = torch.zeros(3, num_locations + 1, dtype=torch.int64, device="cpu")
-        done = self._run(
-            "tally",
-            scores,
-            _Tally,
-            target.contiguous(),
-            ignored is not None,
-            ignored or 0,
-            of_formulas.ctypes.data,
-            len(last),
-            table.ctypes.data,
-            sums,
-            0 if decisions is None else decisions.shape[1],
-            decisions,
-        )
-        return (sums, decisions) if done else None
+        targets = target.contiguous(), ignored is not None, ignored
+        weights = of_formulas.ctypes.data, len(last), table.ctypes.data
+        ends = sums, 0 if decisions is None else decisions.shape[1], decisions
+        answer = self._of_scores("tally", scores, *targets, *weights, *ends)
+        return None if answer == _MISPLACED else (sums, decisions)
 
     def find_true(self, values: Tensor) -> Tensor:
         # true may be any nonzero byte; few are true: test words of 8 bytes first
@@ -221,7 +192,7 @@ class Cpu(Reference):
         self, pairs: Sequences, most: int, beta: float, scale: float, optimal: bool
     ) -> Tensor:
         sums = torch.empty(len(pairs.first), most, dtype=torch.float64, device="cpu")
-        self._run_pairs("match", pairs, _Ngrams, most, optimal, sums, beta, scale)
+        self._of_pairs("match", pairs, most, optimal, sums, beta, scale)
         return sums
 
     def align(
@@ -234,82 +205,50 @@ class Cpu(Reference):
     ) -> Tensor:
         found = torch.empty(len(pairs.first), dtype=torch.float64, device="cpu")
         limits = -1 if window is None else window, free_start
-        self._run_pairs("align", pairs, _Align, ALIGNMENTS.index(kind), *limits, found, within)
+        self._of_pairs("align", pairs, ALIGNMENTS.index(kind), *limits, found, within)
         return found
 
-    def _run_pairs(
-        self, name: str, pairs: Sequences, kind: type[ctypes.Structure], *what: Any
-    ) -> None:
-        """Call a C function on pairs of sequences; tensors become addresses."""
-        first, second = pairs.first.contiguous(), pairs.second.contiguous()
-        held = first, second, pairs.first_length.contiguous(), pairs.second_length.contiguous()
-        rows, length, dimensions = first.shape
-        width = second.shape[1]
-        about = kind(
-            *(tensor.data_ptr() for tensor in held),
-            length,
-            width,
-            dimensions,
-            table().ctypes.data,
-            0,
-            pairs.diameter,
-            *_addresses(what),
-        )
-        threads = self._threads(rows * length * width)
-        answer = self._function(name)(self._parallel, threads, rows, ctypes.byref(about))
+    def _of_scores(self, name: str, scores: Tensor, *members: Any) -> Any:
+        """Call a C function on scores; `_MISPLACED` if a target is not a candidate."""
+        scores = _in_rows(scores)
+        layout = scores, *scores.shape, scores.stride(0), _INFINITY[scores.dtype]
+        return self._call(name, scores.element_size(), scores.numel(), *layout, *members)
+
+    def _of_weights(self, name: str, scores: Tensor, weights: Weights, *members: Any) -> None:
+        """Call a C function on the weights of scores."""
+        scores = _in_rows(scores)
+        layout = scores, *scores.shape, scores.stride(0), _KINDS[scores.dtype], *weights
+        answer = self._call(name, len(scores), scores.numel(), *layout, *members)
+        if answer == _NO_MEMORY:
+            raise MemoryError(
+                f"could not allocate thread buffers for rows of {scores.shape[1]} scores."
+            )
+
+    def _of_pairs(self, name: str, pairs: Sequences, *members: Any) -> None:
+        """Call a C function on pairs of sequences."""
+        tensors = pairs.first, pairs.second, pairs.first_length, pairs.second_length
+        (rows, length, dimensions), width = pairs.first.shape, pairs.second.shape[1]
+        layout = *(x.contiguous() for x in tensors), length, width, dimensions
+        constants = table().ctypes.data, 0, pairs.diameter
+        answer = self._call(name, rows, rows * length * width, *layout, *constants, *members)
         if answer == _NO_MEMORY:
             raise MemoryError(
                 f"could not allocate thread buffers for sequences of {length} and {width} points."
             )
 
-    def _run(self, name: str, scores: Tensor, kind: type[ctypes.Structure], *what: Any) -> bool:
-        """Call a C function on scores; tensors become addresses, None becomes 0.
+    def _call(self, name: str, number: int, elements: int, *members: Any) -> Any:
+        """Call a C function; the first call loads the library.
 
-        Returns:
-            False if a target is not a candidate.
+        Args:
+            name: the name of the function.
+            number: of rows; for `survey`, `first` and `tally`, of the bytes of a score.
+            elements: how many scores or comparisons it makes.
+            members: those of its structure; tensors become addresses, None becomes 0.
         """
-        rows, columns = scores.shape
-        about = kind(
-            scores.data_ptr(),
-            rows,
-            columns,
-            scores.stride(0),
-            _INFINITY[scores.dtype],
-            *_addresses(what),
-        )
-        threads = self._threads(rows * columns)
-        size, about_all = scores.element_size(), ctypes.byref(about)
-        answer = self._function(name)(self._parallel, threads, size, about_all)
-        return bool(answer != _MISPLACED)
-
-    def _run_weights(
-        self,
-        name: str,
-        scores: Tensor,
-        weights: Weights,
-        kind: type[ctypes.Structure],
-        *what: Tensor | int,
-    ) -> None:
-        """Call a C function on weights; tensors become addresses."""
-        rows, columns = scores.shape
-        about = kind(
-            scores.data_ptr(),
-            rows,
-            columns,
-            scores.stride(0),
-            _KINDS[scores.dtype],
-            weights.are_scores,
-            weights.inverse_temperature,
-            *_addresses(what),
-        )
-        threads = self._threads(rows * columns)
-        self._function(name)(self._parallel, threads, rows, ctypes.byref(about))
-
-    def _function(self, name: str) -> Any:
-        """Return a C function; the first call loads the library."""
-        if not self._functions:
-            self._functions = _load()
-        return self._functions[name]
+        addresses = (x.data_ptr() if isinstance(x, Tensor) else x or 0 for x in members)
+        about = ctypes.byref(_STRUCTURES[name](*addresses))
+        self._functions = self._functions or _load()
+        return self._functions[name](self._parallel, self._threads(elements), number, about)
 
     def _threads(self, elements: int) -> int:
         return torch.get_num_threads() if elements > _SERIAL_ELEMENTS else 1
@@ -317,7 +256,7 @@ class Cpu(Reference):
 
 def _load() -> dict[str, Any]:
     library = ctypes.CDLL(str(LIBRARY))
-    functions = {name: getattr(library, f"nextloc_{name}") for name in _FUNCTIONS}
+    functions = {name: getattr(library, f"nextloc_{name}") for name in _STRUCTURES}
     for function in functions.values():
         # (parallel, threads, bytes of a score or rows, structure)
         function.argtypes = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p
@@ -332,22 +271,11 @@ def _find_openmp() -> ctypes.c_void_p | None:
         return None
 
 
-def _can_read(scores: Tensor) -> bool:
-    """Return whether the scores are plain memory of a dtype that the C code knows."""
-    return scores.dtype in _INFINITY and scores.data_ptr() != 0
-
-
 def _in_rows(scores: Tensor) -> Tensor:
     """Return the scores with adjacent, aligned candidates; a copy if they are not."""
     if scores.stride(1) == 1 and scores.data_ptr() % scores.element_size() == 0:
         return scores
     return scores.clone(memory_format=torch.contiguous_format)
-
-
-def _addresses(what: Sequence[Any]) -> Iterator[Any]:
-    """Yield the addresses of tensors, 0 for None, and numbers as they are."""
-    for value in what:
-        yield value.data_ptr() if isinstance(value, Tensor) else value or 0
 
 
 def _integers(*shape: int) -> Tensor:

@@ -93,13 +93,11 @@ class Cuda(Reference):
     name = "cuda"
 
     def unable(self, values: Tensor) -> str | None:
-        """Return a reason for tensors of other devices."""
         return None if values.device.type == "cuda" else "Triton kernels read CUDA tensors only"
 
     def survey(
         self, scores: Tensor, own: Tensor, find_best: bool
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Count the candidates around each relevant location, and find the best candidate."""
         if scores.dtype not in _DTYPES:
             return super().survey(scores, own, find_best)
         # `torch.compile` must not trace the kernel launch

@@ -9,6 +9,7 @@ There is no lock, which a forked process would inherit: threads that meet here a
 import platform
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,9 @@ from torch import Tensor
 from nextloc_metrics.backends.mass import Weights
 from nextloc_metrics.backends.reference import UNRETRIEVED, Reference
 from nextloc_metrics.backends.sequences import ALIGNMENTS, Sequences
+
+#: the answers to a batch, by what they are
+Answers = Iterator[tuple[str, Sequence[Any]]]
 
 DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
@@ -31,12 +35,12 @@ _COLUMNS = 523
 def passes(backend: Reference, task: str = "is_proven") -> bool:
     """Return whether a backend answers the batch as `reference` does; else warn and disable it.
 
-    Each task has a batch of its own, a key of `_CHECKS`, and the attribute that says it has passed.
+    Each task has a batch of its own, a key of `_ANSWERS` and the attribute that it has passed.
     """
     if backend.name in disabled:
         return False
     try:
-        wrong = next(_CHECKS[task](backend), None)
+        wrong = _difference(backend, task)
     except Exception as error:  # a library, a compiler or a driver may raise anything
         wrong = f"raises {error!r}"
     if wrong is None:
@@ -73,47 +77,68 @@ def make_scores() -> Tensor:
     return torch.from_numpy(scores)  # unlike `torch.tensor`, never on a default device
 
 
-def _differences(backend: Reference) -> Iterator[str]:
-    """Yield how the answers differ from those of `reference`."""
+def _difference(backend: Reference, task: str) -> str | None:
+    """Return how the first answer that differs from that of `reference` does so, or None."""
     with torch.no_grad():
-        scores = make_scores()
-        expected = {**_answers(Reference(), scores), "tally_scores": _tally(scores)}
-        for dtype in DTYPES:
-            for name, found in _answers(backend, _rows(scores, dtype)).items():
-                if not _are_equal(found, expected[name]):
-                    yield f"differs from `reference` in `{name}` of {dtype}"
-        for name, arguments in _INTEGERS.items():
-            found, wanted = (getattr(one, name)(*arguments) for one in (backend, Reference()))
-            if not torch.equal(found, wanted):
-                yield f"differs from `reference` in `{name}`"
+        both = zip(_ANSWERS[task](backend), _ANSWERS[task](Reference()), strict=True)
+        for (name, found), (_, wanted) in both:
+            if not _are_equal(found, wanted):
+                return f"differs from `reference` in {name}"
+    return None
 
 
-def _differences_of_weights(backend: Reference) -> Iterator[str]:
-    """Yield in which dtypes the weights of scores differ from those of `reference`."""
-    with torch.no_grad():
-        for dtype in DTYPES:
-            rows = _rows(make_scores(), dtype)
-            found, wanted = (_answer_weights(one, rows) for one in (backend, Reference()))
-            for key, of_backend in found.items():
-                if not torch.equal(of_backend, wanted[key]):
-                    yield f"differs from `reference` in `{key[0]}` of {dtype}"
+def _are_equal(found: Sequence[Any], expected: Sequence[Any]) -> bool:
+    return len(found) == len(expected) and all(map(torch.equal, found, expected))
 
 
-def _differences_of_pairs(backend: Reference) -> Iterator[str]:
-    """Yield how the answers to pairs of sequences differ from those of `reference`."""
+def _of_scores(backend: Reference) -> Answers:
+    """Yield the answers to scores and integers; NaN as infinity, which equals itself."""
+    for dtype in DTYPES:
+        scores = _rows(make_scores(), dtype)
+        own = scores.gather(1, _RELEVANT)
+        several, one = backend.survey(scores, own, True), backend.survey(scores, own[:, :1], True)
+        yield f"`survey` of {dtype}", (*several, *one)
+        values, ids = backend.first(scores, 9)
+        # tied candidates may come in any order, but each of them once
+        repeats = (ids.sort(1).values.diff(dim=1) == 0).sum()
+        both = (
+            x.double().nan_to_num(torch.inf, torch.inf) for x in (values, scores.gather(1, ids))
+        )
+        yield f"`first` of {dtype}", (*both, repeats)
+        tally = backend.tally_scores if backend.tallies_scores else _tally
+        arguments = scores, _TARGET, _IGNORED, _FORMULAS, _COLUMNS
+        yield f"`tally_scores` of {dtype}", tally(*arguments) or ()
+    for name, arguments in _INTEGERS.items():
+        yield f"`{name}`", (getattr(backend, name)(*arguments),)
+
+
+def _of_weights(backend: Reference) -> Answers:
+    """Yield the sums, sizes and shares of weights; NaN as -1, which equals itself."""
+    both = Weights(are_scores=False, inverse_temperature=0.5), Weights(are_scores=True)
+    for dtype, weights in product(DTYPES, both):
+        rows = _rows(make_scores(), dtype)
+        rows = rows.abs() if weights.are_scores else rows
+        sums, tied, sizes = backend.weigh(rows, _TARGET, weights, _MASSES)
+        shares = backend.spread(rows, sums, weights)
+        found = {"weigh": torch.cat([sums, tied[:, None], sizes], 1), "spread": shares}
+        for name, one in found.items():
+            yield f"`{name}` of {dtype}", (one.double().nan_to_num(-1, 9e9, -9e9),)
+
+
+def _of_pairs(backend: Reference) -> Answers:
+    """Yield the answers to pairs of sequences."""
     for dimensions in (2, 3):
-        pairs = _make_pairs(dimensions)
-        found, wanted = (_answer_pairs(one, pairs) for one in (backend, Reference()))
-        for name, of_backend in found.items():
-            if not torch.equal(of_backend, wanted[name]):
-                yield f"differs from `reference` in `{name}` of {dimensions} dimensions"
+        pairs, of = _make_pairs(dimensions), f"of {dimensions} dimensions"
+        for optimal in (False, True):
+            sums = backend.match_ngrams(pairs, 3, 0.5, 2.0, optimal)
+            yield f"`match_ngrams({optimal=})` {of}", (sums,)
+        for kind in ALIGNMENTS:
+            yield f"`align({kind!r})` {of}", (backend.align(pairs, kind, within=2.0),)
+        found = backend.align(pairs, "dtw", 1, free_start=True)
+        yield f"`align of a window` {of}", (found,)
 
 
-_CHECKS = {
-    "is_proven": _differences,
-    "weighs": _differences_of_weights,
-    "aligns": _differences_of_pairs,
-}
+_ANSWERS = {"is_proven": _of_scores, "weighs": _of_weights, "aligns": _of_pairs}
 
 
 def _make_pairs(dimensions: int) -> Sequences:
@@ -125,16 +150,6 @@ def _make_pairs(dimensions: int) -> Sequences:
     lengths = np.array([5, 2, 0]), np.array([3, 4, 4])
     first, second, rows, columns = (torch.from_numpy(x) for x in (*points, *lengths))
     return Sequences(first, second, rows, columns, 0.0 if dimensions < 3 else 12.0)
-
-
-def _answer_pairs(backend: Reference, pairs: Sequences) -> dict[str, Tensor]:
-    """Return the answers to pairs of sequences."""
-    found = {
-        f"match_ngrams({optimal=})": backend.match_ngrams(pairs, 3, 0.5, 2.0, optimal)
-        for optimal in (False, True)
-    }
-    found |= {f"align({kind!r})": backend.align(pairs, kind, within=2.0) for kind in ALIGNMENTS}
-    return {**found, "align of a window": backend.align(pairs, "dtw", 1, free_start=True)}
 
 
 def check_survey(
@@ -164,46 +179,6 @@ def _rows(scores: Tensor, dtype: torch.dtype, device: torch.device | str = "cpu"
     return wide.to(device, dtype)[:, 1:-2]
 
 
-def _are_equal(found: Sequence[Any], expected: Sequence[Any]) -> bool:
-    return len(found) == len(expected) and all(map(torch.equal, found, expected))
-
-
-def _answer_weights(backend: Reference, scores: Tensor) -> dict[tuple[str, bool], Tensor]:
-    """Return the sums, sizes and shares of weights; NaN as -1, which equals itself."""
-    answers: dict[tuple[str, bool], Tensor] = {}
-    for weights in (Weights(are_scores=False, inverse_temperature=0.5), Weights(are_scores=True)):
-        rows = scores.abs() if weights.are_scores else scores
-        sums, tied = backend.weigh(rows, _TARGET, weights)
-        sizes = backend.gather(rows, sums, _MASSES, weights)
-        shares = backend.spread(rows, sums, weights)
-        found = {"weigh": torch.cat([sums, tied[:, None]], 1), "gather": sizes, "spread": shares}
-        answers |= {
-            (name, weights.are_scores): x.double().nan_to_num(-1, 9e9, -9e9)
-            for name, x in found.items()
-        }
-    return answers
-
-
-def _answers(backend: Reference, scores: Tensor) -> dict[str, Sequence[Tensor]]:
-    """Return the answers to the batch of scores; NaN as infinity, which equals itself."""
-    own = scores.gather(1, _RELEVANT)
-    values, ids = backend.first(scores, 9)
-    # tied candidates may come in any order, but each of them once
-    repeats = (ids.sort(1).values.diff(dim=1) == 0).sum()
-    of_ids = scores.gather(1, ids)
-    answers: dict[str, Any] = {
-        "survey": [*backend.survey(scores, own, True), *backend.survey(scores, own[:, :1], True)],
-        "first": [
-            *(x.double().nan_to_num(torch.inf, torch.inf) for x in (values, of_ids)),
-            repeats,
-        ],
-    }
-    if backend.tallies_scores:
-        found = backend.tally_scores(scores, _TARGET, _IGNORED, _FORMULAS, _COLUMNS)
-        answers["tally_scores"] = found or ()
-    return answers
-
-
 def _discounts() -> Any:
     """Return the sums of 1 / rank, and then of 1 / log2(rank + 1), over the first ranks."""
     rank = np.arange(1, _COLUMNS + 1)
@@ -220,7 +195,7 @@ _FORMULAS = (
 )
 
 
-def _tally(scores: Tensor) -> tuple[Tensor, Tensor]:
+def _tally(scores: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
     """Return the answer of `tally_scores` by its definition."""
     kept = _TARGET != _IGNORED
     scores, target = scores[kept], _TARGET[kept]

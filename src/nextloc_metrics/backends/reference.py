@@ -4,22 +4,15 @@ A NaN among the candidates compares false with everything. So `above` is counted
 candidates minus those lower or equal: a NaN then counts as above, and never helps a model.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import must_not_sync
-from nextloc_metrics.backends.mass import (
-    Weights,
-    log_of,
-    sum_exactly,
-    sum_rows,
-    sum_units,
-    units_of,
-)
-from nextloc_metrics.backends.sequences import Alignment, Sequences, align, match_ngrams
+from nextloc_metrics.backends import mass
+from nextloc_metrics.backends.sequences import align, match_ngrams
 
 #: `above` of a relevant location that the model does not retrieve: beyond every cut-off `k`
 UNRETRIEVED = 1 << 62
@@ -46,8 +39,8 @@ class Reference:
     name = "reference"
     tallies_scores = False  #: whether `tally_scores` is implemented
     is_proven = True  #: whether `choose` may return this backend without the check in `proof`
-    weighs = True  #: the same for `weigh`, `gather` and `spread`
-    aligns = True  #: the same for pairs of sequences, and `choose_for_pairs`
+    weighs = True  #: the same for `weigh` and `spread`
+    aligns = True  #: the same for pairs of sequences
 
     def unable(self, values: Tensor) -> str | None:
         """Return the reason why this backend cannot read the tensor, or None."""
@@ -113,41 +106,52 @@ class Reference:
         counts = torch.zeros(number, dtype=torch.int64, device=values.device)
         return counts.index_add_(0, values, torch.ones_like(values))
 
-    def weigh(self, scores: Tensor, target: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
+    def weigh(
+        self, scores: Tensor, target: Tensor, weights: mass.Weights, masses: Sequence[float] = ()
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Sum the weights of all candidates, those of the softmax before its division.
 
         Args:
             scores: floating `[N, C]`.
             target: int64 `[N]`, the candidate that is relevant.
             weights: the weight of a score.
+            masses: shares in (0, 1).
 
         Returns:
             float64 `[N, 6]`: the highest score, NaN if it is not finite; the sum of weights, 0 for
             a row that is no distribution, of their squares, and of those of candidates scored above
-            the target; the weight of the target, and log of its share. And int64 `[N]`, the number
-            of candidates scored as the target.
+            the target; the weight of the target, and log of its share. Int64 `[N]`, the number of
+            candidates scored as the target. And int64 `[N, M]`, the number of the highest weights
+            whose share reaches each mass; C for a row that is no distribution. A share that is
+            `EDGE` below a mass reaches it.
         """
         own = scores.gather(1, target[:, None])
         sums = torch.empty(len(scores), 6, dtype=torch.float64, device=scores.device)
         tied = torch.empty_like(target)
-        for part in _parts(scores):
+        sizes = target.new_full((len(scores), len(masses)), scores.shape[1])
+        for part in _parts(scores, 4):
             block, mine = scores[part].double(), own[part].double()
             highest = block.amax(1, keepdim=True)
             highest = highest.where(highest.isfinite(), torch.nan) + 0.0  # -0.0 is 0.0
             weight = weights.of(block, highest).masked_fill_(highest.isnan(), 0)
-            units = units_of(weight)
-            total = sum_exactly(weight) if weights.are_scores else sum_units(units)
-            above = sum_units(units.where(block > mine, 0))
+            units = mass.units_of(weight)
+            total = mass.sum_exactly(weight) if weights.are_scores else mass.sum_units(units)
+            above = mass.sum_units(units.where(block > mine, 0))
             weight_of_mine = weights.of(mine, highest).where(total[:, None] > 0, 0)[:, 0]
             apart = (mine - highest)[:, 0] * weights.inverse_temperature
-            log_of_mine = log_of(weight_of_mine) if weights.are_scores else apart
-            share = (log_of_mine - log_of(total)).where(total > 0, -torch.inf)
-            columns = total, sum_rows(weight * weight), above, weight_of_mine, share
+            log_of_mine = mass.log_of(weight_of_mine) if weights.are_scores else apart
+            log_share = (log_of_mine - mass.log_of(total)).where(total > 0, -torch.inf)
+            columns = total, mass.sum_rows(weight * weight), above, weight_of_mine, log_share
             sums[part] = torch.stack([highest[:, 0], *columns], 1)
             tied[part] = (block == mine).sum(1)
-        return sums, tied
+            if masses:
+                reached = mass.sum_units(units.sort(1, descending=True).values, running=True)
+                wanted = torch.stack([total * (share - EDGE) for share in masses], 1)
+                found = torch.searchsorted(reached, wanted).add_(1).clamp_(max=scores.shape[1])
+                sizes[part] = found.where(total[:, None] > 0, scores.shape[1])
+        return sums, tied, sizes
 
-    def spread(self, scores: Tensor, sums: Tensor, weights: Weights) -> Tensor:
+    def spread(self, scores: Tensor, sums: Tensor, weights: mass.Weights) -> Tensor:
         """Return the shares of all candidates in the sum of weights, float64 `[N, C]`.
 
         Args:
@@ -156,32 +160,6 @@ class Reference:
             weights: the weight of a score.
         """
         return weights.of(scores.double(), sums[:, :1]) / sums[:, 1:2]
-
-    def gather(
-        self, scores: Tensor, sums: Tensor, masses: Sequence[float], weights: Weights
-    ) -> Tensor:
-        """Count the highest scores whose share of all weights reaches each mass.
-
-        Args:
-            scores: floating `[N, C]`.
-            sums: the answer of `weigh`.
-            masses: shares in (0, 1).
-            weights: the weight of a score.
-
-        Returns:
-            int64 `[N, M]`; C for a row that is no distribution. A share that is `EDGE` below a
-            mass reaches it.
-        """
-        found = torch.empty(len(scores), len(masses), dtype=torch.int64, device=scores.device)
-        for part in _parts(scores):
-            highest = sums[part, :1]
-            weight = weights.of(scores[part].double(), highest).masked_fill_(highest.isnan(), 0)
-            units = units_of(weight).sort(1, descending=True).values
-            reached = sum_units(units, running=True)
-            wanted = torch.stack([sums[part, 1] * (mass - EDGE) for mass in masses], 1)
-            sizes = torch.searchsorted(reached, wanted) + 1
-            found[part] = sizes.clamp(max=scores.shape[1])
-        return found.masked_fill(~(sums[:, 1:2] > 0), scores.shape[1])
 
     def tally_scores(
         self,
@@ -207,71 +185,23 @@ class Reference:
         """
         return None
 
-    def match_ngrams(
-        self, pairs: Sequences, most: int, beta: float, scale: float, optimal: bool
-    ) -> Tensor:
-        """Sum the proximities of n-grams that are matched one to one, float64 `[N, most]`.
-
-        The proximity of two points is exp(-beta d / scale); that of two n-grams is the product of
-        those of their points, in order. Column n - 1 holds the sum for n; 0 if a sequence is
-        shorter than n.
-
-        Args:
-            pairs: the sequences.
-            most: the longest n-gram.
-            beta: how fast the proximity falls.
-            scale: the distance of which exp(-beta) is the proximity.
-            optimal: match so that the sum is the largest; otherwise the nearest first, and equally
-                near ones by (first index, second index).
-        """
-        return match_ngrams(pairs, most, beta, scale, optimal)
-
-    def align(
-        self,
-        pairs: Sequences,
-        kind: Alignment,
-        window: int | None = None,
-        free_start: bool = False,
-        within: float = 0.0,
-    ) -> Tensor:
-        """Align the sequences, float64 `[N]`.
-
-        Args:
-            pairs: the sequences.
-            kind: `"dtw"`, the least sum of distances along a path; `"frechet"`, the least largest
-                one; `"hausdorff"`, the largest distance from a point to the other sequence;
-                `"edits"`, the least number of points that are inserted, deleted or replaced;
-                `"common"`, the length of the longest common subsequence. With an empty sequence,
-                distances are infinite.
-            window: for paths, the largest difference of indices, or of the lengths if that is
-                larger; None for any.
-            free_start: whether a path may begin at any point of `second`, without their distance.
-            within: the largest distance of points that are equal, for edits and common points.
-        """
-        return align(pairs, kind, window, free_start, within)
+    match_ngrams = staticmethod(match_ngrams)
+    align = staticmethod(align)
 
 
-def _parts(scores: Tensor) -> Iterator[slice]:
-    """Return slices of rows of which several arrays of float64 fit a work buffer."""
-    rows = max(1, _rows_of_buffer(scores) // 4)
-    for row in range(0, len(scores), rows):
-        yield slice(row, row + rows)
-
-
-def _rows_of_buffer(scores: Tensor) -> int:
+def _parts(scores: Tensor, arrays: int) -> list[slice]:
+    """Return slices of rows of which so many arrays fit a work buffer."""
     elements = _BUFFER_ELEMENTS if scores.is_cpu else _DEVICE_BUFFER_ELEMENTS
-    return max(1, elements // scores.shape[1])
+    rows = max(1, elements // scores.shape[1] // arrays)
+    return [slice(row, row + rows) for row in range(0, len(scores), rows)]
 
 
 def _compare_each(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
     counts = torch.empty(2, *own.shape, dtype=torch.int64, device=own.device)
-    rows = _rows_of_buffer(scores)
-    for row in range(0, scores.shape[0], rows):
-        block = scores[row : row + rows]
+    for part in _parts(scores, 1):
         for j in range(own.shape[1]):
-            at = own[row : row + rows, j : j + 1]
-            counts[0, row : row + rows, j] = (block < at).sum(1)
-            counts[1, row : row + rows, j] = (block <= at).sum(1)
+            block, at = scores[part], own[part, j : j + 1]
+            counts[:, part, j] = torch.stack([(block < at).sum(1), (block <= at).sum(1)])
     return counts[0], counts[1]
 
 
@@ -280,20 +210,19 @@ def _search_sorted(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
     # NaN cannot be sorted
     thresholds, order = own.nan_to_num(torch.inf, torch.inf, -torch.inf).sort(dim=1)
     counts = torch.empty(2, *own.shape, dtype=torch.int64, device=own.device)
-    rows = _rows_of_buffer(scores)
-    for row in range(0, scores.shape[0], rows):
-        block = scores[row : row + rows].contiguous()
+    for part in _parts(scores, 1):
+        block = scores[part].contiguous()
         offset = torch.arange(block.shape[0], device=own.device)[:, None] * (num_relevant + 1)
         for side, right in enumerate((True, False)):
             # the number of thresholds below (or at) each candidate, then its histogram
-            bucket = torch.searchsorted(thresholds[row : row + rows], block, right=right) + offset
+            bucket = torch.searchsorted(thresholds[part], block, right=right) + offset
             number = offset.numel() * (num_relevant + 1)
             if must_not_sync(bucket):
                 sizes = Reference().histogram(bucket.flatten(), number)
             else:
                 sizes = bucket.flatten().bincount(minlength=number)
             fewer = sizes.view(-1, num_relevant + 1).cumsum(1)[:, :-1]
-            counts[side, row : row + rows].scatter_(1, order[row : row + rows], fewer)
+            counts[side, part].scatter_(1, order[part], fewer)
     return counts[0], counts[1]
 
 

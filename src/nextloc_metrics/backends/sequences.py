@@ -123,7 +123,20 @@ def distances(first: Any, second: Any, diameter: float) -> Any:
 
 
 def match_ngrams(pairs: Sequences, most: int, beta: float, scale: float, optimal: bool) -> Tensor:
-    """Sum the proximities of n-grams that are matched one to one; see `Reference.match_ngrams`."""
+    """Sum the proximities of n-grams that are matched one to one, float64 `[N, most]`.
+
+    The proximity of two points is exp(-beta d / scale); that of two n-grams is the product of
+    those of their points, in order. Column n - 1 holds the sum for n; 0 if a sequence is
+    shorter than n.
+
+    Args:
+        pairs: the sequences.
+        most: the longest n-gram.
+        beta: how fast the proximity falls.
+        scale: the distance of which exp(-beta) is the proximity.
+        optimal: match so that the sum is the largest; otherwise the nearest first, and equally
+            near ones by (first index, second index).
+    """
     sums = np.zeros((len(pairs.first), most))
     match = _match_optimally if optimal else _match_greedily
     for query, (first, second) in enumerate(_each(pairs)):
@@ -201,7 +214,20 @@ def align(
     free_start: bool = False,
     within: float = 0.0,
 ) -> Tensor:
-    """Align the sequences by dynamic programming, all pairs at once; see `Reference.align`."""
+    """Align the sequences, float64 `[N]`: by dynamic programming, all pairs at once.
+
+    Args:
+        pairs: the sequences.
+        kind: `"dtw"`, the least sum of distances along a path; `"frechet"`, the least largest
+            one; `"hausdorff"`, the largest distance from a point to the other sequence;
+            `"edits"`, the least number of points that are inserted, deleted or replaced;
+            `"common"`, the length of the longest common subsequence. With an empty sequence,
+            distances are infinite.
+        window: for paths, the largest difference of indices, or of the lengths if that is
+            larger; None for any.
+        free_start: whether a path may begin at any point of `second`, without their distance.
+        within: the largest distance of points that are equal, for edits and common points.
+    """
     first, second = pairs.first.numpy(), pairs.second.numpy()
     rows, columns = pairs.first_length.numpy(), pairs.second_length.numpy()
     if kind == "hausdorff":

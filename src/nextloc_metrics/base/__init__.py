@@ -1,4 +1,5 @@
 """What all metrics share: the state and its name, means, plans of an update, collections.
 
-It imports `scoring`, `means` and `display`. Begin with `mean.MeanMetric`, then `plan.Plan`.
+A batch comes in; integers that add up, and readings of them, go out. It imports `scoring`,
+`distribution`, `means` and `display`. Begin with `mean.MeanMetric`, then `plan.Plan`.
 """

@@ -11,14 +11,15 @@ from torchmetrics import MetricCollection
 from typing_extensions import Unpack
 
 from nextloc_metrics.arguments.arrays import Array
-from nextloc_metrics.arguments.batch import Batch, BatchOptions, takes_batch
+from nextloc_metrics.arguments.batch import Batch, BatchOptions, GroupLabels, takes_batch
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.record import Record, Records
 from nextloc_metrics.base.fixes import outside_graphs, unchanged_by_errors, unrounded
-from nextloc_metrics.base.mean import RecordMetric
+from nextloc_metrics.base.grouped import Grouped
+from nextloc_metrics.base.mean import MeanMetric, RecordMetric
 from nextloc_metrics.base.plan import Plan
 from nextloc_metrics.base.plots import plot_collection
-from nextloc_metrics.base.readings import Results, count_notes, read_results
+from nextloc_metrics.base.readings import Results, count_notes, read_results, write_sample
 from nextloc_metrics.base.summed import all_reduce
 from nextloc_metrics.display.table import Table, of_readings
 from nextloc_metrics.means.intervals import check_confidence_level
@@ -181,7 +182,9 @@ class SummedCollection(MetricCollection):
             numbers = {name: member._numbers() for name, member in counting}
         known = {name: queries for name, (queries, _) in numbers.items() if queries is not None}
         undecided = max((number for _, number in numbers.values()), default=0)
-        return Results(values, intervals, known, undecided)
+        both = intervals.keys() & known
+        sample = write_sample((x, known[name]) for name, x in self.named_members() if name in both)
+        return Results(values, intervals, known, undecided, sample)
 
     def table(
         self,
@@ -364,6 +367,48 @@ class RankingCollection(SummedCollection):
     ) -> dict[str, Any]:
         """Add a batch of queries to every member and return the values of this batch alone."""
         return self.forward_with(Batch(preds, target, mask, groups, **given))
+
+    def clustered(
+        self,
+        num_groups: int | None = None,
+        by: str | None = "user",
+        labels: GroupLabels | Sequence[str] | None = None,
+    ) -> "RankingCollection":
+        """Return the collection with intervals by user, or by another group of dependent queries.
+
+        The copy has no counts. Each mean of scores is `Grouped(member, average="queries")`, with
+        the same value and a clustered interval; members without an interval stay. Tables and
+        pictures say by how many groups the intervals are. The arguments are those of
+        [`Grouped`][nextloc_metrics.Grouped]; `update` takes `groups={"user": ...}`.
+
+        Raises:
+            TypeError: the interval of a member cannot be clustered; leave the member out.
+
+        Example:
+            >>> from torch import tensor
+            >>> from nextloc_metrics import AccuracyAtK, RankingCollection
+            >>> metrics = RankingCollection({"hit": AccuracyAtK(1)}).clustered(num_groups=3)
+            >>> lists, target = tensor([[0, 1]]).expand(6, 2), tensor([0, 0, 0, 1, 0, 1])
+            >>> metrics.update(lists, target, groups={"user": tensor([0, 0, 0, 1, 2, 2])})
+            >>> metrics.table(intervals=True)
+            percent  value  95 % interval
+            hit      66.67   4.37 - 98.87
+            6 queries counted
+            intervals by 3 users
+        """
+        options: Any = {"num_groups": num_groups, "average": "queries", "by": by, "labels": labels}
+        copies: Any = {name: member.clone() for name, member in self.named_members()}
+        for name, member in copies.items():
+            member.reset()
+            if isinstance(member, MeanMetric) and member._averages_scores:
+                copies[name] = Grouped(member, **options)
+            elif member._has_interval:
+                raise TypeError(
+                    f"{short(member)} has an interval that cannot be clustered: it is not a mean "
+                    "of per-query scores; leave it out."
+                )
+        ends = {"prefix": self.prefix, "postfix": self.postfix}
+        return type(self)(copies, compute_groups=self._enable_compute_groups, **ends)
 
     @takes_batch
     def rank(

@@ -6,8 +6,7 @@ from dataclasses import KW_ONLY
 
 from nextloc_metrics.base.declared import PositiveNumber
 from nextloc_metrics.base.mean import MeanMetric, RecordMetric
-from nextloc_metrics.distribution.distribution import Distribution
-from nextloc_metrics.distribution.needs import DistributionNeeds, Given
+from nextloc_metrics.distribution.distribution import Distribution, DistributionNeeds, Given
 
 
 class DistributionMetric(RecordMetric):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.base.mean import RecordMetric
-from nextloc_metrics.means.keyed import KeyedSums
+from nextloc_metrics.means.exact import KeyedSums
 
 
 class KeyedMetric(RecordMetric):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY
@@ -14,7 +15,7 @@ from typing_extensions import Unpack
 
 from nextloc_metrics import scoring
 from nextloc_metrics.arguments.arrays import Array
-from nextloc_metrics.arguments.batch import Batch, BatchOptions
+from nextloc_metrics.arguments.batch import Batch, BatchOptions, GroupKind
 from nextloc_metrics.arguments.checks import check_ignored
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.record import Record, Records
@@ -24,6 +25,10 @@ from nextloc_metrics.base.plots import plot_metric
 from nextloc_metrics.base.summed import SummedMetric
 from nextloc_metrics.means import exact, intervals
 from nextloc_metrics.ranking.needs import Needs
+
+
+class NoChanceError(TypeError):
+    """A metric has no chance level."""
 
 
 class RecordMetric(SummedMetric):
@@ -40,17 +45,21 @@ class RecordMetric(SummedMetric):
         options: the options of a subclass, and TorchMetrics' own keyword arguments.
 
     Attributes:
+        record: the class of the record that it reads, such as `Ranking`.
         label: the name of the value in tables and pictures, with the options as in `str.format`:
             `"RBP({p:g})"`; empty for the name of the class with the cut-off, such as `NDCG@10`.
         unit: the unit of the value in tables, such as `km`; empty for a fraction.
-        scale: the value of a score of 1 in `unit`, such as the largest distance in km.
+        largest_value: the largest value that there can be, such as the largest distance in km.
+            Scores in [0, 1] are shares of it; infinity: scores are values from 0 to infinity,
+            summed in steps of 2^-32. A finite one is then at most 2^31, and an infinite one makes
+            the mean infinite.
     """
 
     is_differentiable = False
     record: ClassVar[type[Record]] = Record
     label = ""
     unit = ""
-    scale = 1.0
+    largest_value = 1.0
 
     _: KW_ONLY
     higher_is_better: bool | None = True
@@ -89,10 +98,15 @@ class RecordMetric(SummedMetric):
         """
         return None
 
-    @property
+    @cached_property
+    def _is_bounded(self) -> bool:
+        """Whether scores are in [0, 1]."""
+        return self.largest_value < math.inf
+
+    @cached_property
     def _factor(self) -> float:
-        """What a score is multiplied by: `scale`, unless a subclass has an option of that name."""
-        return self.scale
+        """What a score is multiplied by."""
+        return self.largest_value if self._is_bounded else 1.0
 
     @abstractmethod
     def tally(self, record: Any) -> Tensor:
@@ -109,12 +123,12 @@ class RecordMetric(SummedMetric):
     ) -> Sequence[Tensor]:
         """Return the batch's summands for several metrics, from the scores of their `scored`.
 
-        These have one `is_bounded`, and weights or none. For each metric there are float64 `[N]`
+        These have one `_is_bounded`, and weights or none. For each metric there are float64 `[N]`
         scores, 0 where not `counted`, bool `[N]`.
         """
         scored = metrics[0]._scored
         weights = record.queries.weights if scored._is_weighted else None
-        found = exact.tally(torch.stack(list(scores)), counted, scored.is_bounded, weights)
+        found = exact.tally(torch.stack(list(scores)), counted, scored._is_bounded, weights)
         return found.to(record.queries.counted.device).unbind()
 
     @staticmethod
@@ -249,19 +263,58 @@ class RecordMetric(SummedMetric):
             return self._estimate()  # raises before the processes wait for each other
         return self._of_all_processes(self._estimate)
 
+    @property
+    def num_queries(self) -> Any:
+        """The number of queries that this process has counted; None if it does not count them."""
+        return None
+
     def _numbers(self) -> tuple[Any, int]:
         """Return the number of counted and of undecided queries, over all processes.
 
         The first is an int64 tensor for groups, and None if a subclass does not count queries.
         """
-        return self._of_all_processes(
-            lambda: (getattr(self, "num_queries", None), getattr(self, "num_undecided", 0))
+        return self._of_all_processes(lambda: (self.num_queries, getattr(self, "num_undecided", 0)))
+
+    def chance(self, num_candidates: int, num_relevant: int = 1) -> float:
+        """Return the expected value for a random order of the candidates.
+
+        `analysis.chance` checks the numbers, and takes collections. A metric of your own whose
+        value is no mean of scores of ranks overrides it; without, a `TypeError` says that it has
+        none.
+        """
+        raise NoChanceError(
+            f"{short(self)} has no chance level: it is not a mean of per-query scores; leave it "
+            "out."
         )
+
+    def _check_state(self, state: Tensor, queries: int) -> bool:
+        """Return whether a saved state, of the form of `state`, can be that of so many queries.
+
+        Sums of scores must be in their range, and counts at least 0; a `tally` of one's own may
+        have any numbers.
+        """
+        if self._scored is not None:
+            return exact.fits(state, queries)
+        return not self._is_ours or bool((state >= 0).all())
+
+    @property
+    def _is_ours(self) -> bool:
+        """Whether the class is of this library."""
+        return type(self).__module__.startswith("nextloc_metrics.")
+
+    def _renumbered(self, state: Tensor, numbers: Mapping[str, Tensor]) -> Tensor:
+        """Return a state whose groups had other numbers, by the key of the groups."""
+        return state
+
+    @property
+    def _groups(self) -> GroupKind | None:
+        """The groups that it has sums of."""
+        return None
 
     @property
     def _reads_groups(self) -> bool:
         """Whether `update` may read `groups`, as a user's own metric may."""
-        return not type(self).__module__.startswith("nextloc_metrics.")
+        return not self._is_ours
 
     @property
     def _has_own_update(self) -> bool:
@@ -271,6 +324,11 @@ class RecordMetric(SummedMetric):
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes for a copy, without the plan, which the copy makes anew."""
         return {**super().__getstate__(), "_made_plan": None}
+
+    @property
+    def _sampled_by(self) -> str:
+        """What the interval takes as independent, such as `user`; empty for queries."""
+        return ""
 
     @property
     def _labels(self) -> dict[str, str]:
@@ -300,17 +358,10 @@ class MeanMetric(RecordMetric):
     """The exact mean of a score over queries, with its interval.
 
     A subclass says in `record` what it reads and defines `score`. The value is the mean
-    times `scale`, in `unit`.
-
-    Attributes:
-        is_bounded: whether scores are in [0, 1]; False for scores from 0 to infinity, which are
-            summed in steps of 2^-32. A finite score is then at most 2^31, and an infinite one
-            makes the mean infinite.
-        is_weighted: whether scores have the weights of their queries; see `Weighted`.
+    times `largest_value`, in `unit`.
     """
 
-    is_bounded: ClassVar[bool] = True
-    _is_weighted: ClassVar[bool] = False
+    _is_weighted: ClassVar[bool] = False  # whether scores have the weights of their queries
 
     if TYPE_CHECKING:  # an `__init__` of a subclass passes its options on
 
@@ -329,7 +380,7 @@ class MeanMetric(RecordMetric):
 
     def empty_tally(self) -> Tensor:
         """Return the zero state; see `means.exact`."""
-        return torch.zeros(exact.width(self.is_bounded, self._is_weighted), dtype=torch.int64)
+        return torch.zeros(exact.width(self._is_bounded, self._is_weighted), dtype=torch.int64)
 
     @property
     def _scored(self) -> MeanMetric | None:
@@ -359,7 +410,6 @@ class MeanMetric(RecordMetric):
 
     @property
     def num_queries(self) -> int:
-        """The number of queries that this process has counted."""
         return int(self.state[2])
 
 
@@ -372,8 +422,8 @@ def check_score_range(metrics: Sequence[MeanMetric], scores: Tensor) -> None:
         if not metric.validate_args:
             continue
         # a NaN compares false
-        if not (low >= 0 and (high <= exact.HIGHEST_SCORE or not metric.is_bounded)):
-            values = "in [0, 1]" if metric.is_bounded else "from 0 to 2^31, or infinity"
+        if not (low >= 0 and (high <= exact.HIGHEST_SCORE or not metric._is_bounded)):
+            values = "in [0, 1]" if metric._is_bounded else "from 0 to 2^31, or infinity"
             raise ValueError(
                 f"`score` of {short(metric)} must return values {values}, got {low} to {high}."
             )
@@ -385,14 +435,10 @@ def check_score_range(metrics: Sequence[MeanMetric], scores: Tensor) -> None:
             )
 
 
-def of_metric(name: str) -> Any:
-    """Return a property that reads the attribute of this name of `self.metric`."""
-    return property(lambda wrapper: getattr(wrapper.metric, name), doc=f"`{name}` of `metric`.")
-
-
-def check_mean(metric: object) -> None:
-    """Raise unless a metric, an argument `metric`, is the mean of a score over queries."""
+def check_mean(name: str, metric: Any) -> MeanMetric:
+    """Return a metric, or raise unless it is the mean of a score over queries."""
     if not isinstance(metric, MeanMetric):
-        raise TypeError(f"`metric` must be a MeanMetric, such as MRR, got {short(metric)}.")
+        raise TypeError(f"`{name}` must be a MeanMetric, such as MRR, got {short(metric)}.")
     if not metric._averages_scores:
-        raise TypeError(f"`metric` must be the mean of a score, and {short(metric)} is not.")
+        raise TypeError(f"`{name}` must be the mean of a score, and {short(metric)} is not.")
+    return metric

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from nextloc_metrics import backends
 from nextloc_metrics.arguments.arrays import Array, as_tensor_or_text
-from nextloc_metrics.arguments.batch import Batch
+from nextloc_metrics.arguments.batch import Batch, GroupKind
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.record import Record, Records
 from nextloc_metrics.ranking.needs import Needs, merge_needs
@@ -38,6 +38,10 @@ class Member(Protocol):
     @property
     def needs(self) -> Needs:
         """What it reads of the record."""
+
+    @property
+    def _groups(self) -> GroupKind | None:
+        """The groups that it has sums of."""
 
     @property
     def _one_pass(self) -> Formula | int | None:
@@ -87,9 +91,10 @@ class Plan:
             for record in dict.fromkeys(self._records)
         }
         self._scored = [kind._scored for kind in self.kinds]
+        self._scores = [one and one._scores_name for one in self._scored]
         self._is_weighted = any(one is not None and one._is_weighted for one in self._scored)
-        self._grouped: list[Any] = [member for member in members if hasattr(member, "num_groups")]
-        self._kinds_of_groups = {(member.by, member.num_groups) for member in self._grouped}
+        self._groups = [member._groups for member in members if member._groups is not None]
+        self._kinds_of_groups = {(one.by, one.number) for one in self._groups}
         self._of_ranks = [n for n, record in enumerate(self._records) if record is Ranking]
         self._one_pass = _read_one_pass([self.kinds[number] for number in self._of_ranks])
         decided = [one for one in self._one_pass if isinstance(one, int)]
@@ -166,7 +171,7 @@ class Plan:
         text = as_tensor_or_text("groups", groups, record.device)
         if isinstance(text, Tensor):
             return text
-        found = [member.labels for member in self._grouped if name in (None, member.by)]
+        found = [groups.labels for groups in self._groups if name in (None, groups.by)]
         if not found or found[0] is None or any(labels != found[0] for labels in found):
             raise TypeError(
                 f"`groups` must be integers, got text {short(text[:3])}; to use text, pass the "
@@ -176,7 +181,7 @@ class Plan:
             counted = record.counted.tolist()
             any_name = found[0].names[0]
             text = [one if read else any_name for one, read in zip(text, counted, strict=True)]
-        return found[0].number(text).to(record.device)  # type: ignore[no-any-return]
+        return found[0].number(text).to(record.device)
 
     def update(self, batch: Batch, *, count: bool) -> None:
         """Add a batch to all metrics, or raise and change none.
@@ -207,27 +212,27 @@ class Plan:
             kind, record, scored = self.kinds[number], self._records[number], self._scored[number]
             family: Any = record, type(kind)._tallies
             if scored is not None:
-                counted = scores_of[scored._state_name][1]
-                family = record, type(kind)._sum_many, id(counted), scored.is_bounded
+                counted = scores_of[self._scores[number]][1]
+                family = record, type(kind)._sum_many, id(counted), scored._is_bounded
             families.setdefault(family, []).append(number)
         found: dict[int, Tensor] = {}
         for (record, sums, *_), same in families.items():
             arguments = [records[record]]
             if self._scored[same[0]] is not None:
-                of_same = [scores_of[self._scored[number]._state_name] for number in same]
+                of_same = [scores_of[self._scores[number]] for number in same]
                 arguments = [[scores for scores, _ in of_same], of_same[0][1], *arguments]
             summed = sums([self.kinds[number] for number in same], *arguments)
             found.update(zip(same, summed, strict=True))
         return found
 
     def _score(self, numbers: Sequence[int], records: Records) -> dict[str, tuple[Tensor, Tensor]]:
-        """Score the queries once with each metric whose scores are summed, by its state's name."""
+        """Score the queries once with each metric whose scores are summed, by their name."""
         families: dict[Any, dict[str, Any]] = {}
         for number in numbers:
             scored = self._scored[number]
             if scored is not None:
                 family = self._records[number], type(scored)._score_many
-                families.setdefault(family, {})[scored._state_name] = scored
+                families.setdefault(family, {})[self._scores[number]] = scored
         return {
             name: scores
             for (record, score_many), metrics in families.items()

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.checks import check_bool
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.base.readings import keys_of, read_counted, read_values
+from nextloc_metrics.base.readings import keys_of, read_counted, read_values, write_sample
 from nextloc_metrics.display.bars import MOST_BARS, Groups, draw_groups, draw_histogram
 from nextloc_metrics.display.lines import (
     MOST_LINES,
@@ -21,7 +21,7 @@ from nextloc_metrics.display.lines import (
     draw_readings_of_steps,
     draw_steps,
 )
-from nextloc_metrics.display.style import Scale, import_pyplot
+from nextloc_metrics.display.style import Scale, count, import_pyplot
 from nextloc_metrics.means.intervals import check_confidence_level
 
 
@@ -52,10 +52,7 @@ def plot_groups(models: Mapping[str, Any] | Any, confidence_level: float, ax: An
 
 def _read_groups(name: str, metric: Any, confidence_level: float) -> tuple[list[str], Groups]:
     """Return the labels of a metric's groups, with values, intervals and numbers of queries."""
-    if hasattr(metric, "named_members"):
-        raise TypeError(f"`models` must hold metrics, got a collection for {name}; pass a member.")
-    value = metric.compute()
-    keys: dict[str, str] = getattr(metric, "_labels", {})
+    value, keys, groups = metric.compute(), metric._labels, metric._groups
     bounds = _read_bounds(metric, confidence_level)
     counted = _read_numbers(metric)
     numbers = counted if isinstance(counted, Tensor) else None
@@ -68,8 +65,8 @@ def _read_groups(name: str, metric: Any, confidence_level: float) -> tuple[list[
         )
         return list(keys.values()), own
     values = _numbers(value)
-    names = getattr(metric, "group_names", [str(number) for number in range(values.numel())])
-    if values.numel() != len(names) or (values.ndim == 0 and not hasattr(metric, "group_names")):
+    names = groups.names if groups else [str(number) for number in range(values.numel())]
+    if values.numel() != len(names) or (values.ndim == 0 and not groups):
         raise ValueError(
             f"`models` must have a value for every group, got one value of {short(metric)}"
             f"{f' for {name}' if name else ''}."
@@ -80,8 +77,6 @@ def _read_groups(name: str, metric: Any, confidence_level: float) -> tuple[list[
 
 def _read_bounds(metric: Any, confidence_level: float = 0.95) -> Any:
     """Return the intervals of a metric, in the form of its values; None if it has none."""
-    if not hasattr(metric, "interval"):
-        return None
     try:
         return metric.interval(confidence_level)
     except TypeError:  # the value is not a mean of scores
@@ -90,31 +85,25 @@ def _read_bounds(metric: Any, confidence_level: float = 0.95) -> Any:
 
 def _read_numbers(metric: Any) -> Any:
     """Return the number of queries on all processes, of every group if they are counted so."""
-    if not hasattr(metric, "num_queries") or not hasattr(metric, "_of_all_processes"):
-        return None
     numbers = metric._of_all_processes(lambda: metric.num_queries)
     return numbers.cpu() if isinstance(numbers, Tensor) else numbers
 
 
 def _noun(metric: Any) -> str:
-    return getattr(metric, "noun", None) or metric.plot_legend_name or "value"
+    return (metric._groups and metric._groups.by) or metric.plot_legend_name or "value"
 
 
 def plot_metric(metric: Any, val: Any = None, ax: Any = None) -> Any:
     """Draw what a metric computed; see `RankingMetric.plot`."""
     import_pyplot()
-    scale = Scale(
-        getattr(metric, "label", type(metric).__name__),
-        metric.plot_lower_bound,
-        metric.plot_upper_bound,
-    )
-    labels: dict[str, str] = getattr(metric, "_labels", {})
-    bounds, queries = None, None
+    scale = Scale(metric.label, metric.plot_lower_bound, metric.plot_upper_bound)
+    labels, bounds, queries = metric._labels, None, None
     if val is None:
         val = metric.compute()
         if isinstance(val, Mapping) or (not _is_queries(val) and val.ndim):
             return plot_groups(metric, 0.95, ax)
-        bounds, queries = _read_bounds(metric), _read_numbers(metric)
+        if not _is_queries(val):
+            bounds, queries = _read_bounds(metric), _read_numbers(metric)
     group = _noun(metric)
     if isinstance(val, Sequence) and not _is_queries(val):
         return draw_steps(_series(val, labels), scale, ax, group)
@@ -130,12 +119,13 @@ def plot_metric(metric: Any, val: Any = None, ax: Any = None) -> Any:
     if _is_queries(val) or values.numel() > MOST_BARS:
         return draw_histogram({"": values}, scale, group, ax)
     if values.ndim == 1:
-        numbers = [str(number) for number in range(len(values))]
-        names = getattr(metric, "group_names", numbers)
+        groups = metric._groups
+        names = groups.names if groups else [str(number) for number in range(len(values))]
         return draw_groups({"": Groups(values)}, names, scale, group, ax)
     ends = None if bounds is None else [float(end) for end in bounds]
-    number = int(queries.sum()) if isinstance(queries, Tensor) else queries
-    return draw_dot(float(values), ends, scale, ax, number)
+    number = "" if queries is None else count(int(torch.as_tensor(queries).sum()), "query")
+    sample = write_sample([(metric, queries)]) if bounds else ""
+    return draw_dot(float(values), ends, scale, ax, ", ".join(filter(None, [number, sample])))
 
 
 def plot_collection(collection: Any, val: Any, ax: Any, together: bool) -> Any:

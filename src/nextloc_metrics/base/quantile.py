@@ -1,14 +1,15 @@
 """The mean of a score over queries, or a quantile of it."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor
 
+from nextloc_metrics.arguments.checks import check_statistic
 from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.means import histogram
 
-Statistic = Literal["mean", "median"] | float
+Statistic = Annotated[Literal["mean", "median"] | float, check_statistic]
 
 
 class QuantileMetric(MeanMetric):

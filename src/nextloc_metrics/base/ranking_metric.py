@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import KW_ONLY
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -13,7 +14,10 @@ from torch import Tensor
 from nextloc_metrics import scoring
 from nextloc_metrics.arguments.checks import check_positive
 from nextloc_metrics.arguments.messages import describe, short
-from nextloc_metrics.base.mean import MeanMetric, RecordMetric, check_score_range
+from nextloc_metrics.arguments.record import NotInRecordError
+from nextloc_metrics.backends import UNRETRIEVED
+from nextloc_metrics.base.mean import MeanMetric, NoChanceError, RecordMetric, check_score_range
+from nextloc_metrics.ranking.counting import TopCandidates
 from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 
@@ -21,6 +25,9 @@ EmptyTargetAction = Literal["skip", "neg", "pos", "error"]
 
 #: the largest number of groups or locations; no memory can hold more
 LARGEST_STATE = 1 << 40
+
+# Ranks that are scored at once for a metric with a score of its own.
+_CHUNK = 1 << 20
 #: a number of groups, locations or candidates
 Size = Annotated[int, partial(check_positive, most=LARGEST_STATE)]
 
@@ -151,6 +158,47 @@ class RankingMetric(MeanMetric, RankingTally):
             found |= {id(one): (row, counted) for one, row in zip(same, scores, strict=True)}
         return [found[id(metric)] for metric in metrics]
 
+    def chance(self, num_candidates: int, num_relevant: int = 1) -> float:
+        if not self._averages_scores:
+            return super().chance(num_candidates, num_relevant)
+        return self._mean_of_random(num_candidates, num_relevant)
+
+    def _mean_of_random(self, num_candidates: int, num_relevant: int) -> float:
+        """Return the expected score of a random order: of one tied block, or over all ranks."""
+        is_ours = type(self).score.__module__.startswith("nextloc_metrics.")
+        of_blocks = self.needs.only_ranks and is_ours and "score" not in vars(self)
+        if not self._has_own_score or of_blocks:
+            block = _block(torch.zeros(1).long(), num_candidates, num_candidates, num_relevant)
+            block.has_ids = not self._has_own_score
+            return float(self._score_of_ranks(block))
+        if num_relevant > 1 and self.needs.only_ranks:
+            raise ValueError(
+                f"`num_relevant` must be 1 for {short(self)}, got {num_relevant}: a score of your "
+                "own is averaged over the ranks of one relevant location."
+            )
+        parts = self._scores_of_ranks(num_candidates)
+        return math.fsum(float(part.sum()) for part in parts) / num_candidates
+
+    def _scores_of_ranks(self, num_candidates: int) -> Iterator[Tensor]:
+        """Yield the scores of the ranks from 1 on of one relevant location, in chunks."""
+        if not self.needs.only_ranks:
+            raise NoChanceError(
+                f"{short(self)} has no chance level: it scores the ids of the first candidates, "
+                "which depend on the candidates and not only on ranks."
+            )
+        for above in torch.split(torch.arange(num_candidates), _CHUNK):
+            block = _block(above, 1, num_candidates, 1)
+            block.has_ids = False
+            yield self._score_of_ranks(block).double()
+
+    def _score_of_ranks(self, block: Ranking) -> Tensor:
+        try:
+            return self.score(block)
+        except NotInRecordError as error:
+            raise NoChanceError(
+                f"{short(self)} has no chance level: it does not score ranks only; leave it out."
+            ) from error
+
     def _check(self, record: Ranking) -> None:
         super()._check(record)
         if self.empty_target_action == "error":
@@ -204,6 +252,15 @@ def _own_score(metric: RankingMetric, ranking: Ranking) -> Tensor:
             f"per query, got {describe(scores)}."
         )
     return scores.detach().double()
+
+
+def _block(above: Tensor, tied: int, num_candidates: int, num_relevant: int) -> Ranking:
+    """Make one query per entry of `above`, with all relevant locations in one tied block."""
+    ranks = (above + 1)[:, None].expand(-1, num_relevant)
+    found = Ranking.from_ranks(ranks, num_candidates, torch.full_like(ranks, tied))
+    length, no_ids = torch.full_like(above, num_candidates), found.relevant[:, :0]
+    first = TopCandidates(UNRETRIEVED, length, torch.full_like(above, -1), no_ids, no_ids)
+    return replace(found, first=first, length=length)
 
 
 def counted_queries(ranking: Ranking, action: EmptyTargetAction) -> Tensor:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.display.reading import Reading, plural
+from nextloc_metrics.display.style import count
 
 # More groups than this are summarized by their median.
 MOST_ROWS = 100
@@ -41,6 +42,7 @@ class Results(NamedTuple):
     intervals: dict[str, tuple[Tensor, Tensor]]  #: by the members' names
     numbers: dict[str, Any]  #: counted queries, in total or per group, by the members' names
     undecided: int  #: the number of queries without a decision
+    sample: str = ""  #: by how many groups intervals are; empty for intervals by query
 
 
 def named(models: Mapping[str, Model] | Model) -> Mapping[str, Model]:
@@ -81,7 +83,16 @@ def read_counted(
     """Do what `readings_of` does, and write how many queries were counted."""
     results = collection.results(confidence_level)
     readings = read_results(collection, results, keep_base, by_group=False)
-    return readings, _write_number(results)
+    return readings, ", ".join(filter(None, [_write_number(results), results.sample]))
+
+
+def write_sample(numbers: Iterable[tuple[Any, Any]]) -> str:
+    """Write by how many groups with data the intervals of members are; nothing if by query.
+
+    `numbers` are the members, with the number of queries of each group.
+    """
+    found = {count(int((x > 0).sum()), one._sampled_by) for one, x in numbers if one._sampled_by}
+    return f"intervals by {' and '.join(sorted(found))}" if found else ""
 
 
 def _write_number(results: Results) -> str:
@@ -111,7 +122,7 @@ def _read_groups(collection: Readable, results: Results) -> dict[str, dict[str, 
     """Read the value of every group, by the key of the member; its own key adds the group."""
     found = {}
     for name, member in collection.named_members():
-        key, names = collection._set_name(name), getattr(member, "group_names", [])
+        key, names = collection._set_name(name), member._groups.names if member._groups else []
         value = results.values.get(key)
         if isinstance(value, Tensor) and value.ndim and 0 < len(names) <= MOST_ROWS:
             bounds: list[Any] = [None] * len(names)
@@ -141,7 +152,7 @@ def read_values(
     readings = {}
     for name, member in collection.named_members():
         bounds = (intervals or {}).get(name)
-        by = getattr(member, "noun", None)
+        by = member._groups and member._groups.by
         groups = plural(by) if by else ""
         for key in keys_of(collection, name, member, values).values():
             one = Reading.of(values[key], bounds, member.plot_upper_bound == 1, groups)
@@ -178,4 +189,4 @@ def count_notes(found: Mapping[str, Results]) -> list[str]:
     lines = list(dict.fromkeys(notes.values()))
     if len(lines) > 1:
         lines = [f"{model}: {note}" for model, note in notes.items()]
-    return lines
+    return lines + sorted({results.sample for results in found.values()} - {""})

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY
+from difflib import get_close_matches
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
@@ -13,9 +14,16 @@ from torch import Tensor
 from nextloc_metrics.arguments.batch import takes_batch
 from nextloc_metrics.arguments.checks import as_number
 from nextloc_metrics.arguments.messages import clip, describe, short
-from nextloc_metrics.base.declared import REQUIRED, Option, all_options, constructor, own_options
+from nextloc_metrics.base.declared import (
+    REQUIRED,
+    Option,
+    all_options,
+    constructor,
+    describe_option,
+    is_default,
+    own_options,
+)
 from nextloc_metrics.base.fixes import BaseMetric
-from nextloc_metrics.base.options import describe_option, is_default
 
 Read = TypeVar("Read")
 
@@ -43,7 +51,6 @@ class SummedMetric(BaseMetric, ABC):
     """
 
     full_state_update = False
-    computed_options: ClassVar[frozenset[str]] = frozenset()
     _counted_as: ClassVar[str | None] = None
 
     if TYPE_CHECKING:  # `torchmetrics.Metric` reads these
@@ -87,9 +94,11 @@ class SummedMetric(BaseMetric, ABC):
             if not str(error).startswith("Unexpected keyword"):
                 raise
             unknown, known = str(error).partition(": ")[2], ", ".join(f"`{x}`" for x in declared)
+            near = get_close_matches(unknown.strip("`"), declared, 1)
+            remedy = f"its options are {known} and those of torchmetrics.Metric"
+            remedy = f"use `{near[0]}`" if near else remedy
             raise TypeError(
-                f"{type(self).__name__} has no option {clip(unknown)}; its options are {known} and "
-                "those of torchmetrics.Metric."
+                f"{type(self).__name__} has no option {clip(unknown)}; {remedy}."
             ) from None
         for name, value in own.items():
             setattr(self, name, value)
@@ -100,7 +109,7 @@ class SummedMetric(BaseMetric, ABC):
         self.__post_init__()
         # sorted: classes that share a state may declare the same options in another order
         computed = {name for name, option in declared.items() if option.is_computed}
-        read_by_update = sorted(own.keys() - self.computed_options - computed)
+        read_by_update = sorted(own.keys() - computed)
         module = type(self).__module__
         owner = "" if module.startswith("nextloc_metrics.") else f"{module}."
         kind = vars(type(self)).get("_counted_as")
@@ -142,6 +151,11 @@ class SummedMetric(BaseMetric, ABC):
     def state(self) -> Tensor:
         """The integer tensor that this process has summed; every update makes a new tensor."""
         return vars(self)[self._state_name]  # type: ignore[no-any-return]
+
+    @property
+    def _scores_name(self) -> str:
+        """What metrics with equal scores share: the name of the state, unless it holds more."""
+        return self._state_name
 
     def _overrides(self, base: type, *methods: str) -> bool:
         """Return whether this class overrides one of these methods of a base class."""
@@ -219,6 +233,10 @@ class SummedMetric(BaseMetric, ABC):
     def set_dtype(self, dst_type: str | torch.dtype) -> "SummedMetric":
         """Do nothing: the state stays an integer tensor."""
         return self
+
+    def __dir__(self) -> list[str]:
+        names: list[str] = super().__dir__()  # type: ignore[no-untyped-call]
+        return [name for name in names if name.isidentifier()]  # the state's is none
 
     def __repr__(self) -> str:
         return self._describe(self._options)

@@ -113,20 +113,15 @@ def draw_readings(models: Models, level: float | None, ax: Any, queries: str = "
     `level` is that of the intervals, None for none; `queries` is their number, for the note.
     """
     names = list(dict.fromkeys(chain.from_iterable(models.values())))
-    titles = [
-        next(readings[name].title(name) for readings in models.values() if name in readings)
-        for name in names
-    ]
+    titles = [next(x[name].title(name) for x in models.values() if name in x) for name in names]
     figure, axes = _make_rows(titles, ax, 1.3 + len(models))
     fractions = any(one.is_fraction for readings in models.values() for one in readings.values())
     for model, look in looks(models).items():
-        rows = {row + _APART * look.shift: models[model].get(n) for row, n in enumerate(names)}
-        found = {y: one for y, one in rows.items() if one}
+        found = _rows(names, models[model], look)
         drawn = {y: one for y, one in found.items() if one.is_fraction == fractions}
-        drawn = {y: one for y, one in drawn.items() if one.value == one.value}
         _draw_intervals(axes, drawn, look, model)
         for y, one in found.items():
-            if y not in drawn:
+            if y not in drawn or one.value != one.value:
                 text = "no data" if one.value != one.value else f"{one.value:.4g} (no fraction)"
                 text = f"{model}: {text}" if model else text
                 at = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 7}
@@ -148,8 +143,14 @@ def _make_rows(titles: Sequence[str], ax: Any, height: float) -> Any:
     return figure, axes
 
 
+def _rows(names: list[str], readings: Mapping[str, Reading], look: Look) -> dict[float, Reading]:
+    """Return readings by where they stand, from the top."""
+    return {names.index(name) + _APART * look.shift: one for name, one in readings.items()}
+
+
 def _draw_intervals(axes: Any, rows: Mapping[float, Reading], look: Look, label: str) -> None:
-    """Draw a dot with its interval in every row."""
+    """Draw a dot with its interval in every row that has a value."""
+    rows = {y: one for y, one in rows.items() if one.value == one.value}
     values = [one.value for one in rows.values()]
     bounds = [one.bounds or (one.value, one.value) for one in rows.values()]
     look.draw_dots(axes, values, list(rows), label, bounds, "x")
@@ -179,9 +180,7 @@ def draw_differences(models: Models, level: float, ax: Any = None) -> Any:
     axes.axvline(0, color="0.3", linewidth=0.9)
     others = looks([str(number) for number in range(1 + len(models))])
     for number, (model, look) in enumerate(looks(models).items(), 1):
-        found = {row + _APART * look.shift: models[model].get(n) for row, n in enumerate(names)}
-        drawn = {y: one for y, one in found.items() if one and one.value == one.value}
-        _draw_intervals(axes, drawn, others[str(number)], model)
+        _draw_intervals(axes, _rows(names, models[model], look), others[str(number)], model)
     Scale(f"difference and {100 * level:g} % interval, percentage points", None, 1).finish(
         axes, "x", _explain_absent(models, names)
     )
@@ -198,10 +197,9 @@ def draw_audit(models: Models, exact: Mapping[str, float], k: int, ax: Any) -> A
     for model, look in looks(models).items():
         label = f"{model} exact".strip()
         axes.axvline(exact[model], color=look.color, linestyle=look.dash, linewidth=1, label=label)
-        rows = {names.index(name) + _APART * look.shift: one for name, one in models[model].items()}
-        _draw_intervals(axes, rows, look, f"{model} by protocol".strip())
-    whiskers = "whiskers: the range that ties leave open"
-    Scale(f"Accuracy@{k}", 0, 1).finish(axes, "x", whiskers)
+        label = f"{model} by protocol".strip()
+        _draw_intervals(axes, _rows(names, models[model], look), look, label)
+    Scale(f"Accuracy@{k}", 0, 1).finish(axes, "x", "whiskers: the range that ties leave open")
     add_legend(axes, where="beside")
     return figure, axes
 
@@ -252,7 +250,7 @@ def draw_readings_of_steps(steps: Sequence[Mapping[str, Reading]], ax: Any) -> A
 
 @style()
 def draw_dot(
-    value: float, bounds: Sequence[float] | None, scale: Scale, ax: Any, queries: int | None = None
+    value: float, bounds: Sequence[float] | None, scale: Scale, ax: Any, queries: str = ""
 ) -> Any:
     """Draw one value and its interval in a thin row, below the sentence that says the same."""
     figure, axes = make_axes(ax, 5.2, 0.95)
@@ -260,8 +258,7 @@ def draw_dot(
     if bounds is not None and value == value:
         low, high = map(scale.write, bounds)
         parts.append(f"95 % interval {low.removesuffix(' %')} to {high}")
-    if queries is not None:
-        parts.append(count(queries, "query"))
+    parts += [queries] * bool(queries)
     line = ", ".join(parts)
     room = points_across(axes) - text_width([scale.name], 9)
     text = line if text_width([line]) < room else ",\n".join(parts)

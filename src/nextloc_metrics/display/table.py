@@ -2,16 +2,75 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from html import escape
 from itertools import chain
 from typing import Any
 
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.display import formats
 from nextloc_metrics.display.reading import Models, Reading
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "†": r"\textdagger{}",
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+}
+
+
+# Characters that end a line, that a terminal does not print, or that turn the direction of text.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+
+# What a spreadsheet reads as a formula; a number is none.
+_FORMULA = re.compile(r"[=+\-@\t\r](?![\d.]*$)")
+
+
+def one_line(text: str) -> str:
+    r"""Return the text with escapes such as `\n` for line breaks and control characters."""
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def write_fact(value: Any) -> str:
+    """Return a value of a card as text."""
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else one_line(str(value))
+
+
+def in_percent(fraction: float, sign: str = "") -> str:
+    """Write a fraction in percent, or with the sign `"+"` a difference in percentage points."""
+    return "-" if math.isnan(fraction) else f"{100 * fraction:{sign}.2f}"
+
+
+def csv_cell(value: Any) -> Any:
+    """Return a cell of a CSV file: empty for NaN, and `'` before what looks like a formula."""
+    if isinstance(value, str) and _FORMULA.match(value):
+        return f"'{value}"
+    return "" if _is_nan(value) else value
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(character, character) for character in text)
+
+
+def markdown(text: str) -> str:
+    """Return the text with what Markdown reads as its own escaped."""
+    return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", text)
 
 
 class Table:
@@ -46,9 +105,9 @@ class Table:
         records: Sequence[Mapping[str, Any]] | Callable[[], list[dict[str, Any]]] | None = None,
         bold: Sequence[tuple[int, int]] = (),
     ) -> None:
-        self.header = tuple(map(formats.one_line, header))
-        self.rows = tuple(tuple(map(formats.one_line, row)) for row in rows)
-        self.notes = tuple(map(formats.one_line, notes))
+        self.header = tuple(map(one_line, header))
+        self.rows = tuple(tuple(map(one_line, row)) for row in rows)
+        self.notes = tuple(map(one_line, notes))
         self.bold = frozenset(bold)
         texts = [dict(zip(header, row, strict=True)) for row in rows]
         self._records = texts if records is None else records
@@ -72,20 +131,51 @@ class Table:
     __repr__ = __str__
 
     def to_markdown(self) -> str:
-        """Return the table as Markdown."""
-        return formats.to_markdown(self.header, self.rows, self.notes, self.bold)
+        """Return the table as Markdown, with the notes below it."""
+        header, notes, bold = self.header, self.notes, self.bold
+
+        def line(cells: Sequence[str], row: int | None = None) -> str:
+            written = [markdown(cell.strip()) for cell in cells]
+            if row is not None:
+                written = [f"**{x}**" if (row, i) in bold else x for i, x in enumerate(written)]
+            return f"| {' | '.join(written)} |"
+
+        sides = line(["@", *["#"] * (len(header) - 1)]).replace("@", ":---").replace(r"\#", "---:")
+        table = [line(header), sides, *(line(cells, row) for row, cells in enumerate(self.rows))]
+        return "\n".join([*table, *([""] if notes else []), *(f"{markdown(x)}  " for x in notes)])
 
     def to_latex(self) -> str:
         """Return a LaTeX `tabular` for the package booktabs; the best value is bold."""
-        return formats.to_latex(self.header, self.rows, self.notes, self.bold)
+        bold = self.bold
+        lines = [rf"\begin{{tabular}}{{l{'r' * (len(self.header) - 1)}}}", r"\toprule"]
+        lines.append(" & ".join(map(_latex, self.header)) + r" \\")
+        lines.append(r"\midrule")
+        for row, cells in enumerate(self.rows):
+            written = [_latex(cell.strip()) for cell in cells]
+            written = [rf"\textbf{{{x}}}" if (row, i) in bold else x for i, x in enumerate(written)]
+            lines.append(" & ".join(written) + r" \\")
+        lines.append(r"\bottomrule")
+        full_row = rf"\multicolumn{{{len(self.header)}}}{{l}}"
+        lines += [rf"{full_row}{{\footnotesize {_latex(note)}}} \\" for note in self.notes]
+        return "\n".join([*lines, r"\end{tabular}"])
 
     def to_csv(self) -> str:
         """Return the numbers, unrounded and as fractions, as comma-separated values."""
-        return formats.to_csv(self.records)
+        names = list(dict.fromkeys(name for record in self.records for name in record))
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(map(csv_cell, names))
+        for record in self.records:
+            writer.writerow([csv_cell(record.get(name, "")) for name in names])
+        return text.getvalue()
 
     def to_json(self) -> str:
         """Return the numbers, unrounded and as fractions, as JSON; null without data."""
-        return formats.to_json(self.records)
+        found = {}
+        for record in self.records:
+            (_, name), *cells = record.items()
+            found[str(name)] = {key: None if _is_nan(x) else x for key, x in cells}
+        return json.dumps(found, indent=2, ensure_ascii=False)
 
     def to_pandas(self) -> Any:
         """Return the numbers, unrounded and as fractions, as a `pandas.DataFrame`."""
@@ -95,7 +185,20 @@ class Table:
         return frame.set_index(frame.columns[0]) if len(frame.columns) else frame
 
     def _repr_html_(self) -> str:
-        return formats.to_html(self.header, self.rows, self.notes, self.bold)
+        def line(tag: str, cells: Sequence[str], row: int = -1) -> str:
+            written = []
+            for i, cell in enumerate(cells):
+                text = escape(cell)
+                text = f"<b>{text}</b>" if (row, i) in self.bold else text
+                side = "right" if i else "left"
+                written.append(f'<{tag} style="text-align: {side}">{text}</{tag}>')
+            return f"<tr>{''.join(written)}</tr>"
+
+        body = "".join(line("td", cells, row) for row, cells in enumerate(self.rows))
+        head = line("th", self.header)
+        below = "<br>".join(map(escape, self.notes))
+        caption = f'<caption style="caption-side: bottom">{below}</caption>' if self.notes else ""
+        return f"<table>{caption}<thead>{head}</thead><tbody>{body}</tbody></table>"
 
 
 def of_readings(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Literal, NoReturn
 
 import torch
 from torch import Tensor
@@ -17,9 +17,52 @@ from nextloc_metrics.arguments.checks import check_candidates, is_integer
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.arguments.record import Queries, Record
 from nextloc_metrics.backends import Weights
-from nextloc_metrics.distribution.needs import DistributionNeeds, Given
-from nextloc_metrics.ranking.exclude import leave_out, read_exclude
+from nextloc_metrics.ranking.forms import leave_out, read_exclude
 from nextloc_metrics.ranking.target import Relevant, read_target
+
+Given = Literal["logits", "log_probabilities", "probabilities"]
+
+
+@dataclass(frozen=True)
+class DistributionNeeds:
+    """What a metric reads of a `Distribution`; `a | b` serves both metrics.
+
+    Attributes:
+        given: what scores are; None reads logits, and refuses rows that look like probabilities.
+        temperature: by which logits are divided.
+        likelihood: whether the probabilities of all candidates are read, and not the confidence
+            only.
+        masses: the masses of the prediction sets whose sizes are read.
+        scores: whether the scores of all candidates are kept.
+    """
+
+    given: Given | None = None
+    temperature: float = 1.0
+    likelihood: bool = True
+    masses: frozenset[float] = frozenset()
+    scores: bool = False
+
+    def __or__(self, other: DistributionNeeds) -> DistributionNeeds:
+        """Return the needs of both metrics.
+
+        Raises:
+            ValueError: they read scores in different ways.
+        """
+        for name in ("given", "temperature"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if mine != theirs:
+                raise ValueError(
+                    f"`{name}` must be equal for all metrics of probabilities in a collection, got "
+                    f"{short(mine)} and {short(theirs)}; use two collections."
+                )
+        return DistributionNeeds(
+            self.given,
+            self.temperature,
+            self.likelihood or other.likelihood,
+            self.masses | other.masses,
+            self.scores or other.scores,
+        )
+
 
 # How far a sum of exact probabilities may be from 1: of declared ones, and of scores that look like
 # them.
@@ -91,22 +134,21 @@ class Distribution(Record):
         counted = relevant.counted.to(scores.device) & (relevant.ids[:, 0] >= 0).to(scores.device)
         weights = Weights(needs.given == "probabilities", 1 / needs.temperature)
         backend = backends.choose(scores, "weighs")
-        sums, tied = backend.weigh(scores, target, weights)
+        masses = sorted(needs.masses)
+        # with candidates left out, they are weighed once more
+        sums, tied, sizes = backend.weigh(
+            scores, target, weights, () if batch.exclude is not None else masses
+        )
         if batch.validate_args:
             _check_given(scores, counted, sums[:, 0], needs.given)
         excluded = read_exclude(batch, relevant, number)
         if excluded is not None:
             scores = leave_out(scores, excluded.to(scores.device))
-            sums, tied = backend.weigh(scores, target, weights)
+            sums, tied, sizes = backend.weigh(scores, target, weights, masses)
         highest, total, squares, above, mine, log_share = sums.unbind(1)
         own = scores.gather(1, target[:, None])[:, 0].double()
         broken = ~(total > 0)
         best = weights.of(highest, highest) if weights.are_scores else 1.0
-        sizes = None
-        if needs.masses:
-            masses = sorted(needs.masses)
-            number = backend.gather(scores, sums, masses, weights)
-            sizes = dict(zip(masses, number.unbind(1), strict=True))
         device = batch.preds.device
         return cls(
             Queries(batch.preds.shape[:-1], counted.to(device)),
@@ -119,7 +161,7 @@ class Distribution(Record):
             squares=(squares / total / total).clamp(max=1).masked_fill(broken, 1),
             above=(above / total).clamp(max=1).masked_fill(broken, 1),
             tied=tied.masked_fill(broken, 1),
-            sizes=sizes,
+            sizes=dict(zip(masses, sizes.unbind(1), strict=True)),
             scores=scores if needs.scores else None,
             sums=sums.masked_fill(broken[:, None], torch.nan),
             num_candidates=scores.shape[1],

@@ -13,10 +13,8 @@ import numpy as np
 from nextloc_metrics.arguments.arrays import join
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.files.ids import integers_of, is_text, plain
-from nextloc_metrics.files.memory import load_array
-from nextloc_metrics.files.opening import find_files, need_arrow
-from nextloc_metrics.files.parts import Part
-from nextloc_metrics.files.sources import Files
+from nextloc_metrics.files.opening import Part, find_files, need_arrow
+from nextloc_metrics.files.sources import Files, load_array
 
 
 def read_counts(path: Path) -> Any:

@@ -18,8 +18,15 @@ from typing import Any
 import numpy as np
 
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.files.opening import need_arrow, open_bytes, suffix_of
-from nextloc_metrics.files.parts import ExplainedError, Part, Wanted, place
+from nextloc_metrics.files.opening import (
+    ExplainedError,
+    Part,
+    Wanted,
+    need_arrow,
+    open_bytes,
+    place,
+    suffix_of,
+)
 
 # Bytes per part, and the most of a cell.
 _BLOCK = 1 << 22

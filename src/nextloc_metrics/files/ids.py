@@ -16,8 +16,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from nextloc_metrics.arguments.messages import clip, short
-from nextloc_metrics.files.opening import need_arrow
-from nextloc_metrics.files.parts import place
+from nextloc_metrics.files.opening import need_arrow, place
 
 OnError = Literal["raise", "miss"]
 CellKind = Literal["integers", "text", "scores"]

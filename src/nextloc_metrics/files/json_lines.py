@@ -9,8 +9,14 @@ from itertools import chain
 from typing import Any
 
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.files.opening import need_arrow, open_bytes
-from nextloc_metrics.files.parts import ExplainedError, Part, Wanted, place
+from nextloc_metrics.files.opening import (
+    ExplainedError,
+    Part,
+    Wanted,
+    need_arrow,
+    open_bytes,
+    place,
+)
 
 # Bytes per block.
 _BLOCK = 1 << 22

@@ -1,21 +1,38 @@
-"""Tables in files: Parquet, CSV, Arrow IPC and JSON, read in parts."""
+"""Sources of rows, read in parts: tables in files, Arrow streams, and arrays in memory."""
 
 from __future__ import annotations
 
 import csv
 import lzma
+import os
 import re
+import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import numpy as np
+
+from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.files.csv_rows import read_csv
 from nextloc_metrics.files.json_lines import read_json
-from nextloc_metrics.files.opening import ARROW, TEXT, need_arrow, open_bytes, suffix_of
-from nextloc_metrics.files.parts import ExplainedError, Part, Wanted, parts_of
+from nextloc_metrics.files.opening import (
+    ARROW,
+    TEXT,
+    ExplainedError,
+    Part,
+    Wanted,
+    check_columns,
+    need_arrow,
+    open_bytes,
+    parts_of,
+    suffix_of,
+)
 
 # Values of the widest column per part of a Parquet file.
 _VALUES = 1 << 21
@@ -116,3 +133,211 @@ def _read_ipc(file: str, wanted: Wanted) -> Iterator[Part]:
         names = wanted.of(table.schema.names)
         batches = map(table.get_batch, range(table.num_record_batches)) if is_file else table
         yield from parts_of(file, batches, names)
+
+
+def is_pandas(table: Any) -> bool:
+    """Return whether a table is a `pandas.DataFrame`, without importing pandas."""
+    return type(table).__module__.split(".")[0] == "pandas" and hasattr(table, "columns")
+
+
+def table_of(frame: Any) -> Any:
+    """Return a frame of pandas as a `pyarrow.Table`; NaN in the lists of a column stays NaN."""
+    pa = need_arrow()
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    for number, one in enumerate(table.schema):
+        is_list = pa.types.is_list(one.type) and frame.dtypes.iloc[number].kind == "O"
+        if is_list and any(x.flatten().null_count for x in table.column(number).chunks):
+            cells = [x if hasattr(x, "__len__") else None for x in frame.iloc[:, number]]
+            table = table.set_column(number, one, pa.array(cells, one.type))
+    return table
+
+
+class Stream:
+    """Whatever exports an Arrow stream: polars, pandas, DuckDB, `pyarrow.Table`.
+
+    `columns` are those that will be read. A `pyarrow.RecordBatchReader` is read once.
+    """
+
+    untyped = loose = False
+
+    def __init__(self, table: Any, columns: Sequence[str], is_run: bool = False) -> None:
+        self.files = [type(table).__name__]
+        if is_pandas(table):  # its export would convert all columns in every pass
+            check_columns(self.files[0], list(table.columns), columns)
+            table = self._explained(table_of, table[columns])
+        self.is_run = is_run
+        self.once = isinstance(table, need_arrow().RecordBatchReader)
+        shape = getattr(table, "shape", None)
+        self.num_rows = shape[0] if isinstance(shape, tuple) and len(shape) == 2 else None
+        self._table = table
+        self._rest = self._all() if self.once else None
+
+    def _all(self) -> Iterator[Any]:
+        """Yield batches of all columns, after an empty one that has the types."""
+        pa = need_arrow()
+        make = pa.RecordBatchReader.from_stream
+        if isinstance(self._table, pa.Table):  # as a stream its views of text crash pyarrow
+            make = pa.Table.to_reader
+        reader = self._explained(make, self._table)
+        yield reader.schema.empty_table()
+        yield from reader
+
+    def _explained(self, make: Callable[[Any], Any], table: Any) -> Any:
+        try:
+            return make(table)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise ValueError(
+                f"`rows` must be columns of one type each, and {self.files[0]} is not: {error}"
+            ) from error
+
+    def parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Part]:
+        """Yield the rows in parts."""
+        batches = iter(self._all() if self._rest is None else self._rest)
+        if (first := next(batches, None)) is not None:
+            check_columns(self.files[0], first.schema.names, columns)
+            yield from parts_of(self.files[0], chain([first], batches), columns)
+
+    def push_back(self, seen: Sequence[Part]) -> None:
+        """Put parts that were read in front of those that follow; they have all columns."""
+        if self._rest is not None:
+            pa = need_arrow()
+            batches = [pa.RecordBatch.from_pydict(part.columns) for part in seen if part.rows]
+            self._rest = chain(batches, self._rest)
+
+
+class Arrays:
+    """The arrays of a `.npz`, or a `.npy` of predictions and another of targets.
+
+    `file` has the predictions. `preds`, `target` and `others` (groups, mask, exclude) are names in
+    a `.npz`; else `target` is the file of the targets.
+    """
+
+    untyped = loose = once = is_run = False
+
+    def __init__(self, file: str, preds: str, target: str, others: Sequence[str]) -> None:
+        self.files = [file]
+        if Path(file).suffix == ".npy":
+            if not target.endswith(".npy") or others:
+                raise ValueError(
+                    f"`target` must name the .npy file of the relevant ids for {file}, without "
+                    f"groups, got {short(target)}; store several arrays in a .npz."
+                )
+            found = {preds: load_array(file, mmap_mode="r")}
+            found[target] = load_array(target)
+        else:
+            found = _read_npz(file, [preds, target, *others])
+        answers = found[preds]
+        if answers.ndim == 1 and answers.dtype.kind in "iu":
+            found[preds] = answers = answers[:, None]
+        self._check(file, answers, found[target], {x: found[x] for x in others})
+        self.arrays = found
+        self.num_rows: int | None = len(answers)
+
+    def _check(self, name: str, answers: Any, relevant: Any, others: dict[str, Any]) -> None:
+        is_empty = answers.dtype.kind == "f" and answers.shape[1:] == (0,)
+        if answers.ndim != 2 or answers.dtype.kind not in "iuf" or is_empty:
+            raise ValueError(
+                f"the predictions in {name} must be scores [N, C] or lists of ids [N, K], with C "
+                f"from 1 on, got {describe(answers)}."
+            )
+        is_ids = relevant.ndim in (1, 2) and relevant.dtype.kind in "iu"
+        if not is_ids or len(relevant) != len(answers):
+            raise ValueError(
+                f"the targets of {name} must be ids [N] or [N, M], one row for each of the "
+                f"{len(answers)} predictions, got {relevant.dtype} {relevant.shape}."
+            )
+        for other, values in others.items():
+            if values.shape[:1] != answers.shape[:1]:
+                raise ValueError(
+                    f"`{other}` in {name} must have one value for each of the {len(answers)} "
+                    f"predictions, got {describe(values)}."
+                )
+
+    def push_back(self, seen: Sequence[Part]) -> None:
+        """Do nothing: arrays are read again."""
+
+    def parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Part]:
+        """Yield all rows; a memory-mapped array is read as far as it is used."""
+        yield Part(
+            self.files[0], range(self.num_rows or 0), {name: self.arrays[name] for name in columns}
+        )
+
+
+def load_array(file: str | Path, mmap_mode: Any = None) -> Any:
+    """Read a `.npy` file.
+
+    Raises:
+        OSError: the file cannot be opened.
+        ValueError: it is cut, another file, or holds Python objects.
+    """
+    with _explained_numpy(file):
+        with open(file, "rb") as opened:
+            if _declared(opened) > os.stat(file).st_size:
+                raise ValueError
+        found: Any = np.load(file, mmap_mode=mmap_mode, allow_pickle=False)
+    return found
+
+
+@contextmanager
+def _explained_numpy(file: str | Path) -> Iterator[None]:
+    """Replace errors of NumPy, which advise to unpickle."""
+    try:
+        yield
+    except ExplainedError as error:
+        raise ValueError(str(error)) from error.__cause__
+    except (ValueError, EOFError, AttributeError, MemoryError, zipfile.BadZipFile) as error:
+        raise ValueError(
+            f"{file} must hold arrays of numbers in the format of its name, .npy or .npz, and is "
+            "cut, another file, beyond memory, or holds Python objects; write it again with NumPy."
+        ) from error
+
+
+def _read_npz(file: str, names: Sequence[str]) -> dict[str, Any]:
+    """Read arrays; one that cannot be as large as it says is refused before memory is taken."""
+    most = memory()
+    with _explained_numpy(file), np.load(file, allow_pickle=False) as packed:
+        try:
+            check_columns(file, packed.files, names)
+        except ValueError as error:
+            raise ExplainedError(str(error)) from None
+        total = 0
+        for name in dict.fromkeys(names):
+            member = f"{name}.npy" if f"{name}.npy" in packed.zip.namelist() else name
+            with packed.zip.open(member) as opened:
+                size = _declared(opened)
+            held = packed.zip.getinfo(member).file_size
+            total += size
+            if size > held or total > most:
+                raise ExplainedError(
+                    f"the arrays of {file} must fit into the memory of {gigabytes(most)} and "
+                    f"be as large as they say, got {name!r} with {gigabytes(size)} in a member "
+                    f"of {gigabytes(held)}; store scores as .npy, which is read in parts."
+                )
+        return {name: packed[name] for name in dict.fromkeys(names)}
+
+
+def _declared(opened: Any) -> int:
+    """Return the number of bytes that the header of an array declares; 0 for Python objects."""
+    version = np.lib.format.read_magic(opened)
+    read = (
+        np.lib.format.read_array_header_1_0 if version == (1, 0)
+        else np.lib.format.read_array_header_2_0
+    )  # fmt: skip
+    shape, _, dtype = read(opened)
+    size = dtype.itemsize
+    for length in shape:
+        size *= length
+    return 0 if dtype.hasobject else size
+
+
+def memory() -> int:
+    """Return the bytes of memory of the machine, or a number beyond all where it is not known."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 1 << 62
+
+
+def gigabytes(size: int) -> str:
+    """Write a number of bytes."""
+    return f"{size / 2**30:,.1f} GiB"

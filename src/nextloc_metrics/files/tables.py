@@ -18,11 +18,19 @@ from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.checks import check_choice
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.files.columns import (
+    Widths,
+    count_widths,
+    cut,
+    is_lists,
+    is_text_column,
+    kind_of,
     names_of_groups,
+    pad,
     read_confidence,
     read_group,
     read_mask,
     read_weights,
+    width_of_most,
 )
 from nextloc_metrics.files.ids import (
     MISSING,
@@ -34,21 +42,9 @@ from nextloc_metrics.files.ids import (
     broken,
     read_cells,
 )
-from nextloc_metrics.files.memory import Arrays, Stream, is_pandas
 from nextloc_metrics.files.numbers import Numbering, Survey
-from nextloc_metrics.files.opening import RUNS, find_files, suffix_of
-from nextloc_metrics.files.parts import Part, RowSource, place
-from nextloc_metrics.files.shapes import (
-    Widths,
-    count_widths,
-    cut,
-    is_lists,
-    is_text_column,
-    kind_of,
-    pad,
-    width_of_most,
-)
-from nextloc_metrics.files.sources import Files
+from nextloc_metrics.files.opening import RUNS, Part, RowSource, find_files, place, suffix_of
+from nextloc_metrics.files.sources import Arrays, Files, Stream, is_pandas
 
 # Values of lists per chunk.
 _VALUES = 1 << 21

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.outputs import new_file
-from nextloc_metrics.files.opening import open_bytes
-from nextloc_metrics.files.parts import ExplainedError
+from nextloc_metrics.files.opening import ExplainedError, open_bytes
 
 # Number of candidates per query in a run that is made from scores, as usual in TREC.
 _DEPTH = 1000

@@ -1,6 +1,7 @@
 """Points and distances, and metrics of the distance between prediction and target.
 
-It imports `base`. Begin with `locations.Locations`.
+Coordinates and a decision come in, km and hits go out. It imports `base`. Begin with
+`locations.Locations`.
 """
 
 from nextloc_metrics.geography.distances import AccuracyWithin, DistanceError

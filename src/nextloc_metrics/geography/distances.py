@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.checks import (
-    check_choice,
-    check_number,
-    check_positive,
-    check_statistic,
-)
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.backends import UNRETRIEVED, choose
+from nextloc_metrics.base.declared import Computed, NumberFromZero, Positive
 from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.base.quantile import QuantileMetric, Statistic
 from nextloc_metrics.base.ranking_metric import RankingMetric, counted_queries, finish_scores
@@ -47,7 +42,7 @@ class _Block(NamedTuple):
 
 
 class _NearTarget(RankingMetric):
-    locations: Locations
+    locations: Annotated[Locations, check_locations]
 
     def _check(self, ranking: Ranking) -> None:
         super()._check(ranking)
@@ -107,24 +102,14 @@ class AccuracyWithin(_NearTarget):
     J. Philbin, "PlaNet - photo geolocation with convolutional neural networks", ECCV 2016.
     """
 
-    def __init__(self, locations: Locations, km: float, k: int, **kwargs: Any) -> None:
-        super().__init__(
-            locations=check_locations("locations", locations),
-            km=check_number("km", km, or_zero=True),
-            k=check_positive("k", k),
-            **kwargs,
-        )
+    label = "Accuracy@{k} within {km:g} km"
 
-    km: float
-    k: int
+    km: NumberFromZero
+    k: Positive
 
     @property
     def needs(self) -> Needs:
         return Needs(max(2, self.k), crossing=True)
-
-    @property
-    def label(self) -> str:
-        return f"Accuracy@{self.k} within {self.km:g} km"
 
     def _check(self, ranking: Ranking) -> None:
         super()._check(ranking)
@@ -246,47 +231,27 @@ class DistanceError(QuantileMetric, _NearTarget):
     _of_decision = True
     unit = "km"
     needs = Needs(top=1)  # the decision, and whether it is tied
-    computed_options = frozenset({"statistic"})
     _score_many = staticmethod(MeanMetric._score_many)
 
-    def __init__(
-        self,
-        locations: Locations,
-        statistic: Statistic = "mean",
-        undecided: Undecided = "largest",
-        **kwargs: Any,
-    ) -> None:
-        check_statistic(statistic)
-        check_choice("undecided", undecided, Undecided)
-        if kwargs.get("empty_target_action", "skip") not in ("skip", "error"):
+    statistic: Computed[Statistic] = "mean"
+    undecided: Undecided = "largest"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.empty_target_action not in ("skip", "error"):
             raise ValueError(
                 "`empty_target_action` must be 'skip' or 'error', as there is no distance without "
-                f"a target, got {short(kwargs['empty_target_action'])}."
+                f"a target, got {short(self.empty_target_action)}."
             )
-        super().__init__(
-            locations=check_locations("locations", locations),
-            statistic=statistic,
-            undecided=undecided,
-            **kwargs,
-        )
-
-    statistic: Statistic
-    undecided: Undecided
-
-    @property
-    def scale(self) -> float:
-        return self.locations.largest
-
-    @property
-    def label(self) -> str:
-        return f"distance error, {self._statistic_name} (km)"
+        self.largest_value = self.locations.largest
+        self.label = f"distance error, {self._statistic_name} (km)"
 
     def _check_candidates(self, ranking: Ranking, rows: Tensor) -> None:
         self.locations.check_known("preds", ranking.best[rows, None], _LEAVE_OUT, rows)
 
     def score(self, ranking: Ranking) -> Tensor:
         distance = self._distances(ranking.best[:, None], ranking.relevant)[:, 0]
-        return (distance / self.scale).clamp(max=1)
+        return (distance / self.largest_value).clamp(max=1)
 
     def _score_queries(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
         scores, counted = finish_scores([self], self.score(ranking)[None], ranking)
@@ -303,7 +268,7 @@ class DistanceError(QuantileMetric, _NearTarget):
         decided = self._decided(ranking)
         answerable = counted_queries(ranking, self.empty_target_action)
         tied = decided & counted & (ranking.top_candidates(1).ids[:, 0] < 0)
-        km = scores * self.scale
+        km = scores * self.largest_value
         bins = 1 + ((km / _SMALLEST_KM).clamp(min=1).log() / math.log(_GROWTH)).long()
         bins = torch.where(km < _SMALLEST_KM, (km > 0).long(), bins)
         numbers = torch.stack([(answerable & ~decided).sum(), tied.sum()])
@@ -311,9 +276,13 @@ class DistanceError(QuantileMetric, _NearTarget):
         found.append(histogram.count(bins, counted, self._num_bins))
         return torch.cat([x.to(ranking.device) for x in found])
 
+    def _check_state(self, state: Tensor, queries: int) -> bool:
+        fits = exact.fits(state[:3], queries) and state[5:].sum() == state[2]
+        return bool(fits and ((state[3:] >= 0) & (state[3:] <= queries)).all())
+
     def compute(self) -> Tensor:
         if self._share is None:
-            return exact.mean(self.state[:3]) * self.scale
+            return exact.mean(self.state[:3]) * self.largest_value
         number = histogram.bin_of(self.state[5:], self._share)
         if number is None:
             return torch.tensor(torch.nan, device=self.state.device)
@@ -348,7 +317,7 @@ class DistanceError(QuantileMetric, _NearTarget):
 
     @property
     def _num_bins(self) -> int:
-        return 2 + math.ceil(math.log(self.scale / _SMALLEST_KM) / math.log(_GROWTH))
+        return 2 + math.ceil(math.log(self.largest_value / _SMALLEST_KM) / math.log(_GROWTH))
 
     def _decided(self, ranking: Ranking) -> Tensor:
         return (ranking.best >= 0) & (ranking.best < len(self.locations))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from nextloc_metrics.backends import sum_rows
 from nextloc_metrics.base.distribution_metric import DistributionMean
-from nextloc_metrics.distribution.distribution import Distribution
-from nextloc_metrics.distribution.needs import DistributionNeeds
+from nextloc_metrics.distribution.distribution import Distribution, DistributionNeeds
 from nextloc_metrics.geography.locations import Locations, check_locations
 
 
@@ -36,16 +36,13 @@ class ExpectedDistance(DistributionMean):
     estimation", JASA 102, 2007: the first term of the energy score.
     """
 
-    is_bounded = False
+    largest_value = math.inf
     higher_is_better = False
     plot_upper_bound = None
     label = "expected distance"
     unit = "km"
 
-    locations: Locations
-
-    def __init__(self, locations: Locations, **kwargs: Any) -> None:
-        super().__init__(locations=check_locations("locations", locations), **kwargs)
+    locations: Annotated[Locations, check_locations]
 
     @property
     def needs(self) -> DistributionNeeds:  # type: ignore[override]  # of another record

@@ -11,7 +11,7 @@ from torch import Tensor
 from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.checks import check_choice, check_number
 from nextloc_metrics.arguments.messages import describe, extra, short
-from nextloc_metrics.base.options import describe_option
+from nextloc_metrics.base.declared import describe_option
 
 #: What coordinates are: latitude and longitude in degrees, or km, metres or cells on a plane.
 Units = Literal["degrees", "km", "m", "cells"]

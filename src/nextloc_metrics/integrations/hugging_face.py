@@ -108,12 +108,6 @@ class TrainerMetrics:
 def _batches(prediction: EvalPrediction) -> Iterator[tuple[Tensor, Tensor]]:
     preds, labels = prediction.predictions, prediction.label_ids
     batches = zip(preds, labels, strict=True) if isinstance(preds, list) else [(preds, labels)]
-    for batch_preds, batch_labels in batches:
-        yield (
-            as_tensor("predictions", _first(batch_preds)),
-            as_tensor("label_ids", _first(batch_labels)),
-        )
-
-
-def _first(values: Any) -> Any:
-    return values[0] if isinstance(values, tuple) else values
+    for batch in batches:
+        first, ids = (values[0] if isinstance(values, tuple) else values for values in batch)
+        yield as_tensor("predictions", first), as_tensor("label_ids", ids)

@@ -1,4 +1,5 @@
 """Means of scores: exact sums in fixed point (`exact`), and intervals of them (`intervals`).
 
-It knows no ranks, and imports `arguments`. Begin with `exact.tally`; `keyed` has sums by key.
+Scores come in, integers that add up go out. It knows no ranks, and imports `arguments`. Begin with
+`exact.tally`; `exact.KeyedSums` has sums by key.
 """

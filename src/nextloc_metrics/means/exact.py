@@ -10,8 +10,17 @@ seven integers of 32 bits per summand, from 2^-96 up to 2^128; and the number of
 scores without an upper bound of infinite ones.
 """
 
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 import torch
 from torch import Tensor
+
+from nextloc_metrics.arguments.arrays import begins
 
 ONE = 1 << 32  #: the integer of a score of 1
 HIGHEST_SCORE = 1 + 1e-9  #: the highest score that counts as 1, because of rounding
@@ -123,7 +132,10 @@ def _columns_of(
     """Return the integers of each score but its number, int64 `[width - 1, ..., N]`."""
     if weights is not None:
         return _weighted_columns(scores, weights.masked_fill(~counted, 0), is_bounded)
-    return (_columns if is_bounded else _wide_columns)(scores)
+    if not is_bounded:
+        return _wide_columns(scores)
+    scores = bounded(scores)
+    return _round(torch.stack([scores, scores * scores]))
 
 
 def _weighted_columns(scores: Tensor, weights: Tensor, is_bounded: bool) -> Tensor:
@@ -144,11 +156,6 @@ def _weighted_columns(scores: Tensor, weights: Tensor, is_bounded: bool) -> Tens
     return columns if is_bounded else torch.cat([columns, infinite.long()[None]])
 
 
-def _columns(scores: Tensor) -> Tensor:
-    scores = bounded(scores)
-    return _round(torch.stack([scores, scores * scores]))
-
-
 def _wide_columns(scores: Tensor) -> Tensor:
     """Split scores from 0 to infinity, and their squares; NaN counts as infinite."""
     infinite = ~(scores <= HIGHEST_FINITE)
@@ -161,17 +168,29 @@ def _wide_columns(scores: Tensor) -> Tensor:
     return torch.cat([_round(both - whole), torch.stack(parts)])
 
 
+def fits(state: Tensor, queries: int) -> bool:
+    """Return whether the sums of states `[..., 3 or 7]` fit their numbers of scores."""
+    total, squares, count, *rest = state.unbind(-1)
+    if is_weighted(state):
+        return bool((state >= 0).all() & (count <= queries).all())
+    if rest:
+        *wholes, infinite = rest
+        fractions = torch.stack([total, squares]) <= count * ONE
+        return bool(
+            fractions.all()
+            & (infinite <= count).all()
+            & (count <= queries).all()
+            & (torch.stack([total, squares, count, *wholes, infinite]) >= 0).all()
+        )
+    return bool(
+        ((squares >= 0) & (squares <= total) & (count >= 0) & (count <= queries)).all()
+        and (total <= count * ONE).all()
+    )
+
+
 def mean(state: Tensor) -> Tensor:
     """Return the mean of the tallied scores, float64 `[...]`; infinite if a score is."""
-    if state.shape[-1] == _BOUNDED:
-        return ratio(state[..., 0], state[..., 2])
     return moments(state)[0]
-
-
-def ratio(total: Tensor, count: Tensor) -> Tensor:
-    """Divide a fixed-point sum, at most `count`, by `count`; NaN where `count` is 0."""
-    check_overflow(count)
-    return _ratio(total, count)
 
 
 def check_overflow(count: Tensor) -> None:
@@ -244,3 +263,65 @@ def part_of(number: int, share: float) -> float:
 def float64(tensor: Tensor) -> Tensor:
     """Convert to float64, on the CPU if the device has no float64."""
     return (tensor.cpu() if tensor.device.type == "mps" else tensor).double()
+
+
+class KeyedSums:
+    """Sums of integers by key, which add up; added to a list of entries they make a new list.
+
+    Args:
+        entries: int64 `[E, K + V]` each, the K numbers of a key and V summands; a key may come
+            again.
+        num_keys: K.
+    """
+
+    def __init__(self, entries: Sequence[Tensor], num_keys: int) -> None:
+        self.entries, self.num_keys = list(entries), num_keys
+
+    def __add__(self, other: KeyedSums) -> KeyedSums:
+        """Return the sums of both."""
+        return KeyedSums([*self.entries, *other.entries], self.num_keys)
+
+    def __radd__(self, held: list[Tensor]) -> list[Tensor]:
+        """Return the state of a metric, a list of entries, with these sums."""
+        if self.num_keys == 1 and len(held) == 1:
+            return [_insert(held[0], self.merge())]
+        return [KeyedSums([*held, *self.entries], self.num_keys).merge()]
+
+    def merge(self) -> Tensor:
+        """Return each key once, sorted, with its sums, int64 `[E, K + V]`."""
+        every = torch.cat(self.entries)
+        rows = every.cpu().numpy()
+        order, is_first = sort_rows(rows[:, : self.num_keys])
+        found = torch.from_numpy(rows[order[is_first]])
+        number = torch.from_numpy((is_first.cumsum() - 1)[~is_first])
+        again = torch.from_numpy(rows[order[~is_first], self.num_keys :])
+        found[:, self.num_keys :].index_add_(0, number, again)
+        return found.to(every.device)
+
+
+def _insert(held: Tensor, new: Tensor) -> Tensor:
+    """Do what `merge` does with two results of it, without sorting the many that are held."""
+    rows, more = held.cpu().numpy(), new.cpu().numpy()
+    at = np.searchsorted(rows[:, 0], more[:, 0])
+    is_new = at == len(rows)
+    is_new[~is_new] = rows[at[~is_new], 0] != more[~is_new, 0]
+    found = np.insert(rows, at[is_new], more[is_new], axis=0)
+    found[(at + is_new.cumsum())[~is_new], 1:] += more[~is_new, 1:]
+    return torch.from_numpy(found).to(held.device)
+
+
+def sort_rows(keys: Any) -> tuple[Any, Any]:
+    """Return the order that sorts rows, and where in it a different row begins, bool `[E]`."""
+    if keys.shape[1] == 1:
+        order = np.argsort(keys[:, 0], kind="stable")
+        return order, begins(keys[order, 0])
+    low, high = keys.min(0, initial=0), keys.max(0, initial=0)
+    sizes = [int(most) - int(least) + 1 for least, most in zip(low, high, strict=True)]
+    if math.prod(sizes) < 1 << 62:  # one number for each row, which sorts faster
+        key = np.zeros(len(keys), dtype=np.int64)
+        for column, least, size in zip(keys.T, low, sizes, strict=True):
+            key = key * size + (column - least)
+        order = np.argsort(key, kind="stable")
+        return order, begins(key[order])
+    order = np.lexsort(keys.T[::-1])
+    return order, begins(*keys[order].T)

@@ -1,4 +1,5 @@
 """The metrics, one file for each family, and the presets.
 
-It imports `geography` and `base`. Begin with `at_k`; `grouped` and `per_query` take any mean.
+A record comes in, a score for each query or integers go out. It imports `geography` and `base`.
+Begin with `at_k`; `per_query` takes any mean.
 """

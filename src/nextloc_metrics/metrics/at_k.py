@@ -255,3 +255,7 @@ class F1AtK(RankingMetric):
     @property
     def _averages_scores(self) -> bool:
         return self.average == "queries"
+
+    def chance(self, num_candidates: int, num_relevant: int = 1) -> float:
+        # if all queries have equally many relevant locations, the pooled F1 is the mean F1
+        return self._mean_of_random(num_candidates, num_relevant)

@@ -60,7 +60,7 @@ class Personalization(RecommendedTally):
     _counted_as = COUNTED_AS
     higher_is_better = None
 
-    def of_random_lists(self, num_candidates: int) -> float:
+    def chance(self, num_candidates: int, num_relevant: int = 1) -> float:
         """Return the expected value for random lists: 1 - min(k, C)^2 / (k C)."""
         _check_all(num_candidates, self.num_locations)
         return 1 - min(self.k, num_candidates) ** 2 / (self.k * num_candidates)
@@ -163,7 +163,7 @@ class TailShare(RecommendedTally):
         sums = torch.zeros_like(levels).index_add_(0, level_of, size).cumsum(0)
         return (sums.double() <= exact.part_of(int(size.sum()), self.share))[level_of]
 
-    def of_random_lists(self, num_candidates: int) -> float:
+    def chance(self, num_candidates: int, num_relevant: int = 1) -> float:
         """Return the expected value for random lists: the share of locations in the tail."""
         _check_all(num_candidates, self.num_locations)
         return float(self.tail().double().mean())
@@ -218,9 +218,9 @@ class Novelty(MeanMetric, FirstRanks):
                 f"`total` must be at least the largest of `train_counts`, {most}, got {self.total}."
             )
         self._total = int(self.train_counts.sum()) if self.total is None else self.total
-        self.scale = math.log2(max(2, self._total))
+        self.largest_value = math.log2(max(2, self._total))
 
-    def of_random_lists(self, num_candidates: int) -> float:
+    def chance(self, num_candidates: int, num_relevant: int = 1) -> float:
         """Return the expected value for random lists: the mean over all locations."""
         _check_all(num_candidates, len(self.train_counts))
         return float(self._bits().mean())
@@ -236,7 +236,7 @@ class Novelty(MeanMetric, FirstRanks):
         bits = self._bits()
         found = bits[ids.masked_fill(~known, 0)].masked_fill(~known, 0)
         number = known.sum(1)
-        return row_sum(found) / number.clamp(min=1) / self.scale, number > 0
+        return row_sum(found) / number.clamp(min=1) / self.largest_value, number > 0
 
 
 def _read_distance(name: str, distance: Any) -> Locations | Tensor:
@@ -302,9 +302,9 @@ class IntraListDiversity(MeanMetric, FirstRanks):
         if self.k < 2:
             raise ValueError(f"`k` must be at least 2, to have pairs, got {self.k}.")
         if isinstance(self.distance, Locations):
-            self.scale, self.unit, bound = self.distance.largest, "km", None
+            self.largest_value, self.unit, bound = self.distance.largest, "km", None
         else:
-            bound = self.scale = 1.0 if is_integer(self.distance) else 2.0
+            bound = self.largest_value = 1.0 if is_integer(self.distance) else 2.0
         vars(self)["plot_upper_bound"] = bound  # which `torchmetrics.Metric` refuses to set
 
     def _check(self, ranking: Ranking) -> None:
@@ -330,7 +330,7 @@ class IntraListDiversity(MeanMetric, FirstRanks):
             )
         ]
         pairs = (number * (number - 1) / 2).double().clamp(min=1)
-        scores = torch.cat(parts) / pairs / self.scale
+        scores = torch.cat(parts) / pairs / self.largest_value
         return scores.clamp(0, 1).masked_fill(~counted, 0), counted
 
     def _sum_pairs(self, ids: Tensor, known: Tensor) -> Tensor:

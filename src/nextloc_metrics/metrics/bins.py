@@ -8,7 +8,7 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.checks import check_choice, check_positive, is_integer
 from nextloc_metrics.arguments.messages import describe, read_row
-from nextloc_metrics.base.options import describe_option
+from nextloc_metrics.base.declared import describe_option
 
 By = Literal["mass", "items"]
 

@@ -117,10 +117,7 @@ class LogLoss(MeanMetric):
     record = Clicks
     higher_is_better = False
     plot_upper_bound = None
-
-    @property
-    def scale(self) -> float:
-        return _LARGEST_LOSS
+    largest_value = _LARGEST_LOSS
 
     def score(self, record: Clicks) -> Tensor:
         return record.loss

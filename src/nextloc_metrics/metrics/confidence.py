@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, NamedTuple
+from dataclasses import KW_ONLY
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.checks import check_bool, check_choice, check_number, check_positive
+from nextloc_metrics.arguments.checks import check_number
 from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.base.declared import Computed, Positive
 from nextloc_metrics.base.distribution_metric import DistributionMean, DistributionMetric
-from nextloc_metrics.distribution.distribution import Distribution
-from nextloc_metrics.distribution.needs import DistributionNeeds
+from nextloc_metrics.distribution.distribution import Distribution, DistributionNeeds
 from nextloc_metrics.means import exact
 
 #: cells of the histogram of confidences; 10, 15, 20, 25 and 100 bins divide it
@@ -63,11 +64,8 @@ class ConfidenceTally(DistributionMetric):
 
     _counted_as = "ConfidenceTally"
 
-    edges: BinEdges
-
-    def __init__(self, *, edges: BinEdges = "right", **kwargs: Any) -> None:
-        check_choice("edges", edges, BinEdges)
-        super().__init__(edges=edges, **kwargs)
+    _: KW_ONLY
+    edges: BinEdges = "right"
 
     @property
     def needs(self) -> DistributionNeeds:  # type: ignore[override]  # of another record
@@ -90,9 +88,13 @@ class ConfidenceTally(DistributionMetric):
         empty = rows.new_zeros(NUM_CELLS, 3)
         return empty.index_add_(0, cells.clamp(0, NUM_CELLS - 1), rows).to(record.device)
 
+    def _check_state(self, state: Tensor, queries: int) -> bool:
+        counts = state[:, :1]
+        fits = (state >= 0).all() and counts.sum() <= queries
+        return bool(fits and (state[:, 1:] <= counts * exact.ONE).all())
+
     @property
     def num_queries(self) -> int:
-        """The number of queries that this process has counted."""
         return int(self.state[:, 0].sum())
 
     def _cells(self) -> Tensor:
@@ -145,38 +147,24 @@ class CalibrationError(ConfidenceTally):
     """
 
     _counted_as = "ConfidenceTally"
-    computed_options = frozenset({"bins", "norm", "binning", "debiased"})
     higher_is_better = False
 
-    bins: int
-    norm: Norm
-    binning: Binning
-    debiased: bool
+    bins: Computed[Positive] = 15
+    norm: Computed[Norm] = "l1"
+    binning: Computed[Binning] = "width"
+    debiased: Computed[bool] = False
 
-    def __init__(
-        self,
-        bins: int = 15,
-        norm: Norm = "l1",
-        binning: Binning = "width",
-        debiased: bool = False,
-        **kwargs: Any,
-    ) -> None:
-        check_choice("norm", norm, Norm)
-        check_choice("binning", binning, Binning)
-        bins = check_positive("bins", bins)
-        if binning == "width" and NUM_CELLS % bins:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.binning == "width" and NUM_CELLS % self.bins:
             raise ValueError(
                 f"`bins` of equal width must divide {NUM_CELLS:,}, such as 10, 15, 20 or 100, got "
-                f"{bins}."
+                f"{self.bins}."
             )
-        if check_bool("debiased", debiased) and norm != "l2":
-            raise ValueError(f"`debiased` needs `norm='l2'`, got {short(norm)}.")
-        super().__init__(bins=bins, norm=norm, binning=binning, debiased=debiased, **kwargs)
-
-    @property
-    def label(self) -> str:
+        if self.debiased and self.norm != "l2":
+            raise ValueError(f"`debiased` needs `norm='l2'`, got {short(self.norm)}.")
         name = {"l1": "ECE", "l2": "RMS calibration error", "max": "MCE"}[self.norm]
-        return f"{name}, {self.bins} bins"
+        self.label = f"{name}, {self.bins} bins"
 
     def reliability(self) -> Reliability:
         """Return the bins, over all processes."""
@@ -267,14 +255,9 @@ class AURC(_Selective):
     """
 
     _counted_as = "ConfidenceTally"
-    computed_options = frozenset({"kind"})
     higher_is_better = False
 
-    kind: Area
-
-    def __init__(self, kind: Area = "mean", **kwargs: Any) -> None:
-        check_choice("kind", kind, Area)
-        super().__init__(kind=kind, **kwargs)
+    kind: Computed[Area] = "mean"
 
     def compute(self) -> Tensor:
         number, wrong, before, wrong_before = self._levels()
@@ -287,6 +270,12 @@ class AURC(_Selective):
             area -= float(rate[0] + wrong.sum() / n) / 2
             n -= 1
         return self._value(area / n if n else math.nan)
+
+
+def _check_coverage(name: str, value: object) -> float:
+    if (number := check_number(name, value)) > 1:
+        raise ValueError(f"`{name}` must be at most 1, got {short(value)}.")
+    return number
 
 
 class AccuracyAtCoverage(_Selective):
@@ -310,18 +299,12 @@ class AccuracyAtCoverage(_Selective):
     """
 
     _counted_as = "ConfidenceTally"
-    computed_options = frozenset({"coverage"})
 
-    coverage: float
+    coverage: Computed[Annotated[float, _check_coverage]]
 
-    def __init__(self, coverage: float, **kwargs: Any) -> None:
-        if check_number("coverage", coverage) > 1:
-            raise ValueError(f"`coverage` must be at most 1, got {short(coverage)}.")
-        super().__init__(coverage=float(coverage), **kwargs)
-
-    @property
-    def label(self) -> str:
-        return f"accuracy at {100 * self.coverage:g} % coverage"
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.label = f"accuracy at {100 * self.coverage:g} % coverage"
 
     def compute(self) -> Tensor:
         number, wrong, before, wrong_before = self._levels()
@@ -331,6 +314,12 @@ class AccuracyAtCoverage(_Selective):
         last = int(torch.searchsorted(before + number, answered))
         share = (answered - before[last]) / number[last]
         return self._value(1 - float(wrong_before[last] + share * wrong[last]) / answered)
+
+
+def _check_risk(name: str, value: object) -> float:
+    if (number := check_number(name, value, or_zero=True)) >= 1:
+        raise ValueError(f"`{name}` must be below 1, got {short(value)}.")
+    return number
 
 
 class CoverageAtRisk(_Selective):
@@ -354,18 +343,12 @@ class CoverageAtRisk(_Selective):
     """
 
     _counted_as = "ConfidenceTally"
-    computed_options = frozenset({"risk"})
 
-    risk: float
+    risk: Computed[Annotated[float, _check_risk]]
 
-    def __init__(self, risk: float, **kwargs: Any) -> None:
-        if check_number("risk", risk, or_zero=True) >= 1:
-            raise ValueError(f"`risk` must be below 1, got {short(risk)}.")
-        super().__init__(risk=float(risk), **kwargs)
-
-    @property
-    def label(self) -> str:
-        return f"coverage at {100 * self.risk:g} % risk"
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.label = f"coverage at {100 * self.risk:g} % risk"
 
     def compute(self) -> Tensor:
         number, wrong, before, wrong_before = self._levels()

@@ -6,14 +6,17 @@ list, in which a rank counts the candidates of that bin only.
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, Literal, TypeVar
+from dataclasses import KW_ONLY
+from functools import cache, partial
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import torch
 from torch import Tensor
 
 from nextloc_metrics import scoring
-from nextloc_metrics.arguments.checks import as_number, check_choice, check_positive
 from nextloc_metrics.arguments.messages import describe, short
+from nextloc_metrics.base.declared import Computed, Positive
+from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.base.ranking_metric import RankingTally
 from nextloc_metrics.means import exact, intervals
 from nextloc_metrics.metrics.bins import PopularityBins
@@ -23,6 +26,21 @@ from nextloc_metrics.ranking.ranking import Ranking, Ties
 
 Decile = int | Literal["unmapped"]
 Value = TypeVar("Value")
+
+
+def _check_bins(name: str, bins: object) -> PopularityBins:
+    if not isinstance(bins, PopularityBins):
+        raise TypeError(
+            f"`{name}` must be a PopularityBins, got {describe(bins)}; make it of "
+            "training visits by `PopularityBins.from_counts`."
+        )
+    return bins
+
+
+def _check_recall(name: str, value: object) -> float:
+    if type(value) is bool or not isinstance(value, int | float) or not 0 < value <= 1:
+        raise ValueError(f"`{name}` must be above 0 and at most 1, got {short(value)}.")
+    return float(value)
 
 
 class DecileMetric(RankingTally):
@@ -39,36 +57,22 @@ class DecileMetric(RankingTally):
     """
 
     plot_legend_name = "popularity decile (1 = rarest)"
-    computed_options: ClassVar[frozenset[str]] = frozenset({"decile"})
 
-    bins: PopularityBins
-    candidates: int
-    decile: Decile | None
+    bins: Annotated[PopularityBins, _check_bins]
+    _: KW_ONLY
+    candidates: Positive = 500
+    decile: Computed[Decile | None] = None
 
-    def __init__(
-        self,
-        *,
-        bins: PopularityBins,
-        candidates: int = 500,
-        decile: Decile | None = None,
-        **options: Any,
-    ) -> None:
-        if not isinstance(bins, PopularityBins):
-            raise TypeError(
-                f"`bins` must be a PopularityBins, got {describe(bins)}; make it of "
-                "training visits by `PopularityBins.from_counts`."
-            )
-        decile = as_number(decile)
-        if not any(  # True equals 1, but is not a bin
-            type(decile) is type(known) and decile == known for known in (None, *self.deciles(bins))
-        ):
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        known = None, *self.deciles(self.bins)
+        if (type(self.decile), self.decile) not in [(type(x), x) for x in known]:  # True equals 1
             raise ValueError(
-                f"`decile` must be None, 'unmapped' or a bin from 1 to {bins.num_bins}, "
-                f"got {short(decile)}."
+                f"`decile` must be None, 'unmapped' or a bin from 1 to {self.bins.num_bins}, "
+                f"got {short(self.decile)}."
             )
-        super().__init__(
-            bins=bins, candidates=check_positive("candidates", candidates), decile=decile, **options
-        )
+        name = self.name if self.decile is None else self.key(self.decile)
+        self.label = name.replace("ndcg", "NDCG").replace("_at_", "@").replace("_", " ")
 
     @property
     @abstractmethod
@@ -97,17 +101,13 @@ class DecileMetric(RankingTally):
 
     @staticmethod
     def _tallies(metrics: Sequence[Any], ranking: Ranking) -> list[Tensor]:
-        split: dict[tuple[PopularityBins, int], tuple[Ranking, Tensor]] = {}
-        found = []
-        for metric in metrics:
-            if type(metric).tally is not DecileMetric.tally:
-                found.append(metric.tally(ranking))
-                continue
-            key = metric.bins, metric.cut
-            if key not in split:
-                split[key] = split_by_bin(ranking, *key)
-            found.append(metric.tally_split(*split[key]))
-        return found
+        split = cache(partial(split_by_bin, ranking))
+        return [
+            one.tally_split(*split(one.bins, one.cut))
+            if type(one).tally is DecileMetric.tally
+            else one.tally(ranking)
+            for one in metrics
+        ]
 
     def _check(self, ranking: Ranking) -> None:
         super()._check(ranking)
@@ -119,16 +119,11 @@ class DecileMetric(RankingTally):
                 f"`bins` must hold every location, got {len(self.bins)} locations and id {highest}."
             )
 
-    def compute(self) -> Tensor | dict[str, Tensor]:
+    def compute(self) -> Any:
         named = dict(zip(self.deciles(self.bins), self.values().unbind(), strict=True))
         if self.decile is not None:
             return named[self.decile]
         return {self.key(decile): value for decile, value in named.items()}
-
-    @property
-    def label(self) -> str:
-        name = self.name if self.decile is None else self.key(self.decile)
-        return name.replace("ndcg", "NDCG").replace("_at_", "@").replace("_", " ")
 
     @property
     def _labels(self) -> dict[str, str]:
@@ -154,30 +149,25 @@ class DecileAtK(DecileMetric):
 
     _stem: ClassVar[str]
 
-    def __init__(self, bins: PopularityBins, k: int, **kwargs: Any) -> None:
-        super().__init__(bins=bins, k=check_positive("k", k), **kwargs)
-
-    k: int
+    k: Positive
 
     @property
     def name(self) -> str:
         return f"{self._stem}_at_{self.k}"
 
 
-class DecileScore(DecileMetric):
+class DecileScore(DecileMetric, MeanMetric):
     """The mean of a score for every bin, over the queries with a relevant location in the bin.
 
+    With `decile` it is a mean of scores as others are, which `Grouped` and `Weighted` take.
     `ties` is that of [`RankingMetric`][nextloc_metrics.RankingMetric].
     """
 
-    ties: Ties
-
-    def __init__(self, *, ties: Ties = "expected", **options: Any) -> None:
-        check_choice("ties", ties, Ties)
-        super().__init__(ties=ties, **options)
+    _: KW_ONLY
+    ties: Ties = "expected"
 
     @abstractmethod
-    def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:
+    def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:  # type: ignore[override]
         """Return float64 `[R]`, one score in [0, 1] per row of what `split_by_bin` returned."""
 
     def empty_tally(self) -> Tensor:
@@ -189,11 +179,33 @@ class DecileScore(DecileMetric):
         bin_of_row = torch.arange(len(within), device=within.device) % (self.bins.num_bins + 1)
         return exact.tally_by(bin_of_row, self.bins.num_bins + 1, scores, within.answerable)
 
+    def _check_state(self, state: Tensor, queries: int) -> bool:
+        return exact.fits(state, queries)
+
+    @property
+    def _scores_name(self) -> str:
+        return f"{self._state_name} {self.decile}"
+
+    def _score_queries(self, record: Ranking) -> tuple[Tensor, Tensor]:
+        return self._score_many([self], record)[0]
+
+    @staticmethod
+    def _score_many(metrics: Sequence[Any], record: Ranking) -> list[tuple[Tensor, Tensor]]:
+        split, found = cache(partial(split_by_bin, record)), []
+        for one in metrics:
+            within, predictions = split(one.bins, one.cut)
+            number = one.decile if isinstance(one.decile, int) else 0  # unmapped
+            rows = slice(number, None, one.bins.num_bins + 1)
+            own = within[rows]
+            scores = one.score(own.break_ties(one.ties), predictions[rows])
+            found.append((scores.masked_fill(~own.answerable, 0), own.answerable))
+        return found
+
     def values(self) -> Tensor:
         return exact.mean(self.state).roll(-1)
 
     @property
-    def num_queries(self) -> Tensor:
+    def num_queries(self) -> Tensor:  # type: ignore[override]
         """How many queries this process has counted per bin, int64, in the order of `compute`."""
         return self.state[:, 2].roll(-1)
 
@@ -260,23 +272,13 @@ class DecilePrecision(DecileAtK, DecileScore):
 
     _stem = "precision"
 
-    def __init__(
-        self,
-        bins: PopularityBins,
-        k: int,
-        scope: Literal["within", "global"] = "within",
-        **kwargs: Any,
-    ) -> None:
-        check_choice("scope", scope, Literal["within", "global"])
-        super().__init__(bins=bins, k=k, scope=scope, **kwargs)
-
-    scope: Literal["within", "global"]
+    scope: Literal["within", "global"] = "within"
 
     @property
     def cut(self) -> int:
         return self.candidates if self.scope == "within" else min(self.k, self.candidates)
 
-    def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:
+    def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:  # type: ignore[override]
         return scoring.hits(ranking, self.k) / predictions.clamp(min=1, max=self.k)
 
 
@@ -296,7 +298,7 @@ class DecileNDCG(DecileAtK, DecileScore):
 
     _stem = "ndcg"
 
-    def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:
+    def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:  # type: ignore[override]
         return scoring.ndcg(ranking, self.k)
 
 
@@ -326,35 +328,10 @@ class DecileKForRecall(DecileMetric):
 
     higher_is_better = False
     plot_upper_bound = None
-    computed_options = frozenset({"decile", "statistic", "exhausted"})
 
-    def __init__(
-        self,
-        bins: PopularityBins,
-        min_recall: float,
-        statistic: MeanOrMedian = "median",
-        exhausted: int | None = None,
-        **kwargs: Any,
-    ) -> None:
-        check_choice("statistic", statistic, MeanOrMedian)
-        min_recall = as_number(min_recall)
-        if type(min_recall) not in (int, float) or not 0 < min_recall <= 1:
-            raise ValueError(
-                f"`min_recall` must be above 0 and at most 1, got {short(min_recall)}."
-            )
-        if exhausted is not None:
-            check_positive("exhausted", exhausted)
-        super().__init__(
-            bins=bins,
-            min_recall=float(min_recall),
-            statistic=statistic,
-            exhausted=exhausted,
-            **kwargs,
-        )
-
-    min_recall: float
-    statistic: MeanOrMedian
-    exhausted: int | None
+    min_recall: Annotated[float, _check_recall]
+    statistic: Computed[MeanOrMedian] = "median"
+    exhausted: Computed[Positive | None] = None
 
     @property
     def name(self) -> str:
@@ -375,6 +352,9 @@ class DecileKForRecall(DecileMetric):
         row = torch.arange(len(within), device=rank.device) % (self.bins.num_bins + 1)
         counts = torch.zeros(self.empty_tally().numel(), dtype=torch.int64, device=rank.device)
         return counts.index_add(0, row * width + k, (relevant[:, 0] > 0).long()).view(-1, width)
+
+    def _check_state(self, state: Tensor, queries: int) -> bool:
+        return bool((state >= 0).all() and (state.sum(1) <= queries).all())
 
     def values(self) -> Tensor:
         value = of_histogram(self.state, self.statistic, self.exhausted)

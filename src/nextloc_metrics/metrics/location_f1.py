@@ -1,15 +1,16 @@
 """F1, precision and recall per location, with the best candidate as the decision."""
 
 from abc import abstractmethod
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from nextloc_metrics import backends
-from nextloc_metrics.arguments.checks import check_choice, check_num_locations, check_positive
+from nextloc_metrics.arguments.checks import check_num_locations
 from nextloc_metrics.backends import must_not_sync
-from nextloc_metrics.base.ranking_metric import LARGEST_STATE, RankingTally
+from nextloc_metrics.base.declared import Computed
+from nextloc_metrics.base.ranking_metric import RankingTally, Size
 from nextloc_metrics.means import exact
 from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking
@@ -27,33 +28,20 @@ class LocationTally(RankingTally):
     """
 
     plot_legend_name = "location"
-    computed_options = frozenset({"average"})
     needs = Needs(best=True)  # the decision
-
-    num_locations: int
-    average: LocationAverage | None
-
-    _label: ClassVar[str]
     _for_several: ClassVar[str]
 
-    def __init__(
-        self, num_locations: int, average: LocationAverage | None = "weighted", **kwargs: Any
-    ) -> None:
-        if average is not None:
-            check_choice("average", average, LocationAverage)
-        super().__init__(
-            num_locations=check_positive("num_locations", num_locations, LARGEST_STATE),
-            average=average,
-            **kwargs,
-        )
+    num_locations: Size
+    average: Computed[LocationAverage | None] = "weighted"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.average:
+            self.label += f", {self.average}"
 
     @abstractmethod
     def divisor(self, decisions: Tensor, support: Tensor) -> Tensor:
         """Return the divisor of the true positives, float64."""
-
-    @property
-    def label(self) -> str:
-        return f"{self._label}, {self.average}" if self.average else self._label
 
     def empty_tally(self) -> Tensor:
         """Return zeros: TP, P and S of each location; the last column is for invented ids."""
@@ -91,6 +79,11 @@ class LocationTally(RankingTally):
         cells = torch.where(ids >= 0, row + ids, 3 * width).flatten()
         counts = backends.choose(cells).histogram(cells, 3 * width + 1)
         return counts[:-1].view(3, width)
+
+    def _check_state(self, state: Tensor, queries: int) -> bool:
+        hits, decisions, support = state
+        fits = (state >= 0).all() and (hits <= decisions.minimum(support)).all()
+        return bool(fits and decisions.sum() <= support.sum() <= queries)
 
     @property
     def _one_pass(self) -> int | None:
@@ -155,7 +148,7 @@ class LocationF1(LocationTally):
     """
 
     _counted_as = COUNTED_AS
-    _label, _for_several = "F1", "F1AtK"
+    label, _for_several = "F1", "F1AtK"
 
     def divisor(self, decisions: Tensor, support: Tensor) -> Tensor:
         return (decisions + support) / 2
@@ -177,7 +170,7 @@ class LocationPrecision(LocationTally):
     """
 
     _counted_as = COUNTED_AS
-    _label, _for_several = "Precision", "PrecisionAtK"
+    label, _for_several = "Precision", "PrecisionAtK"
 
     def divisor(self, decisions: Tensor, support: Tensor) -> Tensor:
         return decisions
@@ -199,7 +192,7 @@ class LocationRecall(LocationTally):
     """
 
     _counted_as = COUNTED_AS
-    _label, _for_several = "Recall", "RecallAtK"
+    label, _for_several = "Recall", "RecallAtK"
 
     def divisor(self, decisions: Tensor, support: Tensor) -> Tensor:
         return support

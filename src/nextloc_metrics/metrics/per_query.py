@@ -1,6 +1,6 @@
 """The scores of single queries, for the comparison of models."""
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -54,11 +54,12 @@ class PerQueryScores(BaseMetric):
     plot_lower_bound = 0.0
     plot_upper_bound = 1.0
     plot_legend_name = "query"
+    _groups = None
+    _labels: ClassVar[dict[str, str]] = {}
 
     def __init__(self, metric: MeanMetric, **kwargs: Any) -> None:
-        check_mean(metric)
         super().__init__(**{"dist_sync_fn": gather_rows, **kwargs})
-        self.metric = metric
+        self.metric = check_mean("metric", metric)
         self.label = metric.label
         # the metric is in the name, so a MetricCollection does not share states of other scores
         self._state_name = f"PerQueryScores({metric._state_name})"
@@ -124,7 +125,7 @@ class PerQueryScores(BaseMetric):
                 f"such as its row in the test set, got {describe(query_ids)}."
             )
         scores, counted = self.metric._score_queries(record)
-        fixed = exact.keep(scores, self.metric.is_bounded)
+        fixed = exact.keep(scores, self.metric._is_bounded)
         rows = torch.stack([query_ids.reshape(-1).long().to(fixed.device), fixed], 1)
         return _distinct(rows[counted]).to(record.device)
 

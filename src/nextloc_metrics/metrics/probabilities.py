@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.checks import check_bool, check_number
+from nextloc_metrics.arguments.checks import check_number
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.backends import EDGE
+from nextloc_metrics.base.declared import Computed
 from nextloc_metrics.base.distribution_metric import DistributionMean
 from nextloc_metrics.base.fixes import rounded
-from nextloc_metrics.distribution.distribution import Distribution
-from nextloc_metrics.distribution.needs import DistributionNeeds
+from nextloc_metrics.distribution.distribution import Distribution, DistributionNeeds
 from nextloc_metrics.means import exact, intervals
+
+
+def _check_base(name: str, value: object) -> Any:
+    if check_number(name, value) <= 1:
+        raise ValueError(f"`{name}` must be None or a number above 1, got {short(value)}.")
+    return value
+
+
+def _check_share(name: str, value: object) -> float:
+    if not 0 < (number := check_number(name, value)) < 1:
+        raise ValueError(f"`{name}` must be between 0 and 1, got {short(value)}.")
+    return number
+
+
+_Share = Annotated[float, _check_share]
 
 
 class NegativeLogLikelihood(DistributionMean):
@@ -42,33 +57,23 @@ class NegativeLogLikelihood(DistributionMean):
     Source: I. J. Good, "Rational decisions", Journal of the Royal Statistical Society B 14, 1952.
     """
 
-    is_bounded = False
+    largest_value = math.inf
     higher_is_better = False
     plot_upper_bound = None
-    computed_options = frozenset({"base"})
+    label = "negative log-likelihood"
+    unit = "nats"
     _counted_as = "NegativeLogLikelihood"
 
-    base: float | None
-    floor: float | None
+    base: Computed[Annotated[float, _check_base] | None] = None
+    floor: _Share | None = None
 
-    def __init__(
-        self, base: float | None = None, floor: float | None = None, **kwargs: Any
-    ) -> None:
-        if base is not None and check_number("base", base) <= 1:
-            raise ValueError(f"`base` must be None or a number above 1, got {short(base)}.")
-        super().__init__(base=base, floor=_check_share("floor", floor), **kwargs)
-
-    @property
-    def scale(self) -> float:
-        return 1.0 if self.base is None else 1 / math.log(self.base)
-
-    @property
-    def unit(self) -> str:
-        return "nats" if self.base is None else "bits" if self.base == 2 else ""
-
-    @property
-    def label(self) -> str:
-        return "negative log-likelihood" + (f", p >= {self.floor:g}" if self.floor else "")
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.base is not None:
+            self._factor = 1 / math.log(self.base)
+            self.unit = "bits" if self.base == 2 else ""
+        if self.floor is not None:
+            self.label += f", p >= {self.floor:g}"
 
     @property
     def num_impossible(self) -> int:
@@ -104,16 +109,16 @@ class Perplexity(NegativeLogLikelihood):
     difficulty of speech recognition tasks", JASA 62, 1977.
     """
 
-    _counted_as = "NegativeLogLikelihood"
+    label = "perplexity"
     unit = ""
+    _counted_as = "NegativeLogLikelihood"
     _has_interval = True
 
+    floor: _Share | None = None
+
+    # by hand, as it has no `base`
     def __init__(self, floor: float | None = None, **kwargs: Any) -> None:
         super().__init__(base=None, floor=floor, **kwargs)
-
-    @property
-    def label(self) -> str:
-        return "perplexity" + (f", p >= {self.floor:g}" if self.floor else "")
 
     def compute(self) -> Tensor:
         return exact.moments(self.state)[0].exp()
@@ -149,16 +154,12 @@ class BrierScore(DistributionMean):
 
     higher_is_better = False
     plot_upper_bound = None
-    computed_options = frozenset({"normalized"})
 
-    normalized: bool
+    normalized: Computed[bool] = False
 
-    def __init__(self, normalized: bool = False, **kwargs: Any) -> None:
-        super().__init__(normalized=check_bool("normalized", normalized), **kwargs)
-
-    @property
-    def scale(self) -> float:
-        return 1.0 if self.normalized else 2.0
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.largest_value = 1.0 if self.normalized else 2.0
 
     def score(self, record: Distribution) -> Tensor:
         assert record.own is not None  # `check` has passed
@@ -169,27 +170,18 @@ class BrierScore(DistributionMean):
 class _OfSets(DistributionMean):
     """Base class of the metrics of prediction sets."""
 
-    mass: float | None
-    threshold: float | None
+    mass: _Share | None = None
+    threshold: _Share | None = None
 
-    def __init__(
-        self, mass: float | None = None, threshold: float | None = None, **kwargs: Any
-    ) -> None:
-        if (mass is None) == (threshold is None):
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.mass is None) == (self.threshold is None):
             raise ValueError(
-                f"one of `mass` and `threshold` must be given, got {short(mass)} and "
-                f"{short(threshold)}."
+                f"one of `mass` and `threshold` must be given, got {short(self.mass)} and "
+                f"{short(self.threshold)}."
             )
-        super().__init__(
-            mass=_check_share("mass", mass),
-            threshold=_check_share("threshold", threshold),
-            **kwargs,
-        )
-
-    @property
-    def _of(self) -> str:
-        """The sets, for labels."""
-        return f"mass {self.mass:g}" if self.mass is not None else f"p >= {self.threshold:g}"
+        of = f"p >= {self.threshold:g}" if self.mass is None else f"mass {self.mass:g}"
+        self.label += f", {of}"
 
 
 class SetCoverage(_OfSets):
@@ -222,9 +214,7 @@ class SetCoverage(_OfSets):
     NeurIPS 2020.
     """
 
-    @property
-    def label(self) -> str:
-        return f"set coverage, {self._of}"
+    label = "set coverage"
 
     def score(self, record: Distribution) -> Tensor:
         assert record.own is not None  # `check` has passed
@@ -260,9 +250,10 @@ class SetSize(_OfSets):
     Source: as for [`SetCoverage`][nextloc_metrics.SetCoverage].
     """
 
-    is_bounded = False
+    largest_value = math.inf
     higher_is_better = False
     plot_upper_bound = None
+    label = "set size"
     unit = "candidates"
 
     @property
@@ -270,10 +261,6 @@ class SetSize(_OfSets):
         masses = frozenset() if self.mass is None else frozenset({self.mass})
         scores = self.threshold is not None
         return DistributionNeeds(self.given, self.temperature, masses=masses, scores=scores)
-
-    @property
-    def label(self) -> str:
-        return f"set size, {self._of}"
 
     def score(self, record: Distribution) -> Tensor:
         if self.mass is not None:
@@ -301,15 +288,9 @@ class EmptySets(DistributionMean):
     """
 
     higher_is_better = False
+    label = "empty sets, p >= {threshold:g}"
 
-    threshold: float
-
-    def __init__(self, threshold: float, **kwargs: Any) -> None:
-        super().__init__(threshold=_check_share("threshold", threshold), **kwargs)
-
-    @property
-    def label(self) -> str:
-        return f"empty sets, p >= {self.threshold:g}"
+    threshold: _Share
 
     def score(self, record: Distribution) -> Tensor:
         return _are_below(record.confidence, self.threshold).double()
@@ -318,10 +299,3 @@ class EmptySets(DistributionMean):
 def _are_below(probabilities: Tensor, threshold: float) -> Tensor:
     """Return whether probabilities are below a threshold, by more than rounding."""
     return probabilities < threshold * (1 - EDGE)
-
-
-def _check_share(name: str, value: float | None) -> float | None:
-    """Return a share between 0 and 1, or None; raise for other values."""
-    if value is not None and not 0 < check_number(name, value) < 1:
-        raise ValueError(f"`{name}` must be between 0 and 1, got {short(value)}.")
-    return None if value is None else float(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import KW_ONLY
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -59,7 +60,7 @@ class MeanRank(RankingMetric):
         tensor(2.2500)
     """
 
-    is_bounded = False
+    largest_value = math.inf
     higher_is_better = False
     plot_upper_bound = None
     unit = "ranks"

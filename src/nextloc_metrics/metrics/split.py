@@ -19,8 +19,7 @@ MeanOrMedian = Literal["median", "mean"]
 def split_by_bin(ranking: Ranking, bins: PopularityBins, candidates: int) -> tuple[Ranking, Tensor]:
     """Split every query's list by bin: one row per query and bin, unmapped first.
 
-    Return the ranks of a row's relevant locations among its candidates, and how many these are. A
-    row is in the groups of its query.
+    Return the ranks of a row's relevant locations among its candidates, and how many these are.
     """
     first = ranking.top_candidates(candidates)
     num_bins = bins.num_bins + 1
@@ -51,8 +50,7 @@ def split_by_bin(ranking: Ranking, bins: PopularityBins, candidates: int) -> tup
     tied = every_bin(tied).masked_fill(above == UNRETRIEVED, 1)
     rows = torch.Size([len(ranking) * num_bins])
     within = Ranking.of_found(relevant, Found(relevant.ids, above, tied, None), rows)
-    groups = {name: every_bin(numbers) for name, numbers in ranking.groups.items()}
-    return within.with_groups(groups), edges.diff().flatten()
+    return within, edges.diff().flatten()
 
 
 def of_histogram(counts: Tensor, statistic: MeanOrMedian, unanswered: int | None) -> Tensor:

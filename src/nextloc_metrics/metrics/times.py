@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -12,14 +13,9 @@ from typing_extensions import Unpack
 
 from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.batch import Batch, BatchOptions
-from nextloc_metrics.arguments.checks import (
-    check_choice,
-    check_number,
-    check_positive,
-    check_statistic,
-)
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.arguments.record import Queries, Record, Records
+from nextloc_metrics.base.declared import NumberFromZero, Positive
 from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.base.quantile import QuantileMetric, Statistic
 from nextloc_metrics.geography import AccuracyWithin, Locations
@@ -84,14 +80,7 @@ class Times(Record):
         return away.minimum(_DAY - away).nan_to_num(nan=_DAY / 2)
 
 
-class _OfTimes(MeanMetric):
-    """A mean over predicted times."""
-
-    record = Times
-    kind: TimeKind
-
-
-class TimeError(QuantileMetric, _OfTimes):
+class TimeError(QuantileMetric):
     r"""Error of predicted times in minutes: mean, median or another quantile; lower is better.
 
     `preds` and `target` are numbers of minutes `[...]`, one of each per query, such as minutes
@@ -112,33 +101,25 @@ class TimeError(QuantileMetric, _OfTimes):
         (tensor(25.), tensor(725.))
     """
 
-    is_bounded = False
+    record = Times
+    largest_value = math.inf
     higher_is_better = False
     plot_upper_bound = None
     unit = "min"
     _steps = 60  # seconds
 
-    statistic: Statistic
+    kind: TimeKind = "elapsed"
+    statistic: Statistic = "mean"
 
-    def __init__(
-        self,
-        kind: TimeKind = "elapsed",
-        statistic: Statistic = "mean",
-        **kwargs: Any,
-    ) -> None:
-        check_choice("kind", kind, TimeKind)
-        check_statistic(statistic)
-        super().__init__(kind=kind, statistic=statistic, **kwargs)
-
-    @property
-    def label(self) -> str:
-        return f"time error, {self._statistic_name} (min)"
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.label = f"time error, {self._statistic_name} (min)"
 
     def score(self, record: Times) -> Tensor:
         return record.error(self.kind)
 
 
-class TimeWithin(_OfTimes):
+class TimeWithin(MeanMetric):
     r"""The share of predicted times that are at most some minutes off (`<=`).
 
     The arguments of `update` are those of [`TimeError`][nextloc_metrics.TimeError]. A NaN as
@@ -154,16 +135,11 @@ class TimeWithin(_OfTimes):
         tensor(0.5000)
     """
 
-    minutes: float
+    record = Times
+    label = "time within {minutes:g} min"
 
-    def __init__(self, minutes: float, kind: TimeKind = "elapsed", **kwargs: Any) -> None:
-        check_choice("kind", kind, TimeKind)
-        minutes = check_number("minutes", minutes, or_zero=True)
-        super().__init__(minutes=minutes, kind=kind, **kwargs)
-
-    @property
-    def label(self) -> str:
-        return f"time within {self.minutes:g} min"
+    minutes: NumberFromZero
+    kind: TimeKind = "elapsed"
 
     def score(self, record: Times) -> tuple[Tensor, Tensor]:
         within = (record.error(self.kind) <= self.minutes) & ~record.difference.isnan()
@@ -223,48 +199,28 @@ class JointAccuracy(MeanMetric):
 
     record = TimedRanking
 
-    k: int
-    minutes: float
-    kind: TimeKind
-    km: float | None
-    locations: Locations | None
+    k: Positive
+    minutes: NumberFromZero
+    kind: TimeKind = "elapsed"
+    km: float | None = None
+    locations: Locations | None = None
 
-    def __init__(
-        self,
-        k: int,
-        minutes: float,
-        kind: TimeKind = "elapsed",
-        km: float | None = None,
-        locations: Locations | None = None,
-        **kwargs: Any,
-    ) -> None:
-        check_choice("kind", kind, TimeKind)
-        minutes = check_number("minutes", minutes, or_zero=True)
-        if (km is None) != (locations is None):
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.km is None) != (self.locations is None):
             raise ValueError(
-                f"`km` and `locations` must be given together, got {short(km)} and "
-                f"{short(locations)}."
+                f"`km` and `locations` must be given together, got {short(self.km)} and "
+                f"{short(self.locations)}."
             )
-        super().__init__(
-            k=check_positive("k", k),
-            minutes=minutes,
-            kind=kind,
-            km=km,
-            locations=locations,
-            **kwargs,
-        )
-        own = {"ignore_index": self.ignore_index, "validate_args": self.validate_args}
-        self.where: AccuracyAtK | AccuracyWithin = AccuracyAtK(k, **own)
-        if km is not None and locations is not None:
-            self.where = AccuracyWithin(locations, km, k, **own)
+        own: Any = {"ignore_index": self.ignore_index, "validate_args": self.validate_args}
+        self.where: AccuracyAtK | AccuracyWithin = AccuracyAtK(self.k, **own)
+        if self.km is not None and self.locations is not None:
+            self.where = AccuracyWithin(self.locations, self.km, self.k, **own)
+        self.label = f"{self.where.label}, time within {self.minutes:g} min"
 
     @property
     def needs(self) -> Needs:
         return self.where.needs
-
-    @property
-    def label(self) -> str:
-        return f"{self.where.label}, time within {self.minutes:g} min"
 
     def read(
         self,

@@ -13,10 +13,10 @@ from nextloc_metrics.arguments.arrays import Array, as_tensor, as_tensor_or_text
 from nextloc_metrics.arguments.checks import check_separator, cut_offs, is_integer
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.base.collection import RankingCollection
-from nextloc_metrics.base.options import describe_option
+from nextloc_metrics.base.declared import describe_option
+from nextloc_metrics.base.grouped import Grouped
 from nextloc_metrics.base.ranking_metric import RankingMetric
 from nextloc_metrics.metrics.at_k import AccuracyAtK
-from nextloc_metrics.metrics.grouped import Grouped
 from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking
 

@@ -1,9 +1,9 @@
 """How like real mobility generated trajectories are, each measure beside its floor.
 
-It imports `geography` and `base`. Begin with `trajectories.Trajectories`, then `measure.Measure`.
+Points of users come in; a value and the range of real halves go out. It imports `geography`.
+Begin with `trajectories.Trajectories`, then `measure.Measure`.
 """
 
-from nextloc_metrics.mobility.cells import log_edges
 from nextloc_metrics.mobility.floors import Floor
 from nextloc_metrics.mobility.frequencies import Flows, UserVisitFrequency, VisitFrequency
 from nextloc_metrics.mobility.histograms import (
@@ -13,6 +13,7 @@ from nextloc_metrics.mobility.histograms import (
     RadiusOfGyration,
     StayDuration,
     TravelDistance,
+    log_edges,
 )
 from nextloc_metrics.mobility.measure import Measure
 from nextloc_metrics.mobility.presets import MobilityCollection, mobility_metrics

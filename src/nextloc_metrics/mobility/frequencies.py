@@ -12,14 +12,13 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import begins
+from nextloc_metrics.arguments.hashing import BUCKETS
 from nextloc_metrics.base.declared import Computed, Positive
 from nextloc_metrics.base.keyed import KeyedMetric
 from nextloc_metrics.display.style import import_pyplot
 from nextloc_metrics.means import exact
-from nextloc_metrics.means.keyed import sort_rows
-from nextloc_metrics.mobility import comparisons
-from nextloc_metrics.mobility.hashing import BUCKETS
-from nextloc_metrics.mobility.measure import Base, DenseMeasure, Distance, Measure
+from nextloc_metrics.means.exact import sort_rows
+from nextloc_metrics.mobility.measure import Base, DenseMeasure, Distance, Measure, common_part
 from nextloc_metrics.mobility.pictures import Axis, draw_flows
 from nextloc_metrics.mobility.trajectories import Integers, Numbers, Trajectories
 
@@ -247,5 +246,5 @@ class Flows(SparseMeasure):
 
     def compare(self, first: Any, other: Any) -> Numbers:
         if self.comparison == "cpc":
-            return comparisons.common_part(first, other)
+            return common_part(first, other)
         return super().compare(first, other)

@@ -15,13 +15,12 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.batch import Batch
+from nextloc_metrics.arguments.hashing import BUCKETS
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.arguments.record import Queries, Record, Records
 from nextloc_metrics.base.mean import RecordMetric
 from nextloc_metrics.display.style import import_pyplot
-from nextloc_metrics.mobility import comparisons
 from nextloc_metrics.mobility.floors import Floor, find_floor
-from nextloc_metrics.mobility.hashing import BUCKETS
 from nextloc_metrics.mobility.pictures import Axis, draw_cells
 from nextloc_metrics.mobility.trajectories import Integers, Numbers, Trajectories, read_trajectories
 
@@ -173,10 +172,10 @@ class Measure(RecordMetric):
     def compare(self, first: Any, other: Any) -> Numbers:
         """Compare counts `[..., K]` with counts `[..., K]`."""
         if self.comparison == "jsd":
-            return comparisons.jensen_shannon(first, other, math.e if self.base == "e" else 2.0)
+            return jensen_shannon(first, other, math.e if self.base == "e" else 2.0)
         if self.comparison == "ks":
-            return comparisons.kolmogorov_smirnov(first, other)
-        return comparisons.wasserstein(first, other, self.places())
+            return kolmogorov_smirnov(first, other)
+        return wasserstein(first, other, self.places())
 
     def places(self) -> Numbers:
         """Return where the values of each cell stand, float64 `[K]`, for `"wasserstein"`."""
@@ -256,7 +255,7 @@ class Measure(RecordMetric):
     def distributions(self) -> tuple[Numbers, Numbers]:
         """Return the shares of each cell, generated and real, float64 `[K]`, of all processes."""
         generated, real = self._of_all_processes(self._both)
-        return comparisons.shares(generated), comparisons.shares(real)
+        return shares(generated), shares(real)
 
     def band(self) -> Numbers:
         """Return the range of 95 % of random halves of the real users for each cell, `[2, K]`."""
@@ -266,7 +265,7 @@ class Measure(RecordMetric):
             found: list[Any] = []
 
             def keep(first: Any, other: Any) -> Any:
-                found.append(comparisons.shares(first))
+                found.append(shares(first))
                 return np.zeros(len(first))
 
             find_floor(sizes[1:], int(sizes[0]), self.histograms()[1], keep, 0)
@@ -345,3 +344,47 @@ def _why(generated: Any, real: Any) -> str:
         if not np.asarray(counts).sum()
     ]
     return f"there is no {' and no '.join(empty)} value" if empty else ""
+
+
+def shares(counts: Any) -> Numbers:
+    """Return counts as shares of their sum; NaN if the sum is 0."""
+    total = counts.sum(-1, keepdims=True)
+    with np.errstate(invalid="ignore"):
+        return counts / np.where(total > 0, total, np.nan)  # type: ignore[no-any-return]
+
+
+def jensen_shannon(first: Any, other: Any, base: float = 2.0) -> Numbers:
+    """Return the Jensen-Shannon divergence, the square of SciPy's `jensenshannon`."""
+    p, q = shares(first), shares(other)
+    middle = (p + q) / 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = [np.where(x > 0, x * np.log(x / middle), 0 * x) for x in (p, q)]
+    total = (terms[0] + terms[1]).sum(-1) / (2 * np.log(base))
+    return np.maximum(total, 0)  # type: ignore[no-any-return]
+
+
+def kolmogorov_smirnov(first: Any, other: Any) -> Numbers:
+    """Return the largest difference of the cumulative shares."""
+    return np.abs(_gap(first, other)).max(-1)  # type: ignore[no-any-return]
+
+
+def wasserstein(first: Any, other: Any, at: Numbers) -> Numbers:
+    """Return the Wasserstein-1 distance of values that stand at `at`, `[K]`."""
+    gap = _gap(first, other)[..., :-1]
+    return (np.abs(gap) * np.diff(at)).sum(-1)  # type: ignore[no-any-return]
+
+
+def circular_wasserstein(first: Any, other: Any) -> Numbers:
+    """Return the Wasserstein-1 distance on a circle of K cells, in cells."""
+    gap = _gap(first, other)
+    middle = np.sort(gap, -1)[..., gap.shape[-1] // 2]
+    return np.abs(gap - middle[..., None]).sum(-1)  # type: ignore[no-any-return]
+
+
+def common_part(first: Any, other: Any) -> Numbers:
+    """Return the sum of the smaller shares: the common part of commuters."""
+    return np.minimum(shares(first), shares(other)).sum(-1)  # type: ignore[no-any-return]
+
+
+def _gap(first: Any, other: Any) -> Numbers:
+    return np.cumsum(shares(first) - shares(other), -1)

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from nextloc_metrics.arguments import hashing
 from nextloc_metrics.arguments.arrays import Array, as_tensor, as_tensor_or_text, begins
 from nextloc_metrics.arguments.checks import check_choice, check_number, is_integer
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.geography.locations import EARTH_RADIUS, Locations, Units
-from nextloc_metrics.mobility import hashing
 
 TimeUnit = Literal["s", "min", "h"]
 Numbers = NDArray[np.float64]

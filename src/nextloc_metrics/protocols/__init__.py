@@ -1,7 +1,8 @@
 """The values that other codebases would print for your predictions, next to the exact values.
 
-A protocol is data: it names the queries, the candidates, the order and the average. This room
-imports `ranking`, `scoring`, `display` and `mobility`; begin with `protocol.Protocol`.
+Predictions come in, a table goes out. A protocol is data: it names the queries, the candidates, the
+order and the average. This room imports `ranking`, `scoring`, `display` and `mobility`; begin with
+`protocol.Protocol`.
 """
 
 from nextloc_metrics.protocols import codebases

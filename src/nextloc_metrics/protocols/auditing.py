@@ -10,19 +10,18 @@ import torch
 
 import nextloc_metrics.protocols.reported as reported
 from nextloc_metrics.arguments.arrays import Array
+from nextloc_metrics.arguments.batch import track
 from nextloc_metrics.arguments.checks import cut_offs
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.arguments.rows import track
 from nextloc_metrics.display.lines import draw_audit
-from nextloc_metrics.display.page import show_picture, show_table
+from nextloc_metrics.display.page import Result, show_picture, show_table
 from nextloc_metrics.display.reading import Reading
-from nextloc_metrics.display.result import Result
 from nextloc_metrics.display.table import Table
 from nextloc_metrics.protocols.codebases import every_protocol
-from nextloc_metrics.protocols.operations import NAMES, chunks
+from nextloc_metrics.protocols.operations import NAMES
 from nextloc_metrics.protocols.protocol import Protocol
 from nextloc_metrics.protocols.reported import Metric
-from nextloc_metrics.protocols.rows import ProtocolInput
+from nextloc_metrics.protocols.rows import Maybe, ProtocolInput
 from nextloc_metrics.ranking.ranking import Ranking
 
 # Smaller differences are rounding: float64 sums depend on their order.
@@ -119,13 +118,13 @@ class Audit(Result):
 def audit(
     preds: Array | Mapping[str, Array],
     target: Array,
-    users: Array | None = None,
-    times: Array | None = None,
+    users: Maybe = None,
+    times: Maybe = None,
     *,
     k: int | Sequence[int] = (1, 5, 10),
     seed: int | None = None,
     protocols: Sequence[Protocol] | None = None,
-    **given: Array | None,
+    **given: Maybe,
 ) -> Audit:
     """Evaluate predictions under every protocol that applies, next to the exact values.
 
@@ -184,15 +183,8 @@ class _Exact:
 
     def __init__(self, given: ProtocolInput) -> None:
         self.target = given.target
-        parts = [
-            Ranking.from_predictions(*part, best=True) for part in chunks(given.preds, given.target)
-        ]
-        above = torch.cat([one.above[:, 0] for one in parts])
-        tied = torch.cat([one.tied[:, 0] for one in parts])
-        ranks = torch.where(above < given.preds.shape[1], above + 1, 0)
-        self.ranking = Ranking.from_ranks(ranks, tied=tied)
-        self.best = torch.cat([one.best for one in parts])
-        self.has_ties = bool((tied > 1).any())
+        self.ranking = Ranking.from_predictions(given.preds, given.target, best=True)
+        self.has_ties = bool((self.ranking.tied > 1).any())
         self.has_nan = not given.is_list and bool(given.preds.isnan().any())
         self.has_inf = not given.is_list and bool(given.preds.isneginf().any())
 
@@ -201,7 +193,7 @@ class _Exact:
 
     def value(self, metric: Metric) -> float:
         if metric.kind == "weighted f1":
-            return reported.weighted_f1(self.best, self.target)
+            return reported.weighted_f1(self.ranking.best, self.target)
         plain = replace(metric, missed=None)
         return float(reported.score(plain, self.ranking, None).mean())
 
@@ -270,20 +262,16 @@ def _reasons(protocol: Protocol, given: ProtocolInput) -> list[str]:
 def _order_reasons(finding: Finding, exact: _Exact) -> list[str]:
     order, (low, high) = finding.metric.order, finding.bounds
     name, position_of_nan = NAMES[order]
-    reasons = []
-    if high - low > _EQUAL:
-        reasons.append(f"ties by {name}: {100 * low:.1f} to {100 * high:.1f}")
-    elif order == "above" and exact.has_ties:
-        reasons.append("tied candidates never above")
-    if exact.has_nan:
-        reasons.append(f"NaN {position_of_nan}")
-    if exact.has_inf:
-        reasons.append("-inf is a score")
-    if finding.metric.missed is not None and not exact.all_found(finding.metric.missed):
-        reasons.append(f"ranks beyond count as {finding.metric.missed:,}")
-    if finding.metric.over == "answered":
-        reasons.append("divided by answered queries")
-    return reasons
+    is_open, missed = high - low > _EQUAL, finding.metric.missed or 0
+    reasons = {
+        f"ties by {name}: {100 * low:.1f} to {100 * high:.1f}": is_open,
+        "tied candidates never above": order == "above" and exact.has_ties and not is_open,
+        f"NaN {position_of_nan}": exact.has_nan,
+        "-inf is a score": exact.has_inf,
+        f"ranks beyond count as {missed:,}": missed and not exact.all_found(missed),
+        "divided by answered queries": finding.metric.over == "answered",
+    }
+    return [reason for reason, is_one in reasons.items() if is_one]
 
 
 def _notes(chosen: Sequence[Protocol], given: ProtocolInput) -> list[str]:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import chain
 
 from nextloc_metrics.arguments.checks import cut_offs
-from nextloc_metrics.protocols.lists import agentmove, hmt_grn, llm4poi, llm_mob, massive_steps
 from nextloc_metrics.protocols.operations import Order
 from nextloc_metrics.protocols.protocol import Protocol, Source
 from nextloc_metrics.protocols.reported import KINDS, Metric, at
@@ -64,8 +63,7 @@ def libcity(
         "libcity",
         Source(
             "Wang et al., LibCity, SIGSPATIAL 2021",
-            "LibCity/Bigscity-LibCity",
-            "5a6391d41944e937f2c15e9be85ab7f40ac8b23e",
+            "LibCity/Bigscity-LibCity@5a6391d41944e937f2c15e9be85ab7f40ac8b23e",
             "libcity/evaluator/eval_funcs.py L53-86, "
             "libcity/evaluator/traj_loc_pred_evaluator.py L42-123, "
             "libcity/executor/traj_loc_pred_executor.py L104, L157",
@@ -108,8 +106,7 @@ def mie_lab() -> Protocol:
         Source(
             "Hong et al., Context-aware multi-head self-attentional neural network model for next "
             "location prediction, TR-C 2023",
-            "mie-lab/location-prediction",
-            "3417149da1e1e47ac9c5dfe5b557b19e33e96c96",
+            "mie-lab/location-prediction@3417149da1e1e47ac9c5dfe5b557b19e33e96c96",
             "utils/train.py L18-125, L382-448",
         ),
         metrics,
@@ -140,8 +137,7 @@ def getnext(batch_size: int | None = 20) -> Protocol:
         "getnext",
         Source(
             "Yang et al., GETNext, SIGIR 2022",
-            "songyangme/GETNext",
-            "2714a57b5c009db2605dbb8af2eee7f424da09cc",
+            "songyangme/GETNext@2714a57b5c009db2605dbb8af2eee7f424da09cc",
             "utils.py L133-167, train.py L577-651",
             ("ruiwenfan/ROTAN",),
         ),
@@ -159,8 +155,7 @@ def rotan(batch_size: int | None = 128) -> Protocol:
         name="rotan",
         source=Source(
             "Feng et al., ROTAN, KDD 2024",
-            "ruiwenfan/ROTAN",
-            "41d3b5708059b563aaffa8e013ec1047cee9848c",
+            "ruiwenfan/ROTAN@41d3b5708059b563aaffa8e013ec1047cee9848c",
             "utils.py L339-348, L377-399, old_train.py L777-841",
         ),
     )
@@ -176,8 +171,7 @@ def dchl(batch_size: int | None = 200) -> Protocol:
         "dchl",
         Source(
             "Lai et al., DCHL, SIGIR 2024",
-            "icmpnorequest/SIGIR2024_DCHL",
-            "307cadf4fca7d49d71c14ebcb535da7953a51439",
+            "icmpnorequest/SIGIR2024_DCHL@307cadf4fca7d49d71c14ebcb535da7953a51439",
             "metrics.py L10-63, run.py L190-263, dataset.py L77-94",
         ),
         (*at("Recall@{k}", "hit", CUTS), *at("NDCG@{k}", "ndcg", CUTS)),
@@ -206,8 +200,7 @@ def flashback() -> Protocol:
         "flashback",
         Source(
             "Yang et al., Flashback, IJCAI 2020",
-            "eXascaleInfolab/Flashback_code",
-            "519a4461e88b4a28277f99c6786a01033623070c",
+            "eXascaleInfolab/Flashback_code@519a4461e88b4a28277f99c6786a01033623070c",
             "evaluation.py L72-121",
             ("kevin-xuan/Graph-Flashback", "Yukayo/LoTNext"),
         ),
@@ -223,8 +216,7 @@ def graph_flashback() -> Protocol:
         name="graph_flashback",
         source=Source(
             "Rao et al., Graph-Flashback, KDD 2022",
-            "kevin-xuan/Graph-Flashback",
-            "3489e9a52bf22c36efc54b1eb1e1dabc94d8a596",
+            "kevin-xuan/Graph-Flashback@3489e9a52bf22c36efc54b1eb1e1dabc94d8a596",
             "evaluation.py L76-132",
         ),
     )
@@ -248,8 +240,7 @@ def deepmove() -> Protocol:
         "deepmove",
         Source(
             "Feng et al., DeepMove, WWW 2018",
-            "vonfeng/DeepMove",
-            "6a969a430e177e87004ca39bea4adba93072bcad",
+            "vonfeng/DeepMove@6a969a430e177e87004ca39bea4adba93072bcad",
             "codes/train.py L245-259, L338-353",
         ),
         metrics,
@@ -267,17 +258,14 @@ def sasrec(seed: int | None = None, torch: bool = True) -> Protocol:
     (`torch=False`) in kang205/SASRec.
     """
     order: Order = "torch places"
-    code = (
-        "pmixer/SASRec.pytorch",
-        "fde8a9c08febc2c898dc269b1d98ab762c50d2be",
-        "python/utils.py L129-174",
-    )
+    code = "pmixer/SASRec.pytorch@fde8a9c08febc2c898dc269b1d98ab762c50d2be"
+    lines = "python/utils.py L129-174"
     if not torch:
-        order = "numpy places"
-        code = ("kang205/SASRec", "e3738967fddab206d6eeb4fda433e7a7034dd8b1", "util.py L40-85")
+        order, lines = "numpy places", "util.py L40-85"
+        code = "kang205/SASRec@e3738967fddab206d6eeb4fda433e7a7034dd8b1"
     return Protocol(
         "sasrec",
-        Source("Kang and McAuley, SASRec, ICDM 2018", *code),
+        Source("Kang and McAuley, SASRec, ICDM 2018", code, lines),
         (Metric("NDCG@10", "ndcg", 10, order), Metric("HR@10", "hit", 10, order)),
         queries="last of each user",
         num_negatives=100,
@@ -296,8 +284,7 @@ def geosan() -> Protocol:
         "geosan",
         Source(
             "Lian et al., GeoSAN, KDD 2020",
-            "libertyeagle/GeoSAN",
-            "2eb5ef6a886ac972865ff7468f4920d41d72580d",
+            "libertyeagle/GeoSAN@2eb5ef6a886ac972865ff7468f4920d41d72580d",
             "quadkey_train.py L24-56",
         ),
         (*at("HR@{k}", "hit", cuts, "sort"), *at("NDCG@{k}", "ndcg", cuts, "sort")),
@@ -324,8 +311,7 @@ def recbole(
         "recbole",
         Source(
             "Zhao et al., RecBole, CIKM 2021",
-            "RUCAIBox/RecBole",
-            "7b02be5ec80a88310f2d04a27a82adfcbb5dc211",
+            "RUCAIBox/RecBole@7b02be5ec80a88310f2d04a27a82adfcbb5dc211",
             "recbole/trainer/trainer.py L521-630, recbole/evaluator/collector.py L159-169, "
             "recbole/evaluator/metrics.py L39-227",
         ),
@@ -356,8 +342,7 @@ def stan(first: int | None = 100) -> Protocol:
         "stan",
         Source(
             "Luo et al., STAN, WWW 2021",
-            "yingtaoluo/Spatial-Temporal-Attention-Network-for-POI-Recommendation",
-            "8b82f2840e7f435a25398e1d42a835fc4129a4e2",
+            "yingtaoluo/Spatial-Temporal-Attention-Network-for-POI-Recommendation@8b82f2840e7f435a25398e1d42a835fc4129a4e2",
             "train.py L10-21, L134-147, L220, load.py L76-109",
         ),
         at("Recall@{k}", "hit", CUTS),
@@ -378,8 +363,7 @@ def lstpm() -> Protocol:
         "lstpm",
         Source(
             "Sun et al., LSTPM, AAAI 2020",
-            "NLPWM-WHU/LSTPM",
-            "bce2384f33ec3efe08c106033632987d14738abe",
+            "NLPWM-WHU/LSTPM@bce2384f33ec3efe08c106033632987d14738abe",
             "train/train.py L409-482",
         ),
         metrics,
@@ -398,8 +382,7 @@ def cslsl(batch_size: int | None = 64, seed: int | None = None) -> Protocol:
         "cslsl",
         Source(
             "Huang et al., CSLSL, EPJ Data Science 2024",
-            "urbanmobility/CSLSL",
-            "d59c882b1feb329d0d3f72067bb111e72a57cbe3",
+            "urbanmobility/CSLSL@d59c882b1feb329d0d3f72067bb111e72a57cbe3",
             "utils.py L8-156, train_test.py L173-198, evaluate.py L122-143",
         ),
         at("Rec-l@{k}", "hit", (1, 5, 10), depth=20),
@@ -425,8 +408,7 @@ def sthgcn() -> Protocol:
         "sthgcn",
         Source(
             "Yan et al., STHGCN, SIGIR 2023",
-            "ant-research/Spatio-Temporal-Hypergraph-Model",
-            "27b595846d29019799485985bff49f9ed02c4ade",
+            "ant-research/Spatio-Temporal-Hypergraph-Model@27b595846d29019799485985bff49f9ed02c4ade",
             "metric/rank_metric.py L4-23, utils/pipeline_util.py L38-74",
         ),
         metrics,
@@ -451,14 +433,113 @@ def hstu(masks_seen: bool = False) -> Protocol:
         "hstu",
         Source(
             "Zhai et al., HSTU, ICML 2024",
-            "meta-recsys/generative-recommenders",
-            "db1bf8f2e8f6a92a738dafd52a245eafb25a222b",
+            "meta-recsys/generative-recommenders@db1bf8f2e8f6a92a738dafd52a245eafb25a222b",
             "generative_recommenders/research/data/eval.py L73-257",
         ),
         metrics,
         queries="last of each user",
         masks_seen="also the target" if masks_seen else "no",
         clipped=True,
+    )
+
+
+# The last five read lists of ids.
+
+
+def llm_mob() -> Protocol:
+    """LLM-Mob: all rows, lists of ten ids; an answer without an id is a miss."""
+    return Protocol(
+        "llm_mob",
+        Source(
+            "Wang et al., Where would I go next?, 2023",
+            "xlwang233/LLM-Mob@9ace25f7ca08971bd0b81f6d06f52d557a12aed3",
+            "metrics.ipynb cells 2, 4",
+        ),
+        (
+            Metric("number of samples", "count", order="list", summed=True),
+            *at("Acc@{k}", "hit", (1, 5, 10), "list"),
+            Metric("Weighted F1", "weighted f1", order="list"),
+            Metric("NDCG@10", "ndcg", 10, "list"),
+        ),
+    )
+
+
+def agentmove() -> Protocol:
+    """AgentMove: lists of any length, values in percent, two divisors.
+
+    Accuracies are divided by the number of readable answers (`answered`); MRR, MAP and NDCG by the
+    number of rows. MAP equals MRR, and none of the three has a cut-off.
+    """
+    accuracies = [
+        replace(one, over="answered") for one in at("Top-{k} Accuracy", "hit", (1, 3, 5), "list")
+    ]
+    others = [
+        Metric(f"{name} Accuracy", KINDS[name.lower()], None, "list")
+        for name in ("MRR", "MAP", "NDCG")
+    ]
+    return Protocol(
+        "agentmove",
+        Source(
+            "Feng et al., AgentMove, NAACL 2025",
+            "tsinghua-fib-lab/AgentMove@61a3e47667f2862c81478bfa442595b766f2f4d6",
+            "evaluate/evaluations.py L71-83, L149-207",
+        ),
+        tuple(replace(one, scale=100.0) for one in (*accuracies, *others)),
+        decimals=2,
+    )
+
+
+def hmt_grn(novel: bool = False) -> Protocol:
+    """HMT-GRN: lists of all locations, best first, after its beam search.
+
+    If the best location is one that the user visited, the list is all locations by their scores;
+    otherwise first those that the search over cells of a grid found, and then the others by id.
+    With `novel`, only targets count that are not in `seen`, the user's training locations, which
+    are taken out of the lists; the search is then always done. MAP is 1 / rank without a cut-off.
+    """
+    return Protocol(
+        "hmt_grn_novel" if novel else "hmt_grn",
+        Source(
+            "Lim et al., HMT-GRN, SIGIR 2022",
+            "poi-rec/HMT-GRN@843a30df915c38fe93fca11ffebcd5606390b92a",
+            "utils/func.py L34-210",
+        ),
+        (*at("Acc@{k}", "hit", (1, 5, 10, 20), "list"), Metric("MAP", "reciprocal", None, "list")),
+        queries="targets new to the user" if novel else "all",
+        masks_seen="also the target" if novel else "no",
+    )
+
+
+def llm4poi() -> Protocol:
+    """LLM4POI: the first id of each list; a prompt that is too long to be answered is a miss.
+
+    The code samples one text per query at temperature 0.6, so each run gives another value.
+    """
+    return Protocol(
+        "llm4poi",
+        Source(
+            "Li et al., LLM4POI, SIGIR 2024",
+            "neolifer/LLM4POI@6145b45e444559aedd2643d40c31d411a853e693",
+            "eval_next_poi.py L262-339",
+        ),
+        (Metric("ACC@1", "hit", 1, "list"),),
+    )
+
+
+def massive_steps() -> Protocol:
+    """Massive-STEPS: lists of five ids, for one trajectory of each of 200 users.
+
+    The code draws the users and their trajectories; pass the rows that it draws.
+    """
+    metrics = (*at("acc_{k}", "hit", (1, 5), "list"), Metric("ndcg_5", "ndcg", 5, "list"))
+    return Protocol(
+        "massive_steps",
+        Source(
+            "Wongso et al., Massive-STEPS, 2025",
+            "cruiseresearchgroup/Massive-STEPS@aeb73058f267a50e28e31f3836820e3b9ba4546d",
+            "src/run_next_poi_llm.py L32-99",
+        ),
+        metrics,
     )
 
 

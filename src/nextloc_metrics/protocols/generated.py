@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nextloc_metrics import mobility
 from nextloc_metrics.arguments.arrays import Array, as_tensor, begins
 from nextloc_metrics.arguments.checks import is_integer
 from nextloc_metrics.arguments.messages import describe
-from nextloc_metrics.display.result import Result
+from nextloc_metrics.display.page import Result
 from nextloc_metrics.display.table import Table
 from nextloc_metrics.geography.locations import Locations
-from nextloc_metrics.mobility.frequencies import UserVisitFrequency, VisitFrequency
-from nextloc_metrics.mobility.histograms import (
-    DailyLocations,
-    JumpLength,
-    RadiusOfGyration,
-    StayDuration,
-)
-from nextloc_metrics.mobility.measure import Measure
 from nextloc_metrics.mobility.trajectories import Numbers, Trajectories
 from nextloc_metrics.protocols.protocol import Source
 
@@ -96,73 +89,49 @@ class GeneratedProtocol:
                 f"`coordinates` must have at least {self.ranks[0]} locations for {self.name}, got "
                 f"{len(degrees)}."
             )
-        measures: tuple[Callable[..., Any], ...] = (
-            self._distance, self._radius, self._duration, self._daily, self._of_all, self._within,
-        )  # fmt: skip
-        values = (measure(sets, degrees) for measure in measures)
-        return dict(zip(QUANTITIES, map(float, values), strict=True))
+        places = [degrees[days] for days in sets]
+        jumps = [((points[:, 1:] - points[:, :-1]) ** 2).sum(2) for points in places]
+        end = None if self.max_radius == "largest" else self.max_distance
+        end = end and end ** (2 if self.max_radius == "squared" else 1)
+        radii = [_radii(points) for points in places]
+        values = [self._compare(jumps, self.max_distance), self._compare(radii, end)]
+        counts = self._duration, self._daily, self._of_all, self._within
+        values += [self._diverge([count(days) for days in sets]) for count in counts]
+        return dict(zip(QUANTITIES, values, strict=True))
 
-    def _distance(self, sets: Sequence[Days], degrees: Numbers) -> float:
-        jumps = [((degrees[days[:, 1:]] - degrees[days[:, :-1]]) ** 2).sum(2) for days in sets]
-        return self._compare([one.ravel() for one in jumps], self._end(jumps, self.max_distance))
-
-    def _radius(self, sets: Sequence[Days], degrees: Numbers) -> float:
-        radii = []
-        for days in sets:
-            at = np.ascontiguousarray(degrees[days].transpose(2, 0, 1))
-            apart = at - at.mean(2, keepdims=True)
-            radii.append((apart[0] ** 2 + apart[1] ** 2).mean(1))
-        if self.max_radius == "largest":
-            return self._compare(radii, self._end(radii, None))
-        assert self.max_distance is not None
-        end = self.max_distance ** (2 if self.max_radius == "squared" else 1)
-        return self._compare(radii, end)
-
-    def _duration(self, sets: Sequence[Days], degrees: Numbers) -> float:
-        stays = []
-        for days in sets:
-            ends = np.ones(days.shape, dtype=bool)
-            ends[:, :-1] = days[:, 1:] != days[:, :-1]
-            rows, columns = ends.nonzero()
-            before = np.append(-1, columns[:-1])
-            before[begins(rows)] = -1
-            kept = (columns < _SLOTS - 1) | self.counts_last_stay
-            stays.append((columns - before)[kept])
+    def _duration(self, days: Days) -> Any:
+        ends = np.ones(days.shape, dtype=bool)
+        ends[:, :-1] = days[:, 1:] != days[:, :-1]
+        rows, columns = ends.nonzero()
+        before = np.append(-1, columns[:-1])
+        before[begins(rows)] = -1
+        stays = (columns - before)[(columns < _SLOTS - 1) | self.counts_last_stay]
         if self.counts_last_stay:
-            return self._diverge([_histogram(one, 1, _SLOTS + 1, _SLOTS) for one in stays])
-        return self._diverge([_histogram(one / _SLOTS, 0, 1, _SLOTS) for one in stays])
+            return _histogram(stays, 1, _SLOTS + 1, _SLOTS)
+        return _histogram(stays / _SLOTS, 0, 1, _SLOTS)
 
-    def _daily(self, sets: Sequence[Days], degrees: Numbers) -> float:
-        numbers = [1 + (np.diff(np.sort(days, 1), axis=1) != 0).sum(1) for days in sets]
-        return self._diverge([_histogram(one / _SLOTS, 0, 1, _SLOTS) for one in numbers])
+    def _daily(self, days: Days) -> Any:
+        numbers = 1 + (np.diff(np.sort(days, 1), axis=1) != 0).sum(1)
+        return _histogram(numbers / _SLOTS, 0, 1, _SLOTS)
 
-    def _of_all(self, sets: Sequence[Days], degrees: Numbers) -> float:
-        found, ranks = [], self.ranks[0]
-        for days in sets:
-            visits = np.bincount(days.ravel(), minlength=len(degrees)) / days.size
-            order = np.argsort(-visits, kind="stable")[:ranks]
-            values = np.append(visits[order], order if self.counts_ids else [])
-            found.append(_histogram(values, 0, 1, ranks))
-        return self._diverge(found)
+    def _of_all(self, days: Days) -> Any:
+        visits = np.bincount(days.ravel(), minlength=self.ranks[0]) / days.size
+        order = np.argsort(-visits, kind="stable")[: self.ranks[0]]
+        values = np.append(visits[order], order if self.counts_ids else [])
+        return _histogram(values, 0, 1, self.ranks[0])
 
-    def _within(self, sets: Sequence[Days], degrees: Numbers) -> float:
-        found, ranks = [], self.ranks[1]
-        for days in sets:
-            curve = np.zeros((len(days), max(ranks, _SLOTS)))
-            for row, day in zip(curve, days, strict=True):
-                counts = np.unique(day, return_counts=True)[1]
-                row[: len(counts)] = -np.sort(-counts) / _SLOTS
-            mean = curve[:, :ranks].mean(0)
-            found.append(mean / mean.sum())
-        if self.curve:
-            return self._diverge(found)
-        return self._diverge([_histogram(one, 0, 1, ranks) for one in found])
+    def _within(self, days: Days) -> Any:
+        curve = np.zeros((len(days), max(self.ranks[1], _SLOTS)))
+        for row, day in zip(curve, days, strict=True):
+            counts = np.unique(day, return_counts=True)[1]
+            row[: len(counts)] = -np.sort(-counts) / _SLOTS
+        mean = curve[:, : self.ranks[1]].mean(0)
+        mean /= mean.sum()
+        return mean if self.curve else _histogram(mean, 0, 1, self.ranks[1])
 
-    def _end(self, values: Sequence[Numbers], given: float | None) -> float:
-        """Return the end of the bins; 0 where the code stops as it rounds down to 0."""
-        return int(max(one.max() for one in values)) if given is None else given
-
-    def _compare(self, values: Sequence[Numbers], end: float) -> float:
+    def _compare(self, values: Sequence[Numbers], end: float | None) -> float:
+        """Compare distances or radii; NaN where the code stops as the end is rounded down to 0."""
+        end = int(max(one.max() for one in values)) if end is None else end
         if not end:
             return np.nan
         return self._diverge([_histogram(one, 0, end, self.bins) for one in values])
@@ -172,6 +141,12 @@ class GeneratedProtocol:
         p, q = (one / (one.sum() + of_sum) + of_share for one in histograms)
         middle = (p + q) / 2
         return (_entropy(p, middle) + _entropy(q, middle)) / 2
+
+
+def _radii(points: Numbers) -> Any:
+    at = np.ascontiguousarray(points.transpose(2, 0, 1))
+    apart = at - at.mean(2, keepdims=True)
+    return (apart[0] ** 2 + apart[1] ** 2).mean(1)
 
 
 def _histogram(values: Any, low: float, high: float, bins: int) -> Any:
@@ -215,8 +190,7 @@ def movesim(max_distance: float = 247.3) -> GeneratedProtocol:
         "movesim",
         Source(
             "Feng et al., Learning to Simulate Human Mobility, KDD 2020",
-            "FIBLAB/MoveSim",
-            "93e6837fa318a9e5a3966f5267accfb303ed8bb6",
+            "FIBLAB/MoveSim@93e6837fa318a9e5a3966f5267accfb303ed8bb6",
             "code/evaluations.py L38-53, L82-96, L193-238, L283-335, L346-385",
         ),
         max_distance=max_distance,
@@ -234,8 +208,7 @@ def pategail(max_distance: float = 2101.45) -> GeneratedProtocol:
         Source(
             "Wang et al., PateGail: A Privacy-Preserving Mobility Trajectory Generator with "
             "Imitation Learning, AAAI 2023",
-            "tsinghua-fib-lab/PateGail",
-            "0c79f0cebfc6111987a3d9633c1421e2a4d26b44",
+            "tsinghua-fib-lab/PateGail@0c79f0cebfc6111987a3d9633c1421e2a4d26b44",
             "utils/evaluations.py L41-54, L91-104, L193-247, L296-422, L455-466",
         ),
         bins=1000,
@@ -258,8 +231,7 @@ def sec_movesim() -> GeneratedProtocol:
         "sec_movesim",
         Source(
             "a private variant of MoveSim",
-            "VictorRubio98/Sec-MoveSim",
-            "0f7b4704113eb9389858cfa0421720aa32798d5f",
+            "VictorRubio98/Sec-MoveSim@0f7b4704113eb9389858cfa0421720aa32798d5f",
             "code/evaluations.py L41-56, L91-105, L197-250, L299-366",
         ),
         max_distance=None,
@@ -306,7 +278,6 @@ def audit_generated(
     are as for `GeneratedProtocol.evaluate`, with at least 100 locations; `users`, integers or text
     `[N]`, are those of the real days, for the floor.
 
-
     Example:
         >>> import torch
         >>> from nextloc_metrics import protocols
@@ -325,13 +296,13 @@ def audit_generated(
     values = {one.name: one.evaluate(generated, real, degrees) for one in every}
     sets = Trajectories(generated, step=0.5), Trajectories(real, step=0.5, users=users)
     locations = Locations(*degrees.T)
-    measures: dict[str, Measure] = {
-        "distance": JumpLength(base="e", locations=locations),
-        "radius": RadiusOfGyration(base="e", locations=locations),
-        "duration": StayDuration(base="e"),
-        "daily locations": DailyLocations(base="e"),
-        "G-rank": VisitFrequency(base="e"),
-        "I-rank": UserVisitFrequency(base="e"),
+    measures = {
+        "distance": mobility.JumpLength(base="e", locations=locations),
+        "radius": mobility.RadiusOfGyration(base="e", locations=locations),
+        "duration": mobility.StayDuration(base="e"),
+        "daily locations": mobility.DailyLocations(base="e"),
+        "G-rank": mobility.VisitFrequency(base="e"),
+        "I-rank": mobility.UserVisitFrequency(base="e"),
     }
     exact = {}
     for name, measure in measures.items():

@@ -13,7 +13,8 @@ import nextloc_metrics.protocols.rows as rows
 from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.protocols.operations import Order
 from nextloc_metrics.protocols.reported import Case, Metric
-from nextloc_metrics.protocols.rows import ProtocolInput
+from nextloc_metrics.protocols.rows import Maybe, ProtocolInput
+from nextloc_metrics.ranking.forms import leave_out, remove_from_lists
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 from nextloc_metrics.scoring.sampled import STEPS, maximise, rank_probabilities
 
@@ -27,15 +28,13 @@ class Source:
 
     Attributes:
         paper: author, title or venue, and year.
-        repository: owner and name on GitHub.
-        commit: the commit that the protocol follows.
+        code: `owner/name@commit` on GitHub, with the commit that the protocol follows.
         lines: the files and lines at that commit.
         same: other repositories with the same protocol.
     """
 
     paper: str
-    repository: str
-    commit: str
+    code: str
     lines: str
     same: tuple[str, ...] = ()
 
@@ -97,12 +96,7 @@ class Protocol:
     decimals: int | None = None
 
     def evaluate(
-        self,
-        preds: Array,
-        target: Array,
-        users: Array | None = None,
-        times: Array | None = None,
-        **given: Array | None,
+        self, preds: Array, target: Array, users: Maybe = None, times: Maybe = None, **given: Maybe
     ) -> dict[str, float]:
         """Return the values that the code would print on this machine, by their names in the code.
 
@@ -132,18 +126,11 @@ class Protocol:
             >>> protocols.libcity(k=1).evaluate(scores, target)["Recall@1"]  # 2 of 3
             0.6666666666666666
         """
-        read = ProtocolInput.read(preds, target, users=users, times=times, **given)
-        case, metrics = self._read(read)
-        values = self._values(case, metrics, None)
-        return {key: self._round(value) for key, value in values.items()}
+        case = self._read(preds, target, users=users, times=times, **given)
+        return self._round(self._values(case, None))
 
     def bounds(
-        self,
-        preds: Array,
-        target: Array,
-        users: Array | None = None,
-        times: Array | None = None,
-        **given: Array | None,
+        self, preds: Array, target: Array, users: Maybe = None, times: Maybe = None, **given: Maybe
     ) -> dict[str, tuple[float, float]]:
         """Return the lowest and highest values over the orders that the code leaves open.
 
@@ -156,19 +143,13 @@ class Protocol:
             >>> protocols.libcity(k=1).bounds(torch.tensor([[0.5, 0.5]]), [0])["Recall@1"]
             (0.0, 1.0)
         """
-        read = ProtocolInput.read(preds, target, users=users, times=times, **given)
-        case, metrics = self._read(read)
-        low = self._values(case, metrics, "pessimistic")
-        high = self._values(case, metrics, "optimistic")
-        return {key: (self._round(low[key]), self._round(high[key])) for key in low}
+        case = self._read(preds, target, users=users, times=times, **given)
+        low = self._round(self._values(case, "pessimistic"))
+        high = self._round(self._values(case, "optimistic"))
+        return {key: (low[key], high[key]) for key in low}
 
     def expected(
-        self,
-        preds: Array,
-        target: Array,
-        users: Array | None = None,
-        times: Array | None = None,
-        **given: Array | None,
+        self, preds: Array, target: Array, users: Maybe = None, times: Maybe = None, **given: Maybe
     ) -> dict[str, float]:
         """Return the exact expected values over random orders of tied candidates, not rounded.
 
@@ -180,17 +161,11 @@ class Protocol:
             >>> protocols.libcity(k=1).expected(torch.tensor([[0.5, 0.5]]), [0])["Recall@1"]
             0.5
         """
-        read = ProtocolInput.read(preds, target, users=users, times=times, **given)
-        case, metrics = self._read(read)
-        return self._values(case, metrics, "expected")
+        case = self._read(preds, target, users=users, times=times, **given)
+        return self._values(case, "expected")
 
     def corrected(
-        self,
-        preds: Array,
-        target: Array,
-        users: Array | None = None,
-        times: Array | None = None,
-        **given: Array | None,
+        self, preds: Array, target: Array, users: Maybe = None, times: Maybe = None, **given: Maybe
     ) -> dict[str, float]:
         """Estimate the values among all candidates from the ranks among those that are drawn.
 
@@ -216,33 +191,26 @@ class Protocol:
             raise ValueError(
                 f"`corrected` must be called for uniformly drawn candidates, and {self.name} {how}."
             )
-        read = ProtocolInput.read(preds, target, users=users, times=times, **given)
-        return self._corrected(read)
-
-    def _corrected(self, given: ProtocolInput) -> dict[str, float]:
-        case, metrics = self._read(given)
-        size = rows.count_drawn(given.take(self.choose(given)))
+        case = self._read(preds, target, users=users, times=times, **given)
+        size = rows.count_drawn(case.given)
         sampled = case.scores.shape[1] - 1
         # a draw may be the target itself
         chances = rank_probabilities(sampled, size + 1, "with replacement")[:size]
         every = Ranking.from_ranks(torch.arange(1, size + 1))
         values = {}
-        for metric in metrics:
+        for metric in case.metrics:
             ranking, _ = reported.rank(case, metric.order, case.depth_of(metric), None)
             rank = ranking.above[:, 0].clamp(max=sampled)
-            shares = torch.zeros(1, sampled + 1, dtype=torch.float64)
-            shares[0].index_add_(0, rank, case.weights)
-            p = maximise(shares, chances, STEPS)[0]
+            shares = torch.bincount(rank, case.weights, minlength=sampled + 1)
+            p = maximise(shares[None], chances, STEPS)[0]
             values[metric.key] = metric.scale * float(p @ reported.score(metric, every, None))
         return values
 
-    def _values(
-        self, case: Case, metrics: tuple[Metric, ...], ties: Ties | None
-    ) -> dict[str, float]:
+    def _values(self, case: Case, ties: Ties | None) -> dict[str, float]:
         """Return all values, by the code's operations; with `ties`, over the orders left open."""
         ranked: dict[tuple[Order, int | None], tuple[Ranking, Tensor | None]] = {}
         values = {}
-        for metric in metrics:
+        for metric in case.metrics:
             if metric.kind == "weighted f1":
                 values[metric.key] = metric.scale * reported.find_f1(case, ties)
                 continue
@@ -253,16 +221,18 @@ class Protocol:
             values[metric.key] = reported.average(metric, scores, case)
         return values
 
-    def _round(self, value: float) -> float:
-        return value if self.decimals is None else round(value, self.decimals)
+    def _round(self, values: dict[str, float]) -> dict[str, float]:
+        if self.decimals is None:
+            return values
+        return {key: round(value, self.decimals) for key, value in values.items()}
 
-    def _read(self, given: ProtocolInput) -> tuple[Case, tuple[Metric, ...]]:
+    def _read(self, preds: Array, target: Array, **others: Maybe) -> Case:
+        given = ProtocolInput.read(preds, target, **others)
         given = given.take(self.choose(given))
-        metrics = self.metrics
-        scores, columns = given.preds, given.target
+        metrics, scores, columns = self.metrics, given.preds, given.target
         if given.is_list:
             if self.masks_seen != "no" and self.reads_lists:
-                scores = rows.take_out(scores, self._seen(given))
+                scores = remove_from_lists(scores.long(), self._seen(given))
             elif self.num_negatives is not None or self.never or self.masks_seen != "no":
                 raise ValueError(f"`preds` must be scores for {self.name}, got lists of ids.")
             metrics = tuple(
@@ -275,11 +245,7 @@ class Protocol:
         else:
             scores, columns = self._candidates(given)
         can_hit, weights = self._can_hit(given), self._weigh(given)
-        case = Case(
-            scores, given.is_list, columns, given.target, can_hit, weights, given.answered,
-            self.clipped,
-        )  # fmt: skip
-        return case, metrics
+        return Case(given, metrics, scores, columns, can_hit, weights, self.clipped)
 
     @property
     def reads_lists(self) -> bool:
@@ -316,24 +282,18 @@ class Protocol:
                 kept = torch.full_like(scores, -torch.inf)
                 return kept.scatter_(1, ids, scores.gather(1, ids)), given.target
             return scores.gather(1, ids), torch.zeros_like(given.target)
-        if self.never or self.masks_seen != "no":
-            scores = scores.clone()
-            scores[:, list(self.never)] = -torch.inf
+        excluded = torch.tensor(self.never, dtype=torch.int64).expand(len(scores), -1)
         if self.masks_seen != "no":
             seen = self._seen(given)
-            kept = scores.gather(1, given.target[:, None])
-            masked = torch.zeros_like(scores, dtype=torch.bool)
-            masked.scatter_(1, seen.clamp(min=0), True)
-            masked[:, 0] = (seen == 0).any(1)
-            scores[masked] = -torch.inf
             if self.masks_seen == "not the target":
-                scores.scatter_(1, given.target[:, None], kept)
-        return scores, given.target
+                seen = seen.masked_fill(seen == given.target[:, None], -1)
+            excluded = torch.cat([excluded, seen], 1)
+        return leave_out(scores, excluded) if excluded.numel() else scores, given.target
 
     def _seen(self, given: ProtocolInput) -> Tensor:
         found: Tensor = self._need(given, "seen", "it leaves out the locations visited before")
         rows.check_ids("seen", found, _ANY_ID if given.is_list else given.preds.shape[1])
-        return found
+        return found.long()
 
     def _negatives(self, given: ProtocolInput) -> Tensor:
         assert self.num_negatives is not None

@@ -19,6 +19,7 @@ from nextloc_metrics.protocols.operations import (
     rank_by,
     rank_in,
 )
+from nextloc_metrics.protocols.rows import ProtocolInput
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 from nextloc_metrics.scoring.weights import Weight
 
@@ -78,13 +79,12 @@ def at(
 class Case:
     """The queries that count, with scores of their candidates or with lists of ids."""
 
+    given: ProtocolInput
+    metrics: tuple[Metric, ...]
     scores: Tensor
-    is_list: bool
     target: Tensor  # columns of `scores`, or ids
-    ids: Tensor  # of the targets
     can_hit: Tensor  # bool, whether the target can be a hit
     weights: Tensor
-    answered: Tensor | None
     clipped: bool
 
     @cached_property
@@ -95,7 +95,7 @@ class Case:
     @cached_property
     def best(self) -> Tensor:
         """The first candidate of each query, by `torch.topk` or from the list."""
-        return self.scores[:, 0] if self.is_list else self.scores.topk(1, dim=1).indices[:, 0]
+        return self.scores[:, 0] if self.given.is_list else self.scores.topk(1, dim=1).indices[:, 0]
 
     def depth_of(self, metric: Metric) -> int | None:
         """Return the number of candidates for `torch.topk`; None for other operations."""
@@ -112,7 +112,7 @@ def rank(
 
     None for `ties` calls the operation; otherwise the orders that it leaves open are broken so.
     """
-    if case.is_list:
+    if case.given.is_list:
         return Ranking.from_ranks(rank_in(case.scores, case.target)), None
     if ties is None:
         return Ranking.from_ranks(
@@ -155,8 +155,8 @@ def average(metric: Metric, scores: Tensor, case: Case) -> float:
     scores = scores.masked_fill(~case.can_hit, 0) if metric.kind != "count" else scores
     if metric.summed:
         return metric.scale * float(scores.sum())
-    if metric.over == "answered" and case.answered is not None:
-        number = int(case.answered.bool().sum())
+    if metric.over == "answered" and case.given.answered is not None:
+        number = int(case.given.answered.bool().sum())
         return metric.scale * float(scores.sum()) / number if number else 0.0
     return metric.scale * float((scores * case.weights).sum())
 
@@ -182,8 +182,9 @@ def _weigh_f1(right: Tensor, target: Tensor, predicted: Tensor) -> float:
 
 def find_f1(case: Case, ties: Ties | None) -> float:
     """Return weighted F1; with `ties`, bound it if candidates are tied: all right, or all wrong."""
-    if ties is None or case.is_list:
-        return weighted_f1(case.best, case.ids)
+    ids = case.given.target
+    if ties is None or case.given.is_list:
+        return weighted_f1(case.best, ids)
     nan = case.scores.isnan()
     top = torch.where(nan.any(1)[:, None], nan, case.scores == case.scores.amax(1, keepdim=True))
     certain = top.sum(1) == 1
@@ -191,6 +192,6 @@ def find_f1(case: Case, ties: Ties | None) -> float:
         return torch.nan
     hit = top.gather(1, case.target[:, None])[:, 0]
     if ties == "pessimistic":
-        return _weigh_f1(case.ids[hit & certain], case.ids, top.sum(0))
+        return _weigh_f1(ids[hit & certain], ids, top.sum(0))
     best = torch.where(hit, case.target, top.byte().argmax(1))[hit | certain]
-    return _weigh_f1(case.ids[hit], case.ids, torch.bincount(best))
+    return _weigh_f1(ids[hit], ids, torch.bincount(best))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
@@ -13,6 +12,9 @@ from torch import Tensor
 from nextloc_metrics.arguments.arrays import Array, as_tensor, as_tensor_or_text
 from nextloc_metrics.arguments.checks import is_integer
 from nextloc_metrics.arguments.messages import describe, short
+
+#: an argument that some protocols need
+Maybe = Array | None
 
 
 @dataclass(eq=False)
@@ -30,7 +32,7 @@ class ProtocolInput:
     answered: Tensor | None = None
 
     @classmethod
-    def read(cls, preds: Array, target: Array, **others: Array | None) -> ProtocolInput:
+    def read(cls, preds: Array, target: Array, **others: Maybe) -> ProtocolInput:
         """Convert arrays to tensors on the CPU, and check their shapes."""
         known = {field.name for field in fields(cls)}
         unknown = sorted(set(others) - known)
@@ -67,11 +69,8 @@ class ProtocolInput:
 
     def take(self, rows: Tensor) -> ProtocolInput:
         """Return the given rows of all arguments."""
-        kept: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
-        for name, value in kept.items():
-            if value is not None and name != "train_counts":
-                kept[name] = value[rows]
-        return ProtocolInput(**kept)
+        of_queries = {name: x for name, x in vars(self).items() if name != "train_counts"}
+        return replace(self, **{name: x[rows] for name, x in of_queries.items() if x is not None})
 
 
 def _number(name: str, value: Array) -> Tensor:
@@ -102,12 +101,15 @@ def last_of_each(groups: Tensor, times: Tensor | None) -> Tensor:
         >>> last_of_each(torch.tensor([7, 3, 7]), None)
         tensor([1, 2])
     """
+    order, sizes = _by_group(groups, times)
+    return order[sizes.cumsum(0) - 1]
+
+
+def _by_group(groups: Tensor, times: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return the rows by group and then by time, and the sizes of the groups in rising order."""
     order = torch.arange(len(groups)) if times is None else times.argsort(stable=True)
-    _, numbers = torch.unique(groups, return_inverse=True)
-    last = torch.zeros(int(numbers.max()) + 1, dtype=torch.int64)
-    position = torch.empty_like(order).scatter_(0, order, torch.arange(len(order)))
-    last.scatter_reduce_(0, numbers, position, "amax", include_self=False)
-    return order[last]
+    order = order[groups[order].argsort(stable=True)]
+    return order, torch.unique(groups, return_counts=True)[1]
 
 
 def third_last(users: Tensor, times: Tensor | None) -> Tensor:
@@ -120,9 +122,7 @@ def third_last(users: Tensor, times: Tensor | None) -> Tensor:
         >>> third_last(torch.tensor([7, 7, 7, 3, 3, 3, 3, 5]), None)
         tensor([4, 0])
     """
-    order = torch.arange(len(users)) if times is None else times.argsort(stable=True)
-    order = order[users[order].argsort(stable=True)]  # by user, then by time
-    _, sizes = torch.unique(users, return_counts=True)
+    order, sizes = _by_group(users, times)
     ends, enough = sizes.cumsum(0), sizes >= 3
     longest_first = (-sizes[enough].clamp(max=100)).argsort(stable=True)
     return order[ends[enough][longest_first] - 3]
@@ -139,18 +139,6 @@ def new_targets(seen: Tensor, target: Tensor) -> Tensor:
     if not len(new):
         raise ValueError("`seen` must lack the target of at least one query, got all targets.")
     return new
-
-
-def take_out(lists: Tensor, seen: Tensor) -> Tensor:
-    """Take ids out of lists, which then end with -1.
-
-    Example:
-        >>> take_out(torch.tensor([[4, 9, 2]]), torch.tensor([[4, -1]]))
-        tensor([[ 9,  2, -1]])
-    """
-    is_seen = torch.stack([torch.isin(*row) for row in zip(lists, seen, strict=True)])
-    kept = lists.masked_fill(is_seen, -1)
-    return kept.gather(1, is_seen.byte().argsort(dim=1, stable=True))
 
 
 def drop_remainder(users: Tensor | None, number: int, batch_size: int, seed: int) -> Tensor:

@@ -1,8 +1,8 @@
 """The record of ranks: from scores, lists, embeddings, shards, or given ranks.
 
-It imports `backends`, which count. Begin with `ranking.Ranking`, then `forms`, a function for each
-form of predictions; `target` and `exclude` read what the user passed, `counting` and `sources` find
-the ranks, `top` the first candidates.
+A batch comes in, four integers for each relevant location go out. It imports `backends`, which
+count. Begin with `ranking.Ranking`, then `forms`, a function for each form of predictions; `target`
+reads the relevant ids, `counting` and `sources` find the ranks and the first candidates.
 """
 
 from nextloc_metrics.ranking.ranking import Ranking, Ties

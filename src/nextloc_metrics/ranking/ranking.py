@@ -15,12 +15,11 @@ from nextloc_metrics.arguments.messages import got, short
 from nextloc_metrics.arguments.record import NotInRecordError, Queries, Record
 from nextloc_metrics.backends import UNRETRIEVED
 from nextloc_metrics.ranking import forms
-from nextloc_metrics.ranking.counting import Found
-from nextloc_metrics.ranking.given import check_blocks, read_ranks
+from nextloc_metrics.ranking.counting import Found, TopCandidates, look_up
+from nextloc_metrics.ranking.forms import check_blocks, read_ranks
 from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.sources import check_embeddings
 from nextloc_metrics.ranking.target import Relevant, gain_dtype
-from nextloc_metrics.ranking.top import TopCandidates, look_up
 
 Ties = Literal["expected", "optimistic", "pessimistic"]
 

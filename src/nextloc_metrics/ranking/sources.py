@@ -18,8 +18,7 @@ from nextloc_metrics.arguments.arrays import as_tensor
 from nextloc_metrics.arguments.checks import check_positive
 from nextloc_metrics.arguments.messages import describe, got, short
 from nextloc_metrics.backends import UNRETRIEVED
-from nextloc_metrics.ranking.counting import Found, find_in_lists, survey
-from nextloc_metrics.ranking.top import Highest, merge_top
+from nextloc_metrics.ranking.counting import Found, Highest, find_in_lists, merge_top, survey
 
 # Scores per chunk without `chunk_size`: enough for an efficient matrix product, and few enough for
 # the cache.

@@ -1,7 +1,8 @@
-"""An evaluation in one call, models side by side, the HTML page, the command line.
+"""An evaluation in one call, of predictions, days or generated mobility; models side by side.
 
-It imports `files`, `analysis`, `protocols` and `trajectories`. Begin with `evaluation.evaluate`.
-`contents` has the names; nothing is imported before one of them is asked for.
+Arrays or files come in, a `Result` goes out: tables, a card and the sections of a page. It imports
+`files`, `engines`, `pages`, `analysis`, `protocols` and `trajectories`. Begin with
+`evaluator.evaluate`; `contents` has the names, and imports them when one is asked for.
 """
 
 from typing import TYPE_CHECKING

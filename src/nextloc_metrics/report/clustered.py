@@ -2,44 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.labels import GroupLabels
+from nextloc_metrics.base.declared import Computed
+from nextloc_metrics.base.grouped import Grouped
 from nextloc_metrics.base.keyed import KeyedMetric
-from nextloc_metrics.base.mean import MeanMetric, of_metric
 from nextloc_metrics.means import exact, intervals
-from nextloc_metrics.metrics.bins import PopularityBins
-from nextloc_metrics.metrics.deciles import DecileMetric, DecileScore
-from nextloc_metrics.metrics.grouped import Grouped
-from nextloc_metrics.ranking.ranking import Ranking, Ties
 
 # A key has the number of the group in the upper 32 bits and that of the cluster in the lower ones.
 _BITS = 32
+_LOWER = (1 << _BITS) - 1
 
 
 class ClusteredGroups(Grouped, KeyedMetric):
     """`Grouped` with a clustered interval for each group, such as clustered by user.
 
     The state has a key, of a group and a cluster, and its three sums, for each pair that has
-    queries. `standard_error` takes queries as independent.
+    queries.
 
     Args:
-        metric: as for `Grouped`.
-        labels: the names of the groups.
-        by: the key of the groups in `groups`.
-        cluster: the key of the clusters.
+        cluster: the key of the clusters in `groups`.
+        num_clusters: the number of clusters.
     """
 
+    _: KW_ONLY
     cluster: str
-
-    def __init__(
-        self, metric: MeanMetric, labels: GroupLabels, by: str, cluster: str, **kwargs: Any
-    ) -> None:
-        super().__init__(metric, labels=labels, by=by, cluster=cluster, **kwargs)
+    num_clusters: Computed[int]
 
     def empty_tally(self) -> Tensor:
         return torch.nn.functional.pad(super().empty_tally()[:0], (1, 0))
@@ -60,101 +53,31 @@ class ClusteredGroups(Grouped, KeyedMetric):
             scored, weights = metric.metric, record.queries.weights
             weights = weights[counted] if scored._is_weighted else None
             found = exact.tally_by(
-                numbers, len(keys), own[counted], kept, scored.is_bounded, weights
+                numbers, len(keys), own[counted], kept, scored._is_bounded, weights
             )
             sums.append(metric._summand(torch.cat([keys[:, None], found], 1)))
         return sums
 
-    def renumbered(self, groups: Tensor, clusters: Tensor) -> Tensor:
-        """Return the state with other numbers of groups and clusters, by those here."""
-        keys, sums = self.state[:, 0], self.state[:, 1:]
-        keys = (groups[keys >> _BITS] << _BITS) + clusters[keys & ((1 << _BITS) - 1)]
-        return torch.cat([keys[:, None], sums], 1)
+    def _renumbered(self, state: Tensor, numbers: Mapping[str, Tensor]) -> Tensor:
+        groups, clusters = numbers[str(self.by)][state[:, 0] >> _BITS], numbers[self.cluster]
+        keys = (groups << _BITS) + clusters[state[:, 0] & _LOWER]
+        return torch.cat([keys[:, None], state[:, 1:]], 1)
 
-    def check_keys(self, keys: Tensor, num_clusters: int) -> bool:
-        """Return whether keys are in order and of groups and clusters that there are."""
-        highest = int((keys & ((1 << _BITS) - 1)).max()) if len(keys) else 0
-        return bool(
-            (keys.diff() > 0).all()
-            and highest < num_clusters
-            and (keys >= 0).all()
-            and (keys >> _BITS < self.num_groups).all()
-        )
+    def _check_state(self, state: Tensor, queries: int) -> bool:
+        keys, sums = state[:, 0], state[:, 1:]
+        groups, clusters = keys >> _BITS, keys & _LOWER
+        known = (keys >= 0) & (groups < self.num_groups) & (clusters < self.num_clusters)
+        return bool((keys.diff() > 0).all() & known.all()) and exact.fits(sums, queries)
 
     @property
-    def sums(self) -> Tensor:
-        """The sums of each group, int64 `[G, 3 or 7]`."""
+    def _sums(self) -> Tensor:
         state = self.state
         sums = state.new_zeros(self.num_groups, state.shape[1] - 1)
         return sums.index_add(0, state[:, 0] >> _BITS, state[:, 1:])
 
-    @property
-    def num_queries(self) -> Tensor:
-        return self.sums[:, 2]
-
-    def compute(self) -> Tensor:
-        return exact.mean(self.sums) * self._factor
-
-    def interval(self, confidence_level: float = 0.95) -> tuple[Tensor, Tensor]:
+    def _estimate(self) -> intervals.Estimate:
         state = self.state
         sizes = (state[:, 0] >> _BITS).bincount(minlength=self.num_groups)
         found = [intervals.of_clusters(part) for part in torch.split(state[:, 1:], sizes.tolist())]
         columns = zip(*(one[:-1] for one in found), strict=True)
-        estimate = intervals.Estimate._make([*map(torch.stack, columns), self.metric.is_bounded])
-        bounds = torch.stack(estimate.interval(confidence_level))
-        low, high = bounds * self._factor
-        return low, high
-
-
-class ClusteredDecile(DecileScore):
-    """The mean of a score for one decile, with a clustered interval, such as clustered by user.
-
-    The state has the sum of scores, of squares and the number of queries of each cluster.
-
-    Args:
-        metric: the metric of the decile; its own state is not updated.
-        num_groups: the number of clusters.
-        by: the key of the clusters in `groups`.
-    """
-
-    computed_options = frozenset()
-    _reads_groups = True
-    metric: DecileScore
-    num_groups: int
-    by: str
-
-    def __init__(self, metric: DecileScore, num_groups: int, by: str) -> None:
-        options: dict[str, Any] = {
-            name: getattr(metric, name) for name in ("decile", "ignore_index", "validate_args")
-        }
-        super(DecileMetric, self).__init__(metric=metric, num_groups=num_groups, by=by, **options)
-
-    bins: PopularityBins = of_metric("bins")
-    candidates: int = of_metric("candidates")
-    ties: Ties = of_metric("ties")
-    name: str = of_metric("name")
-    cut: int = of_metric("cut")
-    _has_means = True
-
-    def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:
-        return self.metric.score(ranking, predictions)
-
-    def empty_tally(self) -> Tensor:
-        return torch.zeros(self.num_groups, 3, dtype=torch.int64)
-
-    def tally_split(self, within: Ranking, predictions: Tensor) -> Tensor:
-        first = self.decile if isinstance(self.decile, int) else 0  # unmapped
-        rows = slice(first, None, self.bins.num_bins + 1)
-        own = within[rows]
-        scores = self.score(own.break_ties(self.ties), predictions[rows])
-        return exact.tally_by(own.group_of(self.by), self.num_groups, scores, own.answerable)
-
-    @property
-    def num_queries(self) -> Tensor:
-        return self.state[:, 2].sum()
-
-    def compute(self) -> Tensor:
-        return exact.mean(self.state.sum(0))
-
-    def _estimate(self) -> intervals.Estimate:
-        return intervals.of_clusters(self.state)
+        return intervals.Estimate._make([*map(torch.stack, columns), self.metric._is_bounded])

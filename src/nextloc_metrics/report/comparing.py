@@ -13,28 +13,25 @@ from torch import Tensor
 from nextloc_metrics.analysis.comparison import Comparison, Test, holm
 from nextloc_metrics.analysis.comparison import compare as compare_scores
 from nextloc_metrics.arguments.arrays import Array
-from nextloc_metrics.arguments.batch import Batch
+from nextloc_metrics.arguments.batch import ArrayRows, Batch, Grouping, read_rows
 from nextloc_metrics.arguments.checks import check_named
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.arguments.rows import ArrayRows, Grouping, read_rows
 from nextloc_metrics.base.collection import RankingCollection
+from nextloc_metrics.base.grouped import Grouped
 from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.base.plan import Plan
 from nextloc_metrics.base.readings import read_results
-from nextloc_metrics.display.formats import in_percent
-from nextloc_metrics.display.page import show_meanings, show_table
+from nextloc_metrics.display.page import Result, show_meanings, show_table
 from nextloc_metrics.display.reading import Reading
-from nextloc_metrics.display.result import Result
-from nextloc_metrics.display.table import Table, of_readings
-from nextloc_metrics.metrics.grouped import Grouped
-from nextloc_metrics.report import page
+from nextloc_metrics.display.table import Table, in_percent, of_readings
+from nextloc_metrics.pages.sections import show_differences, show_values
 from nextloc_metrics.report.data import (
     check_cluster,
+    check_metrics,
     count_locations,
     make_headline,
 )
 from nextloc_metrics.report.options import SharedOptions, takes
-from nextloc_metrics.report.own_metrics import check_metrics
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -70,8 +67,8 @@ class Comparisons(Result):
         values = of_readings(self.columns, level, ["bold: the best value"])
         first = next(iter(self.columns))
         return {
-            "Result": page.show_values(self.columns, values, level)
-            + page.show_differences(first, self._differences(), level)
+            "Result": show_values(self.columns, values, level)
+            + show_differences(first, self._differences(), level)
             + show_table(self._table_of_differences())
             + show_meanings(self._members)
         }
@@ -171,7 +168,7 @@ def _headline_of(rows: ArrayRows, options: SharedOptions) -> RankingCollection:
     number = count_locations(rows, options["num_locations"], None)
     own = check_metrics(options["metrics"])
     for metric in own.values():
-        if metric.unit or metric._factor != 1 or not getattr(metric, "is_bounded", True):
+        if metric.unit or metric.largest_value != 1:
             raise ValueError(
                 f"`metrics` of a comparison must be fractions, got {short(metric)}; `evaluate` "
                 "takes those with a unit."

@@ -1,19 +1,19 @@
 """The public names of `report`, which hands them on when the first of them is asked for."""
 
-from nextloc_metrics.display.result import Result as Result
+from nextloc_metrics.display.page import Result as Result
 from nextloc_metrics.files.predictions import Predictions as Predictions
 from nextloc_metrics.files.predictions import read as read
-from nextloc_metrics.report.ceiling import Ceiling as Ceiling
 from nextloc_metrics.report.comparing import Comparisons as Comparisons
 from nextloc_metrics.report.comparing import compare as compare
+from nextloc_metrics.report.evaluation import Ceiling as Ceiling
 from nextloc_metrics.report.evaluation import Evaluation as Evaluation
+from nextloc_metrics.report.evaluation import merge as merge
 from nextloc_metrics.report.evaluator import Evaluator as Evaluator
 from nextloc_metrics.report.evaluator import evaluate as evaluate
 from nextloc_metrics.report.generated import MobilityEvaluation as MobilityEvaluation
 from nextloc_metrics.report.generated import evaluate_mobility as evaluate_mobility
 from nextloc_metrics.report.options import Options as Options
 from nextloc_metrics.report.options import SharedOptions as SharedOptions
-from nextloc_metrics.report.results import merge as merge
 from nextloc_metrics.report.table_evaluation import evaluate_table as evaluate_table
 from nextloc_metrics.report.trajectories import TrajectoryEvaluation as TrajectoryEvaluation
 from nextloc_metrics.report.trajectories import evaluate_trajectories as evaluate_trajectories

@@ -15,28 +15,33 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import analysis
-from nextloc_metrics.arguments.batch import Batch
-from nextloc_metrics.arguments.labels import GroupLabels
+from nextloc_metrics.arguments.batch import Batch, GroupLabels
 from nextloc_metrics.base.collection import RankingCollection
+from nextloc_metrics.base.grouped import Average, Grouped, Weighted
 from nextloc_metrics.base.mean import MeanMetric, RecordMetric
 from nextloc_metrics.base.plan import Plan
 from nextloc_metrics.base.ranking_metric import RankingMetric
 from nextloc_metrics.means.intervals import check_confidence_level
 from nextloc_metrics.metrics.at_k import AccuracyAtK
 from nextloc_metrics.metrics.bins import PopularityBins
-from nextloc_metrics.metrics.deciles import DecileScore
-from nextloc_metrics.metrics.grouped import Average, Grouped
 from nextloc_metrics.metrics.presets import (
     decile_metrics,
     likelihood_metrics,
 )
-from nextloc_metrics.metrics.weighted import Weighted
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 from nextloc_metrics.report import saved
-from nextloc_metrics.report.clustered import ClusteredDecile, ClusteredGroups
-from nextloc_metrics.report.data import Data, check_free, make_headline, make_probabilities, weigh
-from nextloc_metrics.report.own_metrics import is_ours, reads_ranks_only
-from nextloc_metrics.report.setting import CONFIDENCE, Setting, check_alike
+from nextloc_metrics.report.clustered import ClusteredGroups
+from nextloc_metrics.report.data import (
+    CONFIDENCE,
+    Data,
+    Setting,
+    check_alike,
+    check_free,
+    make_headline,
+    make_probabilities,
+    reads_ranks_only,
+    weigh,
+)
 
 #: The parts whose metrics have a row in the table of all queries.
 ROWS = ("", "probabilities", "own")
@@ -295,14 +300,13 @@ class Counted:
         saved.check_card(counted.card)
         counted.longest = saved.check_length(header["longest"])
         for name, member in members.items():
-            clusters = len(labels.get(str(setting.cluster), ()))
-            saved.check_state(name, member, arrays[name], counted.card["queries"], clusters)
+            saved.check_state(name, member, arrays[name], counted.card["queries"])
             _add(member, arrays[name])
         for kind in {f"by {kind}" for kind in setting.groups} & counted.parts.keys():
-            for name, member in counted.parts[kind].named_members():
+            for name, _ in counted.parts[kind].named_members():
                 whole = next(members[x] for of in ROWS if (x := f"{of}/{name}") in members)
-                sums = member.sums if isinstance(member, ClusteredGroups) else member.state
-                if not torch.equal(sums.sum(0), whole.state[: sums.shape[1]]):
+                sums = members[f"{kind}/{name}"]._sums.sum(0)
+                if not torch.equal(sums, whole.state[: len(sums)]):
                     raise ValueError(f"the counts {kind} do not add up to all")
         return counted
 
@@ -319,15 +323,7 @@ class Counted:
         for name, member in self._members().items():
             if name not in members:  # there was no group
                 continue
-            if isinstance(member, ClusteredGroups):
-                numbers = rows[str(member.by)], rows[member.cluster]
-                _add(member, members[name].renumbered(*numbers))
-                continue
-            state = members[name].state
-            grouped = isinstance(member, Grouped | ClusteredDecile)
-            if grouped and (at := rows.get(str(member.by))) is not None:
-                state = member.empty_tally().index_copy(0, at, state[: len(at)])
-            _add(member, state)
+            _add(member, member._renumbered(members[name].state, rows))
 
     @property
     def is_in_order(self) -> bool:
@@ -399,7 +395,8 @@ def _make_parts(counted: Counted) -> dict[str, RankingCollection]:
     def grouped(kind: str, average: Average | None = None) -> RankingCollection:
         make: Any = partial(Grouped, average=average, by=kind, labels=labels[kind])
         if average is None and cluster not in (None, kind):
-            make = partial(ClusteredGroups, by=kind, labels=labels[kind], cluster=cluster)
+            clusters: Any = {"cluster": cluster, "num_clusters": len(labels[cluster])}
+            make = partial(ClusteredGroups, by=kind, labels=labels[kind], **clusters)
         return RankingCollection({key: make(x) for key, x in means.items()})
 
     parts = {
@@ -408,7 +405,7 @@ def _make_parts(counted: Counted) -> dict[str, RankingCollection]:
                 name: _with_ties(x, ties)
                 for name, x in means.items()
                 if isinstance(metric := _unweighted(x), RankingMetric)
-                and is_ours(metric)
+                and metric._is_ours
                 and not metric._of_decision
             }
         )
@@ -424,11 +421,7 @@ def _make_parts(counted: Counted) -> dict[str, RankingCollection]:
 def _make_deciles(counted: Counted, bins: PopularityBins) -> RankingCollection:
     """Make the decile metrics; those that average scores have clustered intervals, if asked."""
     made, cluster = decile_metrics(bins, k=max(counted.setting.k)), counted.setting.cluster
-    if cluster is None:
-        return made
-    make = partial(ClusteredDecile, num_groups=max(1, len(counted.labels[cluster])), by=cluster)
-    members = {x: make(y) if isinstance(y, DecileScore) else y for x, y in made.named_members()}
-    return RankingCollection(members)
+    return made.clustered(max(1, len(counted.labels[cluster])), by=cluster) if cluster else made
 
 
 def _metrics_of(part: RankingCollection) -> list[Any]:

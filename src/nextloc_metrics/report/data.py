@@ -1,20 +1,24 @@
-"""What `evaluate` and `compare` know before they count."""
+"""What `evaluate` and `compare` know before they count: data, setting and further metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, fields
 from hashlib import blake2b
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
+from torchmetrics import MetricCollection
 
 from nextloc_metrics.analysis import Predictability, predictability
 from nextloc_metrics.arguments.arrays import Array
+from nextloc_metrics.arguments.batch import ArrayRows
+from nextloc_metrics.arguments.checks import check_named
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.arguments.rows import ArrayRows
 from nextloc_metrics.base.collection import RankingCollection
+from nextloc_metrics.base.grouped import Weighted
 from nextloc_metrics.base.mean import MeanMetric, RecordMetric
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.geography.locations import check_locations
@@ -26,9 +30,7 @@ from nextloc_metrics.metrics.presets import (
     probability_metrics,
     recommendation_metrics,
 )
-from nextloc_metrics.metrics.weighted import Weighted
-from nextloc_metrics.report.own_metrics import names_of
-from nextloc_metrics.report.setting import CONFIDENCE, Setting
+from nextloc_metrics.ranking.ranking import Ranking
 
 #: The locations and the users of all visits, or their limits.
 History: TypeAlias = tuple[Array, Array] | Predictability
@@ -186,3 +188,168 @@ def weigh(metrics: RankingCollection) -> RankingCollection:
     """Return the weighted means of a collection's means of scores, without its other metrics."""
     means = {name: x for name, x in metrics.named_members() if isinstance(x, MeanMetric)}
     return RankingCollection({name: Weighted(x) for name, x in means.items() if x._averages_scores})
+
+
+# How a setting names excluded candidates that leave the targets, and confidences of lists.
+EXEMPT = "given ids, but not the targets"
+CONFIDENCE = "confidence"
+
+
+class Form(NamedTuple):
+    """Which kind of batch is counted; `Setting` says what each field is."""
+
+    candidates: int | None
+    has_several: bool
+    groups: tuple[str, ...]
+    exclude: bool
+    confidence: bool
+    weights: bool
+
+    def describe(self) -> str:
+        """Return what predictions and targets are, as text."""
+        preds = "lists of ids" if self.candidates is None else f"scores of {self.candidates} ids"
+        return f"{preds} and {'several ids' if self.has_several else 'one id'} as `target`"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The options of an evaluation. Counts with equal settings add up.
+
+    What is not here is as in `Options`; `bins`, `train_counts`, `vocabulary`, `locations` and
+    `history` are digests, "" for none.
+
+    Attributes:
+        num_locations: the number of ids for F1; None if several locations may be relevant.
+        known_locations: the number of ids, if the user passed it.
+        candidates: the number of scores per row; None for lists.
+        groups: the names of the groups, such as "user".
+        exclude: the excluded candidates: "none", "given ids" or "given ids, but not the targets".
+        probabilities: what scores are, or "confidence" for lists with the confidence of each
+            answer; "" for no metrics of probabilities.
+        measures: the measures by name; empty for the presets.
+        metrics: the further metrics: their names, with those of their states.
+        is_weighted: whether queries have weights.
+    """
+
+    k: tuple[int, ...]
+    num_locations: int | None
+    known_locations: int | None
+    candidates: int | None
+    groups: tuple[str, ...]
+    cluster: str | None
+    confidence_level: float
+    exclude: str
+    bins: str
+    train_counts: str
+    vocabulary: str
+    locations: str
+    km: float
+    probabilities: str = ""
+    measures: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+    is_weighted: bool = False
+    history: str = ""
+
+    @property
+    def form(self) -> Form:
+        """The kind of batch that has this setting."""
+        several, excluded = self.num_locations is None, self.exclude != "none"
+        confidence = self.probabilities == CONFIDENCE
+        return Form(self.candidates, several, self.groups, excluded, confidence, self.is_weighted)
+
+    def options(self) -> dict[str, Any]:
+        """Return the options of an `Evaluator` whose batches have this setting."""
+        given = "" if self.probabilities == CONFIDENCE else self.probabilities
+        return {**vars(self), "probabilities": given, "exempt_target": self.exclude == EXEMPT}
+
+    @property
+    def by_user(self) -> str:
+        """The name of the groups that are users."""
+        return self.cluster or "user"
+
+    @property
+    def chance_varies(self) -> bool:
+        """Whether queries differ in their number of candidates or relevant locations."""
+        return self.exclude != "none" or self.num_locations is None
+
+
+def check_alike(
+    first_name: str, first: Mapping[str, Any], name: str, other: Mapping[str, Any]
+) -> None:
+    """Raise if two shards have different settings."""
+    for option, a in first.items():
+        if a != (b := other[option]):
+            remedy = ""
+            if option in ("num_locations", "history", "metrics"):
+                remedy = f"; pass the same `{option}` to all of them"
+            if option == "vocabulary":
+                remedy = "; read all of them with the same `vocabulary`"
+            raise ValueError(
+                f"shards must agree on `{option}`, got {short(a)} in {first_name} and "
+                f"{short(b)} in {name}{remedy}."
+            )
+
+
+# Names that stand beside those of metrics in JSON.
+_TAKEN = ("card", "groups")
+
+
+def check_metrics(metrics: Any) -> dict[str, RecordMetric]:
+    """Return copies of metrics by name, without counts, or raise if one cannot have a row."""
+    if metrics is None:
+        return {}
+    if isinstance(metrics, MetricCollection):
+        metrics = dict(metrics._modules)
+    check_named("metrics", metrics, '{"mine": MyMetric()}')
+    return {name: _copy_of(name, metric) for name, metric in metrics.items()}
+
+
+def _copy_of(name: Any, metric: Any) -> RecordMetric:
+    is_name = isinstance(name, str) and name and not set(name) & set("./\0")
+    if not is_name or name in _TAKEN or hasattr(RankingCollection({}), name):
+        raise ValueError(
+            "`metrics` must have names without a dot or a slash that are no attribute of a "
+            f"collection and not {' or '.join(_TAKEN)}, got {short(name)}."
+        )
+    if not isinstance(metric, RecordMetric):
+        raise TypeError(
+            "`metrics` must hold metrics of nextloc_metrics, or subclasses of such as "
+            f"`RankingMetric`, got {short(metric)} as {short(name)}."
+        )
+    if reason := _why_not(metric):
+        raise ValueError(f"`metrics` must hold no metric that {reason}, got {short(metric)}.")
+    copy = deepcopy(metric)
+    copy.reset()
+    value = type(copy).compute(copy)  # not that of TorchMetrics, which warns without an update
+    if not isinstance(value, int | float) and not (isinstance(value, Tensor) and not value.ndim):
+        raise ValueError(
+            f"`metrics` must hold metrics with one value each, got {short(metric)}; choose one by "
+            "its `average`, `group` or `decile`."
+        )
+    return copy
+
+
+def _why_not(metric: RecordMetric) -> str:
+    """Return why a metric cannot be counted beside those of an evaluation; "" if it can."""
+    reasons = {
+        "overrides `update`; define `score` or `tally`": metric._has_own_update,
+        "has a state of its own beside that of `tally`": set(metric._defaults)
+        != {metric._state_name},
+        "has weights; pass `weights`": isinstance(metric, MeanMetric) and metric._is_weighted,
+        "reads groups; pass `groups`": metric._is_ours and metric._reads_groups,
+        "has an `ignore_index`; use `mask`": metric.ignore_index is not None,
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")
+
+
+def reads_ranks_only(metric: RecordMetric) -> bool:
+    """Whether a ranking by chance, or by visits, has a value beside that of the model."""
+    return metric.record is Ranking and not metric.needs.scores
+
+
+def names_of(metrics: Mapping[str, RecordMetric]) -> tuple[str, ...]:
+    """Return the names with options and states, by which equal metrics are known."""
+    return tuple(
+        f"{name}: {', '.join(dict.fromkeys([repr(metric), metric._state_name]))}"
+        for name, metric in sorted(metrics.items())
+    )

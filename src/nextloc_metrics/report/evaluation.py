@@ -1,18 +1,45 @@
-"""One call from predictions to the numbers that a paper reports, and to their protocol."""
+"""The result of `evaluate`: values, tables and records from counts, and what a page shows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import csv
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from nextloc_metrics.display.page import show_meanings, show_table
+import torch
+
+from nextloc_metrics import analysis
+from nextloc_metrics.analysis import Predictability
+from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.arguments.outputs import new_file
+from nextloc_metrics.base.readings import MOST_ROWS, Results, read_results
+from nextloc_metrics.display.page import Result, show_meanings
 from nextloc_metrics.display.reading import Reading
-from nextloc_metrics.display.result import Result
-from nextloc_metrics.display.table import Table
-from nextloc_metrics.report import page
-from nextloc_metrics.report.ceiling import Ceiling
-from nextloc_metrics.report.groups import check_kind, records_of
+from nextloc_metrics.display.table import Table, csv_cell, of_readings
+from nextloc_metrics.files.opening import need_arrow
+from nextloc_metrics.means import intervals
+from nextloc_metrics.pages.sections import (
+    show_ceiling,
+    show_deciles,
+    show_distances,
+    show_groups,
+    show_headline,
+    show_probabilities,
+    show_ties,
+)
+from nextloc_metrics.report.counted import (
+    BASELINE,
+    BASELINE_BY_USER,
+    FREQUENCIES,
+    ROWS,
+    Counted,
+    merge_counted,
+)
+from nextloc_metrics.report.data import check_metrics
 
 Interval = tuple[float, float]
 
@@ -102,27 +129,330 @@ class Evaluation(Result):
 
     def sections(self) -> dict[str, str]:
         counted = self._counted
-        confidence_level = counted.setting.confidence_level
+        parts, level = counted.parts, counted.setting.confidence_level
         sections = {
-            "Result": page.show_headline(self.columns, self.table, self.skill, confidence_level)
-            + show_meanings(self._members()),
-            **{
-                f"By {kind}": page.show_groups(kind, table, counted)
-                for kind, table in self.groups.items()
-            },
+            "Result": show_headline(self.columns, self.table, self.skill, level)
+            + show_meanings(self._members())
         }
+        for kind, table in self.groups.items():
+            name, member = next(iter(parts[f"by {kind}"].named_members()))
+            caption = "; ".join([f"{name} by {kind}", *counted.note_intervals(kind)])
+            sections[f"By {kind}"] = show_groups(caption, member, table, level)
         if self.ceiling is not None:
-            sections["How far from the ceiling"] = page.show_ceiling(self.ceiling)
-        if counted.data.locations is not None and not counted.setting.is_weighted:
-            sections["Distance"] = page.show_distances(counted)
+            section = show_ceiling(self.ceiling.rows, self.ceiling.table, level)
+            sections["How far from the ceiling"] = section
+        if "map" in parts:
+            by_location, locations = parts["map"]["acc_at_1"], counted.data.locations
+            sections["Distance"] = show_distances(by_location, locations, counted.headline)
         if self.deciles is not None:
-            content = page.show_deciles(counted) + show_table(self.deciles)
-            sections["By popularity of the target"] = content
+            notes = counted.note_intervals()
+            section = show_deciles(parts["deciles"], self.deciles, notes, level)
+            sections["By popularity of the target"] = section
         if counted.setting.probabilities:
-            sections["Probabilities"] = page.show_probabilities(counted)
-        sections["Ties"] = page.show_ties(self.values, self.ties)
+            sections["Probabilities"] = show_probabilities(parts["probabilities"], level)
+        sections["Ties"] = show_ties(self.values, self.ties)
         return sections
 
     def _members(self) -> list[tuple[Any, Any]]:
         """Return name and metric of each row of the headline."""
         return [(name, metric) for name, metric in self._counted.rows() if name in self.values]
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """Acc@1 of a model between the floor and the ceiling; see `history` of `evaluate`.
+
+    All rows are means over the same users: those with enough visits in `history`, and a query.
+
+    Attributes:
+        limits: the limits of all users of `history`; those not in the means are flagged.
+        rows: chance, the most frequent location, the model, the limit of shuffled visits, and the
+            limit, with their intervals.
+        confidence_level: the confidence level of the intervals.
+    """
+
+    limits: Predictability
+    rows: dict[str, Reading]
+    confidence_level: float
+
+    @property
+    def share(self) -> float:
+        """The share of the way from the baseline to the limit; chance without a baseline."""
+        return self._share("limit")
+
+    @property
+    def table(self) -> Table:
+        """The rows with notes on the users and on the share."""
+        users = int((~self.limits.few_visits).sum())
+        notes = [
+            f"mean over {users:,} users; {int(self.limits.few_visits.sum()):,} users left out",
+            f"way from the baseline to the limit: {100 * self.share:.0f} %; to the limit of "
+            f"shuffled visits: {100 * self._share('limit of shuffled visits'):.0f} %",
+            "limits of short histories are too high; shuffled visits have nothing to learn but "
+            "their shares",
+        ]
+        return of_readings({"acc_at_1": self.rows}, self.confidence_level, notes)
+
+    def _share(self, limit: str) -> float:
+        floor = self.rows.get("most frequent", self.rows.get("chance"))
+        floor_value = 0.0 if floor is None else floor.value
+        return (self.rows["model"].value - floor_value) / (self.rows[limit].value - floor_value)
+
+
+def ceiling_of(counted: Counted) -> Ceiling:
+    """Return the rows, of counts with a part `ceiling`. Users without a query are flagged."""
+    limits, setting = counted.data.limits, counted.setting
+    assert limits is not None  # of which that part is
+    parts = {BASELINE: counted.references.get(BASELINE_BY_USER), "model": counted.parts["ceiling"]}
+    by_user: dict[str, Any] = {
+        name: part["acc_at_1"] for name, part in parts.items() if part is not None
+    }
+    names = counted.names_of(setting.by_user)
+    has_query = {name for name, n in zip(names, by_user["model"]._numbers()[0], strict=False) if n}
+    users = list(map(str, limits.users))
+    few_visits = limits.few_visits | torch.tensor([user not in has_query for user in users])
+    limits = replace(limits, few_visits=few_visits)
+    kept = {user for user, few in zip(users, few_visits.tolist(), strict=True) if not few}
+    is_kept = torch.tensor([name in kept for name in names])
+    rows = {}
+    if not setting.chance_varies and setting.candidates is not None:
+        rows["chance"] = Reading(1 / setting.candidates, None, True)
+    for name, metric in by_user.items():
+        mean = intervals.of_groups(metric.state[: len(names)] * is_kept[:, None])
+        low, high = mean.interval(setting.confidence_level)
+        rows[name] = Reading(float(mean.mean), (float(low), float(high)), True)
+    means = limits.means(setting.confidence_level)
+    for name, of_users in {"limit of shuffled visits": "shuffled", "limit": "limit"}.items():
+        value, *bounds = means[of_users]
+        rows[name] = Reading(value, (bounds[0], bounds[1]), True)
+    return Ceiling(limits, rows, setting.confidence_level)
+
+
+def merge(
+    shards: Iterable[str | Path | Evaluation], *, metrics: Any = None, allow_equal: bool = False
+) -> Evaluation:
+    """Merge evaluations of different queries; values equal those of one evaluation bit for bit.
+
+    Args:
+        shards: files that `Evaluation.save` wrote, or evaluations.
+        metrics: the `metrics` of the evaluations, which files name and do not hold.
+        allow_equal: whether shards with equal queries, groups and ranks are allowed.
+
+    Raises:
+        FileNotFoundError: a file does not exist.
+        ValueError: there is no shard, a shard is repeated, or shards have different settings; or a
+            file is cut, was changed, or is not one that `Evaluation.save` wrote.
+
+    Example:
+        >>> from nextloc_metrics import report
+        >>> first = report.evaluate([[3, 5]], [3], k=1, groups={"user": ["bob"]}, num_locations=9)
+        >>> other = report.evaluate([[4, 2]], [2], k=1, groups={"user": ["ann"]}, num_locations=9)
+        >>> both = report.merge([first, other])
+        >>> both.values["acc_at_1"], both.values["mrr"], both.card["queries"]
+        (0.5, 0.75, 2)
+    """
+    own = check_metrics(metrics)
+    read = [
+        (f"evaluation {number}", shard._counted)
+        if isinstance(shard, Evaluation)
+        else (str(shard), Counted.load(Path(shard), own))
+        for number, shard in enumerate(shards)
+    ]
+    if not read:
+        raise ValueError("`shards` must hold at least one evaluation, got none.")
+    return evaluation_of(merge_counted(read, allow_equal))
+
+
+def evaluation_of(counted: Counted) -> Evaluation:
+    """Compute values and tables from the counts."""
+    setting, parts = counted.setting, counted.parts
+    readings, results = _read_values(counted)
+    values = {name: float(value) for name, value in results.values.items()}
+    references = _references(counted)
+    columns = {"value": readings}
+    for title in ("chance", BASELINE):
+        if title in references:
+            columns[title] = _column(readings, references[title])
+    bounds = [parts[ties].compute() for ties in ("pessimistic", "optimistic")]
+    groups = {
+        kind: _table_of_kind(counted, kind) for kind in setting.groups if f"by {kind}" in parts
+    }
+    baseline = references.get(BASELINE, {})
+    higher = {name: metric.higher_is_better for name, metric in counted.rows()}
+    return Evaluation(
+        values=values,
+        intervals={
+            name: (float(low), float(high)) for name, (low, high) in results.intervals.items()
+        },
+        card=counted.describe(),
+        table=_table_of_headline(counted, columns),
+        chance=references.get("chance", {}),
+        baseline=baseline,
+        skill={
+            name: analysis.skill(values[name], x)
+            for name, x in baseline.items()
+            if readings[name].is_fraction and higher[name]
+        },
+        ties={name: (float(bounds[0][name]), float(bounds[1][name])) for name in bounds[0]},
+        groups=groups,
+        deciles=_table_of_groups(counted, "deciles", counted.note_intervals())
+        if "deciles" in parts
+        else None,
+        columns=columns,
+        ceiling=ceiling_of(counted) if "ceiling" in parts else None,
+        _counted=counted,
+    )
+
+
+def _read_values(counted: Counted) -> tuple[dict[str, Reading], Results]:
+    """Compute the metrics of ranks and of probabilities; intervals are clustered if asked."""
+    parts, confidence_level = counted.parts, counted.setting.confidence_level
+    first, *others = read = [parts[name] for name in ROWS if len(parts[name])]
+    results = first.results(confidence_level)
+    for part in others:
+        more = part.results(confidence_level)
+        results = results._replace(
+            values={**results.values, **more.values},
+            intervals={**results.intervals, **more.intervals},
+        )
+    if "cluster" in parts:
+        results = results._replace(intervals=parts["cluster"].results(confidence_level).intervals)
+    readings = [read_results(part, results, keep_base=False, by_group=False) for part in read]
+    return {name: one for part in readings for name, one in part.items()}, results
+
+
+def _references(counted: Counted) -> dict[str, dict[str, float]]:
+    """Compute the values of chance and of the most frequent locations."""
+    setting = counted.setting
+    references = {
+        title: {name: float(value) for name, value in collection.compute().items()}
+        for title, collection in counted.references.items()
+        if title != BASELINE_BY_USER
+    }
+    if "chance" in references:  # without the metrics of decisions, which have no chance level
+        known = analysis.chance(counted.headline, setting.candidates or 1)
+        references["chance"] = {name: references["chance"][name] for name in known}
+    if setting.candidates is not None and not setting.chance_varies:
+        references["chance"] = analysis.chance(counted.headline, setting.candidates)
+    if setting.probabilities and setting.candidates is not None:
+        number = setting.candidates
+        equal = {"nll": math.log(number), "perplexity": float(number), "brier": 1 - 1 / number}
+        references["chance"] |= equal
+    if FREQUENCIES in references:
+        references[BASELINE] |= references.pop(FREQUENCIES)
+    return references
+
+
+def _table_of_headline(counted: Counted, columns: Mapping[str, Mapping[str, Reading]]) -> Table:
+    """Make the table of all queries; a dagger marks values at k beyond the longest list."""
+    cuts = counted.cuts_beyond_lists()
+    marks = {name: "†" for name, member in counted.rows() if getattr(member, "k", None) in cuts}
+    first, *others = counted.note_lists() or [""]
+    notes = [f"† {first}" if cuts else first, *others] if first else []
+    if "nll" in columns["value"]:
+        notes.append(
+            "nll, perplexity, brier: chance is equal probabilities, most frequent the training "
+            "visits plus one"
+        )
+    return of_readings(columns, counted.setting.confidence_level, notes, {"value": marks})
+
+
+def _table_of_kind(counted: Counted, kind: str) -> Table:
+    """Make the table of one kind of groups; it computes its records when they are read."""
+    notes, number = counted.note_intervals(kind), len(counted.labels[kind])
+    if number > MOST_ROWS:  # the rows are medians, which have no interval
+        notes = [f"each of the {number:,} groups: `e.group_records()`, or `--group-table FILE`"]
+    table = _table_of_groups(counted, f"by {kind}", notes)
+    return Table(table.header, table.rows, table.notes, partial(titled_records, counted, kind))
+
+
+def _table_of_groups(counted: Counted, part: str, notes: Sequence[str]) -> Table:
+    """Make the table of a part of the counts, with notes."""
+    notes = [*counted.note_lists(), *notes]
+    confidence_level = counted.setting.confidence_level
+    return counted.parts[part].table(intervals=True, confidence_level=confidence_level, notes=notes)
+
+
+def _column(readings: Mapping[str, Reading], values: Mapping[str, float]) -> dict[str, Reading]:
+    return {
+        name: reading._replace(value=values[name], bounds=None)
+        for name, reading in readings.items()
+        if name in values
+    }
+
+
+# The columns of a file of groups.
+_COLUMNS = ("kind", "group", "metric", "value", "low", "high", "queries")
+
+
+def records_of(counted: Counted, kind: str) -> list[dict[str, Any]]:
+    """Return a record per metric and group of one kind."""
+    return [
+        dict(zip(_COLUMNS, cells, strict=True))
+        for columns in _columns_of(counted, kind)
+        for cells in zip(*columns, strict=True)
+    ]
+
+
+def titled_records(counted: Counted, kind: str) -> list[dict[str, Any]]:
+    """Return the records with metric and group in one title, as tables show them."""
+    return [
+        {"metric": f"{record['metric']}, {record['group']}"}
+        | {name: record[name] for name in _COLUMNS[3:]}
+        for record in records_of(counted, kind)
+    ]
+
+
+def write_groups(counted: Counted, path: Path, force: bool = False) -> None:
+    """Write a row per kind, group and metric to a file, .csv or .parquet.
+
+    In CSV, `'` stands before a name that a spreadsheet would read as a formula.
+
+    Raises:
+        ValueError: the evaluation has no groups.
+    """
+    kinds = counted.setting.groups
+    if not kinds:
+        raise ValueError(
+            "`--group-table` needs an evaluation with groups, got none; use `score --group COLUMN`."
+        )
+    blocks = (block for kind in kinds for block in _columns_of(counted, kind))
+    if path.suffix == ".csv":
+        with new_file(path, force, text=True) as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(_COLUMNS)
+            for block in blocks:
+                rows = zip(*block, strict=True)
+                writer.writerows(map(csv_cell, row) for row in rows)
+        return
+    pa = need_arrow()
+    from pyarrow import parquet
+
+    types = [pa.string()] * 3 + [pa.float64()] * 3 + [pa.int64()]
+    schema = pa.schema(list(zip(_COLUMNS, types, strict=True)))
+    with new_file(path, force) as file, parquet.ParquetWriter(file, schema) as writer:
+        for block in blocks:
+            arrays = [pa.array(x, of) for x, of in zip(block, types, strict=True)]
+            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+
+
+def check_kind(counted: Counted, kind: str | None) -> tuple[str, ...]:
+    """Return one kind of groups, or all; raise if there is no such kind."""
+    kinds = counted.setting.groups
+    if kind is not None and kind not in kinds:
+        raise ValueError(f"`kind` must be one of {short(list(kinds))}, got {short(kind)}.")
+    return kinds if kind is None else (kind,)
+
+
+def _columns_of(counted: Counted, kind: str) -> Iterator[list[list[Any]]]:
+    """Yield the columns of each metric; none if there is no group."""
+    collection = counted.parts.get(f"by {kind}")
+    if collection is None:
+        return
+    results = collection.results(counted.setting.confidence_level)
+    groups = list(counted.names_of(kind))
+    size = len(groups)
+    for name in results.numbers:
+        bounds = [x.tolist() for x in results.intervals.get(name, ())] or [[math.nan] * size] * 2
+        values, numbers = results.values[name].tolist(), results.numbers[name].tolist()
+        yield [[kind] * size, groups, [name] * size, values, *bounds, numbers]

@@ -7,6 +7,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import lru_cache
+from hashlib import blake2b
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
@@ -15,31 +17,32 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import Array, as_tensor
-from nextloc_metrics.arguments.batch import Batch
+from nextloc_metrics.arguments.batch import ArrayRows, Batch, Grouping, GroupLabels, read_rows
 from nextloc_metrics.arguments.checks import as_number, check_choice, check_positive, cut_offs
-from nextloc_metrics.arguments.labels import GroupLabels
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.arguments.rows import ArrayRows, Grouping, read_rows
 from nextloc_metrics.base.mean import RecordMetric
-from nextloc_metrics.distribution.needs import Given
+from nextloc_metrics.distribution.distribution import Given
 from nextloc_metrics.means.intervals import check_confidence_level
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.notation import cut_offs_of
+from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.report import saved
 from nextloc_metrics.report.counted import Counted, add_up
 from nextloc_metrics.report.data import (
+    CONFIDENCE,
+    EXEMPT,
     Data,
+    Form,
+    Setting,
+    check_alike,
     check_cluster,
+    check_metrics,
     count_locations,
     digest,
     limits_of,
 )
-from nextloc_metrics.report.evaluation import Evaluation
-from nextloc_metrics.report.fingerprint import GroupNames, fingerprint_of
+from nextloc_metrics.report.evaluation import Evaluation, evaluation_of
 from nextloc_metrics.report.options import Options, takes
-from nextloc_metrics.report.own_metrics import check_metrics
-from nextloc_metrics.report.results import evaluation_of
-from nextloc_metrics.report.setting import CONFIDENCE, EXEMPT, Form, Setting, check_alike
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -417,3 +420,89 @@ def evaluate(
     for batch in rows.chunks():
         evaluator.add(batch)
     return evaluator.result(missed)
+
+
+# Columns of a block have numbers below 2 to this power.
+_FACTOR_BITS = 40
+
+
+class GroupNames:
+    """Names of groups, numbered as they appear, with a hash of each."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names: list[str] = []
+        self.hashes = torch.zeros(0, dtype=torch.int64)
+        self._numbers: dict[str, int] = {}
+        self._last: tuple[GroupLabels, Tensor] | None = None
+        self.add(names)
+
+    def add(self, names: Sequence[str]) -> None:
+        """Number further names."""
+        hashes = self.hashes_with(names)
+        self._numbers.update((name, len(self.names) + i) for i, name in enumerate(names))
+        self.names += names
+        self.hashes = hashes
+
+    def hashes_with(self, names: Sequence[str]) -> Tensor:
+        """Return the hash of each name, and of further names."""
+        digests = [blake2b(name.encode(), digest_size=8).digest() for name in names]
+        new = [int.from_bytes(x, "little", signed=True) for x in digests]
+        return (
+            torch.cat([self.hashes, torch.tensor(new, dtype=torch.int64)]) if new else self.hashes
+        )
+
+    def number(self, kind: Grouping) -> tuple[Tensor, list[str]]:
+        """Return the number of each query's group, and the names that are new."""
+        if self._last is not None and self._last[0] is kind.labels:
+            return self._last[1][kind.numbers], []
+        new = [name for name in kind.labels.names if name not in self._numbers]
+        numbers = {name: len(self.names) + i for i, name in enumerate(new)}
+        known = self._numbers
+        table = torch.tensor([known[x] if x in known else numbers[x] for x in kind.labels.names])
+        if not new:
+            self._last = kind.labels, table.long()
+        return table.long()[kind.numbers], new
+
+
+def fingerprint_of(
+    batch: Batch,
+    ranking: Ranking,
+    hashes: Sequence[Tensor],
+    num_locations: int | None,
+) -> int:
+    """Return a hash of queries in any order: groups, targets, ranks, answers; not of padding."""
+    target = batch.target if batch.target.ndim == 2 else batch.target[:, None]
+    missing = ranking.relevant < 0
+    columns = [ranking.queries.counted[:, None].long(), *(x[:, None] for x in hashes)]
+    if ranking.queries.weights is not None:
+        columns.append(ranking.queries.weights[:, None].view(torch.int64))
+    if ranking.grades is not None:
+        columns.append(ranking.grades.sum(1, keepdim=True).double().view(torch.int64))
+    if ranking.num_candidates is None:
+        answers = batch.preds.long()
+        if num_locations is not None:  # all ids that are no location are alike
+            answers = answers.clamp(max=num_locations)
+    else:  # the targets' scores, bit by bit
+        known = target.clamp(0, ranking.num_candidates - 1)  # what `mask` leaves out may be any
+        answers = batch.preds.gather(1, known).double().view(torch.int64)
+    blocks = [torch.cat(columns, 1), target.long(), answers]
+    blocks += [x.masked_fill(missing, -1) for x in (ranking.above, ranking.tied)]
+    rows = torch.zeros(len(target), dtype=torch.int64)
+    for number, block in enumerate(blocks):
+        rows += ((block + 1) * _factors(number, block.shape[1])).sum(1)
+        rows = _mix(rows)
+    return int(rows.sum())
+
+
+@lru_cache
+def _factors(block: int, width: int) -> Tensor:
+    """Return an odd factor for each column of a block."""
+    columns = torch.arange(width, dtype=torch.int64) + (block << _FACTOR_BITS)
+    return _mix(columns) | 1
+
+
+def _mix(values: Tensor) -> Tensor:
+    """Spread the bits of integers; distinct ones stay distinct."""
+    values = (values ^ ((values >> 30) & 0x3FFFFFFFF)) * -0x40A7B892E31B1A47
+    values = (values ^ ((values >> 27) & 0x1FFFFFFFFF)) * -0x6B2FB644ECCEEE15
+    return values ^ ((values >> 31) & 0x1FFFFFFFF)

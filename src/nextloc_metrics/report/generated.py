@@ -7,15 +7,14 @@ from functools import partial
 from typing import Any, ClassVar
 
 from nextloc_metrics.arguments.checks import check_choice, check_positive
-from nextloc_metrics.display.page import show_meanings, show_picture, show_table
-from nextloc_metrics.display.result import Result
+from nextloc_metrics.display.page import Result, show_meanings, show_picture, show_table
 from nextloc_metrics.display.table import Table
+from nextloc_metrics.engines.processes import one_thread
 from nextloc_metrics.geography.locations import Locations, Units
 from nextloc_metrics.mobility.floors import Floor
 from nextloc_metrics.mobility.presets import MobilityCollection, mobility_metrics
 from nextloc_metrics.mobility.trajectories import TimeUnit
 from nextloc_metrics.report.points import Columns, Counting, count_tables
-from nextloc_metrics.report.processes import one_thread
 
 
 @dataclass(repr=False)

@@ -18,14 +18,9 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.messages import clip, describe
 from nextloc_metrics.arguments.outputs import new_file
-from nextloc_metrics.base.mean import MeanMetric, RecordMetric
-from nextloc_metrics.geography import DistanceError
+from nextloc_metrics.base.mean import RecordMetric
 from nextloc_metrics.means import exact
-from nextloc_metrics.metrics.confidence import ConfidenceTally
-from nextloc_metrics.metrics.deciles import DecileKForRecall, DecileScore
-from nextloc_metrics.metrics.location_f1 import LocationF1
-from nextloc_metrics.report.clustered import ClusteredGroups
-from nextloc_metrics.report.own_metrics import is_ours, names_of
+from nextloc_metrics.report.data import names_of
 
 # Version of the files that `write` makes.
 _VERSION = 3
@@ -185,68 +180,11 @@ def check_length(longest: Any) -> int:
     return longest
 
 
-def check_state(name: str, member: Any, state: Tensor, queries: int, num_clusters: int = 0) -> None:
-    """Raise if a state cannot come from `queries` queries.
-
-    Args:
-        name: the name of the state, for the message.
-        member: the metric of the state.
-        state: the state.
-        queries: the number of queries that were added.
-        num_clusters: the number of clusters.
-    """
-    expected, is_keyed = member.state, isinstance(member, ClusteredGroups)
-    if state.dtype != expected.dtype or state.shape[is_keyed:] != expected.shape[is_keyed:]:
+def check_state(name: str, member: RecordMetric, state: Tensor, queries: int) -> None:
+    """Raise if the state of a name cannot come from `queries` queries of a metric."""
+    expected = member.state
+    fits = expected.shape[:1] in ((0,), state.shape[:1])  # as many rows, or keys that come as such
+    if state.dtype != expected.dtype or state.shape[1:] != expected.shape[1:] or not fits:
         raise ValueError(f"{clip(name)} is {describe(state)} and not {describe(expected)}")
-    counts, most, fits = state, queries, True
-    if is_keyed:
-        counts = state[:, 3]
-        fits = check_sums(state[:, 1:], queries)
-        fits = fits and member.check_keys(state[:, 0], num_clusters)
-    elif isinstance(member, LocationF1):
-        hits, decisions, support = state.unbind()
-        totals = int(decisions.sum()), int(support.sum())
-        fits = bool((hits <= decisions.minimum(support)).all())
-        fits = fits and totals[0] <= totals[1] <= queries
-    elif isinstance(member, DistanceError):
-        counts = state[2:]
-        fits = check_sums(state[:3], queries) and bool(state[5:].sum() == state[2])
-    elif isinstance(member, ConfidenceTally):
-        counts = state[:, 0]
-        fits = bool(counts.sum() <= queries) and bool((state[:, 1:] >= 0).all())
-        fits = fits and bool((state[:, 1:] <= counts[:, None] * exact.ONE).all())
-    elif isinstance(member, DecileKForRecall):
-        fits = bool((state.sum(1) <= queries).all())
-    elif isinstance(member, DecileScore) or _is_mean(member):
-        counts = state[..., 2]
-        fits = check_sums(state, queries)
-    elif not is_ours(member):
-        return  # its numbers may be any
-    else:  # counts of predictions, of which a query has many
-        most = int(state.max())
-    if not fits or bool((counts < 0).any()) or bool((counts > most).any()):
+    if not member._check_state(state, queries):
         raise ValueError(f"the counts of {clip(name)} are out of bounds")
-
-
-def _is_mean(member: Any) -> bool:
-    return bool(member._averages_scores or (isinstance(member, MeanMetric) and is_ours(member)))
-
-
-def check_sums(state: Tensor, queries: int) -> bool:
-    """Return whether the sums of states `[..., 3 or 7]` fit their numbers of scores."""
-    total, squares, count, *rest = state.unbind(-1)
-    if exact.is_weighted(state):
-        return bool((state >= 0).all() & (count <= queries).all())
-    if rest:
-        *wholes, infinite = rest
-        fractions = torch.stack([total, squares]) <= count * exact.ONE
-        return bool(
-            fractions.all()
-            & (infinite <= count).all()
-            & (count <= queries).all()
-            & (torch.stack([total, squares, count, *wholes, infinite]) >= 0).all()
-        )
-    return bool(
-        ((squares >= 0) & (squares <= total) & (count >= 0) & (count <= queries)).all()
-        and (total <= count * exact.ONE).all()
-    )

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial, reduce
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from nextloc_metrics import engines
 from nextloc_metrics.arguments.arrays import as_tensor
+from nextloc_metrics.arguments.batch import Batch, track
 from nextloc_metrics.arguments.checks import check_positive
-from nextloc_metrics.arguments.rows import track
+from nextloc_metrics.engines.processes import divide, one_thread, run
 from nextloc_metrics.files.columns import names_of_groups
 from nextloc_metrics.files.ids import OnError
 from nextloc_metrics.files.tables import TableRows, open_rows
-from nextloc_metrics.report import engines
 from nextloc_metrics.report.data import limits_of
-from nextloc_metrics.report.engines.partition import count_part, merge_parts
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluator import Evaluator
 from nextloc_metrics.report.options import Options, takes
-from nextloc_metrics.report.processes import count_rows, divide, one_thread, run
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+# Bytes of the number of unreadable answers, before those of the counts.
+_BYTES = 8
 
 
 @takes(Options)
@@ -105,14 +107,45 @@ def evaluate_table(
         )
     options["history"] = limits_of(options["history"])  # once for all processes
     make = _maker(source, options)
+    count = partial(_count, make=make)
     if engine is not None:
-        evaluator, missed = engines.count(rows, source, make)
+        merge = partial(_merge, make=make)
+        evaluator, missed = _read([engines.count(rows, source, count, merge)], make)
     elif workers > 1 and len(source.files) > 1:
         shares = [source.of_files(share) for share in divide(source.files, workers)]
-        evaluator, missed = merge_parts(run(partial(count_part, make=make), shares, workers), make)
+        evaluator, missed = _read(run(count, shares, workers), make)
     else:
-        evaluator, missed = count_rows(source, track(source.chunks(), source.num_rows), make)
+        evaluator, missed = _count_rows(source, track(source.chunks(), source.num_rows), make)
     return evaluator.result(missed if on_error == "miss" else None)
+
+
+def _count_rows(
+    rows: TableRows, chunks: Iterable[Batch], make: Callable[[], Evaluator]
+) -> tuple[Evaluator, int]:
+    """Count the chunks of rows; return also the number of unreadable answers."""
+    counts = make()
+    for batch in chunks:
+        counts.add(batch)
+    return counts, rows.missed
+
+
+def _count(rows: TableRows, make: Callable[[], Evaluator]) -> bytes:
+    return _write(*_count_rows(rows, rows.chunks(), make))
+
+
+def _merge(parts: Sequence[bytes], make: Callable[[], Evaluator]) -> bytes:
+    return _write(*_read(parts, make))
+
+
+def _write(counts: Evaluator, missed: int) -> bytes:
+    return missed.to_bytes(_BYTES, "big") + counts.to_bytes()
+
+
+def _read(parts: Sequence[bytes], make: Callable[[], Evaluator]) -> tuple[Evaluator, int]:
+    """Return the merged counts, and the number of unreadable answers."""
+    own = make().metrics
+    counts = reduce(Evaluator.merge, (Evaluator.from_bytes(x[_BYTES:], own) for x in parts))
+    return counts, sum(int.from_bytes(part[:_BYTES], "big") for part in parts)
 
 
 def _maker(source: TableRows, options: Options) -> Any:

@@ -11,16 +11,13 @@ from torch import Tensor
 
 from nextloc_metrics.backends import sequences
 from nextloc_metrics.base.collection import RankingCollection
-from nextloc_metrics.display.formats import one_line
-from nextloc_metrics.display.page import show_meanings, show_picture, show_table
-from nextloc_metrics.display.result import Result
-from nextloc_metrics.display.table import Table
+from nextloc_metrics.base.grouped import Grouped
+from nextloc_metrics.display.page import Result, show_meanings, show_picture, show_table
+from nextloc_metrics.display.table import Table, one_line
 from nextloc_metrics.files.beside import read_days
 from nextloc_metrics.geography.locations import Units
-from nextloc_metrics.means import exact
-from nextloc_metrics.metrics.grouped import Grouped
-from nextloc_metrics.report import page
-from nextloc_metrics.report.paths import draw_days, draw_errors
+from nextloc_metrics.pages.maps import draw_days, draw_errors
+from nextloc_metrics.pages.sections import show_users
 from nextloc_metrics.trajectories import (
     DTW,
     DiscreteFrechet,
@@ -32,8 +29,8 @@ from nextloc_metrics.trajectories import (
     from_table,
     trajectory_metrics,
 )
+from nextloc_metrics.trajectories.metric import Year
 from nextloc_metrics.trajectories.tables import OnMissing
-from nextloc_metrics.trajectories.years import Year
 
 _COLUMNS = {"user": "uid", "day": "d", "slot": "t", "x": "x", "y": "y"}
 
@@ -67,7 +64,7 @@ class TrajectoryEvaluation(Result):
 
     def user_records(self) -> list[dict[str, Any]]:
         """Return the mean over days of each user and metric, one dict each."""
-        values = {name: metric.user_means() for name, metric in self._metrics().items()}
+        values = {name: metric._means() for name, metric in self._metrics().items()}
         return [
             {"user": user, "metric": name, "value": float(means[number])}
             for name, means in values.items()
@@ -82,7 +79,7 @@ class TrajectoryEvaluation(Result):
         sections = {
             "Result": show_table(self.table)
             + show_meanings((name, x.metric) for name, x in self._metrics().items()),
-            "Users": page.show_users(metric.metric, metric.user_means(), name),
+            "Users": show_users(metric.metric, metric._means(), name),
         }
         if self.errors:
             caption = "Mean point error by slot of the day"
@@ -107,17 +104,6 @@ class TrajectoryEvaluation(Result):
             title = f"{what}: {name} {score:.3g}\nuser {one_line(str(user))}, day {day}"
             days.append((title, known[0], known[1]))
         return days
-
-
-class _ByUser(Grouped):
-    """The mean over users of their means over days."""
-
-    def __init__(self, metric: PairMetric, num_groups: int, **kwargs: Any) -> None:
-        super().__init__(metric, num_groups, average="groups", by="user", **kwargs)
-
-    def user_means(self) -> Tensor:
-        """Return the mean of each user."""
-        return exact.mean(self.state) * self._factor
 
 
 def evaluate_trajectories(
@@ -163,13 +149,13 @@ def evaluate_trajectories(
     chosen = dict(metrics) if metrics else _usual(year, units, not rows.num_missing)
     record = next(iter(chosen.values())).read(rows.preds, rows.target, groups=rows.groups)
     by_user = RankingCollection(
-        {name: _ByUser(metric, rows.num_users) for name, metric in chosen.items()}
+        {name: Grouped(x, rows.num_users, None, "groups", "user") for name, x in chosen.items()}
     )
     by_user.update(record)
     results = by_user.results(confidence_level)
     of_points = MeanPointError(units=units)
     scores = {name: metric._score_queries(record)[0] for name, metric in chosen.items()}
-    note = "mean over users of their means over days; intervals over users"
+    note = "mean over users of their means over days"
     return TrajectoryEvaluation(
         values={name: float(value) for name, value in results.values.items()},
         intervals={

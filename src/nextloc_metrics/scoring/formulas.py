@@ -4,12 +4,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, NoReturn
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.backends import UNRETRIEVED, must_not_sync
 from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking
@@ -47,7 +48,7 @@ class Formula(NamedTuple):
     (`"discount"`), and 0 beyond rank `k`. A relevant location has the mean weight of its tied
     block's ranks. The score is the weight of the first location, the sum over all locations, or
     the sum of each weight times the number of relevant locations up to its rank (`"precision"`);
-    divided by `over`.
+    divided by `over`. `"precision"` is for the weight `"harmonic"` only.
 
     Attributes:
         weight: the weight of a rank.
@@ -69,16 +70,21 @@ class Formula(NamedTuple):
             self.weight
         ]
         of = {
-            "first": "of the first relevant one",
-            "all": "of each relevant one, summed",
-            "precision": "of each relevant one x the relevant ones up to it, summed",
+            "first": "the first relevant one",
+            "all": "each relevant one, summed",
+            "precision": "each relevant one x the relevant ones up to it, summed",
         }[self.of]
         cut = "" if self.k is None else f", 0 beyond rank {self.k}"
         gain = "gain" if self.gain == "linear" else "(2^gain - 1)"
-        ideal = {"ideal": "the DCG of the best min(n, k)", "full ideal": "the DCG of the best n"}
-        if self.over in ideal:
+        names = {
+            "ideal": "the DCG of the best min(n, k)",
+            "full ideal": "the DCG of the best n",
+            "retrieved": "min(k, list length)",
+        }
+        if "ideal" in self.over:
             weight = weight.replace("1", gain, 1)
-        over = "" if self.over == "1" else f", divided by {ideal.get(self.over, self.over)}"
+        over = "" if self.over == "1" else f", divided by {names.get(self.over, self.over)}"
+        weight += " for" if weight == "1" else " of"
         return f"{weight} {of}{cut}{over}; ties: mean over orders"
 
     @property
@@ -117,6 +123,8 @@ def _evaluate(ranking: Ranking, formulas: Sequence[Formula]) -> Tensor:
 
     scores = []
     for formula in formulas:
+        if formula.of == "precision" and formula.weight != "harmonic":
+            _refuse(formula)
         last = _last(formula.k, ranking.num_candidates)
         ends = once(last, partial(_ends, blocks, last))
         start, end = ends
@@ -142,6 +150,13 @@ def _evaluate(ranking: Ranking, formulas: Sequence[Formula]) -> Tensor:
         divisor = once(key, partial(_divisor, ranking, formula))
         scores.append(score if divisor is None else score / divisor)
     return torch.stack(scores)
+
+
+def _refuse(formula: Formula) -> NoReturn:
+    """Raise for a sum of precisions with other weights, whose mean over orders is not known."""
+    raise ValueError(
+        f"`weight` must be 'harmonic' for `of='precision'`, got {short(formula.weight)}."
+    )
 
 
 def _divisor(ranking: Ranking, formula: Formula) -> Tensor | float | None:
@@ -179,6 +194,9 @@ def for_one_relevant(
     The table of summed weights; and per formula the last rank, the start of its weight in the
     table, and the divisor. None if ranks exceed the table or a divisor is not constant.
     """
+    for formula in formulas:
+        if formula.of == "precision" and formula.weight != "harmonic":
+            _refuse(formula)
     last = [_last(formula.k, num_candidates) for formula in formulas]
     if max(last) > TABLE_LENGTH or any(formula.over == "retrieved" for formula in formulas):
         return None

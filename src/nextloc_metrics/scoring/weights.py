@@ -39,15 +39,12 @@ def between(weight: Weight, start: Tensor, end: Tensor, last: int) -> Tensor:
 
 def discounts(ranks: int, device: torch.device) -> Tensor:
     """Return 1 / log2(rank + 1) of the first ranks."""
-    if ranks <= TABLE_LENGTH:
-        table = _row("discount", device)
-        return table[1 : ranks + 1] - table[:ranks]
     rank = torch.arange(ranks + 1, device=device)
     return between("discount", rank[:-1], rank[1:], ranks)
 
 
 def _tabled_between(weight: Weight, start: Tensor, end: Tensor) -> Tensor:
-    table = _row(weight, start.device)
+    table = table_of_sums(start.device)[row_start(weight) :]
     return table.take(end) - table.take(start)
 
 
@@ -191,11 +188,6 @@ def _sum_up_weights() -> Tensor:
     before = torch.nn.functional.pad(rows[:, :-1, -1].cumsum(1), (1, 0))
     sums = torch.nn.functional.pad((rows + before[..., None]).flatten(1), (1, 0))
     return torch.cat([rank, *sums])
-
-
-def _row(weight: Weight, device: torch.device) -> Tensor:
-    start = row_start(weight)
-    return table_of_sums(device)[start : start + TABLE_LENGTH + 1]
 
 
 def row_start(weight: Weight) -> int:

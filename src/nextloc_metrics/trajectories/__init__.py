@@ -1,6 +1,7 @@
 """Whole trajectories: pairs of sequences of points, predicted and true, and their metrics.
 
-It imports `geography`. Begin with `pairs.Pairs`, the record, and `metric.PairMetric`.
+Points come in, a score for each pair goes out. It imports `geography`. Begin with
+`pairs.Pairs`, the record, and `metric.PairMetric`.
 """
 
 from nextloc_metrics.trajectories.editing import EDR, LCSS, EditDistance

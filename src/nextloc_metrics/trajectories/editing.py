@@ -117,7 +117,7 @@ class LCSS(DistanceOfPairs):
     trajectories", ICDE 2002.
     """
 
-    is_bounded = True
+    largest_value = 1.0
     higher_is_better = True
     plot_upper_bound = 1.0
     unit = ""

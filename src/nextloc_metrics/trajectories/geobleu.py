@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.base.declared import Positive, PositiveNumber
-from nextloc_metrics.trajectories.metric import DistanceOfPairs, backend_of
+from nextloc_metrics.trajectories.metric import DistanceOfPairs, Year, backend_of, check_year
 from nextloc_metrics.trajectories.pairs import Pairs
-from nextloc_metrics.trajectories.years import Year, check_year
 
 Matching = Literal["greedy", "optimal"]
 GramDivisor = Literal["predicted", "matched"]
@@ -56,7 +55,7 @@ class GeoBLEU(DistanceOfPairs):
     sequences", SIGSPATIAL 2022.
     """
 
-    is_bounded = True
+    largest_value = 1.0
     higher_is_better = True
     plot_upper_bound = 1.0
     label = "GEO-BLEU"
@@ -64,7 +63,7 @@ class GeoBLEU(DistanceOfPairs):
 
     n: Positive = 5
     beta: PositiveNumber = 0.5
-    scale: PositiveNumber = 1.0  # an option, not that of the base class
+    scale: PositiveNumber = 1.0
     matching: Matching = "greedy"
     divisor: GramDivisor = "predicted"
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import KW_ONLY
-from typing import Annotated
+from typing import Annotated, Literal, get_args
 
 import numpy as np
 import torch
@@ -13,9 +14,10 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.batch import Batch
+from nextloc_metrics.arguments.checks import as_number
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.record import Record, Records
-from nextloc_metrics.backends import Reference, choose_for_pairs
+from nextloc_metrics.backends import Reference, choose
 from nextloc_metrics.backends.sequences import Sequences
 from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.geography.locations import (
@@ -26,6 +28,17 @@ from nextloc_metrics.geography.locations import (
     to_sphere,
 )
 from nextloc_metrics.trajectories.pairs import Pairs
+
+Year = Literal[2023, 2024, 2025]
+
+
+def check_year(year: object) -> int:
+    """Return the year, or raise if no challenge of that year is known."""
+    number = as_number(year)
+    if isinstance(number, bool) or number not in get_args(Year):
+        raise ValueError(f"`year` must be one of {get_args(Year)}, got {short(year)}.")
+    return int(number)
+
 
 _FAR = 1e30
 _LIMITS = (("latitude", -90, 90), ("longitude", -180, 360))
@@ -43,7 +56,7 @@ class PairMetric(MeanMetric):
     """
 
     record = Pairs
-    is_bounded = False
+    largest_value = math.inf
     higher_is_better = False
 
     _: KW_ONLY
@@ -78,10 +91,6 @@ class PairMetric(MeanMetric):
                 `labels`; or several kinds by name, such as `{"user": users, "day": days}`.
         """
         self._plan.update(Batch(preds, target, mask, groups), count=False)
-
-    @property
-    def _factor(self) -> float:
-        return 1.0
 
     @abstractmethod
     def score(self, record: Pairs) -> Tensor | tuple[Tensor, Tensor]:
@@ -120,7 +129,7 @@ def _coordinates(record: Pairs) -> list[Tensor]:
 
 def backend_of(pairs: Sequences) -> Reference:
     """Return the backend that aligns the sequences."""
-    return choose_for_pairs(pairs.first)
+    return choose(pairs.first, "aligns")
 
 
 class DistanceOfPairs(PairMetric):

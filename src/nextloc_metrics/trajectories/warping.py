@@ -9,9 +9,8 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.base.declared import PositiveNumber
-from nextloc_metrics.trajectories.metric import DistanceOfPairs, backend_of
+from nextloc_metrics.trajectories.metric import DistanceOfPairs, Year, backend_of, check_year
 from nextloc_metrics.trajectories.pairs import Pairs
-from nextloc_metrics.trajectories.years import Year, check_year
 
 
 def _check_window(name: str, value: object) -> int | None:
@@ -49,7 +48,7 @@ class DTW(DistanceOfPairs):
     recognition", IEEE Transactions on Acoustics, Speech, and Signal Processing 26, 1978.
     """
 
-    scale: PositiveNumber = 1.0  # an option, not that of the base class
+    scale: PositiveNumber = 1.0
     window: Annotated[int | None, _check_window] = None
     normalized: bool = False
     free_start: bool = False

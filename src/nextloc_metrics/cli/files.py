@@ -1,0 +1,238 @@
+"""What commands do with files of predictions: read, evaluate, write."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.cli.options import has_columns, is_page, write_text
+from nextloc_metrics.display.table import Table, one_line
+from nextloc_metrics.files.beside import read_coordinates, read_counts, read_words
+from nextloc_metrics.files.opening import suffix_of
+from nextloc_metrics.files.predictions import Predictions, read, same_queries
+from nextloc_metrics.geography import Locations
+from nextloc_metrics.protocols import Audit
+from nextloc_metrics.report.comparing import Comparisons
+from nextloc_metrics.report.evaluation import Evaluation, write_groups
+from nextloc_metrics.report.evaluator import evaluate
+from nextloc_metrics.report.options import Options
+from nextloc_metrics.report.table_evaluation import evaluate_table
+from nextloc_metrics.report.trajectories import TrajectoryEvaluation
+
+
+def read_locations(path: Path) -> Locations:
+    """Read the locations of a file of coordinates."""
+    return Locations(*read_coordinates(path))
+
+
+def read_same(
+    paths: Sequence[str], key: str | None, groups: Sequence[str], **reading: Any
+) -> dict[str, Predictions]:
+    """Read predictions of the same queries, joined by a column of keys or row by row."""
+    columns = [*groups, *([key] if key else [])]
+    return same_queries({path: _read(path, groups=columns, **reading) for path in paths}, key)
+
+
+def _read(
+    path: str,
+    preds: str,
+    target: str,
+    groups: Sequence[str],
+    cluster: str | None,
+    padding: Sequence[int],
+    vocabulary: Path | None,
+    on_error: Any,
+    separator: str | None,
+    mask: str | None = None,
+    exclude: str | None = None,
+    **_: Any,
+) -> Predictions:
+    """Read a file with the given options; files without columns have a separate target file."""
+    return read(
+        path,
+        preds=preds,
+        target=target,
+        groups=list(dict.fromkeys([*groups, *([cluster] if cluster else [])])),
+        targets=None if has_columns(path) else target,
+        padding=padding,
+        vocabulary=None if vocabulary is None else read_words(vocabulary),
+        on_error=on_error,
+        separator=separator,
+        mask=mask,
+        exclude=exclude,
+    )
+
+
+def evaluate_file(path: str, **reading: Any) -> Evaluation:
+    """Read a file and evaluate it, with the given options."""
+    options = given_options(Options, reading)
+    if suffix_of(Path(path)) not in (".run", ".trec"):
+        return evaluate_table(
+            path,
+            **{name: reading[name] for name in (*_COLUMNS, *_OF_TABLES)},
+            **options,
+        )
+    for name in _COLUMNS:
+        if reading[name] is not None:
+            raise ValueError(f"`{name}` must be a column of a table, and a run has none.")
+    found = _read(path, **reading)
+    missed = found.missed if reading["on_error"] == "miss" else None
+    known = None if found.vocabulary is None else tuple(map(str, found.vocabulary))
+    options = {"vocabulary": known, **options}
+    return evaluate(found.preds, found.target, grades=found.grades, missed=missed, **options)
+
+
+def _read_metrics(name: str) -> Any:
+    """Return what a function `module:function` returns; the module may be in the working folder."""
+    module, _, function = name.partition(":")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))
+    found = getattr(import_module(module), function, None) if module and function else None
+    if not callable(found):
+        raise ValueError(
+            f"`metrics` must be `module:function`, a function without arguments, got {short(name)}."
+        )
+    return found()
+
+
+def given_options(kind: Any, reading: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of an evaluation that a command was given, with what their files hold."""
+    given = {x: reading[x] for x in kind.__annotations__ if reading.get(x) not in (None, ())}
+    return {name: _READERS[name](x) if name in _READERS else x for name, x in given.items()}
+
+
+# what else a table is read by: names of columns that a run lacks, and others
+_COLUMNS = ("mask", "exclude", "weights", "confidence")
+_OF_TABLES = ("preds", "target", "groups", "padding", "on_error", "separator", "workers")
+
+# what reads the file of an option
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "vocabulary": read_words,
+    "train_counts": read_counts,
+    "locations": read_locations,
+    "metrics": _read_metrics,
+}
+
+
+def write_all(
+    result: Evaluation,
+    kind: str,
+    intervals: bool,
+    group_table: Path | None,
+    out: Path | None,
+    force: bool,
+    page: Mapping[str, Any],
+) -> None:
+    """Write an evaluation and the values of its groups, or a note on what is left out."""
+    if group_table is not None:
+        write_groups(result._counted, group_table, force)
+        click.echo(f"wrote {group_table}", err=True)
+    elif not is_page(out) and (note := note_left_out(result, kind)):
+        click.echo(note, err=True)
+    text = result.to_html(**page) if is_page(out) else write_evaluation(result, kind, intervals)
+    write_text(text, out, force)
+
+
+def write_evaluation(result: Evaluation, kind: str, intervals: bool) -> str:
+    """Write an evaluation in one of the formats; `intervals` adds them to JSON."""
+    if kind == "json":
+        return _evaluation_to_json(result, intervals)
+    if kind == "markdown":
+        return result.to_markdown()
+    if kind in ("latex", "csv"):
+        return write_table(result.table, kind)
+    parts = [
+        str(result),
+        *(f"by {one_line(name)}\n{table}" for name, table in result.groups.items()),
+    ]
+    return "\n\n".join(parts)
+
+
+def note_left_out(result: Evaluation, kind: str) -> str:
+    """Return what a format leaves out of an evaluation with groups, and where to find it."""
+    if kind not in ("csv", "latex") or not result.groups:
+        return ""
+    return (
+        f"Note: `--format {kind}` holds the values of all queries only; `--group-table FILE` "
+        "writes those of each group, and `--format json` has the protocol card."
+    )
+
+
+def _evaluation_to_json(result: Evaluation, intervals: bool) -> str:
+    """Write values, card and groups; NaN is null."""
+    ends = ("low", "high") if intervals else ()
+    rows: dict[str, Any] = {}
+    for name, value in result.values.items():
+        rows[name] = {"value": value}
+        if name in result.intervals:
+            rows[name] |= zip(ends, result.intervals[name], strict=False)
+    groups: dict[str, Any] = {}
+    for record in result.group_records():
+        of_group = groups.setdefault(record["kind"], {}).setdefault(record["group"], {})
+        of_group[record["metric"]] = {x: record[x] for x in ("value", *ends, "queries")}
+    rows["card"] = result.card
+    return json.dumps(_without_nan(rows | ({"groups": groups} if groups else {})), indent=2)
+
+
+def write_comparisons(result: Comparisons, kind: str) -> str:
+    """Write comparisons in one of the formats; JSON has values and corrected p-values too."""
+    if kind != "json":
+        return write_table(result.table, kind)
+    comparisons = {
+        name: {
+            key: {**asdict(found), "corrected_p_value": result.corrected[name][key]}
+            for key, found in of_metrics.items()
+        }
+        for name, of_metrics in result.comparisons.items()
+    }
+    return json.dumps(_without_nan({"values": result.values, "comparisons": comparisons}), indent=2)
+
+
+def write_audit(result: Audit, kind: str) -> str:
+    """Write the values under each protocol in one of the formats."""
+    if kind != "json":
+        return write_table(result.table, kind)
+    return json.dumps(result.table.records, indent=2)
+
+
+def write_trajectories(result: TrajectoryEvaluation, kind: str) -> str:
+    """Write the evaluation of days in one of the formats; JSON has the card and intervals too."""
+    if kind == "text":
+        return str(result)
+    if kind != "json":
+        return write_table(result.table, kind)
+    rows: dict[str, Any] = {
+        name: {"value": value, "low": low, "high": high}
+        for (name, value), (low, high) in zip(
+            result.values.items(), result.intervals.values(), strict=True
+        )
+    }
+    return json.dumps(_without_nan(rows | {"card": result.card}), indent=2)
+
+
+def write_table(table: Table, kind: str) -> str:
+    """Write a table in one of the formats."""
+    writers = {
+        "text": table.__str__,
+        "markdown": table.to_markdown,
+        "latex": table.to_latex,
+        "csv": table.to_csv,
+        "json": table.to_json,
+    }
+    return writers[kind]().rstrip("\n")
+
+
+def _without_nan(value: Any) -> Any:
+    """Replace NaN and infinity, which JSON lacks, by None."""
+    if isinstance(value, dict):
+        return {key: _without_nan(x) for key, x in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value

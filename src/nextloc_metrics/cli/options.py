@@ -1,0 +1,389 @@
+"""The options that commands share, and what they do with files, warnings, errors and cards."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from nextloc_metrics.arguments.outputs import check_free, new_file
+from nextloc_metrics.report.options import Options, parameters_of, summaries
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_PARAMETERS, _SUMMARIES = parameters_of(Options), summaries()
+
+
+def option_of(
+    name: str, more: str = "", written: str = "", **kwargs: Any
+) -> Callable[[Command], Command]:
+    """Return an option of an evaluation, with `more` after its help, and maybe `written` so."""
+    default = _PARAMETERS[name].default
+    if not kwargs.get("multiple"):
+        kwargs |= {"default": default, "show_default": default is not None}
+    written = written or "--" + name.replace("_", "-")
+    return click.option(written, name, help=f"{_SUMMARIES[name]}{more}.", **kwargs)
+
+
+def options_of(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """Return a decorator that adds several options to a command, in this order."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+class KeepingGroup(click.Group):
+    """Keeps the arguments, so that a page can say how to repeat it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Note the arguments and parse them."""
+        ctx.meta[_ARGUMENTS] = list(args)
+        return super().parse_args(ctx, args)
+
+
+#: what a context keeps: the arguments of the command, and the file of standard input
+_ARGUMENTS, _STDIN = "nextloc_metrics.arguments", "nextloc_metrics.stdin"
+
+
+def _split(_context: click.Context, _option: click.Parameter, values: Sequence[str]) -> Any:
+    """Return the integers of texts such as 1,5,10."""
+    try:
+        return tuple(int(x) for value in values for x in value.split(","))
+    except ValueError:
+        from nextloc_metrics.arguments.messages import short
+
+        raise click.BadParameter(
+            f"must be integers, separated by commas, got {short(', '.join(values))}."
+        ) from None
+
+
+def _keep_input(context: click.Context, argument: click.Parameter, paths: Any) -> Any:
+    """Replace `-` by a file of standard input, which lives as long as the command."""
+    if isinstance(paths, tuple):
+        return tuple(_keep_input(context, argument, path) for path in paths)
+    if paths != "-":
+        is_pattern = "://" in paths or any(c in paths for c in "*?[")
+        if not is_pattern and not Path(paths).exists():  # known before PyTorch is imported
+            name = (argument.name or "").upper()
+            raise click.ClickException(
+                f"`{name}` must be an existing file of predictions, got {paths}."
+            )
+        return paths
+    if _STDIN in context.meta:
+        raise click.BadParameter("`-` can be given only once.")
+    data = sys.stdin.buffer.read()
+    start = data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+    kind = ".jsonl" if start in (b"{", b"[") else ".csv"
+    path = Path(context.find_root().with_resource(tempfile.TemporaryDirectory())) / f"stdin{kind}"
+    path.write_bytes(data)
+    context.meta[_STDIN] = str(path)
+    return str(path)
+
+
+def source(name: str, **options: Any) -> Callable[[Command], Command]:
+    """Return an argument that is a path, or `-` for standard input."""
+    return click.argument(name, callback=_keep_input, **options)
+
+
+def name_of(path: str) -> str:
+    """Return a path as the user wrote it."""
+    return "-" if path == click.get_current_context().meta.get(_STDIN) else path
+
+
+FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+OUTPUT = click.Path(path_type=Path)
+FILES = options_of(
+    click.option("--preds", default="preds", show_default=True, help="Column of the predictions."),
+    click.option(
+        "--target",
+        default="target",
+        show_default=True,
+        help="Column of the targets; for a PATH of .npy or .run, the file of the targets.",
+    ),
+    option_of(
+        "k",
+        ", separated by commas; may be repeated",
+        multiple=True,
+        callback=_split,
+        metavar="K,...",
+        show_default="1,5,10",
+    ),
+    click.option(
+        "--padding",
+        multiple=True,
+        callback=_split,
+        metavar="NUMBER,...",
+        show_default="-1",
+        help="Negative numbers that pad lists, beside -1; may be repeated.",
+    ),
+    option_of("vocabulary", ": a file, one per line", type=FILE),
+    click.option("--separator", help="What separates the ids of a cell of text without brackets."),
+    click.option(
+        "--on-error",
+        type=click.Choice(["raise", "miss"]),
+        default="raise",
+        show_default=True,
+        help="Treat an unreadable answer as an error or as a miss.",
+    ),
+)
+GROUPS = click.option("--group", "groups", multiple=True, help="Column of groups; may be repeated.")
+METRICS = option_of(
+    "metrics",
+    ": what a function without arguments returns, of a module in the working folder",
+    metavar="MODULE:FUNCTION",
+)
+SAMPLE = options_of(
+    option_of("cluster", "; a column"),
+    option_of("num_locations", type=int),
+    option_of("confidence_level", type=float),
+    option_of("measures", "; may be repeated", "--measure", multiple=True),
+    METRICS,
+)
+READING = options_of(FILES, GROUPS, SAMPLE)
+WORKERS = click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Processes that share the files.",
+)
+EVALUATING = options_of(
+    READING,
+    click.option("--mask", help="Column of true or false; false leaves a query out."),
+    WORKERS,
+    click.option("--exclude", help="Column of lists of ids that are not ranked."),
+    option_of("given", type=click.Choice(["logits", "log_probabilities", "probabilities"])),
+    option_of("exempt_target", is_flag=True),
+    click.option("--weights", help="Column of weights of queries."),
+    click.option("--confidence", help="Column of confidences of answers, from 0 to 1."),
+    option_of("train_counts", ": .npy, or text with a number per line", type=FILE),
+    option_of(
+        "locations",
+        ": .npy [C, 2], or .csv with the columns latitude and longitude",
+        "--coordinates",
+        type=FILE,
+    ),
+    option_of("km", type=float),
+)
+FORMAT = click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["text", "markdown", "latex", "csv", "json"]),
+    default="text",
+    show_default=True,
+    help="Format of the output.",
+)
+GROUP_TABLE = click.option(
+    "--group-table",
+    type=OUTPUT,
+    callback=lambda _context, _option, path: check_table(path),
+    help="File for the values of each group, .csv or .parquet.",
+)
+ID = click.option(
+    "--id", "key", help="Column of keys that join the rows of the files, in any order."
+)
+INTERVALS = click.option("--intervals", is_flag=True, help="Add the intervals to JSON.")
+OUT = click.option("--out", type=OUTPUT, help="Output file.")
+SAVE = click.option("--save", type=OUTPUT, help="File of counts; `merge` reads it.")
+FORCE = click.option("--force", is_flag=True, help="Overwrite existing files.")
+
+
+def check_table(path: Path | None) -> Path | None:
+    """Raise if a file of groups has another ending than .csv and .parquet."""
+    if path is not None and path.suffix not in (".csv", ".parquet"):
+        raise click.BadParameter(f"must end with .csv or .parquet, got {path}.")
+    return path
+
+
+def check_outputs(force: bool) -> None:
+    """Raise if outputs of the command are one file, or an input, or cannot be written."""
+    context = click.get_current_context()
+    params = {param: context.params.get(param.name or "") for param in context.command.params}
+    outputs = {
+        max(param.opts, key=len): value
+        for param, value in params.items()
+        if param.type is OUTPUT and value is not None
+    }
+    names: dict[Path, str] = {}
+    for name, path in outputs.items():
+        other = names.setdefault(path.resolve(), name)
+        if other != name:
+            raise click.UsageError(f"`{other}` and `{name}` must be two files, got {path} twice.")
+        if not path.parent.is_dir():
+            raise click.ClickException(f"{path.parent} must be an existing folder.")
+        if path.exists() and any(path.samefile(x) for x in _inputs(params)):
+            raise click.UsageError(f"`{name}` must be no file that is read, got {path}.")
+        try:
+            check_free(path, force)
+        except FileExistsError as error:
+            raise click.ClickException(_for_command(str(error))) from error
+
+
+def _inputs(params: Mapping[click.Parameter, Any]) -> Iterator[str | Path]:
+    """Yield the files that exist and are read by the command."""
+    from nextloc_metrics.files.opening import find_files
+
+    for param, value in params.items():
+        if param.type is FILE and value is not None:
+            yield value
+        elif isinstance(param, click.Argument):
+            paths = value if isinstance(value, tuple) else (value,)
+            for path in paths:
+                with suppress(OSError, ValueError):
+                    yield from [] if "://" in path else find_files(path)
+            target = click.get_current_context().params.get("target")
+            if target and not all(map(has_columns, paths)) and Path(target).exists():
+                yield target
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Print warnings, and an error of the data or the options without a traceback; then exit.
+
+    What is done here uses one thread.
+    """
+    from nextloc_metrics.engines.processes import one_thread
+
+    try:
+        with one_thread(), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("default")
+            try:
+                yield
+            finally:
+                for warning in caught:
+                    click.echo(f"Warning: {_for_command(str(warning.message))}", err=True)
+    except (ImportError, OSError, TypeError, ValueError) as error:
+        raise click.ClickException(_for_command(str(error))) from error
+
+
+def _for_command(message: str) -> str:
+    """Name options instead of Python arguments, and count rows from 1, as editors count lines."""
+    context = click.get_current_context()
+    if _STDIN in context.meta:
+        message = message.replace(context.meta[_STDIN], "standard input")
+    names = {name: written for name, written in _PYTHON.items() if written in _written(context)}
+    for param in context.command.params:
+        option = max(param.opts, key=len)
+        for name in (param.name or "", option.lstrip("-").replace("-", "_")):
+            names[name] = option if option.startswith("-") else option.upper()
+
+    def option_of(match: re.Match[str]) -> str:
+        name, equals, value = match.groups()
+        if name not in names:
+            return match.group()
+        value = "" if value == "True" else value.replace("'miss'", "miss")
+        return f"`{names[name]}{' ' if equals and value else ''}{value}`"
+
+    missing = re.search(r"must have the columns (\[.*?\])", message)
+    # `x` in a file is a column, and so is what stands after "in" and "column"
+    message = re.sub(r"(?<!in )(?<!column )`(\w+)(=?)([^`]*)`(?! in )", option_of, message)
+    message = message.replace("`Evaluation.save`", "`score --save`")
+    message = re.sub(r"\b(line [\d,]+), row \d+\b", r"\1", message)
+    message = re.sub(r"(?<!['\"])\brow (\d+)\b", lambda x: f"row {int(x[1]) + 1} (from 1)", message)
+    message = message.replace(", or merge equal shards with `allow_equal=True`", "")
+    return message + (_say_columns(context, missing[1]) if missing else "")
+
+
+# arguments of functions whose options have other names
+_PYTHON = {"targets": "--target", "models": "PATHS"}
+
+
+def _written(context: click.Context) -> set[str]:
+    """Return options and arguments of a command, as help writes them."""
+    names = (max(param.opts, key=len) for param in context.command.params)
+    return {name if name.startswith("-") else name.upper() for name in names}
+
+
+def _say_columns(context: click.Context, missing: str) -> str:
+    """Return which options name the columns that are missing."""
+    options = [
+        f"`{max(param.opts, key=len)}`"
+        for param in context.command.params
+        for value in [context.params.get(param.name or "")]
+        if any(repr(x) in missing for x in (value if isinstance(value, tuple) else (value,)))
+    ]
+    return f" The columns are those of {', '.join(options)}." if options else ""
+
+
+def is_page(out: Path | None) -> bool:
+    """Return whether an output is a page."""
+    return out is not None and out.suffix == ".html"
+
+
+def write_text(text: str, out: Path | None, force: bool) -> None:
+    """Print a text, or write it to a file and name the file on standard error."""
+    if out is None:
+        click.echo(text)
+    else:
+        with new_file(out, force, text=True) as file:
+            file.write(text + "\n")
+        click.echo(f"wrote {out}", err=True)
+
+
+def has_columns(path: str) -> bool:
+    """Return whether a file has its targets in a column, and not in another file."""
+    from nextloc_metrics.files.opening import suffix_of
+
+    return suffix_of(Path(path)) not in (".npy", ".run", ".trec")
+
+
+# Parameters that are no options of the evaluation: they name columns, or say what is written.
+_COLUMNS = {"preds", "target", "mask", "exclude", "weights", "confidence", "cluster", "groups"}
+_COLUMNS |= {"key", "trajectory", "latitude", "longitude", "location", "time", "user"}
+_WRITING = {"kind", "out", "force", "save", "group_table", "intervals", "title", "workers"}
+
+
+def describe_read(files: Iterable[str], rows: Any, columns: Iterable[str | None]) -> dict[str, Any]:
+    """Return what the command read and when, and the command that does it again."""
+    context = click.get_current_context()
+    given = {
+        param: context.params.get(param.name or "")
+        for param in context.command.params
+        if isinstance(param, click.Option) and param.name not in _COLUMNS | _WRITING
+    }
+    options = [text for param, value in given.items() if (text := _write(param, value))]
+    return {
+        "files": ", ".join(files),
+        "rows": rows,
+        "columns": ", ".join(dict.fromkeys(x for x in columns if x)) or None,
+        "options": "; ".join(options) or None,
+        "version": f"nextloc-metrics {version('nextloc-metrics')}",
+        "date": datetime.now().astimezone().date().isoformat(),
+        "command": shlex.join(["nextloc-metrics", *context.meta[_ARGUMENTS]]),
+    }
+
+
+def short_names(paths: Sequence[str]) -> list[str]:
+    """Return paths without the folders that all have in common."""
+    parts = [path.split("/") for path in paths]
+    common = 0
+    while all(len(x) > common + 1 and x[common] == parts[0][common] for x in parts):
+        common += 1
+    return ["/".join(x[common:]) for x in parts]
+
+
+def _write(param: click.Option, value: Any) -> str:
+    """Write an option with the value in use; nothing if it is not used."""
+    if not value and isinstance(param.show_default, str):
+        value = param.show_default
+    if value is None or value is False or value == ():
+        return ""
+    name = max(param.opts, key=len).lstrip("-")
+    if value is True:
+        return name
+    text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return f"{name} {text}"

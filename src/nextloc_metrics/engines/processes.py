@@ -1,0 +1,51 @@
+"""What a process does: count its share of the files, on one thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+from itertools import pairwise
+from multiprocessing import get_context
+from typing import TypeVar
+
+import torch
+
+Share = TypeVar("Share")
+Found = TypeVar("Found")
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let PyTorch use one thread, and then as many as before.
+
+    A part of a table is counted in operations of some milliseconds. After each, several threads
+    would spin until the last is done, which on a busy machine takes longer than the operation.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def divide(files: Sequence[str], workers: int) -> list[list[str]]:
+    """Divide files into at most `workers` shares, each of files that follow each other."""
+    number = min(workers, len(files))
+    bounds = [len(files) * i // number for i in range(number + 1)]
+    return [list(files[start:end]) for start, end in pairwise(bounds)]
+
+
+def run(count: Callable[[Share], Found], shares: Sequence[Share], workers: int) -> list[Found]:
+    """Return `count(share)` for each share, in this order, from at most `workers` processes."""
+    number = min(workers, len(shares))
+    if number < 2:
+        return list(map(count, shares))
+    with _start(number) as pool:
+        return list(pool.map(count, shares))
+
+
+def _start(number: int) -> Executor:
+    """Start processes afresh, as threads do not survive a fork; each uses one."""
+    return ProcessPoolExecutor(number, get_context("spawn"), torch.set_num_threads, (1,))

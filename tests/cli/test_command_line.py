@@ -1,0 +1,265 @@
+"""The command line as people expect it: short options, standard input, and errors in its words."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pytest
+
+pytest.importorskip("click")
+from click.testing import CliRunner
+
+from nextloc_metrics import protocols
+from nextloc_metrics.cli.commands import main
+from nextloc_metrics.distribution.distribution import Given
+from nextloc_metrics.files.ids import OnError
+from nextloc_metrics.geography.locations import Units
+from nextloc_metrics.mobility.trajectories import TimeUnit
+from nextloc_metrics.trajectories.tables import OnMissing
+
+CSV = 'preds,target,user\n"[1, 2]",2,ann\n"[3, 4]",3,bob\n'
+LINES = '{"preds": [1, 2], "target": 2, "user": "ann"}\n{"preds": [3, 4], "target": 3}\n'
+
+
+def run(*arguments: str, text: str | None = None) -> Any:
+    """Run the command, with a text as standard input."""
+    return CliRunner().invoke(main, list(arguments), input=text)
+
+
+def refused(*arguments: str, text: str | None = None) -> str:
+    """The message of a command that ends with status 1."""
+    shown = run(*arguments, text=text)
+    assert shown.exit_code == 1, shown.output
+    assert isinstance(shown.exception, SystemExit)
+    message = shown.output.splitlines()[-1]
+    assert message.startswith("Error: ")
+    return message.removeprefix("Error: ")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """A file of two queries."""
+    file = tmp_path / "answers.csv"
+    file.write_text(CSV, encoding="utf-8")
+    return str(file)
+
+
+def test_cut_offs_are_separated_by_commas_or_repeated(path: str) -> None:
+    """Both ways give the same output, and so do paddings."""
+    options = ["score", path, "--format", "json"]
+    one = run(*options, "--k", "1,2", "--padding", "-7,-8")
+    two = run(*options, "--k", "1", "--k", "2", "--padding", "-7", "--padding", "-8")
+    assert one.stdout == two.stdout
+    assert {"acc_at_1", "acc_at_2"} <= {*json.loads(one.stdout)}
+    for wrong in ("1,a", "", "1,,2", "1.5"):
+        shown = run(*options, "--k", wrong)
+        assert shown.exit_code == 2
+        assert "'--k': must be integers, separated by commas, got" in shown.output
+
+
+@pytest.mark.parametrize("text", [CSV, LINES, "\ufeff" + CSV, f"[{LINES.replace('}', '},', 1)}]"])
+def test_a_dash_is_standard_input(path: str, text: str) -> None:
+    """CSV and JSON give what the file gives, and messages do not name a hidden file."""
+    options = ["--k", "1", "--format", "json"]
+    assert run("score", "-", *options, text=text).stdout == run("score", path, *options).stdout
+    compared = run("compare", "-", path, "--k", "1", text=text)
+    assert compared.exit_code == 0
+    assert compared.stdout.split()[:2] == ["percent", "-"]
+    twice = run("compare", "-", "-", text=text)
+    assert (twice.exit_code, "`-` can be given only once" in twice.output) == (2, True)
+    says = "standard input must have the columns ['none'], got"
+    assert refused("score", "-", "--preds", "none", text=text).startswith(says)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('preds,target\n"[1,\n2]",1\n\n"[x]",1\n', 5),
+        ('preds,target\n"[x]",1\n', 2),
+        ('{"preds": [1], "target": 1}\n\n{"preds": [-9], "target": 1}\n', 3),
+    ],
+)
+def test_lines_are_counted_as_an_editor_does(text: str, line: int) -> None:
+    """Blank lines, and cells of several lines, are counted too."""
+    message = refused("score", "-", text=text)
+    assert message.startswith(
+        f"line {line} of standard input must hold ids of locations in `preds`"
+    )
+
+
+def test_lines_of_a_cell_with_commas_are_counted(tmp_path: Path) -> None:
+    """Between tabs a comma separates nothing, so that a line end behind it is in the cell."""
+    path = tmp_path / "a.tsv"
+    path.write_text(
+        'preds\ttarget\tnote\n1\t1\t"a, ""b,\n"""\n1\t1\t,"b\nx x\t1\t\n', encoding="utf-8"
+    )
+    assert refused("score", str(path)).startswith(f"line 5 of {path} must hold ids")
+
+
+def test_rows_of_files_without_lines_are_counted_from_1(tmp_path: Path) -> None:
+    """In the command; Python counts from 0."""
+    np.savez(tmp_path / "a.npz", preds=np.array([[1, 2], [3, -9]]), target=np.array([1, 2]))
+    assert refused("score", str(tmp_path / "a.npz")).startswith("row 2 (from 1) of ")
+
+
+def test_a_part_that_is_merged_twice_has_no_advice_of_python(path: str, tmp_path: Path) -> None:
+    """The command has no option to allow equal parts."""
+    part = str(tmp_path / "part.npz")
+    CliRunner().invoke(main, ["score", path, "--save", part], catch_exceptions=False)
+    message = refused("merge", part, part)
+    assert message.endswith("leave one of them out.")
+    assert "allow_equal" not in message
+
+
+def test_errors_name_options_and_similar_columns(path: str) -> None:
+    """No message has the arguments of Python."""
+    message = refused("score", path, "--preds", "pred", "--group", "usr")
+    assert "did you mean 'preds', 'user'?" in message
+    assert message.endswith("The columns are those of `--preds`, `--group`.")
+    broken = refused("score", "-", text="preds,target\n-9,1\n")
+    assert "`--padding -100`" in broken
+    assert "`--on-error miss`" in broken
+    for options, says in [
+        (["--confidence-level", "2"], "`--confidence-level` must"),
+        (["--cluster", "user", "--k", "0"], "`--k` must"),
+        (["--num-locations", "-1"], "`--num-locations` must"),
+    ]:
+        assert refused("score", path, *options).startswith(says)
+    assert refused("compare", path).startswith("`PATHS` must hold at least two models")
+    assert "`--separator ' '`" in refused("score", "-", text="preds,target\n1 2,1\n")
+
+
+def test_no_other_library_gives_advice(tmp_path: Path, path: str) -> None:
+    """Files that are none, and Python objects, have messages of their own."""
+    objects = np.array([1, None], object)
+    np.savez(tmp_path / "objects.npz", preds=objects, target=np.array([1, 2]))
+    np.save(tmp_path / "objects.npy", objects)
+    for name in ("text.npz", "text.npy", "text.csv"):
+        (tmp_path / name).write_bytes(b'"a\xff')
+    (tmp_path / "empty.csv").write_text("", encoding="utf-8")
+    of = {x.name: str(x) for x in tmp_path.iterdir()}
+    for command in [
+        ["score", of["objects.npz"]],
+        ["score", of["text.npz"]],
+        ["score", of["text.npy"], "--target", of["text.npy"]],
+        ["score", of["objects.npy"], "--target", of["objects.npy"]],
+        ["merge", of["text.npy"]],
+        ["merge", of["objects.npz"]],
+        ["score", path, "--train-counts", of["text.npy"]],
+        ["score", path, "--coordinates", of["text.npy"]],
+        ["score", path, "--coordinates", of["text.csv"]],
+        ["score", path, "--coordinates", of["empty.csv"]],
+        ["score", path, "--vocabulary", of["text.csv"]],
+    ]:
+        message = refused(*command)
+        assert not re.search(r"pickle|unsafe|Evaluation\.save", message), message
+        assert Path(command[-1]).name in message, message
+
+
+def test_a_page_is_written_where_the_name_ends_with_html(path: str, tmp_path: Path) -> None:
+    """`score --out a.html` is the page of `report`; both name it on standard error."""
+    one, two = tmp_path / "a.html", tmp_path / "b.html"
+    scored = run("score", path, "--k", "1", "--out", str(one))
+    reported = run("report", path, "--k", "1", "--out", str(two))
+    assert (scored.stdout, scored.stderr) == ("", f"wrote {one}\n")
+    assert (reported.stdout, reported.stderr) == ("", f"wrote {two}\n")
+    assert one.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    pages = [
+        re.sub("<dt>command</dt><dd>.*?</dd>", "", x.read_text(encoding="utf-8"))
+        for x in (one, two)
+    ]
+    assert pages[0] == pages[1]
+
+
+def test_the_help_has_defaults_and_exit_statuses() -> None:
+    """With `-h` and `--help`."""
+    help_of = run("score", "-h").output
+    assert help_of == run("score", "--help").output
+    for shown in ("1,5,10", "[default: preds]", "[default: raise]", "[default: 0.95]"):
+        assert shown in help_of
+    assert "1 after an error in data or files" in " ".join(run("-h").output.split())
+
+
+def test_exit_statuses_are_those_of_the_help(path: str) -> None:
+    """0, 1 and 2."""
+    assert run("score", path, "--k", "1").exit_code == 0
+    assert run("score", path, "--k", "1", "--preds", "none").exit_code == 1
+    for usage in (["score", path, "--none"], ["score"], ["none"], ["score", path, "--format", "x"]):
+        assert run(*usage).exit_code == 2
+
+
+OUTPUTS = [
+    (["score", "FILE", "--save", "o.npz", "--out", "o.npz"], "`--out` and `--save` must be two"),
+    (["score", "FILE", "--out", "./o.csv", "--group", "user", "--group-table", "o.csv"], "two"),
+    (["score", "FILE", "--out", "d/../o.csv", "--save", "o.csv", "--force"], "must be two files"),
+    (["score", "FILE", "--out", "./FILE", "--force"], "`--out` must be no file that is read"),
+    (["report", "*.csv", "--out", "FILE", "--force"], "`--out` must be no file that is read"),
+    (["score", "d", "--save", "d/FILE", "--force"], "`--save` must be no file that is read"),
+    (["compare", "FILE", "FILE", "--out", "FILE"], "`--out` must be no file that is read"),
+    (["merge", "FILE", "--out", "FILE", "--force"], "`--out` must be no file that is read"),
+    (["score", "FILE", "--vocabulary", "words", "--out", "words", "--force"], "that is read"),
+    (["score", "a.npy", "--target", "t.npy", "--out", "t.npy", "--force"], "that is read"),
+]
+
+
+@pytest.mark.parametrize(("words", "says"), OUTPUTS, ids=lambda x: " ".join(x))
+def test_outputs_are_different_files_and_no_inputs(
+    words: list[str], says: str, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However their paths are written; it is a usage error, and nothing is written."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / Path(path).name).write_text(CSV, "utf-8")
+    for name in ("words", "a.npy", "t.npy"):
+        (tmp_path / name).write_text(name, "utf-8")
+    before = {x: x.read_bytes() for x in tmp_path.iterdir() if x.is_file()}
+    shown = run(*(word.replace("FILE", Path(path).name) for word in words))
+    assert (shown.exit_code, says in " ".join(shown.output.split())) == (2, True), shown.output
+    assert {x: x.read_bytes() for x in tmp_path.iterdir() if x.is_file()} == before
+
+
+def test_a_column_may_be_named_as_an_output(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only files are compared."""
+    monkeypatch.chdir(tmp_path)
+    for options in ([], ["--force"]):
+        assert run("score", path, "--k", "1", "--out", "preds", *options).exit_code == 0
+
+
+def test_the_seed_reaches_the_audit(tmp_path: Path) -> None:
+    """Protocols that draw candidates print what `protocols.audit` returns for that seed."""
+    scores = np.random.default_rng(0).random((30, 200))
+    target = np.arange(30)
+    np.savez(tmp_path / "scores.npz", preds=scores, target=target)
+    found = {
+        seed: run("audit", str(tmp_path / "scores.npz"), "--seed", seed, "--format", "json").stdout
+        for seed in ("7", "8")
+    }
+    assert found["7"] != found["8"]
+    for seed, text in found.items():
+        assert json.loads(text) == protocols.audit(scores, target, seed=int(seed)).table.records
+
+
+@pytest.mark.parametrize(
+    ("option", "commands", "values"),
+    [
+        ("--given", ["score", "report"], Given),
+        ("--on-error", ["score", "compare", "audit"], OnError),
+        ("--on-missing", ["trajectories"], OnMissing),
+        ("--units", ["mobility"], Literal["degrees", "km", "m"]),
+        ("--units", ["trajectories"], Units),
+        ("--time-unit", ["mobility"], TimeUnit),
+    ],
+)
+def test_options_offer_what_the_library_accepts(
+    option: str, commands: list[str], values: Any
+) -> None:
+    """Their choices are written where no PyTorch is imported."""
+    for name in commands:
+        param = next(x for x in main.commands[name].params if option in x.opts)
+        assert {*param.type.choices} == {*get_args(values)}  # type: ignore[attr-defined]
