@@ -55,13 +55,15 @@ def both_backends(make: Callable[[], Callable[[], object]], suffix: str = "") ->
     return {name + suffix: on_backend(backend, make()) for name, backend in backend_of.items()}
 
 
-def race(contestants: Contestants, seconds: float) -> list[dict[str, float]]:
+def race(
+    contestants: Contestants, seconds: float, clock: Callable[[], float] = time.perf_counter
+) -> list[dict[str, float]]:
     """Run the contestants in turn until the time is over; return milliseconds of every round.
 
     The order is random per round, because a contestant changes the caches for the next one.
     Contestants that take more than 1 % of the time share half of it, and run in fewer rounds.
     """
-    warm_up = {name: _milliseconds(run) for name, run in contestants.items()}
+    warm_up = {name: _milliseconds(run, clock) for name, run in contestants.items()}
     spent = {name: 0.0 for name, taken in warm_up.items() if taken > 10 * seconds}
     turns = dict.fromkeys(contestants, 0)
     rounds: list[dict[str, float]] = []
@@ -72,7 +74,7 @@ def race(contestants: Contestants, seconds: float) -> list[dict[str, float]]:
         for name, run in order.sample(list(contestants.items()), len(contestants)):
             share = 1000 * elapsed / (2 * max(1, len(spent)))
             if spent.get(name, 0) <= share or (elapsed > seconds and turns[name] < _FEWEST_TURNS):
-                times[name] = _milliseconds(run)
+                times[name] = _milliseconds(run, clock)
                 turns[name] += 1
                 if name in spent:
                     spent[name] += times[name]
@@ -80,10 +82,10 @@ def race(contestants: Contestants, seconds: float) -> list[dict[str, float]]:
     return rounds
 
 
-def _milliseconds(run: Callable[[], object]) -> float:
-    started = time.perf_counter()
+def _milliseconds(run: Callable[[], object], clock: Callable[[], float]) -> float:
+    started = clock()
     run()
-    return 1000 * (time.perf_counter() - started)
+    return 1000 * (clock() - started)
 
 
 def median_time(rounds: list[dict[str, float]], name: str) -> float:
@@ -103,6 +105,7 @@ def report(
     seconds: float,
     key: str = "",
     others: tuple[str, ...] = (),
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Result:
     """Race the contestants, print a table, and return it.
 
@@ -112,10 +115,11 @@ def report(
         seconds: the duration.
         key: the key by which `render.py` finds the table.
         others: more denominators of ratios, in addition to the floor and both backends.
+        clock: `time.process_time` for the time of the processor, of all threads.
     """
     floor = next(iter(contestants))
     to = [n for n in contestants if n in (floor, PLAIN, REFERENCE, *others)]
-    rounds = race(contestants, seconds)
+    rounds = race(contestants, seconds, clock)
     letters = {name: chr(ord("a") + i) for i, name in enumerate(to)}
     print(f"\n{title}")
     print(f"{'':52}{'ms':>10}" + "".join(f"{'x ' + letter:>9}" for letter in letters.values()))

@@ -8,6 +8,7 @@ over rounds of a contestant's time divided by that of contestant a in the same r
 
 import argparse
 import copy
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,17 @@ from torchmetrics import Metric, MetricCollection
 
 from nextloc_metrics import (
     MRR,
+    BrierScore,
+    CalibrationError,
     Grouped,
+    NegativeLogLikelihood,
     PopularityBins,
     PrecisionAtK,
+    RankingCollection,
+    SetSize,
     decile_metrics,
     next_location_metrics,
+    probability_metrics,
     recommendation_metrics,
 )
 
@@ -223,6 +230,37 @@ def deciles() -> Contestants:
     return ours(scores, target) | updates(rare, scores, target, suffix=", deciles")
 
 
+def probabilities(num_locations: int) -> Contestants:
+    """Make contestants: metrics of probabilities, on normal logits and on the worst ones for sets.
+
+    The floor computes in float32, the metrics in float64.
+    """
+    torch.manual_seed(0)
+    scores, target = torch.randn(QUERIES, num_locations), torch.randint(num_locations, (QUERIES,))
+    column = torch.arange(num_locations)
+    rows = {
+        "equal": column * 0.0,
+        "two values": column % 2 * 1.0,
+        "all in one cell": -1e-4 * column / num_locations,
+        "whole numbers": scores.round(),
+    }
+    sizes = {f"size_{mass}": SetSize(mass / 100, given="logits") for mass in (50, 80, 90, 95)}
+    alone = {kind.__name__: kind(given="logits") for kind in (NegativeLogLikelihood, BrierScore)}
+    members: dict[str, Any] = alone | {
+        "CalibrationError": CalibrationError(given="logits"),
+        "SetSize(0.9)": SetSize(0.9, given="logits"),
+        "SetSize of four masses": RankingCollection(sizes),
+        "probability_metrics": probability_metrics(given="logits"),
+    }
+    contestants: Contestants = {"torch.log_softmax": lambda: torch.log_softmax(scores, 1)}
+    contestants |= {name: partial(one.update, scores, target) for name, one in members.items()}
+    worst = SetSize(0.9, given="logits")
+    return contestants | {
+        f"SetSize(0.9), {name}": partial(worst.update, row.expand_as(scores).contiguous(), target)
+        for name, row in rows.items()
+    }
+
+
 def lists(num_queries: int) -> Contestants:
     """Make contestants for precision, recall, hit rate, MRR, MAP, NDCG at 10, lists [N, 10]."""
     torch.manual_seed(0)
@@ -302,6 +340,16 @@ def measure(seconds: float) -> list[Result]:
     results.append(report(f"arrays, {QUERIES} queries", arrays(), seconds / 2))
     results.append(report(f"MRR, {QUERIES} x 10,000", groups(), seconds, "groups"))
     results.append(report(f"deciles, {QUERIES} x 10,000", deciles(), seconds, "deciles"))
+    results += [
+        report(
+            f"probabilities, {QUERIES} x {size:,}, time of the processor",
+            probabilities(size),
+            seconds,
+            f"{size} probabilities",
+            clock=time.process_time,
+        )
+        for size in (10_000, 100_000)
+    ]
     return results
 
 

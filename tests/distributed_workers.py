@@ -1,12 +1,14 @@
 """What the distributed tests run in other processes, and how they start and stop them.
 
-Every process is a real member of a gloo group on this machine. It starts from a server that has
-imported what tests import (to import it anew takes longer than all else), turns warnings into
-errors, waits at most a minute for the others, and is killed with the test that started it.
+Every process is a real member of a gloo group on this machine, which lasts for one call. The
+processes are a pool that all tests share, as to import anew what tests import takes longer than all
+else: a process turns warnings into errors, waits at most a minute for the others, and is killed
+with the others, and replaced, after a call that fails.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import multiprocessing
 import multiprocessing.connection
@@ -20,7 +22,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 from unittest import mock
@@ -101,9 +102,7 @@ _ATTEMPTS = 3
 
 METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 PROCESSES = multiprocessing.get_context(METHOD)
-PROCESSES.set_forkserver_preload(
-    ["torch", "nextloc_metrics", "pytorch_lightning", "hypothesis", "sklearn.metrics"]
-)
+PROCESSES.set_forkserver_preload(["torchmetrics.classification", "nextloc_metrics"])
 
 # The environment of processes started anew: torch.distributed stays on this machine.
 LOOPBACK = {"OMP_NUM_THREADS": "1"}
@@ -178,49 +177,68 @@ def _attempt(
     may_die: bool,
 ) -> tuple[list[tuple[str, Any]], list[int]]:
     """Return what became of every process, and which were killed."""
-    with TemporaryDirectory() as folder:
-        processes = [
-            PROCESSES.Process(target=_work, args=(function, rank, num_processes, folder, args))
-            for rank in range(num_processes)
-        ]
-        for process in processes:
-            process.start()
-        try:
-            _wait(processes, seconds, may_die)
-        finally:
-            timed_out = [rank for rank, p in enumerate(processes) if p.exitcode is None]
-            for process in processes:
-                process.kill()
-                process.join()
-        return [_read(Path(folder), rank) for rank in range(num_processes)], timed_out
-
-
-def _wait(processes: list[Any], seconds: float, may_die: bool) -> None:
+    results: dict[int, tuple[str, Any]] = {}
+    waiting = {pipe: rank for rank, (_, pipe) in enumerate(_members(num_processes))}
     deadline = time.monotonic() + seconds
-    while alive := [process for process in processes if process.exitcode is None]:
-        failed = any(process.exitcode for process in processes)
-        if time.monotonic() > deadline or (failed and not may_die):
-            return
-        multiprocessing.connection.wait([process.sentinel for process in alive], timeout=1)
+    with TemporaryDirectory() as folder:
+        for pipe, rank in waiting.items():
+            pipe.send_bytes(pickle.dumps((function, rank, num_processes, folder, args)))
+        while waiting and (left := deadline - time.monotonic()) > 0:
+            for pipe in multiprocessing.connection.wait(list(waiting), timeout=left):
+                rank = waiting.pop(pipe)
+                try:
+                    results[rank] = pickle.loads(pipe.recv_bytes())
+                except (EOFError, OSError):
+                    results[rank] = "died", None
+            if not may_die and any(kind != "returned" for kind, _ in results.values()):
+                break
+        if waiting or any(kind != "returned" for kind, _ in results.values()):
+            _kill()
+    timed_out = sorted(waiting.values())
+    return [results.get(rank, ("died", None)) for rank in range(num_processes)], timed_out
 
 
-def _read(folder: Path, rank: int) -> tuple[str, Any]:
-    path = folder / f"{rank}.pt"
-    if not path.exists():
-        return "died", None
-    kind, result = torch.load(path, weights_only=False)
-    return kind, result
+_pool: list[tuple[Any, Any]] = []
 
 
-def _work(
-    function: Callable[..., Any], rank: int, num_processes: int, folder: str, args: tuple[Any, ...]
-) -> None:
+def _members(number: int) -> list[tuple[Any, Any]]:
+    """So many processes of the pool, each with the pipe to it."""
+    while len(_pool) < number:
+        pipe, theirs = PROCESSES.Pipe()
+        process = PROCESSES.Process(target=_serve, args=(theirs,))
+        process.start()
+        theirs.close()
+        _pool.append((process, pipe))
+    return _pool[:number]
+
+
+@atexit.register
+def _kill() -> None:
+    """End the processes of the pool."""
+    for process, pipe in _pool:
+        process.kill()
+        process.join()
+        pipe.close()
+    _pool.clear()
+
+
+def _serve(pipe: Any) -> None:
+    """Call what comes through the pipe, until its other end is closed."""
     warnings.simplefilter("error")
     torch.set_num_threads(1)
     os.environ.update(LOOPBACK)
-    path = Path(folder) / f"{rank}.pt"
-    failure = "unconnected"
+    with contextlib.suppress(EOFError):
+        while True:
+            pipe.send_bytes(_work(pipe.recv_bytes()))
+
+
+def _work(call: bytes) -> bytes:
+    """What a call in a group of processes returned, or the error that it raised."""
+    torch.default_generator.manual_seed(20)
+    failure = "error"
     try:
+        function, rank, num_processes, folder, args = pickle.loads(call)
+        failure = "unconnected"
         torch.distributed.init_process_group(
             "gloo",
             init_method=f"file://{folder}/rendezvous",
@@ -229,13 +247,11 @@ def _work(
             timeout=TIME_OUT,
         )
         failure = "error"
-        torch.save(("returned", function(rank, *args)), path)
-        failure = ""
+        returned = pickle.dumps(("returned", function(rank, *args)))
+        torch.distributed.destroy_process_group()
+        return returned
     except Exception:
-        torch.save((failure, f"process {rank}: {traceback.format_exc()}"), path)
-    if failure:
-        raise SystemExit(1)
-    torch.distributed.destroy_process_group()
+        return pickle.dumps((failure, f"a process failed:\n{traceback.format_exc()}"))
 
 
 def growth_of_memory(locations: int) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 import torch
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -196,6 +197,19 @@ CASES = [
 ]
 
 
+def family(case: Case) -> tuple[Any, ...]:
+    """What of `base/` a metric goes through: its base classes, and whose methods it has."""
+    metric = case.make()
+    bases = type(metric).__mro__
+    owners = [next(x for x in bases if name in vars(x)) for name in ("tally", "compute")]
+    return (bases[1:], *owners, metric.state.shape, metric.ignore_index is None)
+
+
+# One metric of each family, for the laws that live in `base/`; and one of each class, too.
+FAMILIES = list({family(case): case for case in reversed(CASES)}.values())[::-1]
+CLASSES = list({(case.name, *family(case)): case for case in reversed(CASES)}.values())[::-1]
+
+
 def same(one: Any, other: Any) -> bool:
     """Whether two tensors, or mappings of tensors, have the same shape, dtype and bits."""
     if isinstance(one, Tensor):
@@ -238,8 +252,8 @@ def named(case: object) -> Iterator[None]:
     """Tell with which of several cases an error was raised."""
     try:
         yield
-    except Exception as error:
-        raise AssertionError(f"with {case}") from error
+    except (Exception, pytest.fail.Exception) as error:
+        raise AssertionError(f"with {case}: {error}") from error
 
 
 def batch(n: int = 8, locations: int = LOCATIONS, levels: int = 4) -> tuple[Tensor, Tensor]:

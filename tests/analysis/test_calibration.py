@@ -94,6 +94,26 @@ def test_the_temperature_minimises_the_likelihood() -> None:
     assert loss(found) <= loss(found / 1.001)
 
 
+@pytest.mark.parametrize("case", ["all rows", "a sample that is always right", "a mask of -1e9"])
+def test_the_temperature_of_many_logits(case: str) -> None:
+    """The slope of PyTorch's likelihood is 0 there, whatever the sample of the first guess says."""
+    torch.manual_seed(3)
+    logits = 3 * torch.randn(3000, 1000, dtype=torch.float64)
+    target = torch.distributions.Categorical(logits=logits / 2.5).sample()
+    if case == "a sample that is always right":
+        target[::2] = logits[::2].argmax(1)
+    elif case == "a mask of -1e9":
+        others = torch.arange(1000) != target[:, None]
+        logits[others & (torch.rand(3000, 1000) < 0.1)] = -1e9
+    given = logits.clone()
+    found = analysis.fit_temperature(given, target)
+    temperature = torch.tensor(found, dtype=torch.float64, requires_grad=True)
+    assert given.equal(logits)
+    torch.nn.functional.cross_entropy(logits / temperature, target).backward()
+    assert temperature.grad is not None
+    assert abs(float(temperature.grad)) < 1e-10
+
+
 @pytest.mark.parametrize("scale", [1e-300, 1e-8, 1.0, 1e7, 1e38, 1e300])
 def test_the_temperature_has_the_scale_of_the_logits(scale: float) -> None:
     """Three of four targets have a logit that is higher by 4: T = 4 / log(3), times the scale."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nextloc_metrics import (
@@ -24,7 +24,7 @@ from nextloc_metrics import (
     Ranking,
     RankingCollection,
 )
-from strategies import LEVELS, LOCATIONS, same, states
+from strategies import LEVELS, LOCATIONS, examples, same, states
 
 GROUPS = 3
 LONG = 70  # lists of this width are checked for visit counts
@@ -128,7 +128,7 @@ def drawn(data: st.DataObject, preds: str, target: str, exclude: str | None) -> 
 @pytest.mark.parametrize("exclude", [None, *EXCLUDED])
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("preds", PREDS)
-@settings(max_examples=20)
+@examples(6)
 @given(data=st.data())
 def test_a_batch_is_accepted_exactly_if_all_its_parts_are(
     preds: str, target: str, exclude: str | None, data: st.DataObject
@@ -149,7 +149,7 @@ def test_a_batch_is_accepted_exactly_if_all_its_parts_are(
 
 
 @pytest.mark.parametrize("preds", PREDS)
-@settings(max_examples=40)
+@examples(15)
 @given(data=st.data())
 def test_a_masked_query_is_not_looked_at(preds: str, data: st.DataObject) -> None:
     """Whatever a masked query holds, the batch is what it is without this query."""

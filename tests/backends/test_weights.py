@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import fields
+from itertools import accumulate
+from typing import Any
 
 import pytest
 import torch
@@ -42,12 +44,12 @@ def test_backends_agree(dtype: torch.dtype, columns: int, are_scores: bool) -> N
     for temperature in (1.0, 0.25, 7.0):
         weights = Weights(are_scores, 1 / temperature)
         backend, reference = choose(scores, "weighs"), Reference()
-        found, expected = (one.weigh(scores, target, weights) for one in (backend, reference))
+        found, expected = (
+            one.weigh(scores, target, weights, MASSES) for one in (backend, reference)
+        )
         assert all(map(are_same, found, expected))
-        sums = expected[0]
-        sizes = [one.gather(scores, sums, MASSES, weights) for one in (backend, reference)]
-        assert torch.equal(*sizes)
-        assert bool((sizes[0][~(sums[:, 1] > 0)] == columns).all())
+        sums, _, sizes = expected
+        assert bool((sizes[~(sums[:, 1] > 0)] == columns).all())
         assert are_same(*(one.spread(scores, sums, weights) for one in (backend, reference)))
 
 
@@ -116,18 +118,18 @@ def test_records_have_the_same_bits(data: st.DataObject, dtype: torch.dtype, giv
 def test_rows_that_are_not_adjacent_are_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     """The backend in C answers for every layout, and never hands it to `reference`."""
     backend, weights = cpu.Cpu(), Weights(are_scores=False)
-    for name in ("survey", "first", "weigh", "gather", "spread"):
+    for name in ("survey", "first", "weigh", "spread"):
         monkeypatch.setattr(Reference, name, None)
     for dtype in DTYPES:
         answers = []
         for scores in layouts_of(torch.randn(5, 40).to(dtype)):
             own, target = scores[:, 3:5], torch.arange(5)
-            sums, tied = backend.weigh(scores, target, weights)
+            sums, tied, sizes = backend.weigh(scores, target, weights, MASSES)
             answers.append(
                 [
                     *backend.survey(scores, own, True),
                     backend.first(scores, 3)[1],
-                    *(sums, tied, backend.gather(scores, sums, MASSES, weights)),
+                    *(sums, tied, sizes),
                     backend.spread(scores, sums, weights),
                 ]
             )
@@ -144,6 +146,40 @@ def test_probabilities_are_divided_by_their_exact_sum(drawn: list[float]) -> Non
     assert record.own is not None
     assert float(record.own) == drawn[0] / math.fsum(drawn)
     assert float(record.confidence) == max(drawn) / math.fsum(drawn)
+
+
+def _rows_of_sets() -> dict[str, Tensor]:
+    """Logits, or weights, float64 `[3000]`: rows that take many steps to the end of a set."""
+    step = torch.arange(3000, dtype=torch.float64)
+    return {
+        "equal": step * 0,
+        "two values": step % 2,
+        "in one cell": -1e-4 * step / 3000,
+        "nearly equal": -1e-11 * step,
+        "one unit apart": -(2.0**-51) * step,
+        "nested": -0.03 * torch.exp2(-(step % 40)),
+        "below all cells": (step > 0) * (-25 - step / 1000),
+        "units of zero": (step > 0) * (-30 - step / 100),
+        "far apart": -step / 100,
+        "weights at the edge of a cell": 0.75 + (step % 3 - 1) * 2.0**-51,
+    }
+
+
+@pytest.mark.usefixtures("each_backend")
+@pytest.mark.parametrize("kind", _rows_of_sets())
+def test_sizes_of_sets_in_plain_integers(kind: str) -> None:
+    """The highest weights, as integers of 2^-51, are added up until they reach the mass."""
+    row, of_scores = _rows_of_sets()[kind], Weights(are_scores=kind.startswith("weights"))
+    scores = torch.stack([row, row.flip(0), row * 3]).repeat(1, 3)
+    masses = (1e-12, 0.01, 0.5, 0.9, 0.99999, 1 - 1e-10)
+    found = choose(scores, "weighs").weigh(
+        scores, torch.zeros(3, dtype=torch.int64), of_scores, masses
+    )[2]
+    for one, sizes in zip(scores, found.tolist(), strict=True):
+        weights = of_scores.of(one, one.amax(0, keepdim=True)).sort(descending=True).values.tolist()
+        sums = list(accumulate(round(weight * 2**51) for weight in weights))
+        wanted = [(mass - 1e-9) * (sums[-1] / 2**51) for mass in masses]
+        assert sizes == [1 + sum(total / 2**51 < least for total in sums) for least in wanted]
 
 
 @pytest.mark.usefixtures("each_backend")
@@ -185,7 +221,7 @@ def test_exp_is_within_its_bound_everywhere() -> None:
     depth = torch.cat([torch.linspace(0, 40, 4001), torch.linspace(40, 745, 706)]).double()
     scores = torch.stack([torch.zeros_like(depth), -depth], 1)
     target = torch.zeros(len(depth), dtype=torch.int64)
-    sums, _ = choose(scores, "weighs").weigh(scores, target, Weights(are_scores=False))
+    sums, *_ = choose(scores, "weighs").weigh(scores, target, Weights(are_scores=False))
     assert bool(((sums[:, 1] - (1 + (-depth).exp())).abs() <= 2.0**-34).all())
     squares = sums[:, 2] - 1
     assert bool(((squares - (-2 * depth).exp()).abs() <= 2.0**-32).all())
@@ -200,9 +236,9 @@ def test_weights_are_checked_when_they_are_first_used() -> None:
         name = "wrong"
         is_proven = weighs = False
 
-        def weigh(self, scores: Tensor, target: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
-            sums, tied = super().weigh(scores, target, weights)
-            return sums + 1, tied
+        def weigh(self, *arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
+            sums, tied, sizes = super().weigh(*arguments)
+            return sums + 1, tied, sizes
 
     wrong = Wrong()
     assert proof.passes(wrong)

@@ -20,8 +20,6 @@ from points_of_users import COLUMNS, mixed, points
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
-dask = pytest.importorskip("dask")
-dd = pytest.importorskip("dask.dataframe")
 engines = pytest.mark.engines
 pytestmark = [
     pytest.mark.filterwarnings(f"ignore:{warning}")
@@ -34,6 +32,11 @@ pytestmark = [
 
 ROWS, SIZE = 230, 40
 OPTIONS: Any = {"k": (1, 3), "groups": ["user", "hour"], "cluster": "user", "mask": "counts"}
+
+
+def of_dask() -> Any:
+    """`dask.dataframe`, which takes half a second to import."""
+    return pytest.importorskip("dask.dataframe")
 
 
 def table(kind: str = "lists") -> Any:
@@ -74,8 +77,9 @@ def show(e: report.Evaluation) -> dict[str, Any]:
 
 def partition(frame: Any, partitions: int) -> Any:
     """Return a Dask data frame, with lists as lists."""
-    with dask.config.set({"dataframe.convert-string": False}):
-        return dd.from_pandas(frame, npartitions=partitions, sort=False)
+    dask_frames = of_dask()
+    with pytest.importorskip("dask").config.set({"dataframe.convert-string": False}):
+        return dask_frames.from_pandas(frame, npartitions=partitions, sort=False)
 
 
 def expect(kind: str = "lists") -> dict[str, Any]:
@@ -120,19 +124,21 @@ def test_one_process_is_right() -> None:
     }
 
 
+@pytest.mark.slow  # runs Dask
 def test_lists_that_dask_made_text_of() -> None:
     """Dask makes text of lists in pandas; the text is read as the lists."""
-    frame = dd.from_pandas(pd.DataFrame(table().to_pydict()), npartitions=5, sort=False)
+    frame = of_dask().from_pandas(pd.DataFrame(table().to_pydict()), npartitions=5, sort=False)
     assert str(frame.dtypes["preds"]) != "object"
     assert show(report.evaluate_table(frame, **OPTIONS)) == expect()
 
 
+@pytest.mark.slow  # runs Dask
 def test_partitions_without_rows_or_ids() -> None:
     """Empty partitions, and one with empty lists alone, whose type nothing shows."""
     rows = table().to_pandas()
     rows["preds"] = [[]] * 50 + list(rows["preds"][50:])
     frame = partition(rows, 1).repartition(divisions=(0, 20, 40, 100, ROWS - 1))
-    frame = dd.concat([frame, frame[frame["hour"] > 99]], interleave_partitions=True)
+    frame = of_dask().concat([frame, frame[frame["hour"] > 99]], interleave_partitions=True)
     expected = show(report.evaluate_table(pa.Table.from_pandas(rows), **OPTIONS))
     assert show(report.evaluate_table(frame, **OPTIONS)) == expected
 
@@ -148,6 +154,7 @@ def test_a_partition_does_not_decide_what_is_sparse() -> None:
     assert e.card["queries"] == 301
 
 
+@pytest.mark.slow  # runs Dask
 def test_no_rows_at_all() -> None:
     """No row in any partition is an evaluation of no query."""
     rows = table().slice(0, 0).to_pandas()
@@ -156,6 +163,7 @@ def test_no_rows_at_all() -> None:
     assert e.card["queries"] == 0
 
 
+@pytest.mark.slow  # runs Dask
 @pytest.mark.parametrize("partitions", [1, 9])
 def test_errors_do_not_depend_on_the_partitions(partitions: int) -> None:
     """A row that cannot be read is an error as in one process, or is counted as a miss."""
@@ -170,6 +178,7 @@ def test_errors_do_not_depend_on_the_partitions(partitions: int) -> None:
     assert e.card["broken_answers"] == 1
 
 
+@pytest.mark.slow  # runs Dask
 def test_a_partition_does_not_decide_the_width_of_scores() -> None:
     """All partitions do, where rows of another width are misses."""
     scores = [[0.5]] * 1200 + [[0.9, 0.1, 0.0]] * 1300 + [[0.2, 0.8]] * 9
@@ -181,17 +190,19 @@ def test_a_partition_does_not_decide_the_width_of_scores() -> None:
         assert show(found) == show(expected)
 
 
+@pytest.mark.slow  # runs Dask
 def test_columns_that_do_not_exist() -> None:
     """A wrong name is an error that lists the columns, before anything is computed."""
     with pytest.raises(ValueError, match=r"must have the columns .*'users'.* did you mean 'user'"):
         report.evaluate_table(partition(table().to_pandas(), 2), groups=["users"])
 
 
+@pytest.mark.slow  # runs Dask, and starts a process
 def test_engines_by_type() -> None:
     """The type of the rows chooses the engine, and no library is imported to find out."""
     frame = table().to_pandas()
     assert engine_of(partition(frame, 2)).__name__.endswith("engines.dask")
-    assert [engine_of(x) for x in (frame, table(), "s3://bucket/x", [1], dask)] == [None] * 5
+    assert [engine_of(x) for x in (frame, table(), "s3://bucket/x", [1], sys)] == [None] * 5
     code = """
 import sys
 from nextloc_metrics.engines import engine_of
@@ -407,8 +418,8 @@ def test_a_bucket(bucket: str, dask_cluster: Any) -> None:
     """Parquet files of a bucket, by one process and by Dask, are the rows in memory."""
     for rows in (bucket, f"{bucket}/*.parquet", [f"{bucket}/{i}.parquet" for i in range(3)]):
         assert show(report.evaluate_table(rows, **OPTIONS)) == expect()
-    with dask.config.set(scheduler="threads"):
-        assert show(report.evaluate_table(dd.read_parquet(bucket), **OPTIONS)) == expect()
+    with pytest.importorskip("dask").config.set(scheduler="threads"):
+        assert show(report.evaluate_table(of_dask().read_parquet(bucket), **OPTIONS)) == expect()
 
 
 def points_on(engine: str, frame: Any, request: pytest.FixtureRequest) -> Any:

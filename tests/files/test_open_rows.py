@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from nextloc_metrics import report
 from nextloc_metrics.files.tables import TableRows, open_rows
+from strategies import examples
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
@@ -821,7 +822,7 @@ def tables(draw: st.DrawFn) -> tuple[list[list[Any]], list[Any]]:
 
 
 @given(rows=tables())
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_lists_survive_every_kind_of_file(
     tmp_path: Path, rows: tuple[list[list[Any]], list[Any]]
 ) -> None:

@@ -149,14 +149,14 @@ def _check_message(table: Table, door: str, message: str) -> None:
     assert re.search(rf"\brow {row}\b", message), f"expected row {row} of {file}: {message}"
 
 
-@tried(60)
+@tried(20)
 @given(csv_tables(), st.sampled_from(DOORS))
 def test_csv(table: Table, door: str) -> None:
     """CSV and TSV as pandas, `csv` and people write them."""
     check(table, door)
 
 
-@tried(50)
+@tried(20)
 @given(json_tables(), st.sampled_from(DOORS))
 def test_json(table: Table, door: str) -> None:
     """JSON lines and JSON."""
@@ -170,7 +170,7 @@ def test_typed(table: Table, door: str) -> None:
     check(table, door)
 
 
-@tried(60)
+@tried(20)
 @given(numpy_tables(), st.sampled_from(DOORS))
 def test_numpy(table: Table, door: str) -> None:
     """Arrays of NumPy."""

@@ -178,7 +178,7 @@ def _with_gradient(x: Tensor) -> Tensor:
     return x.clone().requires_grad_() if x.is_floating_point() else x
 
 
-@tried(120)
+@tried(40)
 @given(attacks(), st.data())
 def test_a_batch_is_right_or_refused(attack: tuple[Case, Given], data: st.DataObject) -> None:
     """Refused by an error of ours without a trace, or counted with the same bits everywhere."""

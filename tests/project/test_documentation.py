@@ -339,7 +339,7 @@ def test_code_of_docstrings_fits_beside_the_navigation(site: Path) -> None:
 INNER = {
     "what collections do with their members": {
         "add_state", "forward_with", "named_members", "plan", "results", "update_with",
-        "Grouped.record", "SummedCollection.members",
+        "SummedCollection.members",
         "state_key", "summed_at_once", "sync_context", "tallies",
     },
     "how records are made, and what is kept beside them": {
@@ -357,7 +357,6 @@ INNER = {
     "how metrics of the rank itself and of lists differ": {
         "MeanPercentileRank.others", "_AmongOthers.others", "FirstRanks.read_first",
     },
-    "what a weighted metric takes from its metric": {"Weighted.record"},
     "how decile metrics differ from each other": {
         "cut", "deciles", "key", "name", "tally_split", "values",
         "DecileScore.score", "DecileNDCG.score", "DecilePrecision.score",

@@ -100,6 +100,7 @@ def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder, printed.getvalue()
 
 
+@pytest.mark.slow  # runs the script of an example
 def test_next_location_runs(tiny_run: tuple[Path, str]) -> None:
     """A tiny run writes tables, figure, report and logs."""
     folder, once = tiny_run
@@ -350,6 +351,7 @@ def test_reads_own_columns_and_folders(simulated: pd.DataFrame, tmp_path: Path) 
         read_parts(tmp_path / "parts")
 
 
+@pytest.mark.slow  # runs the script of an example
 def test_uncertainty_prints_a_table_for_every_baseline(capsys: pytest.CaptureFixture[str]) -> None:
     """The values by query and by user are equal, and the table prints them."""
     found = uncertainty.main(["--limit", "30"])
@@ -364,6 +366,7 @@ def test_uncertainty_prints_a_table_for_every_baseline(capsys: pytest.CaptureFix
         assert len(evaluation.kept.compute().ids) == len(evaluation.users)
 
 
+@pytest.mark.slow  # runs the script of an example
 def test_ceiling_prints_limits_and_their_errors(capsys: pytest.CaptureFixture[str]) -> None:
     """Every row of values, and for each process a row of bits and one of limits."""
     found = ceiling.main(["--epochs", "1", "--repeats", "1", "--lengths", "100", "300"])
@@ -377,6 +380,7 @@ def test_ceiling_prints_limits_and_their_errors(capsys: pytest.CaptureFixture[st
         assert name in blocks[1]
 
 
+@pytest.mark.slow  # runs the script of an example
 def test_sampled_prints_a_row_for_every_model(capsys: pytest.CaptureFixture[str]) -> None:
     """Five shapes and three baselines; expectation maximisation is nearer than the sample."""
     found = sampled.main(["--repeats", "1", "--sampled", "50"])
@@ -485,6 +489,7 @@ def test_llm_mob_reproduces_the_published_figures(capsys: pytest.CaptureFixture[
         assert line.rsplit("  ", 1)[0] in printed  # p, the last column, comes from random draws
 
 
+@pytest.mark.slow  # runs the script of an example
 def test_pictures_draws_every_kind(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -512,6 +517,7 @@ def test_pictures_draws_every_kind(
     assert f"{markov:.2f}" in values
 
 
+@pytest.mark.slow  # runs the script of an example
 def test_ties_measures_the_effect_of_rounding(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -58,6 +58,7 @@ def test_the_script_needs_no_pytorch_either() -> None:
     assert (found.returncode, "--train-counts" in found.stdout) == (0, True), found.stderr
 
 
+@pytest.mark.slow  # starts a process that imports PyTorch
 def test_a_package_is_imported_without_its_names() -> None:
     """A submodule is imported by itself, a name with all others, and pickles name the module."""
     found = python(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
 import subprocess
 import sys
+import types
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +20,7 @@ import torch
 
 import protocol_originals as originals
 from nextloc_metrics import protocols
-from nextloc_metrics.protocols import Finding, Protocol
+from nextloc_metrics.protocols import Finding, Protocol, operations
 
 LLM_MOB = Path(__file__).parents[3] / "shared" / "data" / "llm_mob" / "foursquare_top10.npz"
 
@@ -702,6 +704,47 @@ def test_an_audit_has_a_row_for_every_value() -> None:
     several = protocols.audit({"a": scores, "b": -scores}, target, users)
     assert list(several.to_pandas().columns) == ["model", *columns]
     assert several.to_markdown().startswith("| model | protocol |")
+
+
+def test_an_audit_shows_its_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One step per protocol of each model, also for protocols that do not apply."""
+    shown: list[Any] = []
+
+    class Bar:
+        def __init__(self, **options: Any) -> None:
+            shown.append((options["total"], options["unit"]))
+            self.update = shown.append
+
+        def __enter__(self) -> Any:
+            return self
+
+        def __exit__(self, *error: object) -> None:
+            pass
+
+    monkeypatch.setitem(sys.modules, "tqdm", types.SimpleNamespace(tqdm=Bar))
+    chosen = [protocols.deepmove(), protocols.lstpm()]
+    scores = torch.rand(6, 12)
+    models = {"one": scores, "two": -scores}
+    protocols.audit(models, torch.arange(6), torch.arange(6), protocols=chosen)
+    assert shown == [(2, "protocol"), 1, 1] * 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("order", [one for one in operations.NAMES if one not in ("list", "above")])
+def test_counted_ranks_are_those_of_the_operation(order: Any, dtype: torch.dtype) -> None:
+    """Rows with and without ties, NaN and infinities rank as the operation ranks them together."""
+    torch.manual_seed(0)
+    scores = torch.randn(200, 30).to(dtype)
+    scores[:50] = scores[:50].round()
+    for row, value in enumerate([math.nan, math.inf, -math.inf, -0.0] * 20):
+        scores[row, torch.randint(30, (row % 3 + 1,))] = value
+    scores[::3, 7], scores[::3, 8] = 0.0, -0.0
+    target = torch.randint(30, (200,))
+    target[:80:2] = scores[:80:2].float().nan_to_num(9).argmax(1)
+    counts = operations.count(scores, target)
+    for depth in (1, 12, None) if order == "topk" else (None,):
+        found = operations.rank_by(order, scores, target, depth, counts)
+        assert found.equal(operations._find(order, scores, target, depth))
 
 
 def test_an_audit_says_what_was_not_given_and_what_is_beyond_ranks() -> None:

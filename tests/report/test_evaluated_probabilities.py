@@ -100,7 +100,10 @@ def test_answers_with_a_confidence() -> None:
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(
+    "workers",
+    [1, pytest.param(2, marks=pytest.mark.slow)],  # starts processes
+)
 def test_a_column_of_confidences(tmp_path: Path, suffix: str, workers: int) -> None:
     """The values are those of arrays; a part without rows adds nothing, nor is a mask read."""
     rows: dict[str, Any] = {

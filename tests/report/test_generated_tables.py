@@ -303,6 +303,7 @@ def synchronous() -> Any:
         yield
 
 
+@pytest.mark.slow  # runs Dask
 @pytest.mark.usefixtures("synchronous")
 @pytest.mark.parametrize("kind", ["ids", "without users"])
 def test_dask(kind: str) -> None:
@@ -315,6 +316,7 @@ def test_dask(kind: str) -> None:
         assert shown(report.evaluate_mobility(made, real, **KINDS[kind])) == expected
 
 
+@pytest.mark.slow  # runs Dask
 @pytest.mark.usefixtures("synchronous")
 def test_dask_without_rows() -> None:
     """Empty partitions change nothing, and no row in any is a value of NaN."""
@@ -338,6 +340,7 @@ def test_buckets_of_names() -> None:
     assert len(bucket_of(pa.array([1, None]), 7)) == 2
 
 
+@pytest.mark.slow  # runs Dask
 @pytest.mark.usefixtures("synchronous")
 def test_numbers_and_text_on_dask() -> None:
     """The integer 7 in one partition and the text 7 in another are one trajectory."""
@@ -347,6 +350,7 @@ def test_numbers_and_text_on_dask() -> None:
             report.evaluate_mobility(points(2), on_dask(rows, 2), **{**COLUMNS, "user": None})
 
 
+@pytest.mark.slow  # runs Dask
 @pytest.mark.usefixtures("synchronous")
 @pytest.mark.parametrize(
     ("change", "text"),
@@ -365,6 +369,7 @@ def test_errors_of_dask(change: Any, text: str) -> None:
         report.evaluate_mobility(points(2), on_dask(change(mixed(1)), 4), **COLUMNS)
 
 
+@pytest.mark.slow  # runs Dask
 @pytest.mark.usefixtures("synchronous")
 def test_dask_needs_times() -> None:
     """Without times the order of rows would be lost, so it is an error before any work."""
@@ -372,6 +377,7 @@ def test_dask_needs_times() -> None:
         report.evaluate_mobility(on_dask(mixed(2), 2), points(1), **KINDS["without times"])
 
 
+@pytest.mark.slow  # runs Dask
 @pytest.mark.usefixtures("synchronous")
 def test_a_point_twice_is_no_tie() -> None:
     """Rows that are equal have one order, so they are counted."""

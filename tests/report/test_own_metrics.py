@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,7 @@ from nextloc_metrics import (
 )
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.base.ranking_metric import RankingTally
+from nextloc_metrics.report import saved
 
 
 class Soon(RankingMetric):
@@ -344,6 +346,26 @@ def test_a_comparison_has_the_row() -> None:
     assert "balance" not in found.comparisons["b"]
     with pytest.raises(ValueError, match="must be fractions, got MeanRank"):
         report.compare({"a": LISTS, "b": other}, TARGET, metrics={"mean_rank": MeanRank()})
+
+
+@pytest.mark.parametrize(
+    ("metric", "state", "says"),
+    [
+        (Soon(), [3 << 32, 3 << 32, 2], "the counts of own are out of bounds"),
+        (Grouped(Soon(), 1), [[0, 0, 4]], "the counts of own are out of bounds"),
+        (LocationF1(1), [[1, 0], [0, 0], [1, 0]], "the counts of own are out of bounds"),
+        (Soon(), [1 << 32, 1 << 32], "own is int64 (2,) and not int64 (3,)"),
+        (Soon(), [2 << 32, 2 << 32, 3], ""),
+        (Balance(), [-3], ""),
+    ],
+)
+def test_a_saved_state_that_cannot_be_is_refused(metric: Any, state: Any, says: str) -> None:
+    """More hits than queries, more queries than there are, another form; own sums may be any."""
+    if not says:
+        saved.check_state("own", metric, torch.tensor(state), 3)
+        return
+    with pytest.raises(ValueError, match=re.escape(says)):
+        saved.check_state("own", metric, torch.tensor(state), 3)
 
 
 def test_a_cut_off_beyond_all_lists_is_marked() -> None:

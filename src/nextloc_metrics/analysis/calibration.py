@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -13,11 +14,15 @@ from nextloc_metrics.arguments.messages import describe
 from nextloc_metrics.means.exact import part_of
 from nextloc_metrics.ranking.target import counted_by
 
-# Logits that are converted at once.
-_AT_ONCE = 1 << 20
+# Logits that are converted at once, few enough for a processor's cache.
+_AT_ONCE = 1 << 16
 
-# Of the best inverse temperature, relative.
-_PRECISION = 1e-10
+# Logits of the sample that gives the first guess.
+_SAMPLE = 1 << 21
+
+# Of the best inverse temperature, relative: a step of Newton's method that is smaller is the last,
+# as its error is about its square; and a bracket that is narrower.
+_LAST_STEP, _PRECISION = 1e-7, 1e-10
 
 
 def conformal_threshold(scores: Array, alpha: float, groups: Array | None = None) -> Tensor:
@@ -86,7 +91,8 @@ def fit_temperature(logits: Array, target: Array, mask: Array | None = None) -> 
 
     It minimises the negative log-likelihood of softmax(logits / T). The derivative by 1 / T, the
     mean over queries of the expected logit minus the target's, rises with 1 / T, so there is one
-    minimum, which bisection finds. Fit it on validation data: on the test data it looks too good.
+    minimum, which Newton's method finds within a bracket. Fit it on validation data: on the test
+    data it looks too good.
 
     Args:
         logits: floating `[N, C]`.
@@ -109,36 +115,58 @@ def fit_temperature(logits: Array, target: Array, mask: Array | None = None) -> 
     Source: C. Guo, G. Pleiss, Y. Sun and K. Q. Weinberger, "On calibration of modern neural
     networks", ICML 2017.
     """
-    scores, own = _read_logits(logits, target, mask)
+    scores, own, highest = _read_logits(logits, target, mask)
+    lowest = scores.amin()
+    if lowest == -math.inf:
+        lowest = scores.masked_fill(scores == -math.inf, 0).amin()
     # a power of two, by which logits are divided exactly
-    largest = float(scores.masked_fill(scores == -math.inf, 0).abs().max())
-    scale = 2.0 ** min(1023, math.frexp(largest)[1])
-    if _slope(scores, own, scale, 0.0) >= 0:
-        raise ValueError(
+    scale = 2.0 ** min(1023, math.frexp(max(-float(lowest), float(highest.max())))[1])
+    rows = scores, own.double() / scale, highest.double() / scale
+    if why := _without_root(rows, scale):
+        raise ValueError(why)
+    step = -(-scores.numel() // _SAMPLE)
+    sample = [tensor[::step] for tensor in rows]
+    guess = 1.0 if step == 1 or _without_root(sample, scale) else _find_root(sample, scale, 1.0)
+    return scale / _find_root(rows, scale, guess)
+
+
+def _without_root(rows: Sequence[Tensor], scale: float) -> str | None:
+    """Return why no temperature is best, None if one is."""
+    _, own, highest = rows
+    if _slopes(rows, scale, 0.0)[0] >= 0:
+        return (
             "`logits` must be higher for the targets than by chance, or the temperature is "
             "infinite; check the order of the candidates."
         )
-    if bool((scores.amax(1, keepdim=True) <= own).all()):
-        raise ValueError(
+    if bool((highest <= own).all()):
+        return (
             "`logits` must not be highest for every target, or the temperature is 0; fit it on "
             "validation data."
         )
-    low = high = 1.0
-    while _slope(scores, own, scale, low) >= 0:
-        low /= 2
-    while _slope(scores, own, scale, high) < 0:
-        high *= 2
-    while high / low > 1 + _PRECISION:
-        middle = math.sqrt(low * high)
-        if _slope(scores, own, scale, middle) < 0:
-            low = middle
-        else:
-            high = middle
-    return scale / math.sqrt(low * high)
+    return None
 
 
-def _read_logits(logits: Array, target: Array, mask: Array | None) -> tuple[Tensor, Tensor]:
-    """Return the logits of the queries that count `[n, C]`, and those of their targets `[n, 1]`."""
+def _find_root(rows: Sequence[Tensor], scale: float, inverse: float) -> float:
+    """Return the inverse temperature at which the slope is 0, from a guess.
+
+    By Newton's method; where it leaves the bracket, by doubling and bisection.
+    """
+    low, high = 0.0, math.inf
+    while True:
+        slope, curvature = _slopes(rows, scale, inverse)
+        low, high = (inverse, high) if slope < 0 else (low, inverse)
+        step = slope / curvature if curvature > 0 else math.inf
+        if abs(step) <= _LAST_STEP * inverse:
+            return inverse - step
+        if high <= low * (1 + _PRECISION):
+            return math.sqrt(low * high)
+        inverse -= step
+        if not low < inverse < high:
+            inverse = 2 * low if high == math.inf else math.sqrt(low * high) or high / 2
+
+
+def _read_logits(logits: Array, target: Array, mask: Array | None) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the logits that count `[n, C]`, and of each query the target's and the highest."""
     scores = as_tensor("logits", logits).detach()
     targets = as_tensor("target", target, scores.device)
     check_candidates(scores, targets)
@@ -160,24 +188,30 @@ def _read_logits(logits: Array, target: Array, mask: Array | None) -> tuple[Tens
             f"{int(targets.max())}; leave queries with unseen targets out with `mask`."
         )
     own = scores.gather(1, targets.long()[:, None])
-    if not bool(own.isfinite().all()) or not bool((scores < math.inf).all()):
+    highest = scores.amax(1, keepdim=True)  # NaN if there is one
+    if not bool((own.isfinite() & highest.isfinite()).all()):
         raise ValueError(
             "`logits` must be finite, or -inf for candidates other than the target; leave queries "
             "with impossible targets out with `mask`."
         )
-    return scores, own
+    return scores, own, highest
 
 
-def _slope(scores: Tensor, own: Tensor, scale: float, inverse: float) -> float:
-    """Return the derivative of the summed negative log-likelihood by the inverse temperature.
+def _slopes(rows: Sequence[Tensor], scale: float, inverse: float) -> tuple[float, float]:
+    """Return the first and second derivative of the summed negative log-likelihood.
 
-    It is the sum of how much the expected logit, of scores / scale, exceeds that of the target.
+    They are those by the inverse temperature, of logits / scale: the sums over queries of the
+    expected logit minus the target's, and of its variance.
     """
-    at_once, total = max(1, _AT_ONCE // scores.shape[1]), 0.0
-    for part, mine in zip(torch.split(scores, at_once), torch.split(own, at_once), strict=True):
-        logits = part.double() / scale
-        impossible = logits == -torch.inf
-        share = (logits.masked_fill(impossible, 0) * inverse).masked_fill(impossible, -torch.inf)
-        above = logits - mine.double() / scale
-        total += float((share.softmax(1) * above.masked_fill(impossible, 0)).sum(1).sum())
-    return total
+    slope = curvature = 0.0
+    at_once = max(1, _AT_ONCE // rows[0].shape[1])
+    for part, own, highest in zip(*(torch.split(x, at_once) for x in rows), strict=True):
+        above = (part.double() / scale).sub_(own)
+        # not 0, which times -inf is NaN
+        weight = (above - (highest - own)).mul_(inverse or 2.0**-1000).exp_()
+        above.clamp_(min=-2)  # -inf, whose weight is 0
+        total = weight.sum(1)
+        mean = weight.mul_(above).sum(1) / total
+        slope += float(mean.sum())
+        curvature += float((weight.mul_(above).sum(1) / total - mean * mean).sum())
+    return slope, curvature

@@ -198,26 +198,30 @@ def longest_matches(rows: Any, overlap: bool) -> Any:
         overlap: whether the earlier occurrence may reach beyond the position.
     """
     num_rows, size = rows.shape
-    names, ids = np.unique(rows, return_inverse=True)
+    least, most = int(rows.min()), int(rows.max())
+    if least < 0 or most >= rows.size:
+        names, rows = np.unique(rows, return_inverse=True)
+        rows, most = rows.reshape(num_rows, size), len(names) - 1
+    width = size + 1
+    ids = np.full((num_rows, width), most + 1)  # an id that ends each row, in no match
+    ids[:, :size] = rows
     ids = ids.reshape(-1)
     matches = np.zeros(ids.size, dtype=np.int64)
     position = np.arange(ids.size)
-    start = position - position % size
-    last, kind, length = start + size, start, 0
+    kind, length = position - position % width, 0
     is_needed = np.zeros(ids.size, dtype=bool)
     while len(position):
         length += 1
-        fits = position + length <= last[position]
-        position, kind = position[fits], kind[fits]
-        pairs = kind * len(names) + ids[position + length - 1]
-        kind = position[_first_equal(pairs)]
+        pairs = kind * (most + 2) + ids.take(position + (length - 1))
+        kind = position.take(_first_equal(pairs))
         occurs = kind < position if overlap else kind + length <= position
-        matches[position[occurs]] = length
+        found = np.flatnonzero(occurs)
+        matches[position.take(found)] = length
         is_needed[kind] = False
-        is_needed[kind[occurs]] = True
-        stays = is_needed[kind]
-        position, kind = position[stays], kind[stays]
-    return matches.reshape(num_rows, size)
+        is_needed[kind.take(found)] = True
+        stays = np.flatnonzero(is_needed.take(kind))
+        position, kind = position.take(stays), kind.take(stays)
+    return matches.reshape(num_rows, width)[:, :size]
 
 
 def _first_equal(values: Any) -> Any:
@@ -231,10 +235,12 @@ def _first_equal(values: Any) -> Any:
         bits = len(index).bit_length() + 1
         slot = (values.view(np.uint64) * np.uint64(factor)) >> np.uint64(64 - bits)
         slot = slot.view(np.int64)
-        first = np.full(1 << bits, len(index))
-        np.minimum.at(first, slot, np.arange(len(index)))
-        owner = first[slot]
-        is_equal = values[owner] == values
+        first = np.empty(1 << bits, dtype=np.int64)
+        first[slot[::-1]] = np.arange(len(index))[::-1]  # the first is assigned last
+        owner = first.take(slot)
+        is_equal = values.take(owner) == values
+        if is_equal.all() and len(index) == len(found):
+            return owner
         found[index[is_equal]] = index[owner[is_equal]]
         values, index = values[~is_equal], index[~is_equal]
         factor = (factor * _NEXT_FACTOR) % 2**64 | 1

@@ -17,6 +17,7 @@ from nextloc_metrics.arguments.arrays import Array, as_tensor, as_tensor_or_text
 from nextloc_metrics.arguments.checks import INTEGERS, check_candidates, check_named, is_integer
 from nextloc_metrics.arguments.messages import describe, short
 
+Item = TypeVar("Item")
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
@@ -228,17 +229,17 @@ class ArrayRows:
         )
 
 
-def track(chunks: Iterable[Batch], number: int | None) -> Iterator[Batch]:
-    """Yield the chunks; show rows per second, on a terminal and with tqdm installed."""
+def track(items: Iterable[Item], number: int | None, unit: str = "row") -> Iterator[Item]:
+    """Yield batches, or other units; show units per second, on a terminal and with tqdm."""
     try:
         from tqdm import tqdm
     except ModuleNotFoundError:
-        yield from chunks
+        yield from items
         return
-    with tqdm(total=number, delay=2, disable=None, leave=False, unit="row") as bar:
-        for batch in chunks:
-            yield batch
-            bar.update(len(batch.target))
+    with tqdm(total=number, delay=2, disable=None, leave=False, unit=unit) as bar:
+        for item in items:
+            yield item
+            bar.update(len(item.target) if isinstance(item, Batch) else 1)
 
 
 def read_rows(

@@ -73,8 +73,7 @@ _STRUCTURES = {
     ),
     "match": _structure("Ngrams", f"{_PAIRS} most optimal sums ~beta ~scale"),
     "align": _structure("Align", f"{_PAIRS} kind window free_start found ~within"),
-    "weigh": _structure("Weigh", f"{_WEIGHTS} targets sums tied"),
-    "gather": _structure("Gather", f"{_WEIGHTS} sums masses num_masses sizes"),
+    "weigh": _structure("Weigh", f"{_WEIGHTS} targets sums tied masses num_masses sizes failed"),
     "spread": _structure("Spread", f"{_WEIGHTS} sums shares"),
 }
 _Formula = np.dtype([("start", np.int64), ("last", np.int64), ("divisor", np.float64)])
@@ -129,20 +128,14 @@ class Cpu(Reference):
         self._call("find", rows, rows * length * width, lists, ids, length, width, found)
         return found
 
-    def weigh(self, scores: Tensor, target: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
+    def weigh(
+        self, scores: Tensor, target: Tensor, weights: Weights, masses: Sequence[float] = ()
+    ) -> tuple[Tensor, Tensor, Tensor]:
         sums = torch.empty(len(scores), 6, dtype=torch.float64, device="cpu")
-        tied = _integers(len(scores))
-        self._of_weights("weigh", scores, weights, target.contiguous(), sums, tied)
-        return sums, tied
-
-    def gather(
-        self, scores: Tensor, sums: Tensor, masses: Sequence[float], weights: Weights
-    ) -> Tensor:
-        sizes = _integers(len(scores), len(masses))
-        shares = torch.tensor(masses, dtype=torch.float64, device="cpu")
-        members = sums.contiguous(), shares, len(masses), sizes
-        self._of_weights("gather", scores, weights, *members)
-        return sizes
+        tied, sizes = _integers(len(scores)), _integers(len(scores), len(masses))
+        of_sets = torch.tensor(masses, dtype=torch.float64, device="cpu"), len(masses), sizes, 0
+        self._of_weights("weigh", scores, weights, target.contiguous(), sums, tied, *of_sets)
+        return sums, tied, sizes
 
     def spread(self, scores: Tensor, sums: Tensor, weights: Weights) -> Tensor:
         shares = torch.empty(scores.shape, dtype=torch.float64, device="cpu")
@@ -224,7 +217,11 @@ class Cpu(Reference):
         """Call a C function on the weights of scores."""
         scores = _in_rows(scores)
         layout = scores, *scores.shape, scores.stride(0), _KINDS[scores.dtype], *weights
-        self._call(name, len(scores), scores.numel(), *layout, *members)
+        answer = self._call(name, len(scores), scores.numel(), *layout, *members)
+        if answer == _NO_MEMORY:
+            raise MemoryError(
+                f"could not allocate thread buffers for rows of {scores.shape[1]} scores."
+            )
 
     def _of_pairs(self, name: str, pairs: Sequences, *members: Any) -> None:
         """Call a C function on pairs of sequences."""

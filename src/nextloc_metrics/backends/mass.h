@@ -5,8 +5,9 @@
    with it the number of lanes, threads and rows, changes no bit of a sum. */
 
 enum { FLOAT64, FLOAT32, BFLOAT16, FLOAT16 };
-enum { CELL_BITS = 10, CELLS = 1 << CELL_BITS };
+enum { CELL_BITS = 9, CELLS = 1 << CELL_BITS };
 enum { FIRST_SHIFT = 48 }; /* of bits of a double: 16 cells for each power of two */
+enum { FEW = 1 << 4 };     /* weights that are skipped together if none is in a cell */
 
 static const double EDGE = 1e-9;      /* a set reaches a mass if no more than this is missing */
 static const double LN2_HIGH = 0.693147180369123816490, LN2_LOW = 1.90821492927058770002e-10;
@@ -25,14 +26,10 @@ typedef struct {
     double *sums;  /* [rows, 6]: highest score; sum of weights, of squares, of those above the
                       target; the target's weight, and log of its probability */
     int64_t *tied; /* [rows]: scores equal to the target's */
-} Weigh;
-
-typedef struct {
-    Weights weights;
-    const double *sums; /* of Weigh */
     const double *masses;
-    int64_t num_masses, *sizes; /* [rows, num_masses] */
-} Gather;
+    int64_t num_masses, *sizes; /* [rows, num_masses]: how many of the highest reach each mass */
+    int64_t failed;             /* how many parts found no memory */
+} Weigh;
 
 typedef struct {
     Weights weights;
@@ -43,11 +40,6 @@ typedef struct {
 typedef struct {
     int64_t high, low; /* units of 2^-31 and 2^-62 */
 } Sum;
-
-typedef struct {
-    Sum mass;
-    int64_t count, least, most; /* the least and the highest weight, but not in the first round */
-} Cell;
 
 static ALWAYS_INLINE double float_of(int64_t bits)
 {
@@ -204,25 +196,150 @@ static ALWAYS_INLINE int64_t load_weights(const Weights *weights, int64_t row, i
     return number;
 }
 
+/* The size of a set, of the weights in units.
+
+   Weights are added up in cells, from the highest down; only those of the cell in which the sum
+   reaches the mass are kept and sorted into finer cells, until they are equal. The first cells are
+   16 for each power of two, and serve all masses; then they divide the range of what is kept. A
+   cell has two sums that take turns, or an addition would wait for the last one where all weights
+   are in one cell. Time of a row: the usual one keeps one weight in a hundred, one of equal weights
+   keeps all and ends, and one whose weights are in one cell but differ, the worst, fills cells with
+   all of them once more: less than twice the usual time (`benchmarks/speed.py`). */
+
+/* Add the weights to their cells: the logarithmic ones of a row if `most` is 0, else cells of 2^shift
+   units from `most` down. */
+static ALWAYS_INLINE void fill_cells(const int64_t *units, int64_t number, int64_t most, int shift,
+                                     Sum *cells)
+{
+    for (int64_t first = 0; first < number; first += BLOCK) {
+        const int64_t left = number - first, here = left < BLOCK ? left : BLOCK;
+        const int64_t *block = units + first;
+        uint16_t at[BLOCK];
+        if (most)
+            for (int64_t i = 0; i < here; i++)
+                at[i] = (uint16_t)(((most - block[i]) >> shift) * 2 + (i & 1));
+        else
+            for (int64_t i = 0; i < here; i++) {
+                const double weight = float_of(bits_of(2.0) + block[i]) - 2.0;
+                const int64_t cell = (bits_of(1.0) - bits_of(weight)) >> FIRST_SHIFT;
+                at[i] = (uint16_t)((cell < CELLS ? cell : CELLS - 1) * 2 + (i & 1));
+            }
+        for (int64_t i = 0; i < here; i++) {
+            cells[at[i]].high += block[i] >> 20;
+            cells[at[i]].low += block[i] & 0xFFFFF;
+        }
+    }
+}
+
+/* Find the cell in which the sum reaches `wanted`, and add those before it. */
+static ALWAYS_INLINE int64_t find_cell(const Sum *cells, double wanted, Sum *reached)
+{
+    for (int64_t cell = 0; cell < CELLS; cell++) {
+        const Sum *both = cells + 2 * cell;
+        const int64_t high = both[0].high + both[1].high, low = both[0].low + both[1].low;
+        const Sum sum = {reached->high + high, reached->low + (low << 11)};
+        if ((high || low) && value_of(sum) >= wanted)
+            return cell;
+        *reached = sum;
+    }
+    return CELLS;
+}
+
+/* Keep the weights from `least` to `most`, return their number, and count those above. */
+static ALWAYS_INLINE int64_t keep(const int64_t *units, int64_t number, int64_t least, int64_t most,
+                                  int64_t *kept, int64_t *above)
+{
+    int64_t size = 0;
+    for (int64_t first = 0; first < number; first += FEW) {
+        const int64_t left = number - first, here = left < FEW ? left : FEW;
+        const int64_t *few = units + first;
+        int64_t higher = 0, others = 0;
+        for (int64_t i = 0; i < here; i++) {
+            higher += few[i] > most;
+            others += few[i] < least;
+        }
+        *above += higher;
+        if (higher + others < here)
+            for (int64_t i = 0; i < here; i++) {
+                const int64_t one = few[i];
+                kept[size] = one;
+                size += one >= least && one <= most;
+            }
+    }
+    return size;
+}
+
+/* The highest weight of a cell of a row; below 0 after the last one. */
+static ALWAYS_INLINE int64_t edge_of(int64_t cell)
+{
+    return cell < CELLS ? (int64_t)(float_of(bits_of(1.0) - (cell << FIRST_SHIFT)) * 0x1p51) : -1;
+}
+
+/* How many of the highest weights have a sum of at least `wanted`; `row` are the cells of all. */
+static ALWAYS_INLINE int64_t size_of_set(const int64_t *units, int64_t number, double wanted,
+                                         const Sum *row, int64_t *kept)
+{
+    Sum cells[2 * CELLS], reached = {0, 0};
+    int64_t cell = find_cell(row, wanted, &reached), before = 0, least, most;
+    if (cell == CELLS)
+        return number;
+    for (least = edge_of(cell + 1) + 1, most = edge_of(cell);; units = kept) {
+        int64_t lowest = most, highest = least;
+        int shift = 0;
+        number = keep(units, number, least, most, kept, &before);
+        for (int64_t i = 0; i < number; i++) {
+            lowest = kept[i] < lowest ? kept[i] : lowest;
+            highest = kept[i] > highest ? kept[i] : highest;
+        }
+        if (lowest == highest)
+            break;
+        while ((highest - lowest) >> shift >= CELLS)
+            shift++;
+        memset(cells, 0, sizeof cells);
+        fill_cells(kept, number, highest, shift, cells);
+        most = highest - (find_cell(cells, wanted, &reached) << shift);
+        least = most - ((int64_t)1 << shift) + 1;
+    }
+    int64_t size = 1, enough = number; /* by halves: how many of the equal ones */
+    while (size < enough) {
+        const int64_t middle = (size + enough) / 2;
+        if (value_of(add_units(reached, kept[0], middle)) >= wanted)
+            enough = middle;
+        else
+            size = middle + 1;
+    }
+    return before + size;
+}
+
 ROWS void weigh_rows(void *about, int64_t begin, int64_t end)
 {
-    const Weigh *weigh = about;
+    Weigh *weigh = about;
     const Weights *weights = &weigh->weights;
+    const int64_t columns = weights->columns, masses = weigh->num_masses;
+    int64_t block[BLOCK], *all = masses ? malloc(2 * (size_t)columns * sizeof *all) : NULL;
+    if (masses && !all) {
+        ADD(&weigh->failed, 1);
+        return;
+    }
     for (int64_t row = begin; row < end; row++) {
         const int64_t target = weigh->targets[row];
         const int64_t best = survey_own(weights, row, target, &weigh->tied[row]);
         double scores[BLOCK], weight[BLOCK], own, highest, *found = weigh->sums + 6 * row;
-        Sum sum = {0, 0}, squares = {0, 0}, above = {0, 0};
+        Sum sum = {0, 0}, squares = {0, 0}, above = {0, 0}, cells[2 * CELLS];
+        if (masses)
+            memset(cells, 0, sizeof cells);
         load(weights, row, target, 1, &own);
         load(weights, row, best, 1, &highest);
         const double factor = factor_of(weights, highest), apart = own - highest;
         const int is_finite = highest - highest == 0.0;
-        for (int64_t first = 0; is_finite && first < weights->columns; first += BLOCK) {
+        for (int64_t first = 0; is_finite && first < columns; first += BLOCK) {
             const int64_t number =
                 load_weights(weights, row, first, highest, factor, scores, weight);
             int64_t total = 0, total_of_squares = 0, total_above = 0; /* of a block: below 2^63 */
+            int64_t *here = masses ? all + first : block;
             for (int64_t i = 0; i < number; i++) {
                 const int64_t units = units_of(weight[i]);
+                here[i] = units;
                 total += units;
                 total_of_squares += units_of(weight[i] * weight[i]);
                 total_above += scores[i] > own ? units : 0;
@@ -237,6 +354,8 @@ ROWS void weigh_rows(void *about, int64_t begin, int64_t end)
                     sum.high += units >> 31;
                     sum.low += units & 0x7FFFFFFF;
                 }
+            if (masses)
+                fill_cells(here, number, 0, 0, cells);
         }
         const double total = value_of(sum);
         const double mine =
@@ -248,7 +367,13 @@ ROWS void weigh_rows(void *about, int64_t begin, int64_t end)
         found[3] = value_of(above);
         found[4] = mine;
         found[5] = total > 0.0 ? log_of_mine - log_of(total) : -float_of(EXPONENT);
+        for (int64_t j = 0; j < masses; j++)
+            weigh->sizes[row * masses + j] =
+                total > 0.0 ? size_of_set(all, columns, (weigh->masses[j] - EDGE) * total, cells,
+                                          all + columns)
+                            : columns;
     }
+    free(all);
 }
 
 ROWS void spread_rows(void *about, int64_t begin, int64_t end)
@@ -265,84 +390,5 @@ ROWS void spread_rows(void *about, int64_t begin, int64_t end)
             for (int64_t i = 0; i < number; i++)
                 shares[first + i] = weight[i] / total;
         }
-    }
-}
-
-/* Sort weights by their bits into cells, from `top` down; each is 2^shift wide. */
-static ALWAYS_INLINE void fill_cells(const Weights *weights, int64_t row, double highest,
-                                     int64_t top, int shift, int is_first, Cell *cells)
-{
-    const double factor = factor_of(weights, highest);
-    memset(cells, 0, CELLS * sizeof *cells);
-    for (int64_t first = 0; first < weights->columns; first += BLOCK) {
-        double scores[BLOCK], weight[BLOCK];
-        const int64_t number = load_weights(weights, row, first, highest, factor, scores, weight);
-        for (int64_t i = 0; i < number; i++) {
-            const uint64_t at = (uint64_t)(top - bits_of(weight[i])) >> shift;
-            if (at >= CELLS)
-                continue;
-            const int64_t units = units_of(weight[i]);
-            Cell *cell = cells + at;
-            cell->mass = add_units(cell->mass, units, 1);
-            if (!is_first) {
-                cell->least = cell->count && cell->least < units ? cell->least : units;
-                cell->most = cell->count && cell->most > units ? cell->most : units;
-            }
-            cell->count++;
-        }
-    }
-}
-
-/* How many of the highest weights have a sum of at least `wanted`.
-
-   Weights are sorted into cells, from the highest down; the next round looks into the cell in which
-   the sum reaches `wanted`, until its weights are equal. The cells of the first round are given. */
-static ALWAYS_INLINE int64_t size_of_set(const Weights *weights, int64_t row, double highest,
-                                         double wanted, const Cell *first, Cell *cells)
-{
-    const Cell *cell = first, *last = first + CELLS;
-    Sum reached = {0, 0};
-    int64_t top = bits_of(1.0), before = 0, least = 1, most;
-    for (int shift = FIRST_SHIFT;; shift = shift > CELL_BITS ? shift - CELL_BITS : 0) {
-        for (; cell < last; cell++) {
-            const Sum sum = {reached.high + cell->mass.high, reached.low + cell->mass.low};
-            if (cell->count && value_of(sum) >= wanted)
-                break;
-            reached = sum;
-            before += cell->count;
-        }
-        if (cell == last)
-            return weights->columns;
-        if (shift < FIRST_SHIFT && cell->least == cell->most)
-            break;
-        top -= (int64_t)((uint64_t)(cell - (last - CELLS)) << shift);
-        fill_cells(weights, row, highest, top, shift > CELL_BITS ? shift - CELL_BITS : 0, 0, cells);
-        cell = cells;
-        last = cells + CELLS;
-    }
-    for (most = cell->count; least < most;) { /* by halves: how many of the equal ones */
-        const int64_t middle = (least + most) / 2;
-        if (value_of(add_units(reached, cell->most, middle)) >= wanted)
-            most = middle;
-        else
-            least = middle + 1;
-    }
-    return before + least;
-}
-
-ROWS void gather_rows(void *about, int64_t begin, int64_t end)
-{
-    const Gather *gather = about;
-    const Weights *weights = &gather->weights;
-    Cell first[CELLS], cells[CELLS];
-    for (int64_t row = begin; row < end; row++) {
-        const double highest = gather->sums[6 * row], total = gather->sums[6 * row + 1];
-        int64_t *sizes = gather->sizes + row * gather->num_masses;
-        if (total > 0.0)
-            fill_cells(weights, row, highest, bits_of(1.0), FIRST_SHIFT, 1, first);
-        for (int64_t j = 0; j < gather->num_masses; j++)
-            sizes[j] = total > 0.0 ? size_of_set(weights, row, highest,
-                                                 (gather->masses[j] - EDGE) * total, first, cells)
-                                   : weights->columns;
     }
 }

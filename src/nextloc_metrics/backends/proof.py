@@ -118,10 +118,9 @@ def _of_weights(backend: Reference) -> Answers:
     for dtype, weights in product(DTYPES, both):
         rows = _rows(make_scores(), dtype)
         rows = rows.abs() if weights.are_scores else rows
-        sums, tied = backend.weigh(rows, _TARGET, weights)
-        sizes = backend.gather(rows, sums, _MASSES, weights)
+        sums, tied, sizes = backend.weigh(rows, _TARGET, weights, _MASSES)
         shares = backend.spread(rows, sums, weights)
-        found = {"weigh": torch.cat([sums, tied[:, None]], 1), "gather": sizes, "spread": shares}
+        found = {"weigh": torch.cat([sums, tied[:, None], sizes], 1), "spread": shares}
         for name, one in found.items():
             yield f"`{name}` of {dtype}", (one.double().nan_to_num(-1, 9e9, -9e9),)
 

@@ -39,7 +39,7 @@ class Reference:
     name = "reference"
     tallies_scores = False  #: whether `tally_scores` is implemented
     is_proven = True  #: whether `choose` may return this backend without the check in `proof`
-    weighs = True  #: the same for `weigh`, `gather` and `spread`
+    weighs = True  #: the same for `weigh` and `spread`
     aligns = True  #: the same for pairs of sequences
 
     def unable(self, values: Tensor) -> str | None:
@@ -105,23 +105,29 @@ class Reference:
         counts = torch.zeros(number, dtype=torch.int64, device=values.device)
         return counts.index_add_(0, values, torch.ones_like(values))
 
-    def weigh(self, scores: Tensor, target: Tensor, weights: mass.Weights) -> tuple[Tensor, Tensor]:
+    def weigh(
+        self, scores: Tensor, target: Tensor, weights: mass.Weights, masses: Sequence[float] = ()
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Sum the weights of all candidates, those of the softmax before its division.
 
         Args:
             scores: floating `[N, C]`.
             target: int64 `[N]`, the candidate that is relevant.
             weights: the weight of a score.
+            masses: shares in (0, 1).
 
         Returns:
             float64 `[N, 6]`: the highest score, NaN if it is not finite; the sum of weights, 0 for
             a row that is no distribution, of their squares, and of those of candidates scored above
-            the target; the weight of the target, and log of its share. And int64 `[N]`, the number
-            of candidates scored as the target.
+            the target; the weight of the target, and log of its share. Int64 `[N]`, the number of
+            candidates scored as the target. And int64 `[N, M]`, the number of the highest weights
+            whose share reaches each mass; C for a row that is no distribution. A share that is
+            `EDGE` below a mass reaches it.
         """
         own = scores.gather(1, target[:, None])
         sums = torch.empty(len(scores), 6, dtype=torch.float64, device=scores.device)
         tied = torch.empty_like(target)
+        sizes = target.new_full((len(scores), len(masses)), scores.shape[1])
         for part in _parts(scores, 4):
             block, mine = scores[part].double(), own[part].double()
             highest = block.amax(1, keepdim=True)
@@ -133,11 +139,16 @@ class Reference:
             weight_of_mine = weights.of(mine, highest).where(total[:, None] > 0, 0)[:, 0]
             apart = (mine - highest)[:, 0] * weights.inverse_temperature
             log_of_mine = mass.log_of(weight_of_mine) if weights.are_scores else apart
-            share = (log_of_mine - mass.log_of(total)).where(total > 0, -torch.inf)
-            columns = total, mass.sum_rows(weight * weight), above, weight_of_mine, share
+            log_share = (log_of_mine - mass.log_of(total)).where(total > 0, -torch.inf)
+            columns = total, mass.sum_rows(weight * weight), above, weight_of_mine, log_share
             sums[part] = torch.stack([highest[:, 0], *columns], 1)
             tied[part] = (block == mine).sum(1)
-        return sums, tied
+            if masses:
+                reached = mass.sum_units(units.sort(1, descending=True).values, running=True)
+                wanted = torch.stack([total * (share - EDGE) for share in masses], 1)
+                found = torch.searchsorted(reached, wanted).add_(1).clamp_(max=scores.shape[1])
+                sizes[part] = found.where(total[:, None] > 0, scores.shape[1])
+        return sums, tied, sizes
 
     def spread(self, scores: Tensor, sums: Tensor, weights: mass.Weights) -> Tensor:
         """Return the shares of all candidates in the sum of weights, float64 `[N, C]`.
@@ -148,32 +159,6 @@ class Reference:
             weights: the weight of a score.
         """
         return weights.of(scores.double(), sums[:, :1]) / sums[:, 1:2]
-
-    def gather(
-        self, scores: Tensor, sums: Tensor, masses: Sequence[float], weights: mass.Weights
-    ) -> Tensor:
-        """Count the highest scores whose share of all weights reaches each mass.
-
-        Args:
-            scores: floating `[N, C]`.
-            sums: the answer of `weigh`.
-            masses: shares in (0, 1).
-            weights: the weight of a score.
-
-        Returns:
-            int64 `[N, M]`; C for a row that is no distribution. A share that is `EDGE` below a
-            mass reaches it.
-        """
-        found = torch.empty(len(scores), len(masses), dtype=torch.int64, device=scores.device)
-        for part in _parts(scores, 4):
-            highest = sums[part, :1]
-            weight = weights.of(scores[part].double(), highest).masked_fill_(highest.isnan(), 0)
-            units = mass.units_of(weight).sort(1, descending=True).values
-            reached = mass.sum_units(units, running=True)
-            wanted = torch.stack([sums[part, 1] * (share - EDGE) for share in masses], 1)
-            sizes = torch.searchsorted(reached, wanted) + 1
-            found[part] = sizes.clamp(max=scores.shape[1])
-        return found.masked_fill(~(sums[:, 1:2] > 0), scores.shape[1])
 
     def tally_scores(
         self,

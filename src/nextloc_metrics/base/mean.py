@@ -278,9 +278,9 @@ class RecordMetric(SummedMetric):
     def chance(self, num_candidates: int, num_relevant: int = 1) -> float:
         """Return the expected value for a random order of the candidates.
 
-        [`analysis.chance`][nextloc_metrics.analysis.chance] checks the numbers and takes
-        collections. A metric of your own with another value than a mean of scores of ranks
-        overrides it, or raises a `NoChanceError` as this one.
+        `analysis.chance` checks the numbers, and takes collections. A metric of your own whose
+        value is no mean of scores of ranks overrides it; without, a `TypeError` says that it has
+        none.
         """
         raise NoChanceError(
             f"{short(self)} has no chance level: it is not a mean of per-query scores; leave it "

@@ -134,22 +134,21 @@ class Distribution(Record):
         counted = relevant.counted.to(scores.device) & (relevant.ids[:, 0] >= 0).to(scores.device)
         weights = Weights(needs.given == "probabilities", 1 / needs.temperature)
         backend = backends.choose(scores, "weighs")
-        sums, tied = backend.weigh(scores, target, weights)
+        masses = sorted(needs.masses)
+        # with candidates left out, they are weighed once more
+        sums, tied, sizes = backend.weigh(
+            scores, target, weights, () if batch.exclude is not None else masses
+        )
         if batch.validate_args:
             _check_given(scores, counted, sums[:, 0], needs.given)
         excluded = read_exclude(batch, relevant, number)
         if excluded is not None:
             scores = leave_out(scores, excluded.to(scores.device))
-            sums, tied = backend.weigh(scores, target, weights)
+            sums, tied, sizes = backend.weigh(scores, target, weights, masses)
         highest, total, squares, above, mine, log_share = sums.unbind(1)
         own = scores.gather(1, target[:, None])[:, 0].double()
         broken = ~(total > 0)
         best = weights.of(highest, highest) if weights.are_scores else 1.0
-        sizes = None
-        if needs.masses:
-            masses = sorted(needs.masses)
-            number = backend.gather(scores, sums, masses, weights)
-            sizes = dict(zip(masses, number.unbind(1), strict=True))
         device = batch.preds.device
         return cls(
             Queries(batch.preds.shape[:-1], counted.to(device)),
@@ -162,7 +161,7 @@ class Distribution(Record):
             squares=(squares / total / total).clamp(max=1).masked_fill(broken, 1),
             above=(above / total).clamp(max=1).masked_fill(broken, 1),
             tied=tied.masked_fill(broken, 1),
-            sizes=sizes,
+            sizes=dict(zip(masses, sizes.unbind(1), strict=True)),
             scores=scores if needs.scores else None,
             sums=sums.masked_fill(broken[:, None], torch.nan),
             num_candidates=scores.shape[1],

@@ -139,7 +139,8 @@ class Part(NamedTuple):
 
     `rows` are numbers in the file, from 0, and `columns` the values of those that were asked for;
     `broken` numbers lines that are no record, which have neither target nor groups. `has_header`
-    says whether the first row of a CSV file names the columns.
+    says whether the first row of a CSV file names the columns. A column is an Arrow array, a NumPy
+    array, or (from JSON that Arrow cannot read exactly) a list of Python values.
     """
 
     file: str

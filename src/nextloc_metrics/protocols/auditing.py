@@ -10,6 +10,7 @@ import torch
 
 import nextloc_metrics.protocols.reported as reported
 from nextloc_metrics.arguments.arrays import Array
+from nextloc_metrics.arguments.batch import track
 from nextloc_metrics.arguments.checks import cut_offs
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.display.lines import draw_audit
@@ -128,7 +129,7 @@ def audit(
     """Evaluate predictions under every protocol that applies, next to the exact values.
 
     The exact value of a metric is the mean over all queries, ranked among all candidates, expected
-    over random orders of ties; a target scored NaN is a miss.
+    over random orders of ties; a target scored NaN is a miss. With tqdm, a terminal shows progress.
 
     Args:
         preds: as for `Protocol.evaluate`, as are `target`, `users`, `times` and the other
@@ -162,7 +163,7 @@ def audit(
     for model, own in models.items():
         read = ProtocolInput.read(own, target, users=users, times=times, **given)
         exact = _Exact(read)
-        for protocol in chosen:
+        for protocol in track(chosen, len(chosen), "protocol"):
             if protocol.reads_lists and not read.is_list:
                 continue
             try:

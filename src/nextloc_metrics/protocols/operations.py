@@ -1,7 +1,8 @@
 """The operations by which codebases order scores, and the ranks that each leaves open.
 
-`rank_by` calls the operation, so ties and NaN get the ranks that the code gives them on this
-machine. `find_blocks` returns the range of ranks that any implementation may give the target.
+`rank_by` calls the operation where the target is tied or a score is NaN, so that they get the ranks
+that the code gives them on this machine; other ranks are the same by every operation, and counted.
+`find_blocks` returns the range of ranks that any implementation may give the target.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
+
+from nextloc_metrics import backends
 
 Order = Literal[
     "topk", "sort", "reversed", "partition", "above", "numpy places", "torch places", "list"
@@ -36,6 +39,18 @@ _TEN = 10
 _NUMBERS = 1 << 22
 
 
+class TargetCounts(NamedTuple):
+    """Of each row, the scores above the target's, those equal to it, and the NaN, int64 `[N]`.
+
+    `lost` is bool `[N]`, whether the target's score is NaN.
+    """
+
+    above: Tensor
+    tied: Tensor
+    nans: Tensor
+    lost: Tensor
+
+
 class Blocks(NamedTuple):
     """The ranks that an operation leaves open for each target.
 
@@ -48,14 +63,17 @@ class Blocks(NamedTuple):
     last: Tensor | None = None
 
 
-def rank_by(order: Order, scores: Tensor, target: Tensor, depth: int | None) -> Tensor:
+def rank_by(
+    order: Order, scores: Tensor, target: Tensor, depth: int | None, counts: TargetCounts
+) -> Tensor:
     """Rank the targets by calling the operation.
 
     A rank counts from 1; 0 stands for a target that is not among the `depth` candidates that the
     operation returns, None for all. Fewer candidates are a `ValueError`.
 
     Example:
-        >>> rank_by("above", torch.tensor([[0.5, 0.9, 0.5]]), torch.tensor([2]), None)
+        >>> scores, target = torch.tensor([[0.5, 0.9, 0.5]]), torch.tensor([2])
+        >>> rank_by("above", scores, target, None, count(scores, target))
         tensor([2])
     """
     width = scores.shape[1]
@@ -64,13 +82,25 @@ def rank_by(order: Order, scores: Tensor, target: Tensor, depth: int | None) -> 
         raise ValueError(
             f"`preds` must have at least {needed} candidates for {NAMES[order][0]}, got {width}."
         )
-    return torch.cat([_find(order, *part, depth) for part in chunks(scores, target)])
+    ranks = counts.above + 1
+    if order == "above":
+        return ranks
+    if (last := {"topk": depth, "partition": _TEN}.get(order)) is not None:
+        ranks = ranks.masked_fill(ranks > last, 0)
+    rows = ((counts.tied != 1) | (counts.nans > 0)).nonzero()[:, 0]
+    for some in torch.split(rows, _rows_at_once(scores)):
+        ranks[some] = _find(order, scores[some], target[some], depth)
+    return ranks
 
 
 def chunks(scores: Tensor, target: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """Split the rows, so that few enough scores are sorted at once."""
-    step = max(1, _NUMBERS // max(1, scores.shape[1]))
+    step = _rows_at_once(scores)
     return zip(torch.split(scores, step), torch.split(target, step), strict=True)
+
+
+def _rows_at_once(scores: Tensor) -> int:
+    return max(1, _NUMBERS // max(1, scores.shape[1]))
 
 
 def _find(order: Order, scores: Tensor, target: Tensor, depth: int | None) -> Tensor:
@@ -78,12 +108,14 @@ def _find(order: Order, scores: Tensor, target: Tensor, depth: int | None) -> Te
         return rank_in(torch.topk(scores, depth or scores.shape[1], dim=1).indices, target)
     if order == "sort":
         return rank_in(torch.sort(scores, dim=1, descending=True).indices, target)
-    if order == "above":
-        return (scores > scores.gather(1, target[:, None])).sum(1) + 1
+    if order == "torch places":
+        return (
+            torch.argsort(torch.argsort(-scores, dim=1), dim=1).gather(1, target[:, None])[:, 0] + 1
+        )
     rows: Any = _to_numpy(scores)
-    if order in ("numpy places", "torch places"):
-        above = (-(rows if order == "numpy places" else scores)).argsort(1).argsort(1)
-        return torch.as_tensor(above).gather(1, target[:, None])[:, 0] + 1
+    if order == "numpy places":
+        above = (-rows).argsort(axis=1).argsort(axis=1)
+        return torch.from_numpy(above).gather(1, target[:, None])[:, 0] + 1
     if order == "reversed":
         return rank_in(torch.from_numpy(rows.argsort(axis=1)[:, ::-1].copy()), target)
     ten = torch.from_numpy(rows.argpartition(-_TEN, axis=1)[:, -_TEN:])
@@ -102,31 +134,41 @@ def rank_in(ids: Tensor, target: Tensor) -> Tensor:
     return torch.where(found.any(1), found.byte().argmax(1) + 1, 0)
 
 
-def find_blocks(order: Order, scores: Tensor, target: Tensor) -> Blocks:
-    """Count the candidates above each target in any order, and those tied with it.
+def count(scores: Tensor, target: Tensor) -> TargetCounts:
+    """Count the scores above each target's, those equal to it, and the NaN of each row."""
+    return TargetCounts(
+        *map(torch.cat, zip(*(_count(*x) for x in chunks(scores, target)), strict=True))
+    )
+
+
+def _count(scores: Tensor, target: Tensor) -> TargetCounts:
+    own = scores.gather(1, target[:, None])
+    above, tied, _ = backends.choose(scores).survey(scores, own, False)
+    above, tied = above[:, 0], tied[:, 0]
+    nans, lost = torch.zeros_like(above), own[:, 0].isnan()
+    # backends count NaN as above, and nothing for a target of -inf
+    odd = (scores.amax(1).isnan() | (own[:, 0] == -torch.inf)).nonzero()[:, 0]
+    if len(odd):
+        rows, mine = scores[odd], own[odd]
+        above[odd], tied[odd] = (rows > mine).sum(1), (rows == mine).sum(1)
+        nans[odd] = rows.isnan().sum(1)
+    return TargetCounts(above, tied, nans, lost)
+
+
+def find_blocks(order: Order, width: int, counts: TargetCounts) -> Blocks:
+    """Return the candidates above each target in any order, and those tied with it.
 
     Example:
-        >>> find_blocks("topk", torch.tensor([[0.5, 0.9, 0.5]]), torch.tensor([2]))
+        >>> find_blocks("topk", 3, count(torch.tensor([[0.5, 0.9, 0.5]]), torch.tensor([2])))
         Blocks(above=tensor([1]), tied=tensor([2]), last=None)
     """
-    parts = [_count(order, *part) for part in chunks(scores, target)]
-    above, tied, lasts = zip(*parts, strict=True)
-    last = None if lasts[0] is None else torch.cat(lasts)
-    return Blocks(torch.cat(above), torch.cat(tied), last)
-
-
-def _count(order: Order, scores: Tensor, target: Tensor) -> Blocks:
-    own = scores.gather(1, target[:, None])
-    is_nan, lost = scores.isnan(), own[:, 0].isnan()
-    nans, above, tied = is_nan.sum(1), (scores > own).sum(1), (scores == own).sum(1)
+    above, tied, nans, lost = counts
     if order == "above":
         return Blocks(above, torch.ones_like(above))
-    tied, last = torch.where(lost, nans, tied), None
     if order in ("numpy places", "torch places"):  # NaN last
-        above = torch.where(lost, scores.shape[1] - nans, above)
-    elif order == "partition":
+        return Blocks(torch.where(lost, width - nans, above), torch.where(lost, nans, tied))
+    if order == "partition":
         finite = (_TEN - nans).clamp(min=0)
-        above, last = torch.where(lost, finite, above), torch.where(lost, _TEN, finite)
-    else:
-        above = torch.where(lost, 0, above + nans)
-    return Blocks(above, tied, last)
+        last = torch.where(lost, _TEN, finite)
+        return Blocks(torch.where(lost, finite, above), torch.where(lost, nans, tied), last)
+    return Blocks(torch.where(lost, 0, above + nans), torch.where(lost, nans, tied))

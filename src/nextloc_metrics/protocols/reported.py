@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from nextloc_metrics import scoring
-from nextloc_metrics.protocols.operations import Order, find_blocks, rank_by, rank_in
+from nextloc_metrics.protocols.operations import (
+    Order,
+    TargetCounts,
+    count,
+    find_blocks,
+    rank_by,
+    rank_in,
+)
 from nextloc_metrics.protocols.rows import ProtocolInput
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 from nextloc_metrics.scoring.weights import Weight
@@ -79,7 +87,12 @@ class Case:
     weights: Tensor
     clipped: bool
 
-    @property
+    @cached_property
+    def counts(self) -> TargetCounts:
+        """What the ranks of the targets depend on, but for the orders of ties and NaN."""
+        return count(self.scores, self.target)
+
+    @cached_property
     def best(self) -> Tensor:
         """The first candidate of each query, by `torch.topk` or from the list."""
         return self.scores[:, 0] if self.given.is_list else self.scores.topk(1, dim=1).indices[:, 0]
@@ -102,8 +115,10 @@ def rank(
     if case.given.is_list:
         return Ranking.from_ranks(rank_in(case.scores, case.target)), None
     if ties is None:
-        return Ranking.from_ranks(rank_by(order, case.scores, case.target, depth)), None
-    above, tied, last = find_blocks(order, case.scores, case.target)
+        return Ranking.from_ranks(
+            rank_by(order, case.scores, case.target, depth, case.counts)
+        ), None
+    above, tied, last = find_blocks(order, case.scores.shape[1], case.counts)
     return Ranking.from_ranks(above + 1, tied=tied).break_ties(ties), last
 
 

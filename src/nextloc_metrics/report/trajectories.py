@@ -155,7 +155,7 @@ def evaluate_trajectories(
     results = by_user.results(confidence_level)
     of_points = MeanPointError(units=units)
     scores = {name: metric._score_queries(record)[0] for name, metric in chosen.items()}
-    note = "mean over users of their means over days; intervals over users"
+    note = "mean over users of their means over days"
     return TrajectoryEvaluation(
         values={name: float(value) for name, value in results.values.items()},
         intervals={
