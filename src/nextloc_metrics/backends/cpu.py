@@ -210,13 +210,14 @@ class Cpu(Reference):
     def _of_scores(self, name: str, scores: Tensor, *members: Any) -> Any:
         """Call a C function on scores; `_MISPLACED` if a target is not a candidate."""
         scores = _in_rows(scores)
-        layout = scores, *scores.shape, scores.stride(0), _INFINITY[scores.dtype]
+        layout = scores.data_ptr(), *scores.shape, scores.stride(0), _INFINITY[scores.dtype]
         return self._call(name, scores.element_size(), scores.numel(), *layout, *members)
 
     def _of_weights(self, name: str, scores: Tensor, weights: Weights, *members: Any) -> None:
         """Call a C function on the weights of scores."""
         scores = _in_rows(scores)
-        layout = scores, *scores.shape, scores.stride(0), _KINDS[scores.dtype], *weights
+        kind = _KINDS[scores.dtype]
+        layout = scores.data_ptr(), *scores.shape, scores.stride(0), kind, *weights
         answer = self._call(name, len(scores), scores.numel(), *layout, *members)
         if answer == _NO_MEMORY:
             raise MemoryError(
@@ -244,8 +245,12 @@ class Cpu(Reference):
             elements: how many scores or comparisons it makes.
             members: those of its structure; tensors become addresses, None becomes 0.
         """
-        addresses = (x.data_ptr() if isinstance(x, Tensor) else x or 0 for x in members)
-        about = ctypes.byref(_STRUCTURES[name](*addresses))
+        # most are integers, and `isinstance` of a tensor is slow
+        numbers = [
+            x if type(x) is int else x.data_ptr() if isinstance(x, Tensor) else x or 0
+            for x in members
+        ]
+        about = ctypes.byref(_STRUCTURES[name](*numbers))
         self._functions = self._functions or _load()
         return self._functions[name](self._parallel, self._threads(elements), number, about)
 
