@@ -1,23 +1,28 @@
-"""What all tests share: Hypothesis profiles, few threads, a seed, the repository, real data."""
+"""What all tests share: Hypothesis profiles, few threads, a seed, the repository, real data.
+
+PyTorch and the library are imported where they are used, as the process that shares the tests among
+others runs none, and would import them before the others start.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 from collections.abc import Generator, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from hypothesis import HealthCheck, settings
-
-from nextloc_metrics import backends
-from strategies import EXAMPLES
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # each core has a worker, and so one thread
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    import torch
+
     torch.set_num_threads(1)
+
+EXAMPLES = 20  # of a law, where neither the law nor the profile asks for another number
 
 # `same` draws the same examples in every run; `new` (.ci/extra) draws others, and 10 times as many
 settings.register_profile(
@@ -32,9 +37,6 @@ settings.register_profile(
     "new", settings.get_profile("same"), derandomize=False, max_examples=10 * EXAMPLES
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
-
-#: what runs without a choice, and `backends.use(None)` chooses again
-USUAL = list(backends._chosen)
 
 #: of `each_backend`, what reads values on the CPU
 ON_THE_CPU = pytest.mark.parametrize("each_backend", ["cpu"], indirect=True)
@@ -72,12 +74,14 @@ def repository() -> Path:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let `--backend` name the backend that tests run on; without it, the usual list."""
-    parser.addoption("--backend", choices=list(backends.available()))
+    parser.addoption("--backend")
 
 
 @contextlib.contextmanager
 def threads_allowed(number: int) -> Iterator[None]:
     """Let PyTorch use so many threads."""
+    import torch
+
     allowed = torch.get_num_threads()
     torch.set_num_threads(number)
     try:
@@ -86,19 +90,33 @@ def threads_allowed(number: int) -> Iterator[None]:
         torch.set_num_threads(allowed)
 
 
+@cache
+def usual() -> list[str]:
+    """What runs without a choice, and `backends.use(None)` chooses again."""
+    from nextloc_metrics import backends
+
+    backends.use(None)  # whatever an example in a docstring used
+    return list(backends._chosen)
+
+
 @pytest.fixture(autouse=True)
 def _backend(request: pytest.FixtureRequest) -> Iterator[None]:
     """Run every test on the backend that `--backend` names, whatever the one before it used."""
+    from nextloc_metrics import backends
+
+    before = usual()
     if name := request.config.getoption("--backend"):
         backends.use(name)
     yield
-    if name or backends._chosen != USUAL:
+    if name or backends._chosen != before:
         backends.use(None)
 
 
 @pytest.fixture(params=["cpu", "reference"])
 def each_backend(request: pytest.FixtureRequest, _backend: None) -> None:
     """Run the test on each backend of the CPU."""
+    from nextloc_metrics import backends
+
     if reason := backends.available()[request.param]:
         pytest.skip(f"the backend {request.param!r} {reason}")
     backends.use(request.param)
@@ -111,6 +129,8 @@ def _seeded() -> Iterator[None]:
     `torch.manual_seed` also notes the seed and a stack trace for each kind of device, which takes
     longer than most tests.
     """
+    import torch
+
     before = torch.get_rng_state()
     torch.default_generator.manual_seed(20)
     if torch.cuda.is_initialized():

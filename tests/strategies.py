@@ -18,6 +18,7 @@ from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 
 import nextloc_metrics
+from conftest import EXAMPLES
 from nextloc_metrics import scoring
 from nextloc_metrics.geography import Locations
 
@@ -265,8 +266,6 @@ def batch(n: int = 8, locations: int = LOCATIONS, levels: int = 4) -> tuple[Tens
 
 
 # Hypothesis --------------------------------------------------------------------------------------
-
-EXAMPLES = 20  # of a law, where neither the law nor the profile asks for another number
 
 
 def examples(number: int) -> settings:

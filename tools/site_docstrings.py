@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import re
-from typing import Any
+from importlib import import_module
+from typing import Any, get_type_hints
 
 import griffe
+
+from nextloc_metrics.arguments.batch import BatchOptions
+from nextloc_metrics.base.summed import SummedMetric
 
 EXAMPLE = re.compile(r"^(\s*)Example:$", re.MULTILINE)
 
@@ -22,9 +27,18 @@ class Docstrings(griffe.Extension):
             obj.docstring.value = EXAMPLE.sub(r"\1Examples:", obj.docstring.value)
 
     def on_function(self, *, func: griffe.Function, **_: Any) -> None:
-        """Remove the default of `**kwargs`, which Griffe shows as `{}`."""
-        for parameter in func.parameters:
-            if parameter.kind is griffe.ParameterKind.var_keyword:
+        """Show each argument of an update; remove the default of `**kwargs`, which is `{}`."""
+        for parameter in [*func.parameters]:
+            if "BatchOptions" in str(parameter.annotation):
+                del func.parameters[parameter.name]
+                for name, hint in BatchOptions.__annotations__.items():
+                    shown = getattr(hint, "__forward_arg__", None) or inspect.formatannotation(hint)
+                    kind = griffe.ParameterKind.keyword_only
+                    default = "None" if "None" in shown else "False"
+                    func.parameters.add(
+                        griffe.Parameter(name, annotation=shown, kind=kind, default=default)
+                    )
+            elif parameter.kind is griffe.ParameterKind.var_keyword:
                 parameter.default = None
 
     def on_class_instance(self, *, cls: griffe.Class, **_: Any) -> None:
@@ -32,3 +46,29 @@ class Docstrings(griffe.Extension):
         if cls.name in MADE_BY_THE_LIBRARY:
             cls.decorators.clear()
             cls.labels.discard("dataclass")
+
+    def on_class_members(self, *, cls: griffe.Class, **_: Any) -> None:
+        """Show the constructor that a metric has by its annotations: by position, and its own."""
+        made = getattr(import_module(cls.module.path), cls.name, None)
+        if not isinstance(made, type) or not issubclass(made, SummedMetric):
+            return
+        if not inspect.unwrap(made.__init__).__code__.co_filename.endswith("declared.py"):
+            return
+        kinds, hints = griffe.ParameterKind, get_type_hints(made)
+        parameters = [griffe.Parameter("self", kind=kinds.positional_or_keyword)]
+        for name, option in made._all_options.items():
+            if option.by_name_only and name not in made._own_options:
+                continue
+            parameters.append(
+                griffe.Parameter(
+                    name,
+                    annotation=inspect.formatannotation(hints.get(name, Any)),
+                    kind=kinds[option.parameter(name).kind.name.lower()],
+                    default=None if option.default is inspect._empty else repr(option.default),
+                )
+            )
+        last = "options" if " options: " in (made.__doc__ or "") else "kwargs"
+        parameters.append(griffe.Parameter(last, annotation="Any", kind=kinds.var_keyword))
+        cls.set_member(
+            "__init__", griffe.Function("__init__", parameters=griffe.Parameters(*parameters))
+        )

@@ -24,7 +24,7 @@ from nextloc_metrics.arguments.arrays import must_not_sync
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.backends import proof
 from nextloc_metrics.backends.cpu import LIBRARY, Cpu
-from nextloc_metrics.backends.mass import Weights, sum_rows
+from nextloc_metrics.backends.mass import Weights
 from nextloc_metrics.backends.reference import EDGE, UNLISTED, UNRETRIEVED, Reference
 
 __all__ = [
@@ -36,7 +36,6 @@ __all__ = [
     "available",
     "choose",
     "must_not_sync",
-    "sum_rows",
     "use",
 ]
 
