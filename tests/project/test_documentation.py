@@ -339,8 +339,8 @@ def test_code_of_docstrings_fits_beside_the_navigation(site: Path) -> None:
 # no part of what is promised.
 INNER = {
     "what collections do with their members": {
-        "add_state", "forward_with", "merge_state", "named_members", "plan", "results", "update_with",
-        "SummedCollection.members",
+        "add_state", "forward_with", "merge_state", "named_members", "plan", "results",
+        "update_with", "SummedCollection.members",
         "state_key", "summed_at_once", "sync_context", "tallies",
     },
     "how records are made, and what is kept beside them": {
