@@ -84,6 +84,27 @@ def test_one_target_changes_no_other(word: str, others: list[str], tmp_path: Pat
         assert found.values["acc_at_1"] == pytest.approx(4 / len(rows))
 
 
+@pytest.mark.parametrize("cell", ["3,4", "3;4", "3|4", "3 4", "10, 11, 12"])
+def test_several_numbers_are_a_name_beside_names_only(cell: str, tmp_path: Path) -> None:
+    """Beside integers such a target is refused, in any order and file; `1-2` is a name."""
+    (tmp_path / "rows").mkdir()
+
+    def of(*parts: list[str]) -> float:
+        for i, part in enumerate(parts):
+            lines = [f'"[1, ""{x}""]","{x}"' for x in part]
+            (tmp_path / "rows" / f"{i}.csv").write_text(
+                "\n".join(["preds,target", *lines]), "utf-8"
+            )
+        return report.evaluate_table(tmp_path / "rows", k=2).values["acc_at_2"]
+
+    for right in ([cell, "5,6"], [cell], [cell, "home", "7"], [cell, "1-2", "7"]):
+        assert of(right, right[::-1]) == of(right[:1], right[::-1]) == 1
+    for wrong in ([cell, "7"], ["7", cell]):
+        for parts in ([wrong, []], [wrong[:1], wrong[1:]]):
+            with pytest.raises(ValueError, match=r"row [01] of .* in `target`, .* `separator="):
+                of(*parts)
+
+
 @pytest.mark.parametrize(
     ("rows", "says"),
     [

@@ -26,6 +26,7 @@ CellKind = Literal["integers", "text", "scores"]
 _SHORT = r"(?:0|-?[1-9][0-9]{0,17})"
 _LIST = rf"^\[ *(?:{_SHORT}(?: *, *{_SHORT})*)? *\]$"
 _WHOLE = re.compile(r"(0|-?[1-9][0-9]*)(\.0)?")
+_SEVERAL = re.compile(r"[0-9]+([,;|\s]+[0-9]+)+")
 # What CSV has where a value is missing or infinite: no target, unless a vocabulary has it.
 MISSING = frozenset(
     ("nan", "NaN", "NAN", "inf", "Inf", "INF", "infinity", "Infinity", "None", "null", "NULL", "NA",
@@ -429,14 +430,23 @@ def _whole(token: Any) -> int | None:
     return _integer(token) if isinstance(token, str) else None
 
 
-def are_words(column: Any, bad: Any, how: CellReading) -> bool:
-    """Return whether a cell of text that cannot be read as integers holds a name."""
+def are_words(column: Any, bad: Any, how: CellReading) -> bool | None:
+    """Return whether a cell of text that cannot be read as integers holds a name.
+
+    None if they only hold several numbers each, such as `3,4`: the names of cells of a grid, or
+    beside integers, ids that are not separated.
+    """
     cells = column.filter(need_arrow().array(bad)).to_pylist()
     tokens = [x for cell in cells for x in split(cell, how) or [] if isinstance(x, str)]
     if not tokens:
         return False
-    is_number = [_WHOLE.fullmatch(token) is not None for token in tokens]
-    return not (np.array(is_number) | _is_odd(need_arrow().array(tokens))).all()
+    is_odd = _is_odd(need_arrow().array(tokens))
+    words = [
+        x for x, odd in zip(tokens, is_odd, strict=True) if not odd and not _WHOLE.fullmatch(x)
+    ]
+    if words and all(map(_SEVERAL.fullmatch, words)):
+        return None
+    return bool(words)
 
 
 def remedy(cell: Any, how: CellReading) -> str:

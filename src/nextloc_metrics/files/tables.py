@@ -198,20 +198,27 @@ class TableRows:
         is_typed = not isinstance(relevant, list) and not is_text_column(relevant)
         if self.source.once or (self.num_candidates and is_typed and not is_lists(relevant)):
             return Survey.unknown(is_lists(relevant))
-        survey, has_ids = Survey(self._relevant.kind, padding, must_number), False
+        survey = Survey(self._relevant.kind, padding, must_number)
+        has_ids = may_be_text = False
         for part in self.source.parts([self.names.target], ids=[self.names.target]):
             column = part.columns[self.names.target]
             cells = self._read(part.file, self.names.target, column, self._relevant)
+            is_text: bool | None = False
             if must_number and self._relevant.kind == "integers":
                 if self.source.untyped:
                     is_text = are_words(column, cells.bad, self._relevant)
                 else:  # lists without an id do not tell what ids are
                     is_text = not has_ids and kind_of(column) == "text"
-                if is_text:
-                    self._relevant = self._relevant._replace(kind="text")
-                    return self._survey(padding, must_number, relevant)
+            if is_text:
+                break
+            may_be_text |= is_text is None
             has_ids |= len(cells.values) > 0
             survey.add(cells)
+        else:
+            is_text = may_be_text and not has_ids
+        if is_text:
+            self._relevant = self._relevant._replace(kind="text")
+            return self._survey(padding, must_number, relevant)
         self.num_rows = survey.num_rows
         if isinstance(relevant, np.ndarray):
             survey.has_several = relevant.ndim == 2
@@ -390,7 +397,7 @@ def open_rows(
     begins with `[` is a list in JSON or as Python writes it; any other is one id. In CSV a name
     among the targets makes all ids text; 7.0 is 7 in either case. A target of CSV that looks like a
     number written otherwise, or like a missing value, such as `1e3` or `nan`, is refused unless it
-    is in `vocabulary`.
+    is in `vocabulary`; and so are several numbers, such as `3,4`, beside integers alone.
 
     Text ids, and integers that are far larger than their number, are numbered: by `vocabulary`, or
     by the targets in rising order, which takes one pass over the targets. An answer that is not
