@@ -363,7 +363,8 @@ def csv_tables(draw: Draw, dirts: Sequence[str] | None = None) -> Table:
         grid[at][roles.index("target" if dirt == "target" else "preds")] = new
         if new[:1] == "0" or new in ("1_0", "true"):
             policies = (*policies, "text")
-        if new == "3,4" and len(grid) == 1:  # which may be a name
+        others = [row["target"] for i, row in enumerate(made.rows) if i != at]
+        if new == "3,4" and all(x == [] for x in others):  # a name where no number is
             policies = (*policies, "text")
     if dirt == "beside":
         _break_beside(draw, roles, grid[at])
