@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import operator
 import re
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -158,11 +157,3 @@ def test_wrong_options_name_the_class() -> None:
     }.items():
         with pytest.raises((TypeError, ValueError), match=match):
             functional.accuracy_at_k(SCORES, TARGET, **options)
-
-
-def test_the_api_page_lists_every_function_once() -> None:
-    """The list of `docs/api.md` is that of the module."""
-    page = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
-    section = page.partition("## Functions")[2].partition("\n## ")[0]
-    listed = re.findall(r"`(\w+)`", section.partition("Its functions:")[2])
-    assert listed == functional.__all__
