@@ -124,6 +124,7 @@ def test_parts_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
         ("preds,target\n1,\n", "row 0 of .*''"),
         ("preds,target\n1,1\n2,-100\n", r"row 1 of .*'-100'; .* `padding=-100`"),
         ("preds,target\n1,1\n2,-1\n", r"row 1 of .* must hold a target in `target`, got .*-1"),
+        ("preds,target\n[1],[]\n[2],-1\n", r"row 1 of .* must hold a target in `target`, got .*-1"),
         ("preds,target\n1,1.5\n", "row 0 of .*'1.5'"),
         ("preds,target\n1,1e3x\n,", "row 1 of .*''"),
         ("lists,target\n1,1\n", r"must have the columns \['preds'\], got \['lists', 'target'\]"),

@@ -319,17 +319,17 @@ class TableRows:
         if not self.has_several:
             bad |= found.lengths != 1
         _check_read(piece, self.names.target, bad, how)
+        gaps = found.rows[numbers < 0]  # padding is right in a list, if any row may be one
         if self.has_several:
-            return pad(found), found.lists
-        row = int(np.argmin(numbers)) if len(numbers) else 0
-        if len(numbers) and numbers[row] < 0:
-            # one target per query: padding would turn them into lists, which have other metrics
+            gaps = gaps[~found.lists[gaps]]
+        if len(gaps):
+            row = gaps[0]
             raise ValueError(
                 f"{place(piece.file, piece.rows[row])} must hold a target in "
                 f"`{self.names.target}`, got {short(_cell(column, row))}; leave the row out, or "
                 "write all targets as lists, such as [3], if a query can have several or none."
             )
-        return as_tensor("target", numbers), found.lists
+        return pad(found) if self.has_several else as_tensor("target", numbers), found.lists
 
     def _check_swapped(self, piece: Part, answers: Cells, are_lists: Any) -> None:
         """Raise if the targets are lists and the predictions single ids."""
