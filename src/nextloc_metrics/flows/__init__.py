@@ -14,7 +14,12 @@ from nextloc_metrics.flows.metrics import (
     FlowRMSE,
 )
 from nextloc_metrics.flows.pairs import FlowPairs
-from nextloc_metrics.flows.presets import HUMOB_2026_BOX, FlowCollection, flow_metrics
+from nextloc_metrics.flows.presets import (
+    HUMOB_2026_BOX,
+    FlowCollection,
+    FlowPreset,
+    flow_metrics,
+)
 
 __all__ = [
     "HUMOB_2026_BOX",
@@ -26,6 +31,7 @@ __all__ = [
     "FlowMAE",
     "FlowNRMSE",
     "FlowPairs",
+    "FlowPreset",
     "FlowRMSE",
     "flow_metrics",
 ]

@@ -277,9 +277,10 @@ _MOST_DAYS = 1 << 16  # as many counts of 2^31 are 2^63 steps
 
 
 def _jensen_shannon(predicted: Any, true: Any) -> float:
-    totals = math.fsum(predicted), math.fsum(true)
+    totals = predicted.sum(), true.sum()
     if not all(totals):
         return math.nan
-    p, t = predicted / totals[0], true / totals[1]
-    terms = [x[x > 0] * np.log2(2 * x[x > 0] / (p + t)[x > 0]) for x in (p, t)]
-    return min(1.0, max(0.0, math.fsum(np.concatenate(terms)) / 2))
+    some = (predicted > 0) | (true > 0)
+    p, t = predicted[some] / totals[0], true[some] / totals[1]
+    terms = [x * np.log2(np.where(x > 0, 2 * x, p + t) / (p + t)) for x in (p, t)]
+    return float(np.clip((terms[0] + terms[1]).sum() / 2, 0, 1))

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
 
-from nextloc_metrics.arguments.arrays import Array, as_tensor
+from nextloc_metrics.arguments.arrays import Array, as_tensor, begins
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.checks import check_choice, check_positive
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.arguments.record import Queries, Record, Records
-from nextloc_metrics.means.exact import sort_rows
 
 MissingDays = Literal["raise", "zero", "skip"]
 CellBox: TypeAlias = tuple[tuple[int, int], tuple[int, int]]
@@ -81,12 +80,15 @@ class FlowPairs(Record):
         names = np.arange(number) if days is None else _integers("days", days, 0)
         if len(names) != number or len(np.unique(names)) < number:
             raise ValueError(f"`days` must name each of {shape[0]} days once, got {short(days)}.")
-        sides = []
-        for name, x in zip(("preds", "target"), matrices, strict=True):
-            day, *ends = x.nonzero().numpy().T  # NaN is not zero
-            count = x[x != 0].double().numpy()
-            sides.append(_Side.read(name, names, names[day], ends, count, [(0, cells - 1)]))
-        found = cls._join(sides, cells, "raise")
+
+        def rows(number: int) -> list[Any]:
+            both = (x[number] for x in matrices)
+            return [
+                (x.nonzero().numpy().T, x[x != 0].double().numpy()) for x in both
+            ]  # NaN is not 0
+
+        order = np.argsort(names)
+        found = cls._join(names[order], map(rows, order), ("preds", "target"), [(0, cells - 1)])
         return found if days is not None else replace(found, days=np.full(number, -1))
 
     @classmethod
@@ -117,8 +119,7 @@ class FlowPairs(Record):
                 NaN, negative or above 2^31.
         """
         check_choice("missing_days", missing_days, MissingDays)
-        limits = _limits(num_cells, box)
-        sides = []
+        limits, sides = _limits(num_cells, box), {}
         for name, table in (("predicted", predicted), ("true", true)):
             columns = {x: _column(name, table, x) for x in ("day", *(PLACES if box else IDS))}
             day, *ends = (
@@ -131,85 +132,96 @@ class FlowPairs(Record):
                     f"`{name}` must have columns of one length, got {describe(given)}."
                 )
             count = given.detach().cpu().double().numpy()
-            sides.append(_Side.read(name, np.unique(day), day, ends, count, limits))
-        return cls._join(sides, math.prod(high - low + 1 for low, high in limits), missing_days)
-
-    @classmethod
-    def _join(cls, sides: Sequence[_Side], num_cells: int, missing_days: MissingDays) -> FlowPairs:
-        """Add the counts of the predicted and of the true rows by day and pair."""
-        days = _compared(sides[0], sides[1], missing_days)
-        day, origin, destination = np.concatenate([x.rows for x in sides], 1)
-        counts = np.zeros((2, len(day)), dtype=np.int64)
-        number = len(sides[0].steps)
-        counts[0, :number], counts[1, number:] = sides[0].steps, sides[1].steps
-        kept = np.isin(day, days)
-        rows = np.searchsorted(days, day[kept]), origin[kept], destination[kept]
-        order, begins = sort_rows(np.column_stack(rows))
-        counts, first = counts[:, kept][:, order], order[begins]
-        day, origin, destination = (x[first] for x in rows)
-        if len(order):
-            starts = np.flatnonzero(begins)
-            # the sums of whole parts fit int64, whatever those of the counts do
-            above = np.add.reduceat(counts >> STEP, starts, axis=1) > MOST
-            counts = np.add.reduceat(counts, starts, axis=1)
-            if (above := above | (counts > MOST << STEP)).any():
-                at = int(above.any(0).argmax())
+            sorts = slice(None) if (day[1:] >= day[:-1]).all() else np.argsort(day, kind="stable")
+            sides[name] = [x[sorts] for x in (day, *ends, count)]
+        held = {name: np.unique(day) for name, (day, *_) in sides.items()}
+        for name, other in (("predicted", "true"), ("true", "predicted")):
+            missing = np.setdiff1d(held[other], held[name])
+            if missing_days == "raise" and len(missing):
                 raise ValueError(
-                    "`count` must be at most 2^31 in all rows of a pair, got more for "
-                    f"{_pair((origin, destination), at)} on day {days[day[at]]}."
+                    f"`{name}` must have rows on each day, got none on day {missing[0]}; use "
+                    "`missing_days='zero'` or 'skip'."
                 )
-        rounded = sum(x.is_rounded for x in sides)
-        return cls(days, day, origin, destination, counts, num_cells, rounded)
 
+        def rows(day: int) -> list[Any]:
+            found = []
+            for days, *ends, count in sides.values():
+                of_day = slice(*np.searchsorted(days, [day, day + 1]))
+                found.append(([x[of_day] for x in ends], count[of_day]))
+            return found
 
-class _Side(NamedTuple):
-    """Checked rows of one side."""
-
-    name: str
-    days: Any  #: all days, int64, also those without rows
-    rows: Any  #: day, origin and destination, int64 `[3, R]`
-    steps: Any  #: counts in steps of 2^-16, int64 `[R]`
-    is_rounded: bool
+        every = np.union1d(held["predicted"], held["true"])
+        kept = np.isin(every, held["predicted"]) & np.isin(every, held["true"])
+        kept |= missing_days == "zero"
+        return cls._join(every, map(rows, every.tolist()), [*sides], limits, kept)
 
     @classmethod
-    def read(
-        cls, name: str, days: Any, day: Any, ends: Any, counts: Any, limits: list[tuple[int, int]]
-    ) -> _Side:
-        """Check rows; `limits` are those of a cell's number, or of x and y."""
-        if not (right := (counts >= 0) & (counts <= MOST)).all():
-            at = int(right.argmin())
-            raise ValueError(
-                f"`{name}` must hold counts from 0 to 2^31, got {counts[at]:g} for "
-                f"{_pair(ends, at)} on day {day[at]}."
-            )
-        cells, inside, width = np.zeros((2, len(day)), np.int64), np.ones(len(day), bool), 1
-        for axis, (low, high) in enumerate(limits):
-            of_ends = np.stack(ends[axis :: len(limits)])
-            inside &= ((of_ends >= low) & (of_ends <= high)).all(0)
-            cells += (of_ends - low) * width
-            width *= high - low + 1
-        if len(limits) == 1 and not inside.all():
-            at = int(inside.argmin())
-            raise ValueError(
-                f"`{name}` must have cells from 0 to {width - 1}, got {_pair(ends, at)} on day "
-                f"{day[at]}."
-            )
-        steps = np.rint(scaled := counts * (1 << STEP))
-        rows = np.stack([day, *cells])[:, inside]
-        return cls(name, days, rows, steps[inside].astype(np.int64), bool((steps != scaled).any()))
+    def _join(
+        cls, days: Any, rows: Iterable[Any], names: Sequence[str], limits: Any, kept: Any = None
+    ) -> FlowPairs:
+        """Add the counts of each day by pair; all are checked, and days that are `kept` stay."""
+        kept = np.ones(len(days), dtype=bool) if kept is None else kept
+        width = math.prod(high - low + 1 for low, high in limits)
+        found: list[Any] = [(np.zeros((3, 0), np.int64), np.zeros((2, 0), np.int64))]
+        rounded = [False, False]
+        for day, sides, keep in zip(days.tolist(), rows, kept, strict=True):
+            read = [_read(x, day, y, z, limits) for x, (y, z) in zip(names, sides, strict=True)]
+            rounded = [x or y for x, (*_, y) in zip(rounded, read, strict=True)]
+            if keep:
+                pair, counts = _add(day, width, *(x[:2] for x in read))
+                number = np.full(len(pair), len(found) - 1)
+                found.append((np.stack([number, *np.divmod(pair, width)]), counts))
+        (day, *ends), counts = (np.concatenate(x, 1) for x in zip(*found, strict=True))
+        return cls(days[kept], day, ends[0], ends[1], counts, width, sum(rounded))
 
 
-def _compared(predicted: _Side, true: _Side, missing_days: MissingDays) -> Any:
-    """Return the days that are compared, in rising order."""
-    for one, other in ((predicted, true), (true, predicted)):
-        missing = np.setdiff1d(other.days, one.days)
-        if missing_days == "raise" and len(missing):
-            raise ValueError(
-                f"`{one.name}` must have rows on each day, got none on day {missing[0]}; use "
-                "`missing_days='zero'` or 'skip'."
-            )
-    join = np.intersect1d if missing_days == "skip" else np.union1d
-    return join(predicted.days, true.days)
+def _read(name: str, day: int, ends: Any, counts: Any, limits: Any) -> tuple[Any, Any, bool]:
+    """Return the pairs of a day that are within limits, counts in steps, and if some are rounded.
+
+    `limits` are those of a cell's number, or of x and y.
+    """
+    if not (right := (counts >= 0) & (counts <= MOST)).all():
+        at = int(right.argmin())
+        raise ValueError(
+            f"`{name}` must hold counts from 0 to 2^31, got {counts[at]:g} for {_pair(ends, at)} "
+            f"on day {day}."
+        )
+    cells, inside, width = np.zeros((2, len(counts)), np.int64), np.ones(len(counts), bool), 1
+    for axis, (low, high) in enumerate(limits):
+        of_ends = np.stack(ends[axis :: len(limits)])
+        inside &= ((of_ends >= low) & (of_ends <= high)).all(0)
+        cells += (of_ends - low) * width
+        width *= high - low + 1
+    if len(limits) == 1 and not inside.all():
+        at = int(inside.argmin())
+        raise ValueError(
+            f"`{name}` must have cells from 0 to {width - 1}, got {_pair(ends, at)} on day {day}."
+        )
+    steps = np.rint(scaled := counts * (1 << STEP))
+    pair = cells[0] * width + cells[1]
+    return pair[inside], steps[inside].astype(np.int64), bool((steps != scaled).any())
+
+
+def _add(day: int, width: int, predicted: Any, true: Any) -> tuple[Any, Any]:
+    """Return each pair of a day once, in rising order, with the sums of both sides `[2, E]`."""
+    pair = np.concatenate([predicted[0], true[0]])
+    counts = np.zeros((2, len(pair)), dtype=np.int64)
+    counts[0, : len(predicted[0])], counts[1, len(predicted[0]) :] = predicted[1], true[1]
+    if not len(pair):
+        return pair, counts
+    order = np.argsort(pair)
+    pair, counts = pair[order], counts[:, order]
+    starts = np.flatnonzero(begins(pair))
+    # the sums of whole parts fit int64, whatever those of the counts do
+    above: Any = np.add.reduceat(counts >> STEP, starts, axis=1) > MOST
+    counts, pair = np.add.reduceat(counts, starts, axis=1), pair[starts]
+    if (above := (above | (counts > MOST << STEP)).any(0)).any():
+        ends = np.divmod(pair, width)
+        raise ValueError(
+            "`count` must be at most 2^31 in all rows of a pair, got more for "
+            f"{_pair(ends, int(above.argmax()))} on day {day}."
+        )
+    return pair, counts
 
 
 def _pair(ends: Any, at: int) -> str:
