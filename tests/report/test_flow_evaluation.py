@@ -133,7 +133,7 @@ def test_days_of_one_side_and_ids() -> None:
 
 
 WRONG = [
-    ("20240201\t{'35_30': {'35_30': nan}}", "got nan for the pair (30, 35, 30, 35) on day 20240201"),
+    ("20240201\t{'35_30': {'35_30': nan}}", "got nan for the pair (30, 35, 30, 35)"),
     ("20240201\t{'35_30': {'35_30': -1}}", "got -1 for the pair (30, 35, 30, 35) on day 20240201"),
     ("20240201\t{'35_30': {'35_30': 1}", "line 1 of"),
     ("20240201\t{'35': {'35_30': 1}}", "must be a day, a tab and {origin"),
