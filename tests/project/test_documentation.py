@@ -381,6 +381,11 @@ INNER = {
         "Flows.compare", "Histogram.bounds", "Histogram.edges", "HourOfDay.compare",
         "Measure.compare", "VisitFrequency.compare",
     },
+    "how metrics of flows differ, and how their record is made": {
+        "days_held", "of_day", "scale", "square",
+        "DailyMetric.of", "DailyMetric.per", "DailyMetric.tally", "FlowJSD.tally",
+        "FlowMetric.record", "FlowPairs.batch",
+    },
 }  # fmt: skip
 
 
