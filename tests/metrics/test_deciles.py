@@ -559,8 +559,8 @@ def test_more_ranks_than_needed_change_nothing(form: str, name: str, options: Op
     if form == "lists":
         preds = torch.randint(9, (12, 7))
     alone = updated(make(name, bins, options), preds, target)
-    for top in (alone.needs.top, alone.needs.top + 1, 9, 500, 1000):
-        if top >= alone.needs.top:
+    for top in (alone.cut, alone.cut + 1, 9, 500, 1000):
+        if top >= alone.cut:
             ranking = Ranking.from_predictions(preds, target, top=top)
             other = updated(make(name, bins, options), ranking)
             assert equal_states(state(other), state(alone)), top
