@@ -301,7 +301,7 @@ def test_a_file_that_ends_within_its_mark_is_refused(tmp_path: Path) -> None:
     path, mark = tmp_path / "a.csv", b"\xef\xbb\xbf"
     for part in (mark[:1], mark[:2]):
         path.write_bytes(part)
-        with pytest.raises(ValueError, match="must be readable, and .*a.csv is not: .utf-8."):
+        with pytest.raises(ValueError, match=r"must be readable, and .*a\.csv is not: .utf-8"):
             report.read(path)
     path.write_bytes(mark + b'"preds","target"\n"[5, 6]",6\n')
     assert report.read(path).preds.tolist() == [[5, 6]]
