@@ -232,7 +232,7 @@ if child:
 def test_nothing_is_checked_at_import_and_a_forked_process_checks_too() -> None:
     """The library is not even loaded at import."""
     command = [sys.executable, "-W", "error", "-W", "ignore::EncodingWarning", "-c", _FIRST_USES]
-    subprocess.run(command, check=True, timeout=60)
+    subprocess.run(command, check=True, timeout=600)
 
 
 @NEEDS_C
