@@ -12,6 +12,7 @@ from torch import Tensor
 
 from nextloc_metrics.analysis.comparison import Comparison, Test, holm
 from nextloc_metrics.analysis.comparison import compare as compare_scores
+from nextloc_metrics.arguments.answers import Answers
 from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.batch import ArrayRows, Batch, Grouping, read_rows
 from nextloc_metrics.arguments.checks import check_named
@@ -97,7 +98,7 @@ class Comparisons(Result):
 
 @takes(SharedOptions)
 def compare(
-    models: Mapping[str, Array],
+    models: Mapping[str, Array | Answers],
     target: Array,
     *,
     mask: Array | None = None,

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import analysis
+from nextloc_metrics.arguments.answers import ANSWERED, UNSEEN
 from nextloc_metrics.arguments.batch import Batch, GroupLabels
 from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.base.grouped import Average, Grouped, Weighted
@@ -22,6 +23,7 @@ from nextloc_metrics.base.mean import MeanMetric, RecordMetric
 from nextloc_metrics.base.plan import Plan
 from nextloc_metrics.base.ranking_metric import RankingMetric
 from nextloc_metrics.means.intervals import check_confidence_level
+from nextloc_metrics.metrics.answers import answer_shares, count_answers
 from nextloc_metrics.metrics.at_k import AccuracyAtK
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.presets import (
@@ -44,7 +46,7 @@ from nextloc_metrics.report.data import (
 )
 
 #: The parts whose metrics have a row in the table of all queries.
-ROWS = ("", "probabilities", "own")
+ROWS = ("", "probabilities", "own", "answers")
 
 # GroupNames of groups that are made here, of which users' names are none.
 _TARGET = "\0target"
@@ -52,6 +54,9 @@ _TARGET = "\0target"
 # The references: a ranking by the training visits of all users, and its accuracy for each user.
 BASELINE = "most frequent"
 BASELINE_BY_USER = "most frequent, by user"
+
+# The same values of the queries that have an answer.
+AMONG_ANSWERED = "among answered"
 
 # The reference of probabilities: the training visits, plus one for each location.
 FREQUENCIES = "training frequencies"
@@ -117,6 +122,9 @@ class Counted:
         if BASELINE in self._rows and (by_user := _make_by_user(self)):
             self.references[BASELINE_BY_USER] = by_user
             members[BASELINE] += _metrics_of(by_user)  # one ranking serves both
+        if setting.answers:
+            self.references[AMONG_ANSWERED] = deepcopy(self.headline)
+            members[AMONG_ANSWERED] = _metrics_of(self.references[AMONG_ANSWERED])
         self._plans = {name: Plan(metrics) for name, metrics in members.items()}
         self.parts = {"": self.headline, "probabilities": make_probabilities(setting, locations)}
         check_free(self.parts["probabilities"], data.metrics)
@@ -124,6 +132,10 @@ class Counted:
         check_free(self.headline, others)
         own = RankingCollection(others)
         self.parts["own"] = weigh(own) if setting.is_weighted else own
+        if setting.answers:
+            shares = answer_shares(setting.k, UNSEEN not in setting.answers)
+            check_free(shares, data.metrics)
+            self.parts["answers"] = weigh(shares) if setting.is_weighted else shares
         self.parts |= _make_parts(self)
         if locations is not None and setting.num_locations is not None and not setting.is_weighted:
             by_location = Grouped(AccuracyAtK(1), len(locations), by=_TARGET)
@@ -149,6 +161,10 @@ class Counted:
             own = groups if name == BASELINE and BASELINE_BY_USER in self.references else None
             alike = replace(batch, preds=scores, groups=own, confidence=None)
             tallies.append((self._plans[name], self._plans[name].tally(alike)))
+        if self.setting.answers:
+            plan, answer = self._plans[AMONG_ANSWERED], records[Ranking].queries.extra["answer"]
+            mask = (answer[:, 0] == ANSWERED) & records[Ranking].counted
+            tallies.append((plan, plan.tally(replace(batch, mask=mask, confidence=None))))
         ranking: Ranking = records[Ranking]
         self._check_targets(batch.target[ranking.queries.counted])
         return Tallied(ranking, tallies, *self._describe(batch, ranking))
@@ -192,14 +208,20 @@ class Counted:
             longest = max([0, *lengths.tolist()])
             if (size := self.setting.known_locations) is not None:
                 found["lists_with_other_ids"] = (preds >= size).any(1) & counted
-        return {name: int(rows.sum()) for name, rows in found.items()}, longest
+        card = {name: int(rows.sum()) for name, rows in found.items()}
+        if self.setting.answers:
+            asked = counted & (ranking.num_relevant > 0)
+            card |= count_answers(ranking.queries.extra["answer"][asked])
+        return card, longest
 
     def describe(self) -> dict[str, Any]:
         """Return the protocol card."""
         setting = self.setting
-        dirt = {name: number for name, number in self.card.items() if name != "queries"}
+        unseen = "missing" if UNSEEN in setting.answers else ""
+        dirt = {x: number for x, number in self.card.items() if x not in ("queries", unseen)}
         shards = {"shards": len(self.shards)} if len(self.shards) > 1 else {}
         excluded = {} if setting.exclude == "none" else {"excluded": setting.exclude}
+        answers = {"answers": setting.answers} if setting.answers else {}
         sample = "queries independent"
         if setting.cluster is not None:
             sample = f"clustered by {setting.cluster}"
@@ -207,6 +229,7 @@ class Counted:
             "queries": self.card["queries"],
             "candidates": setting.candidates,
             **excluded,
+            **answers,
             **dirt,
             **shards,
             "averaged_over": "queries, weighted" if setting.is_weighted else "queries",
@@ -216,7 +239,7 @@ class Counted:
 
     def rows(self) -> list[tuple[str, Any]]:
         """Return name and metric of each row of the table of all queries."""
-        return [row for part in ROWS for row in self.parts[part].named_members()]
+        return [x for part in ROWS if part in self.parts for x in self.parts[part].named_members()]
 
     def cuts_beyond_lists(self) -> list[int]:
         """Return the cut-offs above the length of the longest list."""

@@ -13,6 +13,7 @@ from torch import Tensor
 from torchmetrics import MetricCollection
 
 from nextloc_metrics.analysis import Predictability, predictability
+from nextloc_metrics.arguments.answers import Answers
 from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.batch import ArrayRows
 from nextloc_metrics.arguments.checks import check_named
@@ -135,6 +136,8 @@ def count_locations(rows: ArrayRows, given: int | None, train_counts: Tensor | N
         return None if rows.has_several else given
     if rows.num_candidates is not None:
         return rows.num_candidates
+    if isinstance(rows.preds, Answers):
+        return rows.preds.num_ids
     known = [] if train_counts is None else [len(train_counts)]
     largest = [int(rows.target.max()) + 1] if len(rows.target) else []
     return max([1, *known, *largest])
@@ -204,10 +207,13 @@ class Form(NamedTuple):
     exclude: bool
     confidence: bool
     weights: bool
+    answers: str = ""
+    num_ids: int | None = None
 
     def describe(self) -> str:
         """Return what predictions and targets are, as text."""
         preds = "lists of ids" if self.candidates is None else f"scores of {self.candidates} ids"
+        preds = f"answers read by {self.answers}" if self.answers else preds
         return f"{preds} and {'several ids' if self.has_several else 'one id'} as `target`"
 
 
@@ -229,6 +235,8 @@ class Setting:
         measures: the measures by name; empty for the presets.
         metrics: the further metrics: their names, with those of their states.
         is_weighted: whether queries have weights.
+        answers: how answers of a language model were read; "" for other predictions.
+        num_ids: the number of their ids.
     """
 
     k: tuple[int, ...]
@@ -249,13 +257,16 @@ class Setting:
     metrics: tuple[str, ...] = ()
     is_weighted: bool = False
     history: str = ""
+    answers: str = ""
+    num_ids: int | None = None
 
     @property
     def form(self) -> Form:
         """The kind of batch that has this setting."""
         several, excluded = self.num_locations is None, self.exclude != "none"
         confidence = self.probabilities == CONFIDENCE
-        return Form(self.candidates, several, self.groups, excluded, confidence, self.is_weighted)
+        given = excluded, confidence, self.is_weighted, self.answers, self.num_ids
+        return Form(self.candidates, several, self.groups, *given)
 
     def options(self) -> dict[str, Any]:
         """Return the options of an `Evaluator` whose batches have this setting."""

@@ -32,6 +32,7 @@ from nextloc_metrics.pages.sections import (
     show_ties,
 )
 from nextloc_metrics.report.counted import (
+    AMONG_ANSWERED,
     BASELINE,
     BASELINE_BY_USER,
     FREQUENCIES,
@@ -270,7 +271,7 @@ def evaluation_of(counted: Counted) -> Evaluation:
     values = {name: float(value) for name, value in results.values.items()}
     references = _references(counted)
     columns = {"value": readings}
-    for title in ("chance", BASELINE):
+    for title in (AMONG_ANSWERED, "chance", BASELINE):
         if title in references:
             columns[title] = _column(readings, references[title])
     bounds = [parts[ties].compute() for ties in ("pessimistic", "optimistic")]
@@ -307,7 +308,7 @@ def evaluation_of(counted: Counted) -> Evaluation:
 def _read_values(counted: Counted) -> tuple[dict[str, Reading], Results]:
     """Compute the metrics of ranks and of probabilities; intervals are clustered if asked."""
     parts, confidence_level = counted.parts, counted.setting.confidence_level
-    first, *others = read = [parts[name] for name in ROWS if len(parts[name])]
+    first, *others = read = [parts[name] for name in ROWS if len(parts.get(name, ()))]
     results = first.results(confidence_level)
     for part in others:
         more = part.results(confidence_level)
