@@ -71,6 +71,12 @@ def _split(_context: click.Context, _option: click.Parameter, values: Sequence[s
         ) from None
 
 
+def _named(_context: click.Context, _option: click.Parameter, values: Sequence[str]) -> Any:
+    """Return texts by name, of texts such as decoding=free."""
+    pairs = (value.partition("=") for value in values)
+    return {x if equals else "": y if equals else x for x, equals, y in pairs} or None
+
+
 def _keep_input(context: click.Context, argument: click.Parameter, paths: Any) -> Any:
     """Replace `-` by a file of standard input, which lives as long as the command."""
     if isinstance(paths, tuple):
@@ -178,6 +184,7 @@ EVALUATING = options_of(
         type=FILE,
     ),
     option_of("km", type=float),
+    option_of("about", "; may be repeated", multiple=True, metavar="[NAME=]TEXT", callback=_named),
 )
 ANSWERS = options_of(
     click.option("--answers", help="Column of answers of a language model, text."),

@@ -39,6 +39,7 @@ from nextloc_metrics.report.data import (
     Setting,
     check_alike,
     check_free,
+    decoding_in,
     make_headline,
     make_probabilities,
     reads_ranks_only,
@@ -221,7 +222,7 @@ class Counted:
         dirt = {x: number for x, number in self.card.items() if x not in ("queries", unseen)}
         shards = {"shards": len(self.shards)} if len(self.shards) > 1 else {}
         excluded = {} if setting.exclude == "none" else {"excluded": setting.exclude}
-        answers = {"answers": setting.answers} if setting.answers else {}
+        given = {"about": setting.about, "answers": setting.answers}
         sample = "queries independent"
         if setting.cluster is not None:
             sample = f"clustered by {setting.cluster}"
@@ -229,7 +230,7 @@ class Counted:
             "queries": self.card["queries"],
             "candidates": setting.candidates,
             **excluded,
-            **answers,
+            **{name: text for name, text in given.items() if text},
             **dirt,
             **shards,
             "averaged_over": "queries, weighted" if setting.is_weighted else "queries",
@@ -254,6 +255,8 @@ class Counted:
             return []
         cuts = ", ".join(map(str, self.cuts_beyond_lists()))
         notes = [f"k = {cuts}: no list has more than {self.longest} ids"] if cuts else []
+        if decoding := decoding_in(self.setting.about):
+            notes.append(f"decoding: {decoding}")
         if "mrr" in self.headline:
             notes.append(f"mrr: lists are cut at {self.longest}")
         return notes

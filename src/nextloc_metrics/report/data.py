@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
@@ -193,6 +194,23 @@ def weigh(metrics: RankingCollection) -> RankingCollection:
     return RankingCollection({name: Weighted(x) for name, x in means.items() if x._averages_scores})
 
 
+def write_about(about: Any) -> str:
+    """Return what made predictions as one text; "" for None."""
+    texts = about if isinstance(about, Mapping) else {"": "" if about is None else about}
+    if not all(isinstance(x, str) for pair in texts.items() for x in pair):
+        raise TypeError(
+            '`about` must be text, or texts by name such as {"decoding": "free"}, got '
+            f"{short(about)}."
+        )
+    return "; ".join(f"{name}: {text}" if name else text for name, text in texts.items())
+
+
+def decoding_in(about: str) -> str:
+    """Return how a model was decoded, as `write_about` wrote it; "" if it is not said."""
+    found = re.search(r"(?:^|; )decoding: ([^;]+)", about)
+    return "" if found is None else found[1].strip()
+
+
 # How a setting names excluded candidates that leave the targets, and confidences of lists.
 EXEMPT = "given ids, but not the targets"
 CONFIDENCE = "confidence"
@@ -237,6 +255,7 @@ class Setting:
         is_weighted: whether queries have weights.
         answers: how answers of a language model were read; "" for other predictions.
         num_ids: the number of their ids.
+        about: what made the predictions, as text.
     """
 
     k: tuple[int, ...]
@@ -259,6 +278,7 @@ class Setting:
     history: str = ""
     answers: str = ""
     num_ids: int | None = None
+    about: str = ""
 
     @property
     def form(self) -> Form:

@@ -330,6 +330,9 @@ def _references(counted: Counted) -> dict[str, dict[str, float]]:
         for title, collection in counted.references.items()
         if title != BASELINE_BY_USER
     }
+    if among := counted.references.get(AMONG_ANSWERED):
+        exact = among.results(None).values
+        references[AMONG_ANSWERED] = {name: float(value) for name, value in exact.items()}
     if "chance" in references:  # without the metrics of decisions, which have no chance level
         known = analysis.chance(counted.headline, setting.candidates or 1)
         references["chance"] = {name: references["chance"][name] for name in known}

@@ -41,6 +41,7 @@ from nextloc_metrics.report.data import (
     count_locations,
     digest,
     limits_of,
+    write_about,
 )
 from nextloc_metrics.report.evaluation import Evaluation, evaluation_of
 from nextloc_metrics.report.options import Options, takes
@@ -102,6 +103,7 @@ class Evaluator:
             "km": options["km"],
             "probabilities": options["given"] or "",
             "measures": names,
+            "about": write_about(options["about"]),
             **self._data.digests(),
         }
         self._counted: Counted | None = None
