@@ -23,7 +23,6 @@ from nextloc_metrics.base.mean import MeanMetric, RecordMetric
 from nextloc_metrics.base.plan import Plan
 from nextloc_metrics.base.ranking_metric import RankingMetric
 from nextloc_metrics.means.intervals import check_confidence_level
-from nextloc_metrics.metrics.answers import answer_shares, count_answers
 from nextloc_metrics.metrics.at_k import AccuracyAtK
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.presets import (
@@ -32,6 +31,7 @@ from nextloc_metrics.metrics.presets import (
 )
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 from nextloc_metrics.report import saved
+from nextloc_metrics.report.answers import count_answers
 from nextloc_metrics.report.clustered import ClusteredGroups
 from nextloc_metrics.report.data import (
     CONFIDENCE,
@@ -40,6 +40,7 @@ from nextloc_metrics.report.data import (
     check_alike,
     check_free,
     decoding_in,
+    make_answers,
     make_headline,
     make_probabilities,
     reads_ranks_only,
@@ -113,7 +114,8 @@ class Counted:
             for name, row in self._rows.items():
                 missing = locations.missing()[: row.shape[1]].nonzero()[:, 0]
                 self._rows[name] = row.index_fill(1, missing, -torch.inf)
-        self.references = {name: deepcopy(self.headline) for name in self._rows}
+        among = [AMONG_ANSWERED] if setting.answers else []
+        self.references = {name: deepcopy(self.headline) for name in [*self._rows, *among]}
         is_likely = setting.probabilities not in ("", CONFIDENCE)
         if train_counts is not None and is_likely and not setting.is_weighted:
             smoothed = train_counts.double() + 1
@@ -123,9 +125,6 @@ class Counted:
         if BASELINE in self._rows and (by_user := _make_by_user(self)):
             self.references[BASELINE_BY_USER] = by_user
             members[BASELINE] += _metrics_of(by_user)  # one ranking serves both
-        if setting.answers:
-            self.references[AMONG_ANSWERED] = deepcopy(self.headline)
-            members[AMONG_ANSWERED] = _metrics_of(self.references[AMONG_ANSWERED])
         self._plans = {name: Plan(metrics) for name, metrics in members.items()}
         self.parts = {"": self.headline, "probabilities": make_probabilities(setting, locations)}
         check_free(self.parts["probabilities"], data.metrics)
@@ -133,10 +132,7 @@ class Counted:
         check_free(self.headline, others)
         own = RankingCollection(others)
         self.parts["own"] = weigh(own) if setting.is_weighted else own
-        if setting.answers:
-            shares = answer_shares(setting.k, UNSEEN not in setting.answers)
-            check_free(shares, data.metrics)
-            self.parts["answers"] = weigh(shares) if setting.is_weighted else shares
+        self.parts["answers"] = make_answers(setting, data.metrics)
         self.parts |= _make_parts(self)
         if locations is not None and setting.num_locations is not None and not setting.is_weighted:
             by_location = Grouped(AccuracyAtK(1), len(locations), by=_TARGET)
@@ -240,7 +236,7 @@ class Counted:
 
     def rows(self) -> list[tuple[str, Any]]:
         """Return name and metric of each row of the table of all queries."""
-        return [x for part in ROWS if part in self.parts for x in self.parts[part].named_members()]
+        return [row for part in ROWS for row in self.parts[part].named_members()]
 
     def cuts_beyond_lists(self) -> list[int]:
         """Return the cut-offs above the length of the longest list."""

@@ -14,7 +14,7 @@ from torch import Tensor
 from torchmetrics import MetricCollection
 
 from nextloc_metrics.analysis import Predictability, predictability
-from nextloc_metrics.arguments.answers import Answers
+from nextloc_metrics.arguments.answers import UNSEEN, Answers
 from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.batch import ArrayRows
 from nextloc_metrics.arguments.checks import check_named
@@ -33,6 +33,7 @@ from nextloc_metrics.metrics.presets import (
     recommendation_metrics,
 )
 from nextloc_metrics.ranking.ranking import Ranking
+from nextloc_metrics.report.answers import answer_shares
 
 #: The locations and the users of all visits, or their limits.
 History: TypeAlias = tuple[Array, Array] | Predictability
@@ -186,6 +187,15 @@ def make_probabilities(setting: Setting, locations: Locations | None) -> Ranking
     else:
         metrics = probability_metrics(given=setting.probabilities, locations=locations)
     return weigh(metrics) if setting.is_weighted else metrics
+
+
+def make_answers(setting: Setting, own: Mapping[str, RecordMetric]) -> RankingCollection:
+    """Make the shares of the outcomes of answers, or none; `own` are the further metrics."""
+    if not setting.answers:
+        return RankingCollection({})
+    shares = answer_shares(setting.k, UNSEEN not in setting.answers)
+    check_free(shares, own)
+    return weigh(shares) if setting.is_weighted else shares
 
 
 def weigh(metrics: RankingCollection) -> RankingCollection:

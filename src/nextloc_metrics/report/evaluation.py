@@ -308,7 +308,7 @@ def evaluation_of(counted: Counted) -> Evaluation:
 def _read_values(counted: Counted) -> tuple[dict[str, Reading], Results]:
     """Compute the metrics of ranks and of probabilities; intervals are clustered if asked."""
     parts, confidence_level = counted.parts, counted.setting.confidence_level
-    first, *others = read = [parts[name] for name in ROWS if len(parts.get(name, ()))]
+    first, *others = read = [parts[name] for name in ROWS if len(parts[name])]
     results = first.results(confidence_level)
     for part in others:
         more = part.results(confidence_level)

@@ -95,13 +95,7 @@ def evaluate_table(
     kinds = names_of_groups([*names_of_groups(groups), *([] if cluster is None else [cluster])])
     engine = None if isinstance(rows, str | PathLike) else engines.engine_of(rows)
     reader = _reader_of(rows, preds, answers, queries, key, vocabulary)
-    if queries is not None:
-        if engine is not None or key is None:
-            raise ValueError(
-                "`queries` needs a `key`, and answers that are no table of a cluster, got "
-                f"{short(key)} and {type(rows).__name__}."
-            )
-        rows, preds = queries, key
+    rows, preds = (rows, preds) if queries is None else (queries, str(key))
     source = (open_rows if engine is None else engines.open_rows_of)(
         rows,
         preds=preds,
@@ -149,8 +143,13 @@ def _reader_of(
             raise ValueError(f"`{wrong[0]}` needs `{needed}`, got None.")
         return None
     column = AnswerColumn(vocabulary, answers)
-    if queries is None or key is None:
+    if queries is None:
         return column
+    if key is None or (not isinstance(rows, str | PathLike) and engines.engine_of(rows)):
+        raise ValueError(
+            "`queries` needs a `key`, and answers that are no table of a cluster, got "
+            f"{short(key)} and {type(rows).__name__}."
+        )
     parts = [
         source_of(table, names, "raise").parts(names.all, ids=[key])
         for table, names in ((rows, Names(preds, key)), (queries, Names(key, key)))
