@@ -66,6 +66,7 @@ _STRUCTURES = {
     "survey": _structure("Survey", f"{_SCORES} own width above tied best"),
     "first": _structure("First", f"{_SCORES} number ids"),
     "find": _structure("Find", "lists ids length width found"),
+    "hash": _structure("Hash", "words ends wide found"),
     "tally": _structure(
         "Tally",
         f"{_SCORES} targets ignores ignored formulas num_formulas table sums num_locations "
@@ -126,6 +127,11 @@ class Cpu(Reference):
         found = torch.empty_like(ids)
         (rows, length), width = lists.shape, ids.shape[1]
         self._call("find", rows, rows * length * width, lists, ids, length, width, found)
+        return found
+
+    def hash_words(self, words: Tensor, lengths: Tensor, wide: bool) -> Tensor:
+        found, ends = _integers(len(lengths), 2 if wide else 1), lengths.cumsum(0)
+        self._call("hash", len(lengths), words.numel(), words.contiguous(), ends, wide, found)
         return found
 
     def weigh(

@@ -161,6 +161,7 @@ ROWS void find_in_rows(void *about, int64_t begin, int64_t end)
 }
 
 #include "pairs.h"
+#include "hash.h"
 
 typedef struct {
     DoRows do_rows;
@@ -232,6 +233,11 @@ EXPORT int nextloc_spread(Parallel parallel, int64_t threads, int64_t rows, Spre
 EXPORT int nextloc_find(Parallel parallel, int64_t threads, int64_t rows, Find *find)
 {
     return run(parallel, threads, find_in_rows, find, rows);
+}
+
+EXPORT int nextloc_hash(Parallel parallel, int64_t threads, int64_t rows, Hash *hash)
+{
+    return run(parallel, threads, hash_rows, hash, rows);
 }
 
 EXPORT int nextloc_match(Parallel parallel, int64_t threads, int64_t rows, Ngrams *ngrams)

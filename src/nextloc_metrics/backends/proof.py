@@ -242,6 +242,7 @@ _TARGET, _IGNORED = _RELEVANT[:, 0].contiguous(), int(_RELEVANT[0, 0])
 #: arguments for the functions of integers
 _INTEGERS: dict[str, Any] = {
     "find": (_ids(5, 9), _ids(4, 5).T),
+    "hash_words": (_ids(5, 40).flatten() << 55, torch.from_numpy(np.array([1, 99, 100])), True),
     "find_true": (_ids(5, 13) > 20,),
     "sort": (_ids(5, 40) << 31,),
     "argsort": (_ids(5, 40) + 1,),

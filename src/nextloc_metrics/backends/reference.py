@@ -7,10 +7,12 @@ candidates minus those lower or equal: a NaN then counts as above, and never hel
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import must_not_sync
+from nextloc_metrics.arguments.siphash import hash_words
 from nextloc_metrics.backends import mass
 from nextloc_metrics.backends.sequences import align, match_ngrams
 
@@ -87,6 +89,17 @@ class Reference:
         found = torch.where(lists[:, None] == wanted[:, :, None], position, length)
         first = found.amin(2).long()  # of repeats
         return first.masked_fill(first == length, UNRETRIEVED)
+
+    def hash_words(self, words: Tensor, lengths: Tensor, wide: bool) -> Tensor:
+        """Return the SipHash-2-4 of messages, int64 `[N, 2]` if `wide`; see `siphash.hash_words`.
+
+        Args:
+            words: int64 `[W]`, the words of all messages, with the last of each.
+            lengths: int64 `[N]`, the number of words of each message, at least 1.
+            wide: whether hashes have 128 bits, or 64.
+        """
+        found = hash_words(words.numpy().view(np.uint64), lengths.numpy(), wide)
+        return torch.from_numpy(found.view(np.int64))
 
     def find_true(self, values: Tensor) -> Tensor:
         """Return the flat indices of the true elements of a bool tensor `[N, M]`, int64 `[L]`."""

@@ -28,6 +28,7 @@ from nextloc_metrics.arguments.answers import (
 from nextloc_metrics.arguments.arrays import pad_rows
 from nextloc_metrics.arguments.checks import check_bool, check_choice, check_positive
 from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.arguments.siphash import unknown_numbers
 from nextloc_metrics.files.sources import gigabytes, memory
 from nextloc_metrics.files.texts import (
     NO_LIST,
@@ -146,7 +147,11 @@ class Reader:
                 found = EMPTY if not found else UNREADABLE
             outcomes.append(found)
             lengths.append(0)
-        numbers.forget()
+        ids, others = np.array(flat, np.int64), numbers.forget()
+        if others:  # numbers that do not depend on the other texts
+            is_other = ids >= numbers.size
+            far = unknown_numbers(others, numbers.size)
+            ids[is_other] = far[ids[is_other] - numbers.size]
         all_lengths = np.array(lengths, np.int64)
         ranked = all_lengths if most is None else all_lengths.clip(max=most)
         width = max(1, int(ranked.max(initial=0)))
@@ -155,7 +160,7 @@ class Reader:
                 "`texts` must be lists that fit into memory when all are padded to the longest, "
                 f"of {width} ids, got {gigabytes(size)}; pass `k`."
             )
-        preds = pad_rows(np.array(flat, np.int64), ranked, -1, width)
+        preds = pad_rows(ids, ranked, -1, width)
         return Answers(
             torch.from_numpy(preds),
             torch.tensor(list(outcomes), dtype=torch.int64),
@@ -316,11 +321,12 @@ class NameNumbers(dict[Any, int]):
         """Return whether a name is that of an id."""
         return self.get(name if self._fold is None else self._fold(name), self.size) < self.size
 
-    def forget(self) -> None:
-        """Forget the names that are no ids."""
-        for name in self._others:
+    def forget(self) -> list[str]:
+        """Forget the names that are no ids, and return them in the order of their numbers."""
+        others, self._others = self._others, []
+        for name in others:
             del self[name]
-        self._others = []
+        return others
 
 
 def _names_of(ids: Any) -> list[str]:

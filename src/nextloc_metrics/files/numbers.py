@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from copy import copy
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
 from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.arguments.siphash import UNKNOWN, unknown_numbers
 from nextloc_metrics.files.ids import CellKind, Cells
 from nextloc_metrics.files.opening import need_arrow
 
@@ -17,7 +17,7 @@ from nextloc_metrics.files.opening import need_arrow
 # the number of distinct targets.
 DENSE = 1 << 20
 # Different unknown ids that have numbers of their own; the numbers of more are hashes.
-_KNOWN = 1 << 20
+_KNOWN = UNKNOWN
 
 
 class Survey:
@@ -140,7 +140,7 @@ class Numbering:
         else:
             wrong[unknown] = values[unknown] < 0
             others = values[unknown].tolist()
-        numbers[unknown] = [self._other(x) for x in others]
+        numbers[unknown] = self._others_of(others)
         return numbers, wrong if wrong.any() else None
 
     def targets(self, values: Any) -> tuple[Any, Any]:
@@ -171,13 +171,15 @@ class Numbering:
         numbers = np.where(hit, self._order[slots], -1)
         return numbers, np.flatnonzero(~hit & ~np.isin(values, self._pads))
 
-    def _other(self, value: Any) -> int:
-        """Return the number of an id that is not in the vocabulary: the next, or its hash."""
+    def _others_of(self, values: Sequence[Any]) -> Any:
+        """Return the numbers of ids that are not in the vocabulary: the next, or their hashes."""
         assert self.size is not None
-        if value in self.others or len(self.others) < self._most:
-            return self.others.setdefault(value, self.size + len(self.others))
-        digest = blake2b(str(value).encode(errors="surrogatepass"), digest_size=5).digest()
-        return self.size + _KNOWN + int.from_bytes(digest, "big")
+        new = [x for x in dict.fromkeys(values) if x not in self.others]
+        hashed = new[max(0, self._most - len(self.others)) :]
+        for value in new[: len(new) - len(hashed)]:
+            self.others[value] = self.size + len(self.others)
+        far = dict(zip(hashed, unknown_numbers(map(str, hashed), self.size).tolist(), strict=True))
+        return [self.others[x] if x in self.others else far[x] for x in values]
 
 
 def _is_in(values: Any, among: Any) -> Any:
