@@ -92,13 +92,16 @@ def test_a_batch_in_chunks_is_that_of_its_rows(form: str, monkeypatch: pytest.Mo
     assert evaluator_of(form, range(9), range(9, NUMBER)).to_bytes() == expected
 
 
-def test_unknown_ids_of_any_number_make_one_shard() -> None:
-    """Answers that are no location are alike, so equal queries are found whatever their numbers."""
+def test_other_unknown_ids_are_another_shard() -> None:
+    """Digests have the ids as they were read, also those that are no location; not the padding."""
     one, other = (report.Evaluator(k=1, num_locations=9) for _ in range(2))
     one.add(Batch([[9, 3], [4, 12]], [3, 4]))
     other.add(Batch([[11, 3], [4, 10]], [3, 4]))
+    assert report.merge([one.result(), other.result()]).card["queries"] == 4
+    same = report.Evaluator(k=1, num_locations=9)
+    same.add(Batch([[4, -1, 12], [9, 3, -1]], [4, 3]))
     with pytest.raises(ValueError, match="every shard must be merged once"):
-        report.merge([one.result(), other.result()])
+        report.merge([one.result(), same.result()])
 
 
 @pytest.mark.parametrize("form", ["lists", "scores"])

@@ -94,6 +94,7 @@ class Batch:
         ignore_index: an id that is never relevant.
         validate_args: whether values are read and checked.
         grades: the grades of several relevant ids, in the shape of `target`, or None.
+        ids: the id of each query, integers or text, for the digests of an evaluation; or None.
     """
 
     preds: Any
@@ -108,6 +109,7 @@ class Batch:
     ignore_index: int | None = None
     validate_args: bool = True
     grades: Array | None = None
+    ids: Any = None
 
     @property
     def has_ids(self) -> bool:
@@ -197,6 +199,7 @@ class ArrayRows:
         confidence: the confidence of each answer, or None.
         weights: the weight of each query, or None.
         grades: the grades of several relevant ids, in the shape of `target`, or None.
+        ids: the id of each query, integers or text, or None.
     """
 
     preds: Any
@@ -207,6 +210,7 @@ class ArrayRows:
     confidence: Tensor | None = None
     weights: Tensor | None = None
     grades: Tensor | None = None
+    ids: Any = None
 
     @property
     def num_candidates(self) -> int | None:
@@ -238,7 +242,7 @@ class ArrayRows:
 
     def chunk(self, rows: slice) -> Batch:
         """Return some of the rows."""
-        options = ("mask", "exclude", "confidence", "weights", "grades")
+        options = ("mask", "exclude", "confidence", "weights", "grades", "ids")
         given = {x: found for x in options if (found := getattr(self, x)) is not None}
         preds = self.preds[rows]
         return Batch(
@@ -271,6 +275,7 @@ def read_rows(
     confidence: Array | None = None,
     weights: Array | None = None,
     grades: Array | None = None,
+    ids: Any = None,
 ) -> ArrayRows:
     """Read and check the arguments; a NumPy array of scores is not copied, as it may be on disk."""
     if groups is not None:
@@ -299,9 +304,11 @@ def read_rows(
         "weights": weights,
         "grades": grades,
     }
-    read = {name: None if x is None else as_tensor(name, x) for name, x in options.items()}
+    read: dict[str, Any] = {x: None if y is None else as_tensor(x, y) for x, y in options.items()}
+    read["ids"] = None if ids is None else as_tensor_or_text("ids", ids)
     for name, option in read.items():
-        if option is not None and (not option.ndim or len(option) != len(target)):
+        is_scalar = isinstance(option, Tensor) and not option.ndim
+        if option is not None and (is_scalar or len(option) != len(target)):
             raise ValueError(
                 f"`{name}` must have a row for each of the {len(target)} queries, got "
                 f"{describe(option)}."

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from nextloc_metrics.cli.options import (
     ANSWERS,
@@ -21,6 +22,8 @@ from nextloc_metrics.cli.options import (
     METRICS,
     OUT,
     OUTPUT,
+    RECEIPT,
+    SALT,
     SAMPLE,
     SAVE,
     WORKERS,
@@ -64,6 +67,8 @@ def main() -> None:
 @GROUP_TABLE
 @OUT
 @SAVE
+@RECEIPT
+@SALT
 @FORCE
 def score(
     path: str,
@@ -72,6 +77,8 @@ def score(
     group_table: Path | None,
     out: Path | None,
     save: Path | None,
+    receipt: Path | None,
+    salt: Path | None,
     force: bool,
     **reading: Any,
 ) -> None:
@@ -89,11 +96,36 @@ def score(
         if save is not None:
             result.save(save, force=force)
             click.echo(f"wrote {save}", err=True)
+        if receipt is not None:
+            secret = None if salt is None else salt.read_text("utf-8")
+            write_text(str(result.receipt(secret)).rstrip("\n"), receipt, force)
     with explained():
         page = {}
         if is_page(out):
             page = {"title": Path(name_of(path)).name, "source": _source(path, result, reading)}
         write_all(result, kind, intervals, group_table, out, force, page)
+
+
+@main.command(epilog="Example: nextloc-metrics verify receipt.json lists.parquet")
+@click.argument("receipt", type=FILE)
+@source("path")
+@EVALUATING
+@ANSWERS
+@SALT
+def verify(receipt: Path, path: str, salt: Path | None, **reading: Any) -> None:
+    """Say whether PATH has the queries, the answers and the values of RECEIPT.
+
+    Options that are not given are those of the receipt. The exit status is 0 if all are equal.
+    """
+    from nextloc_metrics.cli.files import verify_file
+
+    context = click.get_current_context()
+    default = ParameterSource.DEFAULT
+    free = {x for x in reading if context.get_parameter_source(x) == default}
+    with explained():
+        found = verify_file(receipt, path, free, salt, **reading)
+    click.echo(str(found))
+    context.exit(0 if found.equal else 1)
 
 
 @main.command(epilog="Example: nextloc-metrics report lists.parquet --group user --out report.html")

@@ -29,8 +29,10 @@ from nextloc_metrics.report.evaluation import Evaluation, write_groups
 from nextloc_metrics.report.evaluator import evaluate
 from nextloc_metrics.report.flows import FlowEvaluation
 from nextloc_metrics.report.options import Options
+from nextloc_metrics.report.receipts import Receipt, Verification
 from nextloc_metrics.report.table_evaluation import evaluate_table
 from nextloc_metrics.report.trajectories import TrajectoryEvaluation
+from nextloc_metrics.report.verifying import compared
 
 
 def read_locations(path: Path) -> Locations:
@@ -96,13 +98,26 @@ def evaluate_file(path: str, **reading: Any) -> Evaluation:
     return evaluate(found.preds, found.target, grades=found.grades, missed=missed, **options)
 
 
+def verify_file(
+    receipt: Path, path: str, free: set[str], salt: Path | None, **reading: Any
+) -> Verification:
+    """Count a file, with the options of a receipt where those are `free`, and compare both."""
+    known = Receipt.read(receipt)
+    options = known.arguments() if "options" in known.content else {}
+    reading |= {name: x for name, x in options.items() if name in free}
+    if known.content.get("ids") == "none":
+        reading["key"] = ""
+    secret = None if salt is None else salt.read_text("utf-8")
+    return compared(known, evaluate_file(path, **reading), secret, path, reading["key"])
+
+
 def _with_answers(path: str, reading: Mapping[str, Any], vocabulary: Any) -> dict[str, Any]:
     """Return what was read with the column of answers, if one is named, as that of predictions."""
     given = {name: reading[x] for name, x in _OF_ANSWERS.items() if reading[x]}
     column = reading["answers"]
     if column is None:
         named = [_OF_ANSWERS[name] for name in given]
-        if wrong := [*named, *(x for x in ("queries", "key") if reading[x] is not None)]:
+        if wrong := [*named, *(["queries"] if reading["queries"] is not None else [])]:
             raise ValueError(f"`{wrong[0]}` needs `answers`, got None.")
         return dict(reading)
     if given.get("form") == "auto":

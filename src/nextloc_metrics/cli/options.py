@@ -198,7 +198,7 @@ ANSWERS = options_of(
     click.option("--refusal", "refusals", multiple=True, help="Pattern; may be repeated."),
     click.option("--fold", is_flag=True, help="Compare names without case, accents and spaces."),
     click.option("--targets", "queries", type=FILE, help="File of all queries; needs `--id`."),
-    click.option("--id", "key", help="Column of keys, in PATH and in `--targets`."),
+    click.option("--id", "key", help="Column of ids, also in `--targets`; by default `id`."),
 )
 FORMAT = click.option(
     "--format",
@@ -220,6 +220,8 @@ ID = click.option(
 INTERVALS = click.option("--intervals", is_flag=True, help="Add the intervals to JSON.")
 OUT = click.option("--out", type=OUTPUT, help="Output file.")
 SAVE = click.option("--save", type=OUTPUT, help="File of counts; `merge` reads it.")
+RECEIPT = click.option("--receipt", type=OUTPUT, help="File of a receipt; `verify` reads it.")
+SALT = click.option("--salt", type=FILE, help="File with the secret of a receipt.")
 FORCE = click.option("--force", is_flag=True, help="Overwrite existing files.")
 
 

@@ -161,6 +161,18 @@ def read_group(file: str, name: str, rows: Sequence[int], column: Any) -> Groupi
     return Grouping(torch.from_numpy(numbers.astype(np.int64)), GroupLabels(list(map(str, values))))
 
 
+def read_ids(file: str, name: str, rows: Sequence[int], column: Any) -> Any:
+    """Return the ids of rows, integers as they are or text; raise for a missing one."""
+    if isinstance(column, np.ndarray) and column.dtype.kind in "iu" and column.ndim == 1:
+        return column.astype(np.int64)
+    if isinstance(column, np.ndarray | list):
+        kind = read_group(file, name, rows, column)
+        return [kind.labels.names[x] for x in kind.numbers.tolist()]
+    values, numbers = _of_arrow(file, name, rows, column)
+    found = np.array(values, np.int64 if values and type(values[0]) is int else object)[numbers]
+    return found if found.dtype == np.int64 else found.tolist()
+
+
 def _of_arrow(file: str, name: str, rows: Sequence[int], column: Any) -> tuple[list[Any], Any]:
     """Return distinct groups, and the number of each row's."""
     import pyarrow as pa

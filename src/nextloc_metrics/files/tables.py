@@ -29,6 +29,7 @@ from nextloc_metrics.files.columns import (
     pad,
     read_confidence,
     read_group,
+    read_ids,
     read_mask,
     read_weights,
     width_of_most,
@@ -62,11 +63,12 @@ class Names(NamedTuple):
     others: tuple[str, ...] = ()
     weights: str | None = None
     confidence: str | None = None
+    key: str | None = None
 
     @property
     def all(self) -> list[str]:
         """Every column once."""
-        options = self.mask, self.exclude, self.weights, self.confidence
+        options = self.mask, self.exclude, self.weights, self.confidence, self.key
         named = [self.preds, self.target, *self.groups, *options, *self.others]
         return list(dict.fromkeys(name for name in named if name is not None))
 
@@ -283,7 +285,8 @@ class TableRows:
             "confidence": torch.zeros(0, dtype=torch.float64),
         }
         given = {name: x for name, x in given.items() if getattr(self.names, name) is not None}
-        return Batch(preds, target, None, labels, **given)
+        ids: Any = None if self.names.key is None else []
+        return Batch(preds, target, None, labels, ids=ids, **given)
 
     def _batch(self, piece: Part) -> Batch:
         file, rows, columns = piece.file, piece.rows, piece.columns
@@ -310,6 +313,8 @@ class TableRows:
             batch.weights = read_weights(file, name, rows, columns[name])
         if (name := names.confidence) is not None:
             batch.confidence = read_confidence(file, name, rows, columns[name], batch.mask)
+        if (name := names.key) is not None:
+            batch.ids = read_ids(file, name, rows, columns[name])
         return batch
 
     def _read(self, file: str, name: str, column: Any, how: CellReading) -> Cells:
@@ -402,6 +407,7 @@ def open_rows(
     on_error: OnError = "raise",
     widths: Widths | None = None,
     reader: AnswersOf | None = None,
+    key: str | None = None,
 ) -> TableRows:
     r"""Open a table of predictions; its rows are read in chunks by `TableRows.chunks`.
 
@@ -427,6 +433,7 @@ def open_rows(
         widths: the number of lists by their number of scores, if that is known without reading the
             predictions; `on_error="miss"` reads them twice otherwise.
         reader: what reads `preds` as answers of a language model.
+        key: the column of ids of rows.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -445,7 +452,8 @@ def open_rows(
         [([[2, 0], [0, -1]], [0, 1])]
     """
     check_choice("on_error", on_error, OnError)
-    names = Names(preds, target, names_of_groups(groups), mask, exclude, (), weights, confidence)
+    kinds = names_of_groups(groups)
+    names = Names(preds, target, kinds, mask, exclude, (), weights, confidence, key)
     rows = source_of(source, names, on_error)
     return TableRows(rows, names, padding, vocabulary, separator, on_error, widths, reader)
 
@@ -469,6 +477,19 @@ def source_of(source: Any, names: Names, on_error: OnError) -> RowSource:
     if kind in RUNS:
         raise ValueError(f"`path` must be a table, got {files[0]}; use `report.read` for runs.")
     return Files(files, on_error == "miss")
+
+
+def has_column(source: Any, name: str) -> bool:
+    """Return whether a table has a column, as far as that is known without an error."""
+    if isinstance(source, str | os.PathLike | list | tuple):
+        try:
+            return (
+                next(source_of(source, Names(name, name), "miss").parts([name]), None) is not None
+            )
+        except (ValueError, OSError):
+            return False
+    columns = getattr(source, "schema", source)
+    return name in [*getattr(columns, "names", getattr(source, "columns", ()))]
 
 
 def _check_read(piece: Part, name: str, bad: Any, how: CellReading) -> None:

@@ -30,7 +30,7 @@ from nextloc_metrics.metrics.presets import (
     likelihood_metrics,
 )
 from nextloc_metrics.ranking.ranking import Ranking, Ties
-from nextloc_metrics.report import saved
+from nextloc_metrics.report import digests, saved
 from nextloc_metrics.report.answers import count_answers
 from nextloc_metrics.report.clustered import ClusteredGroups
 from nextloc_metrics.report.data import (
@@ -90,9 +90,9 @@ class Counted:
     ) -> None:
         self.setting, self.labels = setting, dict(labels)
         self.data, locations, train_counts = data, data.locations, data.train_counts
-        self.card: Counter[str] = Counter()
-        self.longest = 0  # the length of the longest list that was counted
+        self.card, self.longest = Counter[str](), 0  # and the length of the longest list
         self.shards: tuple[str, ...] = ()
+        self.digests, self.ids = digests.empty(), list[Tensor]()  # the hashes of ids of queries
         self.names: dict[str, list[str]] = {}  # of groups by kind, where there is room for more
         ranked = {name: x for name, x in data.metrics.items() if reads_ranks_only(x)}
         self.headline = make_headline(
@@ -276,6 +276,9 @@ class Counted:
             "users": self.data.users,
         }
         arrays = {name: member.state for name, member in self._members().items()}
+        arrays["digests"] = self.digests
+        if self.setting.has_ids:
+            arrays["ids"] = torch.cat([torch.zeros(0, dtype=torch.int64), *self.ids]).sort().values
         saved.write(path, header, {**arrays, **self.data.arrays()}, force)
 
     @classmethod
@@ -315,6 +318,7 @@ class Counted:
         if replace(setting, **data.digests()) != setting:
             raise ValueError("its data are not those of its options")
         counted = cls(setting, labels, data)
+        counted.digests, counted.ids = saved.pop_digests(arrays, header["card"], setting.has_ids)
         members = counted._members()
         if members.keys() != arrays.keys():
             raise ValueError("its counts are not those of its options")
@@ -341,6 +345,7 @@ class Counted:
         """
         self.card.update(other.card)
         self.longest = max(self.longest, other.longest)
+        self.digests, self.ids = self.digests + other.digests, [*self.ids, *other.ids]
         members = other._members()
         for name, member in self._members().items():
             if name not in members:  # there was no group

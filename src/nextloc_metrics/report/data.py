@@ -52,6 +52,7 @@ class Data:
         locations: the coordinates.
         limits: the limits of predictability of users.
         metrics: the further metrics by name.
+        tokens: the tokens of the vocabulary, of which digests are made.
     """
 
     bins: PopularityBins | None = None
@@ -59,6 +60,7 @@ class Data:
     locations: Locations | None = None
     limits: Predictability | None = None
     metrics: Mapping[str, RecordMetric] = field(default_factory=dict)
+    tokens: Tensor | None = None
 
     def digests(self) -> dict[str, Any]:
         """Return the digests by the attribute of `Setting`; "" for what is not there."""
@@ -70,11 +72,12 @@ class Data:
             "locations": "" if points is None else digest(points.state_key()),
             "history": "" if limits is None else digest(*vars(limits).values()),
             "metrics": names_of(self.metrics),
+            "vocabulary": "" if self.tokens is None else digest(self.tokens),
         }
 
     def arrays(self) -> dict[str, Tensor]:
         """Return the arrays of a file of counts."""
-        found = {"train_counts": self.train_counts}
+        found = {"train_counts": self.train_counts, "tokens": self.tokens}
         if self.bins is not None:
             found |= {"bin_of": self.bins.bin_of, "num_bins": torch.tensor(self.bins.num_bins)}
         if self.locations is not None:
@@ -93,7 +96,8 @@ class Data:
         cls, arrays: dict[str, Tensor], users: list[Any], metrics: Mapping[str, RecordMetric]
     ) -> Data:
         """Take what `arrays` wrote out of the arrays of a file, which has no metrics."""
-        bin_of, counts, points = (arrays.pop(x, None) for x in ("bin_of", "train_counts", "points"))
+        names = ("bin_of", "train_counts", "points", "tokens")
+        bin_of, counts, points, tokens = (arrays.pop(x, None) for x in names)
         bins = None if bin_of is None else PopularityBins(bin_of, int(arrays.pop("num_bins")))
         locations = None if points is None else Locations.from_points(points)
         limits = None
@@ -102,7 +106,9 @@ class Data:
             limits = Predictability(**read, users=users)
             if {tuple(array.shape) for array in read.values()} != {(len(users),)}:
                 raise ValueError("its limits are not those of its users")
-        return cls(bins, counts, locations, limits, metrics)
+        if tokens is not None and (tokens.ndim != 1 or tokens.dtype != torch.int64):
+            raise ValueError("its tokens are no integers, one per id")
+        return cls(bins, counts, locations, limits, metrics, tokens)
 
 
 def limits_of(history: History | None) -> Predictability | None:
@@ -237,6 +243,7 @@ class Form(NamedTuple):
     weights: bool
     answers: str = ""
     num_ids: int | None = None
+    ids: bool = False
 
     def describe(self) -> str:
         """Return what predictions and targets are, as text."""
@@ -266,6 +273,7 @@ class Setting:
         answers: how answers of a language model were read; "" for other predictions.
         num_ids: the number of their ids.
         about: what made the predictions, as text.
+        has_ids: whether queries have ids of their own.
     """
 
     k: tuple[int, ...]
@@ -289,13 +297,14 @@ class Setting:
     answers: str = ""
     num_ids: int | None = None
     about: str = ""
+    has_ids: bool = False
 
     @property
     def form(self) -> Form:
         """The kind of batch that has this setting."""
         several, excluded = self.num_locations is None, self.exclude != "none"
         confidence = self.probabilities == CONFIDENCE
-        given = excluded, confidence, self.is_weighted, self.answers, self.num_ids
+        given = excluded, confidence, self.is_weighted, self.answers, self.num_ids, self.has_ids
         return Form(self.candidates, several, self.groups, *given)
 
     def options(self) -> dict[str, Any]:

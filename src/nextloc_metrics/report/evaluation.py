@@ -41,6 +41,8 @@ from nextloc_metrics.report.counted import (
     merge_counted,
 )
 from nextloc_metrics.report.data import check_metrics
+from nextloc_metrics.report.digests import check_ids
+from nextloc_metrics.report.receipts import Receipt, receipt_of
 
 Interval = tuple[float, float]
 
@@ -95,6 +97,21 @@ class Evaluation(Result):
             FileExistsError: the file exists, and `force` is False, or it is a link or a folder.
         """
         self._counted.save(Path(path), force)
+
+    def receipt(
+        self, salt: str | None = None, note: str | None = None, source: str | None = None
+    ) -> Receipt:
+        """Return a text by which anyone with the data can check the values; see `verify`.
+
+        Args:
+            salt: a secret, without which digests of rows say nothing; it is not in the receipt.
+            note: what the values are, such as a table of a paper; outside the checksum.
+            source: where the data are: an address, a commit, a licence; outside the checksum.
+
+        Raises:
+            ValueError: the text would have more than 8 KB.
+        """
+        return receipt_of(self._counted, self.values, salt, note, source)
 
     def group_records(self, kind: str | None = None) -> list[dict[str, Any]]:
         """Return the values of all groups, one dict per kind, metric and group.
@@ -266,6 +283,7 @@ def merge(
 
 def evaluation_of(counted: Counted) -> Evaluation:
     """Compute values and tables from the counts."""
+    check_ids(counted.ids)
     setting, parts = counted.setting, counted.parts
     readings, results = _read_values(counted)
     values = {name: float(value) for name, value in results.values.items()}

@@ -7,8 +7,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import lru_cache
-from hashlib import blake2b
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
@@ -21,12 +19,12 @@ from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.batch import ArrayRows, Batch, Grouping, GroupLabels, read_rows
 from nextloc_metrics.arguments.checks import as_number, check_choice, check_positive, cut_offs
 from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.arguments.siphash import first_bits
 from nextloc_metrics.base.mean import RecordMetric
 from nextloc_metrics.distribution.distribution import Given
 from nextloc_metrics.means.intervals import check_confidence_level
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.notation import cut_offs_of
-from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.report import saved
 from nextloc_metrics.report.counted import Counted, add_up
 from nextloc_metrics.report.data import (
@@ -43,6 +41,7 @@ from nextloc_metrics.report.data import (
     limits_of,
     write_about,
 )
+from nextloc_metrics.report.digests import Tokens, digest_of, hash_names, read_ids
 from nextloc_metrics.report.evaluation import Evaluation, evaluation_of
 from nextloc_metrics.report.options import Options, takes
 
@@ -92,14 +91,14 @@ class Evaluator:
             number = check_positive("num_locations", number)
         self.known_locations = self.num_locations = number
         own, limits = check_metrics(options["metrics"]), limits_of(options["history"])
-        self._data = Data(bins, counts, options["locations"], limits, own)
-        self._exempt_target = options["exempt_target"]
         words = options["vocabulary"]
+        tokens = None if words is None else first_bits(hash_names([*map(str, words)]))
+        self._data = Data(bins, counts, options["locations"], limits, own, tokens)
+        self._exempt_target = options["exempt_target"]
         self._options: dict[str, Any] = {
             "k": tuple(cut_offs(cut_offs_of(measures) if measures else options["k"])),
             "cluster": options["cluster"],
             "confidence_level": options["confidence_level"],
-            "vocabulary": "" if words is None else digest(*words),
             "km": options["km"],
             "probabilities": options["given"] or "",
             "measures": names,
@@ -108,7 +107,7 @@ class Evaluator:
         }
         self._counted: Counted | None = None
         self._names: dict[str, GroupNames] = {}
-        self._fingerprint = 0
+        self._tokens = Tokens(tokens)
         self._merged: set[UUID] = set()  # the evaluators whose batches are counted here
         self._lent: Counted | None = None  # the counts that a result has, which stay as they are
 
@@ -123,6 +122,7 @@ class Evaluator:
             batch.confidence,
             batch.weights,
             batch.grades,
+            batch.ids,
         )
         form = _form_of(rows)
         if self._counted is not None:
@@ -135,7 +135,7 @@ class Evaluator:
             self._count(setting, rows.chunk(slice(None)))
             return
         part = copy(self)  # without counts: an error in a later chunk changes nothing
-        part._counted, part._names, part._fingerprint = None, {}, 0
+        part._counted, part._names = None, {}
         for chunk in rows.chunks():
             part._count(setting, chunk)
         self._add_up(part)
@@ -148,16 +148,20 @@ class Evaluator:
         numbers = {kind: of for kind, (of, _) in found.items()}
         new = {kind: names for kind, (_, names) in found.items()}
         counted = self._with_room(setting, named, new)
-        given = replace(batch, groups=None, exempt_target=self._exempt_target).read()
+        ids = None if batch.ids is None else read_ids(batch.ids)
+        given = replace(batch, groups=None, exempt_target=self._exempt_target, ids=None).read()
         tallied = counted.tally(given, numbers)
-        hashes = [named[kind].hashes_with(new[kind])[of] for kind, of in numbers.items()]
-        fingerprint = fingerprint_of(given, tallied.ranking, hashes, setting.num_locations)
+        hashes = [named[x].hashes_with(new[x])[of] for x, of in sorted(numbers.items())]
+        read = given if not isinstance(batch.preds, Answers) else replace(given, preds=batch.preds)
+        digest = digest_of(read, tallied.ranking, hashes, ids, self._tokens)
         counted.add(tallied)
+        counted.digests += digest
+        if ids is not None:
+            counted.ids.append(ids[tallied.ranking.queries.counted])
         for kind, names in named.items():
             names.add(new[kind])
             counted.names[kind] = names.names
         self._counted, self._names = counted, named
-        self._fingerprint = (self._fingerprint + fingerprint) % (1 << 64)
         self._merged = self._merged or {uuid4()}
 
     def merge(self, other: Evaluator) -> Evaluator:
@@ -190,7 +194,7 @@ class Evaluator:
     def _add_up(self, other: Evaluator) -> None:
         parts = [one._counted for one in (self, other) if one._counted is not None]
         if other._counted is not None:
-            self._take(add_up(parts), (self._fingerprint + other._fingerprint) % (1 << 64))
+            self._take(add_up(parts))
             self._merged = self._merged | other._merged
 
     def to_bytes(self) -> bytes:
@@ -226,8 +230,9 @@ class Evaluator:
             else:
                 counted = Counted.of_saved(header, arrays, own)
                 options, evaluator._data = counted.setting.options(), counted.data
-                evaluator._take(counted, sum(int(x, 16) for x in counted.shards) % (1 << 64))
+                evaluator._take(counted)
                 evaluator._merged = {uuid4()}
+            evaluator._tokens = Tokens(evaluator._data.tokens)
             evaluator.known_locations = options["known_locations"]
             evaluator.num_locations = options["num_locations"]
             evaluator._exempt_target = options["exempt_target"]
@@ -260,18 +265,19 @@ class Evaluator:
         return evaluation_of(counted)
 
     def _finished(self) -> Counted:
-        """Return the counts with groups in order, and the fingerprint."""
+        """Return the counts with groups in order, and the name of the shard."""
         assert self._counted is not None  # its callers have checked
         if self._counted.is_in_order:
             self._lent, counted = self._counted, copy(self._counted)
             counted.card, counted.names = counted.card.copy(), {}
         else:
             counted = add_up([self._counted])
-        counted.shards = (f"{self._fingerprint:016x}",) if counted.card["queries"] else ()
+        name = digest(counted.digests.flatten())
+        counted.shards = (name,) if counted.digests.any() else ()
         return counted
 
-    def _take(self, counted: Counted, fingerprint: int) -> None:
-        self._counted, self._fingerprint = counted, fingerprint
+    def _take(self, counted: Counted) -> None:
+        self._counted = counted
         self._names = {kind: GroupNames(names.names) for kind, names in counted.labels.items()}
 
     def _setting_of(self, form: Form) -> Setting:
@@ -316,6 +322,7 @@ class Evaluator:
             is_weighted=form.weights,
             answers=form.answers,
             num_ids=form.num_ids,
+            has_ids=form.ids,
         )
         if self._data.limits is not None and setting.by_user not in form.groups:
             raise ValueError(
@@ -351,7 +358,8 @@ class Evaluator:
 
 def _form_of(rows: ArrayRows) -> Form:
     """Return which kind of batch rows are."""
-    given: Any = {x: getattr(rows, x) is not None for x in ("exclude", "confidence", "weights")}
+    names = ("exclude", "confidence", "weights", "ids")
+    given: Any = {x: getattr(rows, x) is not None for x in names}
     form = Form(rows.num_candidates, rows.has_several, rows.groups, **given)
     if not isinstance(rows.preds, Answers):
         return form
@@ -364,7 +372,7 @@ def _check_form(first: Form, form: Form) -> None:
         raise ValueError(
             f"`groups` must be {short(first.groups)} in every batch, got {short(form.groups)}."
         )
-    for name in ("exclude", "confidence", "weights"):
+    for name in ("exclude", "confidence", "weights", "ids"):
         if getattr(form, name) != getattr(first, name):
             raise ValueError(f"`{name}` must be given in every batch, or in none.")
     if form != first:
@@ -385,6 +393,7 @@ def evaluate(
     confidence: Array | None = None,
     grades: Array | None = None,
     weights: Array | None = None,
+    ids: Array | None = None,
     **options: Unpack[Options],
 ) -> Evaluation:
     """Evaluate predictions: headline with intervals, chance, groups, deciles, ties, protocol.
@@ -407,6 +416,8 @@ def evaluate(
         grades: the grades of the ids in `target` `[N, M]`, in its shape; 0 is not relevant.
         weights: `[N]`, 0 or from 2^-32 to 2^31: the means are weighted, as by `Weighted`, and
             what is not a mean of scores (F1, the decile metrics, the map) is left out.
+        ids: the id of each query, integers or text `[N]`, each once, for the digests of a receipt;
+            8 bytes of each are kept. Without them a query is known by its target and groups.
         options: those of [`Options`][nextloc_metrics.report.Options].
 
     Raises:
@@ -425,7 +436,7 @@ def evaluate(
         >>> e.values["acc_at_1"], e.chance["acc_at_1"]
         (0.75, 0.3333333333333333)
     """
-    rows = read_rows(preds, target, groups, mask, exclude, confidence, weights, grades)
+    rows = read_rows(preds, target, groups, mask, exclude, confidence, weights, grades, ids)
     check_cluster(options["cluster"], rows.groups)
     evaluator = Evaluator(**options)
     counts = evaluator._data.train_counts
@@ -433,10 +444,6 @@ def evaluate(
     for batch in rows.chunks():
         evaluator.add(batch)
     return evaluator.result(missed)
-
-
-# Columns of a block have numbers below 2 to this power.
-_FACTOR_BITS = 40
 
 
 class GroupNames:
@@ -458,11 +465,7 @@ class GroupNames:
 
     def hashes_with(self, names: Sequence[str]) -> Tensor:
         """Return the hash of each name, and of further names."""
-        digests = [blake2b(name.encode(), digest_size=8).digest() for name in names]
-        new = [int.from_bytes(x, "little", signed=True) for x in digests]
-        return (
-            torch.cat([self.hashes, torch.tensor(new, dtype=torch.int64)]) if new else self.hashes
-        )
+        return torch.cat([self.hashes, hash_names(names)]) if len(names) else self.hashes
 
     def number(self, kind: Grouping) -> tuple[Tensor, list[str]]:
         """Return the number of each query's group, and the names that are new."""
@@ -475,47 +478,3 @@ class GroupNames:
         if not new:
             self._last = kind.labels, table.long()
         return table.long()[kind.numbers], new
-
-
-def fingerprint_of(
-    batch: Batch,
-    ranking: Ranking,
-    hashes: Sequence[Tensor],
-    num_locations: int | None,
-) -> int:
-    """Return a hash of queries in any order: groups, targets, ranks, answers; not of padding."""
-    target = batch.target if batch.target.ndim == 2 else batch.target[:, None]
-    missing = ranking.relevant < 0
-    columns = [ranking.queries.counted[:, None].long(), *(x[:, None] for x in hashes)]
-    if ranking.queries.weights is not None:
-        columns.append(ranking.queries.weights[:, None].view(torch.int64))
-    if ranking.grades is not None:
-        columns.append(ranking.grades.sum(1, keepdim=True).double().view(torch.int64))
-    if ranking.num_candidates is None:
-        answers = batch.preds.long()
-        if num_locations is not None:  # all ids that are no location are alike
-            answers = answers.clamp(max=num_locations)
-    else:  # the targets' scores, bit by bit
-        known = target.clamp(0, ranking.num_candidates - 1)  # what `mask` leaves out may be any
-        answers = batch.preds.gather(1, known).double().view(torch.int64)
-    blocks = [torch.cat(columns, 1), target.long(), answers]
-    blocks += [x.masked_fill(missing, -1) for x in (ranking.above, ranking.tied)]
-    rows = torch.zeros(len(target), dtype=torch.int64)
-    for number, block in enumerate(blocks):
-        rows += ((block + 1) * _factors(number, block.shape[1])).sum(1)
-        rows = _mix(rows)
-    return int(rows.sum())
-
-
-@lru_cache
-def _factors(block: int, width: int) -> Tensor:
-    """Return an odd factor for each column of a block."""
-    columns = torch.arange(width, dtype=torch.int64) + (block << _FACTOR_BITS)
-    return _mix(columns) | 1
-
-
-def _mix(values: Tensor) -> Tensor:
-    """Spread the bits of integers; distinct ones stay distinct."""
-    values = (values ^ ((values >> 30) & 0x3FFFFFFFF)) * -0x40A7B892E31B1A47
-    values = (values ^ ((values >> 27) & 0x1FFFFFFFFF)) * -0x6B2FB644ECCEEE15
-    return values ^ ((values >> 31) & 0x1FFFFFFFF)

@@ -21,6 +21,7 @@ from nextloc_metrics.arguments.outputs import new_file
 from nextloc_metrics.base.mean import RecordMetric
 from nextloc_metrics.means import exact
 from nextloc_metrics.report.data import names_of
+from nextloc_metrics.report.digests import SHAPE
 
 # Version of the files that `write` makes.
 _VERSION = 3
@@ -172,6 +173,21 @@ def check_card(card: Mapping[str, int]) -> None:
         most = 1 << 62 if name.startswith("positions_") else most
         if type(number) is not int or not 0 <= number <= most:
             raise ValueError(f"`{clip(name)}` of its card is {clip(repr(number))}")
+
+
+def pop_digests(
+    arrays: dict[str, Tensor], card: Mapping[str, int], has_ids: bool
+) -> tuple[Tensor, list[Tensor]]:
+    """Take digests and ids out of the arrays of a file, or raise if they are not of its queries."""
+    found, rows = arrays.pop("digests"), card["queries"] - card.get("left_out", 0)
+    if found.dtype != torch.int64 or found.shape != SHAPE or bool((found < 0).any()):
+        raise ValueError(f"its digests are {describe(found)}")
+    if found[..., -1].sum(1).tolist() != [rows, rows]:
+        raise ValueError("its digests are not those of its queries")
+    ids = [arrays.pop("ids")] if has_ids else []
+    if any(x.dtype != torch.int64 or x.shape != (rows,) for x in ids):
+        raise ValueError(f"its ids are {describe(ids[0])}")
+    return found, ids
 
 
 def check_length(longest: Any) -> int:

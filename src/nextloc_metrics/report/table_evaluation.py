@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, reduce
 from os import PathLike
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from nextloc_metrics import engines
@@ -16,7 +17,7 @@ from nextloc_metrics.engines.processes import divide, one_thread, run
 from nextloc_metrics.files.answer_columns import AnswerColumn, AnswersOf, JoinedAnswers
 from nextloc_metrics.files.columns import names_of_groups
 from nextloc_metrics.files.ids import OnError
-from nextloc_metrics.files.tables import Names, TableRows, open_rows, source_of
+from nextloc_metrics.files.tables import Names, TableRows, has_column, open_rows, source_of
 from nextloc_metrics.report.data import limits_of
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluator import Evaluator
@@ -71,7 +72,9 @@ def evaluate_table(
             `{"form": "json"}`; the ids are those of `vocabulary`.
         queries: a table of all queries, which has the other columns; a query whose `key` is in no
             row of `rows` is `missing`. Without it, answers that are missing cannot be seen.
-        key: the column of both tables by which an answer finds its query.
+        key: the column of the ids of queries, each once, for the digests of a receipt; 8 bytes of
+            each are kept. None takes a column `id` if there is one, and "" none. An answer finds
+            its query by this column of both tables.
         workers: the number of processes, which share the files; a cluster has its own.
         options: those of [`Options`][nextloc_metrics.report.Options]; `cluster` is a column, and
             `vocabulary` also as for `report.read`, whose length is then the number of locations.
@@ -96,6 +99,7 @@ def evaluate_table(
     engine = None if isinstance(rows, str | PathLike) else engines.engine_of(rows)
     reader = _reader_of(rows, preds, answers, queries, key, vocabulary)
     rows, preds = (rows, preds) if queries is None else (queries, str(key))
+    key = _key_of(key, rows, engine, [*kinds, preds, target, mask, exclude, weights, confidence])
     source = (open_rows if engine is None else engines.open_rows_of)(
         rows,
         preds=preds,
@@ -110,6 +114,7 @@ def evaluate_table(
         separator=separator,
         on_error=on_error,
         reader=reader,
+        key=key,
     ).hashed()
     counts, places = options["train_counts"], options["locations"]
     by_id = [x for x, of in {"train_counts": counts, "locations": places}.items() if of is not None]
@@ -118,7 +123,6 @@ def evaluate_table(
             f"`vocabulary` must list the ids if they are text, in the order of `{by_id[0]}`, got "
             "None."
         )
-    options["history"] = limits_of(options["history"])  # once for all processes
     make = _maker(source, options)
     count = partial(_count, make=make)
     if engine is not None:
@@ -132,12 +136,20 @@ def evaluate_table(
     return evaluator.result(missed if on_error == "miss" else None)
 
 
+def _key_of(key: str | None, rows: Any, engine: Any, others: Sequence[str | None]) -> str | None:
+    """Return the column of ids; None for none."""
+    if key is not None:
+        return key or None
+    table = rows if engine is None else SimpleNamespace(columns=engine.names(rows))
+    return "id" if "id" not in others and has_column(table, "id") else None
+
+
 def _reader_of(
     rows: Any, preds: str, answers: Any, queries: Any, key: str | None, vocabulary: Any
 ) -> AnswersOf | None:
     """Return what reads answers, also those of another table; None without answers."""
     if answers is None or vocabulary is None:
-        given = {"answers": answers, "queries": queries, "key": key}
+        given = {"answers": answers, "queries": queries}
         if wrong := [name for name, x in given.items() if x is not None]:
             needed = "vocabulary" if answers is not None else "answers"
             raise ValueError(f"`{wrong[0]}` needs `{needed}`, got None.")
@@ -194,7 +206,8 @@ def _maker(source: TableRows, options: Options) -> Any:
     sizes = [source.num_locations or 1, visited]
     words = None if source.vocabulary is None else tuple(map(str, source.vocabulary))
     inferred = known if source.num_candidates is not None or known is not None else max(sizes)
-    made: Options = {**options, "num_locations": known, "vocabulary": words}
+    limits = limits_of(options["history"])  # once for all processes
+    made: Options = {**options, "num_locations": known, "vocabulary": words, "history": limits}
     return partial(_make, inferred, **made)
 
 

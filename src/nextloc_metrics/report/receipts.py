@@ -1,0 +1,294 @@
+"""A receipt: the text by which anyone who has the data can check an evaluation to the last bit."""
+
+from __future__ import annotations
+
+import hmac
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from importlib.metadata import version
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from nextloc_metrics.arguments.messages import clip, short
+from nextloc_metrics.files.columns import read_ids as read_column
+from nextloc_metrics.files.tables import Names, has_column, source_of
+from nextloc_metrics.report.counted import Counted
+from nextloc_metrics.report.data import CONFIDENCE, EXEMPT
+from nextloc_metrics.report.digests import read_ids, sums_of
+
+_SCHEMA = "nextloc-metrics receipt 1"
+_MOST_BYTES = 8192
+# What stands outside the checksum.
+_OUTSIDE = ("checksum", "note", "source")
+# Bytes of a bucket.
+_OF_BUCKET = 3
+# A state of more integers is told by its hash.
+_MOST_SUMS = 16
+# What of a setting is no option of what is counted, or is elsewhere.
+_NOT_OPTIONS = ("vocabulary", "known_locations", "num_ids", "has_ids")
+_COUNTS = ("queries", "left_out", "without_target", "tied")
+_MOST_IDS = 20
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What says which test set was answered how, and what was counted; `str` is its text.
+
+    `docs/receipts.md` says what each entry is. It finds accidents and exchanged files, and not an
+    author who wants to deceive.
+
+    Attributes:
+        content: the entries by name.
+        is_canonical: whether the text that was read is the one that was written, byte for byte.
+
+    Example:
+        >>> from nextloc_metrics import report
+        >>> e = report.evaluate([[3, 5], [4, 2]], [3, 2], k=1, num_locations=9, ids=["a", "b"])
+        >>> receipt = e.receipt(note="Table 2")
+        >>> receipt.content["sums"]["acc_at_1"]  # 1 of 2, and of squares, in 2^-32
+        ['4294967296', '4294967296', '2']
+        >>> print(report.verify(receipt, e))
+        equal
+    """
+
+    content: Mapping[str, Any]
+    is_canonical: bool = True
+
+    @classmethod
+    def read(cls, source: str | PathLike[str]) -> Receipt:
+        """Read a file, or a text that begins with `{`.
+
+        Raises:
+            OSError: the file cannot be opened.
+            ValueError: it is no receipt.
+        """
+        is_text = isinstance(source, str) and source.lstrip()[:1] == "{"
+        text = (
+            str(source)
+            if is_text
+            else Path(source).read_bytes()[: 1 << 20].decode("utf-8", "replace")
+        )
+        try:
+            content = json.loads(text, parse_float=_refuse, parse_constant=_refuse)
+            found = cls(content, text == _canonical(content))
+            found._check()
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            name = "the text" if is_text else str(source)
+            raise ValueError(
+                f"{name} must be a receipt of nextloc-metrics, and is not: {clip(str(error))}."
+            ) from error
+        return found
+
+    def _check(self) -> None:
+        """Raise if an entry that is read is missing, or of another kind."""
+        if self.content["schema"] != _SCHEMA:
+            return
+        kinds: dict[str, Any] = {
+            "options": dict,
+            "sums": dict,
+            "values": dict,
+            "counts": dict,
+            "checksum": str,
+        }
+        kinds |= {"test_set": dict, "predictions": dict, "num_asked": int, "version": str}
+        for name, kind in kinds.items():
+            if type(self.content[name]) is not kind:
+                raise TypeError(f"{name!r} is {short(self.content[name])}")
+        for name in ("test_set", "predictions"):
+            if len(b64decode(self.content[name]["buckets"], validate=True)) != _OF_BUCKET * 256:
+                raise ValueError(f"{name!r} has other buckets than 256")
+        self.arguments()
+
+    @property
+    def id(self) -> str:
+        """The first six digits of the checksum."""
+        return str(self.content["checksum"])[:6]
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of `evaluate_table` that the options are."""
+        options = self.content["options"]
+        given = options["probabilities"]
+        found = {x: options[x] for x in ("cluster", "num_locations", "k", "measures")}
+        found |= {x: float(options[x]) for x in ("confidence_level", "km")}
+        found["groups"] = tuple(options["groups"])
+        found["given"] = None if given in ("", CONFIDENCE) else given
+        found["exempt_target"] = options["exclude"] == EXEMPT
+        return found | {"about": options["about"] or None}
+
+    def to_latex(self) -> str:
+        """Return a footnote."""
+        groups = self.content["groups"]
+        numbers = [f"{self.content['num_asked']:,} queries"]
+        numbers += [f"{number:,} {kind}s".replace("_", r"\_") for kind, number in groups.items()]
+        made = f"nextloc-metrics {self.content['version']}"
+        return rf"\footnote{{Receipt \texttt{{{self.id}}}, {', '.join(numbers)}, {made}.}}"
+
+    def __str__(self) -> str:
+        return _canonical(self.content)
+
+
+def _refuse(text: str) -> Any:
+    raise ValueError(f"it holds the number {text}")
+
+
+def _canonical(content: Any) -> str:
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False) + "\n"
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of what the checksum is of."""
+    inside = {name: x for name, x in content.items() if name not in _OUTSIDE}
+    return sha256(_canonical(inside).encode()).hexdigest()
+
+
+def receipt_of(
+    counted: Counted,
+    values: Mapping[str, float],
+    salt: str | None = None,
+    note: str | None = None,
+    source: str | None = None,
+) -> Receipt:
+    """Make the receipt of counts."""
+    setting, key = counted.setting, (salt or "").encode()
+    options = {x: _plain(y) for x, y in vars(setting).items() if x not in _NOT_OPTIONS}
+    options["num_locations"] = setting.known_locations  # that of the data is no option
+    outcomes = {name: member for name, member in counted.card.items() if name in _COUNTS}
+    content: dict[str, Any] = {
+        "schema": _SCHEMA,
+        "version": version("nextloc-metrics"),
+        "options": options,
+        "num_asked": counted.card["queries"] - counted.card["left_out"],
+        "counts": outcomes,
+        "groups": {kind: len(counted.names_of(kind)) for kind in setting.groups},
+        "sums": {name: _sums(member.state) for name, member in counted.rows()},
+        "values": {name: repr(float(value)) for name, value in values.items()},
+        "ids": "given" if setting.has_ids else "none",
+        "salted": bool(salt),
+        "test_set": _digest(counted.digests[0], key),
+        "predictions": _digest(counted.digests[1], key)
+        | {"of": "lists" if setting.candidates is None else "ranks"},
+    }
+    content["checksum"] = _checksum(content)
+    given = {"note": note, "source": source}
+    content |= {name: text for name, text in given.items() if text is not None}
+    receipt = Receipt(content)
+    if (size := len(str(receipt))) > _MOST_BYTES:
+        raise ValueError(
+            f"a receipt must have at most {_MOST_BYTES:,} bytes, got {size:,}; leave out `note`, "
+            "`source` and `about`, or count fewer metrics."
+        )
+    return receipt
+
+
+def _plain(value: Any) -> Any:
+    """Return an option as JSON; a fraction as text."""
+    if isinstance(value, tuple):
+        return [_plain(x) for x in value]
+    return repr(value) if isinstance(value, float) else value
+
+
+def _sums(state: Tensor) -> Any:
+    """Return integers as texts; of many, the hash of their texts."""
+    texts = [str(x) for x in state.flatten().tolist()]
+    if len(texts) > _MOST_SUMS:
+        return "sha256:" + sha256(",".join(texts).encode()).hexdigest()
+    return texts
+
+
+def _digest(sums: Tensor, key: bytes) -> dict[str, Any]:
+    """Return the root of 128 bits and the buckets of 24 bits."""
+    parts = [x.to_bytes(16, "little") + n.to_bytes(8, "little") for x, n in sums_of(sums)]
+    short_ones = (
+        hmac.digest(key, bytes([i]) + x, "sha256")[:_OF_BUCKET] for i, x in enumerate(parts)
+    )
+    root = hmac.digest(key, b"".join(parts), "sha256")[:16].hex()
+    return {"root": root, "buckets": b64encode(b"".join(short_ones)).decode()}
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What differs between a receipt and an evaluation; `print` shows it.
+
+    Attributes:
+        differences: the differences, the first cause first; empty if they are equal.
+        notes: what does not matter, such as another form of the text.
+    """
+
+    differences: list[str]
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def equal(self) -> bool:
+        """Whether nothing differs."""
+        return not self.differences
+
+    def __str__(self) -> str:
+        return "\n".join([*(self.differences or ["equal"]), *self.notes])
+
+
+def differences(receipt: Receipt, found: Receipt, counted: Counted) -> Verification:
+    """Compare a receipt with that of the rows at hand, of these counts."""
+    old, new = receipt.content, found.content
+    notes = [] if receipt.is_canonical else ["note: the text has other spaces or line ends"]
+    if old["schema"] != _SCHEMA:
+        return Verification([f"another schema: {short(old['schema'])}, not {_SCHEMA!r}"], notes)
+    lines = []
+    if old["salted"] != new["salted"]:
+        lines.append("another salt: the receipt " + ("has" if old["salted"] else "has none"))
+    for what, said in (("test_set", "another test set"), ("predictions", "answers differ")):
+        if lines or old[what] == new[what]:
+            continue
+        wrong = buckets_that_differ(receipt, found, what)
+        among = sum(sums_of(counted.digests[1])[i][1] for i in wrong)
+        listed = ", ".join(f"0x{i:02x}" for i in wrong[:8]) + (", ..." if len(wrong) > 8 else "")
+        lines.append(
+            f"{said}, in {len(wrong)} of 256 buckets ({listed}): at least {len(wrong)} of "
+            f"{new['num_asked']:,} rows, among {among:,}; the receipt has {old['num_asked']:,} rows"
+        )
+    for name in sorted(old["options"].keys() | new["options"].keys()):
+        a, b = (x["options"].get(name) for x in (old, new))
+        if a != b:
+            lines.append(f"another option: {name} is {short(b)}, in the receipt {short(a)}")
+    changed = [
+        name if what != "values" else f"value of {name}"
+        for what in ("sums", "values", "counts")
+        for name in sorted(old[what].keys() | new[what].keys())
+        if old[what].get(name) != new[what].get(name)
+    ]
+    if old["num_asked"] != new["num_asked"]:
+        changed.append("num_asked")
+    if changed and not lines:
+        same = old["version"] == new["version"]
+        made = f"another version's formula ({old['version']}, not {new['version']})"
+        lines.append(f"{'the sums were changed' if same else made}: {', '.join(changed)}")
+    if old["checksum"] != _checksum(old):
+        lines.append("the text was changed after it was written: its checksum is another")
+    return Verification(lines, notes)
+
+
+def buckets_that_differ(first: Receipt, second: Receipt, what: str) -> list[int]:
+    """Return the numbers of the buckets that differ."""
+    a, b = (b64decode(x.content[what]["buckets"]) for x in (first, second))
+    size = _OF_BUCKET
+    return [i for i in range(256) if a[size * i : size * (i + 1)] != b[size * i : size * (i + 1)]]
+
+
+def ids_in(rows: Any, key: str | None, buckets: list[int]) -> str:
+    """Return the ids of the rows of some buckets, as text; "" where ids cannot be read."""
+    key = "id" if key is None and has_column(rows, "id") else key
+    is_table = isinstance(rows, str | PathLike) or hasattr(rows, "__arrow_c_stream__")
+    if not key or not buckets or not is_table:
+        return ""
+    wanted, found = set(buckets), []
+    for part in source_of(rows, Names(key, key), "raise").parts([key]):
+        names = read_column(part.file, key, part.rows, part.columns[key])
+        hashes = (read_ids(names) & 255).tolist() if len(names) else []
+        found += [str(x) for x, i in zip(names, hashes, strict=True) if i in wanted]
+    more = ", ..." if len(found) > _MOST_IDS else ""
+    return f"ids of these rows: {', '.join(found[:_MOST_IDS])}{more}"
