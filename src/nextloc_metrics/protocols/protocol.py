@@ -321,7 +321,7 @@ class Protocol:
         return leave_out(scores, excluded) if excluded.numel() else scores, given.target
 
     def _seen(self, given: ProtocolInput) -> Tensor:
-        found: Tensor = self._need(given, "seen", "it leaves out the locations visited before")
+        found: Tensor = self._need(given, "seen", "it reads the locations visited before")
         rows.check_ids("seen", found, _ANY_ID if given.is_list else given.preds.shape[1])
         return found.long()
 
