@@ -41,7 +41,6 @@ from torchmetrics.retrieval import (
     RetrievalRecall,
 )
 
-import nextloc_metrics
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -311,7 +310,7 @@ def libraries() -> Mapping[str, dict[str, float]]:
 
 def made(written: str) -> Metric:
     """Make the metric that a table shows from its text."""
-    metric: Metric = eval(written, dict(vars(nextloc_metrics)))
+    metric: Metric = eval(f"nextloc_metrics.{written}")
     return metric
 
 

@@ -141,7 +141,7 @@ def test_numpy_integers_are_integers(name: str, kind: Any) -> None:
 def options_that_are_numbers() -> dict[tuple[str, str], Any]:
     """For each option that is a number and the class that declares it, a public metric with it."""
     found: dict[tuple[str, str], Any] = {}
-    for made in (vars(nextloc_metrics) | vars(trajectories)).values():
+    for made in (getattr(room, x) for room in (nextloc_metrics, trajectories) for x in dir(room)):
         if isinstance(made, type) and issubclass(made, SummedMetric) and not isabstract(made):
             for kind in made.__mro__:
                 for option, annotation in vars(kind).get("__annotations__", {}).items():
