@@ -41,6 +41,7 @@ from torchmetrics.retrieval import (
     RetrievalRecall,
 )
 
+import nextloc_metrics
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -310,7 +311,7 @@ def libraries() -> Mapping[str, dict[str, float]]:
 
 def made(written: str) -> Metric:
     """Make the metric that a table shows from its text."""
-    metric: Metric = eval(f"nextloc_metrics.{written}")
+    metric: Metric = eval(f"metrics.{written}", {"metrics": nextloc_metrics})
     return metric
 
 
