@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from functools import partial
 from hashlib import blake2b
-from typing import Any, Literal, TypeAlias, overload
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -183,23 +183,6 @@ class Reader:
         return read
 
 
-@overload
-def read_answers(
-    texts: Any, *, ids: Any, form: Literal["auto"], after: str | None = ..., fold: bool = ...
-) -> None: ...
-@overload
-def read_answers(
-    texts: Any,
-    *,
-    ids: Any,
-    form: TextForm = ...,
-    key: str | None = ...,
-    k: int | None = ...,
-    take: Take | None = ...,
-    after: str | None = ...,
-    refusals: Sequence[str] = ...,
-    fold: bool = ...,
-) -> Answers: ...
 def read_answers(
     texts: Any,
     *,
@@ -211,7 +194,7 @@ def read_answers(
     after: str | None = None,
     refusals: Sequence[str] = (),
     fold: bool = False,
-) -> Answers | None:
+) -> Answers:
     r"""Read the answers of a language model, text, as lists of ids, each with an outcome.
 
     The outcome of an answer is the first that holds: `missing`, it has no row (see `Answers.at`);
@@ -228,7 +211,7 @@ def read_answers(
     | `"codes"` | codes such as `<a_12><b_3>`, each a name |
     | `r"pattern=id (\d+)"`, or `re.compile(...)` | what its group finds, in this order |
     | a function | a list of names, or None, that it returns for a text |
-    | `"auto"` | nothing: it prints how many of the first 1,000 texts each form reads |
+    | `"auto"` | none: it prints how many of the first 1,000 texts each form reads |
 
     Of several lists in a text all must be equal, unless `take` or `after` says which one is meant;
     a text that a form may read in two ways is unreadable. Names are text or whole numbers, and are
@@ -270,7 +253,7 @@ def read_answers(
     options: dict[str, Any] = {"k": k, "after": after, "refusals": refusals, "fold": fold}
     if form == "auto":
         print(propose([*texts[:1000]], ids, **options))
-        return None
+        form, texts = "json", []
     return Reader(ids, form, key, take=take, **options).read(list(texts))
 
 
