@@ -263,3 +263,37 @@ def test_options_offer_what_the_library_accepts(
     for name in commands:
         param = next(x for x in main.commands[name].params if option in x.opts)
         assert {*param.type.choices} == {*get_args(values)}  # type: ignore[attr-defined]
+
+
+def test_answers_of_a_language_model_are_scored(tmp_path: Path) -> None:
+    """A column of text, all queries in another file, and what made them; without it, an error."""
+    (tmp_path / "places.txt").write_text("Cafe\nHome\n", encoding="utf-8")
+    texts = {"q1": 'It is ["Home"].', "q2": '{"next": ["Mars", "Cafe"], "old": [1]}', "q3": "{...}"}
+    rows = [{"id": x, "target": "Home", "said": y} for x, y in texts.items()]
+    lines, asked = tmp_path / "a.jsonl", tmp_path / "q.jsonl"
+    lines.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    queries = [{"id": f"q{i}", "target": "Home"} for i in range(4)]
+    asked.write_text("\n".join(map(json.dumps, queries)), encoding="utf-8")
+    answers = ["--answers", "said", "--vocabulary", str(tmp_path / "places.txt")]
+    common = ["score", str(lines), "--k", "1", "--format", "json", *answers]
+    options = ["--targets", str(asked), "--id", "id", "--list-key", "next", "--fold"]
+    options += ["--take", "last", "--refusal", r"\.\.\.", "--after", ":", "--form", "json"]
+    shown = json.loads(run(*common, *options, "--about", "decoding=free").stdout)
+    assert shown["card"]["num_asked"] == 4
+    assert shown["missing"]["value"] == 0.25
+    assert shown["card"]["about"] == "decoding: free"
+    for part in ("'next'", "folded", "last", "after ':'"):
+        assert part in shown["card"]["answers"]
+    shown = json.loads(run(*common).stdout)
+    assert [shown[x]["value"] for x in ("acc_at_1", "answered", "unreadable")] == [
+        pytest.approx(x) for x in (1 / 3, 1 / 3, 2 / 3)
+    ]
+    assert "cannot be seen" in shown["card"]["answers"]
+    proposed = run("score", str(lines), *answers, "--form", "auto")
+    assert "json: reads 1, 1 with an id" in proposed.stdout
+    assert "`--answers`" in refused("score", str(lines), "--preds", "said")
+    assert "`--take` needs `--answers`" in refused("score", str(lines), "--take", "last")
+    assert "`--answers` needs `--vocabulary`" in refused("score", str(lines), "--answers", "said")
+    assert "`--targets` needs a `--id`" in refused(*common, "--targets", str(asked))
+    wrong = refused(*common, "--targets", str(lines), "--id", "target")
+    assert "`--id`" in wrong or "'Home' again" in wrong

@@ -21,7 +21,7 @@ from nextloc_metrics.backends.reference import UNRETRIEVED, Reference
 from nextloc_metrics.backends.sequences import ALIGNMENTS, Sequences
 
 #: the answers to a batch, by what they are
-Answers = Iterator[tuple[str, Sequence[Any]]]
+Proofs = Iterator[tuple[str, Sequence[Any]]]
 
 DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
@@ -91,7 +91,7 @@ def _are_equal(found: Sequence[Any], expected: Sequence[Any]) -> bool:
     return len(found) == len(expected) and all(map(torch.equal, found, expected))
 
 
-def _of_scores(backend: Reference) -> Answers:
+def _of_scores(backend: Reference) -> Proofs:
     """Yield the answers to scores and integers; NaN as infinity, which equals itself."""
     for dtype in DTYPES:
         scores = _rows(make_scores(), dtype)
@@ -112,7 +112,7 @@ def _of_scores(backend: Reference) -> Answers:
         yield f"`{name}`", (getattr(backend, name)(*arguments),)
 
 
-def _of_weights(backend: Reference) -> Answers:
+def _of_weights(backend: Reference) -> Proofs:
     """Yield the sums, sizes and shares of weights; NaN as -1, which equals itself."""
     both = Weights(are_scores=False, inverse_temperature=0.5), Weights(are_scores=True)
     for dtype, weights in product(DTYPES, both):
@@ -125,7 +125,7 @@ def _of_weights(backend: Reference) -> Answers:
             yield f"`{name}` of {dtype}", (one.double().nan_to_num(-1, 9e9, -9e9),)
 
 
-def _of_pairs(backend: Reference) -> Answers:
+def _of_pairs(backend: Reference) -> Proofs:
     """Yield the answers to pairs of sequences."""
     for dimensions in (2, 3):
         pairs, of = _make_pairs(dimensions), f"of {dimensions} dimensions"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nextloc_metrics.cli.options import (
+    ANSWERS,
     EVALUATING,
     FILE,
     FILES,
@@ -57,6 +58,7 @@ def main() -> None:
 )
 @source("path")
 @EVALUATING
+@ANSWERS
 @FORMAT
 @INTERVALS
 @GROUP_TABLE
@@ -97,6 +99,7 @@ def score(
 @main.command(epilog="Example: nextloc-metrics report lists.parquet --group user --out report.html")
 @source("path")
 @EVALUATING
+@ANSWERS
 @click.option("--out", type=OUTPUT, required=True, help="Output file.")
 @click.option("--title", help="Title of the page; by default the file name.")
 @FORCE
@@ -361,8 +364,10 @@ def flows(
 
 def _source(path: str, result: Evaluation, reading: Mapping[str, Any]) -> dict[str, Any]:
     """Return what was read, for the card of a page."""
-    names = ("preds", "target", "mask", "exclude", "weights", "confidence", "cluster")
+    reading = {**reading, "preds": reading["answers"] or reading["preds"]}
+    names = ("preds", "key", "target", "mask", "exclude", "weights", "confidence", "cluster")
     files, columns = _split_target([path], [reading[name] for name in names])
+    files += [str(reading["queries"])] if reading["queries"] else []
     return describe_read(files, result.card["queries"], [*columns, *reading["groups"]])
 
 

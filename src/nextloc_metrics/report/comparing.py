@@ -12,6 +12,7 @@ from torch import Tensor
 
 from nextloc_metrics.analysis.comparison import Comparison, Test, holm
 from nextloc_metrics.analysis.comparison import compare as compare_scores
+from nextloc_metrics.arguments.answers import Answers
 from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.batch import ArrayRows, Batch, Grouping, read_rows
 from nextloc_metrics.arguments.checks import check_named
@@ -29,7 +30,9 @@ from nextloc_metrics.report.data import (
     check_cluster,
     check_metrics,
     count_locations,
+    decoding_in,
     make_headline,
+    write_about,
 )
 from nextloc_metrics.report.options import SharedOptions, takes
 
@@ -97,7 +100,7 @@ class Comparisons(Result):
 
 @takes(SharedOptions)
 def compare(
-    models: Mapping[str, Array],
+    models: Mapping[str, Array | Answers],
     target: Array,
     *,
     mask: Array | None = None,
@@ -134,6 +137,12 @@ def compare(
     models = {str(name): preds for name, preds in models.items()}
     if len(models) < 2:
         raise ValueError(f"`models` must hold at least two models, got {short(list(models))}.")
+    about = options["about"] or {}
+    if not isinstance(about, Mapping) or not about.keys() <= models.keys():
+        raise ValueError(
+            f"`about` must have a text for models, by their names {short(list(models))}, got "
+            f"{short(about)}."
+        )
     first, *others = models
     read = {
         name: read_rows(preds, target, groups if name == first else None, mask, exclude)
@@ -161,7 +170,8 @@ def compare(
         name: {key: against_first(name, key) for key in scores[first]} for name in others
     }
     sample = _count_sample(scores, cluster, kind)
-    return _summarize(counted, comparisons, sample, confidence_level, f"{test} test")
+    texts = {name: write_about(about[name]) for name in models if name in about}
+    return _summarize(counted, comparisons, sample, confidence_level, f"{test} test", texts)
 
 
 def _headline_of(rows: ArrayRows, options: SharedOptions) -> RankingCollection:
@@ -182,6 +192,7 @@ def _summarize(
     sample: _Sample,
     confidence_level: float,
     test: str,
+    about: Mapping[str, str],
 ) -> Comparisons:
     """Compute the values, correct the p-values, and make the table and the card."""
     columns = {name: model.read(confidence_level) for name, model in models.items()}
@@ -196,8 +207,11 @@ def _summarize(
         "p": f"two-sided {test}",
         "corrected_p": f"Holm's method for {len(p_values)} tests",
         "ties": "expected value over random orders",
+        **{f"about {name}": text for name, text in about.items()},
     }
-    notes = [
+    decoded = {name: decoding for name, text in about.items() if (decoding := decoding_in(text))}
+    notes = [f"decoding: {', '.join(f'{x} {y}' for x, y in decoded.items())}"] if decoded else []
+    notes += [
         f"{sample.queries:,} queries, {test} {sample.clusters}".rstrip(),
         f"corrected p: {card['corrected_p']}",
     ]

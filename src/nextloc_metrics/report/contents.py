@@ -1,6 +1,8 @@
 """The public names of `report`, which hands them on when the first of them is asked for."""
 
+from nextloc_metrics.arguments.answers import Answers as Answers
 from nextloc_metrics.display.page import Result as Result
+from nextloc_metrics.files.answers import read_answers as read_answers
 from nextloc_metrics.files.predictions import Predictions as Predictions
 from nextloc_metrics.files.predictions import read as read
 from nextloc_metrics.report.comparing import Comparisons as Comparisons

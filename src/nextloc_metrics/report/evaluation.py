@@ -32,6 +32,7 @@ from nextloc_metrics.pages.sections import (
     show_ties,
 )
 from nextloc_metrics.report.counted import (
+    AMONG_ANSWERED,
     BASELINE,
     BASELINE_BY_USER,
     FREQUENCIES,
@@ -270,7 +271,7 @@ def evaluation_of(counted: Counted) -> Evaluation:
     values = {name: float(value) for name, value in results.values.items()}
     references = _references(counted)
     columns = {"value": readings}
-    for title in ("chance", BASELINE):
+    for title in (AMONG_ANSWERED, "chance", BASELINE):
         if title in references:
             columns[title] = _column(readings, references[title])
     bounds = [parts[ties].compute() for ties in ("pessimistic", "optimistic")]
@@ -329,6 +330,9 @@ def _references(counted: Counted) -> dict[str, dict[str, float]]:
         for title, collection in counted.references.items()
         if title != BASELINE_BY_USER
     }
+    if among := counted.references.get(AMONG_ANSWERED):
+        exact = among.results(None).values
+        references[AMONG_ANSWERED] = {name: float(value) for name, value in exact.items()}
     if "chance" in references:  # without the metrics of decisions, which have no chance level
         known = analysis.chance(counted.headline, setting.candidates or 1)
         references["chance"] = {name: references["chance"][name] for name in known}

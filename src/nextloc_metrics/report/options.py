@@ -44,6 +44,9 @@ class SharedOptions(TypedDict, total=False):
             independent.
         exempt_target: rank a target that is excluded. Otherwise it is an error.
         confidence_level: the level of the intervals.
+        about: what made the predictions, for the card. It is text, or texts by name, such as
+            `{"model": ..., "decoding": "constrained", "prompt": ...}`, of which tables name the
+            `decoding`; `compare` takes one for each model, by its name.
     """
 
     k: Annotated[int | Sequence[int], (1, 5, 10)]
@@ -53,6 +56,7 @@ class SharedOptions(TypedDict, total=False):
     cluster: Annotated[str | None, None]
     exempt_target: Annotated[bool, False]
     confidence_level: Annotated[float, 0.95]
+    about: Annotated[str | Mapping[str, Any] | None, None]
 
 
 class Options(SharedOptions, total=False):
