@@ -3,6 +3,7 @@
     chance          the expected value of every metric for a random ranking
     last_location   the baseline that stays at the previous location
     most_frequent   the baseline that ranks by the visits in the training data
+    VisitCounts     the baselines of the person: own visits, at this hour, after the last location
     predictability  the ceiling: the highest accuracy that any model can have, for each user
     entropy_rate    the entropy of a sequence of visits, by which it is estimated
     fano_limit      the highest accuracy for an entropy
@@ -23,6 +24,7 @@ from nextloc_metrics.analysis.chance import chance, last_location, most_frequent
 from nextloc_metrics.analysis.comparison import Comparison, Runs, Summary, compare, summarize
 from nextloc_metrics.analysis.entropy import entropy_rate, fano_limit
 from nextloc_metrics.analysis.sampled import Corrected, Estimated, correct_sampled
+from nextloc_metrics.analysis.visit_counts import VisitCounts
 
 __all__ = [
     "Comparison",
@@ -32,6 +34,7 @@ __all__ = [
     "Predictability",
     "Runs",
     "Summary",
+    "VisitCounts",
     "chance",
     "compare",
     "conformal_threshold",
