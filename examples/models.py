@@ -34,47 +34,24 @@ class MostVisited(nn.Module):
     def __init__(self, data: CheckIns) -> None:
         super().__init__()
         training = data.part == 0
-        self.visits = _count(
-            data.user[training], data.location[training], (data.num_users, data.num_locations)
+        self.counts = analysis.VisitCounts(
+            data.location[training], data.user[training], num_locations=data.num_locations
         )
-        counts = data.training_counts().double()
-        self.popularity = counts / (counts.sum() + 1)  # below 1: less than any own visit
 
     def forward(self, batch: Inputs) -> Tensor:
         """Return scores ``[N, num_locations]``."""
-        return self.visits.index_select(0, batch["user"]).to_dense() + self.popularity
+        return self.counts.scores(batch["user"])
 
 
 class Markov(MostVisited):
     """Score a location by how often this user went there from the current one.
 
-    The scores of ``MostVisited``, scaled to below 1, decide between equal counts.
+    What scores ``MostVisited`` decides between equal counts.
     """
-
-    def __init__(self, data: CheckIns) -> None:
-        super().__init__(data)
-        self.num_locations = data.num_locations
-        row = data.queries(0)
-        self.moves = _count(
-            self._current(data.user[row], data.location[row - 1]),
-            data.location[row],
-            (data.num_users * data.num_locations, data.num_locations),
-        )
-        self.scale = 1 / (len(row) + data.num_users + 1)
 
     def forward(self, batch: Inputs) -> Tensor:
         """Return scores ``[N, num_locations]``."""
-        current = self._current(batch["user"], batch["history"][:, -1])
-        return self.moves.index_select(0, current).to_dense() + self.scale * super().forward(batch)
-
-    def _current(self, user: Tensor, location: Tensor) -> Tensor:
-        return user * self.num_locations + location
-
-
-def _count(rows: Tensor, columns: Tensor, shape: tuple[int, int]) -> Tensor:
-    ones = torch.ones(len(rows), dtype=torch.float64)
-    indices = torch.stack([rows, columns])
-    return torch.sparse_coo_tensor(indices, ones, shape, check_invariants=True).coalesce()
+        return self.counts.scores(batch["user"], last=batch["history"][:, -1])
 
 
 class ReturnOrExploreGRU(nn.Module):

@@ -133,14 +133,15 @@ class VisitCounts:
             self._before[moved] * size + self._location[moved], return_counts=True
         )
         keys = (number, self._base[self._moves % size])
-        self._moves_base = size + _ranks(self._moves // size, keys)
+        self._moves_base = self._base.max() + 1 + _ranks(self._moves // size, keys)
+        self._own = self._moves_base.max(initial=self._base.max()) + 1
 
     def __repr__(self) -> str:
         options = ", ".join(f"{name}={getattr(self, name)}" for name in _TRIED)
         return f"VisitCounts(num_locations={self.num_locations}, {options})"
 
     def scores(self, users: Array, times: Array | None = None, last: Array | None = None) -> Tensor:
-        """Return scores of all locations, float64 `[N, C]`; only their order has a meaning.
+        """Return scores of all locations, float64 `[N, C]`: small integers, ranks from the last.
 
         Args:
             users: the person of each query `[N]`, integers or text.
@@ -161,7 +162,7 @@ class VisitCounts:
             row, move = _expand(first, end - first)
             found[row, self._moves[move] % size] = self._moves_base[move]
         for rows, row, place, keys in self._weigh(*queries):
-            found[rows.start + row, place] = 2 * size + _ranks(row, keys)
+            found[rows.start + row, place] = self._own + _ranks(row, keys)
         return torch.from_numpy(found)
 
     def fit(self) -> VisitCounts:
