@@ -33,9 +33,11 @@ def maximal_cliques(size: int, joined: Callable[[int, int], bool]) -> list[list[
     Source: C. Bron and J. Kerbosch, "Algorithm 457: finding all cliques of an undirected graph",
     Communications of the ACM 16, 1973; with the pivot of Tomita, Tanaka and Takahashi, 2006.
     """
-    near = [
-        {b for b in range(size) if b != a and joined(min(a, b), max(a, b))} for a in range(size)
-    ]
+    near: list[set[int]] = [set() for _ in range(size)]
+    for a, b in itertools.combinations(range(size), 2):
+        if joined(a, b):
+            near[a].add(b)
+            near[b].add(a)
 
     def extend(clique: list[int], others: set[int], done: set[int]) -> Iterator[list[int]]:
         if not others and not done:
