@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import chain
 
-from nextloc_metrics.analysis.comparison import Comparison, holm
+from nextloc_metrics.analysis.comparison import Comparison
+from nextloc_metrics.analysis.significance import holm
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.base.collection import SummedCollection
 from nextloc_metrics.base.readings import count_notes, read_results

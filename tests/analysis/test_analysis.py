@@ -39,7 +39,7 @@ from nextloc_metrics import (
     next_location_metrics,
     recommendation_metrics,
 )
-from nextloc_metrics.analysis.comparison import holm
+from nextloc_metrics.analysis.significance import holm
 from nextloc_metrics.metrics.visits import GroupShare
 from strategies import RANKING_CASES, Case, same, updated
 

@@ -151,25 +151,6 @@ def compare(
     return Comparison(mean, low, high, p_value, effect_size, num_queries, confidence_level, test)
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Correct p-values for several tests by Holm's method; NaN stays NaN and is no test.
-
-    Of m tests, the i-th smallest p-value becomes the largest of (m - j + 1) times the j-th
-    smallest for all j up to i, at most 1. The probability that any test of equal models has a
-    corrected p-value of at most 0.05 is then at most 0.05, whether or not tests depend on another.
-
-    Source: S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian
-    Journal of Statistics 6, 1979.
-    """
-    corrected = list(p_values)
-    order = sorted((p, i) for i, p in enumerate(p_values) if not math.isnan(p))
-    highest = 0.0
-    for rank, (p, i) in enumerate(order):
-        highest = max(highest, (len(order) - rank) * p)
-        corrected[i] = min(1.0, highest)
-    return corrected
-
-
 def _paired_differences(a: Scores, b: Scores) -> tuple[Tensor, float]:
     """Return float64 differences for the same queries, 0 within rounding; and their sum's error."""
     ids, first, first_error = _read_scores("a", a)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from nextloc_metrics.analysis.comparison import Comparison, Test, holm
+from nextloc_metrics.analysis.comparison import Comparison, Test
 from nextloc_metrics.analysis.comparison import compare as compare_scores
+from nextloc_metrics.analysis.significance import holm
 from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.batch import ArrayRows, Batch, Grouping, read_rows
 from nextloc_metrics.arguments.checks import check_named
