@@ -11,6 +11,7 @@
     skill           the fraction of the way from chance (0) to a perfect value (1)
     compare         two models on the same queries
     summarize       several runs of several models
+    rank_models     several models on several data sets
     conformal_threshold   of prediction sets that hold the target as often as wanted
     fit_temperature       of the softmax, on validation data
 
@@ -23,6 +24,7 @@ from nextloc_metrics.analysis.ceiling import MeanLimit, Predictability, predicta
 from nextloc_metrics.analysis.chance import chance, last_location, most_frequent, skill
 from nextloc_metrics.analysis.comparison import Comparison, Runs, Summary, compare, summarize
 from nextloc_metrics.analysis.entropy import entropy_rate, fano_limit
+from nextloc_metrics.analysis.ranked_models import MeanDifference, RankedModels, rank_models
 from nextloc_metrics.analysis.sampled import Corrected, Estimated, correct_sampled
 from nextloc_metrics.analysis.visit_counts import VisitCounts
 
@@ -30,8 +32,10 @@ __all__ = [
     "Comparison",
     "Corrected",
     "Estimated",
+    "MeanDifference",
     "MeanLimit",
     "Predictability",
+    "RankedModels",
     "Runs",
     "Summary",
     "VisitCounts",
@@ -45,6 +49,7 @@ __all__ = [
     "last_location",
     "most_frequent",
     "predictability",
+    "rank_models",
     "skill",
     "summarize",
 ]
