@@ -12,6 +12,7 @@
     compare         two models on the same queries
     summarize       several runs of several models
     rank_models     several models on several data sets
+    check_split     what training and test rows have in common
     conformal_threshold   of prediction sets that hold the target as often as wanted
     fit_temperature       of the softmax, on validation data
 
@@ -26,6 +27,7 @@ from nextloc_metrics.analysis.comparison import Comparison, Runs, Summary, compa
 from nextloc_metrics.analysis.entropy import entropy_rate, fano_limit
 from nextloc_metrics.analysis.ranked_models import MeanDifference, RankedModels, rank_models
 from nextloc_metrics.analysis.sampled import Corrected, Estimated, correct_sampled
+from nextloc_metrics.analysis.splits import SplitCheck, SplitFinding, check_split
 from nextloc_metrics.analysis.visit_counts import VisitCounts
 
 __all__ = [
@@ -37,9 +39,12 @@ __all__ = [
     "Predictability",
     "RankedModels",
     "Runs",
+    "SplitCheck",
+    "SplitFinding",
     "Summary",
     "VisitCounts",
     "chance",
+    "check_split",
     "compare",
     "conformal_threshold",
     "correct_sampled",
