@@ -63,7 +63,7 @@ def side_by_side(
         for name, model in models.items()
     }
     tests = {name: one.p_value for name, one in (comparisons or {}).items()}
-    marks = dict(zip(tests, map(_mark, holm(list(tests.values()))), strict=True))
+    marks = dict(zip(tests, map(mark, holm(list(tests.values()))), strict=True))
     rows = set(chain.from_iterable(readings.values()))
     if comparisons and (len(models) != 2 or not set(marks) <= rows):
         raise ValueError(
@@ -79,5 +79,6 @@ def side_by_side(
     return of_readings(readings, known, notes, {last: marks}, percent)
 
 
-def _mark(p_value: float) -> str:
+def mark(p_value: float) -> str:
+    """Return the stars of a p-value."""
     return next((mark for level, mark in _MARKS.items() if p_value < level), "")
