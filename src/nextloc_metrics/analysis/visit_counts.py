@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from copy import copy
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -154,7 +155,9 @@ class VisitCounts:
             TypeError: an argument has another type.
             ValueError: lengths differ, an id is out of range, or the visits have no times.
         """
-        queries = self._read_queries(users, times, last)
+        return self._score(self._read_queries(users, times, last))
+
+    def _score(self, queries: _Queries) -> Tensor:
         size, previous = self.num_locations, queries[2]
         found = np.tile(self._base.astype(np.float64), (len(previous), 1))
         if self.all_moves:
@@ -199,6 +202,17 @@ class VisitCounts:
         for name in _TRIED:
             setattr(self, name, getattr(part, name))
         return self
+
+    def _unfitted(self) -> VisitCounts:
+        """Return the same visits with the options as they are without `fit`."""
+        found = copy(self)
+        for name in _TRIED:
+            setattr(found, name, getattr(VisitCounts, name))
+        return found
+
+    def _history(self) -> tuple[Any, Any]:
+        """Return locations and users of the visits in the order of users and time."""
+        return self._location, np.array(list(self._numbers), object)[self._person]
 
     def _read_queries(self, users: Array, times: Array | None, last: Array | None) -> _Queries:
         """Return numbers of persons, times and last locations; -1 and -2 for nobody and none."""

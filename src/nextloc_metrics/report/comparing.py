@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nextloc_metrics.analysis import Predictability
 from nextloc_metrics.analysis.comparison import Test
 from nextloc_metrics.analysis.contrast import Cells, contrast, sum_by
 from nextloc_metrics.arguments.arrays import Array
@@ -44,6 +45,7 @@ from nextloc_metrics.report.families import (
     pair_models,
     tabulate,
 )
+from nextloc_metrics.report.history import History, rows_of
 from nextloc_metrics.report.options import SharedOptions, takes
 
 if TYPE_CHECKING:
@@ -68,6 +70,9 @@ def compare(
     family: Family | None = None,
     margin: float | None = None,
     deterministic: Sequence[str] = (),
+    history: History | None = None,
+    times: Array | None = None,
+    last: Array | None = None,
     seed: int = 0,
     **options: Unpack[SharedOptions],
 ) -> Comparisons:
@@ -91,6 +96,13 @@ def compare(
         margin: adds p-values of non-inferiority and equivalence within this difference, corrected
             in the same families.
         deterministic: the models whose single run has no variance, beside models of several runs.
+        history: the locations, users and maybe times of the visits before, or an
+            [`analysis.VisitCounts`][nextloc_metrics.analysis.VisitCounts]. It adds models that
+            count them: "most visited of the user", "at this hour" with `times`, "Markov" with
+            `last`, and "fitted counts" after `fit`. Users are named as in the groups `cluster`, or
+            else `"user"`. One model is then enough.
+        times: the local time of each query, as for `VisitCounts.scores`.
+        last: the location before each query, as there.
         options: those of [`SharedOptions`][nextloc_metrics.report.SharedOptions].
 
     Raises:
@@ -107,7 +119,7 @@ def compare(
     """
     check_named("models", models, '{"gru": preds, "lstm": others}')
     runs = {str(name): read_runs(str(name), given) for name, given in models.items()}
-    if len(runs) < 2:
+    if len(runs) + (history is not None) < 2:
         raise ValueError(f"`models` must hold at least two models, got {short(list(runs))}.")
     check_choice("test", test, Test)
     check_choice("against", against, Against)
@@ -132,8 +144,13 @@ def compare(
     cluster, kinds = options["cluster"], rows[first][0][0].kinds
     check_cluster(cluster, list(kinds))
     kind = None if cluster is None else kinds[cluster]
+    if history is not None and not isinstance(history, Predictability):
+        size, own = options["num_locations"], rows[first][0][0]
+        counts = rows_of(history, own, cluster or "user", size, times, last)
+        rows |= {name: [[one]] for name, one in counts.items()}
+        others, deterministic = [*others, *counts], [*deterministic, *counts]
     found = {name: _Method(of, cluster, kind, options) for name, of in rows.items()}
-    names = [(first, x) for x in others] if against == "first" else list(combinations(runs, 2))
+    names = [(first, x) for x in others] if against == "first" else list(combinations(rows, 2))
     pairs = {(a, b): pair_models(found[b].scores, found[a].scores, kind) for a, b in names}
     return _summarize(
         found, decide_pairs(pairs, asked), asked, against, cluster, kind, deterministic

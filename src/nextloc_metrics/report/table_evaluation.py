@@ -15,9 +15,9 @@ from nextloc_metrics.engines.processes import divide, one_thread, run
 from nextloc_metrics.files.columns import names_of_groups
 from nextloc_metrics.files.ids import OnError
 from nextloc_metrics.files.tables import TableRows, open_rows
-from nextloc_metrics.report.data import limits_of
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluator import Evaluator
+from nextloc_metrics.report.history import limits_of
 from nextloc_metrics.report.options import Options, takes
 
 if TYPE_CHECKING:
