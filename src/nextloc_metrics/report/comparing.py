@@ -32,6 +32,7 @@ from nextloc_metrics.report.data import (
     check_cluster,
     check_metrics,
     count_locations,
+    digest,
     make_headline,
 )
 from nextloc_metrics.report.families import (
@@ -152,9 +153,11 @@ def compare(
     found = {name: _Method(of, cluster, kind, options) for name, of in rows.items()}
     names = [(first, x) for x in others] if against == "first" else list(combinations(rows, 2))
     pairs = {(a, b): pair_models(found[b].scores, found[a].scores, kind) for a, b in names}
-    return _summarize(
+    result = _summarize(
         found, decide_pairs(pairs, asked), asked, against, cluster, kind, deterministic
     )
+    result._targets = digest(rows[first][0][0].target)
+    return result
 
 
 def _check_options(margin: float | None, deterministic: Sequence[str], names: list[str]) -> None:

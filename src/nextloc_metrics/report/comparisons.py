@@ -55,6 +55,7 @@ class Comparisons(Result):
     card: dict[str, Any] = field(default_factory=dict)
     _confidence: float = 0.95
     _members: Sequence[tuple[str, Any]] = ()
+    _targets: str = ""
 
     @property
     def comparisons(self) -> dict[str, dict[str, Comparison]]:
