@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from check_ins import UNSEEN, CheckIns, read_parts, simulate_check_ins, split_in_time
-from models import Markov, MostVisited
+from models import FittedCounts, Markov, MostVisited
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -86,3 +86,6 @@ def test_the_page_has_the_rows_that_the_script_computes(script: ModuleType, data
         rows = script.format_rows(name, script.evaluate(model, read)).splitlines()
         shown = rows[-1:] if name == "always id 1" else rows
         assert "\n".join(shown) in page, rows
+    for name, fit in {"at this hour": False, "fitted counts": True}.items():
+        found = script.evaluate(FittedCounts(check_ins, fit), check_ins)
+        assert script.format_rows(name, found).splitlines()[1] in page
