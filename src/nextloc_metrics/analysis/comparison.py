@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.analysis.contrast import Cells, Contrast, contrast, sum_by
+from nextloc_metrics.analysis.contrast import Contrast, UserSums, contrast, sum_by
 from nextloc_metrics.analysis.significance import t_test
 from nextloc_metrics.analysis.signs import sign_tests
 from nextloc_metrics.arguments.checks import as_number, check_choice, check_positive, is_integer
@@ -203,7 +203,7 @@ def pair_up(
     models = []
     for units, number in zip(cells, draws, strict=True):
         sums, sizes = sum_by(groups, units)
-        models.append(Cells(sums, number))
+        models.append(UserSums(sums, number))
     found = contrast(models, sizes, unit)
     a, b = (units.mean(0) * (unit / number) for units, number in zip(cells, draws, strict=True))
     each = a - b

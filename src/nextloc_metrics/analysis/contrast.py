@@ -20,7 +20,7 @@ _MOST = 1 << 62
 
 
 @dataclass(eq=False)
-class Cells:
+class UserSums:
     """The scores of one model: int64 `[R, U]`, sums over the queries of each user, by run.
 
     Attributes:
@@ -60,7 +60,7 @@ class Contrast(NamedTuple):
         return Estimate(mean, error, size, freedom)
 
 
-def contrast(models: Sequence[Cells], sizes: Any, unit: float) -> Contrast:
+def contrast(models: Sequence[UserSums], sizes: Any, unit: float) -> Contrast:
     r"""Return the mean of one model, or the mean of the first minus that of the second.
 
     The variance is V_user + max(V_run - V_both, 0). V_user is between users, of the mean over runs;

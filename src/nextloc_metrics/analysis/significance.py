@@ -4,6 +4,9 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+# Stars by p-value.
+MARKS = {0.001: "***", 0.01: "**", 0.05: "*"}
+
 # Up to this many trials, binomial tails are quotients of whole numbers.
 _MOST_WHOLE = 2000
 
@@ -25,6 +28,11 @@ def holm(p_values: Sequence[float]) -> list[float]:
         highest = max(highest, (len(order) - rank) * p)
         corrected[i] = min(1.0, highest)
     return corrected
+
+
+def stars(p_value: float) -> str:
+    """Return the stars of a p-value, as papers print them."""
+    return next((mark for level, mark in MARKS.items() if p_value < level), "")
 
 
 def maximal_cliques(size: int, joined: Callable[[int, int], bool]) -> list[list[int]]:

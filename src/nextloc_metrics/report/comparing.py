@@ -14,7 +14,7 @@ from torch import Tensor
 
 from nextloc_metrics.analysis import Predictability
 from nextloc_metrics.analysis.comparison import Test
-from nextloc_metrics.analysis.contrast import Cells, contrast, sum_by
+from nextloc_metrics.analysis.contrast import UserSums, contrast, sum_by
 from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.batch import ArrayRows, Batch, Grouping, read_rows
 from nextloc_metrics.arguments.checks import as_number, check_choice, check_named
@@ -39,7 +39,7 @@ from nextloc_metrics.report.families import (
     Asked,
     Decided,
     Family,
-    Scores,
+    RunScores,
     decide_pairs,
     detectable_range,
     p_text,
@@ -254,7 +254,7 @@ class _Method:
     ) -> None:
         self.kind, self.num_runs, self.draws = kind, len(rows), len(rows[0])
         self.models: list[_Model] = []
-        self.scores: dict[str, Scores] = {}
+        self.scores: dict[str, RunScores] = {}
         found: list[dict[str, Tensor]] = []
         for one in chain.from_iterable(rows):
             self.models.append(_Model(_headline_of(one, options), cluster, kind))
@@ -263,7 +263,7 @@ class _Method:
         for key in found[0]:
             each = torch.stack([scores[key] for scores in found])
             units = exact.to_fixed_point(each).reshape(self.num_runs, self.draws, -1).sum(1)
-            self.scores[key] = Scores(units.numpy(), ~each.isnan().any(0).numpy(), self.draws)
+            self.scores[key] = RunScores(units.numpy(), ~each.isnan().any(0).numpy(), self.draws)
 
     @property
     def text(self) -> str:
@@ -289,7 +289,7 @@ class _Method:
         units, kept, draws = self.scores[key]
         groups = None if self.kind is None else self.kind.numbers[torch.from_numpy(kept)]
         sums, sizes = sum_by(groups, units[:, kept])
-        found = contrast([Cells(sums, draws)], sizes, 1 / exact.ONE).estimate()
+        found = contrast([UserSums(sums, draws)], sizes, 1 / exact.ONE).estimate()
         low, high = found.interval(confidence_level)
         return float(low), float(high)
 

@@ -9,20 +9,17 @@ from functools import partial
 from typing import Any, ClassVar, Literal
 
 from nextloc_metrics.analysis.comparison import Comparison
-from nextloc_metrics.analysis.significance import letters
+from nextloc_metrics.analysis.significance import letters, stars
 from nextloc_metrics.display.page import Result, show_meanings, show_table
 from nextloc_metrics.display.reading import Models, Reading
 from nextloc_metrics.display.table import Table, in_percent, of_readings
 from nextloc_metrics.pages.sections import show_differences, show_values
-from nextloc_metrics.tables import mark
 
-Rows = Literal["differences", "models"]
+Layout = Literal["differences", "models"]
 Spread = Literal["interval", "+-", "none"]
 
 # After a value that is not separated from the best; in a paper a superscript.
 _NOT_SEPARATED = "~"
-
-Pairs = dict[tuple[str, str], dict[str, Comparison]]
 
 
 @dataclass(repr=False)
@@ -46,7 +43,7 @@ class Comparisons(Result):
     title: ClassVar[str] = "Comparison"
 
     values: dict[str, dict[str, float]]
-    pairs: Pairs
+    pairs: dict[tuple[str, str], dict[str, Comparison]]
     corrected_pairs: dict[tuple[str, str], dict[str, float]]
     table: Table
     num_tests: dict[str, int] = field(default_factory=dict)
@@ -104,7 +101,7 @@ class Comparisons(Result):
     def _marks(self, model: str, key: str, best: str) -> str:
         """Return letters and the mark of models that are not separated from the best, or stars."""
         if not self.letters:
-            return mark(self.corrected.get(model, {}).get(key, math.nan))
+            return stars(self.corrected.get(model, {}).get(key, math.nan))
         both = self.corrected_pairs.get((model, best)) or self.corrected_pairs.get((best, model))
         unclear = both and key in both and not both[key] <= level_of(self._confidence)
         return self.letters[model].get(key, "") + (_NOT_SEPARATED if unclear else "")
@@ -133,20 +130,20 @@ class Comparisons(Result):
     def _others(self) -> Mapping[str, Table]:
         return {"By model": self.by_model()}
 
-    def _rows(self, rows: Rows, spread: Spread) -> Table:
+    def _rows(self, rows: Layout, spread: Spread) -> Table:
         if rows not in ("differences", "models"):
             raise ValueError(f"`rows` must be 'differences' or 'models', got {rows!r}.")
         return self.by_model(spread) if rows == "models" else self.table
 
-    def to_latex(self, rows: Rows = "differences", spread: Spread = "interval") -> str:
+    def to_latex(self, rows: Layout = "differences", spread: Spread = "interval") -> str:
         """Return the table of differences or of models as LaTeX, for the package booktabs."""
         return self._rows(rows, spread).to_latex()
 
-    def to_markdown(self, rows: Rows | None = None, spread: Spread = "interval") -> str:
+    def to_markdown(self, rows: Layout | None = None, spread: Spread = "interval") -> str:
         """Return one table as Markdown; None for all tables and the card."""
         return super().to_markdown() if rows is None else self._rows(rows, spread).to_markdown()
 
-    def to_pandas(self, rows: Rows = "differences") -> Any:
+    def to_pandas(self, rows: Layout = "differences") -> Any:
         """Return the numbers of a table, unrounded, as a `pandas.DataFrame`."""
         return self._rows(rows, "interval").to_pandas()
 

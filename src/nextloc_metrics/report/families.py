@@ -17,8 +17,8 @@ from nextloc_metrics.display.table import Table, in_percent
 from nextloc_metrics.means import exact
 
 Family = Literal["metric", "all"]
-Names = tuple[str, str]
-Corrected = dict[Names, dict[str, float]]
+PairNames = tuple[str, str]
+ByPair = dict[PairNames, dict[str, float]]
 
 # Random sign assignments; more where fewer than ten would have the smallest p that Holm needs.
 _RESAMPLES = 10_000
@@ -27,7 +27,7 @@ _BELOW = 10
 _POWER = 0.8
 
 
-class Scores(NamedTuple):
+class RunScores(NamedTuple):
     """The scores of one model and metric: int64 `[R, N]`, in units of 2^-32."""
 
     units: Any  #: the sums over `draws` answers
@@ -53,15 +53,15 @@ class Asked(NamedTuple):
 class Decided(NamedTuple):
     """The comparisons of all pairs by metric, with what the families add to them."""
 
-    pairs: dict[Names, dict[str, Comparison]]
-    corrected: Corrected
-    margins: tuple[Corrected, Corrected] | None  #: corrected p of non-inferiority and equivalence
+    pairs: dict[PairNames, dict[str, Comparison]]
+    corrected: ByPair
+    margins: tuple[ByPair, ByPair] | None  #: corrected p of non-inferiority and equivalence
     num_tests: dict[str, int]  #: of the family of each metric
     draws: int  #: the most random sign assignments
 
 
 def pair_models(
-    second: Mapping[str, Scores], first: Mapping[str, Scores], kind: Grouping | None
+    second: Mapping[str, RunScores], first: Mapping[str, RunScores], kind: Grouping | None
 ) -> dict[str, Pair]:
     """Pair the scores of two models by metric, for the queries that count for both."""
     pairs = {}
@@ -74,13 +74,13 @@ def pair_models(
     return pairs
 
 
-def decide_pairs(pairs: Mapping[Names, Mapping[str, Pair]], asked: Asked) -> Decided:
+def decide_pairs(pairs: Mapping[PairNames, Mapping[str, Pair]], asked: Asked) -> Decided:
     """Test all pairs, and correct the p-values of each family by Holm's method."""
     places = [(names, key) for names, of in pairs.items() for key in of]
     keys = list(dict.fromkeys(key for _, key in places))
     families = [keys] if asked.family == "all" else [[key] for key in keys]
-    found: dict[tuple[Names, str], Comparison] = {}
-    tables: list[dict[tuple[Names, str], float]] = [{}, {}, {}]
+    found: dict[tuple[PairNames, str], Comparison] = {}
+    tables: list[dict[tuple[PairNames, str], float]] = [{}, {}, {}]
     num_tests: dict[str, int] = {}
     draws = _RESAMPLES
     for family in families:
@@ -108,9 +108,8 @@ def decide_pairs(pairs: Mapping[Names, Mapping[str, Pair]], asked: Asked) -> Dec
     return Decided(_nest(pairs, found), corrected, both, num_tests, draws)
 
 
-def _nest(pairs: Mapping[Names, Mapping[str, Any]], flat: Mapping[Any, Any]) -> dict[Names, Any]:
-    return {names: {key: flat[names, key] for key in of if (names, key) in flat}
-            for names, of in pairs.items()}  # fmt: skip
+def _nest(pairs: Mapping[PairNames, Any], flat: Mapping[Any, Any]) -> dict[PairNames, Any]:
+    return {x: {key: flat[x, key] for key in of if (x, key) in flat} for x, of in pairs.items()}
 
 
 def tabulate(
@@ -150,7 +149,7 @@ def tabulate(
     return Table(header, rows, notes, records)
 
 
-def _numbers(decided: Decided, asked: Asked, names: Names, key: str) -> list[float]:
+def _numbers(decided: Decided, asked: Asked, names: PairNames, key: str) -> list[float]:
     one = decided.pairs[names][key]
     detectable = one.detectable(decided.num_tests[key], _POWER)
     within = [table[names][key] for table in decided.margins or ()]
