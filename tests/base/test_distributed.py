@@ -527,7 +527,7 @@ def test_the_example_says_the_same_under_torchrun(
         env={**os.environ, **work.LOOPBACK},
         capture_output=True,
         encoding="utf-8",
-        timeout=100,
+        timeout=600,
     )
     assert together.stdout == alone, together.stderr
 
@@ -580,7 +580,7 @@ def test_a_fork_of_a_process_with_threads_evaluates_on_one():
         env={**os.environ, "OMP_NUM_THREADS": "2"},
         capture_output=True,
         encoding="utf-8",
-        timeout=60,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -12,7 +12,15 @@ import torch
 from torchmetrics import Metric
 
 import nextloc_metrics
-from nextloc_metrics import MRR, PopularityBins, functional, geography, mobility, trajectories
+from nextloc_metrics import (
+    MRR,
+    PopularityBins,
+    flows,
+    functional,
+    geography,
+    mobility,
+    trajectories,
+)
 from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.base.summed import SummedMetric
 from strategies import CASES, LOCATIONS, PLACES, batch
@@ -37,6 +45,8 @@ class Call(NamedTuple):
         """The test id."""
         return f"{self.path}({', '.join(self.options)})"
 
+
+TRIPS = torch.arange(36.0).view(2, 2, 3, 3).sin().abs()
 
 OTHERS = [
     Call("geography.ExpectedDistance", {"locations": PLACES, "given": "probabilities"},
@@ -68,6 +78,12 @@ OTHERS = [
     *[Call(f"mobility.{name}", {},
            {x: mobility.Trajectories(ids, step=0.5) for x, ids in IDS.items()})
       for name in ("StayDuration", "HourOfDay")],
+    *[Call(f"flows.{name}", options, {"preds": TRIPS[0], "target": TRIPS[1], "days": [4, 2]})
+      for name, options in {
+          "FlowRMSE": {"of": "others"}, "FlowNRMSE": {"by": "mean"}, "FlowMAE": {"per": "all"},
+          "CommonPartOfCommuters": {"per": "day"}, "FlowJSD": {"root": True},
+          "FlowCorrelation": {"of": "diagonal"}, "CombinedNRMSE": {"diagonal": 2.0},
+      }.items()],
 ]  # fmt: skip
 CALLS = [*[Call(x.name, x.options, RANKED) for x in CASES], *OTHERS]
 
@@ -105,7 +121,7 @@ def test_a_function_is_its_class(call: Call) -> None:
 
 def test_every_metric_has_a_function() -> None:
     """Every public class that one can make has one, and the tests above know each of them."""
-    rooms = (nextloc_metrics, geography, trajectories, mobility)
+    rooms = (nextloc_metrics, geography, trajectories, mobility, flows)
     public = {name: vars_of(room, name) for room in rooms for name in room.__all__}
     kinds = {
         name_of(name)

@@ -51,6 +51,7 @@ def test_rows_are_those_of_models_with_these_scores(exclude: Any) -> None:
     assert whole.counts is not None
     assert str(whole.counts.table) == str(expected.table)
     assert whole.values == report.evaluate(SCORES, TARGET, **given).values
+    assert report.merge([whole]).counts is None  # paired differences are not counts that add up
     for text in (str(whole), whole.to_markdown(), whole.to_html()):
         assert "at this hour" in text
     assert "Beside counts of visits" in whole.to_html()

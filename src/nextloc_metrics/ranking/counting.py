@@ -204,12 +204,17 @@ def find_ranks(scores: Tensor, relevant: Relevant, depth: int | None, top: int) 
     """
     near = None if depth is None else _find_within(scores, relevant, depth)
     if near is not None:
-        best = survey(scores, scores[:, :0], top)[2] if top else None
-        first = None if best is None else candidates_of_scores(best, top)
-        return Found(*near, first)
+        return Found(*near, find_first(scores, top) if top else None)
     ids = relevant.ids
     own = scores.gather(1, ids.clamp(min=0)).masked_fill(ids < 0, torch.nan)
     return Found.of_counts(ids, own, *survey(scores, own, top), top)
+
+
+def find_first(scores: Tensor, top: int) -> TopCandidates:
+    """Return the first `top` candidates; 1 for the best candidate only."""
+    best = survey(scores, scores[:, :0], top)[2]
+    assert best is not None  # `top` is not 0
+    return candidates_of_scores(best, top)
 
 
 def survey(scores: Tensor, own: Tensor, top: int) -> tuple[Tensor, Tensor, Highest | None]:

@@ -166,7 +166,7 @@ def of_lists(batch: Batch, needs: Needs) -> Attributes:
             check_lists(lists, checked)
         lists, checked = remove_from_lists(lists, excluded), None
     above = find_in_lists(lists, relevant.ids, needs.depth, checked)
-    top = needs.top or int(needs.best)
+    top = max(needs.top, needs.within, needs.best)
     first = candidates_of_lists(lists, top) if top else None
     found = Found(relevant.ids, above, torch.ones_like(above), first)
     length = (lists >= 0).sum(1) if needs.length else None

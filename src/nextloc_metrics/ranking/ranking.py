@@ -15,7 +15,7 @@ from nextloc_metrics.arguments.messages import got, short
 from nextloc_metrics.arguments.record import NotInRecordError, Queries, Record
 from nextloc_metrics.backends import UNRETRIEVED
 from nextloc_metrics.ranking import forms
-from nextloc_metrics.ranking.counting import Found, TopCandidates, look_up
+from nextloc_metrics.ranking.counting import Found, TopCandidates, find_first, look_up
 from nextloc_metrics.ranking.forms import check_blocks, read_ranks
 from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.sources import check_embeddings
@@ -299,6 +299,8 @@ class Ranking(Record):
             _ = self.best
         if needs.top:
             self.top_candidates(needs.top)
+        if needs.within and self.scores is None:
+            self.top_candidates(needs.within)
         if needs.scores and self.scores is None:
             raise ValueError(
                 f"{short(reader)} reads the scores of all candidates, but this Ranking does not "
@@ -372,6 +374,8 @@ class Ranking(Record):
                     [-1]])
         """
         self._check_ids()
+        if self.scores is not None and (self.first is None or self.first.top < k):
+            self.first = find_first(self.scores, max(2, k))
         if self.first is None or self.first.top < k:
             kept = 0 if self.first is None else self.first.top
             raise ValueError(
