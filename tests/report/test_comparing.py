@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from nextloc_metrics import report
+from nextloc_metrics import PassAtK, Ranking, report
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "genup"
 
@@ -327,3 +327,26 @@ def test_all_pairs_of_thirteen_models_take_ten_seconds() -> None:
     found = report.compare(models, np.zeros(1429, dtype=int), against="all", family="all")
     assert time.process_time() - start < 10
     assert "random signs" in found.card["p"]
+
+
+# Draws of one query ------------------------------------------------------------------------------
+
+
+def test_pass_at_k_is_the_share_of_all_choices_of_draws() -> None:
+    """All subsets of k draws, in plain Python; an id that draws repeat counts each time."""
+    rng = np.random.default_rng(6)
+    answers, target = rng.integers(0, 3, (20, 5)), rng.integers(0, 3, 20)
+    draws = Ranking.from_draws(report.Draws(answers), target)
+    for k in range(1, 6):
+        expected = np.mean(
+            [
+                any(one == wanted for one in chosen)
+                for row, wanted in zip(answers, target, strict=True)
+                for chosen in combinations(row, k)
+            ]
+        )
+        metric = PassAtK(k)
+        metric.update(draws)
+        assert float(metric.compute()) == pytest.approx(expected, abs=1e-6)
+    with pytest.raises(ValueError, match="`k` must be at most the 5 draws, got 6; draw more"):
+        PassAtK(6).update(draws)
