@@ -3,6 +3,7 @@
 from nextloc_metrics import analysis as analysis
 from nextloc_metrics import backends as backends
 from nextloc_metrics import distributed as distributed
+from nextloc_metrics import flows as flows
 from nextloc_metrics import functional as functional
 from nextloc_metrics import geography as geography
 from nextloc_metrics import mobility as mobility
@@ -78,6 +79,7 @@ from nextloc_metrics.metrics.recommended import AveragePopularity as AveragePopu
 from nextloc_metrics.metrics.recommended import Coverage as Coverage
 from nextloc_metrics.metrics.recommended import Gini as Gini
 from nextloc_metrics.metrics.sampled import SampledRanks as SampledRanks
+from nextloc_metrics.metrics.sequences import AccuracyAtLevel as AccuracyAtLevel
 from nextloc_metrics.metrics.sequences import SequenceAccuracy as SequenceAccuracy
 from nextloc_metrics.metrics.strata import moved as moved
 from nextloc_metrics.metrics.strata import train_overlap as train_overlap
@@ -87,5 +89,6 @@ from nextloc_metrics.metrics.times import TimeWithin as TimeWithin
 from nextloc_metrics.metrics.visits import Visits as Visits
 from nextloc_metrics.metrics.visits import exploration_metrics as exploration_metrics
 from nextloc_metrics.metrics.visits import previously_visited as previously_visited
+from nextloc_metrics.ranking.codes import Codes as Codes
 from nextloc_metrics.ranking.needs import Needs as Needs
 from nextloc_metrics.ranking.ranking import Ranking as Ranking

@@ -315,12 +315,12 @@ def trajectories(
 ) -> None:
     """Score predicted days, rows (uid, d, t, x, y), with true ones; an .html `--out` is a page."""
     check_outputs(force)
-    from nextloc_metrics.cli.files import write_trajectories
+    from nextloc_metrics.cli.files import write_days
     from nextloc_metrics.report.trajectories import evaluate_trajectories
 
     with explained():
         result = evaluate_trajectories(preds, target, **options)
-        text = write_trajectories(result, kind)
+        text = write_days(result, kind)
         if is_page(out):
             true, found = (
                 int((~x.isnan().any(-1)).sum()) for x in (result.rows.target, result.rows.preds)
@@ -328,6 +328,34 @@ def trajectories(
             rows = f"{found:,} predicted, {true:,} true"
             source = describe_read(map(name_of, (preds, target)), rows, ["uid", "d", "t", "x", "y"])
             text = result.to_html(Path(name_of(preds)).name, source)
+        write_text(text, out, force)
+
+
+@main.command(epilog="Example: nextloc-metrics flows preds.tsv true.tsv --year 2026")
+@source("predicted", metavar="PRED")
+@source("true", metavar="TRUE")
+@click.option("--year", type=click.IntRange(2026, 2026), help="HuMob challenge.")
+@click.option("--num-cells", type=click.IntRange(min=1), help="Number of cells, from 0.")
+@click.option("--box", type=int, nargs=4, metavar="X X Y Y", help="Cells that are compared.")
+@click.option("--missing-days", type=click.Choice(["raise", "zero", "skip"]), default="raise")
+@FORMAT
+@OUT
+@FORCE
+def flows(
+    predicted: str, true: str, box: Any, kind: str, out: Path | None, force: bool, **options: Any
+) -> None:
+    """Score predicted trips, rows (day, origin, destination, count); an .html `--out` is a page."""
+    check_outputs(force)
+    from nextloc_metrics.cli.files import write_days
+    from nextloc_metrics.report.flows import evaluate_flows
+
+    with explained():
+        limits = box and (box[:2], box[2:])
+        result = evaluate_flows(predicted, true, box=limits, **options)
+        text = write_days(result, kind)
+        if is_page(out):
+            source = describe_read(map(name_of, (predicted, true)), f"{result.card['rows']:,}", [])
+            text = result.to_html(Path(name_of(predicted)).name, source)
         write_text(text, out, force)
 
 

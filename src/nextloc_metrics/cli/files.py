@@ -24,6 +24,7 @@ from nextloc_metrics.protocols import Audit
 from nextloc_metrics.report.comparisons import Comparisons
 from nextloc_metrics.report.evaluation import Evaluation, write_groups
 from nextloc_metrics.report.evaluator import evaluate
+from nextloc_metrics.report.flows import FlowEvaluation
 from nextloc_metrics.report.options import Options
 from nextloc_metrics.report.table_evaluation import evaluate_table
 from nextloc_metrics.report.trajectories import TrajectoryEvaluation
@@ -204,17 +205,16 @@ def write_audit(result: Audit, kind: str) -> str:
     return json.dumps(result.table.records, indent=2)
 
 
-def write_trajectories(result: TrajectoryEvaluation, kind: str) -> str:
-    """Write the evaluation of days in one of the formats; JSON has the card and intervals too."""
+def write_days(result: TrajectoryEvaluation | FlowEvaluation, kind: str) -> str:
+    """Write an evaluation of days in one of the formats; JSON has the card and intervals too."""
     if kind == "text":
         return str(result)
     if kind != "json":
         return write_table(result.table, kind)
     rows: dict[str, Any] = {
-        name: {"value": value, "low": low, "high": high}
-        for (name, value), (low, high) in zip(
-            result.values.items(), result.intervals.values(), strict=True
-        )
+        name: {"value": value}
+        | dict(zip(("low", "high"), result.intervals.get(name, ()), strict=False))
+        for name, value in result.values.items()
     }
     return json.dumps(_without_nan(rows | {"card": result.card}), indent=2)
 

@@ -11,6 +11,8 @@ from nextloc_metrics.report.evaluation import Evaluation as Evaluation
 from nextloc_metrics.report.evaluation import merge as merge
 from nextloc_metrics.report.evaluator import Evaluator as Evaluator
 from nextloc_metrics.report.evaluator import evaluate as evaluate
+from nextloc_metrics.report.flows import FlowEvaluation as FlowEvaluation
+from nextloc_metrics.report.flows import evaluate_flows as evaluate_flows
 from nextloc_metrics.report.generated import MobilityEvaluation as MobilityEvaluation
 from nextloc_metrics.report.generated import evaluate_mobility as evaluate_mobility
 from nextloc_metrics.report.options import Options as Options
