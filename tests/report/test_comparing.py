@@ -14,6 +14,7 @@ import pytest
 import scipy.stats
 
 from nextloc_metrics import PassAtK, Ranking, report
+from nextloc_metrics.analysis.contrast import UserSums, contrast
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "genup"
 
@@ -350,3 +351,19 @@ def test_pass_at_k_is_the_share_of_all_choices_of_draws() -> None:
         assert float(metric.compute()) == pytest.approx(expected, abs=1e-6)
     with pytest.raises(ValueError, match="`k` must be at most the 5 draws, got 6; draw more"):
         PassAtK(6).update(draws)
+
+
+def test_degrees_of_freedom_of_runs_are_at_least_one() -> None:
+    """A part that is taken off could leave less than those of any part."""
+    found = contrast(
+        [UserSums(np.array([[10, 0, 20, 0], [0, 12, 0, 17]]))], np.ones(4, dtype=int), 1.0
+    )
+    assert found.freedom >= 1
+    cells = np.array([[0, 1, 0, 1, 1, 1, 0, 1], [1, 0, 1, 0, 0, 1, 1, 1]])
+    cells = np.concatenate([cells, [[1] * 8, [0] * 8]], 1) * 100
+    found = contrast([UserSums(cells)], np.ones(16, dtype=int), 1.0)
+    user, (_, run, both) = cells.mean(0).var(ddof=1) / 16, components(cells)
+    assert run > both
+    variance = user + run - both
+    assert variance**2 / (user**2 / 15 + run**2 + both**2 / 15) < 1
+    assert (found.variance, found.freedom) == (pytest.approx(variance), 1)
