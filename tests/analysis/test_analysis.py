@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-import sys
 from fractions import Fraction
 from typing import Any
 
@@ -623,15 +622,6 @@ def test_a_model_without_a_run(wrong: dict[str, list[float]]) -> None:
     """There is nothing to summarize."""
     with pytest.raises(ValueError, match="`runs` must hold at least one run per model"):
         analysis.summarize(wrong)
-
-
-def test_without_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The extra is named; one model needs no test, and all else no SciPy."""
-    monkeypatch.setitem(sys.modules, "scipy.stats", None)
-    assert analysis.summarize({"a": [1, 2, 3]}).models["a"].std == 1
-    with pytest.raises(ModuleNotFoundError, match="install the extra `analysis`"):
-        analysis.summarize({"a": [1, 2], "b": [2, 3]})
-    assert analysis.compare(torch.rand(30), torch.rand(30)).num_queries == 30
 
 
 def test_pooled_f1_of_one_query_a_time() -> None:

@@ -67,6 +67,7 @@ NEEDED: dict[str, Any] = {
     "by": "moved",
     "coverage": 0.5,
     "distance": [0, 1],
+    "level": 2,
     "group": 1,
     "k": 2,
     "km": 1.0,
@@ -91,7 +92,7 @@ MORE: dict[tuple[str, str], dict[str, Any]] = {
     ("SetCoverage", "temperature"): {"mass": 0.5},
 }
 WHOLE = {"base", "bins", "exhausted", "first", "group", "k", "n", "num_candidates", "num_groups"}
-WHOLE |= {"step", "total", "window"}
+WHOLE |= {"level", "step", "total", "window"}
 SCORES = torch.tensor([[0.1, 0.9, 0.3, 0.2, 0.0, 0.5]]).repeat(4, 1)
 IDS = torch.tensor([1, 2, 0, 5])
 

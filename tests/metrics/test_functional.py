@@ -14,7 +14,9 @@ from torchmetrics import Metric
 import nextloc_metrics
 from nextloc_metrics import (
     MRR,
+    Codes,
     PopularityBins,
+    Ranking,
     flows,
     functional,
     geography,
@@ -31,6 +33,10 @@ PROBABILITIES = SCORES.softmax(1)
 RANKED = {"preds": SCORES, "target": TARGET}
 DAYS = {"preds": torch.rand(4, 5, 2), "target": torch.rand(4, 5, 2)}
 IDS = {"preds": torch.arange(20).view(4, 5) % 3, "target": torch.arange(20).view(4, 5) % 7}
+BEAMS = Ranking.from_codes(
+    torch.stack([TARGET // 3, SCORES.argmax(1) % 3], 1)[:, None], TARGET,
+    Codes([[i // 3, i % 3] for i in range(LOCATIONS)]),
+)  # fmt: skip
 TIMES = {"preds": 60 * torch.rand(12), "target": 60 * torch.rand(12)}
 
 
@@ -63,6 +69,7 @@ OTHERS = [
     Call("TimeWithin", {"minutes": 20}, TIMES),
     Call("JointAccuracy", {"k": 2, "minutes": 20},
          {**RANKED, "times": TIMES["preds"], "target_times": TIMES["target"]}),
+    Call("AccuracyAtLevel", {"level": 2}, {"preds": BEAMS}),
     Call("HitRateAtK", {"k": 2}, {**RANKED, "mask": TARGET > 1, "exclude": TARGET[:, None] - 1}),
     *[Call(f"trajectories.{name}", options, DAYS)
       for name, options in {
@@ -114,7 +121,7 @@ def test_a_function_is_its_class(call: Call) -> None:
     assert same(found, metric.compute())
     if "reduction" in inspect.signature(function).parameters:
         each = function(**call.given, **call.options, reduction="none")
-        assert len(each) == len(call.given["target"])
+        assert len(each) == len(call.given.get("target", TARGET))
         if metric._averages_scores and not isinstance(metric, nextloc_metrics.Weighted):
             assert float(each.double().nanmean()) == pytest.approx(float(found), rel=1e-5)
 

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from nextloc_metrics import report
+from nextloc_metrics import PassAtK, Ranking, report
+from nextloc_metrics.analysis.contrast import UserSums, contrast
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "genup"
 
@@ -327,3 +328,42 @@ def test_all_pairs_of_thirteen_models_take_ten_seconds() -> None:
     found = report.compare(models, np.zeros(1429, dtype=int), against="all", family="all")
     assert time.process_time() - start < 10
     assert "random signs" in found.card["p"]
+
+
+# Draws of one query ------------------------------------------------------------------------------
+
+
+def test_pass_at_k_is_the_share_of_all_choices_of_draws() -> None:
+    """All subsets of k draws, in plain Python; an id that draws repeat counts each time."""
+    rng = np.random.default_rng(6)
+    answers, target = rng.integers(0, 3, (20, 5)), rng.integers(0, 3, 20)
+    draws = Ranking.from_draws(report.Draws(answers), target)
+    for k in range(1, 6):
+        expected = np.mean(
+            [
+                any(one == wanted for one in chosen)
+                for row, wanted in zip(answers, target, strict=True)
+                for chosen in combinations(row, k)
+            ]
+        )
+        metric = PassAtK(k)
+        metric.update(draws)
+        assert float(metric.compute()) == pytest.approx(expected, abs=1e-6)
+    with pytest.raises(ValueError, match="`k` must be at most the 5 draws, got 6; draw more"):
+        PassAtK(6).update(draws)
+
+
+def test_degrees_of_freedom_of_runs_are_at_least_one() -> None:
+    """A part that is taken off could leave less than those of any part."""
+    found = contrast(
+        [UserSums(np.array([[10, 0, 20, 0], [0, 12, 0, 17]]))], np.ones(4, dtype=int), 1.0
+    )
+    assert found.freedom >= 1
+    cells = np.array([[0, 1, 0, 1, 1, 1, 0, 1], [1, 0, 1, 0, 0, 1, 1, 1]])
+    cells = np.concatenate([cells, [[1] * 8, [0] * 8]], 1) * 100
+    found = contrast([UserSums(cells)], np.ones(16, dtype=int), 1.0)
+    user, (_, run, both) = cells.mean(0).var(ddof=1) / 16, components(cells)
+    assert run > both
+    variance = user + run - both
+    assert variance**2 / (user**2 / 15 + run**2 + both**2 / 15) < 1
+    assert (found.variance, found.freedom) == (pytest.approx(variance), 1)

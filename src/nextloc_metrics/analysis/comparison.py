@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.analysis.contrast import Contrast, UserSums, contrast, sum_by
-from nextloc_metrics.analysis.significance import t_test
+from nextloc_metrics.analysis.significance import satterthwaite, t_test
 from nextloc_metrics.analysis.signs import sign_tests
 from nextloc_metrics.arguments.checks import as_number, check_choice, check_positive, is_integer
-from nextloc_metrics.arguments.messages import describe, extra, got, short
+from nextloc_metrics.arguments.messages import describe, got, short
 from nextloc_metrics.display.page import Result
 from nextloc_metrics.display.table import Table
 from nextloc_metrics.means.intervals import check_confidence_level, t_quantile
@@ -167,13 +167,19 @@ def compare(
     B. Carterette, "A comparison of statistical significance tests for information retrieval
     evaluation", CIKM 2007.
     """
+    num_resamples = check_positive("num_resamples", num_resamples)
+    check_options(test, confidence_level, seed)
+    pair = _read_pair(a, b, groups)
+    return decide([pair], test, confidence_level, num_resamples, num_resamples, as_number(seed))[0]
+
+
+def check_options(test: str, confidence_level: float, seed: int) -> None:
+    """Raise unless these are options of `compare`."""
     check_choice("test", test, Test)
     check_confidence_level(confidence_level)
-    num_resamples, seed = check_positive("num_resamples", num_resamples), as_number(seed)
+    seed = as_number(seed)
     if type(seed) is not int or not 0 <= seed < 2**63:
         raise ValueError(f"`seed` must be an integer from 0 to 2^63 - 1, got {short(seed)}.")
-    pair = _read_pair(a, b, groups)
-    return decide([pair], test, confidence_level, num_resamples, num_resamples, seed)[0]
 
 
 class Pair(NamedTuple):
@@ -189,8 +195,8 @@ class Pair(NamedTuple):
 
     @property
     def key(self) -> tuple[bytes, float, float]:
-        """What hypotheses with the same scores share."""
-        return self.found.sums.tobytes(), self.found.variance, self.found.freedom
+        """What tests of the same scores share."""
+        return self.found.sums.tobytes(), self.found.mean, self.found.variance
 
 
 def pair_up(
@@ -398,7 +404,7 @@ def summarize(runs: Mapping[str, Sequence[float] | Tensor]) -> Summary:
 
     The standard deviation divides by n - 1. The p-values are those of Welch's t-test, which does
     not assume equal variances, and NaN if a model has a single run or both have no variance. With
-    m pairs, require p < 0.05 / m (Bonferroni). Needs the extra `analysis`. `runs` has the value of
+    m pairs, require p < 0.05 / m (Bonferroni). `runs` has the value of
     a metric in every run, by the model's name: at least one model, with at least one run each, and
     no value that is NaN or infinite.
 
@@ -430,13 +436,8 @@ def summarize(runs: Mapping[str, Sequence[float] | Tensor]) -> Summary:
 
 
 def _welch(a: Runs, b: Runs) -> float:
-    try:
-        from scipy.stats import ttest_ind_from_stats
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"`summarize` needs SciPy to compare models; {extra('analysis')}."
-        ) from error
     if min(a.num_runs, b.num_runs) < 2 or a.std == b.std == 0:
         return math.nan
-    stats = (a.mean, a.std, a.num_runs, b.mean, b.std, b.num_runs)
-    return float(ttest_ind_from_stats(*stats, equal_var=False).pvalue)
+    parts = [(x.std**2 / x.num_runs, x.num_runs - 1) for x in (a, b)]
+    error = math.sqrt(sum(variance for variance, _ in parts))
+    return t_test((b.mean - a.mean) / error, satterthwaite(parts))

@@ -66,7 +66,7 @@ def contrast(models: Sequence[UserSums], sizes: Any, unit: float) -> Contrast:
     The variance is V_user + max(V_run - V_both, 0). V_user is between users, of the mean over runs;
     V_run is the variance of the runs' values over their number R; V_both is that of the residuals
     of users and runs, which V_user and V_run both hold. V_run and V_both are sums over the models,
-    whose runs are not paired. The degrees of freedom are Satterthwaite's, over the parts.
+    whose runs are not paired. The degrees of freedom are Satterthwaite's over the parts, or 1.
 
     Args:
         models: one model or two, with the same users.
@@ -101,7 +101,7 @@ def contrast(models: Sequence[UserSums], sizes: Any, unit: float) -> Contrast:
             changes += x.runs - 1
     if run > both:
         parts = [(users, freedom), (run, changes), (-both, changes * freedom)]
-        users, freedom = users + run - both, satterthwaite(parts)
+        users, freedom = users + run - both, max(1.0, satterthwaite(parts))
     return Contrast(mean, users, freedom, sums, sizes, unit / whole, whole)
 
 

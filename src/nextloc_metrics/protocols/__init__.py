@@ -5,7 +5,8 @@ order and the average. This room imports `ranking`, `scoring`, `display` and `mo
 `protocol.Protocol`.
 """
 
-from nextloc_metrics.protocols import codebases
+from nextloc_metrics.protocols import answered, codebases
+from nextloc_metrics.protocols.answered import *  # noqa: F403 - its `__all__` lists them
 from nextloc_metrics.protocols.auditing import Audit, Finding, audit
 from nextloc_metrics.protocols.codebases import *  # noqa: F403 - its `__all__` lists them
 from nextloc_metrics.protocols.generated import (
@@ -33,4 +34,4 @@ __all__ = [
     "pategail",
     "sec_movesim",
 ]
-__all__ += codebases.__all__
+__all__ += answered.__all__ + codebases.__all__

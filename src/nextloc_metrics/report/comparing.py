@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.analysis import Predictability
-from nextloc_metrics.analysis.comparison import Test
+from nextloc_metrics.analysis.comparison import Test, check_options
 from nextloc_metrics.analysis.contrast import UserSums, contrast, sum_by
 from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.batch import ArrayRows, Batch, Grouping, read_rows
@@ -122,31 +122,23 @@ def compare(
     runs = {str(name): read_runs(str(name), given) for name, given in models.items()}
     if len(runs) + (history is not None) < 2:
         raise ValueError(f"`models` must hold at least two models, got {short(list(runs))}.")
-    check_choice("test", test, Test)
+    check_options(test, options["confidence_level"], seed)
     check_choice("against", against, Against)
     family = ("metric" if against == "all" else "all") if family is None else family
-    asked = Asked(
-        test, options["confidence_level"], seed, check_choice("family", family, Family), margin
-    )
+    check_choice("family", family, Family)
     _check_options(margin, deterministic, list(runs))
+    asked = Asked(test, options["confidence_level"], as_number(seed), family, as_number(margin))
     first, *others = runs
     rows = {
-        name: [
-            [
-                read_rows(
-                    x, target, groups if x is runs[first][0].draws[0] else None, mask, exclude
-                )
-                for x in run.draws
-            ]
-            for run in of
-        ]
+        name: [[read_rows(x, target, None, mask, exclude) for x in run.draws] for run in of]
         for name, of in runs.items()
     }
-    cluster, kinds = options["cluster"], rows[first][0][0].kinds
-    check_cluster(cluster, list(kinds))
-    kind = None if cluster is None else kinds[cluster]
+    grouped = read_rows(runs[first][0].draws[0], target, groups)
+    cluster = options["cluster"]
+    check_cluster(cluster, grouped.groups)
+    kind = None if cluster is None else grouped.kinds[cluster]
     if history is not None and not isinstance(history, Predictability):
-        size, own = options["num_locations"], rows[first][0][0]
+        size, own = options["num_locations"], replace(rows[first][0][0], kinds=grouped.kinds)
         counts = rows_of(history, own, cluster or "user", size, times, last)
         rows |= {name: [[one]] for name, one in counts.items()}
         others, deterministic = [*others, *counts], [*deterministic, *counts]

@@ -36,7 +36,7 @@ class RunScores(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """How models are decided."""
+    """How models are tested."""
 
     test: Test
     confidence_level: float
