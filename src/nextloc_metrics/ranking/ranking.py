@@ -11,6 +11,7 @@ from torch import Tensor
 from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.checks import INTEGERS, as_number, check_choice, is_integer
+from nextloc_metrics.arguments.draws import Draws
 from nextloc_metrics.arguments.messages import got, short
 from nextloc_metrics.arguments.record import NotInRecordError, Queries, Record
 from nextloc_metrics.backends import UNRETRIEVED
@@ -286,6 +287,23 @@ class Ranking(Record):
         ranking.num_candidates, ranking.has_ids = num_candidates, False
         check_blocks(ranking.above, ranking.tied, ranking.relevant_tied)
         return ranking
+
+    @classmethod
+    def from_draws(cls, draws: Draws, target: Array) -> Ranking:
+        """Use the first ids of independent draws, all tied, for `PassAtK`.
+
+        Each right draw is a relevant one of the tied block, and counts each time that it comes;
+        `target` is integer `[N]`.
+
+        Example:
+            >>> from nextloc_metrics.report import Draws
+            >>> Ranking.from_draws(Draws([[[3]], [[3]], [[4]]]), [3])
+            Ranking(above=[[0, 0, UNRETRIEVED]], tied=[[3, 3, 1]],
+                    relevant_above=[[0, 0, 0]], relevant_tied=[[2, 2, 1]])
+        """
+        first = [as_tensor("draws", one)[:, 0] for one in draws.draws]
+        right = torch.stack(first, 1) == as_tensor("target", target)[:, None]
+        return cls.from_ranks(right.long(), len(draws), right.long() * len(draws) + ~right)
 
     @classmethod
     def from_codes(

@@ -16,6 +16,7 @@ from uuid import UUID, uuid4
 import torch
 from torch import Tensor
 
+from nextloc_metrics.analysis import Predictability
 from nextloc_metrics.arguments.answers import Answers
 from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.batch import ArrayRows, Batch, Grouping, GroupLabels, read_rows
@@ -28,6 +29,7 @@ from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.notation import cut_offs_of
 from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.report import saved
+from nextloc_metrics.report.comparing import compare
 from nextloc_metrics.report.counted import Counted, add_up
 from nextloc_metrics.report.data import (
     CONFIDENCE,
@@ -40,11 +42,11 @@ from nextloc_metrics.report.data import (
     check_metrics,
     count_locations,
     digest,
-    limits_of,
     write_about,
 )
 from nextloc_metrics.report.evaluation import Evaluation, evaluation_of
-from nextloc_metrics.report.options import Options, takes
+from nextloc_metrics.report.history import limits_of
+from nextloc_metrics.report.options import Options, SharedOptions, takes
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -385,6 +387,8 @@ def evaluate(
     confidence: Array | None = None,
     grades: Array | None = None,
     weights: Array | None = None,
+    times: Array | None = None,
+    last: Array | None = None,
     **options: Unpack[Options],
 ) -> Evaluation:
     """Evaluate predictions: headline with intervals, chance, groups, deciles, ties, protocol.
@@ -407,6 +411,7 @@ def evaluate(
         grades: the grades of the ids in `target` `[N, M]`, in its shape; 0 is not relevant.
         weights: `[N]`, 0 or from 2^-32 to 2^31: the means are weighted, as by `Weighted`, and
             what is not a mean of scores (F1, the decile metrics, the map) is left out.
+        times: with `history`, the local time of each query, as for `compare`, like `last`.
         options: those of [`Options`][nextloc_metrics.report.Options].
 
     Raises:
@@ -432,7 +437,23 @@ def evaluate(
     evaluator.num_locations = count_locations(rows, evaluator.known_locations, counts)
     for batch in rows.chunks():
         evaluator.add(batch)
-    return evaluator.result(missed)
+    found = evaluator.result(missed)
+    history = options["history"]
+    if weights is None and grades is None and not isinstance(history, Predictability | None):
+        shared: Any = {name: options[name] for name in SharedOptions.__annotations__}  # type: ignore[literal-required]
+        own = {
+            x: of for x, of in evaluator.metrics.items() if not of.unit and of.largest_value == 1
+        }
+        one: Any = {
+            "mask": mask,
+            "groups": groups,
+            "exclude": exclude,
+            "times": times,
+            "last": last,
+        }
+        shared |= {"metrics": own, "num_locations": evaluator.num_locations}
+        found.counts = compare({"model": preds}, target, history=history, **one, **shared)
+    return found
 
 
 # Columns of a block have numbers below 2 to this power.

@@ -17,9 +17,9 @@ from nextloc_metrics.files.answer_columns import AnswerColumn, AnswersOf, Joined
 from nextloc_metrics.files.columns import names_of_groups
 from nextloc_metrics.files.ids import OnError
 from nextloc_metrics.files.tables import Names, TableRows, open_rows, source_of
-from nextloc_metrics.report.data import limits_of
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluator import Evaluator
+from nextloc_metrics.report.history import limits_of
 from nextloc_metrics.report.options import Options, takes
 
 if TYPE_CHECKING:
