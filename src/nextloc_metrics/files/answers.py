@@ -130,21 +130,28 @@ class Reader:
 
     def read(self, texts: Sequence[Any]) -> Answers:
         """Read texts; None, or NaN, is no text."""
-        numbers, form, fold, most = self._numbers, self._form_of_text(), self._fold, self.k
+        numbers, form, fold, most = self._numbers, self._form, self._fold, self.k
         flat, lengths, outcomes = array("q"), array("q"), bytearray()
+        number_of, after = numbers.get, self._after
         for row, text in enumerate(texts):
-            found = form(text) if type(text) is str else _of_gap(row, text)
+            if type(text) is not str:
+                text = _text_of(row, text)
+            if after is None:
+                found = form(text)
+            else:
+                _, mark, text = text.rpartition(after)
+                found = form(text) if mark else NO_LIST
             if not isinstance(found, int):
-                kinds = set(map(type, found))
-                if kinds in _NAMES:
-                    if fold is not None:
-                        found = [fold(str(x)) for x in found]
+                if set(map(type, found)) in _NAMES:
                     outcomes.append(ANSWERED)
                     lengths.append(len(found))
-                    flat.extend([numbers[x] for x in (found if most is None else found[:most])])
+                    kept = found if most is None else found[:most]
+                    kept = kept if fold is None else [fold(str(x)) for x in kept]
+                    known: list[Any] = [*map(number_of, kept)]
+                    flat.fromlist([numbers[x] for x in kept] if None in known else known)
                     continue
-                found = EMPTY if not found else UNREADABLE
-            outcomes.append(found)
+                found = UNREADABLE if found else EMPTY
+            outcomes.append(self._without_list(text) if found == NO_LIST else found)
             lengths.append(0)
         numbers.forget()
         all_lengths = np.array(lengths, np.int64)
@@ -164,23 +171,11 @@ class Reader:
             self.rule,
         )
 
-    def _form_of_text(self) -> Callable[[str], Items]:
-        """Return the form with what is asked before and after it."""
-        form, after, refusals = self._form, self._after, self._refusals
-
-        def read(text: str) -> Items:
-            if after is not None:
-                _, mark, text = text.rpartition(after)
-                if not mark:
-                    return UNREADABLE if text.strip() else EMPTY
-            found = form(text)
-            if found == NO_LIST:
-                if not text.strip():
-                    return EMPTY
-                return REFUSED if any(x.search(text) for x in refusals) else UNREADABLE
-            return found
-
-        return read
+    def _without_list(self, text: str) -> int:
+        """Return the outcome of a text in which there is no list."""
+        if not text.strip():
+            return EMPTY
+        return REFUSED if any(x.search(text) for x in self._refusals) else UNREADABLE
 
 
 def read_answers(
@@ -325,11 +320,13 @@ def _pattern_of(name: str, pattern: Any) -> re.Pattern[str]:
         ) from error
 
 
-def _of_gap(row: int, text: Any) -> int:
-    """Return the outcome of a cell without text, or raise if it is something else."""
+def _text_of(row: int, text: Any) -> str:
+    """Return the text of a cell, empty for None or NaN, or raise if it is something else."""
     if text is None or text != text:
-        return EMPTY
-    raise TypeError(f"`texts` must hold text or None, got {short(text)} in row {row}.")
+        return ""
+    if not isinstance(text, str):
+        raise TypeError(f"`texts` must hold text or None, got {short(text)} in row {row}.")
+    return str(text)
 
 
 _WHOLE = re.compile("0|-?[1-9][0-9]{0,17}")
