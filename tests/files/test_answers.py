@@ -483,3 +483,15 @@ def test_a_table_of_answers(tmp_path: Path) -> None:
         options["preds"] = table.stem
         with pytest.raises(ValueError, match=message):
             report.evaluate_table(table, answers=how, queries=queries, key="id", **options)
+
+
+def test_draws_are_several_answers_to_each_query() -> None:
+    """A column of lists of texts is read column by column; values are means over the draws."""
+    texts = [['["Home"]', '["Cafe"]'], ['["Home"]', "?"], ['["Ca', '["Home"]']]
+    draws = report.read_draws(texts, ids=IDS)
+    single = [report.read_answers(x, ids=IDS) for x in zip(*texts, strict=True)]
+    both = report.compare({"a": draws, "b": single[0]}, [1, 1, 1], k=1)
+    assert both.values["a"]["acc_at_1"] == pytest.approx((2 / 3 + 1 / 3) / 2)
+    assert both.values["b"]["acc_at_1"] == pytest.approx(2 / 3)
+    with pytest.raises(ValueError, match=r"as many texts in each row, got \[1, 2\]"):
+        report.read_draws([["[]"], ["[]", "[]"]], ids=IDS)

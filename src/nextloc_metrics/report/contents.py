@@ -4,6 +4,7 @@ from nextloc_metrics.arguments.answers import Answers as Answers
 from nextloc_metrics.arguments.draws import Draws as Draws
 from nextloc_metrics.display.page import Result as Result
 from nextloc_metrics.files.answers import read_answers as read_answers
+from nextloc_metrics.files.answers import read_draws as read_draws
 from nextloc_metrics.files.predictions import Predictions as Predictions
 from nextloc_metrics.files.predictions import read as read
 from nextloc_metrics.report.comparing import compare as compare
