@@ -12,7 +12,15 @@ import torch
 from torchmetrics import Metric
 
 import nextloc_metrics
-from nextloc_metrics import MRR, PopularityBins, functional, geography, mobility, trajectories
+from nextloc_metrics import (
+    MRR,
+    PopularityBins,
+    events,
+    functional,
+    geography,
+    mobility,
+    trajectories,
+)
 from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.base.summed import SummedMetric
 from strategies import CASES, LOCATIONS, PLACES, batch
@@ -22,6 +30,10 @@ SCORES, TARGET = batch(12)
 PROBABILITIES = SCORES.softmax(1)
 RANKED = {"preds": SCORES, "target": TARGET}
 DAYS = {"preds": torch.rand(4, 5, 2), "target": torch.rand(4, 5, 2)}
+EVENTS = {
+    "preds": [([1.0, 4.0], [[0.5, 0.2], [0.1, 0.9]]), ([2.0], [[0.3, 0.4]])],
+    "target": [([1.5], [0]), ([9.0, 2.5], [1, 1])],
+}
 IDS = {"preds": torch.arange(20).view(4, 5) % 3, "target": torch.arange(20).view(4, 5) % 7}
 TIMES = {"preds": 60 * torch.rand(12), "target": 60 * torch.rand(12)}
 
@@ -61,6 +73,13 @@ OTHERS = [
           "PointErrorAt": {"step": 2},
       }.items()],
     Call("trajectories.EditDistance", {}, IDS),
+    *[Call(f"events.{name}", options, EVENTS)
+      for name, options in {
+          "EventTransport": {"insert_cost": 2.0, "delete_cost": 1.0}, "EventCountDifference": {},
+          "EventTimeError": {"limit": 3.0}, "NextEventAccuracy": {"horizon": 9.0},
+          "EventMAP": {"horizon": 9.0, "thresholds": [1.0, 2.0]},
+          "EventMaxF": {"horizon": 9.0, "thresholds": [1.0, 2.0], "average": "weighted"},
+      }.items()],
     *[Call(f"mobility.{name}", {"units": "km"}, DAYS)
       for name in ("JumpLength", "RadiusOfGyration", "TravelDistance")],
     *[Call(f"mobility.{name}", {}, IDS)
@@ -105,7 +124,7 @@ def test_a_function_is_its_class(call: Call) -> None:
 
 def test_every_metric_has_a_function() -> None:
     """Every public class that one can make has one, and the tests above know each of them."""
-    rooms = (nextloc_metrics, geography, trajectories, mobility)
+    rooms = (nextloc_metrics, geography, trajectories, mobility, events)
     public = {name: vars_of(room, name) for room in rooms for name in room.__all__}
     kinds = {
         name_of(name)

@@ -34,7 +34,7 @@ ROOMS: dict[str, list[str]] = {
     "functional": ["metrics", "trajectories", "mobility", "events"],
     "tables": ["analysis"],
     "analysis": ["metrics"],
-    "protocols": ["ranking", "scoring", "display", "mobility"],
+    "protocols": ["ranking", "scoring", "display", "mobility", "events"],
     "integrations": ["metrics", "distributed"],
     "engines": ["files"],
     "pages": ["metrics"],

@@ -53,7 +53,7 @@ def _check_bins(name: str, value: Any) -> int | tuple[float, ...] | None:
 
 
 class ScoreBlocks(NamedTuple):
-    """ScoreBlocks of predictions of one place with equal scores, in falling order; int64 `[B]` each."""
+    """Blocks of predictions of one place with equal scores, which fall; int64 `[B]` each."""
 
     place: Tensor  #: a number from 0 of the place
     size: Tensor  #: predictions in the block
