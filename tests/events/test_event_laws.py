@@ -136,8 +136,9 @@ def compare(pairs: Any, places: int, horizon: float = 6.0, steps: int = 4) -> No
     """Compare all values of the protocol with those of the code."""
     times, scores, true, labels, start = pairs
     wanted = hotpp_values(pairs, places, horizon, steps)
-    protocol = protocols.hotpp(places, horizon, [0.25, 1.0], 0.5, 1.5, steps, limit=2.0)
-    found = protocol.evaluate((times, scores), (true, labels), start)
+    metrics = protocols.hotpp(places, horizon, [0.25, 1.0], 0.5, 1.5, steps=steps, limit=2.0)
+    metrics.update(EventPairs((times, scores), (true, labels), start))
+    found = {name: float(value) for name, value in metrics.compute().items()}
     assert found.keys() == wanted.keys()
     for name, value in found.items():
         assert value == pytest.approx(wanted[name], abs=2e-5), name

@@ -145,10 +145,13 @@ def test_all_forms_are_read_alike(predicted: Any) -> None:
     ("change", "message"),
     [
         ({"predicted": [([1.0], [0])]}, "`predicted` and `true` must have the same sequences"),
-        ({"predicted": [([1.0, 2.0], [0]), ([], [])]}, "`predicted` must have as many times"),
+        (
+            {"predicted": [([1.0, 2.0], [0]), ([], [])]},
+            "`predicted` must have a place for each time, .* in sequence 0",
+        ),
         (
             {"predicted": [([1.0], [0]), ([1.0], [[0.5]])]},
-            "must have places, or scores",
+            "or scores of the same places, .* in sequence 1",
         ),
         ({"predicted": [([1.0], [0]), ([3e9], [0])]}, "between -2\\^31 and 2\\^31"),
         ({"predicted": [[1.0], [2.0]]}, "`predicted` must be a list"),
@@ -162,9 +165,9 @@ def test_all_forms_are_read_alike(predicted: Any) -> None:
             {"true": [([], []), ([1.0], [-1])]},
             "places from 0, got -1 in sequence 1",
         ),
-        ({"true": [([1.0], [[0.5]]), ([], [])]}, "`true` must have integer places"),
-        ({"start": [0.0]}, "`start` must be a number, or one of each of the 2"),
-        ({"start": math.nan}, "`start` must be finite"),
+        ({"true": [([1.0], [[0.5]]), ([], [])]}, "true events have places"),
+        ({"start": [0.0]}, "`start` must be a number, or one for each of 2"),
+        ({"start": math.nan}, "`start` must have times between"),
         ({"mask": [True]}, "`mask` must be a bool tensor"),
     ],
 )

@@ -29,15 +29,16 @@ static ALWAYS_INLINE uint64_t time_between(int64_t a, int64_t b)
     return a > b ? (uint64_t)a - (uint64_t)b : (uint64_t)b - (uint64_t)a;
 }
 
-/* Write the events that have a place; return their number, and add the cost of those at -1. */
+/* Write the events that may have a partner; return their number, and add the cost of others. */
 static int64_t read_events(const int64_t *times, const int64_t *places, int64_t length,
                            Event *events, int64_t cost, int64_t *total)
 {
     int64_t number = 0;
     for (int64_t i = 0; i < length; i++) {
+        const int may = places[i] >= 0 && times[i] != INT64_MIN && times[i] != INT64_MAX;
         events[number] = (Event){places[i], times[i]};
-        number += places[i] >= 0;
-        *total += places[i] == -1 ? cost : 0;
+        number += may;
+        *total += !may && places[i] > -2 ? cost : 0;
     }
     return number;
 }

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+#: times that are none: NaN or -inf, which is before all, and inf, which is after all
+NO_TIME, NEVER = -1 << 63, (1 << 63) - 1
+
 
 @dataclass(eq=False)
 class Moments:
@@ -35,17 +38,18 @@ def transport(
     """Return the cost of the cheapest alignment, int64 `[N]`: by dynamic programming per place.
 
     Events of one place are partners at the cost of the difference of their times, which have any
-    order. Of the places, int64 `[N, L]` and `[N, M]`, -1 has no partner, and -2 is not read.
-    Without a partner an event of `second` costs `insert`, and one of `first` `delete`.
+    order. Without a time, or with the place -1 of int64 `[N, L]` and `[N, M]`, there is no partner;
+    -2 is not read. Without one an event of `second` costs `insert`, and of `first` `delete`.
     """
     costs = []
     rows = zip(_each(moments), first_place.tolist(), second_place.tolist(), strict=True)
-    for (first, second), here, there in rows:
-        here, there = here[: len(first)], there[: len(second)]
-        cost = delete * here.count(-1) + insert * there.count(-1)
-        for place in {*here, *there} - {-1, -2}:
-            one = sorted(t for t, x in zip(first, here, strict=True) if x == place)
-            other = sorted(t for t, x in zip(second, there, strict=True) if x == place)
+    for (first, second), *places in rows:
+        both = [list(zip(x, y, strict=False)) for x, y in zip(places, (first, second), strict=True)]
+        placed = [sorted(e for e in x if e[0] >= 0 and e[1] not in (NO_TIME, NEVER)) for x in both]
+        alone = [sum(e[0] > -2 for e in x) - len(y) for x, y in zip(both, placed, strict=True)]
+        cost = delete * alone[0] + insert * alone[1]
+        for place in {e[0] for e in placed[0] + placed[1]}:
+            one, other = ([time for x, time in side if x == place] for side in placed)
             row = [insert * j for j in range(len(other) + 1)]
             for time in one:
                 above, row = row, [row[0] + delete]
@@ -64,33 +68,27 @@ def match_events(moments: Moments, order: Tensor, thresholds: Sequence[int]) -> 
     and the matched ones before can all have partners in `second` at most a threshold away. Their
     sum of any weights that fall in this order is the greatest. Times rise in each sequence.
     """
-    matched = [[[False] * order.shape[1] for _ in thresholds] for _ in range(len(order))]
+    matched = torch.zeros(len(order), len(thresholds), order.shape[1], device="cpu").bool()
     for row, (first, second) in enumerate(_each(moments)):
         for number, threshold in enumerate(thresholds):
             near = [[j for j, t in enumerate(second) if abs(t - x) <= threshold] for x in first]
             taken: list[int] = []
             for column in filter(lambda x: x >= 0, order[row].tolist()):
-                matched[row][number][column] = _fits(sorted([*taken, column]), near)
-                taken += [column] * matched[row][number][column]
-    shape = len(order), len(thresholds), order.shape[1]
-    return torch.tensor(matched, dtype=torch.bool, device="cpu").view(shape)
+                taken += [column] * _fits(sorted([*taken, column]), near)
+            matched[row, number, taken] = True
+    return matched
 
 
 def _fits(columns: list[int], near: list[list[int]]) -> bool:
     """Whether all columns can have partners: the first free one each, as intervals do not nest."""
     free = 0
     for column in columns:
-        free = next((j + 1 for j in near[column] if j >= free), -1)
-        if free < 0:
-            return False
-    return True
+        free = next((j + 1 for j in near[column] if j >= free), NEVER)
+    return free < NEVER
 
 
 def _each(moments: Moments) -> list[tuple[list[int], list[int]]]:
     """Return the times of each row, without padding."""
-    sides = (moments.first, moments.first_length), (moments.second, moments.second_length)
-    first, second = (
-        [row[:end] for row, end in zip(times.tolist(), length.tolist(), strict=True)]
-        for times, length in sides
-    )
-    return list(zip(first, second, strict=True))
+    columns = moments.first, moments.second, moments.first_length, moments.second_length
+    rows = zip(*(x.tolist() for x in columns), strict=True)
+    return [(first[:one], second[:other]) for first, second, one, other in rows]

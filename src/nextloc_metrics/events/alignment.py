@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from typing import Literal
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.backends import choose
-from nextloc_metrics.backends.events import Moments
+from nextloc_metrics.backends.events import NEVER, NO_TIME, Moments
 from nextloc_metrics.base.declared import Computed, NumberFromZero, PositiveNumber
-from nextloc_metrics.events.metric import EventMean, can_match, has_first
+from nextloc_metrics.base.mean import MeanMetric
+from nextloc_metrics.events.metric import EventMean, EventMetric
 from nextloc_metrics.events.pairs import EventPairs, fixed
 from nextloc_metrics.means import exact
 
@@ -45,10 +46,6 @@ class EventTransport(EventMean):
     """
 
     label = "event transport"
-    largest_value = math.inf
-    higher_is_better = False
-    plot_upper_bound = None
-
     insert_cost: NumberFromZero
     delete_cost: NumberFromZero
 
@@ -63,14 +60,20 @@ class EventTransport(EventMean):
             )
 
     def score(self, record: EventPairs) -> Tensor:
-        insert, delete = fixed(self.insert_cost), fixed(self.delete_cost)
-        first, second = record.predicted, record.true
-        both = zip((first, second), self.kept(record), strict=True)
-        here, there = (side.timed_places.masked_fill(~kept, -2).cpu() for side, kept in both)
-        tensors = first.times, second.times, first.lengths, second.lengths
-        moments = Moments(*(x.cpu() for x in tensors))
-        backend = choose(moments.second, "aligns")
-        cost = backend.transport(moments, here, there, insert, delete)
+        sides = record.predicted, record.true
+        places = [side.places for side in sides]
+        if self.horizon is not None:
+            both = zip(places, self.kept(record), strict=True)
+            places = [one.masked_fill(~kept, -2) for one, kept in both]
+        times, lengths = [x.times for x in sides], [x.lengths.clamp(0, self.first) for x in sides]
+        first, second, one, other, here, there = (x.cpu() for x in (*times, *lengths, *places))
+        cost = choose(second, "aligns").transport(
+            Moments(first, second, one, other),
+            here,
+            there,
+            fixed(self.insert_cost),
+            fixed(self.delete_cost),
+        )
         return exact.float64(cost) / exact.ONE
 
 
@@ -92,16 +95,15 @@ class EventCountDifference(EventMean):
     """
 
     label = "difference of event counts"
-    largest_value = math.inf
-    higher_is_better = False
-    plot_upper_bound = None
 
     def score(self, record: EventPairs) -> Tensor:
         both = zip((record.predicted, record.true), self.kept(record), (1, -1), strict=True)
         keys, signs = [], []
         for side, kept, sign in both:
             row, column = kept.nonzero(as_tuple=True)
-            keys.append(torch.stack([row, side.timed_places[row, column]]))
+            keys.append(
+                torch.stack([row, side.places.masked_fill(~side.has_time, -1)[row, column]])
+            )
             signs.append(torch.full_like(row, sign))
         cells, cell = torch.unique(torch.cat(keys, 1), dim=1, return_inverse=True)
         counts = torch.zeros_like(cells[0]).index_add_(0, cell, torch.cat(signs)).abs()
@@ -129,22 +131,14 @@ class EventTimeError(EventMean):
     """
 
     label = "time error of the next event, {error}"
-    largest_value = math.inf
-    higher_is_better = False
-    plot_upper_bound = None
-
     error: Computed[Literal["mae", "rmse"]] = "mae"
     limit: PositiveNumber | None = None
 
     def score(self, record: EventPairs) -> tuple[Tensor, Tensor]:
-        predicted, true = map(has_first, self.kept(record))
-        sides = record.predicted, record.true
-        times = [torch.nn.functional.pad(x.times, (0, 1))[:, 0] for x in sides]
-        whole, rest = times[0] // exact.ONE - times[1] // exact.ONE, times[0] % exact.ONE
-        rest = rest - times[1] % exact.ONE
+        (time, _, has), (true, _, counted) = _next_events(self, record)
+        whole, rest = time // exact.ONE - true // exact.ONE, time % exact.ONE - true % exact.ONE
         apart = (exact.float64(whole) + exact.float64(rest) / exact.ONE).abs()
-        apart = apart.masked_fill(~(predicted & can_match(times[0])), torch.inf)
-        return apart.clamp(0, self.limit), record.counted & true
+        return apart.masked_fill(~has, torch.inf).clamp(0, self.limit), record.counted & counted
 
     @property
     def _averages_scores(self) -> bool:
@@ -155,7 +149,7 @@ class EventTimeError(EventMean):
         return mean if self.error == "mae" else square.sqrt()
 
 
-class NextEventAccuracy(EventMean):
+class NextEventAccuracy(EventMetric, MeanMetric):
     r"""Accuracy of the next event: the share of sequences whose first place is predicted.
 
     A sequence with a true event counts, and is a hit if the first predicted event has its place.
@@ -173,7 +167,14 @@ class NextEventAccuracy(EventMean):
     label = "accuracy of the next event"
 
     def score(self, record: EventPairs) -> tuple[Tensor, Tensor]:
-        predicted, true = map(has_first, self.kept(record))
-        sides = record.predicted, record.true
-        places = [torch.nn.functional.pad(x.timed_places, (0, 1))[:, 0] for x in sides]
-        return ((places[0] == places[1]) & predicted).double(), record.counted & true
+        (_, place, has), (_, true, counted) = _next_events(self, record)
+        return ((place == true) & has).double(), record.counted & counted
+
+
+def _next_events(metric: EventMetric, record: EventPairs) -> list[tuple[Tensor, Tensor, Tensor]]:
+    """Return time and place of the first event of each side, and whether it is, with a time."""
+    found = []
+    for side, kept in zip((record.predicted, record.true), metric.kept(record), strict=True):
+        time, place, has = (pad(x, (0, 1))[:, 0] for x in (side.times, side.places, kept))
+        found.append((time, place, has & (time != NO_TIME) & (time != NEVER)))
+    return found

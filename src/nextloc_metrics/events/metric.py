@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY
-from typing import Any
 
-import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import Array
@@ -14,7 +13,7 @@ from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.record import Record, Records
 from nextloc_metrics.base.declared import Positive, PositiveNumber
 from nextloc_metrics.base.mean import MeanMetric, RecordMetric
-from nextloc_metrics.events.pairs import NEVER, NO_TIME, AnyEvents, EventPairs
+from nextloc_metrics.events.pairs import AnyEvents, EventPairs
 
 
 class EventMetric(RecordMetric):
@@ -39,8 +38,6 @@ class EventMetric(RecordMetric):
                 f"`ignore_index` must be None for events, got {self.ignore_index}; leave "
                 "sequences out with `mask`."
             )
-        if self.unit and "label" in vars(self):
-            self.label += f" ({self.unit})"
 
     def update(  # type: ignore[override]  # there are no candidates to exclude
         self,
@@ -61,7 +58,9 @@ class EventMetric(RecordMetric):
             groups: integer `[N]`, the group of every sequence, for `Grouped`; or several by name.
             start: where the horizon of each sequence begins; None for 0.
         """
-        self._plan.update(self._batch(preds, target, mask, groups, start), count=False)
+        self._plan.update(
+            Batch(self.read(preds, target, mask, groups, start=start), None), count=False
+        )
 
     def read(  # type: ignore[override]
         self,
@@ -72,16 +71,15 @@ class EventMetric(RecordMetric):
         *,
         start: Array | float | None = None,
     ) -> EventPairs:
-        batch = self._batch(preds, target, mask, groups, start)
+        batch = Batch(preds, target, mask, groups)
+        if not isinstance(preds, Record | Records):
+            if target is None:
+                raise ValueError("`target` must be given with `preds`, unless it is EventPairs.")
+            batch = Batch(
+                EventPairs(preds, target, start, mask).to(self.device), None, None, groups
+            )
         found: EventPairs = self._plan.read(batch)[self.record]
         return found
-
-    def _batch(self, preds: Any, target: Any, mask: Any, groups: Any, start: Any) -> Batch:
-        if isinstance(preds, Record | Records):
-            return Batch(preds, target, mask, groups)
-        if target is None:
-            raise ValueError("`target` must be given with `preds`, unless `preds` is EventPairs.")
-        return Batch(EventPairs(preds, target, start, mask).to(self.device), None, None, groups)
 
     def kept(self, pairs: EventPairs) -> tuple[Tensor, Tensor]:
         """Return which predicted and which true events count, bool `[N, P]` and `[N, T]`."""
@@ -90,14 +88,8 @@ class EventMetric(RecordMetric):
 
 
 class EventMean(EventMetric, MeanMetric):
-    """The mean of a number of each sequence, which a subclass defines in `score`."""
+    """The mean of a number of each sequence, from 0, which a subclass defines in `score`."""
 
-
-def can_match(times: Tensor) -> Tensor:
-    """Return which events have a time, so that they may have a partner."""
-    return (times != NO_TIME) & (times != NEVER)
-
-
-def has_first(kept: Tensor) -> Tensor:
-    """Return which sequences have a first event that counts, bool `[N]`."""
-    return kept[:, 0] if kept.shape[1] else torch.zeros_like(kept.any(1))
+    largest_value = math.inf
+    higher_is_better = False
+    plot_upper_bound = None

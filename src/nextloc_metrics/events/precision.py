@@ -16,21 +16,19 @@ from nextloc_metrics.arguments.arrays import pad_rows
 from nextloc_metrics.arguments.checks import check_number, check_positive
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.backends import choose
-from nextloc_metrics.backends.events import Moments
+from nextloc_metrics.backends.events import NEVER, Moments
 from nextloc_metrics.base.declared import Computed, Positive, PositiveNumber
 from nextloc_metrics.base.keyed import KeyedMetric
-from nextloc_metrics.events.metric import EventMetric, can_match
-from nextloc_metrics.events.pairs import NEVER, EventPairs, fixed
+from nextloc_metrics.events.metric import EventMetric
+from nextloc_metrics.events.pairs import EventPairs, fixed
 from nextloc_metrics.means import exact
 from nextloc_metrics.scoring import weights
-
-EventAverage = Literal["present", "all", "weighted"]
 
 # Keys beside those of scores: of true events, and of NaN, which is above all scores.
 _TRUE, _NAN = -1 << 63, (1 << 63) - 1
 
 
-def _check_thresholds(name: str, value: Any) -> tuple[float, ...]:
+def _check_numbers(name: str, value: Any) -> tuple[float, ...]:
     if not isinstance(value, Sequence) or isinstance(value, str) or not len(value):
         raise ValueError(f"`{name}` must be a list of numbers, such as [1, 2], got {short(value)}.")
     return tuple(
@@ -42,9 +40,8 @@ def _check_thresholds(name: str, value: Any) -> tuple[float, ...]:
 def _check_bins(name: str, value: Any) -> int | tuple[float, ...] | None:
     if value is None or isinstance(value, int):
         return None if value is None else check_positive(name, value)
-    is_list = isinstance(value, Sequence) and not isinstance(value, str)
-    edges = tuple(map(float, value)) if is_list else ()
-    if not edges or any(not x < y for x, y in zip(edges, (*edges[1:], math.inf), strict=True)):
+    edges = tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else ()
+    if not edges or not all(x < y for x, y in zip((-math.inf, *edges), edges, strict=False)):
         raise ValueError(
             f"`{name}` must be None, a number of bins of [0, 1], or rising edges of bins, got "
             f"{short(value)}."
@@ -65,16 +62,16 @@ class ScoreBlocks(NamedTuple):
 class PooledEvents(EventMetric, KeyedMetric):
     """Base class: the scores of all predictions of a place, and which of them are matched.
 
-    An entry of the state has the place and the score, how many predictions have them, and how many
-    are matched at each threshold; classes with equal options share it. Memory grows with the
-    number of different scores unless there are `bins`.
+    An entry of the state has a place, a score, and the numbers of predictions with both and of
+    those matched at each threshold. Its size grows with the different scores unless there are
+    `bins`.
     """
 
     _num_keys = 2
 
     horizon: PositiveNumber | None
-    thresholds: Annotated[tuple[float, ...], _check_thresholds]
-    average: Computed[EventAverage] = "present"
+    thresholds: Annotated[tuple[float, ...], _check_numbers]
+    average: Computed[Literal["present", "all", "weighted"]] = "present"
     num_places: Computed[Positive | None] = None
     bins: Annotated[int | tuple[float, ...] | None, _check_bins] = None
     as_hotpp: Computed[bool] = False
@@ -86,35 +83,38 @@ class PooledEvents(EventMetric, KeyedMetric):
             raise ValueError("`num_places` must be given with `average='all'`, got None.")
 
     def empty_tally(self) -> Tensor:
-        """Return no entries; their columns are place, score, count, and matched by threshold."""
         return torch.zeros(0, 3 + len(self.thresholds), dtype=torch.int64)
 
     def _check(self, record: EventPairs) -> None:
-        """Raise if a place is out of range; the entries go to the device of the state."""
-        for side in (record.predicted, record.true):
-            highest = int(side.places.max()) if side.places.numel() else -1
-            highest = highest if side.scores is None else side.scores.shape[2] - 1
-            if self.num_places is not None and highest >= self.num_places:
-                raise ValueError(
-                    f"`num_places` of {short(self)} must be above every place, got {highest}."
-                )
+        """Raise if a place is out of range; entries go to the device of the state."""
+        scores = record.predicted.scores
+        of_scores = 0 if scores is None else scores.shape[2]
+        highest = [int(x.places.max()) for x in (record.predicted, record.true) if x.places.numel()]
+        number = max(of_scores, 1 + max(highest, default=-1))
+        if self.num_places is not None and number > self.num_places:
+            raise ValueError(
+                f"`num_places` of {short(self)} must be above every place, got {number - 1}."
+            )
 
     def tally(self, record: EventPairs) -> Any:
         predicted, true = (kept.cpu().numpy() for kept in self.kept(record))
-        place, score = _predictions(record, predicted)
         true_place = record.true.places.cpu().numpy()[true]
-        matched = self._match(record, predicted, true)
-        number = len(place), len(matched[0]), len(true_place), 1
-        entries = np.zeros((sum(number), 3 + len(self.thresholds)), np.int64)
-        of_score, of_match, of_true, last = np.split(entries, np.cumsum(number[:-1]))
-        of_score[:, 0], of_score[:, 1], of_score[:, 2] = place, self._keys(score), 1
-        of_match[:, 0], of_match[:, 1], of_match[:, 3:] = (
-            matched[0],
-            self._keys(matched[1]),
-            matched[2],
-        )
-        of_true[:, 0], of_true[:, 1], of_true[:, 2] = true_place, _TRUE, 1
-        last[:, 0], last[:, 2] = -1, int(record.counted.sum())
+        place, score = _predictions(record, predicted)
+        of_match, scores, matched = self._match(record, predicted, true, true_place)
+        none = np.zeros(len(true_place), np.int64)
+        columns = [
+            ([-1], [0], [int(record.counted.sum())], 0),
+            (true_place, none + _TRUE, none + 1, 0),
+            (place, self._keys(score), np.ones_like(place), 0),
+            (of_match, self._keys(scores), np.zeros_like(of_match), matched),
+        ]
+        entries = np.zeros((sum(len(x[0]) for x in columns), 3 + len(self.thresholds)), np.int64)
+        end = 0
+        for *keys, rest in columns:
+            start, end = end, end + len(keys[0])
+            for number, values in enumerate(keys):
+                entries[start:end, number] = values
+            entries[start:end, 3:] = rest
         return exact.KeyedSums([torch.from_numpy(entries).to(self.device)], self._num_keys)
 
     def _keys(self, score: Any) -> Any:
@@ -122,65 +122,68 @@ class PooledEvents(EventMetric, KeyedMetric):
         if self.bins is None:
             bits = (score + 0.0).view(np.int64)
             keys = bits ^ ((bits >> 63) & _NAN)
-        elif isinstance(self.bins, int):
-            keys = np.floor(np.nan_to_num(score).clip(0, 1) * self.bins).clip(max=self.bins - 1)
         else:
-            keys = np.searchsorted(np.array(self.bins), score, side="right")
-        return np.where(np.isnan(score), _NAN, keys.astype(np.int64))
+            edges = np.arange(1, self.bins) / self.bins if isinstance(self.bins, int) else self.bins
+            keys = np.searchsorted(edges, score, side="right")
+        return np.where(np.isnan(score), _NAN, keys)
 
-    def _match(self, record: EventPairs, predicted: Any, true: Any) -> tuple[Any, Any, Any]:
+    def _match(
+        self, record: EventPairs, predicted: Any, true: Any, true_place: Any
+    ) -> tuple[Any, Any, Any]:
         """Return place, score and thresholds, bool `[M, D]`, of the matched predictions.
 
         A row is a sequence and a place that it has true events of; its predictions are by time.
         """
-        row, places = true.nonzero()[0], record.true.places.cpu().numpy()[true]
-        times = record.true.times.cpu().numpy()[true]
-        width = 1 + int(places.max(initial=0))
+        times, width = record.true.times.cpu().numpy()[true], 1 + int(true_place.max(initial=0))
         groups, group, sizes = np.unique(
-            row * width + places, return_inverse=True, return_counts=True
+            true.nonzero()[0] * width + true_place, return_inverse=True, return_counts=True
         )
         query, place = groups // width, groups % width
         second = pad_rows(times[np.lexsort((times, group))], sizes, 0)
         when = np.where(predicted, record.predicted.times.cpu().numpy(), NEVER)
         by_time = when.argsort(1)
-        first = np.take_along_axis(when, by_time, 1)[query]
-        score = _scores_of(record, query, place, by_time)
-        score = np.where(can_match(torch.from_numpy(first)).numpy(), score, np.nan)
-        order = (-score).argsort(1)  # NaN is last
-        columns = np.take_along_axis(score, order, 1)
-        order = np.where(columns > -np.inf, order, -1)
-        numbers = [(1 << 64) - 1 if fixed(x) == NEVER else fixed(x) for x in self.thresholds]
-        lengths = np.full(len(groups), first.shape[1]), sizes
-        moments = Moments(*map(torch.from_numpy, (first, second, *lengths)))
-        found = choose(moments.first_length, "aligns").match_events(
-            moments, torch.from_numpy(order), numbers
+        when = np.take_along_axis(when, by_time, 1)
+        has_time = np.take_along_axis(
+            record.predicted.has_time.cpu().numpy() & predicted, by_time, 1
         )
-        at, column = found.numpy().any(1).nonzero()
-        return place[at], score[at, column], found.numpy()[at, :, column]
+        score = np.where(has_time[query], _scores_of(record, query, place, by_time), np.nan)
+        order = (-score).argsort(1)  # NaN is last
+        order = np.where(np.take_along_axis(score, order, 1) > -np.inf, order, -1)
+        tensors = when[query], second, np.full_like(sizes, when.shape[1]), sizes, order
+        *moments, columns = map(torch.from_numpy, tensors)
+        numbers = [(1 << 64) - 1 if fixed(x) == NEVER else fixed(x) for x in self.thresholds]
+        backend = choose(moments[0], "aligns")
+        found = backend.match_events(Moments(*moments), columns, numbers).numpy()
+        row, column = found.any(1).nonzero()
+        return place[row], score[row, column], found[row, :, column]
 
     def _check_state(self, state: Tensor, queries: int) -> bool:
         return bool((state[:, 2:] >= 0).all())
 
     @property
     def num_queries(self) -> int:
-        """The number of sequences that this process has counted."""
         state = self.state
         return int(state[state[:, 0] < 0, 2].sum())
 
-    def _blocks(self) -> tuple[Tensor, list[ScoreBlocks]]:
-        """Return the numbers of true events of the places that have some; blocks by threshold."""
+    def _blocks(self) -> tuple[Tensor, Tensor, list[ScoreBlocks]]:
+        """Return the true events and the predictions of each place; by threshold its blocks.
+
+        Only places that have true events, and blocks with matched predictions.
+        """
         state = self.state.cpu().flip(0)  # scores fall
         is_true = (state[:, 0] >= 0) & (state[:, 1] == _TRUE)
         places, true = state[is_true, 0].flip(0), state[is_true, 2].flip(0)
         rows = state[torch.isin(state[:, 0], places) & ~is_true]
-        place = torch.searchsorted(places, rows[:, 0].contiguous())
-        below = rows[:, 2:].cumsum(0) - rows[:, 2:]
-        starts = torch.searchsorted(-rows[:, 0].contiguous(), -places)
-        above = below - torch.nn.functional.pad(below, (0, 0, 0, 1))[starts][place]
-        return true, [
-            ScoreBlocks(place, rows[:, 2], rows[:, 3 + i], above[:, 0], above[:, 1 + i])
-            for i in range(len(self.thresholds))
-        ]
+        place, counts = torch.searchsorted(places, rows[:, 0].contiguous()), rows[:, 2:]
+        total = torch.zeros(len(places), counts.shape[1]).long().index_add_(0, place, counts)
+        # the places fall too
+        above = counts.cumsum(0) - counts - (total.flip(0).cumsum(0).flip(0) - total)[place]
+        found = []
+        for number in range(1, counts.shape[1]):
+            kept = counts[:, number] > 0
+            columns = counts[:, 0], counts[:, number], above[:, 0], above[:, number]
+            found.append(ScoreBlocks(place[kept], *(x[kept] for x in columns)))
+        return true, total[:, 0], found
 
     @abstractmethod
     def value_of(self, true: Tensor, blocks: ScoreBlocks) -> Tensor:
@@ -188,30 +191,26 @@ class PooledEvents(EventMetric, KeyedMetric):
 
     def _mean(self, value_of: Any) -> Tensor:
         """Return the mean over places and thresholds; NaN without a true event."""
-        true, blocks = self._blocks()
-        if not len(true):
-            return torch.tensor(torch.nan, dtype=torch.float64)
-        values = torch.stack([value_of(true, one) for one in blocks]).mean(0)
+        true, total, found = self._blocks()
+        values = torch.zeros(len(true), dtype=torch.float64)
+        for blocks in found:
+            value = value_of(true, blocks)
+            all_matched = _sum(len(true), blocks, blocks.matched) == total
+            values += value.masked_fill(all_matched & self.as_hotpp, 0) / len(found)
         if self.average == "weighted":
             return (values * true).sum() / true.sum()
-        return values.sum() / ((self.num_places or 1) if self.average == "all" else len(true))
+        size = self.num_places if self.average == "all" and len(true) else len(true)
+        return values.sum() / torch.tensor(size)
 
     def compute(self) -> Tensor:
-        return self._mean(self._value_of)
-
-    def _value_of(self, true: Tensor, blocks: ScoreBlocks) -> Tensor:
-        """Return `value_of`; in HoTPP's code 0 for a place all of whose predictions are matched."""
-        found = self.value_of(true, blocks)
-        missed = _sum(true, blocks, blocks.size - blocks.matched)
-        return found.masked_fill(missed == 0, 0) if self.as_hotpp else found
+        return self._mean(self.value_of)
 
 
 def _predictions(record: EventPairs, kept: Any) -> tuple[Any, Any]:
     """Return place and score, float64, of each prediction; NaN scores too."""
     if record.predicted.scores is None:
         place = record.predicted.places.cpu().numpy()[kept]
-        place = place[place >= 0]
-        return place, np.zeros(len(place))
+        return place[place >= 0], np.zeros((place >= 0).sum())
     scores = exact.float64(record.predicted.scores.detach().cpu()).numpy()[kept]
     row, place = (scores != -np.inf).nonzero()
     return place, scores[row, place]
@@ -219,19 +218,18 @@ def _predictions(record: EventPairs, kept: Any) -> tuple[Any, Any]:
 
 def _scores_of(record: EventPairs, query: Any, place: Any, event: Any) -> Any:
     """Return the scores of a place for the events of some sequences, float64 `[G, P]`."""
-    predicted = record.predicted
-    row, column = query[:, None], event[query]
-    if predicted.scores is None:
-        return np.where(predicted.places.cpu().numpy()[row, column] == place[:, None], 0.0, -np.inf)
-    scores = predicted.scores.detach().cpu()
-    at = place.clip(max=scores.shape[2] - 1)
-    found = exact.float64(scores[row, column, at[:, None]]).numpy()
+    row, column, scores = query[:, None], event[query], record.predicted.scores
+    if scores is None:
+        places = record.predicted.places.cpu().numpy()
+        return np.where(places[row, column] == place[:, None], 0.0, -np.inf)
+    at = place.clip(max=scores.shape[2] - 1)[:, None]
+    found = exact.float64(scores.detach().cpu()[row, column, at]).numpy()
     return np.where((place < scores.shape[2])[:, None], found, -np.inf)
 
 
-def _sum(true: Tensor, blocks: ScoreBlocks, values: Tensor) -> Tensor:
+def _sum(number: int, blocks: ScoreBlocks, values: Tensor) -> Tensor:
     """Sum the values of the blocks of each place."""
-    return values.new_zeros(len(true)).index_add_(0, blocks.place, values)
+    return values.new_zeros(number).index_add_(0, blocks.place, values)
 
 
 class EventMAP(PooledEvents):
@@ -275,30 +273,27 @@ class EventMAP(PooledEvents):
     label = "T-mAP"
     _counted_as = "PooledEvents"
 
-    def value_of(self, true: Tensor, blocks: ScoreBlocks) -> Tensor:
-        return self._average_precision(true, blocks)
-
-    def extremes(self) -> tuple[Tensor, Tensor]:
-        """Return the lowest and the highest value over the orders of equal scores."""
-        ends = [partial(self._average_precision, last=last) for last in (True, False)]
-        low, high = (self._of_all_processes(partial(self._mean, end)) for end in ends)
-        return low, high
-
-    def _average_precision(
-        self, true: Tensor, blocks: ScoreBlocks, last: bool | None = None
+    def value_of(
+        self, true: Tensor, blocks: ScoreBlocks, first: Literal["mean", True, False] = "mean"
     ) -> Tensor:
-        """Return AP; matched ones are last or first in their block, or None: the mean."""
+        """Return AP; in a block the matched are first, or last, or this is the mean over orders."""
         _, size, matched, above, before = blocks
-        top = int(_sum(true, blocks, size).max())
-        if last is None:
+        top = int((above + size).max()) if len(size) else 0
+        if first == "mean":
             spread = ((matched - 1) / (size - 1)).masked_fill(size == 1, 0)
             harmonic = weights.between("harmonic", above, above + size, top)
             found = matched * ((before + 1 - spread * (above + 1)) * harmonic / size + spread)
         else:
-            start = above + (size - matched if last else 0)
+            start = above if first else above + size - matched
             harmonic = weights.between("harmonic", start, start + matched, top)
             found = matched - (start - before) * harmonic
-        return _sum(true, blocks, found) / true
+        return _sum(len(true), blocks, found) / true
+
+    def extremes(self) -> tuple[Tensor, Tensor]:
+        """Return the lowest and the highest value over the orders of equal scores."""
+        ends = (partial(self.value_of, first=first) for first in (False, True))
+        low, high = (self._of_all_processes(partial(self._mean, end)) for end in ends)
+        return low, high
 
 
 class EventMaxF(PooledEvents):
@@ -322,8 +317,8 @@ class EventMaxF(PooledEvents):
     _counted_as = "PooledEvents"
 
     def value_of(self, true: Tensor, blocks: ScoreBlocks) -> Tensor:
-        wanted = _sum(true, blocks, blocks.matched) if self.as_hotpp else true
+        wanted = _sum(len(true), blocks, blocks.matched) if self.as_hotpp else true
         number = blocks.above + blocks.size + wanted[blocks.place]
-        found = 2.0 * (blocks.matched_above + blocks.matched) / exact.float64(number)
+        found = 2 * exact.float64(blocks.matched_above + blocks.matched) / number
         best = torch.zeros(len(true), dtype=torch.float64)
         return best.scatter_reduce_(0, blocks.place, found, "amax")

@@ -8,7 +8,7 @@ begin with `protocol.Protocol`.
 from nextloc_metrics.protocols import codebases
 from nextloc_metrics.protocols.auditing import Audit, Finding, audit
 from nextloc_metrics.protocols.codebases import *  # noqa: F403 - its `__all__` lists them
-from nextloc_metrics.protocols.events import EventProtocol, hotpp
+from nextloc_metrics.protocols.events import hotpp
 from nextloc_metrics.protocols.generated import (
     GeneratedAudit,
     GeneratedProtocol,
@@ -22,7 +22,6 @@ from nextloc_metrics.protocols.reported import Metric
 
 __all__ = [
     "Audit",
-    "EventProtocol",
     "Finding",
     "GeneratedAudit",
     "GeneratedProtocol",
