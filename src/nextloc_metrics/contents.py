@@ -3,6 +3,7 @@
 from nextloc_metrics import analysis as analysis
 from nextloc_metrics import backends as backends
 from nextloc_metrics import distributed as distributed
+from nextloc_metrics import events as events
 from nextloc_metrics import flows as flows
 from nextloc_metrics import functional as functional
 from nextloc_metrics import geography as geography
