@@ -61,13 +61,13 @@ def test_headline_is_that_of_the_preset() -> None:
 @pytest.mark.parametrize("chunk", [1, 9 * 7])
 def test_chunks_change_nothing(chunk: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The values do not depend on the chunk size, in memory or on disk."""
-    scores, target, users, hours = batch()
+    scores, target, users, hours = (rows[:15] for rows in batch())
     options: dict[str, Any] = {
         "groups": {"user": users, "hour": hours},
         "cluster": "user",
         "train_counts": [5, 0, 3, 1, 1, 0, 9, 2, 4],
-        "mask": np.arange(40) % 5 > 0,
-        "exclude": np.arange(40)[:, None] % 9,
+        "mask": np.arange(15) % 5 > 0,
+        "exclude": np.arange(15)[:, None] % 9,
         "exempt_target": True,
     }
     expected = report.evaluate(scores, target, **options)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.arrays import Array, as_tensor
+from nextloc_metrics.arguments.arrays import Array, as_tensor, must_not_sync
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.checks import INTEGERS, as_number, check_choice, is_integer
 from nextloc_metrics.arguments.draws import Draws
@@ -401,6 +401,8 @@ class Ranking(Record):
             raise ValueError(
                 f"`ties` must be 'expected', 'optimistic' or 'pessimistic', got {short(ties)}."
             )
+        if not must_not_sync(self.tied) and not (self.tied > 1).any():
+            return self
         retrieved = self.above < UNRETRIEVED
         column = torch.arange(self.above.shape[1], device=self.above.device).expand_as(self.above)
         inside = (column - self.relevant_above).masked_fill(~retrieved, 0)  # rank within the block

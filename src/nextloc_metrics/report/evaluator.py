@@ -524,8 +524,8 @@ def fingerprint_of(
     blocks += [x.masked_fill(missing, -1) for x in (ranking.above, ranking.tied)]
     rows = torch.zeros(len(target), dtype=torch.int64)
     for number, block in enumerate(blocks):
-        rows += ((block + 1) * _factors(number, block.shape[1])).sum(1)
-        rows = _mix(rows)
+        factors = _factors(number, block.shape[1])
+        rows = _mix(rows + block.mv(factors) + factors.sum())  # of the columns plus one
     return int(rows.sum())
 
 
