@@ -111,15 +111,6 @@ def evaluate_table(
         on_error=on_error,
         reader=reader,
     ).hashed()
-    counts, places = options["train_counts"], options["locations"]
-    by_id = [x for x, of in {"train_counts": counts, "locations": places}.items() if of is not None]
-    if by_id and source.vocabulary is not None and vocabulary is None:
-        raise ValueError(
-            f"`vocabulary` must list the ids if they are text, in the order of `{by_id[0]}`, got "
-            "None."
-        )
-    if options["history"] is not None:
-        options["history"] = limits_of(options["history"])  # once for all processes
     make = _maker(source, options)
     count = partial(_count, make=make)
     if engine is not None:
@@ -188,9 +179,18 @@ def _read(parts: Sequence[bytes], make: Callable[[], Evaluator]) -> tuple[Evalua
 
 
 def _maker(source: TableRows, options: Options) -> Any:
+    """Return what makes the evaluators of all parts."""
     number, vocabulary = options["num_locations"], options["vocabulary"]
     known = len(vocabulary) if number is None and vocabulary is not None else number
-    counts = options["train_counts"]
+    counts, places = options["train_counts"], options["locations"]
+    by_id = [x for x, of in {"train_counts": counts, "locations": places}.items() if of is not None]
+    if by_id and source.vocabulary is not None and vocabulary is None:
+        raise ValueError(
+            f"`vocabulary` must list the ids if they are text, in the order of `{by_id[0]}`, got "
+            "None."
+        )
+    if options["history"] is not None:
+        options["history"] = limits_of(options["history"])  # once for all processes
     visited = 0 if counts is None else len(as_tensor("train_counts", counts))
     sizes = [source.num_locations or 1, visited]
     words = None if source.vocabulary is None else tuple(map(str, source.vocabulary))
