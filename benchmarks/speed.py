@@ -29,6 +29,8 @@ from nextloc_metrics import (
     RankingCollection,
     SetSize,
     decile_metrics,
+    exploration_metrics,
+    geography,
     next_location_metrics,
     probability_metrics,
     recommendation_metrics,
@@ -230,6 +232,30 @@ def deciles() -> Contestants:
     return ours(scores, target) | updates(rare, scores, target, suffix=", deciles")
 
 
+def presets(num_locations: int) -> Contestants:
+    """Make contestants: what other presets take over that of next locations, and making metrics."""
+    torch.manual_seed(0)
+    scores, target = torch.randn(QUERIES, num_locations), torch.randint(num_locations, (QUERIES,))
+    visits = 100_000 // (1 + torch.arange(num_locations)) + 1
+    popular = torch.multinomial(visits.double(), QUERIES, replacement=True)
+    likely = scores.scatter_add(1, popular[:, None], torch.full((QUERIES, 1), LEAD))
+    rare = decile_metrics(PopularityBins.from_counts(visits))
+    places = geography.Locations(torch.rand(num_locations), torch.rand(num_locations))
+    distances = next_location_metrics(num_locations, locations=places)
+    groups = {"visited": torch.rand(QUERIES) < 0.5}
+    many = recommendation_metrics(k=(1, 2, 3, 5, 10, 20, 50))
+    relevant = scores.topk(3).indices
+    return {
+        "next locations": partial(next_location_metrics(num_locations).update, scores, target),
+        "deciles": partial(rare.update, scores, target),
+        "deciles, popular targets scored higher": partial(rare.update, likely, popular),
+        "with distances": partial(distances.update, scores, target),
+        "exploration": partial(exploration_metrics().update, scores, target, groups=groups),
+        "42 metrics, 64 queries": partial(many.update, scores[:64], relevant[:64]),
+        "making these 42 metrics": lambda: recommendation_metrics(k=(1, 2, 3, 5, 10, 20, 50)),
+    }
+
+
 def probabilities(num_locations: int) -> Contestants:
     """Make contestants: metrics of probabilities, on normal logits and on the worst ones for sets.
 
@@ -340,6 +366,15 @@ def measure(seconds: float) -> list[Result]:
     results.append(report(f"arrays, {QUERIES} queries", arrays(), seconds / 2))
     results.append(report(f"MRR, {QUERIES} x 10,000", groups(), seconds, "groups"))
     results.append(report(f"deciles, {QUERIES} x 10,000", deciles(), seconds, "deciles"))
+    results.append(
+        report(
+            f"presets, {QUERIES} x 3,818, time of the processor",
+            presets(3_818),
+            seconds,
+            "presets",
+            clock=time.process_time,
+        )
+    )
     results += [
         report(
             f"probabilities, {QUERIES} x {size:,}, time of the processor",

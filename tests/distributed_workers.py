@@ -95,7 +95,7 @@ from nextloc_metrics.means import exact
 from nextloc_metrics.metrics.exposure import DecileCoverage, DecilePredictionShare
 from nextloc_metrics.metrics.location_f1 import LocationTally
 
-TIME_OUT = timedelta(seconds=60)
+TIME_OUT = timedelta(seconds=300)
 
 # Processes of a busy machine sometimes fail to connect, before anything that is tested.
 _ATTEMPTS = 3
@@ -149,7 +149,7 @@ def run(
     function: Callable[..., Any],
     num_processes: int,
     *args: Any,
-    seconds: float = 100,
+    seconds: float = 600,
     may_die: bool = False,
 ) -> list[Any]:
     """Call `function(rank, *args)` in every process of a group, and return what each returned.

@@ -170,6 +170,22 @@ def test_a_library_that_cannot_be_loaded_is_disabled(
     check_disabled(monkeypatch, cpu.Cpu(), "raises OSError")
 
 
+def test_a_library_that_was_not_built_is_warned_of_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The values are those of `reference`."""
+    use(monkeypatch, backends.Reference())
+    expected = values_of_a_batch()
+    monkeypatch.setattr(backends, "LIBRARY", tmp_path / "_kernels.so")
+    monkeypatch.setattr(backends, "_chosen", [])
+    monkeypatch.setattr(backends.proof, "disabled", {})
+    backends.use(None)
+    with pytest.warns(UserWarning, match="'cpu' needs a C compiler .* slower") as caught:
+        assert values_of_a_batch() == expected
+    assert len(caught) == 1
+    assert "needs a C compiler" in str(backends.available()["cpu"])
+
+
 def test_threads_that_meet_at_the_first_use(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both get right values, and there is one warning."""
     use(monkeypatch, backends.Reference())
@@ -216,7 +232,7 @@ if child:
 def test_nothing_is_checked_at_import_and_a_forked_process_checks_too() -> None:
     """The library is not even loaded at import."""
     command = [sys.executable, "-W", "error", "-W", "ignore::EncodingWarning", "-c", _FIRST_USES]
-    subprocess.run(command, check=True, timeout=60)
+    subprocess.run(command, check=True, timeout=600)
 
 
 @NEEDS_C

@@ -219,6 +219,7 @@ def test_the_signature_and_the_help_name_the_options() -> None:
     assert list(signature.parameters)[-5:] == [*OF_EVERY, "kwargs"]
     text = pydoc.render_doc(Named, renderer=pydoc.plaintext)
     assert f"Named{signature}" in text
+    assert Named.__init__.__doc__ == "Make a `Named`; its docstring has the options."
     assert "A user's subclass with an option" in text
     assert Named.__init__.__qualname__ == "Named.__init__"
 

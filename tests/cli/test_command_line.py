@@ -263,3 +263,57 @@ def test_options_offer_what_the_library_accepts(
     for name in commands:
         param = next(x for x in main.commands[name].params if option in x.opts)
         assert {*param.type.choices} == {*get_args(values)}  # type: ignore[attr-defined]
+
+
+def test_answers_of_a_language_model_are_scored(tmp_path: Path) -> None:
+    """A column of text, all queries in another file, and what made them; without it, an error."""
+    (tmp_path / "places.txt").write_text("Cafe\nHome\n", encoding="utf-8")
+    texts = {"q1": 'It is ["Home"].', "q2": '{"next": ["Mars", "Cafe"], "old": [1]}', "q3": "{...}"}
+    rows = [{"id": x, "target": "Home", "said": y} for x, y in texts.items()]
+    lines, asked = tmp_path / "a.jsonl", tmp_path / "q.jsonl"
+    lines.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    queries = [{"id": f"q{i}", "target": "Home"} for i in range(4)]
+    asked.write_text("\n".join(map(json.dumps, queries)), encoding="utf-8")
+    answers = ["--answers", "said", "--vocabulary", str(tmp_path / "places.txt")]
+    common = ["score", str(lines), "--k", "1", "--format", "json", *answers]
+    options = ["--targets", str(asked), "--id", "id", "--list-key", "next", "--fold"]
+    options += ["--take", "last", "--refusal", r"\.\.\.", "--after", ":", "--form", "json"]
+    shown = json.loads(run(*common, *options, "--about", "decoding=free").stdout)
+    assert shown["card"]["num_asked"] == 4
+    assert shown["missing"]["value"] == 0.25
+    assert shown["card"]["about"] == "decoding: free"
+    for part in ("'next'", "folded", "last", "after ':'"):
+        assert part in shown["card"]["answers"]
+    shown = json.loads(run(*common).stdout)
+    assert [shown[x]["value"] for x in ("acc_at_1", "answered", "unreadable")] == [
+        pytest.approx(x) for x in (1 / 3, 1 / 3, 2 / 3)
+    ]
+    assert "cannot be seen" in shown["card"]["answers"]
+    proposed = run("score", str(lines), *answers, "--form", "auto")
+    assert "json: reads 1, 1 with an id" in proposed.stdout
+    assert "`--answers`" in refused("score", str(lines), "--preds", "said")
+    assert "`--take` needs `--answers`" in refused("score", str(lines), "--take", "last")
+    assert "`--answers` needs `--vocabulary`" in refused("score", str(lines), "--answers", "said")
+    assert "`--targets` needs a `--id`" in refused(*common, "--targets", str(asked))
+    wrong = refused(*common, "--targets", str(lines), "--id", "target")
+    assert "`--id`" in wrong or "'Home' again" in wrong
+
+
+def test_check_reads_two_parts_of_visits(tmp_path: Path) -> None:
+    """The findings of `check_split`, as text, as CSV and as a page; times may be absent."""
+    train, test = tmp_path / "train.csv", tmp_path / "test.csv"
+    train.write_text("user,place,t\nann,3,2024-01-01 10:00\nbob,3,2024-01-09 10:00\n", "utf-8")
+    test.write_text("user,place,t\nann,3,2024-01-01 10:00\ncid,5,2024-01-10 09:00\n", "utf-8")
+    run = ["check", str(train), str(test), "--location", "place"]
+    text = CliRunner().invoke(main, [*run, "--time", "t"]).output
+    assert re.search(r"in train +1 +50.00 +0\n", text)
+    assert re.search(r"before anybody's last training row +1 +50.00 +0\n", text)
+    assert "unseen user: the person has no training row" in text
+    lines = CliRunner().invoke(main, [*run, "--time", "", "--format", "csv"]).output.splitlines()
+    assert lines[:2] == ["finding,rows,share,first", 'unseen user,1,0.5,"(1,)"']
+    page = tmp_path / "page.html"
+    assert CliRunner().invoke(main, [*run, "--time", "t", "--out", str(page)]).exit_code == 0
+    assert "2 and 2" in page.read_text("utf-8")
+    wrong = CliRunner().invoke(main, run)
+    assert wrong.exit_code == 1
+    assert "must have the columns ['time']" in wrong.output

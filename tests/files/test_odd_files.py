@@ -300,6 +300,17 @@ def test_an_empty_part_is_read(tmp_path: Path) -> None:
         assert len(report.read(tmp_path / "part-0.parquet").target) == 0
 
 
+def test_a_file_that_ends_within_its_mark_is_refused(tmp_path: Path) -> None:
+    """It is not an empty file; a whole mark may stand before a quoted header."""
+    path, mark = tmp_path / "a.csv", b"\xef\xbb\xbf"
+    for part in (mark[:1], mark[:2]):
+        path.write_bytes(part)
+        with pytest.raises(ValueError, match=r"must be readable, and .*a\.csv is not: .utf-8"):
+            report.read(path)
+    path.write_bytes(mark + b'"preds","target"\n"[5, 6]",6\n')
+    assert report.read(path).preds.tolist() == [[5, 6]]
+
+
 def test_runs_of_other_systems(tmp_path: Path) -> None:
     """With a mark of the encoding, line ends of Windows, and compressed."""
     (tmp_path / "a.qrels").write_bytes(b"\xef\xbb\xbf1 0 5 1\r\n2 0 6 1\r\n")

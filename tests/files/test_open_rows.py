@@ -29,6 +29,9 @@ pl = pytest.importorskip("polars")
 ipc = pytest.importorskip("pyarrow.ipc")
 parquet = pytest.importorskip("pyarrow.parquet")
 
+#: which writes no lists of one length with a missing list, and decodes no runs of lists
+IS_ARROW_18 = pa.__version__.startswith("18.")
+
 LARGE = 2**53 + 1
 
 
@@ -418,12 +421,12 @@ def test_nulls_are_broken_answers(tmp_path: Path) -> None:
     words = table(
         tmp_path / "b.parquet", [x and [y and str(y) for y in x] for x in lists], ["3"] * 5
     )
-    fixed = table(
-        tmp_path / "c.parquet",
-        pa.array([[3, 1], None, [None, 3], [1, 2], [2, 3]], pa.list_(pa.int64(), 2)), [3] * 5,
-    )  # fmt: skip
     json_lines = lines(tmp_path / "a.jsonl", *rows, {"target": 3})
-    for path in (typed, words, fixed, json_lines):
+    paths = [typed, words, json_lines]
+    if not IS_ARROW_18:
+        pairs = pa.array([[3, 1], None, [None, 3], [1, 2], [2, 3]], pa.list_(pa.int64(), 2))
+        paths.append(table(tmp_path / "c.parquet", pairs, [3] * 5))
+    for path in paths:
         with pytest.raises(ValueError, match=rf"row 1 of .*{path.name} must hold ids.*None"):
             values(open_rows(path))
         opened = open_rows(path, on_error="miss")
@@ -882,8 +885,9 @@ def test_a_column_may_be_runs_of_equal_rows(tmp_path: Path) -> None:
         rows = open_rows(source, groups=["user"])
         assert values(rows) == ([[3], [5], [4]], [3, 3, 4])
         assert labels(rows, "user") == ["a", "a", "b"]
-    lists = whole.set_column(0, "preds", runs([[3, 1], [4]]))
-    assert values(open_rows(lists))[0] == [[3, 1], [3, 1], [4]]
+    if not IS_ARROW_18:
+        lists = whole.set_column(0, "preds", runs([[3, 1], [4]]))
+        assert values(open_rows(lists))[0] == [[3, 1], [3, 1], [4]]
 
 
 def test_nan_in_a_cell_of_pandas_is_no_missing_value() -> None:

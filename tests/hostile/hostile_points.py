@@ -77,9 +77,7 @@ def written(draw: Draw, columns: Sequence[str], rows: Sequence[Sequence[str]], d
     if dirt == "encoding":
         return text.encode("utf-16")
     data = text.encode()
-    if dirt != "cut":
-        return data
-    return data[: draw(st.integers(min(3, len(data) - 1), len(data) - 1))]  # 3: a whole mark
+    return data[: draw(st.integers(0, len(data) - 1))] if dirt == "cut" else data
 
 
 # Generated mobility ------------------------------------------------------------------------------

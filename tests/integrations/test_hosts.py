@@ -81,7 +81,7 @@ def test_two_hosts_equal_one_process(
         start_new_session=True,
     )
     try:
-        returned = hosts.wait(timeout=100)
+        returned = hosts.wait(timeout=600)
     finally:
         if hosts.poll() is None:
             os.killpg(hosts.pid, signal.SIGKILL)

@@ -552,15 +552,19 @@ def test_any_split_into_batches_gives_the_same_bits(
 
 @every_case
 @pytest.mark.parametrize("form", ["scores", "lists"])
-def test_more_ranks_than_needed_change_nothing(form: str, name: str, options: Options) -> None:
-    """A Ranking that kept more ranks gives the same bits as one that kept just enough."""
-    bins, (preds, target) = some_bins(), tied_batch(levels=5)
-    preds[0, 3], preds[1, :4], preds[2] = math.nan, -math.inf, math.nan
+@pytest.mark.parametrize("relevant", [1, 3])
+def test_more_ranks_than_needed_change_nothing(
+    relevant: int, form: str, name: str, options: Options
+) -> None:
+    """A Ranking with the first candidates gives the bits that counting among all scores gives."""
+    bins, (preds, target) = some_bins(), tied_batch(40, levels=5)
+    preds[0, 3], preds[1, :4], preds[2], preds[3:6, 5] = math.nan, -math.inf, math.nan, math.nan
+    target = target if relevant > 1 else torch.arange(40)[:, None] % 9
     if form == "lists":
-        preds = torch.randint(9, (12, 7))
+        preds = torch.randint(9, (40, 7))
     alone = updated(make(name, bins, options), preds, target)
-    for top in (alone.needs.top, alone.needs.top + 1, 9, 500, 1000):
-        if top >= alone.needs.top:
+    for top in (alone.cut, alone.cut + 1, 9, 500, 1000):
+        if top >= alone.cut:
             ranking = Ranking.from_predictions(preds, target, top=top)
             other = updated(make(name, bins, options), ranking)
             assert equal_states(state(other), state(alone)), top

@@ -45,6 +45,8 @@ NOT_RUN = {
     "pip install -e '.[examples]'": "is part of the extra `test`",
     "nextloc-metrics mobility made.parquet real.parquet --trajectory day --location place "
     "--user user": "is run on other files by tests/report/test_mobility_evaluation.py",
+    "nextloc-metrics flows preds.tsv true.tsv --year 2026": "is run on other files by "
+    "tests/report/test_flow_evaluation.py",
 }
 
 # Characters of code that fit in a window of 1,280 pixels, between navigation and contents.
@@ -378,6 +380,11 @@ INNER = {
         "MobilityCollection.add", "Trajectories.tied",
         "Flows.compare", "Histogram.bounds", "Histogram.edges", "HourOfDay.compare",
         "Measure.compare", "VisitFrequency.compare",
+    },
+    "how metrics of flows differ, and how their record is made": {
+        "days_held", "of_day", "scale", "square",
+        "DailyMetric.of", "DailyMetric.per", "DailyMetric.tally", "FlowJSD.tally",
+        "FlowMetric.record", "FlowPairs.batch",
     },
 }  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import itertools
+import json
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ from nextloc_metrics import (
     functional,
     libcity_metrics,
     next_location_metrics,
+    report,
 )
 from strategies import updated
 
@@ -322,3 +324,32 @@ def test_invented_ids_of_a_language_model_are_counted(
     (share,) = {m._state_name: m for m in metrics.values() if hasattr(m, "num_invented")}.values()
     assert share.num_invented == invented
     assert 0 < metrics.compute()["precision_at_10_decile_10"] < 1
+
+
+def test_stored_answers_have_their_printed_numbers(
+    data: Path, lists: tuple[Tensor, Tensor]
+) -> None:
+    """All 39 models of GenUP, and LLM-Mob, from text; 29 answers of LLM-Mob are empty."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    preds, target = lists
+    texts = [json.dumps([x for x in row if x >= 0]) for row in preds.tolist()]
+    answers = report.read_answers(texts, ids=range(LOCATIONS))
+    e = report.evaluate(answers, target, k=(1, 5, 10))
+    printed = {"acc_at_1": 0.232271, "acc_at_5": 0.573594, "acc_at_10": 0.692447}
+    for name, value in (printed | {"ndcg_at_10": 0.451073, "mrr": 0.374989}).items():
+        assert e.values[name] == pytest.approx(value, abs=5e-7)
+    assert (e.card["num_asked"], e.card["answered"], e.card["empty"]) == (12141, 12112, 29)
+    if not (data / "genup").is_dir():
+        pytest.skip("needs ../shared/data/genup")
+    stored = json.loads((data / "genup" / "accuracies.json").read_text(encoding="utf-8"))
+    for name, accuracies in stored.items():
+        table = parquet.read_table(data / "genup" / f"{name}.parquet")
+        words = table["target"].to_pylist()
+        ids = sorted(set(words))
+        number = {word: i for i, word in enumerate(ids)}
+        for model, accuracy in accuracies.items():
+            answers = report.read_answers(table[model], ids=ids, form="lines")
+            e = report.evaluate(answers, [number[word] for word in words], k=1)
+            assert e.values["acc_at_1"] == pytest.approx(accuracy, abs=1e-9)
+            assert e.card["unreadable"] == e.card["cut"] == 0
+    assert sum(map(len, stored.values())) == 39

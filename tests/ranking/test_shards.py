@@ -229,7 +229,7 @@ def test_a_worker_that_dies_is_run_again(tmp_path: Path, repository: Path) -> No
          str(tmp_path / "parts"), str(tmp_path / "out")],
         capture_output=True,
         encoding="utf-8",
-        timeout=120,
+        timeout=600,
         check=False,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nextloc_metrics.arguments.answers import Answers
 from nextloc_metrics.arguments.arrays import Array, as_tensor, as_tensor_or_text
 from nextloc_metrics.arguments.checks import INTEGERS, check_candidates, check_named, is_integer
 from nextloc_metrics.arguments.messages import describe, short
@@ -81,7 +82,7 @@ class Batch:
     """The arguments of an update; `RankingMetric.update` describes them.
 
     Attributes:
-        preds: scores or lists of ids, or a record that was read before.
+        preds: scores or lists of ids, `Answers`, or a record that was read before.
         target: the relevant locations; None with a record.
         mask: which queries count, or None.
         groups: the groups of the queries, or None.
@@ -126,6 +127,8 @@ class Batch:
 
     def read(self, device: torch.device | None = None) -> Batch:
         """Convert arrays to tensors on the device of `preds`, or on `device` for arrays."""
+        if isinstance(self.preds, Answers):
+            return self._with_lists(self.preds).read(device)
         preds = as_tensor("preds", self.preds, device)
         given = {"mask": self.mask, "exclude": self.exclude, "grades": self.grades}
         read: dict[str, Any] = {
@@ -135,6 +138,20 @@ class Batch:
         }
         target = as_tensor("target", self.target, preds.device)
         return replace(self, preds=preds, target=target, **read)
+
+    def _with_lists(self, answers: Answers) -> Batch:
+        """Return the lists of answers, with their outcomes as `extra`."""
+        target = as_tensor("target", self.target)
+        beyond = (target >= answers.num_ids) & (target != self.ignore_index)
+        if self.mask is not None and len(beyond):
+            beyond = beyond.view(len(beyond), -1) & as_tensor("mask", self.mask).view(-1, 1)
+        if beyond.any():
+            raise ValueError(
+                f"`target` must be below the {answers.num_ids} ids of the answers, got "
+                f"{int(target.max())}; read answers with all ids."
+            )
+        extra = {**(self.extra or {}), "answer": answers.table()}
+        return replace(self, preds=answers.lists(), extra=extra)
 
 
 # Numbers per chunk, few enough for any memory.
@@ -172,7 +189,7 @@ class ArrayRows:
     """Rows of arrays in memory, or of an array of scores on disk.
 
     Attributes:
-        preds: scores or lists of ids, a row per query.
+        preds: scores or lists of ids, a row per query, or `Answers`.
         target: integer `[N]` or `[N, M]`.
         kinds: the groups of each query.
         mask: bool `[N]`, or None.
@@ -194,6 +211,8 @@ class ArrayRows:
     @property
     def num_candidates(self) -> int | None:
         """The number of scores per row; None for lists of ids."""
+        if isinstance(self.preds, Answers):
+            return None
         is_scores = as_tensor("preds", self.preds[:1]).is_floating_point()
         return self.preds.shape[1] if is_scores else None
 
@@ -221,8 +240,9 @@ class ArrayRows:
         """Return some of the rows."""
         options = ("mask", "exclude", "confidence", "weights", "grades")
         given = {x: found for x in options if (found := getattr(self, x)) is not None}
+        preds = self.preds[rows]
         return Batch(
-            as_tensor("preds", self.preds[rows]),
+            preds if isinstance(preds, Answers) else as_tensor("preds", preds),
             self.target[rows],
             groups={x: Grouping(kind.numbers[rows], kind.labels) for x, kind in self.kinds.items()},
             **{name: values[rows] for name, values in given.items()},
@@ -243,7 +263,7 @@ def track(items: Iterable[Item], number: int | None, unit: str = "row") -> Itera
 
 
 def read_rows(
-    preds: Array,
+    preds: Array | Answers,
     target: Array,
     groups: Mapping[str, Array | Grouping] | None,
     mask: Array | None = None,
@@ -258,12 +278,12 @@ def read_rows(
         if wrong := [name for name in groups if "\0" in str(name)]:
             raise ValueError(f"names in `groups` must have no NUL, got {short(wrong[0])}.")
     rows: Any = preds
-    if not (isinstance(preds, np.ndarray) and preds.ndim == 2):
+    if not (isinstance(preds, Answers) or (isinstance(preds, np.ndarray) and preds.ndim == 2)):
         rows = as_tensor("preds", preds)
     target = as_tensor("target", target)
     if isinstance(rows, Tensor):
         check_candidates(rows, target)
-    if rows.ndim != 2 or target.ndim not in (1, 2) or len(rows) != len(target):
+    if len(rows.shape) != 2 or target.ndim not in (1, 2) or len(rows) != len(target):
         raise ValueError(
             "`preds` [N, C or K] and `target` [N] or [N, M] must have one row per query, got "
             f"{describe(preds)} and {describe(target)}."

@@ -75,6 +75,8 @@ def use(name: str | None) -> None:
     names = [name, "cuda", "reference"] if name not in (None, "reference") else [name]
     wanted = [one for one in (NAMES if name is None else names) if one and not reasons[one]]
     _chosen[:] = [_make(one) for one in dict.fromkeys(wanted)]
+    if name is None and not LIBRARY.exists():
+        _chosen.insert(0, _NotBuilt())
 
 
 def choose(values: Tensor, task: str = "is_proven") -> Reference:
@@ -84,6 +86,15 @@ def choose(values: Tensor, task: str = "is_proven") -> Reference:
         for backend in _chosen
         if not backend.unable(values) and (getattr(backend, task) or proof.passes(backend, task))
     )
+
+
+class _NotBuilt(Reference):
+    """Where the C library should be: it warns at the first tensor that the library would read."""
+
+    def unable(self, values: Tensor) -> str | None:
+        if values.device.type == "cpu":
+            proof.disable("cpu", available()["cpu"] or "")
+        return "it was not built"
 
 
 @cache

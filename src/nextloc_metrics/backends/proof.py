@@ -16,12 +16,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nextloc_metrics.backends.events import Moments
 from nextloc_metrics.backends.mass import Weights
 from nextloc_metrics.backends.reference import UNRETRIEVED, Reference
 from nextloc_metrics.backends.sequences import ALIGNMENTS, Sequences
 
 #: the answers to a batch, by what they are
-Answers = Iterator[tuple[str, Sequence[Any]]]
+Proofs = Iterator[tuple[str, Sequence[Any]]]
 
 DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
@@ -91,7 +92,7 @@ def _are_equal(found: Sequence[Any], expected: Sequence[Any]) -> bool:
     return len(found) == len(expected) and all(map(torch.equal, found, expected))
 
 
-def _of_scores(backend: Reference) -> Answers:
+def _of_scores(backend: Reference) -> Proofs:
     """Yield the answers to scores and integers; NaN as infinity, which equals itself."""
     for dtype in DTYPES:
         scores = _rows(make_scores(), dtype)
@@ -112,7 +113,7 @@ def _of_scores(backend: Reference) -> Answers:
         yield f"`{name}`", (getattr(backend, name)(*arguments),)
 
 
-def _of_weights(backend: Reference) -> Answers:
+def _of_weights(backend: Reference) -> Proofs:
     """Yield the sums, sizes and shares of weights; NaN as -1, which equals itself."""
     both = Weights(are_scores=False, inverse_temperature=0.5), Weights(are_scores=True)
     for dtype, weights in product(DTYPES, both):
@@ -125,8 +126,8 @@ def _of_weights(backend: Reference) -> Answers:
             yield f"`{name}` of {dtype}", (one.double().nan_to_num(-1, 9e9, -9e9),)
 
 
-def _of_pairs(backend: Reference) -> Answers:
-    """Yield the answers to pairs of sequences."""
+def _of_pairs(backend: Reference) -> Proofs:
+    """Yield the answers to pairs of sequences, and of events."""
     for dimensions in (2, 3):
         pairs, of = _make_pairs(dimensions), f"of {dimensions} dimensions"
         for optimal in (False, True):
@@ -136,7 +137,18 @@ def _of_pairs(backend: Reference) -> Answers:
             yield f"`align({kind!r})` {of}", (backend.align(pairs, kind, within=2.0),)
         found = backend.align(pairs, "dtw", 1, free_start=True)
         yield f"`align of a window` {of}", (found,)
+    times, places = _ids(3, 7) << 58, _ids(3, 7) % 3 - 1
+    lengths, order = map(torch.from_numpy, (_LENGTHS, _ORDER))
+    moments = Moments(times, times.flip(0, 1)[:, :5], *lengths)
+    yield "`transport`", (backend.transport(moments, places, places[:, :5], 9 << 55, 1 << 58),)
+    times = times.sort(1).values
+    moments = Moments(times, times.flip(0)[:, :5], *lengths)
+    yield "`match_events`", (backend.match_events(moments, order, [0, 1 << 59, (1 << 64) - 1]),)
 
+
+#: of two sequences of events; and the columns of the first in an order
+_LENGTHS = np.array([[7, 4, 0], [5, 0, 3]])
+_ORDER = np.array([[5, 2, 3, 6, 0, 1, 4], [3, 0, 2, -1, -1, -1, -1], [-1] * 7])
 
 _ANSWERS = {"is_proven": _of_scores, "weighs": _of_weights, "aligns": _of_pairs}
 

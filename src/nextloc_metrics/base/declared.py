@@ -129,6 +129,7 @@ def constructor(cls: Any, options: dict[str, Option]) -> Callable[..., None]:
     )
     init.__name__, init.__qualname__ = "__init__", f"{cls.__qualname__}.__init__"
     init.__module__ = cls.__module__
+    init.__doc__ = f"Make a `{cls.__name__}`; its docstring has the options."
     return init
 
 

@@ -29,6 +29,8 @@ Read = TypeVar("Read")
 
 # Types of attributes that TorchMetrics and `update` set for every batch.
 _PLAIN = (Tensor, int, type(None))
+# and those that they set while a metric is made
+_PLAIN_AT_FIRST = (*_PLAIN, bool, float, str, dict, list)
 
 
 def all_reduce(state: Tensor, group: Any = None) -> list[Tensor]:
@@ -245,7 +247,8 @@ class SummedMetric(BaseMetric, ABC):
         own = self.__dict__
         if name in own.get("_declared", ()):
             self._refuse(name)
-        if name in own and type(value) in _PLAIN:
+        is_being_made = "_modules" in own and "_declared" not in own
+        if type(value) in (_PLAIN_AT_FIRST if is_being_made else _PLAIN if name in own else ()):
             object.__setattr__(self, name, value)  # skips the search for parameters and modules
         else:
             super().__setattr__(name, value)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nextloc_metrics.cli.options import (
+    ANSWERS,
     EVALUATING,
     FILE,
     FILES,
@@ -57,6 +58,7 @@ def main() -> None:
 )
 @source("path")
 @EVALUATING
+@ANSWERS
 @FORMAT
 @INTERVALS
 @GROUP_TABLE
@@ -97,6 +99,7 @@ def score(
 @main.command(epilog="Example: nextloc-metrics report lists.parquet --group user --out report.html")
 @source("path")
 @EVALUATING
+@ANSWERS
 @click.option("--out", type=OUTPUT, required=True, help="Output file.")
 @click.option("--title", help="Title of the page; by default the file name.")
 @FORCE
@@ -315,12 +318,12 @@ def trajectories(
 ) -> None:
     """Score predicted days, rows (uid, d, t, x, y), with true ones; an .html `--out` is a page."""
     check_outputs(force)
-    from nextloc_metrics.cli.files import write_trajectories
+    from nextloc_metrics.cli.files import write_days
     from nextloc_metrics.report.trajectories import evaluate_trajectories
 
     with explained():
         result = evaluate_trajectories(preds, target, **options)
-        text = write_trajectories(result, kind)
+        text = write_days(result, kind)
         if is_page(out):
             true, found = (
                 int((~x.isnan().any(-1)).sum()) for x in (result.rows.target, result.rows.preds)
@@ -331,10 +334,68 @@ def trajectories(
         write_text(text, out, force)
 
 
+@main.command(epilog="Example: nextloc-metrics check train.csv test.csv --user uid --time ''")
+@source("train")
+@source("test")
+@click.option("--user", default="user", show_default=True, help="Column.")
+@click.option("--location", default="location", show_default=True, help="Column.")
+@click.option("--time", default="time", show_default=True, help="Column; '' for no times.")
+@FORMAT
+@OUT
+@FORCE
+def check(train: str, test: str, kind: str, out: Path | None, force: bool, **columns: str) -> None:
+    """Check what visits in TRAIN and TEST have in common; an .html `--out` is a page."""
+    check_outputs(force)
+    from nextloc_metrics.analysis import check_split
+    from nextloc_metrics.cli.files import write_table
+    from nextloc_metrics.files.beside import read_visits
+
+    with explained():
+        parts = [read_visits(path, **columns) for path in (train, test)]
+        names: Any = {**columns, "time": columns["time"] or None}
+        result = check_split(*parts, **names)
+        text = str(result) if kind == "text" else write_table(result.table, kind)
+        if is_page(out):
+            rows = " and ".join(f"{result.card[x]:,}" for x in ("train_rows", "test_rows"))
+            source = describe_read(map(name_of, (train, test)), rows, columns.values())
+            text = result.to_html(source=source)
+        write_text(text, out, force)
+
+
+@main.command(epilog="Example: nextloc-metrics flows preds.tsv true.tsv --year 2026")
+@source("predicted", metavar="PRED")
+@source("true", metavar="TRUE")
+@click.option("--year", type=click.IntRange(2026, 2026), help="HuMob challenge.")
+@click.option("--num-cells", type=click.IntRange(min=1), help="Number of cells, from 0.")
+@click.option("--box", type=int, nargs=4, metavar="X X Y Y", help="Cells that are compared.")
+@click.option("--missing-days", type=click.Choice(["raise", "zero", "skip"]), default="raise")
+@FORMAT
+@OUT
+@FORCE
+def flows(
+    predicted: str, true: str, box: Any, kind: str, out: Path | None, force: bool, **options: Any
+) -> None:
+    """Score predicted trips, rows (day, origin, destination, count); an .html `--out` is a page."""
+    check_outputs(force)
+    from nextloc_metrics.cli.files import write_days
+    from nextloc_metrics.report.flows import evaluate_flows
+
+    with explained():
+        limits = box and (box[:2], box[2:])
+        result = evaluate_flows(predicted, true, box=limits, **options)
+        text = write_days(result, kind)
+        if is_page(out):
+            source = describe_read(map(name_of, (predicted, true)), f"{result.card['rows']:,}", [])
+            text = result.to_html(Path(name_of(predicted)).name, source)
+        write_text(text, out, force)
+
+
 def _source(path: str, result: Evaluation, reading: Mapping[str, Any]) -> dict[str, Any]:
     """Return what was read, for the card of a page."""
-    names = ("preds", "target", "mask", "exclude", "weights", "confidence", "cluster")
+    reading = {**reading, "preds": reading["answers"] or reading["preds"]}
+    names = ("preds", "key", "target", "mask", "exclude", "weights", "confidence", "cluster")
     files, columns = _split_target([path], [reading[name] for name in names])
+    files += [str(reading["queries"])] if reading["queries"] else []
     return describe_read(files, result.card["queries"], [*columns, *reading["groups"]])
 
 

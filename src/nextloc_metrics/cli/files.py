@@ -16,14 +16,18 @@ import click
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.cli.options import has_columns, is_page, write_text
 from nextloc_metrics.display.table import Table, one_line
+from nextloc_metrics.files.answer_columns import cells_of
+from nextloc_metrics.files.answers import propose
 from nextloc_metrics.files.beside import read_coordinates, read_counts, read_words
 from nextloc_metrics.files.opening import suffix_of
 from nextloc_metrics.files.predictions import Predictions, read, same_queries
+from nextloc_metrics.files.tables import Names, source_of
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.protocols import Audit
-from nextloc_metrics.report.comparing import Comparisons
+from nextloc_metrics.report.comparisons import Comparisons
 from nextloc_metrics.report.evaluation import Evaluation, write_groups
 from nextloc_metrics.report.evaluator import evaluate
+from nextloc_metrics.report.flows import FlowEvaluation
 from nextloc_metrics.report.options import Options
 from nextloc_metrics.report.table_evaluation import evaluate_table
 from nextloc_metrics.report.trajectories import TrajectoryEvaluation
@@ -75,6 +79,7 @@ def _read(
 def evaluate_file(path: str, **reading: Any) -> Evaluation:
     """Read a file and evaluate it, with the given options."""
     options = given_options(Options, reading)
+    reading = _with_answers(path, reading, options.get("vocabulary"))
     if suffix_of(Path(path)) not in (".run", ".trec"):
         return evaluate_table(
             path,
@@ -89,6 +94,23 @@ def evaluate_file(path: str, **reading: Any) -> Evaluation:
     known = None if found.vocabulary is None else tuple(map(str, found.vocabulary))
     options = {"vocabulary": known, **options}
     return evaluate(found.preds, found.target, grades=found.grades, missed=missed, **options)
+
+
+def _with_answers(path: str, reading: Mapping[str, Any], vocabulary: Any) -> dict[str, Any]:
+    """Return what was read with the column of answers, if one is named, as that of predictions."""
+    given = {name: reading[x] for name, x in _OF_ANSWERS.items() if reading[x]}
+    column = reading["answers"]
+    if column is None:
+        named = [_OF_ANSWERS[name] for name in given]
+        if wrong := [*named, *(x for x in ("queries", "key") if reading[x] is not None)]:
+            raise ValueError(f"`{wrong[0]}` needs `answers`, got None.")
+        return dict(reading)
+    if given.get("form") == "auto":
+        first = next(source_of(path, Names(column, column), "raise").parts([column]))
+        del given["form"]
+        click.echo(propose(cells_of(first.columns[column])[:1000], vocabulary, **given))
+        raise click.exceptions.Exit(0)
+    return {**reading, "preds": column, "answers": given}
 
 
 def _read_metrics(name: str) -> Any:
@@ -112,7 +134,14 @@ def given_options(kind: Any, reading: Mapping[str, Any]) -> dict[str, Any]:
 
 # what else a table is read by: names of columns that a run lacks, and others
 _COLUMNS = ("mask", "exclude", "weights", "confidence")
-_OF_TABLES = ("preds", "target", "groups", "padding", "on_error", "separator", "workers")
+_OF_TABLES = (
+    "preds", "target", "groups", "padding", "on_error", "separator", "workers", "answers",
+    "queries", "key",
+)  # fmt: skip
+
+# how answers are read: the options of `read_answers`, and those of the command
+_OF_ANSWERS = {"form": "form", "key": "list_key", "take": "take", "after": "after"}
+_OF_ANSWERS |= {"refusals": "refusals", "fold": "fold"}
 
 # what reads the file of an option
 _READERS: dict[str, Callable[[Any], Any]] = {
@@ -204,17 +233,16 @@ def write_audit(result: Audit, kind: str) -> str:
     return json.dumps(result.table.records, indent=2)
 
 
-def write_trajectories(result: TrajectoryEvaluation, kind: str) -> str:
-    """Write the evaluation of days in one of the formats; JSON has the card and intervals too."""
+def write_days(result: TrajectoryEvaluation | FlowEvaluation, kind: str) -> str:
+    """Write an evaluation of days in one of the formats; JSON has the card and intervals too."""
     if kind == "text":
         return str(result)
     if kind != "json":
         return write_table(result.table, kind)
     rows: dict[str, Any] = {
-        name: {"value": value, "low": low, "high": high}
-        for (name, value), (low, high) in zip(
-            result.values.items(), result.intervals.values(), strict=True
-        )
+        name: {"value": value}
+        | dict(zip(("low", "high"), result.intervals.get(name, ()), strict=False))
+        for name, value in result.values.items()
     }
     return json.dumps(_without_nan(rows | {"card": result.card}), indent=2)
 

@@ -71,6 +71,12 @@ def _split(_context: click.Context, _option: click.Parameter, values: Sequence[s
         ) from None
 
 
+def _named(_context: click.Context, _option: click.Parameter, values: Sequence[str]) -> Any:
+    """Return texts by name, of texts such as decoding=free."""
+    pairs = (value.partition("=") for value in values)
+    return {x if equals else "": y if equals else x for x, equals, y in pairs} or None
+
+
 def _keep_input(context: click.Context, argument: click.Parameter, paths: Any) -> Any:
     """Replace `-` by a file of standard input, which lives as long as the command."""
     if isinstance(paths, tuple):
@@ -178,6 +184,21 @@ EVALUATING = options_of(
         type=FILE,
     ),
     option_of("km", type=float),
+    option_of("about", "; may be repeated", multiple=True, metavar="[NAME=]TEXT", callback=_named),
+)
+ANSWERS = options_of(
+    click.option("--answers", help="Column of answers of a language model, text."),
+    click.option(
+        "--form",
+        help="How they are written: json, lines, separated, codes or pattern=...; auto proposes.",
+    ),
+    click.option("--list-key", help="For json, the key of the list."),
+    click.option("--take", type=click.Choice(["last"]), help="Which of several lists is read."),
+    click.option("--after", help="Text after which the answer begins, such as </think>."),
+    click.option("--refusal", "refusals", multiple=True, help="Pattern; may be repeated."),
+    click.option("--fold", is_flag=True, help="Compare names without case, accents and spaces."),
+    click.option("--targets", "queries", type=FILE, help="File of all queries; needs `--id`."),
+    click.option("--id", "key", help="Column of keys, in PATH and in `--targets`."),
 )
 FORMAT = click.option(
     "--format",
@@ -275,11 +296,12 @@ def _for_command(message: str) -> str:
     context = click.get_current_context()
     if _STDIN in context.meta:
         message = message.replace(context.meta[_STDIN], "standard input")
-    names = {name: written for name, written in _PYTHON.items() if written in _written(context)}
+    names: dict[str, str] = {}
     for param in context.command.params:
         option = max(param.opts, key=len)
         for name in (param.name or "", option.lstrip("-").replace("-", "_")):
             names[name] = option if option.startswith("-") else option.upper()
+    names |= {name: written for name, written in _PYTHON.items() if written in _written(context)}
 
     def option_of(match: re.Match[str]) -> str:
         name, equals, value = match.groups()
@@ -343,7 +365,7 @@ def has_columns(path: str) -> bool:
 
 # Parameters that are no options of the evaluation: they name columns, or say what is written.
 _COLUMNS = {"preds", "target", "mask", "exclude", "weights", "confidence", "cluster", "groups"}
-_COLUMNS |= {"key", "trajectory", "latitude", "longitude", "location", "time", "user"}
+_COLUMNS |= {"answers", "key", "trajectory", "latitude", "longitude", "location", "time", "user"}
 _WRITING = {"kind", "out", "force", "save", "group_table", "intervals", "title", "workers"}
 
 

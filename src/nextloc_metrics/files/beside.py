@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from nextloc_metrics.arguments.arrays import join
-from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.arguments.messages import clip, short
 from nextloc_metrics.files.ids import integers_of, is_text, plain
-from nextloc_metrics.files.opening import Part, find_files, need_arrow
-from nextloc_metrics.files.sources import Files, load_array
+from nextloc_metrics.files.opening import Part, find_files, need_arrow, open_bytes
+from nextloc_metrics.files.sources import Files, Stream, load_array
 
 
 def read_counts(path: Path) -> Any:
@@ -89,6 +90,89 @@ def read_days(rows: Any, user: str, day: str, slot: str, x: str, y: str) -> Any:
         numbers, wrong = integers_of(need_arrow().array(found[user], "string"))
         found[user] = found[user] if wrong is not None else numbers
     return found
+
+
+def read_visits(rows: str, user: str, location: str, time: str) -> dict[str, Any]:
+    """Read the columns of a file of visits by name; `""` is none. Times may be text that sorts."""
+    readers: dict[str, Any] = {user: read_names, location: read_names, time: _read_times}
+    readers.pop("", None)
+    source = Files(find_files(rows))
+    return dict(zip(readers, _read_columns(source, readers), strict=True))
+
+
+def _read_times(part: Part, name: str) -> Any:
+    try:
+        return read_numbers(part, name, may_be_dates=True)
+    except ValueError:
+        return read_names(part, name)
+
+
+def read_flows(rows: Any, cells: Sequence[str]) -> dict[str, Any]:
+    """Read the columns `day`, `cells` and `count` of trips; dates become YYYYMMDD.
+
+    `rows` are a path, a frame, or a dict of columns, which is returned unchanged. A file may have
+    the form of the HuMob Challenge 2026, whose cells are `ox`, `oy`, `dx` and `dy`.
+    """
+    if isinstance(rows, dict):
+        return rows
+    readers = {"day": _read_day, **dict.fromkeys(cells, read_numbers), "count": _read_count}
+    if isinstance(rows, str | os.PathLike):
+        if os.path.isfile(rows) and (found := _read_humob(os.fspath(rows))):
+            return found
+        source: Any = Files(find_files(rows))
+    else:
+        source = Stream(rows, list(readers))
+    return dict(zip(readers, _read_columns(source, readers), strict=True))
+
+
+def _read_count(part: Part, name: str) -> Any:
+    return read_numbers(part, name, may_miss=True)  # NaN is refused with its day and pair
+
+
+def _read_day(part: Part, name: str) -> Any:
+    days = read_names(part, name)
+    if days.dtype != object:
+        return days
+    distinct, codes = np.unique(days.astype(str), return_inverse=True)
+    plain = [day[:10].replace("-", "") for day in distinct]
+    if wrong := [day for day, x in zip(distinct, plain, strict=True) if not _is_count(x)]:
+        raise ValueError(
+            f"column `{name}` must be dates or integers from 0, got {short(str(wrong[0]))} in "
+            f"{part.file}."
+        )
+    return np.array([*map(int, plain)], dtype=np.int64)[codes]
+
+
+def _read_humob(file: str) -> dict[str, Any] | None:
+    """Read lines of a day, a tab and `{origin: {destination: count}}`, cells being `y_x`."""
+    columns: list[list[Any]] = [[] for _ in range(6)]
+    with open_bytes(file) as opened:
+        for number, line in enumerate(opened, 1):
+            day, tab, text = line.decode("utf-8-sig", "replace").partition("\t")
+            if number == 1 and not (tab and text.lstrip().startswith("{")):
+                return None
+            if not line.strip():
+                continue
+            try:
+                # quotes of Python and its nan; a dict becomes a tuple, with keys that come again
+                text = text.replace("'", '"').replace("nan", "NaN")
+                for origin, others in json.loads(text, object_pairs_hook=tuple):
+                    for destination, count in others:
+                        (oy, ox), (dy, dx) = map(_cell, (origin, destination))
+                        values = int(day), ox, oy, dx, dy, float(count)
+                        for column, value in zip(columns, values, strict=True):
+                            column.append(value)
+            except (ValueError, TypeError) as error:
+                raise ValueError(
+                    f"line {number} of {file} must be a day, a tab and {{origin: {{destination: "
+                    f"count}}}} with cells y_x: {clip(str(error))}"
+                ) from error
+    return dict(zip(("day", "ox", "oy", "dx", "dy", "count"), map(np.array, columns), strict=True))
+
+
+def _cell(text: str) -> tuple[int, int]:
+    y, x = text.split("_")
+    return int(y), int(x)
 
 
 def _read_columns(

@@ -86,7 +86,10 @@ def _open(file: str, wanted: Wanted) -> _Table | None:
     """Read the header of a file; None if there is nothing in it."""
     delimiter = "\t" if suffix_of(file) == ".tsv" else ","
     with open_bytes(file) as opened:
-        lines = io.TextIOWrapper(opened, "utf-8-sig", newline="")
+        # not "utf-8-sig", which takes a file that ends within its mark for an empty one
+        start = io.BytesIO(opened.read(3).removeprefix(codecs.BOM_UTF8))
+        whole: Any = _Joined(start, opened)
+        lines = io.TextIOWrapper(whole, "utf-8", newline="")
         header = next((x for x in csv.reader(lines, delimiter=delimiter) if x), None)
     if header is None:
         return None

@@ -17,6 +17,7 @@ from nextloc_metrics.arguments.arrays import as_tensor
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.checks import check_choice
 from nextloc_metrics.arguments.messages import describe, short
+from nextloc_metrics.files.answer_columns import AnswersOf, check_no_answers
 from nextloc_metrics.files.columns import (
     Widths,
     count_widths,
@@ -91,15 +92,20 @@ class TableRows:
         separator: str | None,
         on_error: OnError,
         widths: Widths | None = None,
+        reader: AnswersOf | None = None,
     ) -> None:
         self.source, self.names, self.on_error = source, names, on_error
-        self.num_rows, self.missed = source.num_rows, 0
+        self.num_rows, self.missed, self.reader = source.num_rows, 0, reader
         first = self._peek()
+        if reader is None:
+            check_no_answers(first, names.preds, names.target, separator)
         answers, relevant = first.columns[names.preds], first.columns[names.target]
         given = (padding,) if isinstance(padding, int) else padding
         pads = frozenset(given) if source.is_run else frozenset({-1, *given})
         is_loose = source.untyped or vocabulary is not None
-        self.num_candidates = self._num_candidates(first, separator, widths)
+        self.num_candidates = None
+        if reader is None:
+            self.num_candidates = self._num_candidates(first, separator, widths)
         kind: Any = "integers"
         if vocabulary is not None:
             kind = "text" if any(isinstance(x, str) for x in vocabulary) else "integers"
@@ -263,8 +269,10 @@ class TableRows:
         )
 
     def _empty(self) -> Batch:
-        preds = torch.zeros(0, 1, dtype=torch.int64)
-        if self.num_candidates is not None:
+        preds: Any = torch.zeros(0, 1, dtype=torch.int64)
+        if self.reader is not None:
+            preds = self.reader.answers(Part("", (), {self.names.preds: []}), self.names.preds)
+        elif self.num_candidates is not None:
             preds = torch.zeros(0, self.num_candidates)
         target = torch.zeros((0, 1) if self.has_several else 0, dtype=torch.int64)
         labels = {name: read_group("", name, (), []) for name in self.groups}
@@ -280,14 +288,17 @@ class TableRows:
     def _batch(self, piece: Part) -> Batch:
         file, rows, columns = piece.file, piece.rows, piece.columns
         target, are_lists = self._targets(piece)
-        column = columns[self.names.preds]
-        cells = self._read(file, self.names.preds, column, self._answers)
-        if self.num_candidates is None:
+        preds: Any
+        if self.reader is not None:
+            preds = self.reader.answers(piece, self.names.preds)
+        elif self.num_candidates is None:
+            cells = self._read(file, self.names.preds, columns[self.names.preds], self._answers)
             found = cells.numbered(*self._numbers.answers(cells.values))
             self._check_swapped(piece, found, are_lists)
             self._count(piece, found.bad)
             preds = pad(found)
         else:
+            cells = self._read(file, self.names.preds, columns[self.names.preds], self._answers)
             preds = self._scores(piece, cells)
         groups = {x: read_group(file, x, rows, columns[x]) for x in self.groups}
         batch, names = Batch(preds, target, groups=groups), self.names
@@ -390,6 +401,7 @@ def open_rows(
     separator: str | None = None,
     on_error: OnError = "raise",
     widths: Widths | None = None,
+    reader: AnswersOf | None = None,
 ) -> TableRows:
     r"""Open a table of predictions; its rows are read in chunks by `TableRows.chunks`.
 
@@ -414,6 +426,7 @@ def open_rows(
         confidence: the column of the confidence of each answer, from 0 to 1.
         widths: the number of lists by their number of scores, if that is known without reading the
             predictions; `on_error="miss"` reads them twice otherwise.
+        reader: what reads `preds` as answers of a language model.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -434,7 +447,7 @@ def open_rows(
     check_choice("on_error", on_error, OnError)
     names = Names(preds, target, names_of_groups(groups), mask, exclude, (), weights, confidence)
     rows = source_of(source, names, on_error)
-    return TableRows(rows, names, padding, vocabulary, separator, on_error, widths)
+    return TableRows(rows, names, padding, vocabulary, separator, on_error, widths, reader)
 
 
 def source_of(source: Any, names: Names, on_error: OnError) -> RowSource:

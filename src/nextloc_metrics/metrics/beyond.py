@@ -18,7 +18,7 @@ from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.base.ranking_metric import RankingMetric
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.means import exact
-from nextloc_metrics.metrics.bins import VisitCounts, read_visits
+from nextloc_metrics.metrics.bins import TrainCounts, read_visits
 from nextloc_metrics.metrics.recommended import COUNTED_AS, FirstRanks, RecommendedTally, dot
 from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking
@@ -207,7 +207,7 @@ class Novelty(MeanMetric, FirstRanks):
     unit = "bits"
 
     k: Positive
-    train_counts: VisitCounts
+    train_counts: TrainCounts
     total: Positive | None = None
 
     def __post_init__(self) -> None:
@@ -376,7 +376,7 @@ class Serendipity(RankingMetric):
     """
 
     k: Positive
-    train_counts: VisitCounts
+    train_counts: TrainCounts
 
     @property
     def needs(self) -> Needs:

@@ -20,7 +20,7 @@ from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.base.ranking_metric import RankingTally
 from nextloc_metrics.means import exact, intervals
 from nextloc_metrics.metrics.bins import PopularityBins
-from nextloc_metrics.metrics.split import MeanOrMedian, of_histogram, split_by_bin
+from nextloc_metrics.metrics.split import Lengths, MeanOrMedian, Split, of_histogram, split_by_bin
 from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 
@@ -81,7 +81,7 @@ class DecileMetric(RankingTally):
 
     @property
     def needs(self) -> Needs:
-        return Needs(self.cut)
+        return Needs(within=self.cut)
 
     @abstractmethod
     def values(self) -> Tensor:
@@ -93,17 +93,17 @@ class DecileMetric(RankingTally):
         return self.candidates
 
     def tally(self, ranking: Ranking) -> Tensor:
-        return self.tally_split(*split_by_bin(ranking, self.bins, self.cut))
+        return self.tally_split(split_by_bin(ranking, self.bins, self.cut))
 
-    def tally_split(self, within: Ranking, predictions: Tensor) -> Tensor:
-        """Return what a batch adds to the state, from what `split_by_bin` returned."""
+    def tally_split(self, split: Split) -> Tensor:
+        """Return what a batch adds to the state, from its lists split by bin."""
         raise NotImplementedError("a decile metric must define `tally_split` or `tally`.")
 
     @staticmethod
     def _tallies(metrics: Sequence[Any], ranking: Ranking) -> list[Tensor]:
         split = cache(partial(split_by_bin, ranking))
         return [
-            one.tally_split(*split(one.bins, one.cut))
+            one.tally_split(split(one.bins, one.cut))
             if type(one).tally is DecileMetric.tally
             else one.tally(ranking)
             for one in metrics
@@ -167,17 +167,19 @@ class DecileScore(DecileMetric, MeanMetric):
     ties: Ties = "expected"
 
     @abstractmethod
-    def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:  # type: ignore[override]
-        """Return float64 `[R]`, one score in [0, 1] per row of what `split_by_bin` returned."""
+    def score(self, ranking: Ranking, lengths: Lengths) -> Tensor:  # type: ignore[override]
+        """Return float64 `[R]`, one score in [0, 1] per row of `Split.within`."""
 
     def empty_tally(self) -> Tensor:
         """Return zeros: per bin the sum of scores, the sum of squares, the number of queries."""
         return torch.zeros(self.bins.num_bins + 1, 3, dtype=torch.int64)
 
-    def tally_split(self, within: Ranking, predictions: Tensor) -> Tensor:
-        scores = self.score(within.break_ties(self.ties), predictions)
-        bin_of_row = torch.arange(len(within), device=within.device) % (self.bins.num_bins + 1)
-        return exact.tally_by(bin_of_row, self.bins.num_bins + 1, scores, within.answerable)
+    def tally_split(self, split: Split) -> Tensor:
+        scores, number = self._score_rows(split), self.bins.num_bins + 1
+        return exact.tally_by(split.bins.flatten(), number, scores, split.within.answerable)
+
+    def _score_rows(self, split: Split) -> Tensor:
+        return self.score(split.within.break_ties(self.ties), split.lengths)
 
     def _check_state(self, state: Tensor, queries: int) -> bool:
         return exact.fits(state, queries)
@@ -191,14 +193,15 @@ class DecileScore(DecileMetric, MeanMetric):
 
     @staticmethod
     def _score_many(metrics: Sequence[Any], record: Ranking) -> list[tuple[Tensor, Tensor]]:
-        split, found = cache(partial(split_by_bin, record)), []
+        split, of_all, found = cache(partial(split_by_bin, record)), {}, []
         for one in metrics:
-            within, predictions = split(one.bins, one.cut)
+            own = split(one.bins, one.cut)
+            if one._state_name not in of_all:  # of every decile
+                of_all[one._state_name] = one._score_rows(own)
             number = one.decile if isinstance(one.decile, int) else 0  # unmapped
-            rows = slice(number, None, one.bins.num_bins + 1)
-            own = within[rows]
-            scores = one.score(own.break_ties(one.ties), predictions[rows])
-            found.append((scores.masked_fill(~own.answerable, 0), own.answerable))
+            counted = own.within.answerable.view_as(own.bins) & (own.bins == number)
+            scores = of_all[one._state_name].view_as(own.bins).masked_fill(~counted, 0)
+            found.append((scores.sum(1), counted.any(1)))
         return found
 
     def values(self) -> Tensor:
@@ -278,8 +281,8 @@ class DecilePrecision(DecileAtK, DecileScore):
     def cut(self) -> int:
         return self.candidates if self.scope == "within" else min(self.k, self.candidates)
 
-    def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:  # type: ignore[override]
-        return scoring.hits(ranking, self.k) / predictions.clamp(min=1, max=self.k)
+    def score(self, ranking: Ranking, lengths: Lengths) -> Tensor:  # type: ignore[override]
+        return scoring.hits(ranking, self.k) / lengths(self.k).clamp(min=1)
 
 
 class DecileNDCG(DecileAtK, DecileScore):
@@ -298,7 +301,7 @@ class DecileNDCG(DecileAtK, DecileScore):
 
     _stem = "ndcg"
 
-    def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:  # type: ignore[override]
+    def score(self, ranking: Ranking, lengths: Lengths) -> Tensor:  # type: ignore[override]
         return scoring.ndcg(ranking, self.k)
 
 
@@ -341,7 +344,8 @@ class DecileKForRecall(DecileMetric):
         """Return zeros: per bin the number of queries per k; those without an answer are at 0."""
         return torch.zeros(self.bins.num_bins + 1, self.candidates + 1, dtype=torch.int64)
 
-    def tally_split(self, within: Ranking, predictions: Tensor) -> Tensor:
+    def tally_split(self, split: Split) -> Tensor:
+        within = split.within
         rank = within.break_ties("pessimistic").above + 1
         relevant = within.num_relevant[:, None]
         hits = torch.arange(1, rank.shape[1] + 1, device=rank.device)
@@ -349,9 +353,9 @@ class DecileKForRecall(DecileMetric):
         k = rank.gather(1, short.sum(1, keepdim=True))[:, 0]
         k = k.masked_fill(k > self.candidates, 0)
         width = self.candidates + 1
-        row = torch.arange(len(within), device=rank.device) % (self.bins.num_bins + 1)
+        cells = split.bins.flatten() * width + k
         counts = torch.zeros(self.empty_tally().numel(), dtype=torch.int64, device=rank.device)
-        return counts.index_add(0, row * width + k, (relevant[:, 0] > 0).long()).view(-1, width)
+        return counts.index_add(0, cells, (relevant[:, 0] > 0).long()).view(-1, width)
 
     def _check_state(self, state: Tensor, queries: int) -> bool:
         return bool((state >= 0).all() and (state.sum(1) <= queries).all())

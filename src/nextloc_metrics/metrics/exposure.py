@@ -9,6 +9,8 @@ from nextloc_metrics.base.declared import Computed
 from nextloc_metrics.means import exact
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.deciles import DecileAtK
+from nextloc_metrics.metrics.split import Split
+from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking
 
 
@@ -34,6 +36,10 @@ class DecilePredictionShare(DecileAtK):
     @property
     def cut(self) -> int:
         return min(self.k, self.candidates)
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(self.cut)
 
     def empty_tally(self) -> Tensor:
         """Return zeros: predictions per bin, invented ids, and all predictions."""
@@ -88,10 +94,10 @@ class DecileCoverage(DecileAtK):
         """Return zeros: how often each location is relevant, and how often predicted correctly."""
         return torch.zeros(2, len(self.bins), dtype=torch.int64)
 
-    def tally_split(self, within: Ranking, predictions: Tensor) -> Tensor:
-        ids = within.relevant
+    def tally_split(self, split: Split) -> Tensor:
+        ids = split.within.relevant
         relevant = ids >= 0
-        correct = relevant & (within.above + within.tied <= self.k)
+        correct = relevant & (split.within.above + split.within.tied <= self.k)
         counts = torch.zeros(2 * len(self.bins), dtype=torch.int64, device=ids.device)
         cells = torch.cat([ids.clamp(min=0), ids.clamp(min=0) + len(self.bins)])
         added = torch.cat([relevant, correct]).long()

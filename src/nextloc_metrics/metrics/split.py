@@ -1,12 +1,13 @@
 """What decile metrics compute per bin: lists split by bin, and statistics of histograms."""
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from nextloc_metrics import backends
-from nextloc_metrics.backends import UNRETRIEVED
+from nextloc_metrics.backends import UNRETRIEVED, must_not_sync
 from nextloc_metrics.means import exact
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.ranking.counting import Found
@@ -15,42 +16,100 @@ from nextloc_metrics.ranking.target import Relevant
 
 MeanOrMedian = Literal["median", "mean"]
 
+#: the length of each row's list, counted up to a number; not defined where no location is found
+Lengths = Callable[[int], Tensor]
 
-def split_by_bin(ranking: Ranking, bins: PopularityBins, candidates: int) -> tuple[Ranking, Tensor]:
-    """Split every query's list by bin: one row per query and bin, unmapped first.
+# Scores that are copied at once.
+_AT_ONCE = 1 << 20
 
-    Return the ranks of a row's relevant locations among its candidates, and how many these are.
+
+class Split(NamedTuple):
+    """Every query's list split by bin.
+
+    If queries have one relevant location each, a query has one row, of that location's bin; else it
+    has a row for every bin, unmapped first.
     """
+
+    bins: Tensor  #: int64 `[N, B]`, the bin of each row
+    within: Ranking  #: the ranks of a row's relevant locations among its candidates, `N * B` rows
+    lengths: Lengths
+
+
+def split_by_bin(ranking: Ranking, bins: PopularityBins, candidates: int) -> Split:
+    """Split every query's list of the first `candidates` ranks by bin."""
+    own_bin = bins.of(ranking.relevant)
+    is_single = own_bin.shape[1] == 1
+    rows = own_bin.clamp(max=bins.num_bins)  # an id that is no location is in no bin
+    if not is_single:
+        rows = torch.arange(bins.num_bins + 1, device=own_bin.device).expand(len(own_bin), -1)
+    find = _count if is_single and ranking.scores is not None else _sort
+    above, tied, lengths = find(ranking, bins, rows, candidates)
+    inside = (own_bin[:, None] == rows[..., None]).flatten(0, 1)
+
+    def every_row(values: Tensor) -> Tensor:
+        return values if is_single else values.repeat_interleave(rows.shape[1], 0)
+
+    above = every_row(above).masked_fill(~inside, UNRETRIEVED)
+    relevant = Relevant(
+        every_row(ranking.relevant).masked_fill(~inside, -1),
+        None if ranking.grades is None else every_row(ranking.grades).masked_fill(~inside, 0),
+        every_row(ranking.counted),
+    )
+    tied = every_row(tied).masked_fill(above == UNRETRIEVED, 1)
+    found = Found(relevant.ids, above, tied, None)
+    return Split(rows, Ranking.of_found(relevant, found, torch.Size([rows.numel()])), lengths)
+
+
+def _sort(
+    ranking: Ranking, bins: PopularityBins, rows: Tensor, candidates: int
+) -> tuple[Tensor, Tensor, Lengths]:
+    """Sort the first candidates by bin, and within a bin by rank."""
     first = ranking.top_candidates(candidates)
-    num_bins = bins.num_bins + 1
     width = first.ids.shape[1] + 1
-    # candidates sorted by bin, and within a bin by rank
     ids = first.ids.masked_fill(~ranking.counted[:, None], -1)
     keys = backends.choose(ids).sort(bins.of(ids) * width + first.above)
-    edges = torch.arange(num_bins + 1, device=keys.device) * width
+    edges = torch.arange(bins.num_bins + 2, device=keys.device) * width
     edges = torch.searchsorted(keys, edges.expand(len(ranking), -1).contiguous())
     own_bin = bins.of(ranking.relevant)
     own_key = own_bin * width + ranking.above.clamp(max=width - 1)
     start = torch.searchsorted(keys, own_key)
     tied = torch.searchsorted(keys, own_key, right=True) - start
     above = (start - edges.gather(1, own_bin)).masked_fill(tied == 0, UNRETRIEVED)
+    lengths = edges.diff().gather(1, rows).flatten()
+    return above, tied, lambda most: lengths.clamp(max=most)
 
-    number = torch.arange(num_bins, device=keys.device)[:, None]
-    inside = (own_bin[:, None] == number).flatten(0, 1)
 
-    def every_bin(values: Tensor) -> Tensor:
-        return values.repeat_interleave(num_bins, 0)
+def _count(
+    ranking: Ranking, bins: PopularityBins, rows: Tensor, candidates: int
+) -> tuple[Tensor, Tensor, Lengths]:
+    """Count the candidates of the bin around the one relevant location; none is sorted."""
+    assert ranking.scores is not None
+    every, own_bin = ranking.scores, rows[:, 0]
+    backend, size = backends.choose(every), max(1, _AT_ONCE // every.shape[1])
+    number = torch.arange(bins.num_bins + 1, device=rows.device)[:, None]
+    is_inside = bins.bin_of[: every.shape[1]] == number
 
-    above = every_bin(above).masked_fill(~inside, UNRETRIEVED)
-    relevant = Relevant(
-        every_bin(ranking.relevant).masked_fill(~inside, -1),
-        None if ranking.grades is None else every_bin(ranking.grades).masked_fill(~inside, 0),
-        every_bin(ranking.counted),
-    )
-    tied = every_bin(tied).masked_fill(above == UNRETRIEVED, 1)
-    rows = torch.Size([len(ranking) * num_bins])
-    within = Ranking.of_found(relevant, Found(relevant.ids, above, tied, None), rows)
-    return within, edges.diff().flatten()
+    def of_bin(scores: Tensor, number: Tensor) -> Tensor:
+        return torch.where(is_inside[number], scores, -torch.inf)
+
+    own = every.gather(1, ranking.relevant.clamp(min=0))
+    parts = zip(*(torch.split(x, size) for x in (every, own_bin, own)), strict=True)
+    counts = [backend.survey(of_bin(x, number), at, False)[:2] for x, number, at in parts]
+    above, tied = map(torch.cat, zip(*counts, strict=True))
+    above = above.masked_fill(ranking.above + ranking.tied > candidates, UNRETRIEVED)
+
+    def lengths(most: int) -> Tensor:
+        near, found = above[:, 0] < most, torch.zeros_like(own_bin)
+        queries = torch.arange(len(near), device=near.device)
+        for part in torch.split(queries if must_not_sync(near) else queries[near], size):
+            scores = every[part]
+            values, _ = backend.first(of_bin(scores, own_bin[part]), most)
+            higher, same, _ = backend.survey(scores, values, False)
+            is_first = (higher + same <= candidates) | values.isnan()  # those are above a location
+            found[part] = (is_first & (values != -torch.inf)).sum(1)
+        return found
+
+    return above, tied, lengths
 
 
 def of_histogram(counts: Tensor, statistic: MeanOrMedian, unanswered: int | None) -> Tensor:

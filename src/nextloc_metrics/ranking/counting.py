@@ -204,12 +204,17 @@ def find_ranks(scores: Tensor, relevant: Relevant, depth: int | None, top: int) 
     """
     near = None if depth is None else _find_within(scores, relevant, depth)
     if near is not None:
-        best = survey(scores, scores[:, :0], top)[2] if top else None
-        first = None if best is None else candidates_of_scores(best, top)
-        return Found(*near, first)
+        return Found(*near, find_first(scores, top) if top else None)
     ids = relevant.ids
     own = scores.gather(1, ids.clamp(min=0)).masked_fill(ids < 0, torch.nan)
     return Found.of_counts(ids, own, *survey(scores, own, top), top)
+
+
+def find_first(scores: Tensor, top: int) -> TopCandidates:
+    """Return the first `top` candidates; 1 for the best candidate only."""
+    best = survey(scores, scores[:, :0], top)[2]
+    assert best is not None  # `top` is not 0
+    return candidates_of_scores(best, top)
 
 
 def survey(scores: Tensor, own: Tensor, top: int) -> tuple[Tensor, Tensor, Highest | None]:
@@ -300,6 +305,14 @@ def _find_first(lists: Tensor, by_id: _Sorted | None, ids: Tensor) -> Tensor:
     slot = torch.searchsorted(in_order, wanted).clamp(max=length - 1)
     found = in_order.gather(1, slot) == wanted
     return position.gather(1, slot).masked_fill(~found, UNRETRIEVED)
+
+
+def is_repeat(ids: Tensor) -> Tensor:
+    """Return which ids of rows `[..., K]` repeat an earlier one; padding is no repeat."""
+    in_order, order = ids.sort(dim=-1, stable=True)
+    again = torch.zeros_like(in_order, dtype=torch.bool)
+    again[..., 1:] = (in_order[..., 1:] == in_order[..., :-1]) & (in_order[..., 1:] >= 0)
+    return torch.zeros_like(again).scatter(-1, order, again)
 
 
 def check_lists(lists: Tensor, counted: Tensor, by_id: _Sorted | None = None) -> None:

@@ -24,10 +24,12 @@ class Needs:
             of all candidates where there is one.
         depth: the number of first ranks in which relevant locations are looked for; None for all.
         length: whether the number of ranked candidates is read.
+        within: the number of first ranks whose candidates are counted, which takes their ids or the
+            scores of all candidates.
 
     Example:
         >>> Needs(top=3, depth=3) | Needs(best=True, depth=5)
-        Needs(top=3, best=True, scores=False, crossing=False, depth=5, length=False)
+        Needs(top=3, best=True, scores=False, crossing=False, depth=5, length=False, within=0)
     """
 
     top: int = 0
@@ -36,6 +38,7 @@ class Needs:
     crossing: bool = False
     depth: int | None = None
     length: bool = False
+    within: int = 0
     #: whether the record keeps the scores of all candidates
     keeps_scores: bool = field(init=False, repr=False, compare=False)
     #: the number of first candidates to find: a tie for rank 1 needs the second one
@@ -43,11 +46,12 @@ class Needs:
 
     def __post_init__(self) -> None:
         """Raise if a value is wrong; NumPy integers become Python's."""
-        for name in ("top", "depth"):
+        for name in ("top", "depth", "within"):
             if type(value := getattr(self, name)) not in (int, NoneType):
                 object.__setattr__(self, name, as_number(value))
-        if type(self.top) is not int or self.top < 0:
-            raise ValueError(f"`top` must be an integer of at least 0, got {short(self.top)}.")
+        for name in ("top", "within"):
+            if type(value := getattr(self, name)) is not int or value < 0:
+                raise ValueError(f"`{name}` must be an integer of at least 0, got {short(value)}.")
         for name in ("best", "scores", "crossing", "length"):
             if type(value := getattr(self, name)) is not bool:
                 check_bool(name, value)
@@ -55,7 +59,7 @@ class Needs:
             raise ValueError(
                 f"`depth` must be None or a positive integer, got {short(self.depth)}."
             )
-        object.__setattr__(self, "keeps_scores", self.scores or self.crossing)
+        object.__setattr__(self, "keeps_scores", bool(self.scores or self.crossing or self.within))
         object.__setattr__(self, "to_find", 2 if self.top == 1 else self.top or int(self.best))
 
     def __or__(self, other: Needs) -> Needs:
@@ -66,12 +70,13 @@ class Needs:
             self.crossing or other.crossing,
             None if None in (self.depth, other.depth) else max(self.depth, other.depth),  # type: ignore[type-var]
             self.length or other.length,
+            max(self.within, other.within),
         )
 
     @property
     def only_ranks(self) -> bool:
         """Whether nothing but ranks of relevant locations is read."""
-        return not (self.top or self.best or self.scores or self.crossing)
+        return not (self.top or self.best or self.keeps_scores)
 
 
 def merge_needs(needs: Iterable[Needs]) -> Needs:

@@ -1,7 +1,7 @@
 """An evaluation in one call, of predictions, days or generated mobility; models side by side.
 
 Arrays or files come in, a `Result` goes out: tables, a card and the sections of a page. It imports
-`files`, `engines`, `pages`, `analysis`, `protocols` and `trajectories`. Begin with
+`files`, `engines`, `pages`, `analysis`, `protocols`, `trajectories` and `flows`. Begin with
 `evaluator.evaluate`; `contents` has the names, and imports them when one is asked for.
 """
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import analysis, backends
+from nextloc_metrics.arguments.answers import ANSWERED, UNSEEN
 from nextloc_metrics.arguments.batch import Batch, GroupLabels
 from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.base.grouped import Average, Grouped, Weighted
@@ -30,6 +31,7 @@ from nextloc_metrics.metrics.presets import (
 )
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 from nextloc_metrics.report import saved
+from nextloc_metrics.report.answers import count_answers
 from nextloc_metrics.report.clustered import ClusteredGroups
 from nextloc_metrics.report.data import (
     CONFIDENCE,
@@ -37,6 +39,8 @@ from nextloc_metrics.report.data import (
     Setting,
     check_alike,
     check_free,
+    decoding_in,
+    make_answers,
     make_headline,
     make_probabilities,
     reads_ranks_only,
@@ -44,7 +48,7 @@ from nextloc_metrics.report.data import (
 )
 
 #: The parts whose metrics have a row in the table of all queries.
-ROWS = ("", "probabilities", "own")
+ROWS = ("", "probabilities", "own", "answers")
 
 # GroupNames of groups that are made here, of which users' names are none.
 _TARGET = "\0target"
@@ -52,6 +56,9 @@ _TARGET = "\0target"
 # The references: a ranking by the training visits of all users, and its accuracy for each user.
 BASELINE = "most frequent"
 BASELINE_BY_USER = "most frequent, by user"
+
+# The same values of the queries that have an answer.
+AMONG_ANSWERED = "among answered"
 
 # The reference of probabilities: the training visits, plus one for each location.
 FREQUENCIES = "training frequencies"
@@ -107,7 +114,8 @@ class Counted:
             for name, row in self._rows.items():
                 missing = locations.missing()[: row.shape[1]].nonzero()[:, 0]
                 self._rows[name] = row.index_fill(1, missing, -torch.inf)
-        self.references = {name: deepcopy(self.headline) for name in self._rows}
+        among = [AMONG_ANSWERED] if setting.answers else []
+        self.references = {name: deepcopy(self.headline) for name in [*self._rows, *among]}
         is_likely = setting.probabilities not in ("", CONFIDENCE)
         if train_counts is not None and is_likely and not setting.is_weighted:
             smoothed = train_counts.double() + 1
@@ -124,6 +132,7 @@ class Counted:
         check_free(self.headline, others)
         own = RankingCollection(others)
         self.parts["own"] = weigh(own) if setting.is_weighted else own
+        self.parts["answers"] = make_answers(setting, data.metrics)
         self.parts |= _make_parts(self)
         if locations is not None and setting.num_locations is not None and not setting.is_weighted:
             by_location = Grouped(AccuracyAtK(1), len(locations), by=_TARGET)
@@ -149,6 +158,10 @@ class Counted:
             own = groups if name == BASELINE and BASELINE_BY_USER in self.references else None
             alike = replace(batch, preds=scores, groups=own, confidence=None)
             tallies.append((self._plans[name], self._plans[name].tally(alike)))
+        if self.setting.answers:
+            plan, answer = self._plans[AMONG_ANSWERED], records[Ranking].queries.extra["answer"]
+            mask = (answer[:, 0] == ANSWERED) & records[Ranking].counted
+            tallies.append((plan, plan.tally(replace(batch, mask=mask, confidence=None))))
         ranking: Ranking = records[Ranking]
         self._check_targets(batch.target[ranking.queries.counted])
         return Tallied(ranking, tallies, *self._describe(batch, ranking))
@@ -192,14 +205,20 @@ class Counted:
             longest = int(lengths.max()) if len(lengths) else 0
             if (size := self.setting.known_locations) is not None:
                 found["lists_with_other_ids"] = (preds >= size).any(1) & counted
-        return {name: int(rows.sum()) for name, rows in found.items()}, longest
+        card = {name: int(rows.sum()) for name, rows in found.items()}
+        if self.setting.answers:
+            asked = counted & (ranking.num_relevant > 0)
+            card |= count_answers(ranking.queries.extra["answer"][asked])
+        return card, longest
 
     def describe(self) -> dict[str, Any]:
         """Return the protocol card."""
         setting = self.setting
-        dirt = {name: number for name, number in self.card.items() if name != "queries"}
+        unseen = "missing" if UNSEEN in setting.answers else ""
+        dirt = {x: number for x, number in self.card.items() if x not in ("queries", unseen)}
         shards = {"shards": len(self.shards)} if len(self.shards) > 1 else {}
         excluded = {} if setting.exclude == "none" else {"excluded": setting.exclude}
+        given = {"about": setting.about, "answers": setting.answers}
         sample = "queries independent"
         if setting.cluster is not None:
             sample = f"clustered by {setting.cluster}"
@@ -207,6 +226,7 @@ class Counted:
             "queries": self.card["queries"],
             "candidates": setting.candidates,
             **excluded,
+            **{name: text for name, text in given.items() if text},
             **dirt,
             **shards,
             "averaged_over": "queries, weighted" if setting.is_weighted else "queries",
@@ -231,6 +251,8 @@ class Counted:
             return []
         cuts = ", ".join(map(str, self.cuts_beyond_lists()))
         notes = [f"k = {cuts}: no list has more than {self.longest} ids"] if cuts else []
+        if decoding := decoding_in(self.setting.about):
+            notes.append(f"decoding: {decoding}")
         if "mrr" in self.headline:
             notes.append(f"mrr: lists are cut at {self.longest}")
         return notes

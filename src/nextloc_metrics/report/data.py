@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
 from hashlib import blake2b
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torchmetrics import MetricCollection
 
-from nextloc_metrics.analysis import Predictability, predictability
-from nextloc_metrics.arguments.arrays import Array
+from nextloc_metrics.analysis import Predictability
+from nextloc_metrics.arguments.answers import UNSEEN, Answers
 from nextloc_metrics.arguments.batch import ArrayRows
 from nextloc_metrics.arguments.checks import check_named
 from nextloc_metrics.arguments.messages import short
@@ -31,9 +32,7 @@ from nextloc_metrics.metrics.presets import (
     recommendation_metrics,
 )
 from nextloc_metrics.ranking.ranking import Ranking
-
-#: The locations and the users of all visits, or their limits.
-History: TypeAlias = tuple[Array, Array] | Predictability
+from nextloc_metrics.report.answers import answer_shares
 
 # Before the name of an array of limits.
 _LIMITS = "limits/"
@@ -102,13 +101,6 @@ class Data:
         return cls(bins, counts, locations, limits, metrics)
 
 
-def limits_of(history: History | None) -> Predictability | None:
-    """Return the limits of users; of visits they are computed, which takes seconds."""
-    if history is None or isinstance(history, Predictability):
-        return history
-    return predictability(*history)
-
-
 def _tensors_of_limits() -> list[str]:
     return [field.name for field in fields(Predictability) if field.name != "users"]
 
@@ -135,6 +127,8 @@ def count_locations(rows: ArrayRows, given: int | None, train_counts: Tensor | N
         return None if rows.has_several else given
     if rows.num_candidates is not None:
         return rows.num_candidates
+    if isinstance(rows.preds, Answers):
+        return rows.preds.num_ids
     known = [] if train_counts is None else [len(train_counts)]
     largest = [int(rows.target.max()) + 1] if len(rows.target) else []
     return max([1, *known, *largest])
@@ -184,10 +178,36 @@ def make_probabilities(setting: Setting, locations: Locations | None) -> Ranking
     return weigh(metrics) if setting.is_weighted else metrics
 
 
+def make_answers(setting: Setting, own: Mapping[str, RecordMetric]) -> RankingCollection:
+    """Make the shares of the outcomes of answers, or none; `own` are the further metrics."""
+    if not setting.answers:
+        return RankingCollection({})
+    shares = answer_shares(setting.k, UNSEEN not in setting.answers)
+    check_free(shares, own)
+    return weigh(shares) if setting.is_weighted else shares
+
+
 def weigh(metrics: RankingCollection) -> RankingCollection:
     """Return the weighted means of a collection's means of scores, without its other metrics."""
     means = {name: x for name, x in metrics.named_members() if isinstance(x, MeanMetric)}
     return RankingCollection({name: Weighted(x) for name, x in means.items() if x._averages_scores})
+
+
+def write_about(about: Any) -> str:
+    """Return what made predictions as one text; "" for None."""
+    texts = about if isinstance(about, Mapping) else {"": "" if about is None else about}
+    if not all(isinstance(x, str) for pair in texts.items() for x in pair):
+        raise TypeError(
+            '`about` must be text, or texts by name such as {"decoding": "free"}, got '
+            f"{short(about)}."
+        )
+    return "; ".join(f"{name}: {text}" if name else text for name, text in texts.items())
+
+
+def decoding_in(about: str) -> str:
+    """Return how a model was decoded, as `write_about` wrote it; "" if it is not said."""
+    found = re.search(r"(?:^|; )decoding: ([^;]+)", about)
+    return "" if found is None else found[1].strip()
 
 
 # How a setting names excluded candidates that leave the targets, and confidences of lists.
@@ -204,10 +224,13 @@ class Form(NamedTuple):
     exclude: bool
     confidence: bool
     weights: bool
+    answers: str = ""
+    num_ids: int | None = None
 
     def describe(self) -> str:
         """Return what predictions and targets are, as text."""
         preds = "lists of ids" if self.candidates is None else f"scores of {self.candidates} ids"
+        preds = f"answers read by {self.answers}" if self.answers else preds
         return f"{preds} and {'several ids' if self.has_several else 'one id'} as `target`"
 
 
@@ -229,6 +252,9 @@ class Setting:
         measures: the measures by name; empty for the presets.
         metrics: the further metrics: their names, with those of their states.
         is_weighted: whether queries have weights.
+        answers: how answers of a language model were read; "" for other predictions.
+        num_ids: the number of their ids.
+        about: what made the predictions, as text.
     """
 
     k: tuple[int, ...]
@@ -249,13 +275,17 @@ class Setting:
     metrics: tuple[str, ...] = ()
     is_weighted: bool = False
     history: str = ""
+    answers: str = ""
+    num_ids: int | None = None
+    about: str = ""
 
     @property
     def form(self) -> Form:
         """The kind of batch that has this setting."""
         several, excluded = self.num_locations is None, self.exclude != "none"
         confidence = self.probabilities == CONFIDENCE
-        return Form(self.candidates, several, self.groups, excluded, confidence, self.is_weighted)
+        given = excluded, confidence, self.is_weighted, self.answers, self.num_ids
+        return Form(self.candidates, several, self.groups, *given)
 
     def options(self) -> dict[str, Any]:
         """Return the options of an `Evaluator` whose batches have this setting."""

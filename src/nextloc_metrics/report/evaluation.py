@@ -31,7 +31,9 @@ from nextloc_metrics.pages.sections import (
     show_probabilities,
     show_ties,
 )
+from nextloc_metrics.report.comparisons import Comparisons
 from nextloc_metrics.report.counted import (
+    AMONG_ANSWERED,
     BASELINE,
     BASELINE_BY_USER,
     FREQUENCIES,
@@ -64,6 +66,8 @@ class Evaluation(Result):
         table: the headline.
         columns: the numbers of the headline, by column and row.
         ceiling: Acc@1 between chance and the limit of predictability; None without `history`.
+        counts: the model beside counts of the person's visits, with paired differences, from
+            `evaluate` with `history`; not with weights or grades, and None after `merge`.
     """
 
     title: ClassVar[str] = "Evaluation"
@@ -81,6 +85,7 @@ class Evaluation(Result):
     deciles: Table | None = None
     columns: dict[str, dict[str, Reading]] = field(default_factory=dict)
     ceiling: Ceiling | None = None
+    counts: Comparisons | None = None
     _counted: Any = None
 
     def save(self, path: str | Path, force: bool = False) -> None:
@@ -117,7 +122,8 @@ class Evaluation(Result):
         return [record for kind in kinds for record in records_of(self._counted, kind)]
 
     def _printed(self) -> list[Table]:
-        return [self.table, *([] if self.ceiling is None else [self.ceiling.table])]
+        found = [None if one is None else one.table for one in (self.ceiling, self.counts)]
+        return [self.table, *(table for table in found if table is not None)]
 
     def _others(self) -> dict[str, Table]:
         found = {f"By {name}": table for name, table in self.groups.items()}
@@ -125,6 +131,8 @@ class Evaluation(Result):
             found["By popularity of the target"] = self.deciles
         if self.ceiling is not None:
             found["How far from the ceiling"] = self.ceiling.table
+        if self.counts is not None:
+            found["Beside counts of visits"] = self.counts.table
         return found
 
     def sections(self) -> dict[str, str]:
@@ -141,6 +149,8 @@ class Evaluation(Result):
         if self.ceiling is not None:
             section = show_ceiling(self.ceiling.rows, self.ceiling.table, level)
             sections["How far from the ceiling"] = section
+        if self.counts is not None:
+            sections["Beside counts of visits"] = self.counts.sections()["Result"]
         if "map" in parts:
             by_location, locations = parts["map"]["acc_at_1"], counted.data.locations
             sections["Distance"] = show_distances(by_location, locations, counted.headline)
@@ -270,7 +280,7 @@ def evaluation_of(counted: Counted) -> Evaluation:
     values = {name: float(value) for name, value in results.values.items()}
     references = _references(counted)
     columns = {"value": readings}
-    for title in ("chance", BASELINE):
+    for title in (AMONG_ANSWERED, "chance", BASELINE):
         if title in references:
             columns[title] = _column(readings, references[title])
     bounds = [parts[ties].compute() for ties in ("pessimistic", "optimistic")]
@@ -329,6 +339,9 @@ def _references(counted: Counted) -> dict[str, dict[str, float]]:
         for title, collection in counted.references.items()
         if title != BASELINE_BY_USER
     }
+    if among := counted.references.get(AMONG_ANSWERED):
+        exact = among.results(None).values
+        references[AMONG_ANSWERED] = {name: float(value) for name, value in exact.items()}
     if "chance" in references:  # without the metrics of decisions, which have no chance level
         known = analysis.chance(counted.headline, setting.candidates or 1)
         references["chance"] = {name: references["chance"][name] for name in known}

@@ -16,6 +16,8 @@ from uuid import UUID, uuid4
 import torch
 from torch import Tensor
 
+from nextloc_metrics.analysis import Predictability
+from nextloc_metrics.arguments.answers import Answers
 from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.batch import ArrayRows, Batch, Grouping, GroupLabels, read_rows
 from nextloc_metrics.arguments.checks import as_number, check_choice, check_positive, cut_offs
@@ -27,6 +29,7 @@ from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.notation import cut_offs_of
 from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.report import saved
+from nextloc_metrics.report.comparing import compare
 from nextloc_metrics.report.counted import Counted, add_up
 from nextloc_metrics.report.data import (
     CONFIDENCE,
@@ -39,10 +42,11 @@ from nextloc_metrics.report.data import (
     check_metrics,
     count_locations,
     digest,
-    limits_of,
+    write_about,
 )
 from nextloc_metrics.report.evaluation import Evaluation, evaluation_of
-from nextloc_metrics.report.options import Options, takes
+from nextloc_metrics.report.history import limits_of
+from nextloc_metrics.report.options import Options, SharedOptions, takes
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -101,6 +105,7 @@ class Evaluator:
             "km": options["km"],
             "probabilities": options["given"] or "",
             "measures": names,
+            "about": write_about(options["about"]),
             **self._data.digests(),
         }
         self._counted: Counted | None = None
@@ -126,7 +131,7 @@ class Evaluator:
             _check_form(self._counted.setting.form, form)
         setting = self._setting_of(form) if self._counted is None else self._counted.setting
         kinds = () if batch.groups is None else batch.groups.items()  # type: ignore[union-attr]
-        are_tensors = isinstance(batch.preds, Tensor) and isinstance(batch.target, Tensor)
+        are_tensors = isinstance(batch.preds, Tensor | Answers) and isinstance(batch.target, Tensor)
         is_chunk = are_tensors and all(isinstance(kind, Grouping) for _, kind in kinds)
         if is_chunk or len(rows.target) <= rows.step:
             self._count(setting, rows.chunk(slice(None)))
@@ -145,7 +150,7 @@ class Evaluator:
         numbers = {kind: of for kind, (of, _) in found.items()}
         new = {kind: names for kind, (_, names) in found.items()}
         counted = self._with_room(setting, named, new)
-        given = replace(batch, groups=None, exempt_target=self._exempt_target)
+        given = replace(batch, groups=None, exempt_target=self._exempt_target).read()
         tallied = counted.tally(given, numbers)
         hashes = [named[kind].hashes_with(new[kind])[of] for kind, of in numbers.items()]
         fingerprint = fingerprint_of(given, tallied.ranking, hashes, setting.num_locations)
@@ -279,7 +284,12 @@ class Evaluator:
                 "`target` [N, M]; `geography.AccuracyWithin` accepts several."
             )
         is_scores, options = form.candidates is not None, dict(self._options)
-        number = self.num_locations if self.num_locations or not is_scores else form.candidates
+        number = self.num_locations or form.candidates or form.num_ids
+        if form.num_ids not in (None, number):
+            raise ValueError(
+                f"`num_locations` must be {form.num_ids}, the number of ids of the answers, got "
+                f"{number}."
+            )
         if number is None and not form.has_several:
             raise ValueError(
                 "`num_locations` must be given for lists of ids, got None: F1 counts each location."
@@ -306,6 +316,8 @@ class Evaluator:
             groups=form.groups,
             exclude=excluded if form.exclude else "none",
             is_weighted=form.weights,
+            answers=form.answers,
+            num_ids=form.num_ids,
         )
         if self._data.limits is not None and setting.by_user not in form.groups:
             raise ValueError(
@@ -341,8 +353,11 @@ class Evaluator:
 
 def _form_of(rows: ArrayRows) -> Form:
     """Return which kind of batch rows are."""
-    given = {x: getattr(rows, x) is not None for x in ("exclude", "confidence", "weights")}
-    return Form(rows.num_candidates, rows.has_several, rows.groups, **given)
+    given: Any = {x: getattr(rows, x) is not None for x in ("exclude", "confidence", "weights")}
+    form = Form(rows.num_candidates, rows.has_several, rows.groups, **given)
+    if not isinstance(rows.preds, Answers):
+        return form
+    return form._replace(answers=rows.preds.rule, num_ids=rows.preds.num_ids)
 
 
 def _check_form(first: Form, form: Form) -> None:
@@ -362,7 +377,7 @@ def _check_form(first: Form, form: Form) -> None:
 
 @takes(Options)
 def evaluate(
-    preds: Array,
+    preds: Array | Answers,
     target: Array,
     *,
     mask: Array | None = None,
@@ -372,6 +387,8 @@ def evaluate(
     confidence: Array | None = None,
     grades: Array | None = None,
     weights: Array | None = None,
+    times: Array | None = None,
+    last: Array | None = None,
     **options: Unpack[Options],
 ) -> Evaluation:
     """Evaluate predictions: headline with intervals, chance, groups, deciles, ties, protocol.
@@ -382,7 +399,7 @@ def evaluate(
 
     Args:
         preds: floating `[N, C]`, scores of all candidates; or integer `[N, K]`, lists of ids, best
-            first, padded with -1.
+            first, padded with -1; or the `Answers` of `read_answers`, whose outcomes get rows.
         target: integer `[N]`, one relevant id per query; or `[N, M]`, several, padded with -1.
         mask: bool `[N]`, False leaves a query out.
         groups: by name, the group of each query, integers or text `[N]`: `{"user": users}`.
@@ -394,6 +411,7 @@ def evaluate(
         grades: the grades of the ids in `target` `[N, M]`, in its shape; 0 is not relevant.
         weights: `[N]`, 0 or from 2^-32 to 2^31: the means are weighted, as by `Weighted`, and
             what is not a mean of scores (F1, the decile metrics, the map) is left out.
+        times: with `history`, the local time of each query, as for `compare`, like `last`.
         options: those of [`Options`][nextloc_metrics.report.Options].
 
     Raises:
@@ -419,7 +437,23 @@ def evaluate(
     evaluator.num_locations = count_locations(rows, evaluator.known_locations, counts)
     for batch in rows.chunks():
         evaluator.add(batch)
-    return evaluator.result(missed)
+    found = evaluator.result(missed)
+    history = options["history"]
+    if weights is None and grades is None and not isinstance(history, Predictability | None):
+        shared: Any = {name: options[name] for name in SharedOptions.__annotations__}  # type: ignore[literal-required]
+        own = {
+            x: of for x, of in evaluator.metrics.items() if not of.unit and of.largest_value == 1
+        }
+        one: Any = {
+            "mask": mask,
+            "groups": groups,
+            "exclude": exclude,
+            "times": times,
+            "last": last,
+        }
+        shared |= {"metrics": own, "num_locations": evaluator.num_locations}
+        found.counts = compare({"model": preds}, target, history=history, **one, **shared)
+    return found
 
 
 # Columns of a block have numbers below 2 to this power.

@@ -169,6 +169,7 @@ def check_card(card: Mapping[str, int]) -> None:
     queries = card["queries"]
     for name, number in card.items():
         most = exact.MOST_QUERIES if name in ("queries", "broken_answers") else queries
+        most = 1 << 62 if name.startswith("positions_") else most
         if type(number) is not int or not 0 <= number <= most:
             raise ValueError(f"`{clip(name)}` of its card is {clip(repr(number))}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, reduce
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -11,13 +11,15 @@ from nextloc_metrics import engines
 from nextloc_metrics.arguments.arrays import as_tensor
 from nextloc_metrics.arguments.batch import Batch, track
 from nextloc_metrics.arguments.checks import check_positive
+from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.engines.processes import divide, one_thread, run
+from nextloc_metrics.files.answer_columns import AnswerColumn, AnswersOf, JoinedAnswers
 from nextloc_metrics.files.columns import names_of_groups
 from nextloc_metrics.files.ids import OnError
-from nextloc_metrics.files.tables import TableRows, open_rows
-from nextloc_metrics.report.data import limits_of
+from nextloc_metrics.files.tables import Names, TableRows, open_rows, source_of
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluator import Evaluator
+from nextloc_metrics.report.history import limits_of
 from nextloc_metrics.report.options import Options, takes
 
 if TYPE_CHECKING:
@@ -42,6 +44,9 @@ def evaluate_table(
     padding: int | Sequence[int] = -1,
     separator: str | None = None,
     on_error: OnError = "raise",
+    answers: Mapping[str, Any] | None = None,
+    queries: Any = None,
+    key: str | None = None,
     workers: int = 1,
     **options: Unpack[Options],
 ) -> Evaluation:
@@ -62,6 +67,11 @@ def evaluate_table(
         weights: the column of weights of queries, as for `evaluate`.
         confidence: for lists, the column of the confidence of each first id, from 0 to 1; adds the
             metrics of `confidence_metrics`.
+        answers: how the text in `preds` is read, as by the options of `read_answers`, such as
+            `{"form": "json"}`; the ids are those of `vocabulary`.
+        queries: a table of all queries, which has the other columns; a query whose `key` is in no
+            row of `rows` is `missing`. Without it, answers that are missing cannot be seen.
+        key: the column of both tables by which an answer finds its query.
         workers: the number of processes, which share the files; a cluster has its own.
         options: those of [`Options`][nextloc_metrics.report.Options]; `cluster` is a column, and
             `vocabulary` also as for `report.read`, whose length is then the number of locations.
@@ -84,6 +94,8 @@ def evaluate_table(
     cluster, vocabulary = options["cluster"], options["vocabulary"]
     kinds = names_of_groups([*names_of_groups(groups), *([] if cluster is None else [cluster])])
     engine = None if isinstance(rows, str | PathLike) else engines.engine_of(rows)
+    reader = _reader_of(rows, preds, answers, queries, key, vocabulary)
+    rows, preds = (rows, preds) if queries is None else (queries, str(key))
     source = (open_rows if engine is None else engines.open_rows_of)(
         rows,
         preds=preds,
@@ -97,6 +109,7 @@ def evaluate_table(
         vocabulary=vocabulary,
         separator=separator,
         on_error=on_error,
+        reader=reader,
     ).hashed()
     counts, places = options["train_counts"], options["locations"]
     by_id = [x for x, of in {"train_counts": counts, "locations": places}.items() if of is not None]
@@ -117,6 +130,31 @@ def evaluate_table(
     else:
         evaluator, missed = _count_rows(source, track(source.chunks(), source.num_rows), make)
     return evaluator.result(missed if on_error == "miss" else None)
+
+
+def _reader_of(
+    rows: Any, preds: str, answers: Any, queries: Any, key: str | None, vocabulary: Any
+) -> AnswersOf | None:
+    """Return what reads answers, also those of another table; None without answers."""
+    if answers is None or vocabulary is None:
+        given = {"answers": answers, "queries": queries, "key": key}
+        if wrong := [name for name, x in given.items() if x is not None]:
+            needed = "vocabulary" if answers is not None else "answers"
+            raise ValueError(f"`{wrong[0]}` needs `{needed}`, got None.")
+        return None
+    column = AnswerColumn(vocabulary, answers)
+    if queries is None:
+        return column
+    if key is None or (not isinstance(rows, str | PathLike) and engines.engine_of(rows)):
+        raise ValueError(
+            "`queries` needs a `key`, and answers that are no table of a cluster, got "
+            f"{short(key)} and {type(rows).__name__}."
+        )
+    parts = [
+        source_of(table, names, "raise").parts(names.all, ids=[key])
+        for table, names in ((rows, Names(preds, key)), (queries, Names(key, key)))
+    ]
+    return JoinedAnswers(parts[0], preds, key, parts[1], column)
 
 
 def _count_rows(

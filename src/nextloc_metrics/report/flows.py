@@ -1,0 +1,202 @@
+"""The evaluation of predicted trips between cells: two tables or files, by day and weekday."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import partial
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from nextloc_metrics import engines
+from nextloc_metrics.display.page import Result, show_meanings, show_table
+from nextloc_metrics.display.table import Table
+from nextloc_metrics.engines.partition import concat, table_of_bytes, table_to_bytes
+from nextloc_metrics.files.beside import read_flows
+from nextloc_metrics.files.opening import need_arrow
+from nextloc_metrics.flows import HUMOB_2026_BOX, FlowCollection, FlowPairs, flow_metrics
+from nextloc_metrics.flows.metric import DailyMetric
+from nextloc_metrics.flows.pairs import IDS, PLACES, STEP, CellBox, MissingDays
+
+_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+@dataclass(repr=False)
+class FlowEvaluation(Result):
+    """The result of `evaluate_flows`; `print` shows the table and the card.
+
+    Attributes:
+        values: the value of each metric.
+        intervals: the bounds of the means over days, which are taken as independent.
+        table: both, as a table.
+        card: the options, and the numbers of days and rows.
+        by_day: the value of each day; a mean over days is the mean of its column.
+        by_weekday: the values of the days of each weekday; empty unless all days are YYYYMMDD.
+    """
+
+    title: ClassVar[str] = "Flows"
+    _prints_card: ClassVar[bool] = True
+
+    values: dict[str, float]
+    intervals: dict[str, tuple[float, float]]
+    table: Table
+    card: dict[str, Any]
+    by_day: Table
+    by_weekday: Table
+    _metrics: FlowCollection
+
+    def _others(self) -> Mapping[str, Table]:
+        return {x: y for x, y in (("day", self.by_day), ("weekday", self.by_weekday)) if y.rows}
+
+    def sections(self) -> dict[str, str]:
+        first = show_table(self.table) + show_meanings(self._metrics.named_members())
+        others = {f"By {name}": show_table(table) for name, table in self._others().items()}
+        return {"Result": first, **others}
+
+
+def evaluate_flows(
+    predicted: Any,
+    true: Any,
+    *,
+    year: Literal[2026] | None = None,
+    num_cells: int | None = None,
+    box: CellBox | None = None,
+    missing_days: MissingDays = "raise",
+    confidence_level: float = 0.95,
+) -> FlowEvaluation:
+    """Evaluate predicted trips between cells, day by day.
+
+    Rows are joined by day and pair, in any order; a pair of cells without a row counts 0. Rows of
+    Dask, Ray or Spark are collected first.
+
+    Args:
+        predicted: a path of Parquet, CSV, JSON lines or Arrow files, or a frame, with the columns
+            `day`, `origin`, `destination` and `count`, or `day`, `ox`, `oy`, `dx`, `dy` and
+            `count`; or a file of the HuMob Challenge 2026: lines of YYYYMMDD, a tab and
+            `{origin: {destination: count}}`, with cells `y_x`.
+        true: the same.
+        year: 2026 for the score and the box of the HuMob Challenge of that year.
+        num_cells: without it, the number of cells, for origins and destinations from 0.
+        box: or the cells of a grid that are compared, as for `flows.FlowPairs.from_tables`.
+        missing_days: what a day of one side only is, as there.
+        confidence_level: of the intervals.
+
+    Raises:
+        ValueError: a file or a value cannot be read, or a count is NaN, negative or above 2^31.
+
+    Example:
+        >>> from nextloc_metrics import report
+        >>> true = {"day": [20240201, 20240202], "origin": [0, 1], "destination": [0, 0]}
+        >>> rows = {**true, "count": [4, 6]}, {**true, "count": [2, 6]}
+        >>> found = report.evaluate_flows(*rows, num_cells=2)
+        >>> found.values["rmse"], found.values["mae"]  # of 1 and 0; of 2/4 and 0
+        (0.5, 0.25)
+    """
+    metrics = flow_metrics() if year is None else flow_metrics.as_of(year)
+    box = box if year is None else HUMOB_2026_BOX
+    cells = IDS if box is None else PLACES
+    tables = {"predicted": _read(predicted, cells), "true": _read(true, cells)}
+    if year is not None:
+        for name, table in tables.items():
+            _check_grid(name, table)
+    pairs = FlowPairs.from_tables(
+        tables["predicted"], tables["true"], num_cells=num_cells, box=box, missing_days=missing_days
+    )
+    metrics.update(pairs)
+    found = metrics.results(confidence_level)
+    steps = pairs.rounded * 2.0 ** -(STEP + 1)
+    card = {
+        "metrics": f"HuMob {year}" if year else "usual",
+        "cells": pairs.num_cells,
+        "days": len(pairs.days),
+        "rows": sum(len(table["count"]) for table in tables.values()),
+        "missing days": missing_days,
+        "rounding of counts moves a daily RMSE by at most": f"{steps:.2g}",
+    }
+    if year:
+        by = {name: getattr(x, "by", None) for name, x in metrics.named_members()}
+        card["and its NRMSE"] = ", ".join(f"{x} {steps / y:.2g}" for x, y in by.items() if y)
+    note = f"intervals (Student's t) take the {len(pairs.days)} days as independent"
+    daily = {x: y for x, y in metrics.named_members() if isinstance(y, DailyMetric)}
+    return FlowEvaluation(
+        values={name: float(x) for name, x in found.values.items()},
+        intervals={name: (float(x), float(y)) for name, (x, y) in found.intervals.items()},
+        table=metrics.table(intervals=True, confidence_level=confidence_level, notes=[note]),
+        card=card,
+        by_day=_by_day(daily),
+        by_weekday=_by_weekday(daily),
+        _metrics=metrics,
+    )
+
+
+def _by_day(metrics: Mapping[str, DailyMetric]) -> Table:
+    values = {name: x.values_by_day() for name, x in metrics.items() if x.per == "day"}
+    rows: dict[int, dict[str, float]] = {}
+    for name, of_days in values.items():
+        for day, value in of_days:
+            rows.setdefault(day, {})[name] = value
+    return _table("day", values, [(str(day), found) for day, found in rows.items()])
+
+
+def _by_weekday(metrics: Mapping[str, DailyMetric]) -> Table:
+    found: dict[int, list[Any]] = {}
+    for day in next(iter(metrics.values())).days():
+        text = str(day[0])
+        try:
+            at = date(int(text[:4]), int(text[4:6]), int(text[6:])).weekday()
+        except ValueError:
+            return _table("weekday", metrics, [])
+        found.setdefault(at, []).append(day)
+    rows = [
+        (f"{_WEEKDAYS[at]} ({len(days)})", {x: y.value_of(days) for x, y in metrics.items()})
+        for at, days in sorted(found.items())
+    ]
+    return _table("weekday", metrics, rows)
+
+
+def _table(
+    title: str, names: Mapping[str, Any], rows: Sequence[tuple[str, dict[str, float]]]
+) -> Table:
+    texts = [
+        [first, *("-" if math.isnan(x) else f"{x:.6g}" for x in found.values())]
+        for first, found in rows
+    ]
+    return Table([title, *names], texts, records=[{title: x, **found} for x, found in rows])
+
+
+def _read(rows: Any, cells: Sequence[str]) -> dict[str, Any]:
+    """Read the columns of a file or a frame, or those that the partitions of an engine hold."""
+    if engines.engine_of(rows) is None:
+        return read_flows(rows, cells)
+    columns = ["day", *cells, "count"]
+    engines.check_names(rows, columns)
+    data = engines.fold(rows, columns, partial(_columns_of, cells=cells), _join)
+    if not data:
+        return {name: np.zeros(0) for name in columns}
+    return {
+        name: x.to_numpy() for name, x in zip(columns, table_of_bytes(data).columns, strict=True)
+    }
+
+
+def _columns_of(table: Any, cells: Sequence[str]) -> bytes:
+    return table_to_bytes(need_arrow().table(read_flows(table, cells)))
+
+
+def _join(parts: Sequence[bytes]) -> bytes:
+    return table_to_bytes(concat([table_of_bytes(part) for part in parts]))
+
+
+def _check_grid(name: str, table: Mapping[str, Any]) -> None:
+    """Raise for a cell that is neither in the grid of 2026, nor -1_-1, which is outside."""
+    for x, y in (PLACES[:2], PLACES[2:]):
+        at_x, at_y = np.asarray(table[x]), np.asarray(table[y])
+        right = (at_x >= 1) & (at_x <= 100) & (at_y >= 1) & (at_y <= 70)
+        if not (right := right | ((at_x == -1) & (at_y == -1))).all():
+            at = int(right.argmin())
+            raise ValueError(
+                f"`{name}` must have cells y_x from 1_1 to 70_100, or -1_-1, got "
+                f"{at_y[at]}_{at_x[at]} on day {table['day'][at]}."
+            )

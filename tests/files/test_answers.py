@@ -1,0 +1,497 @@
+"""Answers of language models in text: read right or not answered, one outcome each, none lost."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nextloc_metrics import AccuracyAtK, report
+from nextloc_metrics.arguments.answers import OUTCOMES
+from nextloc_metrics.arguments.batch import Batch
+from nextloc_metrics.files.answers import Reader
+
+# Names as people have them: Latin, right to left, CJK, digits, marks of JSON, of lists, of prose.
+LETTERS = "aé \"'\\,[]{}:`\n\t10-_<>/“”。שاカ漢\u200f"
+NAMES = st.text(LETTERS, min_size=1, max_size=8)
+PROSE = st.sampled_from(
+    ["", "Sure! ", "The 3rd of 12 places, at 8:30:\n", "He said “home”. ", "次は: ", "\n\n", "{x} "]
+)
+
+
+def python_list(names: list[str]) -> str:
+    """As Python prints a list."""
+    return repr(names)
+
+
+def python_object(names: list[str]) -> str:
+    """As Python prints a dict with a text and a missing value beside the list."""
+    return repr({"reason": "it's [near]", "next": names, "sure": None})
+
+
+def json_object(names: list[str]) -> str:
+    """An object in an object, over several lines."""
+    return json.dumps({"answer": {"n": 0.5, "next": names}, "why": "[1] {2}"}, indent=1)
+
+
+def with_comma(names: list[str]) -> str:
+    """A comma before the end, which JSON refuses."""
+    return f"{json.dumps(names, ensure_ascii=False)[:-1]},]" if names else "[]"
+
+
+def fenced(names: list[str]) -> str:
+    """A block of code."""
+    return f"```json\n{json.dumps(names)}\n```"
+
+
+WRITERS = [json.dumps, python_list, python_object, json_object, with_comma, fenced]
+
+
+@st.composite
+def answers(draw: Any) -> tuple[list[str], str, bool]:
+    """Names, a text that holds them, and whether the form can read it."""
+    names, others = (draw(st.lists(NAMES, min_size=1, max_size=5)) for _ in range(2))
+    text = draw(st.sampled_from(WRITERS))(names)
+    kind = draw(
+        st.sampled_from(["clean", "same", "two", "smart", "nested", "null", "joined", "cut"])
+    )
+    if kind == "same":
+        text = f"{text}, again: {draw(st.sampled_from(WRITERS))(names)}"
+    elif kind == "two":
+        text = f"{text} or {json.dumps(others)}"
+    elif kind == "smart":
+        text = "[" + ", ".join(f"“{name}”" for name in names) + "]"
+    elif kind == "nested":
+        text = json.dumps([names])
+    elif kind == "null":
+        text = json.dumps([*names, draw(st.sampled_from([None, True, 1.5]))])
+    elif kind == "joined":  # Python joins two texts without a comma
+        text = f"[{' '.join(repr(name) for name in [*names, 'x'])}]"
+    text = draw(PROSE) + text
+    if kind == "cut":
+        return names, text[: draw(st.integers(0, len(text)))], False
+    is_clean = kind in ("clean", "same") or (kind == "two" and names == others)
+    return names, text + draw(PROSE), is_clean
+
+
+def names_in(found: report.Answers, ids: list[str], row: int) -> list[str | None]:
+    """The names of an answer, None for an invented one."""
+    return [ids[x] if x < len(ids) else None for x in found.preds[row].tolist() if x >= 0]
+
+
+@given(answers(), st.data())
+def test_an_answer_is_read_right_or_not_answered(answer: Any, data: Any) -> None:
+    """A text that is clean is read, and whatever is read are the names in their order."""
+    names, text, is_clean = answer
+    ids = data.draw(st.lists(st.sampled_from(names), unique=True, min_size=1))
+    found = report.read_answers([text], ids=ids)
+    assert not is_clean or found.outcomes == ["answered"], text
+    if found.outcomes == ["answered"]:
+        assert names_in(found, ids, 0) == [x if x in ids else None for x in names], text
+        invented = [x for x in found.preds[0].tolist() if x >= len(ids)]
+        assert len(set(invented)) == len(set(names) - set(ids))  # one number a name
+    else:
+        assert found.preds.tolist() == [[-1]]
+
+
+PLAIN = (
+    st.text("abé カ漢ש'-1", min_size=1, max_size=8)
+    .map(str.strip)
+    .filter(lambda x: x and not re.match(r"[-'(]|\d+[.)]", x))
+)
+
+
+@given(
+    st.lists(PLAIN, min_size=1, max_size=6),
+    st.sampled_from(["{i}. {x}", "({i}) {x}", "- {x}", '* "{x}"', "  {i})  {x}  "]),
+    st.sampled_from(["", "Here are my 3 answers:\n\n", "```\n"]),
+    st.sampled_from(["", "\n\nI hope that this helps.", "\n```"]),
+    st.data(),
+)
+def test_marked_lines_are_a_list(
+    names: list[str], mark: str, before: str, after: str, data: Any
+) -> None:
+    """Numbers and bullets may have prose around; a list cut to its first lines has these names."""
+    ids = data.draw(st.lists(st.sampled_from(names), unique=True, min_size=1))
+    lines = [mark.format(i=i, x=x) for i, x in enumerate(names, 1)]
+    found = report.read_answers([before + "\n".join(lines) + after], ids=ids, form="lines")
+    assert found.outcomes == ["answered"]
+    assert names_in(found, ids, 0) == [x if x in ids else None for x in names]
+
+
+@given(st.lists(PLAIN, min_size=1, max_size=6), st.sampled_from([", ", ",", "\n", ",\n"]))
+def test_fields_are_a_list(names: list[str], between: str) -> None:
+    """Commas or newlines separate names, with or without quotes."""
+    ids = list(dict.fromkeys(names))
+    quoted = between.join(f'"{name}"' for name in names)
+    found = report.read_answers([between.join(names), quoted], ids=ids, form="separated")
+    assert [names_in(found, ids, row) for row in (0, 1)] == [names, names]
+
+
+IDS = ["Cafe", "Home", "12", "Bar, north"]
+
+CASES = {
+    "json": [
+        (None, "empty"),
+        (" \n", "empty"),
+        ("[]", "empty"),
+        ('{"a": []}', "empty"),
+        ('["Cafe", 12, "Mars"]', [0, 2, 4]),
+        ("I say ['Bar, north',\n 'Home', ] now", [3, 1]),
+        ('["a", "b", "a", 012]', "unreadable"),
+        ("the 3rd answer: 12", "unreadable"),
+        ("12", "unreadable"),
+        ('"Cafe"', "unreadable"),
+        ("[Cafe, Home]", "unreadable"),
+        ("[true]", "unreadable"),
+        ("[12.0]", "unreadable"),
+        ("[1e2]", "unreadable"),
+        ("['Cafe', None]", "unreadable"),
+        ("['Cafe' 'Home']", "unreadable"),
+        ("[,]", "unreadable"),
+        ("['Cafe',,'Home']", "unreadable"),
+        ("('Cafe', 'Home')", "unreadable"),
+        ("{'Cafe', 'Home'}", "unreadable"),
+        ("[0x10]", "unreadable"),
+        ("[1_2]", "unreadable"),
+        ("[b'Cafe']", "unreadable"),
+        ("['Cafe\\/']", "unreadable"),
+        ('[["Cafe"]]', "unreadable"),
+        ('[{"name": "Cafe"}]', "unreadable"),
+        ('["Cafe"] ["Home"]', "unreadable"),
+        ('["Cafe"] [“Home”]', "unreadable"),
+        ('{"a": ["Cafe"], "a": ["Home"]}', "unreadable"),  # Python keeps the last
+        ('[12] ["12"]', [2]),
+        ("[12] [true]", "unreadable"),
+        ('$\\boxed{["Home"]}$', [1]),
+        ('["Cafe", "Ho', "cut"),
+        ('["Cafe", ', "cut"),
+        ('["Cafe"] and then ["Home"', "cut"),
+        ('{"prediction": ["Cafe", 1', "cut"),
+        ('{"prediction": ["Cafe"], "why', "unreadable"),
+        ("I will not, sorry", "refused"),
+        ("sorry: [1, 2] [3]", "unreadable"),
+    ],
+    "lines": [
+        ("Cafe\nHome", [0, 1]),
+        ("Cafe\nMars", [0, 4]),
+        ("Sure, here you go:\nCafe", "unreadable"),
+        ("1. Cafe\n\n2. Home\nbecause it is near", [0, 1]),
+        ("2. Cafe\n3. Home", "unreadable"),
+        ("- Cafe\n\nor\n- Home", "unreadable"),
+        ("Home\n- Cafe", "unreadable"),
+        ("I am sorry.", "refused"),
+    ],
+    "codes": [
+        ("<a_1><b_2>, <a_3><b_4>", [0, 4]),
+        ("<a_1><b_2><a_1><b_2>", [0, 0]),
+        ("1. <a_1><b_2>\n2. <a_1>", [0, 4]),
+        ("from <a_3> to <a_1><b_2>", "unreadable"),
+        ("<a_1><b_2>, <a_1><b_", "cut"),
+        ("nothing", "unreadable"),
+    ],
+    r"pattern=id (\d+)": [("id 12, then id 7", [2, 4]), ("12", "unreadable")],
+}
+
+
+@pytest.mark.parametrize("form", CASES)
+def test_outcomes_by_hand(form: str) -> None:
+    """Each text has the list, or the outcome, that the rules give it."""
+    ids = ["<a_1><b_2>", "x", "y", "z"] if form == "codes" else IDS
+    ids = [x.replace(",", "") for x in ids] if form == "lines" else ids
+    texts, wanted = zip(*CASES[form], strict=True)
+    found = report.read_answers(texts, ids=ids, form=form, refusals=["(?i)sorry"])
+    lists = [
+        outcome if outcome != "answered" else [x for x in row if x >= 0]
+        for outcome, row in zip(found.outcomes, found.preds.tolist(), strict=True)
+    ]
+    # invented names are numbered over all texts
+    read = [x if isinstance(x, str) else [min(i, len(ids)) for i in x] for x in lists]
+    assert read == list(wanted)
+
+
+def test_options_say_which_list() -> None:
+    """`key`, `take` and `after` choose; `fold` compares loosely; `k` counts what it leaves out."""
+    two = '["Cafe"] no: ["Home"]'
+    for options, text, wanted in [
+        ({"take": "last"}, two, [1]),
+        ({"take": "last"}, '["Cafe"] ["Ho', []),
+        ({"after": "</think>"}, f'{two}</think>["Home"]', [1]),
+        ({"after": "</think>"}, "<think>[12]", []),
+        ({"after": "</think>"}, "[12]</think> ", []),
+        ({"key": "next"}, '{"seen": ["Cafe"], "next": ["Home"]} ["Cafe"]', [1]),
+        ({"key": "next"}, '{"seen": ["Cafe"]}', []),
+        ({"fold": True}, '["  CAFÉ ", "HOME", "home", "mars", "Márs"]', [0, 1, 1, 4, 4]),
+        ({"k": 1}, '["Home", "Cafe", "Cafe"]', [1]),
+        ({"form": lambda text: text.split()}, "Home 12", [1, 2]),
+        ({"form": re.compile("<(.*?)>")}, "<Home><Mars>", [1, 4]),
+    ]:
+        found = report.read_answers([text], ids=IDS, **options)  # type: ignore[call-overload]
+        assert [x for x in found.preds[0].tolist() if x >= 0] == wanted, options
+        assert found.shares["answered"] == bool(wanted)
+    assert report.read_answers(['["Home", "x", "y"]'], ids=IDS, k=1).lengths.tolist() == [3]
+    rule = Reader(IDS, key="next", take="last", after="#", k=2, refusals=["no"], fold=True).rule
+    for part in ("json", "'next'", "last", "'#'", "k=2", "folded", "no", "4 ids", "cannot be seen"):
+        assert part in rule
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "options"),
+    [
+        (ValueError, "`form` must be one of json, .* got 'xml'", {"form": "xml"}),
+        (ValueError, "'separated' cannot write 'Bar, north'", {"form": "separated"}),
+        (ValueError, "one group", {"form": r"pattern=\d"}),
+        (ValueError, "`form` must be a pattern", {"form": "pattern=("}),
+        (ValueError, "`take`", {"take": "first"}),
+        (ValueError, "`take` must be None", {"take": "last", "form": r"pattern=(\d)"}),
+        (ValueError, "`key` must be None", {"key": "a", "form": "lines"}),
+        (ValueError, "`after` must be text", {"after": ""}),
+        (ValueError, "`k` must be a positive", {"k": 0}),
+        (TypeError, "`refusals` must be a list", {"refusals": "no"}),
+        (ValueError, "`ids` must be distinct names, got 'a' and 'Á'", {"ids": "aÁ", "fold": True}),
+        (ValueError, "distinct names, got '1' twice", {"ids": [1, "1"]}),
+        (TypeError, "`ids` must be the names", {"ids": [1.5]}),
+        (TypeError, "`form` must be a function that", {"form": lambda text: [1.5]}),
+        (TypeError, r"`texts` must hold text or None, got 3 in row 1", {"texts": ["[]", 3]}),
+        (TypeError, "`texts` must be one text per answer", {"texts": "[]"}),
+    ],
+)
+def test_wrong_options_are_refused(error: Any, message: str, options: dict[str, Any]) -> None:
+    """An error names the argument and the value."""
+    given = {"texts": ["[]"], "ids": IDS, **options}
+    given["ids"] = [*given["ids"]]
+    with pytest.raises(error, match=message):
+        report.read_answers(given.pop("texts"), **given)
+
+
+def test_auto_only_proposes(capsys: pytest.CaptureFixture[str]) -> None:
+    """It prints what each form reads, and reads no answer."""
+    texts = ['["Cafe"]', "1. Home\n2. Mars", "[12] [7]"]
+    assert len(report.read_answers(texts, ids=IDS, form="auto")) == 0
+    printed = capsys.readouterr().out
+    assert "json: reads 1, 1 with an id" in printed
+    assert "separated: `form` must be one that can write all ids" in printed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["json", "codes", "separated", "lines"])
+@pytest.mark.parametrize(
+    "text",
+    ["[", '{"a":', "[1,", '"', '["a",', "{", "{}", "[1]", "<a_1>", " ", "\\", "1. ", "- ", ', "'],
+)
+def test_reading_is_linear(form: str, text: str) -> None:
+    """Twenty times the text takes about twenty times as long; nothing crashes."""
+    seconds = []
+    for number in (5_000, 100_000):
+        start = time.process_time()
+        report.read_answers([text * number], ids=["x"], form=form, k=1)
+        seconds.append(time.process_time() - start)
+    assert seconds[1] < 60 * seconds[0] + 0.2
+
+
+@pytest.mark.slow
+def test_a_million_brackets_and_many_answers_are_read_fast() -> None:
+    """Within three times what `json.loads` takes for the lists alone."""
+    start = time.process_time()
+    assert report.read_answers(["[" * 10**6], ids=["x"]).outcomes == ["unreadable"]
+    assert time.process_time() - start < 1
+    draw = random.Random(5)
+    clean = [
+        json.dumps([f"Place {draw.randrange(5000)}" for _ in range(16)]) for _ in range(50_000)
+    ]
+    prose = (
+        "Here are the places that come next, best first:\n```json\n{}\n```\nI hope that it helps."
+    )
+    short = [json.dumps(json.loads(text)[:8]) for text in clean]
+    texts = [prose.format(x) if i % 2 else clean[i] for i, x in enumerate(short)]
+    reader, ratios = Reader([f"Place {i}" for i in range(5000)]), []
+    for _ in range(3):
+        times = [time.process_time()]
+        for _text in clean:
+            json.loads(_text)
+        times.append(time.process_time())
+        found = reader.read(texts)
+        times.append(time.process_time())
+        ratios.append((times[2] - times[1]) / (times[1] - times[0]))
+    assert found.shares["answered"] == 1
+    assert min(ratios) < 3
+
+
+TEXTS = [
+    '["Cafe", "Home"]', "x", '["Home", "Mars", "Home", "Mars", "Cafe"]', '["Ca', "", "sorry",
+    "[12]", '["Home"]', '["Mars"]',
+]  # fmt: skip
+TARGETS, USERS = [0, 0, 1, 0, 1, 2, 2, 0, 0], ["a", "a", "b", "b", "b", "c", "c", "d", "d"]
+
+
+def read_all() -> report.Answers:
+    """The texts with a query that has no answer, after the first."""
+    found = report.read_answers(TEXTS, ids=IDS, refusals=["sorry"], k=4)
+    return found.at([0, -1, *range(1, len(TEXTS))])
+
+
+def evaluated(**options: Any) -> report.Evaluation:
+    """The evaluation of all texts."""
+    target, users = [TARGETS[0], 3, *TARGETS[1:]], ["a", "c", *USERS[1:]]
+    return report.evaluate(read_all(), target, k=(1, 3), groups={"user": users}, **options)
+
+
+def test_every_answer_counts_in_the_divisor() -> None:
+    """Values, shares, and the numbers of the card are those of plain Python."""
+    e = evaluated()
+    outcomes = ["answered", "missing", "unreadable", "answered", "cut", "empty", "refused"]
+    outcomes += ["answered"] * 3
+    assert read_all().outcomes == outcomes
+    assert e.card["num_asked"] == 10 == sum(e.card[x] for x in OUTCOMES)
+    for name in OUTCOMES:
+        assert e.card[name] == outcomes.count(name)
+        assert e.values[name] == pytest.approx(outcomes.count(name) / 10, abs=1e-9)
+    assert [e.card[f"positions_{x}"] for x in ("known", "invented", "repeated", "beyond_k")] == [
+        5, 2, 2, 1
+    ]  # fmt: skip
+    assert e.values["acc_at_1"] == pytest.approx(3 / 10)  # rows 0, 3 and 7
+    assert e.columns["among answered"]["acc_at_1"].value == pytest.approx(3 / 5)
+    assert e.values["invented"] == pytest.approx((0 + 1 / 4 + 0 + 0 + 1) / 5)
+    assert e.values["repeated"] == pytest.approx(2 / 4 / 5)
+    assert e.values["shorter_than_3"] == pytest.approx(4 / 5)
+    assert (e.intervals["cut"][0], e.intervals["cut"][1]) == pytest.approx((0.0178762, 0.4041500))
+    of_user = {x["group"]: x for x in e.group_records("user") if x["metric"] == "answered"}
+    assert [of_user[x]["value"] for x in "abcd"] == pytest.approx([1 / 2, 1 / 3, 1 / 3, 1])
+    for text in (str(e), e.to_markdown(), e.to_csv()):
+        assert "unreadable" in text
+    assert "among answered" in e.to_latex()
+
+
+def test_values_are_those_of_lists() -> None:
+    """Answers are lists of ids for every metric; only the answered count beside the values."""
+    e, found = evaluated(), read_all()
+    target = torch.tensor([TARGETS[0], 3, *TARGETS[1:]])
+    plain = report.evaluate(found.preds, target, k=(1, 3), num_locations=4)
+    assert plain.values.items() <= e.values.items()
+    kept = found.outcome == 0
+    among = report.evaluate(found.preds[kept], target[kept], k=(1, 3), num_locations=4)
+    assert {name: x.value for name, x in e.columns["among answered"].items()} == among.values
+    accuracy = AccuracyAtK(1)
+    accuracy.update(found, target)  # type: ignore[arg-type]
+    assert float(accuracy.compute()) == pytest.approx(e.values["acc_at_1"])
+
+
+def test_answers_add_up(tmp_path: Path) -> None:
+    """Parts, bytes and files have the same values and cards, and other rules are refused."""
+    e, found, target = evaluated(), read_all(), torch.tensor([TARGETS[0], 3, *TARGETS[1:]])
+    users = ["a", "c", *USERS[1:]]
+    parts = []
+    for of in (slice(0, 4), slice(4, 10)):
+        part = report.Evaluator(k=(1, 3))
+        part.add(Batch(found[of], target[of], groups={"user": users[of]}))
+        parts.append(report.Evaluator.from_bytes(part.to_bytes()))
+    both = report.Evaluator(k=(1, 3)).merge(parts[0]).merge(parts[1]).result()
+    assert (both.values, both.intervals, both.card) == (e.values, e.intervals, e.card)
+    both.save(tmp_path / "a.npz")
+    assert report.merge([tmp_path / "a.npz"]).card == e.card
+    other = report.Evaluator(k=(1, 3))
+    other.add(Batch(report.read_answers(["[]"], ids=IDS, take="last"), [0], groups={"user": ["a"]}))
+    with pytest.raises(ValueError, match="`answers`"):
+        parts[0].merge(other)
+    with pytest.raises(ValueError, match="answers read by"):
+        parts[1].add(Batch([[1]], [0], groups={"user": ["a"]}))
+    for options, message in [
+        ({"num_locations": 5}, "`num_locations` must be 4"),
+        ({}, "below the 4"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            report.evaluate(found, [4] * 10, **options)
+    masked = report.evaluate(found, [4, *[0] * 9], mask=[False, *[True] * 9], k=1)
+    assert masked.card["num_asked"] == 9
+
+
+def test_models_are_compared_with_what_made_them() -> None:
+    """Answers stand where predictions do, and tables tell how models were decoded."""
+    found, target = read_all(), [TARGETS[0], 3, *TARGETS[1:]]
+    about = {"a": {"model": "x", "decoding": "free"}, "b": {"decoding": "constrained"}}
+    both = report.compare({"a": found, "b": found.preds}, target, k=1, about=about)
+    assert both.values["a"] == both.values["b"]
+    assert "decoding: a free, b constrained" in str(both)
+    assert both.card["about a"] == "model: x; decoding: free"
+    e = evaluated(about={"decoding": "constrained", "prompt": "Where?"})
+    assert "decoding: constrained" in str(e.table)
+    assert e.card["about"] == "decoding: constrained; prompt: Where?"
+    assert evaluated(about="free text").card["about"] == "free text"
+    with pytest.raises(TypeError, match="`about` must be text"):
+        evaluated(about={"decoding": 3})
+    with pytest.raises(ValueError, match="`about` must have a text for models"):
+        report.compare({"a": found, "b": found}, target, about={"c": "x"})
+
+
+def test_long_repeats_are_no_visit_counts() -> None:
+    """A model that repeats one name for ever is an answer, and its target keeps rank 1."""
+    text = json.dumps(["Home"] * 200 + ["Cafe"])
+    e = report.evaluate(report.read_answers([text], ids=IDS), [1], k=1)
+    assert e.values["acc_at_1"] == 1
+    assert e.card["positions_repeated"] == 199
+
+
+def write_table(path: Path, name: str, rows: list[tuple[Any, ...]]) -> Path:
+    """Write JSON lines with the columns id, target, user and one more."""
+    columns = ("id", "target", "user", name)
+    lines = [json.dumps(dict(zip(columns, row, strict=False))) for row in rows]
+    (path / f"{name}.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    return path / f"{name}.jsonl"
+
+
+def test_a_table_of_answers(tmp_path: Path) -> None:
+    """A table is read as arrays are; a table of all queries shows which are missing."""
+    pytest.importorskip("pyarrow")
+    rows = [(f"q{i}", IDS[x], USERS[i], TEXTS[i]) for i, x in enumerate(TARGETS)]
+    answers = write_table(tmp_path, "answer", rows)
+    options: dict[str, Any] = {
+        "preds": "answer",
+        "vocabulary": IDS,
+        "groups": ["user"],
+        "k": (1, 3),
+    }
+    how = {"refusals": ["sorry"], "k": 4}
+    found = report.evaluate_table(answers, answers=how, **options)
+    assert "cannot be seen" in found.card["answers"]
+    assert "missing" not in found.values
+    queries = write_table(tmp_path, "query", [*rows[:1], ("q9", IDS[3], "c"), *rows[:0:-1]])
+    joined = report.evaluate_table(answers, answers=how, queries=queries, key="id", **options)
+    assert joined.values == evaluated().values
+    extra = write_table(tmp_path, "extra", [*rows, ("q77", "Home", "a", "[]")])
+    twice = write_table(tmp_path, "twice", [*rows, rows[0]])
+    for wrong, message in [
+        ({"answers": how, "queries": queries}, "`queries` needs a `key`"),
+        ({"queries": queries, "key": "id"}, "`queries` needs `answers`"),
+        ({"answers": how, "vocabulary": None}, "`answers` needs `vocabulary`"),
+        ({}, "read them with `answers`"),
+    ]:
+        table = write_table(tmp_path, "answer", [(*x[:3], f"It is {x[3]}\n.") for x in rows])
+        with pytest.raises(ValueError, match=message):
+            report.evaluate_table(table, **{**options, **wrong})
+    for table, message in [
+        (extra, "got none for 1 of them, the first .*'q77'"),
+        (twice, "'q0' again"),
+    ]:
+        options["preds"] = table.stem
+        with pytest.raises(ValueError, match=message):
+            report.evaluate_table(table, answers=how, queries=queries, key="id", **options)
+
+
+def test_draws_are_several_answers_to_each_query() -> None:
+    """A column of lists of texts is read column by column; values are means over the draws."""
+    texts = [['["Home"]', '["Cafe"]'], ['["Home"]', "?"], ['["Ca', '["Home"]']]
+    draws = report.read_draws(texts, ids=IDS)
+    single = [report.read_answers(x, ids=IDS) for x in zip(*texts, strict=True)]
+    both = report.compare({"a": draws, "b": single[0]}, [1, 1, 1], k=1)
+    assert both.values["a"]["acc_at_1"] == pytest.approx((2 / 3 + 1 / 3) / 2)
+    assert both.values["b"]["acc_at_1"] == pytest.approx(2 / 3)
+    with pytest.raises(ValueError, match=r"as many texts in each row, got \[1, 2\]"):
+        report.read_draws([["[]"], ["[]", "[]"]], ids=IDS)
