@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import gzip
 import json
 import threading
@@ -309,6 +310,16 @@ def test_a_file_that_ends_within_its_mark_is_refused(tmp_path: Path) -> None:
             report.read(path)
     path.write_bytes(mark + b'"preds","target"\n"[5, 6]",6\n')
     assert report.read(path).preds.tolist() == [[5, 6]]
+
+
+@pytest.mark.filterwarnings("error::ResourceWarning")
+def test_no_file_stays_open_that_is_no_archive(tmp_path: Path) -> None:
+    """NumPy leaves it open where its list of members cannot be read."""
+    path = tmp_path / "a.npz"
+    path.write_bytes(b"PK\x03\x04" + b"x" * 40)
+    with pytest.raises(ValueError, match=r"a\.npz must hold arrays of numbers"):
+        report.read(path)
+    gc.collect()  # which closes it with a warning
 
 
 def test_runs_of_other_systems(tmp_path: Path) -> None:

@@ -93,7 +93,8 @@ class Evaluator:
         if (number := options["num_locations"]) is not None:
             number = check_positive("num_locations", number)
         self.known_locations = self.num_locations = number
-        own, limits = check_metrics(options["metrics"]), limits_of(options["history"])
+        own, visits = check_metrics(options["metrics"]), options["history"]
+        limits = None if visits is None else limits_of(visits)
         self._data = Data(bins, counts, options["locations"], limits, own)
         self._exempt_target = options["exempt_target"]
         words = options["vocabulary"]

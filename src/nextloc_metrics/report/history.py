@@ -18,9 +18,9 @@ from nextloc_metrics.report.data import count_locations
 History: TypeAlias = tuple[Array, Array] | tuple[Array, Array, Array] | VisitCounts | Predictability
 
 
-def limits_of(history: History | None) -> Predictability | None:
+def limits_of(history: History) -> Predictability:
     """Return the limits of users; of visits they are computed, which takes seconds."""
-    if history is None or isinstance(history, Predictability):
+    if isinstance(history, Predictability):
         return history
     return predictability(*_counts_of(history, None)._history())
 

@@ -118,7 +118,8 @@ def evaluate_table(
             f"`vocabulary` must list the ids if they are text, in the order of `{by_id[0]}`, got "
             "None."
         )
-    options["history"] = limits_of(options["history"])  # once for all processes
+    if options["history"] is not None:
+        options["history"] = limits_of(options["history"])  # once for all processes
     make = _maker(source, options)
     count = partial(_count, make=make)
     if engine is not None:
