@@ -6,6 +6,7 @@ from setuptools.command.build_ext import build_ext
 
 FOLDER = "src/nextloc_metrics/backends"
 NAMES = ["survey", "first", "find", "hash", "tally", "weigh", "spread", "match", "align"]
+NAMES += ["transport", "match_events"]
 FUNCTIONS = [f"nextloc_{name}" for name in NAMES]
 
 
@@ -44,7 +45,7 @@ class WheelOfAnyPython(bdist_wheel):
 kernels = Extension(
     "nextloc_metrics.backends._kernels",
     [f"{FOLDER}/kernels.c"],
-    depends=[f"{FOLDER}/{name}.h" for name in ("rows", "mass", "pairs", "hash")],
+    depends=[f"{FOLDER}/{name}.h" for name in ("rows", "mass", "pairs", "events", "hash")],
     optional=True,
 )
 setup(ext_modules=[kernels], cmdclass={"build_ext": BuildKernels, "bdist_wheel": WheelOfAnyPython})

@@ -311,7 +311,7 @@ def libraries() -> Mapping[str, dict[str, float]]:
 
 def made(written: str) -> Metric:
     """Make the metric that a table shows from its text."""
-    metric: Metric = eval(written, dict(vars(nextloc_metrics)))
+    metric: Metric = eval(f"metrics.{written}", {"metrics": nextloc_metrics})
     return metric
 
 

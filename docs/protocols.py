@@ -60,6 +60,15 @@ CODES = [
     protocols.llm4poi(),
     protocols.agentmove(),
     protocols.massive_steps(),
+    protocols.genup(),
+    protocols.ga_llm(),
+    protocols.think2go(),
+    protocols.tool4poi(),
+    protocols.tool4poi("in"),
+    protocols.tool4poi("out"),
+    protocols.clsprec(),
+    protocols.rallm_poi(),
+    protocols.llmmove(),
 ]
 
 
@@ -85,7 +94,7 @@ def codes() -> str:
         orders = dict.fromkeys(NAMES[metric.order][0] for metric in one.metrics)
         rows.append(
             [
-                f"[`{one.name}`](https://github.com/{one.source.repository})",
+                f"[`{one.name}`](https://github.com/{one.source.code.partition('@')[0]})",
                 _queries(one),
                 _candidates(one),
                 ", ".join(f"`{name}`" if "(" in name else name for name in orders),
@@ -103,7 +112,7 @@ def _queries(one: Protocol) -> str:
 
 def _candidates(one: Protocol) -> str:
     if one.reads_lists:
-        return "the list"
+        return "the list" if one.num_negatives is None else f"the list, of {one.num_negatives + 1}"
     if one.num_negatives is not None:
         drawn = "given" if one.drawn == "given" else "sampled"
         return f"{one.num_negatives + 1}, {drawn}"

@@ -21,7 +21,7 @@ from nextloc_metrics import RankingCollection, next_location_metrics
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 from check_ins import PADDING, UNSEEN, CheckIns, Histories, read_parts
-from models import Markov, MostVisited, ReturnOrExploreGRU
+from models import FittedCounts, Markov, MostVisited, ReturnOrExploreGRU
 
 TREATMENTS = ("left out", "a miss", "a candidate")
 NAMES = ("acc_at_1", "acc_at_10", "mrr", "f1")
@@ -42,13 +42,13 @@ def always_unseen(data: CheckIns) -> Model:
     return lambda batch: scores.repeat(len(batch["user"]), 1)
 
 
-def evaluate(
-    model: Model, data: CheckIns, vocabulary: Tensor, length: int = 1
-) -> dict[str, RankingCollection]:
-    """Return the metrics of the test part for the three treatments of unseen locations.
+def merge(data: CheckIns, vocabulary: Tensor) -> CheckIns:
+    """Let all visits to locations outside of the vocabulary, bool `[C]`, be visits to id 1."""
+    return replace(data, location=data.location.where(vocabulary[data.location], UNSEEN))
 
-    `vocabulary` is bool `[C]`: which locations the model can predict. The others become id 1.
-    """
+
+def evaluate(model: Model, data: CheckIns, length: int = 1) -> dict[str, RankingCollection]:
+    """Return the metrics of the test part for the three treatments of unseen locations, id 1."""
     results = {name: next_location_metrics(data.num_locations) for name in TREATMENTS}
     for rows in data.queries(2).split(256):
         batch = Histories(data, rows, length).batch(list(range(len(rows))))
@@ -56,11 +56,7 @@ def evaluate(
             scores = model(batch)
         scores[:, PADDING] = -torch.inf
         target = batch["targets"][:, -1]
-        known = vocabulary[target]
-        merged = ~vocabulary & (torch.arange(data.num_locations) > UNSEEN)
-        scores[:, UNSEEN] += scores[:, merged].sum(1)
-        scores[:, merged] = -torch.inf
-        target = target.where(known, UNSEEN)
+        known = target != UNSEEN
         results["a candidate"].update(scores, target)
         scores[:, UNSEEN] = -torch.inf
         results["a miss"].update(scores, target)
@@ -85,18 +81,19 @@ def main() -> None:
     parser.add_argument("--checkpoint", type=Path)
     options = parser.parse_args()
     data = CheckIns.from_table(read_parts(options.folder))
-    counted = with_unseen_visits(data)
-    seen = data.training_counts() > 0
-    often = data.training_counts() >= 10
-    print(format_rows("always id 1", evaluate(always_unseen(data), data, seen)))
-    print(format_rows("most visited", evaluate(MostVisited(counted), data, seen)))
-    for name, vocabulary in {"Markov": seen, "Markov, 10 visits or more": often}.items():
-        print(format_rows(name, evaluate(Markov(counted), data, vocabulary)))
+    counted, often = with_unseen_visits(data), data.training_counts() >= 10
+    print(format_rows("always id 1", evaluate(always_unseen(data), data)))
+    print(format_rows("most visited", evaluate(MostVisited(counted), data)))
+    print(format_rows("Markov", evaluate(Markov(counted), data)))
+    row = evaluate(Markov(merge(counted, often)), merge(data, often))
+    print(format_rows("Markov, 10 visits or more", row))
+    for name, fit in {"at this hour": False, "fitted counts": True}.items():
+        print(format_rows(name, evaluate(FittedCounts(data, fit), data)).splitlines()[1])
     if options.checkpoint is not None:
         gru = ReturnOrExploreGRU(data)
         weights = torch.load(options.checkpoint, weights_only=True)["state_dict"]
         gru.load_state_dict({key.removeprefix("model."): x for key, x in weights.items()})
-        print(format_rows("GRU", evaluate(gru.eval(), data, seen, length=64)))
+        print(format_rows("GRU", evaluate(gru.eval(), data, length=64)))
 
 
 if __name__ == "__main__":

@@ -201,6 +201,11 @@ class CheckIns:
         """Return the visits of every location in the training part, ``[num_locations]``."""
         return torch.bincount(self.location[self.part == 0], minlength=self.num_locations)
 
+    def times(self) -> Tensor:
+        """Return seconds with the hour and the weekday of every visit, and each in a later week."""
+        day = 4 + self.weekday + 7 * torch.arange(len(self.weekday))  # day 4 of 1970 was a Monday
+        return 3600 * (24 * day + self.hour)
+
     def queries(self, part: int) -> Tensor:
         """Return the rows to predict in a part: all visits except a user's first."""
         row = torch.arange(len(self.user))
@@ -249,6 +254,7 @@ class Histories(Dataset[int]):
             "weekdays": data.weekday[before],
             "targets": data.location[before + 1].where(real, PADDING),
             "new": data.new[row],
+            "row": row,
         }
 
 

@@ -1,4 +1,4 @@
-"""Models for the examples: three baselines that count visits, and a small GRU.
+"""Models for the examples: baselines that count visits, and a small GRU.
 
 Every model is called with the inputs that `Histories.batch` returns, and returns scores of all
 locations.
@@ -34,47 +34,48 @@ class MostVisited(nn.Module):
     def __init__(self, data: CheckIns) -> None:
         super().__init__()
         training = data.part == 0
-        self.visits = _count(
-            data.user[training], data.location[training], (data.num_users, data.num_locations)
+        self.counts = analysis.VisitCounts(
+            data.location[training], data.user[training], num_locations=data.num_locations
         )
-        counts = data.training_counts().double()
-        self.popularity = counts / (counts.sum() + 1)  # below 1: less than any own visit
 
     def forward(self, batch: Inputs) -> Tensor:
         """Return scores ``[N, num_locations]``."""
-        return self.visits.index_select(0, batch["user"]).to_dense() + self.popularity
+        return self.counts.scores(batch["user"])
 
 
 class Markov(MostVisited):
     """Score a location by how often this user went there from the current one.
 
-    The scores of ``MostVisited``, scaled to below 1, decide between equal counts.
+    What scores ``MostVisited`` decides between equal counts.
     """
-
-    def __init__(self, data: CheckIns) -> None:
-        super().__init__(data)
-        self.num_locations = data.num_locations
-        row = data.queries(0)
-        self.moves = _count(
-            self._current(data.user[row], data.location[row - 1]),
-            data.location[row],
-            (data.num_users * data.num_locations, data.num_locations),
-        )
-        self.scale = 1 / (len(row) + data.num_users + 1)
 
     def forward(self, batch: Inputs) -> Tensor:
         """Return scores ``[N, num_locations]``."""
-        current = self._current(batch["user"], batch["history"][:, -1])
-        return self.moves.index_select(0, current).to_dense() + self.scale * super().forward(batch)
-
-    def _current(self, user: Tensor, location: Tensor) -> Tensor:
-        return user * self.num_locations + location
+        return self.counts.scores(batch["user"], last=batch["history"][:, -1])
 
 
-def _count(rows: Tensor, columns: Tensor, shape: tuple[int, int]) -> Tensor:
-    ones = torch.ones(len(rows), dtype=torch.float64)
-    indices = torch.stack([rows, columns])
-    return torch.sparse_coo_tensor(indices, ones, shape, check_invariants=True).coalesce()
+class FittedCounts(nn.Module):
+    """Score a location by this user's visits, weighted as ``VisitCounts.fit`` chooses.
+
+    With ``fit`` False they are weighted by the hour only.
+    """
+
+    def __init__(self, data: CheckIns, fit: bool = True) -> None:
+        super().__init__()
+        training, self.times, self.is_fitted = data.part == 0, data.times(), fit
+        self.counts = analysis.VisitCounts(
+            data.location[training],
+            data.user[training],
+            self.times[training],
+            num_locations=data.num_locations,
+        )
+        if fit:
+            self.counts.fit()
+
+    def forward(self, batch: Inputs) -> Tensor:
+        """Return scores ``[N, num_locations]``."""
+        last = batch["history"][:, -1] if self.is_fitted else None
+        return self.counts.scores(batch["user"], self.times[batch["row"]], last)
 
 
 class ReturnOrExploreGRU(nn.Module):

@@ -14,7 +14,10 @@ The queries are all visits of the test part, as in next_location.py. A location 
 the training part is a miss in every order.
 """
 
+from __future__ import annotations
+
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
 
@@ -24,8 +27,8 @@ from matplotlib.lines import Line2D
 from matplotlib.markers import CARETLEFTBASE, CARETRIGHTBASE
 from torch import Tensor, nn
 
-from check_ins import CheckIns, read_or_simulate, score_test_part
-from models import Markov, MostVisited, ReturnOrExploreGRU
+from check_ins import CheckIns, Inputs, read_or_simulate, score_test_part
+from models import ReturnOrExploreGRU
 from nextloc_metrics import MRR, AccuracyAtK, Ranking, RankingCollection, plotting
 from nextloc_metrics.ranking import Ties
 
@@ -37,26 +40,48 @@ MARKERS = [
     ("o", "black", 4, "random order (expectation)"),
     (CARETRIGHTBASE, "#e69f00", 7, "target first"),
 ]
+Key = Callable[[Tensor, Tensor], Tensor]
 PRECISIONS = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
-class Transitions(nn.Module):
-    """Score a location by the number of moves to it from the current one, of all users."""
+class Counts(nn.Module):
+    """Score a location by the visits there in the training part with the key of the query.
 
-    def __init__(self, data: CheckIns) -> None:
+    ``key`` makes integers of users and current locations. The scores of ``below``, scaled to below
+    1, decide between equal counts: they are the last digits of one number, which rounding removes.
+    """
+
+    def __init__(
+        self, data: CheckIns, rows: Tensor, key: Key, num_keys: int, below: Counts | None = None
+    ) -> None:
         super().__init__()
-        row = data.queries(0)
-        here, there = data.location[row - 1], data.location[row]
-        self.moves = torch.sparse_coo_tensor(
-            torch.stack([here, there]),
-            torch.ones(len(row), dtype=torch.float64),
-            (data.num_locations, data.num_locations),
+        self.key, self.below = key, below
+        self.scale = 1 / (int((data.part == 0).sum()) + 1)
+        self.counts = torch.sparse_coo_tensor(
+            torch.stack([key(data.user[rows], data.location[rows - 1]), data.location[rows]]),
+            torch.ones(len(rows), dtype=torch.float64),
+            (num_keys, data.num_locations),
             check_invariants=True,
         ).coalesce()
 
-    def forward(self, batch: dict[str, Tensor]) -> Tensor:
+    def forward(self, batch: Inputs) -> Tensor:
         """Return scores ``[N, num_locations]``."""
-        return self.moves.index_select(0, batch["history"][:, -1]).to_dense()
+        keys = self.key(batch["user"], batch["history"][:, -1])
+        scores: Tensor = self.counts.index_select(0, keys).to_dense()
+        return scores if self.below is None else scores + self.scale * self.below(batch)
+
+
+def make_models(data: CheckIns) -> dict[str, Counts]:
+    """Return the three models of counts."""
+    visits, moves, size = (data.part == 0).nonzero()[:, 0], data.queries(0), data.num_locations
+    everybody = Counts(data, visits, lambda user, _: 0 * user, 1)
+    own = Counts(data, visits, lambda user, _: user, data.num_users, everybody)
+    pairs = data.num_users * size
+    return {
+        "transitions": Counts(data, moves, lambda _, here: here, size),
+        "most visited": own,
+        "Markov": Counts(data, moves, lambda user, here: user * size + here, pairs, own),
+    }
 
 
 class Measurement:
@@ -176,9 +201,7 @@ def main(argv: list[str] | None = None) -> dict[str, dict[str, list[float]]]:
     options = parser.parse_args(argv)
     data = read_or_simulate(options.data, options.limit)
     models: dict[str, tuple[nn.Module, int]] = {
-        "transitions": (Transitions(data), 1),
-        "most visited": (MostVisited(data), 1),
-        "Markov": (Markov(data), 1),
+        name: (model, 1) for name, model in make_models(data).items()
     }
     if options.checkpoint is not None:
         models["GRU"] = load_gru(data, options.checkpoint), LENGTH

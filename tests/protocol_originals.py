@@ -59,6 +59,13 @@ COMMITS = {
     "FIBLAB+MoveSim": "93e6837f",
     "tsinghua-fib-lab+PateGail": "0c79f0ce",
     "VictorRubio98+Sec-MoveSim": "0f7b4704",
+    "w11wo+GenUP": "50452dcb",
+    "liuzh368+GA-LLM": "360f5c3e",
+    "zhuang999+Think2Go": "c88b46f0",
+    "wds1996+TOOL4POI": "854284f0",
+    "Wonderdch+CLSPRec": "4ad49a4b",
+    "LKRcrocodile+RALLM-POI": "fe2ca0df",
+    "LLMMove+LLMMove": "65a30fac",
 }
 
 Names = dict[str, Any]
@@ -721,3 +728,184 @@ def massive_steps(lists: Any, target: Any) -> Names:
         for one, t in zip(lists, target, strict=True)
     ]
     return dict(names["calculate_metrics"](rows))
+
+
+class Written:
+    """A tokenizer and a model whose answer to the prompt of row i is the i-th text."""
+
+    eos_token_id = pad_token_id = 0
+    eos_token = "</s>"
+
+    def __init__(self, texts: list[str], answered: Any = None) -> None:
+        self.texts, self.answered = texts, answered
+
+    def __call__(self, prompt: str, **_: Any) -> Any:
+        class Prompt(dict):  # type: ignore[type-arg]
+            input_ids = torch.full((1, 3), int(prompt.split("row ")[1].split(";")[0]))
+
+            def to(self, device: str) -> Any:
+                return self
+
+        return Prompt(number=Prompt.input_ids[0, 0])
+
+    def tokenize(self, prompt: str) -> Any:
+        return range(10 if self.answered[int(self(prompt)["number"])] else 40_000)
+
+    def decode(self, tokens: Any, **_: Any) -> str:
+        return self.texts[int(tokens[0])]
+
+    def eval(self) -> None:
+        """There is nothing to do."""
+
+    def generate(self, number: Any = 0, prompt_token_ids: Any = None, **_: Any) -> Any:
+        if prompt_token_ids is not None:  # as vLLM
+            return [Stub(outputs=[Stub(token_ids=prompt_token_ids[0])])]
+        return torch.tensor([[0, 0, 0, int(number)]])
+
+
+def in_main(repository: str, path: str, first: str, names: Names) -> str:
+    """Run the statements of `main` from the first with a text on, and return what they print."""
+    body = find(parse(repository, path), "main").body
+    start = next(i for i, node in enumerate(body) if first in ast.unparse(node))
+    kept = [node for node in body[start:] if not isinstance(node, ast.With)]
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        execute(kept, {"re": re, "tqdm": lambda found, **_: found, "torch": torch, **names})
+    return printed.getvalue()
+
+
+def genup(texts: list[str], target: Any) -> Names:
+    """The loop of `main` over prompts, and scikit-learn's accuracy of texts."""
+    from sklearn.metrics import accuracy_score
+
+    lines = [f"<s>[INST] row {i}; POI id {one}. </s>" for i, one in enumerate(target.tolist())]
+    model, written = Stub(device="cpu", generate=Written(texts).generate), {"json": json}
+    saved = io.StringIO()
+    body = find(parse("w11wo+GenUP", "src/eval_next_poi.py"), "main").body
+    start = next(i for i, node in enumerate(body) if "predictions, targets" in ast.unparse(node))
+    execute(body[start:], {
+        "re": re, "torch": torch, "tqdm": lambda x: x, "accuracy_score": accuracy_score, **written,
+        "dataset": {"test": {"llama_prompt": lines}}, "tokenizer": Written(texts), "model": model,
+        "generation_config": None, "args": Stub(model_checkpoint="a/b", dataset_id="c/d"),
+        "open": lambda *_: contextlib.nullcontext(saved),
+    })  # fmt: skip
+    return {"accuracy": json.loads(saved.getvalue())["accuracy"]}
+
+
+def ga_llm(texts: list[str], target: Any, answered: Any) -> Names:
+    """The loop of `main` over lines; a long prompt is one that is not answered."""
+    written = Written(texts, answered)
+    lines = [
+        f"<question>: row {i}; at 2012-04-03 18:00:00, Which POI id will user 7 visit?"
+        f"<answer>: user 7 will visit POI id {one}."
+        for i, one in enumerate(target.tolist())
+    ]
+    printed = in_main("liuzh368+GA-LLM", "eval_new.py", "def evaluate_prediction_accuracy", {
+        "lines": lines, "tokenizer": written, "model": written,
+        "args": Stub(dataset_name="", test_file=""),
+        "transformers": Stub(GenerationConfig=lambda **_: None),
+    })  # fmt: skip
+    return {"ACC@1": float(printed.partition("ACC@1:")[2].splitlines()[0])}
+
+
+def think2go(texts: list[str], target: list[str]) -> Names:
+    """The loop of `main` over lines, with vLLM's answers."""
+    written = Written(texts)
+    lines = [{"input": f"row {i};", "output": f"[{one}]"} for i, one in enumerate(target)]
+    printed = in_main("zhuang999+Think2Go", "eval_vllm.py", "def evaluate_prediction_accuracy", {
+        "lines": lines, "tokenizer": written, "vllm_model": written, "vllm_sampling_params": None,
+        "format_chat_conversation": lambda user_content, **_: user_content.rpartition("\n")[2],
+    })  # fmt: skip
+    return {"ACC@1": float(printed.partition("ACC@1:")[2].splitlines()[0])}
+
+
+def tool4poi(lists: list[list[int]], target: Any, seen: Any) -> dict[str, Names]:
+    """`main` with `process_single_query`; a query without a list fails."""
+    from concurrent.futures import ThreadPoolExecutor, as_completed
+
+    rows = range(len(lists))
+    history = [{"input": f"records: {seen[i].tolist()}", "target": int(target[i])} for i in rows]
+    recent = [{"input": f"row {i};", "next_time": i, "target": int(target[i])} for i in rows]
+    saved: dict[str, io.StringIO] = {}
+
+    def rerank(recent: str, row: int, *_: Any) -> str:
+        if not lists[row]:
+            raise ValueError("no answer")
+        return f"<re_rank>{lists[row]}</re_rank>"
+
+    def opened(path: str, mode: str, **_: Any) -> Any:
+        given = history if "history" in path else recent if "recent" in path else []
+        if mode == "w":
+            saved[path] = io.StringIO()
+        return contextlib.nullcontext(
+            saved[path] if mode == "w" else io.StringIO(json.dumps(given))
+        )
+
+    bar = contextlib.nullcontext(Stub(update=lambda _: None))
+    names: Names = {
+        "re": re, "json": json, "ThreadPoolExecutor": ThreadPoolExecutor, "open": opened,
+        "as_completed": as_completed, "tqdm": lambda **_: bar, "model": "", "model_id": "",
+        "ClientManager": lambda **_: None, "analyze_user": lambda *_: "likes",
+        "retrieve_candidates": lambda *_: [0], "rerank_candidates": rerank,
+    }  # fmt: skip
+    wanted = ["acc_at_k", "jug_mrr", "process_single_query", "main"]
+    load(parse("wds1996+TOOL4POI", "toolRec_multi.py"), wanted, names)
+    with contextlib.redirect_stdout(io.StringIO()):
+        names["main"]()
+    parts = {"all": "_tool_metrics.json", "in": "_IH_metrics.json", "out": "_OOH_metrics.json"}
+    return {
+        part: next(json.loads(x.getvalue()) for path, x in saved.items() if path.endswith(end))
+        for part, end in parts.items()
+    }
+
+
+def clsprec(lists: Any, target: Any) -> Names:
+    """`test_model`, with a list and a label for each sample."""
+    names: Names = {"generate_sample_to_device": lambda x: x, "settings": Stub(enable_ssl=False)}
+    load(parse("Wonderdch+CLSPRec", "main.py"), ["test_model"], names)
+    pairs = list(zip(torch.tensor(lists), torch.tensor(target), strict=True))
+    with contextlib.redirect_stdout(io.StringIO()):
+        found = names["test_model"](pairs, Stub(predict=lambda pair, _: pair))
+    return {
+        f"{name}@{k}": float(value)
+        for name, values in zip(("Recall", "NDCG", "MAP"), found, strict=True)
+        for k, value in values.items()
+    }
+
+
+def rallm_poi(lists: Any, target: Any, answered: Any) -> Names:
+    """`test_model` from the stacked lists on; those of the run before are in the file only."""
+    body = find(parse("LKRcrocodile+RALLM-POI", "main_rallm_poi.py"), "test_model").body
+    start = next(i for i, node in enumerate(body) if "torch.stack(preds" in ast.unparse(node))
+    kept = [node for node in body[:start] if isinstance(node, ast.FunctionDef)]
+    kept += [node for node in body[start:] if not isinstance(node, ast.Return)]
+    names = {
+        "torch": torch, "ks": [1, 5, 10], "device": "cpu",
+        "preds": list(torch.tensor(lists[answered])),
+        "labels": list(torch.tensor(target[answered])),
+    }  # fmt: skip
+    with contextlib.redirect_stdout(io.StringIO()):
+        execute(kept, names)
+    pairs: Any = {"Recall": names["recalls"], "NDCG": names["NDCGs"], "MAP": names["MAPs"]}
+    return {f"{name}@{k}": float(x) for name, of in pairs.items() for k, x in of.items()}
+
+
+def llmmove(lists: list[list[int]], target: Any) -> Names:
+    """`run`, with lists in place of answers; a query without a list fails."""
+    names: Names = {
+        "random": random, "tqdm": lambda x: x, "eval": int,
+        "open": lambda *_: contextlib.nullcontext(io.StringIO()),
+    }  # fmt: skip
+    kind = load(parse("LLMMove+LLMMove", "models/LLMMove.py"), ["LLMMove"], names)["LLMMove"]
+
+    def answer(trajectory: str, *_: Any) -> list[int]:
+        if not lists[int(trajectory)]:
+            raise ValueError("no answer")
+        return lists[int(trajectory)]
+
+    model = kind()
+    model.runeach = answer
+    targets = {str(i): (int(one), 0) for i, one in enumerate(target)}
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        model.run(([], [], targets, dict.fromkeys(range(200)), {}), "nyc")
+    pairs = (pair.split(": ") for pair in printed.getvalue().splitlines()[-1].split(", "))
+    return {key: float(value) for key, value in pairs}

@@ -3,6 +3,7 @@
 from nextloc_metrics import analysis as analysis
 from nextloc_metrics import backends as backends
 from nextloc_metrics import distributed as distributed
+from nextloc_metrics import events as events
 from nextloc_metrics import flows as flows
 from nextloc_metrics import functional as functional
 from nextloc_metrics import geography as geography
@@ -28,6 +29,7 @@ from nextloc_metrics.metrics.at_k import F1AtK as F1AtK
 from nextloc_metrics.metrics.at_k import HitRateAtK as HitRateAtK
 from nextloc_metrics.metrics.at_k import MAPAtK as MAPAtK
 from nextloc_metrics.metrics.at_k import NDCGAtK as NDCGAtK
+from nextloc_metrics.metrics.at_k import PassAtK as PassAtK
 from nextloc_metrics.metrics.at_k import PrecisionAtK as PrecisionAtK
 from nextloc_metrics.metrics.at_k import RecallAtK as RecallAtK
 from nextloc_metrics.metrics.beyond import Entropy as Entropy
@@ -78,6 +80,7 @@ from nextloc_metrics.metrics.recommended import AveragePopularity as AveragePopu
 from nextloc_metrics.metrics.recommended import Coverage as Coverage
 from nextloc_metrics.metrics.recommended import Gini as Gini
 from nextloc_metrics.metrics.sampled import SampledRanks as SampledRanks
+from nextloc_metrics.metrics.sequences import AccuracyAtLevel as AccuracyAtLevel
 from nextloc_metrics.metrics.sequences import SequenceAccuracy as SequenceAccuracy
 from nextloc_metrics.metrics.strata import moved as moved
 from nextloc_metrics.metrics.strata import train_overlap as train_overlap
@@ -87,5 +90,6 @@ from nextloc_metrics.metrics.times import TimeWithin as TimeWithin
 from nextloc_metrics.metrics.visits import Visits as Visits
 from nextloc_metrics.metrics.visits import exploration_metrics as exploration_metrics
 from nextloc_metrics.metrics.visits import previously_visited as previously_visited
+from nextloc_metrics.ranking.codes import Codes as Codes
 from nextloc_metrics.ranking.needs import Needs as Needs
 from nextloc_metrics.ranking.ranking import Ranking as Ranking

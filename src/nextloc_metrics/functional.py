@@ -26,7 +26,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from nextloc_metrics import base, geography, metrics, mobility, trajectories
+from nextloc_metrics import base, events, geography, metrics, mobility, trajectories
 from nextloc_metrics import flows as _flows  # `flows` is the function of `mobility.Flows`
 from nextloc_metrics.arguments.checks import check_choice
 from nextloc_metrics.base.mean import MeanMetric, RecordMetric
@@ -41,7 +41,7 @@ _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 def _classes() -> dict[str, type[SummedMetric]]:
     """Return the classes of all metrics by the names of their functions."""
     found: dict[str, type[SummedMetric]] = {}
-    for room in (base, metrics, geography, trajectories, mobility, _flows):
+    for room in (base, metrics, geography, trajectories, mobility, _flows, events):
         for file in iter_modules(room.__path__, f"{room.__name__}."):
             for name, kind in vars(import_module(file.name)).items():
                 is_metric = isinstance(kind, type) and issubclass(kind, SummedMetric)

@@ -28,6 +28,7 @@ NEEDED: dict[str, Any] = {
     "q": 0.5,
     "minutes": 5,
     "distance": [0, 1],
+    "level": 2,
     "num_locations": 3,
     "num_sampled": 2,
     "bins": nm.PopularityBins([1, 2, 1]),

@@ -67,6 +67,7 @@ NEEDED: dict[str, Any] = {
     "by": "moved",
     "coverage": 0.5,
     "distance": [0, 1],
+    "level": 2,
     "group": 1,
     "k": 2,
     "km": 1.0,
@@ -91,7 +92,7 @@ MORE: dict[tuple[str, str], dict[str, Any]] = {
     ("SetCoverage", "temperature"): {"mass": 0.5},
 }
 WHOLE = {"base", "bins", "exhausted", "first", "group", "k", "n", "num_candidates", "num_groups"}
-WHOLE |= {"step", "total", "window"}
+WHOLE |= {"level", "step", "total", "window"}
 SCORES = torch.tensor([[0.1, 0.9, 0.3, 0.2, 0.0, 0.5]]).repeat(4, 1)
 IDS = torch.tensor([1, 2, 0, 5])
 
@@ -140,7 +141,7 @@ def test_numpy_integers_are_integers(name: str, kind: Any) -> None:
 def options_that_are_numbers() -> dict[tuple[str, str], Any]:
     """For each option that is a number and the class that declares it, a public metric with it."""
     found: dict[tuple[str, str], Any] = {}
-    for made in (vars(nextloc_metrics) | vars(trajectories)).values():
+    for made in (getattr(room, x) for room in (nextloc_metrics, trajectories) for x in dir(room)):
         if isinstance(made, type) and issubclass(made, SummedMetric) and not isabstract(made):
             for kind in made.__mro__:
                 for option, annotation in vars(kind).get("__annotations__", {}).items():

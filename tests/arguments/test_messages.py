@@ -133,6 +133,7 @@ NEEDED = {
     "q": 0.5,
     "minutes": 5,
     "distance": [0, 1],
+    "level": 2,
     "num_locations": 3,
     "num_sampled": 2,
     "bins": BINS,

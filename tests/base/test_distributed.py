@@ -90,8 +90,16 @@ def test_every_public_metric_is_evaluated():
         nextloc_metrics.PerQueryScores,
         nextloc_metrics.SequenceAccuracy,
     }
-    of_times = {"JointAccuracy", "TimeError", "TimeWithin", "Weighted"}  # in files of their own
-    tested_below |= {getattr(nextloc_metrics, name) for name in of_times}
+    # in files of their own
+    of_others = {
+        "AccuracyAtLevel",
+        "JointAccuracy",
+        "PassAtK",
+        "TimeError",
+        "TimeWithin",
+        "Weighted",
+    }
+    tested_below |= {getattr(nextloc_metrics, name) for name in of_others}
     assert public - tested_below == {type(metric) for metric in work.single_metrics().values()}
 
 

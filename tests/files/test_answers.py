@@ -274,9 +274,9 @@ def test_wrong_options_are_refused(error: Any, message: str, options: dict[str, 
 
 
 def test_auto_only_proposes(capsys: pytest.CaptureFixture[str]) -> None:
-    """It prints what each form reads, and returns no answers."""
+    """It prints what each form reads, and reads no answer."""
     texts = ['["Cafe"]', "1. Home\n2. Mars", "[12] [7]"]
-    assert report.read_answers(texts, ids=IDS, form="auto") is None  # type: ignore[func-returns-value]
+    assert len(report.read_answers(texts, ids=IDS, form="auto")) == 0
     printed = capsys.readouterr().out
     assert "json: reads 1, 1 with an id" in printed
     assert "separated: `form` must be one that can write all ids" in printed
@@ -484,3 +484,15 @@ def test_a_table_of_answers(tmp_path: Path) -> None:
         options["preds"] = table.stem
         with pytest.raises(ValueError, match=message):
             report.evaluate_table(table, answers=how, queries=queries, key="id", **options)
+
+
+def test_draws_are_several_answers_to_each_query() -> None:
+    """A column of lists of texts is read column by column; values are means over the draws."""
+    texts = [['["Home"]', '["Cafe"]'], ['["Home"]', "?"], ['["Ca', '["Home"]']]
+    draws = report.read_draws(texts, ids=IDS)
+    single = [report.read_answers(x, ids=IDS) for x in zip(*texts, strict=True)]
+    both = report.compare({"a": draws, "b": single[0]}, [1, 1, 1], k=1)
+    assert both.values["a"]["acc_at_1"] == pytest.approx((2 / 3 + 1 / 3) / 2)
+    assert both.values["b"]["acc_at_1"] == pytest.approx(2 / 3)
+    with pytest.raises(ValueError, match=r"as many texts in each row, got \[1, 2\]"):
+        report.read_draws([["[]"], ["[]", "[]"]], ids=IDS)

@@ -304,7 +304,7 @@ def test_trainer_on_two_processes(transformers: ModuleType, tmp_path: Path) -> N
         ],
         capture_output=True,
         check=True,
-        timeout=200,
+        timeout=900,
     )
     expected = floats(next_location_metrics(C), scores, labels)
     files = sorted(tmp_path.glob("[01]-*.json"))

@@ -14,7 +14,10 @@ from torchmetrics import Metric
 import nextloc_metrics
 from nextloc_metrics import (
     MRR,
+    Codes,
     PopularityBins,
+    Ranking,
+    events,
     flows,
     functional,
     geography,
@@ -30,7 +33,15 @@ SCORES, TARGET = batch(12)
 PROBABILITIES = SCORES.softmax(1)
 RANKED = {"preds": SCORES, "target": TARGET}
 DAYS = {"preds": torch.rand(4, 5, 2), "target": torch.rand(4, 5, 2)}
+EVENTS = {
+    "preds": [([1.0, 4.0], [[0.5, 0.2], [0.1, 0.9]]), ([2.0], [[0.3, 0.4]])],
+    "target": [([1.5], [0]), ([9.0, 2.5], [1, 1])],
+}
 IDS = {"preds": torch.arange(20).view(4, 5) % 3, "target": torch.arange(20).view(4, 5) % 7}
+BEAMS = Ranking.from_codes(
+    torch.stack([TARGET // 3, SCORES.argmax(1) % 3], 1)[:, None], TARGET,
+    Codes([[i // 3, i % 3] for i in range(LOCATIONS)]),
+)  # fmt: skip
 TIMES = {"preds": 60 * torch.rand(12), "target": 60 * torch.rand(12)}
 
 
@@ -63,6 +74,7 @@ OTHERS = [
     Call("TimeWithin", {"minutes": 20}, TIMES),
     Call("JointAccuracy", {"k": 2, "minutes": 20},
          {**RANKED, "times": TIMES["preds"], "target_times": TIMES["target"]}),
+    Call("AccuracyAtLevel", {"level": 2}, {"preds": BEAMS}),
     Call("HitRateAtK", {"k": 2}, {**RANKED, "mask": TARGET > 1, "exclude": TARGET[:, None] - 1}),
     *[Call(f"trajectories.{name}", options, DAYS)
       for name, options in {
@@ -71,6 +83,13 @@ OTHERS = [
           "PointErrorAt": {"step": 2},
       }.items()],
     Call("trajectories.EditDistance", {}, IDS),
+    *[Call(f"events.{name}", options, EVENTS)
+      for name, options in {
+          "EventTransport": {"insert_cost": 2.0, "delete_cost": 1.0}, "EventCountDifference": {},
+          "EventTimeError": {"limit": 3.0}, "NextEventAccuracy": {"horizon": 9.0},
+          "EventMAP": {"horizon": 9.0, "thresholds": [1.0, 2.0]},
+          "EventMaxF": {"horizon": 9.0, "thresholds": [1.0, 2.0], "average": "weighted"},
+      }.items()],
     *[Call(f"mobility.{name}", {"units": "km"}, DAYS)
       for name in ("JumpLength", "RadiusOfGyration", "TravelDistance")],
     *[Call(f"mobility.{name}", {}, IDS)
@@ -114,14 +133,14 @@ def test_a_function_is_its_class(call: Call) -> None:
     assert same(found, metric.compute())
     if "reduction" in inspect.signature(function).parameters:
         each = function(**call.given, **call.options, reduction="none")
-        assert len(each) == len(call.given["target"])
+        assert len(each) == len(call.given.get("target", TARGET))
         if metric._averages_scores and not isinstance(metric, nextloc_metrics.Weighted):
             assert float(each.double().nanmean()) == pytest.approx(float(found), rel=1e-5)
 
 
 def test_every_metric_has_a_function() -> None:
     """Every public class that one can make has one, and the tests above know each of them."""
-    rooms = (nextloc_metrics, geography, trajectories, mobility, flows)
+    rooms = (nextloc_metrics, geography, trajectories, mobility, flows, events)
     public = {name: vars_of(room, name) for room in rooms for name in room.__all__}
     kinds = {
         name_of(name)

@@ -15,7 +15,7 @@ from nextloc_metrics.geography import Locations
 
 PRESETS = {
     name: made
-    for name, made in vars(nextloc_metrics).items()
+    for name, made in inspect.getmembers(nextloc_metrics)
     if name.endswith("_metrics") and made.__module__.startswith("nextloc_metrics.metrics")
 }
 PLACES = Locations([0.0, 1.0, 2.0], [0.0, 1.0, 2.0])

@@ -618,7 +618,7 @@ def test_threads_and_layouts_change_no_bit_of_the_distance() -> None:
     """Of 40,000 candidates, on one thread or two, in rows or columns."""
     degrees = torch.rand(2, 40_000) * 90
     metric = ExpectedDistance(Locations(*degrees), given=LOGITS)
-    preds, target = 3 * torch.randn(4, 40_000), tensor([0, 1, 2, 3])
+    preds, target = 3 * torch.randn(2, 40_000), tensor([0, 1])
     states = []
     for threads in (1, 2):
         for layout in (preds, preds.t().contiguous().t()):

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from check_ins import UNSEEN, CheckIns, read_parts, simulate_check_ins, split_in_time
-from models import Markov, MostVisited
+from models import FittedCounts, Markov, MostVisited
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -38,7 +38,7 @@ def test_a_miss_is_the_value_left_out_times_the_share_of_seen_targets(
 ) -> None:
     """The rule holds for accuracy, MRR and NDCG; F1 has no such rule."""
     data = script.with_unseen_visits(simulated)
-    found = script.evaluate(Markov(data), simulated, simulated.training_counts() > 0)
+    found = script.evaluate(Markov(data), simulated)
     targets = simulated.location[simulated.queries(2)]
     seen = float((targets != UNSEEN).double().mean())
     assert 0.5 < seen < 0.98
@@ -55,11 +55,11 @@ def test_counting_unseen_visits_moves_no_other_candidate(
     script: ModuleType, simulated: CheckIns
 ) -> None:
     """Models that count the validation part's visits to id 1 rank the others as before."""
-    counted, vocabulary = script.with_unseen_visits(simulated), simulated.training_counts() > 0
+    counted = script.with_unseen_visits(simulated)
     assert int(counted.training_counts()[UNSEEN]) > 0
     for make in (MostVisited, Markov):
-        plain = script.evaluate(make(simulated), simulated, vocabulary)
-        other = script.evaluate(make(counted), simulated, vocabulary)
+        plain = script.evaluate(make(simulated), simulated)
+        other = script.evaluate(make(counted), simulated)
         for treatment in ("left out", "a miss"):
             expected = plain[treatment].compute()
             got = other[treatment].compute()
@@ -74,14 +74,18 @@ def test_the_page_has_the_rows_that_the_script_computes(script: ModuleType, data
         pytest.skip("needs ../shared/data/foursquare_nyc")
     check_ins = CheckIns.from_table(read_parts(folder))
     counted = script.with_unseen_visits(check_ins)
-    visits = check_ins.training_counts()
+    often = check_ins.training_counts() >= 10
+    merged = script.merge(check_ins, often)
     page = (DOCS / "which-metric.md").read_text(encoding="utf-8")
-    for name, model, vocabulary in [
-        ("always id 1", script.always_unseen(check_ins), visits > 0),
-        ("most visited", MostVisited(counted), visits > 0),
-        ("Markov", Markov(counted), visits > 0),
-        ("Markov, 10 visits or more", Markov(counted), visits >= 10),
+    for name, model, read in [
+        ("always id 1", script.always_unseen(check_ins), check_ins),
+        ("most visited", MostVisited(counted), check_ins),
+        ("Markov", Markov(counted), check_ins),
+        ("Markov, 10 visits or more", Markov(script.merge(counted, often)), merged),
     ]:
-        rows = script.format_rows(name, script.evaluate(model, check_ins, vocabulary)).splitlines()
+        rows = script.format_rows(name, script.evaluate(model, read)).splitlines()
         shown = rows[-1:] if name == "always id 1" else rows
         assert "\n".join(shown) in page, rows
+    for name, fit in {"at this hour": False, "fitted counts": True}.items():
+        found = script.evaluate(FittedCounts(check_ins, fit), check_ins)
+        assert script.format_rows(name, found).splitlines()[1] in page

@@ -216,7 +216,7 @@ def test_the_page_of_a_comparison_has_values_and_differences(number: int) -> Non
     assert cells == expected_rows
     text = Reader(html).text
     assert "a and b" in text
-    assert "95 %, clustered by user (12 groups)" in text
+    assert "95 %, clustered by user (12 groups), not corrected" in text
     pictures = re.findall("<svg.*?</svg>", html, re.DOTALL)
     assert len(pictures) == 2
     drawn = " ".join(Reader(pictures[1]).text)

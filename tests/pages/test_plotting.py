@@ -142,6 +142,7 @@ def test_every_public_metric_is_drawn_here() -> None:
     """A metric class that is exported must be listed to be drawn."""
     listed = {type(case.make()).__name__ for case in CASES} | {"Grouped", "PerQueryScores"}
     listed |= {"SequenceAccuracy"}  # in test_sequences.py
+    listed |= {"AccuracyAtLevel"}  # in test_codes.py
     listed |= {"JointAccuracy", "TimeError", "TimeWithin"}  # in test_times.py
     listed |= {"Weighted"}  # in test_weighted.py
     listed |= {type(metric).__name__ for metric in DECILE_METRICS.values()}

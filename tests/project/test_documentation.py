@@ -182,7 +182,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1", "REPOSITORY_URL": ""},
         capture_output=True,
         encoding="utf-8",
-        timeout=300,
+        timeout=900,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -449,7 +449,7 @@ def test_the_notebook_runs_from_top_to_bottom() -> None:
         "import sys, nbclient, nbformat\n"
         "notebook = nbformat.read(sys.argv[1], as_version=4)\n"
         "resources = {'metadata': {'path': sys.argv[2]}}\n"
-        "nbclient.NotebookClient(notebook, timeout=240, resources=resources).execute()\n"
+        "nbclient.NotebookClient(notebook, timeout=900, resources=resources).execute()\n"
         "outputs = [output for cell in notebook.cells for output in cell.get('outputs', [])]\n"
         "print(sum('image/png' in output.get('data', {}) for output in outputs), 'pictures')\n"
         "print(''.join(output.get('text', '') for output in outputs))\n"
@@ -458,7 +458,7 @@ def test_the_notebook_runs_from_top_to_bottom() -> None:
         [sys.executable, "-c", run, str(NOTEBOOK), str(NOTEBOOK.parent)],
         capture_output=True,
         encoding="utf-8",
-        timeout=300,
+        timeout=900,
         check=False,
     )
     assert done.returncode == 0, done.stderr

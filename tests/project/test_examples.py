@@ -66,7 +66,7 @@ def run_next_location(*arguments: object) -> str:
         env={**os.environ, **quiet},
         capture_output=True,
         encoding="utf-8",
-        timeout=300,
+        timeout=900,
         check=False,
     )
     assert done.returncode == 0, done.stderr

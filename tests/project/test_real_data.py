@@ -282,7 +282,8 @@ def test_intervals_of_the_page_on_uncertainty(data: Path) -> None:
         sizes = np.bincount(users)
         off = np.bincount(users, weights=scores - scores.mean())[sizes > 0]
         others = 1 - sizes[sizes > 0] / len(scores)
-        clustered = np.sqrt((off**2 / others).sum()) / len(scores)
+        jackknife = ((off / others) ** 2).sum() * (len(off) - 1) / len(off)
+        clustered = np.sqrt(jackknife) / len(scores)
         plain = scores.std(ddof=1) / np.sqrt(len(scores))
         assert float(evaluation.by_user["MRR"].standard_error()) == pytest.approx(clustered)
         assert float(evaluation.by_query["MRR"].standard_error()) == pytest.approx(plain, rel=1e-5)

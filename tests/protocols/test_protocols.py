@@ -20,7 +20,7 @@ import torch
 
 import protocol_originals as originals
 from nextloc_metrics import protocols
-from nextloc_metrics.protocols import Finding, Protocol, operations
+from nextloc_metrics.protocols import Finding, Protocol, answered, operations
 
 LLM_MOB = Path(__file__).parents[3] / "shared" / "data" / "llm_mob" / "foursquare_top10.npz"
 
@@ -261,6 +261,185 @@ def test_a_prompt_that_is_too_long_is_a_miss_for_llm4poi() -> None:
     assert 0.05 < right < 0.5
     assert protocols.llm4poi().evaluate(unanswered, target)["ACC@1"] == pytest.approx(right)
     assert originals.llm4poi(lists, target, answered)["ACC@1"] == pytest.approx(right)
+
+
+# Answers of language models ----------------------------------------------------------------------
+
+
+class Answers:
+    """Lists of ten ids with repeats, texts of their first ids, codes that locations share."""
+
+    def __init__(self) -> None:
+        scores, self.target, _ = make("random")
+        self.lists = lists_of(scores)
+        rows = np.arange(57)
+        self.lists[rows[::3], 7] = self.target[::3]  # some lists have the target twice
+        self.lists[rows[1::6], 2] = self.target[1::6]
+        self.answered = rows % 5 > 0
+        self.seen = np.stack([(self.target + rows % 3) % 40, self.lists[:, 4]], 1)
+        self.cut = np.where(np.arange(10) < (rows % 12)[:, None], self.lists, -1)
+        self.ragged = [[one for one in row if one >= 0] for row in self.cut.tolist()]
+        firsts = self.lists[:, 0].tolist()
+        self.texts = [f"{'the 3rd: ' * (i % 4 == 1)}{one}. " for i, one in enumerate(firsts)]
+        self.texts[8] = "I cannot say."
+        digits = ["".join(x for x in text if x.isdigit()) for text in self.texts]
+        self.glued = np.array([[int(one) if one else -1] for one in digits])
+        self.codes = np.arange(40) % 13
+        self.tokens = [f"<a_{one // 5}><b_{one % 5}>" for one in self.codes]
+        self.written = [f"<think>1</think>\n<answer>: {self.tokens[i]}</answer>" for i in firsts]
+        self.written[::7] = [text + self.tokens[0] for text in self.written[::7]]
+        self.coded = self.lists[:, :1].copy()
+        self.coded[::7] = -1
+
+
+def answers_of(name: str, given: Answers) -> tuple[dict[str, float], Callable[[], Any]]:
+    """The values of a protocol, and the call of its original."""
+    of, target = given, given.target
+    every: dict[str, tuple[Any, dict[str, Any], Callable[[], Any]]] = {
+        "genup": (of.glued, {}, lambda: originals.genup(of.texts, target)),
+        "ga_llm": (
+            of.glued, {"answered": of.answered},
+            lambda: originals.ga_llm(of.texts, target, of.answered),
+        ),
+        "think2go": (
+            of.coded, {"codes": of.codes},
+            lambda: originals.think2go(of.written, [of.tokens[one] for one in target]),
+        ),
+        "tool4poi": (of.cut, {}, lambda: originals.tool4poi(of.ragged, target, of.seen)["all"]),
+        "tool4poi_in": (
+            of.cut, {"seen": of.seen},
+            lambda: originals.tool4poi(of.ragged, target, of.seen)["in"],
+        ),
+        "tool4poi_out": (
+            of.cut, {"seen": of.seen},
+            lambda: originals.tool4poi(of.ragged, target, of.seen)["out"],
+        ),
+        "clsprec": (of.lists, {}, lambda: originals.clsprec(of.lists, target)),
+        "rallm_poi": (
+            of.lists, {"answered": of.answered},
+            lambda: originals.rallm_poi(of.lists, target, of.answered),
+        ),
+        "llmmove": (of.cut, {}, lambda: originals.llmmove(of.ragged, target)),
+    }  # fmt: skip
+    preds, options, original = every[name]
+    protocol = answered_protocol(name)
+    found = protocol.evaluate(preds, target, **options)
+    assert protocol.expected(preds, target, **options) == found
+    assert protocol.bounds(preds, target, **options) == {key: (x, x) for key, x in found.items()}
+    return found, original
+
+
+by_answered = pytest.mark.parametrize("name", [one.name for one in answered.of_answers()])
+
+
+@by_answered
+def test_a_protocol_of_answers_prints_what_the_original_code_prints(name: str) -> None:
+    """To the last digit: repeats, failures, prompts that are too long, codes that are shared."""
+    found, original = answers_of(name, Answers())
+    expected = original()
+    assert found == {key: pytest.approx(expected[key], abs=1e-15) for key in found}
+    repository, commit = answered_protocol(name).source.code.split("@")
+    assert commit.startswith(originals.COMMITS[repository.replace("/", "+")])
+
+
+#: what the originals printed of these answers
+FACTS_OF_ANSWERS: dict[str, dict[str, float]] = {
+    "genup": {"accuracy": 0.105263157895},
+    "ga_llm": {"ACC@1": 0.111111111111},
+    "think2go": {"ACC@1": 0.122807017544},
+    "tool4poi": {"total_queries": 57, "Acc5": 0.280701754386, "Mrr": 0.195175438596},
+    "tool4poi_in": {"total_queries": 21, "Acc10": 0.285714285714, "Mrr": 0.121031746032},
+    "tool4poi_out": {"total_queries": 36, "Acc5": 0.388888888889, "Mrr": 0.238425925926},
+    "clsprec": {"Recall@10": 0.912280678749, "NDCG@10": 0.445425093174, "MAP@5": 0.251169621944},
+    "rallm_poi": {"Recall@10": 0.911111116409, "NDCG@5": 0.298683136702, "MAP@10": 0.299567908049},
+    "llmmove": {"acc@1": 0.122807017544, "acc@10": 0.368421052632, "mrr@10": 0.195175438596},
+}
+
+
+@by_answered
+def test_facts_of_the_original_code_on_answers(name: str) -> None:
+    """Values that the originals printed once, at the commits of `protocol_originals.COMMITS`."""
+    found, _ = answers_of(name, Answers())
+    for key, value in FACTS_OF_ANSWERS[name].items():
+        assert found[key] == pytest.approx(value, abs=1e-9), key
+
+
+def test_an_audit_of_answers_says_why() -> None:
+    """Each difference has its cause, also where lists have more than the 101 candidates."""
+    of = Answers()
+    given = {"answered": of.answered, "codes": of.codes, "seen": of.seen}
+    negatives = (of.target[:, None] + 2 * np.arange(1, 16)) % 40
+    found = protocols.audit(of.lists, of.target, k=(1, 10), negatives=negatives, **given)
+    whys = {(one.protocol, one.metric.key): one.why for one in found.findings}
+    assert whys["genup", "accuracy"] == whys["tool4poi", "Acc10"] == ""
+    assert whys["ga_llm", "ACC@1"] == "answered queries"
+    assert whys["think2go", "ACC@1"] == "locations of one code are equal"
+    assert whys["tool4poi_in", "Acc10"] == "targets known to the user"
+    assert whys["tool4poi_out", "Acc10"] == "targets new to the user"
+    assert whys["clsprec", "Recall@1"] == ""
+    assert whys["clsprec", "Recall@10"] == "repeats of the target count again"
+    assert whys["rallm_poi", "MAP@10"] == "answered queries, repeats of the target count again"
+    assert whys["llmmove", "acc@1"] == "101 candidates"
+    kept = [[x for x in row if x in {*others, t}] for row, others, t in
+            zip(of.lists, negatives.tolist(), of.target, strict=True)]  # fmt: skip
+    expected = np.mean([row[:1] == [t] for row, t in zip(kept, of.target, strict=True)])
+    (value,) = (
+        x.value for x in found.findings if x.metric.key == "acc@1" and x.protocol == "llmmove"
+    )
+    assert value == pytest.approx(expected)
+
+
+def test_what_answers_lack_is_named() -> None:
+    """The history of the targets, and ids that are no negatives."""
+    lists, target = torch.tensor([[4, 9], [2, 9]]), torch.tensor([4, 2])
+    with pytest.raises(ValueError, match="`seen` must hold the target of at least one query, got"):
+        protocols.tool4poi("in").evaluate(lists, target, seen=[[1], [1]])
+    with pytest.raises(ValueError, match="`seen` must be given for tool4poi_out"):
+        protocols.tool4poi("out").evaluate(lists, target)
+    with pytest.raises(ValueError, match="`history` must be one of"):
+        protocols.tool4poi("new")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="`negatives` must be ids"):
+        protocols.llmmove().evaluate(lists, target, negatives=[[-1], [3]])
+    with pytest.raises(ValueError, match="`preds` must be lists of ids for llmmove, got scores"):
+        protocols.llmmove().evaluate(lists.float(), target % 2)
+    codes = [7, 8, 7]  # 4 and 9 are no locations, and equal nothing
+    found = protocols.think2go().evaluate([[4], [0]], [4, 2], codes=codes)
+    assert found["ACC@1"] == 0.5
+
+
+def test_scores_under_clsprec_have_no_repeats() -> None:
+    """They are ordered by `torch.sort`; the code sums in float32."""
+    scores, target, _ = make("ties")
+    order = torch.sort(torch.tensor(scores), descending=True).indices.numpy()
+    found = protocols.clsprec().evaluate(scores, target)
+    assert found == pytest.approx(protocols.clsprec().evaluate(order, target), abs=1e-6)
+    bounds = protocols.clsprec().bounds(scores, target)
+    assert all(low <= found[key] <= high for key, (low, high) in bounds.items())
+
+
+@pytest.mark.slow  # reads real data
+def test_stored_answers_of_genup(data: Path) -> None:
+    """Each of 39 models has the accuracy that its authors stored."""
+    import json
+
+    import pandas as pd
+
+    stored = json.loads((data / "genup" / "accuracies.json").read_text(encoding="utf-8"))
+    seen = 0
+    for file, accuracies in stored.items():
+        answers = pd.read_parquet(data / "genup" / f"{file}.parquet")
+        ids = {name: [int(x) if x else -1 for x in column] for name, column in answers.items()}
+        for model, accuracy in accuracies.items():
+            preds = np.array(ids[model])[:, None]
+            found = protocols.genup().evaluate(preds, ids["target"])
+            assert found["accuracy"] == pytest.approx(accuracy, abs=1e-12), model
+            seen += 1
+    assert seen == 39
+
+
+def answered_protocol(name: str) -> Protocol:
+    """The protocol of a name."""
+    return next(one for one in answered.of_answers() if one.name == name)
 
 
 # What the originals printed, without clones ------------------------------------------------------

@@ -145,8 +145,10 @@ WRONG = [
 def test_a_wrong_file_of_the_challenge_is_an_error(text: str, message: str, tmp_path: Path) -> None:
     """NaN and negative counts name day and pair, and a broken line its file."""
     path, right = tmp_path / "a.tsv", tmp_path / "b.tsv"
-    path.write_text(text)
-    right.write_text("20240201\t{'35_30': {'35_30': 1, '35_31': 2}, '-1_-1': {'35_30': 4}}")
+    path.write_text(text, "utf-8")
+    right.write_text(
+        "20240201\t{'35_30': {'35_30': 1, '35_31': 2}, '-1_-1': {'35_30': 4}}", "utf-8"
+    )
     with pytest.raises(ValueError, match=re.escape(message)):
         report.evaluate_flows(path, right, year=2026)
 

@@ -359,10 +359,19 @@ def test_differences_that_chance_makes_rarely_are_marked() -> None:
     table = tables.side_by_side(models, comparisons={"mrr": once, "hit": twice})
     assert [row[2].strip("0123456789. ") for row in table.rows] == ["*", "*"]  # .0112 and .03
     assert table.notes[-1].endswith("*** p < 0.001 (Holm's method for 2 tests)")
-    with pytest.raises(ValueError, match="`comparisons` must name rows of a table of two models"):
-        tables.side_by_side(models, comparisons={"ndcg": comparison})
-    with pytest.raises(ValueError, match="`comparisons` must name rows of a table of two models"):
-        tables.side_by_side({"A": models["A"]}, comparisons={"mrr": comparison})
+    models["C"] = models["A"].clone()
+    third = {"B": {"mrr": once, "hit": 0.5}, "C": {"hit": twice}}
+    table = tables.side_by_side(models, comparisons=third)
+    assert [[x.strip("0123456789. ") for x in row[1:]] for row in table.rows] == [
+        ["", "*", ""], ["", "", ""]
+    ]  # fmt: skip
+    corrected = {"B": {"mrr": 0.0004}, "C": {"mrr": 0.02, "hit": 0.2}}  # as they are
+    table = tables.side_by_side(models, comparisons=corrected)
+    assert [x.strip("0123456789. ") for x in table.rows[0][1:]] == ["", "***", "*"]
+    assert table.notes[-1] == "* p < 0.05, ** p < 0.01, *** p < 0.001"
+    for wrong in ({"ndcg": comparison}, {"B": {"ndcg": 0.1}}, {"D": {"mrr": 0.1}}):
+        with pytest.raises(ValueError, match="`comparisons` must name models and rows of the tab"):
+            tables.side_by_side(models, comparisons=wrong)
 
 
 @pytest.mark.parametrize("number", [1, 2, 7, 100])

@@ -289,6 +289,7 @@ def test_functions_equal_the_oracle_query_by_query(case: Case) -> None:
     """`reduction="none"` gives every query's score and NaN where it is skipped."""
     names = {
         "AccuracyAtK": "accuracy_at_k",
+        "PassAtK": "pass_at_k",
         "MRR": "mrr",
         "NDCGAtK": "ndcg_at_k",
         "MAPAtK": "map_at_k",

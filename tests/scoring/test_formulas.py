@@ -290,6 +290,6 @@ def test_the_api_page_says_the_formula_of_each_metric() -> None:
         pytest.skip("needs the pages of a clone")
     rows = re.findall(r"^\| `(\w+)(\(.*?\))` \| (.*) \|$", page.read_text(encoding="utf-8"), re.M)
     for name, options, line in rows:
-        metric = eval(name + options, vars(nextloc_metrics))
+        metric = eval(f"metrics.{name}{options}", {"metrics": nextloc_metrics})
         assert str(metric.formula) == f"{line}; ties: mean over orders"
     assert {name for name, *_ in rows} == {type(make(case)).__name__ for case in WITH_FORMULA}

@@ -5,28 +5,33 @@ import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from nextloc_metrics.analysis.contrast import Contrast, UserSums, contrast, sum_by
+from nextloc_metrics.analysis.significance import satterthwaite, t_test
+from nextloc_metrics.analysis.signs import sign_tests
 from nextloc_metrics.arguments.checks import as_number, check_choice, check_positive, is_integer
-from nextloc_metrics.arguments.messages import describe, extra, got, short
+from nextloc_metrics.arguments.messages import describe, got, short
 from nextloc_metrics.display.page import Result
 from nextloc_metrics.display.table import Table
-from nextloc_metrics.means.intervals import check_confidence_level, cluster_variance, t_quantile
+from nextloc_metrics.means.intervals import check_confidence_level, t_quantile
 from nextloc_metrics.metrics.per_query import PerQueryScores, QueryScores
 
 Test = Literal["permutation", "bootstrap"]
-
-# Up to this many differences all 2^n sign assignments are tried; beyond, random ones.
-_MOST_EXACT_SIGNS = 16
+PValue = Literal["exact", "draws", "t"]
 
 # With fewer queries or groups, the bootstrap finds a difference too often.
 _FEWEST_FOR_BOOTSTRAP = 30
 
-# Rounding errors of a score or a sum, in units of the last place.
+# Rounding errors of a score, in units of the last place.
 _ROUNDED = 4
+
+# Bits of the integer of the highest score; scores up to 1 are those of a state.
+_BITS = 32
 
 # Random numbers drawn at once.
 _DRAWN = 1 << 22
@@ -45,6 +50,12 @@ class Comparison:
         num_queries: the number of queries that both models scored.
         confidence_level: the confidence level.
         test: the method of the interval and the p-value.
+        standard_error: that of the difference, clustered if there are groups.
+        degrees_of_freedom: those of Student's t in the interval.
+        wins: the number of queries that the second model scored higher; ties are the rest.
+        losses: the number of queries that it scored lower.
+        p_from: `"exact"` if the p-value is that of all sign assignments, `"draws"` of random ones,
+            `"t"` if it is the tail of Student's t.
     """
 
     difference: float
@@ -55,6 +66,42 @@ class Comparison:
     num_queries: int
     confidence_level: float
     test: Test
+    standard_error: float = math.nan
+    degrees_of_freedom: float = math.nan
+    wins: int = 0
+    losses: int = 0
+    p_from: PValue = "exact"
+
+    def detectable(self, num_tests: int = 1, power: float = 0.8) -> float:
+        """Return the true difference that the test finds with this power.
+
+        It is (t(1 - a / 2m) + t(power)) times the standard error, with quantiles of Student's t, at
+        the level a / m: a is 1 - `confidence_level`, and m is `num_tests`, the first step of Holm's
+        method. It does not read the difference found.
+
+        Source: J. M. Hoenig and D. M. Heisey, "The abuse of power", The American Statistician 55,
+        2001, on why not.
+        """
+        freedom = torch.tensor(self.degrees_of_freedom, dtype=torch.float64)
+        levels = 1 - (1 - self.confidence_level) / num_tests, 2 * power - 1
+        return float(sum(t_quantile(level, freedom) for level in levels)) * self.standard_error
+
+    def within(self, margin: float) -> tuple[float, float]:
+        """Return the p-values of non-inferiority and of equivalence, by one-sided t tests.
+
+        A small first one says that the second model is worse by less than `margin`; a small second
+        one that the models differ by less, in both directions (TOST).
+
+        Source: D. J. Schuirmann, "A comparison of the two one-sided tests procedure and the power
+        approach", Journal of Pharmacokinetics and Biopharmaceutics 15, 1987.
+        """
+        sides = []
+        for distance in (margin + self.difference, margin - self.difference):
+            error = self.standard_error
+            t = distance / error if error else math.copysign(math.inf, distance)
+            p = t_test(abs(t), self.degrees_of_freedom) / 2 if math.isfinite(t) else 0.0
+            sides.append(p if t > 0 else 1 - p)
+        return sides[0], max(sides)
 
     def __repr__(self) -> str:
         return (
@@ -82,10 +129,12 @@ def compare(
 
     `"permutation"`: if the models are equal, the sign of each query's difference is random. The
     p-value is the share of sign assignments whose mean is at least as far from 0 as the observed
-    mean: of all assignments for up to 16 nonzero differences, of random ones beyond. The interval
-    is the paired t interval. `"bootstrap"`: queries are resampled with replacement. The interval
-    is the percentile interval, and the p-value is twice the share of resamples in which the other
-    model is better. With few queries it finds differences between equal models too often.
+    mean: of all assignments if there are up to 16 nonzero differences or if they are multiples of
+    one number, as for accuracy (McNemar's exact test), of random ones otherwise. The interval is
+    the paired t interval, clustered with `groups`. `"bootstrap"`: queries are resampled with
+    replacement. The interval is the percentile interval, and the p-value is twice the share of
+    resamples in which the other model is better. With few queries it finds differences between
+    equal models too often.
 
     A single query, or a single group, has no interval and no p-value: they are NaN. A difference
     within the rounding error of the two scores is 0. If you compare several models or metrics,
@@ -118,60 +167,123 @@ def compare(
     B. Carterette, "A comparison of statistical significance tests for information retrieval
     evaluation", CIKM 2007.
     """
+    num_resamples = check_positive("num_resamples", num_resamples)
+    check_options(test, confidence_level, seed)
+    pair = _read_pair(a, b, groups)
+    return decide([pair], test, confidence_level, num_resamples, num_resamples, as_number(seed))[0]
+
+
+def check_options(test: str, confidence_level: float, seed: int) -> None:
+    """Raise unless these are options of `compare`."""
     check_choice("test", test, Test)
     check_confidence_level(confidence_level)
-    num_resamples, seed = check_positive("num_resamples", num_resamples), as_number(seed)
+    seed = as_number(seed)
     if type(seed) is not int or not 0 <= seed < 2**63:
         raise ValueError(f"`seed` must be an integer from 0 to 2^63 - 1, got {short(seed)}.")
-    difference, rounding = _paired_differences(a, b)
-    num_queries = len(difference)
-    sums, sizes = difference, torch.ones_like(difference)
-    if groups is not None:
-        sums, sizes = _sum_groups(groups, difference)
-    mean = float(difference.mean())
-    generator = torch.Generator().manual_seed(seed)
-    if test == "permutation":
-        p_value = _permutation_p_value(sums, rounding, num_resamples, generator)
-        variance, freedom = cluster_variance(sums - mean * sizes, sizes)
-        half = float(t_quantile(confidence_level, freedom) * variance.sqrt())
-        low, high = mean - half, mean + half
-    else:
-        if len(sums) < _FEWEST_FOR_BOOTSTRAP:
-            raise ValueError(
-                f'`test="bootstrap"` needs at least {_FEWEST_FOR_BOOTSTRAP} '
-                f"{'queries' if groups is None else 'groups'}, got {len(sums)}; use "
-                '`test="permutation"`.'
-            )
-        means = _bootstrap_means(sums, sizes, num_resamples, generator)
-        ends = [(1 - confidence_level) / 2, (1 + confidence_level) / 2]
-        low, high = torch.quantile(means, torch.tensor(ends, dtype=torch.float64)).tolist()
-        behind = 1 + min(int((means <= 0).sum()), int((means >= 0).sum()))
-        p_value = min(1.0, 2 * behind / (num_resamples + 1))
-    effect_size = float(difference.mean() / difference.std()) if num_queries > 1 else math.nan
-    return Comparison(mean, low, high, p_value, effect_size, num_queries, confidence_level, test)
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Correct p-values for several tests by Holm's method; NaN stays NaN and is no test.
+class Pair(NamedTuple):
+    """Two models on the same queries, ready for a test."""
 
-    Of m tests, the i-th smallest p-value becomes the largest of (m - j + 1) times the j-th
-    smallest for all j up to i, at most 1. The probability that any test of equal models has a
-    corrected p-value of at most 0.05 is then at most 0.05, whether or not tests depend on another.
+    found: Contrast
+    has_runs: bool  #: whether a model has several runs
+    slack: int  #: of the sum of all differences, in units
+    num_queries: int
+    effect_size: float
+    wins: int
+    losses: int
 
-    Source: S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian
-    Journal of Statistics 6, 1979.
+    @property
+    def key(self) -> tuple[bytes, float, float]:
+        """What tests of the same scores share."""
+        return self.found.sums.tobytes(), self.found.mean, self.found.variance
+
+
+def pair_up(
+    cells: tuple[Any, Any], draws: tuple[int, int], groups: Tensor | None, unit: float
+) -> Pair:
+    """Sum two models' scores by group, first minus second.
+
+    They are int64 `[R, N]` in multiples of `unit`, each the sum of so many `draws`.
     """
-    corrected = list(p_values)
-    order = sorted((p, i) for i, p in enumerate(p_values) if not math.isnan(p))
-    highest = 0.0
-    for rank, (p, i) in enumerate(order):
-        highest = max(highest, (len(order) - rank) * p)
-        corrected[i] = min(1.0, highest)
-    return corrected
+    models = []
+    for units, number in zip(cells, draws, strict=True):
+        sums, sizes = sum_by(groups, units)
+        models.append(UserSums(sums, number))
+    found = contrast(models, sizes, unit)
+    a, b = (units.mean(0) * (unit / number) for units, number in zip(cells, draws, strict=True))
+    each = a - b
+    rounded = np.where(np.abs(each) < unit, 0, each)
+    effect = _effect_size(each.tolist())
+    has_runs = any(x.runs > 1 for x in models)
+    slack = 2 * len(each) * found.per_score
+    wins, losses = int((rounded > 0).sum()), int((rounded < 0).sum())
+    return Pair(found, has_runs, slack, len(each), effect, wins, losses)
 
 
-def _paired_differences(a: Scores, b: Scores) -> tuple[Tensor, float]:
-    """Return float64 differences for the same queries, 0 within rounding; and their sum's error."""
+def _effect_size(differences: list[float]) -> float:
+    """Return the mean over the standard deviation, whatever the order of the queries."""
+    number = len(differences)
+    mean = math.fsum(differences) / number
+    squares = math.fsum((x - mean) ** 2 for x in differences)
+    if number < 2 or not squares:
+        return math.copysign(math.inf, mean) if mean and number > 1 else math.nan
+    return mean / math.sqrt(squares / (number - 1))
+
+
+def decide(
+    pairs: Sequence[Pair],
+    test: Test,
+    confidence_level: float,
+    num_resamples: int,
+    most: int,
+    seed: int,
+) -> list[Comparison]:
+    """Compare pairs, with up to `most` sign assignments for small p-values."""
+    signed = [x for x in pairs if not x.has_runs and test == "permutation"]
+    tests = iter(sign_tests([(x.found.sums, x.slack) for x in signed], num_resamples, most, seed))
+    comparisons = []
+    for pair in pairs:
+        mean, variance, freedom, *_ = pair.found
+        error = math.sqrt(variance) if variance >= 0 else math.nan
+        half = float(t_quantile(confidence_level, torch.tensor(freedom).double())) * error
+        low, high = mean - half, mean + half
+        p_from: PValue = "t"
+        p_value = t_test(mean / error, freedom) if error else float(mean == 0)
+        if test == "bootstrap":
+            low, high, p_value = _bootstrap(pair, num_resamples, confidence_level, seed)
+            p_from = "draws"
+        elif not pair.has_runs and (found := next(tests)):
+            p_value, p_from = found.p_value, "draws" if found.draws else "exact"
+        known = mean, low, high, p_value, pair.effect_size, pair.num_queries, confidence_level
+        rest = test, error, freedom, pair.wins, pair.losses, p_from
+        comparisons.append(Comparison(*known, *rest))
+    return comparisons
+
+
+def _bootstrap(
+    pair: Pair, num_resamples: int, confidence_level: float, seed: int
+) -> tuple[float, float, float]:
+    """Return the percentile interval and the p-value."""
+    sums, sizes = torch.from_numpy(pair.found.sums), torch.from_numpy(pair.found.sizes).double()
+    if pair.has_runs or len(sums) < _FEWEST_FOR_BOOTSTRAP:
+        kind = "queries" if len(sums) == pair.num_queries else "groups"
+        least, given = f"at least {_FEWEST_FOR_BOOTSTRAP} {kind}", str(len(sums))
+        if pair.has_runs:
+            least, given = "one run of each model", "several"
+        raise ValueError(
+            f'`test="bootstrap"` needs {least}, got {given}; use `test="permutation"`.'
+        )
+    generator = torch.Generator().manual_seed(seed)
+    means = _bootstrap_means(sums * pair.found.unit, sizes, num_resamples, generator)
+    ends = [(1 - confidence_level) / 2, (1 + confidence_level) / 2]
+    low, high = torch.quantile(means, torch.tensor(ends, dtype=torch.float64)).tolist()
+    behind = 1 + min(int((means <= 0).sum()), int((means >= 0).sum()))
+    return low, high, min(1.0, 2 * behind / (num_resamples + 1))
+
+
+def _read_pair(a: Scores, b: Scores, groups: Tensor | None) -> Pair:
+    """Make integers of scores of the same queries; within their rounding error they are equal."""
     ids, first, first_error = _read_scores("a", a)
     other_ids, second, second_error = _read_scores("b", b)
     if (ids is None) != (other_ids is None):
@@ -190,9 +302,15 @@ def _paired_differences(a: Scores, b: Scores) -> tuple[Tensor, float]:
             f"{int((~difference.isfinite()).nonzero()[0])}; leave it out of both."
         )
     errors = _ROUNDED * (first_error + second_error)
-    difference = difference.masked_fill(difference.abs() <= errors, 0)
-    summing = _ROUNDED * len(difference) * torch.finfo(torch.float64).eps * difference.abs().sum()
-    return difference, float(errors.sum() + summing)
+    second = second.where(difference.abs() > errors, first)
+    mantissa, exponent = math.frexp(float(torch.stack([first, second]).abs().max()))
+    unit = 2.0 ** (exponent - (mantissa == 0.5) - _BITS)
+    new, old = ((x / unit + 0.5).floor().long()[None].numpy() for x in (second, first))
+    if groups is not None:
+        _check_groups(groups, difference)
+        groups = groups.cpu()
+    pair = pair_up((new, old), (1, 1), groups, unit)
+    return pair._replace(slack=pair.slack + math.ceil(float(errors.sum()) / unit))
 
 
 def _read_scores(name: str, scores: object) -> tuple[Any, Tensor, Tensor]:
@@ -212,34 +330,12 @@ def _read_scores(name: str, scores: object) -> tuple[Any, Tensor, Tensor]:
     return ids, scores, scores.abs() * last_place
 
 
-def _sum_groups(groups: Tensor, difference: Tensor) -> tuple[Tensor, Tensor]:
+def _check_groups(groups: Tensor, difference: Tensor) -> None:
     if not isinstance(groups, Tensor) or not is_integer(groups) or groups.shape != difference.shape:
         raise ValueError(
             f"`groups` must be an integer tensor of shape {tuple(difference.shape)}, one group per "
             f"query, {got('groups', groups)}."
         )
-    _, group, sizes = torch.unique(groups.cpu(), return_inverse=True, return_counts=True)
-    return torch.zeros(len(sizes)).double().index_add(0, group, difference), sizes.double()
-
-
-def _permutation_p_value(
-    sums: Tensor, rounding: float, num_resamples: int, generator: torch.Generator
-) -> float:
-    """Return the share of sign assignments whose sum is as far from 0, up to `rounding`."""
-    if len(sums) < 2:
-        return math.nan
-    units = sums[sums != 0]
-    observed = units.sum().abs() - rounding
-    if len(units) <= _MOST_EXACT_SIGNS:
-        totals = torch.zeros(1, dtype=torch.float64)
-        for unit in units:
-            totals = torch.cat([totals + unit, totals - unit])
-        return float((totals.abs() >= observed).double().mean())
-    as_far = 0
-    for rows in _portions(num_resamples, len(units)):
-        heads = torch.randint(2, (rows, len(units)), dtype=torch.float64, generator=generator)
-        as_far += int(((2 * (heads @ units) - units.sum()).abs() >= observed).sum())
-    return (1 + as_far) / (1 + num_resamples)  # the observed signs are one assignment
 
 
 def _bootstrap_means(
@@ -308,7 +404,7 @@ def summarize(runs: Mapping[str, Sequence[float] | Tensor]) -> Summary:
 
     The standard deviation divides by n - 1. The p-values are those of Welch's t-test, which does
     not assume equal variances, and NaN if a model has a single run or both have no variance. With
-    m pairs, require p < 0.05 / m (Bonferroni). Needs the extra `analysis`. `runs` has the value of
+    m pairs, require p < 0.05 / m (Bonferroni). `runs` has the value of
     a metric in every run, by the model's name: at least one model, with at least one run each, and
     no value that is NaN or infinite.
 
@@ -340,13 +436,8 @@ def summarize(runs: Mapping[str, Sequence[float] | Tensor]) -> Summary:
 
 
 def _welch(a: Runs, b: Runs) -> float:
-    try:
-        from scipy.stats import ttest_ind_from_stats
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"`summarize` needs SciPy to compare models; {extra('analysis')}."
-        ) from error
     if min(a.num_runs, b.num_runs) < 2 or a.std == b.std == 0:
         return math.nan
-    stats = (a.mean, a.std, a.num_runs, b.mean, b.std, b.num_runs)
-    return float(ttest_ind_from_stats(*stats, equal_var=False).pvalue)
+    parts = [(x.std**2 / x.num_runs, x.num_runs - 1) for x in (a, b)]
+    error = math.sqrt(sum(variance for variance, _ in parts))
+    return t_test((b.mean - a.mean) / error, satterthwaite(parts))

@@ -61,11 +61,6 @@ class Answers:
         return dict(zip(OUTCOMES, (numbers / numbers.sum()).tolist(), strict=True))
 
     @property
-    def sees_missing(self) -> bool:
-        """Whether all queries are known, also those without an answer."""
-        return UNSEEN not in self.rule
-
-    @property
     def shape(self) -> torch.Size:
         """The shape of `preds`."""
         return self.preds.shape
@@ -88,18 +83,9 @@ class Answers:
                 f"`rows` must be from -1 to {len(self) - 1}, rows of the answers, got "
                 f"{int(wrong[0])}."
             )
-        rule = self.rule.removesuffix(f"; {UNSEEN}")
-        if not len(self):
-            gaps = found.new_full((len(found),), MISSING)
-            return Answers(found[:, None].long(), gaps, gaps * 0, self.num_ids, rule)
-        missing, kept = found < 0, self[found.clamp(min=0).long()]
-        return replace(
-            kept,
-            preds=kept.preds.masked_fill(missing[:, None], -1),
-            outcome=kept.outcome.masked_fill(missing, MISSING),
-            lengths=kept.lengths.masked_fill(missing, 0),
-            rule=rule,
-        )
+        rule, one = self.rule.removesuffix(f"; {UNSEEN}"), torch.tensor([MISSING])
+        missing = replace(self, preds=one[:, None] * 0 - 1, outcome=one, lengths=one * 0)
+        return replace(Answers.cat([self, missing])[found.long()], rule=rule)
 
     @classmethod
     def cat(cls, parts: Sequence[Answers]) -> Answers:

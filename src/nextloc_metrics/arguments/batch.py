@@ -353,7 +353,7 @@ class GroupLabels:
 
     def __init__(self, labels: Sequence[str]) -> None:
         is_row = isinstance(labels, Sequence) and not isinstance(labels, str)
-        if not is_row or not all(isinstance(label, str) for label in labels):
+        if not is_row or not all(issubclass(kind, str) for kind in set(map(type, labels))):
             raise ValueError(f"`labels` must be a sequence of text, got {describe(labels)}.")
         self.names = tuple(labels)
         try:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import must_not_sync
+from nextloc_metrics.backends.events import Moments
 from nextloc_metrics.backends.mass import Weights
 from nextloc_metrics.backends.reference import Reference
 from nextloc_metrics.backends.sequences import ALIGNMENTS, Alignment, Sequences, table
@@ -56,6 +57,7 @@ def _structure(name: str, members: str) -> type[ctypes.Structure]:
 
 _SCORES = "start rows columns stride infinity"
 _WEIGHTS = "start rows columns stride kind are_weights ~inverse_temperature"
+_MOMENTS = "first second first_length second_length first_width second_width failed"
 _PAIRS = (
     "first second first_length second_length first_width second_width dimensions table failed "
     "~diameter"
@@ -74,6 +76,12 @@ _STRUCTURES = {
     ),
     "match": _structure("Ngrams", f"{_PAIRS} most optimal sums ~beta ~scale"),
     "align": _structure("Align", f"{_PAIRS} kind window free_start found ~within"),
+    "transport": _structure(
+        "Transport", f"{_MOMENTS} first_place second_place insert delete found"
+    ),
+    "match_events": _structure(
+        "MatchEvents", f"{_MOMENTS} order thresholds num_thresholds matched"
+    ),
     "weigh": _structure("Weigh", f"{_WEIGHTS} targets sums tied masses num_masses sizes failed"),
     "spread": _structure("Spread", f"{_WEIGHTS} sums shares"),
 }
@@ -212,6 +220,31 @@ class Cpu(Reference):
         limits = -1 if window is None else window, free_start
         self._of_pairs("align", pairs, ALIGNMENTS.index(kind), *limits, found, within)
         return found
+
+    def transport(
+        self, moments: Moments, first_place: Tensor, second_place: Tensor, insert: int, delete: int
+    ) -> Tensor:
+        found = _integers(len(moments.first))
+        self._of_events("transport", moments, first_place, second_place, insert, delete, found)
+        return found
+
+    def match_events(self, moments: Moments, order: Tensor, thresholds: Sequence[int]) -> Tensor:
+        shape = len(order), len(thresholds), order.shape[1]
+        matched = torch.zeros(shape, dtype=torch.bool, device="cpu")
+        numbers = torch.from_numpy(np.array(thresholds, np.uint64).view(np.int64))
+        self._of_events("match_events", moments, order, numbers, len(numbers), matched)
+        return matched
+
+    def _of_events(self, name: str, moments: Moments, *members: Any) -> None:
+        """Call a C function on sequences of events."""
+        tensors = moments.first, moments.second, moments.first_length, moments.second_length
+        kept = [x.contiguous() if isinstance(x, Tensor) else x for x in (*tensors, *members)]
+        (rows, length), width = moments.first.shape, moments.second.shape[1]
+        layout = *kept[:4], length, width, 0
+        if self._call(name, rows, rows * length * width, *layout, *kept[4:]) == _NO_MEMORY:
+            raise MemoryError(
+                f"could not allocate thread buffers for sequences of {length} and {width} events."
+            )
 
     def _of_scores(self, name: str, scores: Tensor, *members: Any) -> Any:
         """Call a C function on scores; `_MISPLACED` if a target is not a candidate."""

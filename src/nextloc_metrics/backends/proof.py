@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nextloc_metrics.backends.events import Moments
 from nextloc_metrics.backends.mass import Weights
 from nextloc_metrics.backends.reference import UNRETRIEVED, Reference
 from nextloc_metrics.backends.sequences import ALIGNMENTS, Sequences
@@ -126,7 +127,7 @@ def _of_weights(backend: Reference) -> Proofs:
 
 
 def _of_pairs(backend: Reference) -> Proofs:
-    """Yield the answers to pairs of sequences."""
+    """Yield the answers to pairs of sequences, and of events."""
     for dimensions in (2, 3):
         pairs, of = _make_pairs(dimensions), f"of {dimensions} dimensions"
         for optimal in (False, True):
@@ -136,7 +137,18 @@ def _of_pairs(backend: Reference) -> Proofs:
             yield f"`align({kind!r})` {of}", (backend.align(pairs, kind, within=2.0),)
         found = backend.align(pairs, "dtw", 1, free_start=True)
         yield f"`align of a window` {of}", (found,)
+    times, places = _ids(3, 7) << 58, _ids(3, 7) % 3 - 1
+    lengths, order = map(torch.from_numpy, (_LENGTHS, _ORDER))
+    moments = Moments(times, times.flip(0, 1)[:, :5], *lengths)
+    yield "`transport`", (backend.transport(moments, places, places[:, :5], 9 << 55, 1 << 58),)
+    times = times.sort(1).values
+    moments = Moments(times, times.flip(0)[:, :5], *lengths)
+    yield "`match_events`", (backend.match_events(moments, order, [0, 1 << 59, (1 << 64) - 1]),)
 
+
+#: of two sequences of events; and the columns of the first in an order
+_LENGTHS = np.array([[7, 4, 0], [5, 0, 3]])
+_ORDER = np.array([[5, 2, 3, 6, 0, 1, 4], [3, 0, 2, -1, -1, -1, -1], [-1] * 7])
 
 _ANSWERS = {"is_proven": _of_scores, "weighs": _of_weights, "aligns": _of_pairs}
 

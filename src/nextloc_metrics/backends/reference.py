@@ -14,6 +14,7 @@ from torch import Tensor
 from nextloc_metrics.arguments.arrays import must_not_sync
 from nextloc_metrics.arguments.siphash import hash_words
 from nextloc_metrics.backends import mass
+from nextloc_metrics.backends.events import match_events, transport
 from nextloc_metrics.backends.sequences import align, match_ngrams
 
 #: `above` of a relevant location that the model does not retrieve: beyond every cut-off `k`
@@ -42,7 +43,7 @@ class Reference:
     tallies_scores = False  #: whether `tally_scores` is implemented
     is_proven = True  #: whether `choose` may return this backend without the check in `proof`
     weighs = True  #: the same for `weigh` and `spread`
-    aligns = True  #: the same for pairs of sequences
+    aligns = True  #: the same for pairs of sequences, and of events
 
     def unable(self, values: Tensor) -> str | None:
         """Return the reason why this backend cannot read the tensor, or None."""
@@ -199,6 +200,8 @@ class Reference:
 
     match_ngrams = staticmethod(match_ngrams)
     align = staticmethod(align)
+    transport = staticmethod(transport)
+    match_events = staticmethod(match_events)
 
 
 def _parts(scores: Tensor, arrays: int) -> list[slice]:

@@ -128,8 +128,12 @@ class RecordMetric(SummedMetric):
         """
         scored = metrics[0]._scored
         weights = record.queries.weights if scored._is_weighted else None
-        found = exact.tally(torch.stack(list(scores)), counted, scored._is_bounded, weights)
-        return found.to(record.queries.counted.device).unbind()
+        distinct = {id(one): one for one in scores}
+        found = exact.tally(
+            torch.stack(list(distinct.values())), counted, scored._is_bounded, weights
+        )
+        sums = dict(zip(distinct, found.to(record.queries.counted.device).unbind(), strict=True))
+        return [sums[id(one)] for one in scores]
 
     @staticmethod
     def _tallies(metrics: Sequence[Any], record: Any) -> list[Tensor]:

@@ -149,14 +149,21 @@ class RankingMetric(MeanMetric, RankingTally):
 
     @staticmethod
     def _score_many(metrics: Sequence[Any], record: Ranking) -> list[tuple[Tensor, Tensor]]:
-        together: dict[Any, list[Any]] = {}
+        # without ties all three ways have one ranking, and each formula one score
+        broken = {ties: record.break_ties(ties) for ties in {one.ties for one in metrics}}
+        together: dict[Any, dict[Any, Any]] = {}
+        keys = []
         for metric in metrics:
-            together.setdefault((metric.ties, metric.empty_target_action), []).append(metric)
-        found: dict[int, tuple[Tensor, Tensor]] = {}
-        for same in together.values():
-            scores, counted = score_together(same, record)
-            found |= {id(one): (row, counted) for one, row in zip(same, scores, strict=True)}
-        return [found[id(metric)] for metric in metrics]
+            group = id(broken[metric.ties]), metric.empty_target_action
+            score = id(metric) if metric._has_own_score else metric._formula
+            together.setdefault(group, {})[score] = metric
+            keys.append((group, score))
+        found: dict[Any, tuple[Tensor, Tensor]] = {}
+        for group, members in together.items():
+            same = list(members.values())
+            scores, counted = score_together(same, broken[same[0].ties])
+            found |= {(group, one): (x, counted) for one, x in zip(members, scores, strict=True)}
+        return [found[key] for key in keys]
 
     def chance(self, num_candidates: int, num_relevant: int = 1) -> float:
         if not self._averages_scores:
@@ -211,13 +218,12 @@ class RankingMetric(MeanMetric, RankingTally):
 
 
 def score_together(metrics: Sequence[RankingMetric], ranking: Ranking) -> tuple[Tensor, Tensor]:
-    """Score the queries with metrics that have equal `ties` and `empty_target_action`.
+    """Score queries whose ties are broken with metrics of one `empty_target_action`.
 
     Return the scores float64 `[len(metrics), N]`, 0 where skipped, and which count, bool `[N]`.
     """
     if ranking.above.is_mps:  # has no float64
         ranking = ranking.to("cpu")
-    ranking = ranking.break_ties(metrics[0].ties)
     formulas = [None if metric._has_own_score else metric._formula for metric in metrics]
     known = [formula for formula in formulas if formula is not None]
     together = iter(scoring.evaluate(ranking, known)) if known else iter(())

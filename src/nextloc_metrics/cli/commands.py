@@ -366,6 +366,34 @@ def trajectories(
         write_text(text, out, force)
 
 
+@main.command(epilog="Example: nextloc-metrics check train.csv test.csv --user uid --time ''")
+@source("train")
+@source("test")
+@click.option("--user", default="user", show_default=True, help="Column.")
+@click.option("--location", default="location", show_default=True, help="Column.")
+@click.option("--time", default="time", show_default=True, help="Column; '' for no times.")
+@FORMAT
+@OUT
+@FORCE
+def check(train: str, test: str, kind: str, out: Path | None, force: bool, **columns: str) -> None:
+    """Check what visits in TRAIN and TEST have in common; an .html `--out` is a page."""
+    check_outputs(force)
+    from nextloc_metrics.analysis import check_split
+    from nextloc_metrics.cli.files import write_table
+    from nextloc_metrics.files.beside import read_visits
+
+    with explained():
+        parts = [read_visits(path, **columns) for path in (train, test)]
+        names: Any = {**columns, "time": columns["time"] or None}
+        result = check_split(*parts, **names)
+        text = str(result) if kind == "text" else write_table(result.table, kind)
+        if is_page(out):
+            rows = " and ".join(f"{result.card[x]:,}" for x in ("train_rows", "test_rows"))
+            source = describe_read(map(name_of, (train, test)), rows, columns.values())
+            text = result.to_html(source=source)
+        write_text(text, out, force)
+
+
 @main.command(epilog="Example: nextloc-metrics flows preds.tsv true.tsv --year 2026")
 @source("predicted", metavar="PRED")
 @source("true", metavar="TRUE")

@@ -24,9 +24,9 @@ from nextloc_metrics.files.predictions import Predictions, read, same_queries
 from nextloc_metrics.files.tables import Names, source_of
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.protocols import Audit
-from nextloc_metrics.report.comparing import Comparisons
+from nextloc_metrics.report.arrays import evaluate
+from nextloc_metrics.report.comparisons import Comparisons
 from nextloc_metrics.report.evaluation import Evaluation, write_groups
-from nextloc_metrics.report.evaluator import evaluate
 from nextloc_metrics.report.flows import FlowEvaluation
 from nextloc_metrics.report.options import Options
 from nextloc_metrics.report.receipts import Receipt, Verification

@@ -25,6 +25,7 @@ _LATEX = {
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
     "†": r"\textdagger{}",
+    "±": r"$\pm$",
     **{character: f"\\{character}" for character in "&%$#_{}"},
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import torch
 
@@ -16,13 +16,6 @@ from nextloc_metrics.files.texts import by_json
 
 # Cells that tell whether a column holds answers.
 _SEEN = 1000
-
-
-class AnswersOf(Protocol):
-    """What makes answers of a column."""
-
-    def answers(self, part: Part, name: str) -> Answers:
-        """Return the answers of the rows."""
 
 
 class AnswerColumn:
@@ -83,6 +76,10 @@ class JoinedAnswers:
         """Return the answers to the keys in a column."""
         rows = [self._rows.get(key, -1) for key in _keys(part, name)]
         return self._answers.at(torch.tensor(rows, dtype=torch.int64))
+
+
+#: what makes answers of a column
+AnswersOf: TypeAlias = "AnswerColumn | JoinedAnswers"
 
 
 def _number(part: Part, key: str, rows: dict[str, int]) -> None:

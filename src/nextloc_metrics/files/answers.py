@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from functools import partial
 from hashlib import blake2b
-from typing import Any, Literal, TypeAlias, overload
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -27,6 +27,7 @@ from nextloc_metrics.arguments.answers import (
 )
 from nextloc_metrics.arguments.arrays import pad_rows
 from nextloc_metrics.arguments.checks import check_bool, check_choice, check_positive
+from nextloc_metrics.arguments.draws import Draws
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.siphash import unknown_numbers
 from nextloc_metrics.files.sources import gigabytes, memory
@@ -131,21 +132,28 @@ class Reader:
 
     def read(self, texts: Sequence[Any]) -> Answers:
         """Read texts; None, or NaN, is no text."""
-        numbers, form, fold, most = self._numbers, self._form_of_text(), self._fold, self.k
+        numbers, form, fold, most = self._numbers, self._form, self._fold, self.k
         flat, lengths, outcomes = array("q"), array("q"), bytearray()
+        number_of, after = numbers.get, self._after
         for row, text in enumerate(texts):
-            found = form(text) if type(text) is str else _of_gap(row, text)
+            if type(text) is not str:
+                text = _text_of(row, text)
+            if after is None:
+                found = form(text)
+            else:
+                _, mark, text = text.rpartition(after)
+                found = form(text) if mark else NO_LIST
             if not isinstance(found, int):
-                kinds = set(map(type, found))
-                if kinds in _NAMES:
-                    if fold is not None:
-                        found = [fold(str(x)) for x in found]
+                if set(map(type, found)) in _NAMES:
                     outcomes.append(ANSWERED)
                     lengths.append(len(found))
-                    flat.extend([numbers[x] for x in (found if most is None else found[:most])])
+                    kept = found if most is None else found[:most]
+                    kept = kept if fold is None else [fold(str(x)) for x in kept]
+                    known: list[Any] = [*map(number_of, kept)]
+                    flat.fromlist([numbers[x] for x in kept] if None in known else known)
                     continue
-                found = EMPTY if not found else UNREADABLE
-            outcomes.append(found)
+                found = UNREADABLE if found else EMPTY
+            outcomes.append(self._without_list(text) if found == NO_LIST else found)
             lengths.append(0)
         ids, others = np.array(flat, np.int64), numbers.forget()
         if others:  # numbers that do not depend on the other texts
@@ -169,42 +177,13 @@ class Reader:
             self.rule,
         )
 
-    def _form_of_text(self) -> Callable[[str], Items]:
-        """Return the form with what is asked before and after it."""
-        form, after, refusals = self._form, self._after, self._refusals
-
-        def read(text: str) -> Items:
-            if after is not None:
-                _, mark, text = text.rpartition(after)
-                if not mark:
-                    return UNREADABLE if text.strip() else EMPTY
-            found = form(text)
-            if found == NO_LIST:
-                if not text.strip():
-                    return EMPTY
-                return REFUSED if any(x.search(text) for x in refusals) else UNREADABLE
-            return found
-
-        return read
+    def _without_list(self, text: str) -> int:
+        """Return the outcome of a text in which there is no list."""
+        if not text.strip():
+            return EMPTY
+        return REFUSED if any(x.search(text) for x in self._refusals) else UNREADABLE
 
 
-@overload
-def read_answers(
-    texts: Any, *, ids: Any, form: Literal["auto"], after: str | None = ..., fold: bool = ...
-) -> None: ...
-@overload
-def read_answers(
-    texts: Any,
-    *,
-    ids: Any,
-    form: TextForm = ...,
-    key: str | None = ...,
-    k: int | None = ...,
-    take: Take | None = ...,
-    after: str | None = ...,
-    refusals: Sequence[str] = ...,
-    fold: bool = ...,
-) -> Answers: ...
 def read_answers(
     texts: Any,
     *,
@@ -216,7 +195,7 @@ def read_answers(
     after: str | None = None,
     refusals: Sequence[str] = (),
     fold: bool = False,
-) -> Answers | None:
+) -> Answers:
     r"""Read the answers of a language model, text, as lists of ids, each with an outcome.
 
     The outcome of an answer is the first that holds: `missing`, it has no row (see `Answers.at`);
@@ -233,7 +212,7 @@ def read_answers(
     | `"codes"` | codes such as `<a_12><b_3>`, each a name |
     | `r"pattern=id (\d+)"`, or `re.compile(...)` | what its group finds, in this order |
     | a function | a list of names, or None, that it returns for a text |
-    | `"auto"` | nothing: it prints how many of the first 1,000 texts each form reads |
+    | `"auto"` | none: it prints how many of the first 1,000 texts each form reads |
 
     Of several lists in a text all must be equal, unless `take` or `after` says which one is meant;
     a text that a form may read in two ways is unreadable. Names are text or whole numbers, and are
@@ -275,8 +254,30 @@ def read_answers(
     options: dict[str, Any] = {"k": k, "after": after, "refusals": refusals, "fold": fold}
     if form == "auto":
         print(propose([*texts[:1000]], ids, **options))
-        return None
+        form, texts = "json", []
     return Reader(ids, form, key, take=take, **options).read(list(texts))
+
+
+def read_draws(texts: Any, **options: Any) -> Draws:
+    """Read several answers to each query, the cells of a column of lists of S texts.
+
+    Args:
+        texts: for each query its S texts, `[N, S]`.
+        options: those of `read_answers`.
+
+    Raises:
+        ValueError: queries differ in their number of texts, or there is none.
+
+    Example:
+        >>> from nextloc_metrics import report
+        >>> read_draws([['["Home"]', '["Cafe"]'], ['["Home"]', "?"]], ids=["Cafe", "Home"])
+        Draws(2 draws)
+    """
+    rows = [list(row) for row in texts]
+    sizes = sorted({len(row) for row in rows})
+    if len(sizes) != 1 or not sizes[0]:
+        raise ValueError(f"`texts` must have as many texts in each row, got {short(sizes)}.")
+    return Draws([read_answers(column, **options) for column in zip(*rows, strict=True)])
 
 
 def propose(texts: Sequence[Any], ids: Any, **options: Any) -> str:
@@ -348,11 +349,13 @@ def _pattern_of(name: str, pattern: Any) -> re.Pattern[str]:
         ) from error
 
 
-def _of_gap(row: int, text: Any) -> int:
-    """Return the outcome of a cell without text, or raise if it is something else."""
+def _text_of(row: int, text: Any) -> str:
+    """Return the text of a cell, empty for None or NaN, or raise if it is something else."""
     if text is None or text != text:
-        return EMPTY
-    raise TypeError(f"`texts` must hold text or None, got {short(text)} in row {row}.")
+        return ""
+    if not isinstance(text, str):
+        raise TypeError(f"`texts` must hold text or None, got {short(text)} in row {row}.")
+    return str(text)
 
 
 _WHOLE = re.compile("0|-?[1-9][0-9]{0,17}")

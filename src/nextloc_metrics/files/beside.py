@@ -92,6 +92,21 @@ def read_days(rows: Any, user: str, day: str, slot: str, x: str, y: str) -> Any:
     return found
 
 
+def read_visits(rows: str, user: str, location: str, time: str) -> dict[str, Any]:
+    """Read the columns of a file of visits by name; `""` is none. Times may be text that sorts."""
+    readers: dict[str, Any] = {user: read_names, location: read_names, time: _read_times}
+    readers.pop("", None)
+    source = Files(find_files(rows))
+    return dict(zip(readers, _read_columns(source, readers), strict=True))
+
+
+def _read_times(part: Part, name: str) -> Any:
+    try:
+        return read_numbers(part, name, may_be_dates=True)
+    except ValueError:
+        return read_names(part, name)
+
+
 def read_flows(rows: Any, cells: Sequence[str]) -> dict[str, Any]:
     """Read the columns `day`, `cells` and `count` of trips; dates become YYYYMMDD.
 

@@ -295,7 +295,12 @@ def _explained_numpy(file: str | Path) -> Iterator[None]:
 def _read_npz(file: str, names: Sequence[str]) -> dict[str, Any]:
     """Read arrays; one that cannot be as large as it says is refused before memory is taken."""
     most = memory()
-    with _explained_numpy(file), np.load(file, allow_pickle=False) as packed:
+    # opened here, as NumPy leaves a file open that is no archive
+    with (
+        _explained_numpy(file),
+        open(file, "rb") as raw,
+        np.load(raw, allow_pickle=False) as packed,
+    ):
         try:
             check_columns(file, packed.files, names)
         except ValueError as error:

@@ -27,7 +27,8 @@ class _Object(list[Any]):
     """The pairs of an object: a key may stand twice."""
 
 
-_scan = json.JSONDecoder(object_pairs_hook=_Object, strict=False).raw_decode
+_decoder: Any = json.JSONDecoder(object_pairs_hook=_Object, strict=False)
+_scan = _decoder.scan_once
 _BRACKET = re.compile(r"[\[{]")
 _OBJECT = re.compile(r"\{\s*[\"'}]")  # any other brace is prose
 _DOUBLE = r'"[^"\\]*(?:\\.[^"\\]*)*"'

@@ -323,5 +323,9 @@ def sort_rows(keys: Any) -> tuple[Any, Any]:
             key = key * size + (column - least)
         order = np.argsort(key, kind="stable")
         return order, begins(key[order])
-    order = np.lexsort(keys.T[::-1])
+    order = np.argsort(keys[:, -1])
+    for column, least, size in reversed([*zip(keys.T, low, sizes, strict=True)][:-1]):
+        values = column[order] - least if size < 1 << 16 else column[order]
+        values = values.astype(np.uint16) if size < 1 << 16 else values  # sorted by digits
+        order = order[np.argsort(values, kind="stable")]
     return order, begins(*keys[order].T)

@@ -18,7 +18,7 @@ from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.base.ranking_metric import RankingMetric
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.means import exact
-from nextloc_metrics.metrics.bins import VisitCounts, read_visits
+from nextloc_metrics.metrics.bins import TrainCounts, read_visits
 from nextloc_metrics.metrics.recommended import COUNTED_AS, FirstRanks, RecommendedTally, dot
 from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking
@@ -207,7 +207,7 @@ class Novelty(MeanMetric, FirstRanks):
     unit = "bits"
 
     k: Positive
-    train_counts: VisitCounts
+    train_counts: TrainCounts
     total: Positive | None = None
 
     def __post_init__(self) -> None:
@@ -231,9 +231,9 @@ class Novelty(MeanMetric, FirstRanks):
         return math.log2(max(1, self._total)) - visits.double().log2()
 
     def score(self, record: Ranking) -> tuple[Tensor, Tensor]:
-        ids = self.read_first(record).cpu()
+        ids = self.read_first(record)
         known = (ids >= 0) & (ids < len(self.train_counts))
-        bits = self._bits()
+        bits = self._bits().to(ids.device)  # the table goes to the scores, so nothing waits
         found = bits[ids.masked_fill(~known, 0)].masked_fill(~known, 0)
         number = known.sum(1)
         return row_sum(found) / number.clamp(min=1) / self.largest_value, number > 0
@@ -314,8 +314,12 @@ class IntraListDiversity(MeanMetric, FirstRanks):
             self.distance.check_known("preds", self.read_first(ranking), remedy)
 
     def score(self, record: Ranking) -> tuple[Tensor, Tensor]:
-        table = self.distance.points if isinstance(self.distance, Locations) else self.distance
-        ids = self.read_first(record).to(table.device)
+        ids = self.read_first(record)
+        if isinstance(self.distance, Locations):
+            table = self.distance.points
+            ids = ids.to(table.device)
+        else:
+            table = self.distance.to(ids.device)
         known = (ids >= 0) & (ids < len(table))
         number = known.sum(1)
         counted = number > 1
@@ -324,7 +328,7 @@ class IntraListDiversity(MeanMetric, FirstRanks):
         ids = ids.masked_fill(~known, 0)
         width = ids.shape[1] * max(ids.shape[1], table[:1].numel())
         parts = [
-            self._sum_pairs(*part)
+            self._sum_pairs(table, *part)
             for part in zip(
                 *(torch.split(x, max(1, _AT_ONCE // width)) for x in (ids, known)), strict=True
             )
@@ -333,10 +337,10 @@ class IntraListDiversity(MeanMetric, FirstRanks):
         scores = torch.cat(parts) / pairs / self.largest_value
         return scores.clamp(0, 1).masked_fill(~counted, 0), counted
 
-    def _sum_pairs(self, ids: Tensor, known: Tensor) -> Tensor:
+    def _sum_pairs(self, table: Tensor, ids: Tensor, known: Tensor) -> Tensor:
         """Return the sum of the distances of all pairs of known ids, float64 `[n]`."""
-        if isinstance(self.distance, Tensor) and not is_integer(self.distance):
-            units = self.distance[ids].masked_fill(~known[..., None], 0)
+        if isinstance(self.distance, Tensor) and not is_integer(table):
+            units = table[ids].masked_fill(~known[..., None], 0)
             total = row_sum(units.transpose(1, 2))
             number = known.sum(1).double()
             cosines: Tensor = (row_sum(total * total) - number) / 2
@@ -347,7 +351,7 @@ class IntraListDiversity(MeanMetric, FirstRanks):
         if isinstance(self.distance, Locations):
             apart = self.distance.distance(one, other)
         else:
-            apart = (self.distance[one] != self.distance[other]).double()
+            apart = (table[one] != table[other]).double()
         return row_sum(apart.masked_fill(~both, 0))
 
 
@@ -376,7 +380,7 @@ class Serendipity(RankingMetric):
     """
 
     k: Positive
-    train_counts: VisitCounts
+    train_counts: TrainCounts
 
     @property
     def needs(self) -> Needs:

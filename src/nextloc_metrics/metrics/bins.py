@@ -136,7 +136,7 @@ def read_visits(name: str, values: Tensor | Sequence[int]) -> Tensor:
 
 
 #: the visits of each location in the training data, as users have them
-VisitCounts = Annotated[Any, read_visits]
+TrainCounts = Annotated[Any, read_visits]
 
 
 def read_integers(name: str, values: Tensor | Sequence[int]) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor
 from nextloc_metrics.arguments.arrays import Array, as_tensor, as_tensor_or_text
 from nextloc_metrics.arguments.checks import check_bool, check_choice, is_integer
 from nextloc_metrics.arguments.messages import describe
-from nextloc_metrics.ranking.counting import comparable
+from nextloc_metrics.ranking.counting import comparable, is_repeat
 
 Repeats = Literal["keep", "once"]
 Pooling = Literal["max", "sum"]
@@ -85,7 +85,7 @@ class Coarser(torch.nn.Module):
             raise ValueError(f"`preds` must be lists of ids, [..., K], got {describe(found)}.")
         if repeats == "keep" or not found.numel():
             return found
-        again = _is_repeat(found)
+        again = is_repeat(found)
         order = again.to(torch.uint8).argsort(dim=-1, stable=True)
         return found.masked_fill(again, -1).gather(-1, order)
 
@@ -129,7 +129,7 @@ class Coarser(torch.nn.Module):
             raise ValueError(
                 f"`target` must be below the {len(self.parent_of)} locations, got {wrong}."
             )
-        return found.masked_fill(_is_repeat(found), -1) if several and found.ndim else found
+        return found.masked_fill(is_repeat(found), -1) if several and found.ndim else found
 
     def state_key(self) -> str:
         """Return the content as text, for the names of states."""
@@ -168,11 +168,3 @@ class Coarser(torch.nn.Module):
         parts = children.double().masked_fill(nothing, 0)
         total = torch.segment_reduce(parts, "sum", lengths=sizes, axis=0).to(scores.dtype)
         return total.masked_fill(best == -torch.inf, -torch.inf).t()
-
-
-def _is_repeat(ids: Tensor) -> Tensor:
-    """Return which ids of rows `[..., K]` repeat an earlier one; padding is no repeat."""
-    in_order, order = ids.sort(dim=-1, stable=True)
-    again = torch.zeros_like(in_order, dtype=torch.bool)
-    again[..., 1:] = (in_order[..., 1:] == in_order[..., :-1]) & (in_order[..., 1:] >= 0)
-    return torch.zeros_like(again).scatter(-1, order, again)

@@ -1,13 +1,15 @@
 """The values that other codebases would print for your predictions, next to the exact values.
 
 Predictions come in, a table goes out. A protocol is data: it names the queries, the candidates, the
-order and the average. This room imports `ranking`, `scoring`, `display` and `mobility`; begin with
-`protocol.Protocol`.
+order and the average. This room imports `ranking`, `scoring`, `display`, `mobility` and `events`;
+begin with `protocol.Protocol`.
 """
 
-from nextloc_metrics.protocols import codebases
+from nextloc_metrics.protocols import answered, codebases
+from nextloc_metrics.protocols.answered import *  # noqa: F403 - its `__all__` lists them
 from nextloc_metrics.protocols.auditing import Audit, Finding, audit
 from nextloc_metrics.protocols.codebases import *  # noqa: F403 - its `__all__` lists them
+from nextloc_metrics.protocols.events import hotpp
 from nextloc_metrics.protocols.generated import (
     GeneratedAudit,
     GeneratedProtocol,
@@ -29,8 +31,9 @@ __all__ = [
     "Source",
     "audit",
     "audit_generated",
+    "hotpp",
     "movesim",
     "pategail",
     "sec_movesim",
 ]
-__all__ += codebases.__all__
+__all__ += answered.__all__ + codebases.__all__

@@ -17,6 +17,7 @@ from nextloc_metrics.display.lines import draw_audit
 from nextloc_metrics.display.page import Result, show_picture, show_table
 from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.table import Table
+from nextloc_metrics.protocols.answered import of_answers
 from nextloc_metrics.protocols.codebases import every_protocol
 from nextloc_metrics.protocols.operations import NAMES
 from nextloc_metrics.protocols.protocol import Protocol
@@ -154,7 +155,7 @@ def audit(
         values in percent
     """
     cuts = tuple(cut_offs(k))
-    chosen = every_protocol(cuts, seed) if protocols is None else protocols
+    chosen = [*every_protocol(cuts, seed), *of_answers()] if protocols is None else protocols
     models = preds if isinstance(preds, Mapping) else {"": preds}
     if not models:
         raise ValueError("`preds` must hold at least one model, got none.")
@@ -240,6 +241,8 @@ def _reasons(protocol: Protocol, given: ProtocolInput) -> list[str]:
         reasons.append("whole batches only" if protocol.drops_remainder else kept)
     if protocol.num_negatives is not None:
         reasons.append(f"{protocol.num_negatives + 1} candidates")
+    if protocol.by_code and given.codes is not None:
+        reasons.append("locations of one code are equal")
     if protocol.never:
         reasons.append(f"id {protocol.never[0]} is no candidate")
     if protocol.masks_seen != "no":
@@ -268,6 +271,7 @@ def _order_reasons(finding: Finding, exact: _Exact) -> list[str]:
         f"NaN {position_of_nan}": exact.has_nan,
         "-inf is a score": exact.has_inf,
         f"ranks beyond count as {missed:,}": missed and not exact.all_found(missed),
+        "repeats of the target count again": finding.metric.repeats and finding.difference > 1e-6,
         "divided by answered queries": finding.metric.over == "answered",
     }
     return [reason for reason, is_one in reasons.items() if is_one]

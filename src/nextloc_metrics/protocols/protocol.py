@@ -11,9 +11,11 @@ from torch import Tensor
 import nextloc_metrics.protocols.reported as reported
 import nextloc_metrics.protocols.rows as rows
 from nextloc_metrics.arguments.arrays import Array
+from nextloc_metrics.backends import UNRETRIEVED
 from nextloc_metrics.protocols.operations import Order
 from nextloc_metrics.protocols.reported import Case, Metric
 from nextloc_metrics.protocols.rows import Maybe, ProtocolInput
+from nextloc_metrics.ranking.counting import find_in_lists
 from nextloc_metrics.ranking.forms import leave_out, remove_from_lists
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 from nextloc_metrics.scoring.sampled import STEPS, maximise, rank_probabilities
@@ -48,8 +50,9 @@ class Protocol:
         source: the source code that it follows.
         metrics: the metrics that the code reports.
         queries: the queries that count: all; the last of each user; the last of each sequence;
-            the third last of each user, users with most rows first, of which 100 count; or those
-            whose target is not in `seen`. Without `users` or `sequences`, every row counts.
+            the third last of each user, users with most rows first, of which 100 count; those whose
+            target is, or is not, in `seen`; or those `answered`. Without `users` or `sequences`,
+            every row counts.
         first: the number of queries that count, from the first on; None for all.
         drops_remainder: whether the code shuffles the rows and leaves out the last, partial batch.
         num_negatives: the number of candidates in addition to the target; None for all locations.
@@ -68,6 +71,7 @@ class Protocol:
         clipped: whether `torch.topk` returns all candidates if there are fewer than its depth;
             otherwise that is an error.
         decimals: the number of decimals that the code reports; None for all digits.
+        by_code: whether locations of one code are equal.
     """
 
     name: str
@@ -79,6 +83,8 @@ class Protocol:
         "last of each sequence",
         "third last of each user",
         "targets new to the user",
+        "targets known to the user",
+        "answered queries",
     ] = "all"
     first: int | None = None
     drops_remainder: bool = False
@@ -94,6 +100,7 @@ class Protocol:
     single: bool = False
     clipped: bool = False
     decimals: int | None = None
+    by_code: bool = False
 
     def evaluate(
         self, preds: Array, target: Array, users: Maybe = None, times: Maybe = None, **given: Maybe
@@ -111,7 +118,8 @@ class Protocol:
             times: `[N]`, numbers that order the queries; None for the order of the rows.
             given: for some protocols, `sequences` `[N]`, numbers of trajectories; `seen` `[N, E]`,
                 ids visited before, padded with -1; `train_counts` `[C]`, visits of each location;
-                `negatives` `[N, M]`, ids that you draw; `answered` bool `[N]`, False if unreadable.
+                `negatives` `[N, M]`, ids that you draw; `codes` `[C]`, the numbers of the codes of
+                all locations; `answered` bool `[N]`, False if a query has no readable answer.
 
         Raises:
             TypeError: an argument has the wrong type or name.
@@ -214,6 +222,9 @@ class Protocol:
             if metric.kind == "weighted f1":
                 values[metric.key] = metric.scale * reported.find_f1(case, ties)
                 continue
+            if metric.repeats and case.given.is_list:
+                values[metric.key] = metric.scale * reported.add_repeats(metric, case)
+                continue
             call = metric.order, case.depth_of(metric) if ties is None else None
             if call not in ranked:
                 ranked[call] = reported.rank(case, *call, ties)
@@ -231,8 +242,8 @@ class Protocol:
         given = given.take(self.choose(given))
         metrics, scores, columns = self.metrics, given.preds, given.target
         if given.is_list:
-            if self.masks_seen != "no" and self.reads_lists:
-                scores = remove_from_lists(scores.long(), self._seen(given))
+            if self.reads_lists:
+                scores, columns = self._listed(given)
             elif self.num_negatives is not None or self.never or self.masks_seen != "no":
                 raise ValueError(f"`preds` must be scores for {self.name}, got lists of ids.")
             metrics = tuple(
@@ -259,8 +270,11 @@ class Protocol:
         number = len(given.target)
         if self.queries == "third last of each user" and given.users is not None:
             return rows.third_last(given.users, given.times)[: self.first]
-        if self.queries == "targets new to the user":
-            return rows.new_targets(self._seen(given), given.target)
+        if self.queries in ("targets new to the user", "targets known to the user"):
+            is_new = self.queries == "targets new to the user"
+            return rows.split_targets(self._seen(given), given.target, is_new)
+        if self.queries == "answered queries" and given.answered is not None:
+            return given.answered.bool().nonzero()[:, 0]
         kept = torch.arange(number) if group is None else rows.last_of_each(group, given.times)
         if self.drops_remainder:
             size = self._need(self, "batch_size", "it uses batches")
@@ -272,6 +286,22 @@ class Protocol:
                     f"{number}."
                 )
         return kept[: self.first]
+
+    def _listed(self, given: ProtocolInput) -> tuple[Tensor, Tensor]:
+        """Return the lists and the targets as the code compares them."""
+        lists = given.preds.long()
+        if self.masks_seen != "no":
+            lists = remove_from_lists(lists, self._seen(given))
+        if self.num_negatives is not None and given.negatives is not None:
+            rows.check_ids("negatives", given.negatives, _ANY_ID)
+            drawn = torch.cat([given.target[:, None], given.negatives.long()], 1)
+            is_drawn = find_in_lists(drawn, lists, None, None) < UNRETRIEVED
+            lists = remove_from_lists(lists, lists.masked_fill(is_drawn, -1))
+        if not self.by_code or given.codes is None:
+            return lists, given.target
+        numbers, last = given.codes.long(), len(given.codes) - 1  # ids of no location equal nothing
+        target = numbers[given.target.clamp(max=last)].masked_fill(given.target > last, -2)
+        return numbers[lists.clamp(0, last)].masked_fill((lists < 0) | (lists > last), -1), target
 
     def _candidates(self, given: ProtocolInput) -> tuple[Tensor, Tensor]:
         """Return the scores of the candidates, and the columns of the targets."""
@@ -291,7 +321,7 @@ class Protocol:
         return leave_out(scores, excluded) if excluded.numel() else scores, given.target
 
     def _seen(self, given: ProtocolInput) -> Tensor:
-        found: Tensor = self._need(given, "seen", "it leaves out the locations visited before")
+        found: Tensor = self._need(given, "seen", "it reads the locations visited before")
         rows.check_ids("seen", found, _ANY_ID if given.is_list else given.preds.shape[1])
         return found.long()
 

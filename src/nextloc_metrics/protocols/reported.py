@@ -55,6 +55,7 @@ class Metric:
         summed: whether the code reports the sum over the queries.
         over: the divisor: the number of queries that count, or of answered queries.
         missed: the rank of a target beyond `depth`; None for a score of 0.
+        repeats: whether a target that a list repeats scores at each of its ranks.
     """
 
     key: str
@@ -66,6 +67,7 @@ class Metric:
     summed: bool = False
     over: Literal["counted", "answered"] = "counted"
     missed: int | None = None
+    repeats: bool = False
 
 
 def at(
@@ -158,6 +160,13 @@ def average(metric: Metric, scores: Tensor, case: Case) -> float:
         number = int(case.given.answered.bool().sum())
         return metric.scale * float(scores.sum()) / number if number else 0.0
     return metric.scale * float((scores * case.weights).sum())
+
+
+def add_repeats(metric: Metric, case: Case) -> float:
+    """Average the scores of all ranks of the target in the lists, in float32 as the code does."""
+    rank = (case.scores[:, : metric.k] == case.target[:, None]).nonzero()[:, 1] + 1
+    each = {"reciprocal": 1 / rank, "ndcg": 1 / torch.log2(rank + 1)}.get(metric.kind)
+    return float((torch.ones_like(rank) if each is None else each).sum() / len(case.target))
 
 
 def weighted_f1(best: Tensor, target: Tensor) -> float:

@@ -16,6 +16,9 @@ from nextloc_metrics.arguments.messages import describe, short
 #: an argument that some protocols need
 Maybe = Array | None
 
+# Arguments with a row per location; others have one per query.
+_OF_LOCATIONS = ("train_counts", "codes")
+
 
 @dataclass(eq=False)
 class ProtocolInput:
@@ -29,6 +32,7 @@ class ProtocolInput:
     seen: Tensor | None = None
     train_counts: Tensor | None = None
     negatives: Tensor | None = None
+    codes: Tensor | None = None
     answered: Tensor | None = None
 
     @classmethod
@@ -50,7 +54,7 @@ class ProtocolInput:
         for name, value in others.items():
             if value is not None:
                 found = _number(name, value)
-                if name != "train_counts" and len(found) != len(read[1]):
+                if name not in _OF_LOCATIONS and len(found) != len(read[1]):
                     raise ValueError(
                         f"`{name}` must have a row for each of the {len(read[1])} queries, got "
                         f"{describe(value)}."
@@ -69,7 +73,7 @@ class ProtocolInput:
 
     def take(self, rows: Tensor) -> ProtocolInput:
         """Return the given rows of all arguments."""
-        of_queries = {name: x for name, x in vars(self).items() if name != "train_counts"}
+        of_queries = {name: x for name, x in vars(self).items() if name not in _OF_LOCATIONS}
         return replace(self, **{name: x[rows] for name, x in of_queries.items() if x is not None})
 
 
@@ -128,17 +132,18 @@ def third_last(users: Tensor, times: Tensor | None) -> Tensor:
     return order[ends[enough][longest_first] - 3]
 
 
-def new_targets(seen: Tensor, target: Tensor) -> Tensor:
-    """Return the rows whose target is not in `seen`; none is a `ValueError`.
+def split_targets(seen: Tensor, target: Tensor, new: bool) -> Tensor:
+    """Return the rows whose target is in `seen`, or is not if `new`; none is a `ValueError`.
 
     Example:
-        >>> new_targets(torch.tensor([[4, 2], [3, -1]]), torch.tensor([2, 2]))
+        >>> split_targets(torch.tensor([[4, 2], [3, -1]]), torch.tensor([2, 2]), new=True)
         tensor([1])
     """
-    new = (seen != target[:, None]).all(1).nonzero()[:, 0]
-    if not len(new):
-        raise ValueError("`seen` must lack the target of at least one query, got all targets.")
-    return new
+    rows = ((seen == target[:, None]).any(1) != new).nonzero()[:, 0]
+    if not len(rows):
+        does, got = ("lack", "all targets") if new else ("hold", "no target")
+        raise ValueError(f"`seen` must {does} the target of at least one query, got {got}.")
+    return rows
 
 
 def drop_remainder(users: Tensor | None, number: int, batch_size: int, seed: int) -> Tensor:

@@ -4,121 +4,108 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from dataclasses import replace
+from itertools import chain, combinations
+from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.analysis.comparison import Comparison, Test, holm
-from nextloc_metrics.analysis.comparison import compare as compare_scores
-from nextloc_metrics.arguments.answers import Answers
+from nextloc_metrics.analysis import Predictability
+from nextloc_metrics.analysis.comparison import Test, check_options
+from nextloc_metrics.analysis.contrast import UserSums, contrast, sum_by
 from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.batch import ArrayRows, Batch, Grouping, read_rows
-from nextloc_metrics.arguments.checks import check_named
+from nextloc_metrics.arguments.checks import as_number, check_choice, check_named
+from nextloc_metrics.arguments.draws import read_runs
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.base.grouped import Grouped
 from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.base.plan import Plan
 from nextloc_metrics.base.readings import read_results
-from nextloc_metrics.display.page import Result, show_meanings, show_table
 from nextloc_metrics.display.reading import Reading
-from nextloc_metrics.display.table import Table, in_percent, of_readings
-from nextloc_metrics.pages.sections import show_differences, show_values
+from nextloc_metrics.means import exact
+from nextloc_metrics.report.comparisons import Comparisons, find_letters
 from nextloc_metrics.report.data import (
     check_cluster,
     check_metrics,
     count_locations,
     decoding_in,
+    digest,
     make_headline,
     write_about,
 )
+from nextloc_metrics.report.families import (
+    Asked,
+    Decided,
+    Family,
+    RunScores,
+    decide_pairs,
+    detectable_range,
+    p_text,
+    pair_models,
+    tabulate,
+)
+from nextloc_metrics.report.history import History, rows_of
 from nextloc_metrics.report.options import SharedOptions, takes
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+Against = Literal["first", "all"]
 
-@dataclass(repr=False)
-class Comparisons(Result):
-    """The result of `compare`; `print` shows it as a table.
-
-    Attributes:
-        values: the values of each model, as fractions.
-        comparisons: for each model but the first, its comparison with the first, by metric; a
-            positive difference is in favour of this model.
-        corrected: the p-values of `comparisons`, corrected for their number by Holm's method.
-        table: for each metric and model, both values, difference, interval and both p-values.
-        columns: the values of each model with their intervals, by metric.
-        card: the number of queries, and how intervals and p-values were computed.
-    """
-
-    title: ClassVar[str] = "Comparison"
-
-    values: dict[str, dict[str, float]]
-    comparisons: dict[str, dict[str, Comparison]]
-    corrected: dict[str, dict[str, float]]
-    table: Table
-    columns: dict[str, dict[str, Reading]] = field(default_factory=dict)
-    card: dict[str, Any] = field(default_factory=dict)
-    _confidence: float = 0.95
-    _members: Sequence[tuple[str, Any]] = ()
-
-    def sections(self) -> dict[str, str]:
-        level = self._confidence
-        values = of_readings(self.columns, level, ["bold: the best value"])
-        first = next(iter(self.columns))
-        return {
-            "Result": show_values(self.columns, values, level)
-            + show_differences(first, self._differences(), level)
-            + show_table(self._table_of_differences())
-            + show_meanings(self._members)
-        }
-
-    def _table_of_differences(self) -> Table:
-        """Return the differences of the table; rows of two models need no name of a model."""
-        first, *others = self.columns
-        names = [x[0] for x in self.table.rows] if len(others) > 1 else self.values[first]
-        rows = [[name, *row[3:]] for name, row in zip(names, self.table.rows, strict=True)]
-        return Table(["percentage points", *self.table.header[3:]], rows, self.table.notes)
-
-    def _differences(self) -> dict[str, dict[str, Reading]]:
-        """Return the differences from the first model with their intervals, by metric."""
-        first, *others = self.columns.values()
-        found = {}
-        for (name, tested), readings in zip(self.comparisons.items(), others, strict=True):
-            found[name] = {
-                key: one._replace(value=one.value - first[key].value, bounds=None)
-                for key, one in readings.items()
-            }
-            for key, one in tested.items():
-                bounds = None if math.isnan(one.low) else (one.low, one.high)
-                found[name][key] = found[name][key]._replace(value=one.difference, bounds=bounds)
-        return found
+# With fewer runs, the variance of runs is known badly.
+_FEW_RUNS = 5
 
 
 @takes(SharedOptions)
 def compare(
-    models: Mapping[str, Array | Answers],
+    models: Mapping[str, Any],
     target: Array,
     *,
     mask: Array | None = None,
     groups: Mapping[str, Array] | None = None,
     exclude: Array | None = None,
     test: Test = "permutation",
+    against: Against = "first",
+    family: Family | None = None,
+    margin: float | None = None,
+    deterministic: Sequence[str] = (),
+    history: History | None = None,
+    times: Array | None = None,
+    last: Array | None = None,
     seed: int = 0,
     **options: Unpack[SharedOptions],
 ) -> Comparisons:
     """Compare the predictions of several models for the same queries.
 
-    The tests of all models and metrics are one family; Holm's method corrects their p-values.
+    With several runs of a model, its value is their mean, and intervals and p-values, of Student's
+    t, are for the method and not for these runs: see `analysis.contrast.contrast`. Otherwise
+    p-values are those of `analysis.compare`, exact or with so many random signs that the smallest
+    which Holm's method needs has ten below it; with too many queries for that, Student's t.
 
     Args:
-        models: predictions as for `evaluate`, by model name; each is compared with the first.
+        models: predictions as for `evaluate`, by model name; a list of them for several runs; or
+            [`Draws`][nextloc_metrics.report.Draws], alone or in a list of runs.
         groups: as for `evaluate`, as are `target`, `mask` and `exclude`; only those of `cluster`
             matter, which test and intervals then take as independent.
         test: as for `analysis.compare`, like `seed`.
+        against: `"first"` compares each model with the first; `"all"` compares all pairs.
+        family: the tests that Holm's method corrects together: `"metric"`, those of each metric, or
+            `"all"`. None is `"metric"` for all pairs and `"all"` against the first. Tests of the
+            same scores count once: with `k=1` and lists of one id, accuracy and MRR are one.
+        margin: adds p-values of non-inferiority and equivalence within this difference, corrected
+            in the same families.
+        deterministic: the models whose single run has no variance, beside models of several runs.
+        history: the locations, users and maybe times of the visits before, or an
+            [`analysis.VisitCounts`][nextloc_metrics.analysis.VisitCounts]. It adds models that
+            count them: "most visited of the user", "at this hour" with `times`, "Markov" with
+            `last`, and "fitted counts" after `fit`. Users are named as in the groups `cluster`, or
+            else `"user"`. One model is then enough.
+        times: the local time of each query, as for `VisitCounts.scores`.
+        last: the location before each query, as there.
         options: those of [`SharedOptions`][nextloc_metrics.report.SharedOptions].
 
     Raises:
@@ -134,44 +121,54 @@ def compare(
         0.5
     """
     check_named("models", models, '{"gru": preds, "lstm": others}')
-    models = {str(name): preds for name, preds in models.items()}
-    if len(models) < 2:
-        raise ValueError(f"`models` must hold at least two models, got {short(list(models))}.")
+    runs = {str(name): read_runs(str(name), given) for name, given in models.items()}
+    if len(runs) + (history is not None) < 2:
+        raise ValueError(f"`models` must hold at least two models, got {short(list(runs))}.")
+    check_options(test, options["confidence_level"], seed)
+    check_choice("against", against, Against)
+    family = ("metric" if against == "all" else "all") if family is None else family
+    check_choice("family", family, Family)
+    _check_options(margin, deterministic, list(runs))
+    asked = Asked(test, options["confidence_level"], as_number(seed), family, as_number(margin))
     about = options["about"] or {}
-    if not isinstance(about, Mapping) or not about.keys() <= models.keys():
+    if not isinstance(about, Mapping) or not about.keys() <= runs.keys():
         raise ValueError(
-            f"`about` must have a text for models, by their names {short(list(models))}, got "
+            f"`about` must have a text for models, by their names {short(list(runs))}, got "
             f"{short(about)}."
         )
-    first, *others = models
-    read = {
-        name: read_rows(preds, target, groups if name == first else None, mask, exclude)
-        for name, preds in models.items()
+    first, *others = runs
+    rows = {
+        name: [[read_rows(x, target, None, mask, exclude) for x in run.draws] for run in of]
+        for name, of in runs.items()
     }
-    cluster, confidence_level = options["cluster"], options["confidence_level"]
-    check_cluster(cluster, read[first].groups)
-    kind = None if cluster is None else read[first].kinds[cluster]
-    counted = {
-        name: _Model(_headline_of(data, options), cluster, kind) for name, data in read.items()
-    }
-    exempt = options["exempt_target"]
-    scores = {name: counted[name].score(data, exempt) for name, data in read.items()}
+    grouped = read_rows(runs[first][0].draws[0], target, groups)
+    cluster = options["cluster"]
+    check_cluster(cluster, grouped.groups)
+    kind = None if cluster is None else grouped.kinds[cluster]
+    if history is not None and not isinstance(history, Predictability):
+        size, own = options["num_locations"], replace(rows[first][0][0], kinds=grouped.kinds)
+        counts = rows_of(history, own, cluster or "user", size, times, last)
+        rows |= {name: [[one]] for name, one in counts.items()}
+        others, deterministic = [*others, *counts], [*deterministic, *counts]
+    found = {name: _Method(of, cluster, kind, options) for name, of in rows.items()}
+    names = [(first, x) for x in others] if against == "first" else list(combinations(rows, 2))
+    pairs = {(a, b): pair_models(found[b].scores, found[a].scores, kind) for a, b in names}
+    texts = {name: write_about(about[name]) for name in runs if name in about}
+    result = _summarize(
+        found, decide_pairs(pairs, asked), asked, against, cluster, kind, deterministic, texts
+    )
+    result._targets = digest(rows[first][0][0].target)
+    return result
 
-    def against_first(name: str, key: str) -> Comparison:
-        pair = torch.stack([scores[model][key] for model in (first, name)])
-        kept = ~pair.isnan().any(0)
-        groups = None if kind is None else kind.numbers[kept]
-        a, b = pair[:, kept]
-        return compare_scores(
-            a, b, test=test, groups=groups, confidence_level=confidence_level, seed=seed
+
+def _check_options(margin: float | None, deterministic: Sequence[str], names: list[str]) -> None:
+    if margin is not None and not 0 < as_number(margin) < 1:
+        raise ValueError(f"`margin` must be a fraction above 0, got {short(margin)}.")
+    if isinstance(deterministic, str) or not {str(x) for x in deterministic} <= set(names):
+        raise ValueError(
+            f"`deterministic` must be a list of names of `models`, {short(names)}, got "
+            f"{short(deterministic)}."
         )
-
-    comparisons = {
-        name: {key: against_first(name, key) for key in scores[first]} for name in others
-    }
-    sample = _count_sample(scores, cluster, kind)
-    texts = {name: write_about(about[name]) for name in models if name in about}
-    return _summarize(counted, comparisons, sample, confidence_level, f"{test} test", texts)
 
 
 def _headline_of(rows: ArrayRows, options: SharedOptions) -> RankingCollection:
@@ -187,92 +184,119 @@ def _headline_of(rows: ArrayRows, options: SharedOptions) -> RankingCollection:
 
 
 def _summarize(
-    models: Mapping[str, _Model],
-    comparisons: dict[str, dict[str, Comparison]],
-    sample: _Sample,
-    confidence_level: float,
-    test: str,
+    models: Mapping[str, _Method],
+    decided: Decided,
+    asked: Asked,
+    against: Against,
+    cluster: str | None,
+    kind: Grouping | None,
+    deterministic: Sequence[str],
     about: Mapping[str, str],
 ) -> Comparisons:
-    """Compute the values, correct the p-values, and make the table and the card."""
-    columns = {name: model.read(confidence_level) for name, model in models.items()}
+    """Compute the values, and make the table and the card."""
+    level = asked.confidence_level
+    columns = {name: model.read(level) for name, model in models.items()}
     values = {name: {key: x.value for key, x in of.items()} for name, of in columns.items()}
-    p_values = [one.p_value for of_metrics in comparisons.values() for one in of_metrics.values()]
-    in_order = iter(holm(p_values))
-    corrected = {name: {key: next(in_order) for key in of} for name, of in comparisons.items()}
+    counted = np.any([one.kept for of in models.values() for one in of.scores.values()], axis=0)
+    queries, clusters = int(counted.sum()), ""
+    if kind is not None:
+        number = len(torch.unique(kind.numbers[torch.from_numpy(counted)]))
+        clusters = f"clustered by {cluster} ({number:,} groups)"
+    numbers = set(decided.num_tests.values())
+    of_each = " of each metric" if asked.family == "metric" else ""
+    runs = {name: model.text for name, model in models.items() if model.text}
     card = {
-        "queries": sample.queries,
+        "queries": queries,
         "averaged_over": "queries",
-        "intervals": f"{100 * confidence_level:g} %, {sample.clusters or 'queries independent'}",
-        "p": f"two-sided {test}",
-        "corrected_p": f"Holm's method for {len(p_values)} tests",
+        "intervals": f"{100 * level:g} %, {clusters or 'queries independent'}, not corrected",
+        "p": p_text(decided, asked),
+        "corrected_p": f"Holm's method for {max(numbers)} tests{of_each}",
+        **({"runs": ", ".join(f"{name} {text}" for name, text in runs.items())} if runs else {}),
+        "detectable_difference": detectable_range(decided, asked),
         "ties": "expected value over random orders",
         **{f"about {name}": text for name, text in about.items()},
     }
+    warned = _note_runs(models, deterministic)
     decoded = {name: decoding for name, text in about.items() if (decoding := decoding_in(text))}
-    notes = [f"decoding: {', '.join(f'{x} {y}' for x, y in decoded.items())}"] if decoded else []
-    notes += [
-        f"{sample.queries:,} queries, {test} {sample.clusters}".rstrip(),
-        f"corrected p: {card['corrected_p']}",
+    notes = [
+        *([f"decoding: {', '.join(f'{x} {y}' for x, y in decoded.items())}"] if decoded else []),
+        f"{queries:,} queries, {asked.test} test {clusters}".rstrip(),
+        f"corrected p: {card['corrected_p']}; intervals are not corrected",
+        f"detectable: {card['detectable_difference']}",
+        *warned,
     ]
-    table = _tabulate(values, comparisons, corrected, confidence_level, notes)
-    members = next(iter(models.values())).metrics.named_members()
-    return Comparisons(
-        values, comparisons, corrected, table, columns, card, confidence_level, members
-    )
+    if warned:
+        card["notes"] = "; ".join(warned)
+    table = tabulate(values, decided, asked, notes)
+    marks = find_letters(columns, decided.corrected, asked.level) if against == "all" else {}
+    members = next(iter(models.values())).members
+    tests = decided.pairs, decided.corrected, table, decided.num_tests
+    return Comparisons(values, *tests, marks, columns, card, level, members)
 
 
-def _tabulate(
-    values: Mapping[str, Mapping[str, float]],
-    comparisons: Mapping[str, Mapping[str, Comparison]],
-    corrected: Mapping[str, Mapping[str, float]],
-    confidence_level: float,
-    notes: Sequence[str],
-) -> Table:
-    first = next(iter(values))
-    interval = f"{100 * confidence_level:g} % interval"
-    header = ["percent", first, "value", "difference", interval, "p", "corrected p"]
-    names = ["metric", "first", "value", "difference", "low", "high", "p", "corrected p"]
-    rows, records = [], []
-    for key, base in values[first].items():
-        for name, of_metrics in comparisons.items():
-            value = values[name][key]
-            change, tested = value - base, [math.nan] * 4
-            if key in of_metrics:
-                one = of_metrics[key]
-                change = one.difference
-                tested = [one.low, one.high, one.p_value, corrected[name][key]]
-            low, high, *p_values = tested
-            title = f"{key}, {name}"
-            ends = "-"
-            if not math.isnan(low):
-                ends = f"{in_percent(low, '+')} to {in_percent(high, '+')}"
-            texts = [in_percent(base), in_percent(value), in_percent(change, "+"), ends]
-            rows.append([title, *texts, *map(_p_value, p_values)])
-            records.append(dict(zip(names, [title, base, value, change, *tested], strict=True)))
-    return Table(header, rows, notes, records)
+def _note_runs(models: Mapping[str, _Method], deterministic: Sequence[str]) -> list[str]:
+    """Say whose runs are missing, or few, if any model has several."""
+    numbers = {name: model.num_runs for name, model in models.items()}
+    several = [number for number in numbers.values() if number > 1]
+    if not several:
+        return []
+    fixed = set(map(str, deterministic))
+    single = [name for name, number in numbers.items() if number == 1 and name not in fixed]
+    missing = "one run: its runs' variance is not in this interval"
+    notes = [f"{name}: {missing}" for name in single]
+    return [*notes, *(["few runs: intervals are rough"] if min(several) < _FEW_RUNS else [])]
 
 
-def _p_value(p: float) -> str:
-    return "-" if math.isnan(p) else "<0.0001" if p < 0.0001 else f"{p:.4f}"
+class _Method:
+    """The runs of one model, each with one or several draws."""
 
+    def __init__(
+        self,
+        rows: Sequence[Sequence[ArrayRows]],
+        cluster: str | None,
+        kind: Grouping | None,
+        options: SharedOptions,
+    ) -> None:
+        self.kind, self.num_runs, self.draws = kind, len(rows), len(rows[0])
+        self.models: list[_Model] = []
+        self.scores: dict[str, RunScores] = {}
+        found: list[dict[str, Tensor]] = []
+        for one in chain.from_iterable(rows):
+            self.models.append(_Model(_headline_of(one, options), cluster, kind))
+            found.append(self.models[-1].score(one, options["exempt_target"]))
+        self.members = self.models[0].metrics.named_members()
+        for key in found[0]:
+            each = torch.stack([scores[key] for scores in found])
+            units = exact.to_fixed_point(each).reshape(self.num_runs, self.draws, -1).sum(1)
+            self.scores[key] = RunScores(units.numpy(), ~each.isnan().any(0).numpy(), self.draws)
 
-class _Sample(NamedTuple):
-    """What is independent: the number of queries, and a text on their clusters, if any."""
+    @property
+    def text(self) -> str:
+        """The numbers of runs and draws, if there are several."""
+        runs = f"{self.num_runs} runs" if self.num_runs > 1 else ""
+        draws = f"{self.draws} draws" if self.draws > 1 else ""
+        return " of ".join(filter(None, (runs, draws)))
 
-    queries: int
-    clusters: str
+    def read(self, confidence_level: float) -> dict[str, Reading]:
+        """Return the values with their intervals: means over runs and draws."""
+        readings = [model.read(confidence_level) for model in self.models]
+        if len(readings) == 1:
+            return readings[0]
+        return {
+            key: one._replace(
+                value=math.fsum(x[key].value for x in readings) / len(readings),
+                bounds=self._bounds(key, confidence_level) if key in self.scores else None,
+            )
+            for key, one in readings[0].items()
+        }
 
-
-def _count_sample(
-    scores: Mapping[str, Mapping[str, Tensor]], cluster: str | None, kind: Grouping | None
-) -> _Sample:
-    """Count the queries that any model scored, and their clusters."""
-    counted = torch.stack([~x.isnan() for of in scores.values() for x in of.values()]).any(0)
-    if kind is None:
-        return _Sample(int(counted.sum()), "")
-    number = len(torch.unique(kind.numbers[counted]))
-    return _Sample(int(counted.sum()), f"clustered by {cluster} ({number:,} groups)")
+    def _bounds(self, key: str, confidence_level: float) -> tuple[float, float]:
+        units, kept, draws = self.scores[key]
+        groups = None if self.kind is None else self.kind.numbers[torch.from_numpy(kept)]
+        sums, sizes = sum_by(groups, units[:, kept])
+        found = contrast([UserSums(sums, draws)], sizes, 1 / exact.ONE).estimate()
+        low, high = found.interval(confidence_level)
+        return float(low), float(high)
 
 
 class _Model:

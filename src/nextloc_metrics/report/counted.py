@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from nextloc_metrics import analysis
+from nextloc_metrics import analysis, backends
 from nextloc_metrics.arguments.answers import ANSWERED, UNSEEN
 from nextloc_metrics.arguments.batch import Batch, GroupLabels
 from nextloc_metrics.base.collection import RankingCollection
@@ -197,12 +197,12 @@ class Counted:
             found["rows_with_nan"] = preds.isnan().any(1) & counted
             found["constant_rows"] = (preds == preds[:, :1]).all(1) & counted
         else:
-            in_order = preds.sort(dim=1).values
+            in_order = backends.choose(preds).sort(preds)
             repeated = (in_order[:, 1:] == in_order[:, :-1]) & (in_order[:, 1:] >= 0)
             found["lists_with_repeats"] = repeated.any(1) & counted
             lengths = (preds >= 0).sum(1).masked_fill(~counted, 0)
             found["short_lists"] = (lengths < max(self.setting.k)) & counted
-            longest = max([0, *lengths.tolist()])
+            longest = int(lengths.max()) if len(lengths) else 0
             if (size := self.setting.known_locations) is not None:
                 found["lists_with_other_ids"] = (preds >= size).any(1) & counted
         card = {name: int(rows.sum()) for name, rows in found.items()}

@@ -7,15 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
 from hashlib import blake2b
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torchmetrics import MetricCollection
 
-from nextloc_metrics.analysis import Predictability, predictability
+from nextloc_metrics.analysis import Predictability
 from nextloc_metrics.arguments.answers import UNSEEN, Answers
-from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.batch import ArrayRows
 from nextloc_metrics.arguments.checks import check_named
 from nextloc_metrics.arguments.messages import short
@@ -34,9 +33,6 @@ from nextloc_metrics.metrics.presets import (
 )
 from nextloc_metrics.ranking.ranking import Ranking
 from nextloc_metrics.report.answers import answer_shares
-
-#: The locations and the users of all visits, or their limits.
-History: TypeAlias = tuple[Array, Array] | Predictability
 
 # Before the name of an array of limits.
 _LIMITS = "limits/"
@@ -109,13 +105,6 @@ class Data:
         if tokens is not None and (tokens.ndim != 1 or tokens.dtype != torch.int64):
             raise ValueError("its tokens are no integers, one per id")
         return cls(bins, counts, locations, limits, metrics, tokens)
-
-
-def limits_of(history: History | None) -> Predictability | None:
-    """Return the limits of users; of visits they are computed, which takes seconds."""
-    if history is None or isinstance(history, Predictability):
-        return history
-    return predictability(*history)
 
 
 def _tensors_of_limits() -> list[str]:

@@ -31,6 +31,7 @@ from nextloc_metrics.pages.sections import (
     show_probabilities,
     show_ties,
 )
+from nextloc_metrics.report.comparisons import Comparisons
 from nextloc_metrics.report.counted import (
     AMONG_ANSWERED,
     BASELINE,
@@ -67,6 +68,8 @@ class Evaluation(Result):
         table: the headline.
         columns: the numbers of the headline, by column and row.
         ceiling: Acc@1 between chance and the limit of predictability; None without `history`.
+        counts: the model beside counts of the person's visits, with paired differences, from
+            `evaluate` with `history`; not with weights or grades, and None after `merge`.
     """
 
     title: ClassVar[str] = "Evaluation"
@@ -84,6 +87,7 @@ class Evaluation(Result):
     deciles: Table | None = None
     columns: dict[str, dict[str, Reading]] = field(default_factory=dict)
     ceiling: Ceiling | None = None
+    counts: Comparisons | None = None
     _counted: Any = None
 
     def save(self, path: str | Path, force: bool = False) -> None:
@@ -135,7 +139,8 @@ class Evaluation(Result):
         return [record for kind in kinds for record in records_of(self._counted, kind)]
 
     def _printed(self) -> list[Table]:
-        return [self.table, *([] if self.ceiling is None else [self.ceiling.table])]
+        found = [None if one is None else one.table for one in (self.ceiling, self.counts)]
+        return [self.table, *(table for table in found if table is not None)]
 
     def _others(self) -> dict[str, Table]:
         found = {f"By {name}": table for name, table in self.groups.items()}
@@ -143,6 +148,8 @@ class Evaluation(Result):
             found["By popularity of the target"] = self.deciles
         if self.ceiling is not None:
             found["How far from the ceiling"] = self.ceiling.table
+        if self.counts is not None:
+            found["Beside counts of visits"] = self.counts.table
         return found
 
     def sections(self) -> dict[str, str]:
@@ -159,6 +166,8 @@ class Evaluation(Result):
         if self.ceiling is not None:
             section = show_ceiling(self.ceiling.rows, self.ceiling.table, level)
             sections["How far from the ceiling"] = section
+        if self.counts is not None:
+            sections["Beside counts of visits"] = self.counts.sections()["Result"]
         if "map" in parts:
             by_location, locations = parts["map"]["acc_at_1"], counted.data.locations
             sections["Distance"] = show_distances(by_location, locations, counted.headline)

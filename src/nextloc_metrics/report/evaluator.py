@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.answers import Answers
-from nextloc_metrics.arguments.arrays import Array, as_tensor
+from nextloc_metrics.arguments.arrays import as_tensor
 from nextloc_metrics.arguments.batch import ArrayRows, Batch, Grouping, GroupLabels, read_rows
 from nextloc_metrics.arguments.checks import as_number, check_choice, check_positive, cut_offs
 from nextloc_metrics.arguments.messages import short
@@ -36,13 +36,12 @@ from nextloc_metrics.report.data import (
     check_alike,
     check_cluster,
     check_metrics,
-    count_locations,
     digest,
-    limits_of,
     write_about,
 )
 from nextloc_metrics.report.digests import Tokens, digest_of, hash_names, read_ids
 from nextloc_metrics.report.evaluation import Evaluation, evaluation_of
+from nextloc_metrics.report.history import limits_of
 from nextloc_metrics.report.options import Options, takes
 
 if TYPE_CHECKING:
@@ -90,7 +89,8 @@ class Evaluator:
         if (number := options["num_locations"]) is not None:
             number = check_positive("num_locations", number)
         self.known_locations = self.num_locations = number
-        own, limits = check_metrics(options["metrics"]), limits_of(options["history"])
+        own, visits = check_metrics(options["metrics"]), options["history"]
+        limits = None if visits is None else limits_of(visits)
         words = options["vocabulary"]
         tokens = None if words is None else first_bits(hash_names([*map(str, words)]))
         self._data = Data(bins, counts, options["locations"], limits, own, tokens)
@@ -379,71 +379,6 @@ def _check_form(first: Form, form: Form) -> None:
         raise ValueError(
             f"a batch must have {first.describe()}, as those before, got {form.describe()}."
         )
-
-
-@takes(Options)
-def evaluate(
-    preds: Array | Answers,
-    target: Array,
-    *,
-    mask: Array | None = None,
-    groups: Mapping[str, Array] | None = None,
-    exclude: Array | None = None,
-    missed: int | None = None,
-    confidence: Array | None = None,
-    grades: Array | None = None,
-    weights: Array | None = None,
-    ids: Array | None = None,
-    **options: Unpack[Options],
-) -> Evaluation:
-    """Evaluate predictions: headline with intervals, chance, groups, deciles, ties, protocol.
-
-    The metrics are those of `next_location_metrics` for `target` `[N]`, and those of
-    `recommendation_metrics` for `[N, M]`. Predictions are read in chunks, so a memory-mapped array
-    of scores is not loaded at once.
-
-    Args:
-        preds: floating `[N, C]`, scores of all candidates; or integer `[N, K]`, lists of ids, best
-            first, padded with -1; or the `Answers` of `read_answers`, whose outcomes get rows.
-        target: integer `[N]`, one relevant id per query; or `[N, M]`, several, padded with -1.
-        mask: bool `[N]`, False leaves a query out.
-        groups: by name, the group of each query, integers or text `[N]`: `{"user": users}`.
-        exclude: as for `RankingMetric.update`.
-        missed: the number of unreadable answers, written on the card. Their rows of `preds` must
-            count as misses, such as lists of -1.
-        confidence: for lists, floating `[N]` in [0, 1], the confidence of each first id; adds the
-            metrics of `confidence_metrics`.
-        grades: the grades of the ids in `target` `[N, M]`, in its shape; 0 is not relevant.
-        weights: `[N]`, 0 or from 2^-32 to 2^31: the means are weighted, as by `Weighted`, and
-            what is not a mean of scores (F1, the decile metrics, the map) is left out.
-        ids: the id of each query, integers or text `[N]`, each once, for the digests of a receipt;
-            8 bytes of each are kept. Without them a query is known by its target and groups.
-        options: those of [`Options`][nextloc_metrics.report.Options].
-
-    Raises:
-        TypeError: an argument has the wrong type.
-        ValueError: shapes do not fit, a value is out of range, or `cluster` is not a key of
-            `groups`.
-
-    Warns:
-        UserWarning: no list is as long as the largest `k`; a dagger marks the values at such a `k`.
-
-    Example:
-        >>> import numpy as np
-        >>> from nextloc_metrics import report
-        >>> scores = np.array([[0.1, 0.7, 0.2], [0.4, 0.3, 0.3], [0.2, 0.2, 0.6], [0.5, 0.4, 0.1]])
-        >>> e = report.evaluate(scores, [1, 1, 2, 0], k=1)
-        >>> e.values["acc_at_1"], e.chance["acc_at_1"]
-        (0.75, 0.3333333333333333)
-    """
-    rows = read_rows(preds, target, groups, mask, exclude, confidence, weights, grades, ids)
-    check_cluster(options["cluster"], rows.groups)
-    evaluator = Evaluator(**options)
-    counts = evaluator._data.train_counts
-    evaluator.num_locations = count_locations(rows, evaluator.known_locations, counts)
-    for batch in rows.chunks():
-        evaluator.add(batch)
-    return evaluator.result(missed)
 
 
 class GroupNames:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nextloc_metrics.base.mean import RecordMetric
     from nextloc_metrics.geography import Locations
     from nextloc_metrics.metrics.bins import PopularityBins
-    from nextloc_metrics.report.data import History
+    from nextloc_metrics.report.history import History
 
     Metrics: TypeAlias = Mapping[str, RecordMetric] | MetricCollection
 
@@ -71,11 +71,14 @@ class Options(SharedOptions, total=False):
         locations: the coordinates of each location. They add the distance metrics and a map. Not
             with `target` `[N, M]`.
         km: the largest distance of a hit. It is that of `next_location_metrics`.
-        history: the locations and the users of all visits, each user's in the order of time. They
-            are for `ceiling`: Acc@1 between chance, the most frequent location, and the limit of
+        history: the locations, the users and maybe the times of all visits. Each user's are in the
+            order of time if there are no times. They are for `ceiling`: Acc@1 between chance, the
+            most frequent location, and the limit of
             [`analysis.predictability`][nextloc_metrics.analysis.predictability], beside that of
-            shuffled visits; or what that function returned. Users are named as in the groups
-            `cluster`, or else `"user"`.
+            shuffled visits. `evaluate` adds `counts`, the model beside counts of the person's
+            visits, as `compare` does. What `predictability` returned is for the ceiling alone, an
+            `analysis.VisitCounts` for both. Users are named as in the groups `cluster`, or else
+            `"user"`.
         given: what scores are; adds the metrics of probabilities. These are those of
             `probability_metrics`, beside chance and the training frequencies (each count plus
             one). None adds none.

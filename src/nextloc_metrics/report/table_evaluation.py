@@ -18,9 +18,9 @@ from nextloc_metrics.files.answer_columns import AnswerColumn, AnswersOf, Joined
 from nextloc_metrics.files.columns import names_of_groups
 from nextloc_metrics.files.ids import OnError
 from nextloc_metrics.files.tables import Names, TableRows, has_column, open_rows, source_of
-from nextloc_metrics.report.data import limits_of
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluator import Evaluator
+from nextloc_metrics.report.history import limits_of
 from nextloc_metrics.report.options import Options, takes
 
 if TYPE_CHECKING:
@@ -116,13 +116,6 @@ def evaluate_table(
         reader=reader,
         key=key,
     ).hashed()
-    counts, places = options["train_counts"], options["locations"]
-    by_id = [x for x, of in {"train_counts": counts, "locations": places}.items() if of is not None]
-    if by_id and source.vocabulary is not None and vocabulary is None:
-        raise ValueError(
-            f"`vocabulary` must list the ids if they are text, in the order of `{by_id[0]}`, got "
-            "None."
-        )
     make = _maker(source, options)
     count = partial(_count, make=make)
     if engine is not None:
@@ -199,15 +192,23 @@ def _read(parts: Sequence[bytes], make: Callable[[], Evaluator]) -> tuple[Evalua
 
 
 def _maker(source: TableRows, options: Options) -> Any:
+    """Return what makes the evaluators of all parts."""
     number, vocabulary = options["num_locations"], options["vocabulary"]
     known = len(vocabulary) if number is None and vocabulary is not None else number
-    counts = options["train_counts"]
+    counts, places = options["train_counts"], options["locations"]
+    by_id = [x for x, of in {"train_counts": counts, "locations": places}.items() if of is not None]
+    if by_id and source.vocabulary is not None and vocabulary is None:
+        raise ValueError(
+            f"`vocabulary` must list the ids if they are text, in the order of `{by_id[0]}`, got "
+            "None."
+        )
+    if options["history"] is not None:
+        options["history"] = limits_of(options["history"])  # once for all processes
     visited = 0 if counts is None else len(as_tensor("train_counts", counts))
     sizes = [source.num_locations or 1, visited]
     words = None if source.vocabulary is None else tuple(map(str, source.vocabulary))
     inferred = known if source.num_candidates is not None or known is not None else max(sizes)
-    limits = limits_of(options["history"])  # once for all processes
-    made: Options = {**options, "num_locations": known, "vocabulary": words, "history": limits}
+    made: Options = {**options, "num_locations": known, "vocabulary": words}
     return partial(_make, inferred, **made)
 
 

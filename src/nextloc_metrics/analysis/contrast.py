@@ -1,0 +1,122 @@
+"""The mean of one model, or the difference of two, with the variance of users and of runs.
+
+Scores are integers, summed by user: what is computed here needs nothing but each user's sums.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nextloc_metrics.analysis.significance import satterthwaite
+from nextloc_metrics.means.intervals import Estimate, cluster_variance
+
+# Sums of scores below this fit int64; a score has up to 32 bits.
+_MOST = 1 << 62
+
+
+@dataclass(eq=False)
+class UserSums:
+    """The scores of one model: int64 `[R, U]`, sums over the queries of each user, by run.
+
+    Attributes:
+        sums: the sums of scores in multiples of a unit, over all `draws` of a query.
+        draws: the answers of each run to a query.
+    """
+
+    sums: Any
+    draws: int = 1
+
+    @property
+    def runs(self) -> int:
+        """The number of runs."""
+        return len(self.sums)
+
+
+class Contrast(NamedTuple):
+    """A mean, or a difference of means, with its variance; see `contrast`."""
+
+    mean: float
+    variance: float
+    freedom: float
+    sums: Any  #: of each user, int64 `[U]`, in multiples of `unit`
+    sizes: Any  #: the number of queries of each user, int64 `[U]`
+    unit: float
+    per_score: int  #: the units of a score's rounding
+
+    def estimate(self) -> Estimate:
+        """Return it as the mean of scores in [0, 1]."""
+        total = float(self.sizes.sum())
+        most = self.mean * (1 - self.mean)
+        known = self.variance * total > 2.0**-30 and 0 < self.mean < 1
+        alike = total * total / float((self.sizes.astype(np.float64) ** 2).sum())
+        effective = most / self.variance if known else alike
+        numbers = self.mean, math.sqrt(self.variance), effective, self.freedom
+        mean, error, size, freedom = (torch.tensor(x, dtype=torch.float64) for x in numbers)
+        return Estimate(mean, error, size, freedom)
+
+
+def contrast(models: Sequence[UserSums], sizes: Any, unit: float) -> Contrast:
+    r"""Return the mean of one model, or the mean of the first minus that of the second.
+
+    The variance is V_user + max(V_run - V_both, 0). V_user is between users, of the mean over runs;
+    V_run is the variance of the runs' values over their number R; V_both is that of the residuals
+    of users and runs, which V_user and V_run both hold. V_run and V_both are sums over the models,
+    whose runs are not paired. The degrees of freedom are Satterthwaite's over the parts, or 1.
+
+    Args:
+        models: one model or two, with the same users.
+        sizes: the number of queries of each user, int64 `[U]`.
+        unit: the value of one unit of a sum.
+
+    Sources: S. R. Searle, G. Casella and C. E. McCulloch, "Variance components", 1992; F. E.
+    Satterthwaite, Biometrics Bulletin 2, 1946; S. L. Hillis, "A comparison of denominator degrees
+    of freedom methods for multiple observer ROC analysis", Statistics in Medicine 26, 2007.
+    """
+    whole = math.lcm(*(x.runs * x.draws for x in models))
+    total = int(sizes.sum())
+    if (total * whole) << 32 > _MOST:
+        raise ValueError(
+            f"`models` must have at most {_MOST >> 32:,} queries times runs times draws, got "
+            f"{total:,} x {whole:,}; give all models as many runs and draws."
+        )
+    each = [x.sums.sum(0) * (whole // (x.runs * x.draws)) for x in models]
+    sums = each[0] - each[1] if len(each) > 1 else each[0]
+    mean = int(sums.sum()) * (unit / whole) / total
+    users, freedom = _cluster_variance(sums * (unit / whole) - mean * sizes, sizes)
+    run, both, changes = 0.0, 0.0, 0
+    for x in models:
+        if x.runs > 1:
+            scale = unit / (x.draws * x.runs)
+            off = x.sums * x.runs - x.sums.sum(0)  # integers: the order of runs does not matter
+            of_run = off.sum(1) / total
+            residuals = (off - of_run[:, None] * sizes) * scale
+            number = x.runs * (x.runs - 1)
+            run += math.fsum((of_run * scale) ** 2) / number
+            both += math.fsum(_cluster_variance(y, sizes)[0] for y in residuals) / number
+            changes += x.runs - 1
+    if run > both:
+        parts = [(users, freedom), (run, changes), (-both, changes * freedom)]
+        users, freedom = users + run - both, max(1.0, satterthwaite(parts))
+    return Contrast(mean, users, freedom, sums, sizes, unit / whole, whole)
+
+
+def _cluster_variance(off: Any, sizes: Any) -> tuple[float, float]:
+    tensors = torch.from_numpy(np.ascontiguousarray(off)), torch.from_numpy(sizes).double()
+    variance, freedom = cluster_variance(*tensors)
+    return float(variance), float(freedom)
+
+
+def sum_by(groups: Tensor | None, units: Any) -> tuple[Any, Any]:
+    """Sum the columns of int64 `[R, N]` by group; also return the sizes of the groups."""
+    if groups is None:
+        return units, np.ones(units.shape[1], dtype=np.int64)
+    _, group, sizes = np.unique(groups.numpy(), return_inverse=True, return_counts=True)
+    sums = np.zeros((len(units), len(sizes)), dtype=np.int64)
+    for row, column in zip(sums, units, strict=True):
+        np.add.at(row, group.reshape(-1), column)
+    return sums, sizes.astype(np.int64)

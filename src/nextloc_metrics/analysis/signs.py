@@ -1,0 +1,144 @@
+"""Sign tests of paired differences, in integers: the same p-values in any order of users.
+
+If two models are equal, the sign of each user's (or query's) sum of differences is random. Sums are
+integers, sorted by size, and the signs are bits of a counter: neither the order of users nor the
+machine matters.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nextloc_metrics.analysis.significance import mcnemar
+
+# Up to this many differences all 2^n sign assignments are tried.
+_MOST_EXACT_SIGNS = 16
+
+# Steps of the distribution of a sum over all signs; and signs drawn for all tests of a family.
+_MOST_EXACT_STEPS = 1 << 24
+_MOST_DRAWN = 1 << 36
+
+# Signs drawn at once; a test with so many draws as far from 0 needs no more of them.
+_DRAWN = 1 << 21
+_ENOUGH = 100
+
+# Sums of float64 integers up to this are exact.
+_EXACT = 1 << 53
+
+
+@dataclass
+class SignTest:
+    """The p-value of a sign test; `draws` random assignments, 0 for all of them."""
+
+    p_value: float
+    draws: int = 0
+
+
+def sign_tests(
+    tests: Sequence[tuple[Any, int]], least: int, most: int, seed: int
+) -> list[SignTest | None]:
+    """Test a family of sums; None for a test that would need too many draws.
+
+    Args:
+        tests: for each test the sums of the differences of each user, int64 `[U]`, and how far
+            their sum may be off because of rounding.
+        least: the number of random sign assignments of each test that is not exact.
+        most: the number that is drawn while less than 100 of a test's are as far from 0.
+        seed: the seed of the signs.
+    """
+    found: list[SignTest | None] = [_exact(*test) for test in tests]
+    left = [i for i, one in enumerate(found) if one is None]
+    columns = [np.sort(np.abs(sums[sums != 0]))[::-1] for sums, _ in (tests[i] for i in left)]
+    width = max(map(len, columns), default=0)
+    if not left or width * most * len(left) > _MOST_DRAWN:
+        return found
+    units = np.zeros((width, len(left)), dtype=np.int64)
+    for i, column in enumerate(columns):
+        units[: len(column), i] = column
+    observed = np.array([abs(int(sums.sum())) - slack for sums, slack in (tests[i] for i in left)])
+    for i, test in zip(left, _draw(units, observed, least, most, seed), strict=True):
+        found[i] = test
+    return found
+
+
+def _exact(sums: Any, slack: int) -> SignTest | None:
+    """Return the share of all sign assignments, if it can be counted."""
+    if len(sums) < 2:
+        return SignTest(float("nan"))
+    units = sums[sums != 0]
+    observed = abs(int(units.sum())) - slack
+    if len(units) <= _MOST_EXACT_SIGNS:
+        totals = np.zeros(1, dtype=np.int64)
+        for unit in units:
+            totals = np.concatenate([totals + unit, totals - unit])
+        return SignTest(float((np.abs(totals) >= observed).mean()))
+    step = int(np.gcd.reduce(units))
+    steps = np.sort(np.abs(units) // step)[::-1]
+    if steps[0] == 1:
+        wins = int((units > 0).sum())
+        return SignTest(mcnemar(wins, len(units) - wins))
+    total = int(steps.sum())
+    if total * len(steps) > _MOST_EXACT_STEPS:
+        return None
+    chances = np.zeros(total + 1)  # of the sum of the steps with a plus
+    chances[0] = 1.0
+    for unit in steps.tolist():
+        chances[unit:] = (chances[unit:] + chances[:-unit]) / 2
+        chances[:unit] /= 2
+    as_far = np.abs(2 * np.arange(total + 1) - total) * step >= observed
+    return SignTest(min(1.0, float(chances[as_far].sum())))
+
+
+def _draw(units: Any, observed: Any, least: int, most: int, seed: int) -> list[SignTest]:
+    """Draw signs until `most`; tests with enough draws as far from 0 stop at `least`."""
+    rows = max(64, _DRAWN // len(units) // 64 * 64)
+    found = [SignTest(float("nan")) for _ in observed]
+    as_far, drawn = np.zeros(len(observed), dtype=np.int64), 0
+    active = np.arange(len(observed))
+    for end in (least, most):
+        while drawn < end:
+            number = min(rows, end - drawn)
+            signs = _signs(seed, drawn, number, len(units))
+            totals = _multiply(signs, units[:, active])
+            as_far[active] += (np.abs(totals) >= observed[active]).sum(0)
+            drawn += number
+        for i in active.tolist():  # the observed signs are one assignment
+            found[i] = SignTest((1 + int(as_far[i])) / (1 + drawn), drawn)
+        active = active[as_far[active] < _ENOUGH]
+        if not len(active):
+            break
+    return found
+
+
+def _multiply(signs: Any, units: Any) -> Any:
+    """Return the sums of units with signs, exactly, although matrices multiply in float64."""
+    if units.sum(0).max() < _EXACT:
+        return (signs @ units.astype(np.float64)).astype(np.int64)
+    upper = units >> 26
+    parts = [(signs @ part.astype(np.float64)).astype(np.int64) for part in (upper, units % 2**26)]
+    return (parts[0] << 26) + parts[1]
+
+
+def _signs(seed: int, start: int, number: int, width: int) -> Any:
+    """Return the signs of draws from `start` on, float64 `[number, width]`.
+
+    The sign of column j in draw d is a bit of SplitMix64 at the counter of d // 64 and j (Steele,
+    Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
+    """
+    first = start // 64
+    blocks = np.arange(first, (start + number - 1) // 64 + 1, dtype=np.uint64)[:, None]
+    with np.errstate(over="ignore"):
+        key = _mix(np.array([seed], dtype=np.uint64)) + (blocks << np.uint64(32))
+        words = _mix(_mix(key) + np.arange(width, dtype=np.uint64))
+    bits = (words[:, None, :] >> np.arange(64, dtype=np.uint64)[None, :, None]) & np.uint64(1)
+    signs = bits.reshape(-1, width)[start - 64 * first :][:number]
+    return signs.astype(np.float64) * 2 - 1
+
+
+def _mix(x: Any) -> Any:
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))

@@ -1,0 +1,228 @@
+"""Is a split fair? What the rows of a training part and of a test part have in common."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from nextloc_metrics.arguments.arrays import Array, as_tensor
+from nextloc_metrics.arguments.checks import is_integer
+from nextloc_metrics.arguments.messages import describe, short
+from nextloc_metrics.display.page import Result
+from nextloc_metrics.display.table import Table, in_percent
+
+# Rows that a finding names, and the share of people that are called the busiest.
+_FIRST, _BUSIEST = 5, 0.01
+
+
+class SplitFinding(NamedTuple):
+    """How many test rows something holds for; see `check_split`.
+
+    Attributes:
+        number: the number of test rows.
+        share: their share of all test rows.
+        rows: the first of them, from 0.
+        sentence: what it means.
+    """
+
+    number: int
+    share: float
+    rows: tuple[int, ...]
+    sentence: str
+
+
+@dataclass(frozen=True, repr=False)
+class SplitCheck(Result):
+    """The findings of `check_split` by name, and the numbers of rows on the card."""
+
+    title: ClassVar[str] = "Split into training and test"
+    _prints_card: ClassVar[bool] = True
+
+    findings: dict[str, SplitFinding]
+    card: dict[str, Any]
+
+    @property
+    def table(self) -> Table:
+        """A row per finding; the notes say what each means."""
+        rows, records = [], []
+        for name, (number, share, first, _) in self.findings.items():
+            shown = ", ".join(map(str, first)) + (", ..." if number > len(first) else "")
+            rows.append([name, f"{number:,}", in_percent(share), shown or "-"])
+            records.append({"finding": name, "rows": number, "share": share, "first": first})
+        notes = [f"{name}: {one.sentence}" for name, one in self.findings.items() if one.number]
+        return Table(["test rows", "number", "percent", "first rows"], rows, notes, records)
+
+
+def check_split(
+    train: Any,
+    test: Any,
+    *,
+    user: str = "user",
+    location: str = "location",
+    time: str | None = "time",
+    queries: Array | str | None = None,
+) -> SplitCheck:
+    """Check what training and test rows have in common, and what the test rows ask for.
+
+    A row is a visit: a user, a location and a time; each test row is the target of a query. A
+    finding is not always a fault: most splits by user have test rows before other people's last
+    training row, and people go to new places. It is what a reader has to know.
+
+    Args:
+        train: the visits before, a data frame or a dict of columns.
+        test: the visits to predict.
+        user: the column of users, integers or text.
+        location: the column of locations, integers or text.
+        time: the column of times: numbers, dates, or text that sorts by time; None for no times,
+            without the findings that need them.
+        queries: the locations that a model reads for each test row, `[N, L]`, padded with -1; or
+            the column of `test` that holds these lists. Locations are then integers.
+
+    Raises:
+        KeyError: a table has no such column.
+        TypeError: a column has values of several types.
+        ValueError: a column has a missing value or another length, or a part has no row.
+
+    Example:
+        >>> train = {"user": ["ann", "ann", "bob"], "location": [3, 5, 3], "time": [1, 2, 9]}
+        >>> test = {"user": ["ann", "ann", "cid"], "location": [5, 7, 3], "time": [2, 4, 10]}
+        >>> check_split(train, test).findings["in train"].rows
+        (0,)
+
+    Source: Y. Ji, A. Sun, J. Zhang and C. Li, "A critical study on data leakage in recommender
+    system offline evaluation", ACM TOIS 41, 2023.
+    """
+    names = {"user": user, "location": location} | ({} if time is None else {"time": time})
+    read = {
+        x: (_read("train", train, name), _read("test", test, name)) for x, name in names.items()
+    }
+    sizes = [{len(of[part]) for of in read.values()} for part in (0, 1)]
+    if any(len(of) > 1 or 0 in of for of in sizes):
+        raise ValueError(
+            "`train` and `test` must have one or more rows, with a value in each column, got "
+            f"columns of {' and '.join(short(sorted(of)) for of in sizes)} rows."
+        )
+    before, after = {}, {}
+    for name, (a, b) in read.items():
+        try:
+            codes = np.unique(np.concatenate([a, b]), return_inverse=True)[1].reshape(-1)
+        except TypeError as error:
+            raise TypeError(
+                f"`{names[name]}` must hold values of one type in both tables, got others; convert "
+                "them with `str`."
+            ) from error
+        before[name], after[name] = codes[: len(a)], codes[len(a) :]
+    inputs = None if queries is None else _read_inputs(test, queries, len(after["user"]))
+    found = {**_overlaps(before, after), **_unseen(before, after)}
+    if inputs is not None:
+        place = as_tensor("location", read["location"][1]).numpy()
+        found["in its own input"] = (
+            (inputs == place[:, None]).any(1),
+            "the target is among the locations that the model reads: a return, or a leak if the "
+            "input holds the visit itself",
+        )
+    columns = [after[x][:, None] for x in after] if inputs is None else [
+        after["user"][:, None], after["location"][:, None], inputs
+    ]  # fmt: skip
+    if time is not None or inputs is not None:
+        found["repeated"] = (
+            _is_repeated(np.column_stack(columns)),
+            "an earlier test row is the same query with the same target, so it counts twice",
+        )
+    people = np.bincount(after["user"])
+    found |= _busiest(people, after["user"])
+    card = {
+        "train_rows": len(before["user"]),
+        "test_rows": len(after["user"]),
+        "test_users": int((people > 0).sum()),
+        "effective_users": round(float(people.sum() ** 2 / (people**2).sum()), 1),
+    }
+    return SplitCheck({name: _finding(*one) for name, one in found.items()}, card)
+
+
+def _finding(holds: Any, sentence: str) -> SplitFinding:
+    rows = np.flatnonzero(holds)
+    return SplitFinding(len(rows), len(rows) / len(holds), tuple(rows[:_FIRST].tolist()), sentence)
+
+
+def _overlaps(before: dict[str, Any], after: dict[str, Any]) -> dict[str, tuple[Any, str]]:
+    """Find test rows that are in training, or before its end: of the person, or of anybody."""
+    if "time" not in before:
+        return {}
+    rows = [np.column_stack(list(of.values())) for of in (before, after)]
+    every = np.unique(np.concatenate(rows), axis=0, return_inverse=True)[1].reshape(-1)
+    last = np.full(max(before["user"].max(), after["user"].max()) + 1, -1)
+    np.maximum.at(last, before["user"], before["time"])
+    return {
+        "in train": (
+            np.isin(every[len(rows[0]) :], every[: len(rows[0])]),
+            "the same user, location and time is a training row, so the answer was seen",
+        ),
+        "before the user's last training row": (
+            after["time"] < last[after["user"]],
+            "the model knows later visits of the same person",
+        ),
+        "before anybody's last training row": (
+            after["time"] < before["time"].max(),
+            "the model knows what other people did later (Ji et al., 2023)",
+        ),
+    }
+
+
+def _unseen(before: dict[str, Any], after: dict[str, Any]) -> dict[str, tuple[Any, str]]:
+    """Find test rows of people and places without a training row, by cause."""
+    width = max(before["location"].max(), after["location"].max()) + 1
+    own = [of["user"] * width + of["location"] for of in (before, after)]
+    new_user, new_place = (~np.isin(after[x], before[x]) for x in ("user", "location"))
+    return {
+        "unseen user": (new_user, "the person has no training row"),
+        "unseen location": (
+            new_place,
+            "nobody has a training row there: no model that ranks training locations can be right",
+        ),
+        "new to the user": (
+            ~np.isin(own[1], own[0]) & ~new_user & ~new_place,
+            "others have training rows there, and this person, who has some, has none",
+        ),
+    }
+
+
+def _busiest(people: Any, users: Any) -> dict[str, tuple[Any, str]]:
+    number = math.ceil(_BUSIEST * int((people > 0).sum()))
+    busiest = np.argsort(-people, kind="stable")[:number]
+    sentence = f"means over rows are theirs to this share; they have up to {people.max():,} rows"
+    return {f"of the {number} busiest users": (np.isin(users, busiest), sentence)}
+
+
+def _is_repeated(rows: Any) -> Any:
+    _, first, number = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    return first[number.reshape(-1)] != np.arange(len(rows))
+
+
+def _read(part: str, table: Any, name: str) -> Any:
+    """Return a column as an array without missing values."""
+    column = table[name]
+    array = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
+    if array.ndim != 1:
+        raise ValueError(f"`{name}` of `{part}` must be one column, got {describe(array)}.")
+    missing = [x is None or x != x for x in array] if array.dtype.kind == "O" else array != array
+    if np.any(missing):
+        raise ValueError(
+            f"`{name}` of `{part}` must have no missing value, got one in row "
+            f"{int(np.argmax(missing))}; drop the row."
+        )
+    return array
+
+
+def _read_inputs(test: Any, queries: Array | str, number: int) -> Any:
+    values: Any = test[queries] if isinstance(queries, str) else queries
+    found = as_tensor("queries", values)
+    if found.ndim != 2 or len(found) != number or not is_integer(found):
+        raise ValueError(
+            f"`queries` must have a list of ids for each of the {number} test rows, got "
+            f"{describe(found)}."
+        )
+    return found.cpu().numpy()

@@ -1,0 +1,95 @@
+"""What the metrics of events share: an update with two sides, a horizon, the first events."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import KW_ONLY
+
+from torch import Tensor
+
+from nextloc_metrics.arguments.arrays import Array
+from nextloc_metrics.arguments.batch import Batch
+from nextloc_metrics.arguments.record import Record, Records
+from nextloc_metrics.base.declared import Positive, PositiveNumber
+from nextloc_metrics.base.mean import MeanMetric, RecordMetric
+from nextloc_metrics.events.pairs import AnyEvents, EventPairs
+
+
+class EventMetric(RecordMetric):
+    """Base class: a metric of predicted and true events.
+
+    Args:
+        horizon: only events before `start + horizon` count; None for all events.
+        first: only so many events of each side count, in the order given; None for all.
+        options: the options of a subclass, and TorchMetrics' own keyword arguments.
+    """
+
+    record = EventPairs
+
+    _: KW_ONLY
+    horizon: PositiveNumber | None = None
+    first: Positive | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.ignore_index is not None:
+            raise ValueError(
+                f"`ignore_index` must be None for events, got {self.ignore_index}; leave "
+                "sequences out with `mask`."
+            )
+
+    def update(  # type: ignore[override]  # there are no candidates to exclude
+        self,
+        preds: AnyEvents | Record | Records,
+        target: AnyEvents | None = None,
+        mask: Array | None = None,
+        groups: Array | Mapping[str, Array] | None = None,
+        *,
+        start: Array | float | None = None,
+    ) -> None:
+        """Add a batch of sequences.
+
+        Args:
+            preds: the predicted events, or both as `EventPairs`, alone.
+            target: the true events; [`EventPairs`][nextloc_metrics.events.EventPairs] has the
+                forms of both.
+            mask: bool `[N]`; False leaves the sequence out, and its events are not read.
+            groups: integer `[N]`, the group of every sequence, for `Grouped`; or several by name.
+            start: where the horizon of each sequence begins; None for 0.
+        """
+        self._plan.update(
+            Batch(self.read(preds, target, mask, groups, start=start), None), count=False
+        )
+
+    def read(  # type: ignore[override]
+        self,
+        preds: AnyEvents | Record | Records,
+        target: AnyEvents | None = None,
+        mask: Array | None = None,
+        groups: Array | Mapping[str, Array] | None = None,
+        *,
+        start: Array | float | None = None,
+    ) -> EventPairs:
+        batch = Batch(preds, target, mask, groups)
+        if not isinstance(preds, Record | Records):
+            if target is None:
+                raise ValueError("`target` must be given with `preds`, unless it is EventPairs.")
+            batch = Batch(
+                EventPairs(preds, target, start, mask).to(self.device), None, None, groups
+            )
+        found: EventPairs = self._plan.read(batch)[self.record]
+        return found
+
+    def kept(self, pairs: EventPairs) -> tuple[Tensor, Tensor]:
+        """Return which predicted and which true events count, bool `[N, P]` and `[N, T]`."""
+        end = pairs.end(self.horizon)
+        return pairs.predicted.within(self.first, end), pairs.true.within(self.first, end)
+
+
+class EventMean(EventMetric, MeanMetric):
+    """The mean of a number of each sequence, from 0, which a subclass defines in `score`."""
+
+    largest_value = math.inf
+    higher_is_better = False
+    plot_upper_bound = None

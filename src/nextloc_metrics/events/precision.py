@@ -1,0 +1,324 @@
+"""Mean average precision over time: pooled scores of predictions, matched to events in time."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nextloc_metrics.arguments.arrays import pad_rows
+from nextloc_metrics.arguments.checks import check_number, check_positive
+from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.backends import choose
+from nextloc_metrics.backends.events import NEVER, Moments
+from nextloc_metrics.base.declared import Computed, Positive, PositiveNumber
+from nextloc_metrics.base.keyed import KeyedMetric
+from nextloc_metrics.events.metric import EventMetric
+from nextloc_metrics.events.pairs import EventPairs, fixed
+from nextloc_metrics.means import exact
+from nextloc_metrics.scoring import weights
+
+# Keys beside those of scores: of true events, and of NaN, which is above all scores.
+_TRUE, _NAN = -1 << 63, (1 << 63) - 1
+
+
+def _check_numbers(name: str, value: Any) -> tuple[float, ...]:
+    if not isinstance(value, Sequence) or isinstance(value, str) or not len(value):
+        raise ValueError(f"`{name}` must be a list of numbers, such as [1, 2], got {short(value)}.")
+    return tuple(
+        x if x == math.inf else check_number(f"{name}[{i}]", x, or_zero=True)
+        for i, x in enumerate(value)
+    )
+
+
+def _check_bins(name: str, value: Any) -> int | tuple[float, ...] | None:
+    if value is None or isinstance(value, int):
+        return None if value is None else check_positive(name, value)
+    edges = tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else ()
+    if not edges or not all(x < y for x, y in zip((-math.inf, *edges), edges, strict=False)):
+        raise ValueError(
+            f"`{name}` must be None, a number of bins of [0, 1], or rising edges of bins, got "
+            f"{short(value)}."
+        )
+    return edges
+
+
+class ScoreBlocks(NamedTuple):
+    """Blocks of predictions of one place with equal scores, which fall; int64 `[B]` each."""
+
+    place: Tensor  #: a number from 0 of the place
+    size: Tensor  #: predictions in the block
+    matched: Tensor  #: those of them that are matched
+    above: Tensor  #: predictions of the place with higher scores
+    matched_above: Tensor  #: those of them that are matched
+
+
+class PooledEvents(EventMetric, KeyedMetric):
+    """Base class: the scores of all predictions of a place, and which of them are matched.
+
+    An entry of the state has a place, a score, and the numbers of predictions with both and of
+    those matched at each threshold. Its size grows with the different scores unless there are
+    `bins`.
+    """
+
+    _num_keys = 2
+
+    horizon: PositiveNumber | None
+    thresholds: Annotated[tuple[float, ...], _check_numbers]
+    average: Computed[Literal["present", "all", "weighted"]] = "present"
+    num_places: Computed[Positive | None] = None
+    bins: Annotated[int | tuple[float, ...] | None, _check_bins] = None
+    as_hotpp: Computed[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.label += f", {self.average}" if self.average != "present" else ""
+        if self.average == "all" and self.num_places is None:
+            raise ValueError("`num_places` must be given with `average='all'`, got None.")
+
+    def empty_tally(self) -> Tensor:
+        return torch.zeros(0, 3 + len(self.thresholds), dtype=torch.int64)
+
+    def _check(self, record: EventPairs) -> None:
+        """Raise if a place is out of range; entries go to the device of the state."""
+        scores = record.predicted.scores
+        of_scores = 0 if scores is None else scores.shape[2]
+        highest = [int(x.places.max()) for x in (record.predicted, record.true) if x.places.numel()]
+        number = max(of_scores, 1 + max(highest, default=-1))
+        if self.num_places is not None and number > self.num_places:
+            raise ValueError(
+                f"`num_places` of {short(self)} must be above every place, got {number - 1}."
+            )
+
+    def tally(self, record: EventPairs) -> Any:
+        predicted, true = (kept.cpu().numpy() for kept in self.kept(record))
+        true_place = record.true.places.cpu().numpy()[true]
+        place, score = _predictions(record, predicted)
+        of_match, scores, matched = self._match(record, predicted, true, true_place)
+        none = np.zeros(len(true_place), np.int64)
+        columns = [
+            ([-1], [0], [int(record.counted.sum())], 0),
+            (true_place, none + _TRUE, none + 1, 0),
+            (place, self._keys(score), np.ones_like(place), 0),
+            (of_match, self._keys(scores), np.zeros_like(of_match), matched),
+        ]
+        entries = np.zeros((sum(len(x[0]) for x in columns), 3 + len(self.thresholds)), np.int64)
+        end = 0
+        for *keys, rest in columns:
+            start, end = end, end + len(keys[0])
+            for number, values in enumerate(keys):
+                entries[start:end, number] = values
+            entries[start:end, 3:] = rest
+        return exact.KeyedSums([torch.from_numpy(entries).to(self.device)], self._num_keys)
+
+    def _keys(self, score: Any) -> Any:
+        """Return integers in the order of the scores, or their bins; NaN is above all."""
+        if self.bins is None:
+            bits = (score + 0.0).view(np.int64)
+            keys = bits ^ ((bits >> 63) & _NAN)
+        else:
+            edges = np.arange(1, self.bins) / self.bins if isinstance(self.bins, int) else self.bins
+            keys = np.searchsorted(edges, score, side="right")
+        return np.where(np.isnan(score), _NAN, keys)
+
+    def _match(
+        self, record: EventPairs, predicted: Any, true: Any, true_place: Any
+    ) -> tuple[Any, Any, Any]:
+        """Return place, score and thresholds, bool `[M, D]`, of the matched predictions.
+
+        A row is a sequence and a place that it has true events of; its predictions are by time.
+        """
+        times, width = record.true.times.cpu().numpy()[true], 1 + int(true_place.max(initial=0))
+        groups, group, sizes = np.unique(
+            true.nonzero()[0] * width + true_place, return_inverse=True, return_counts=True
+        )
+        query, place = groups // width, groups % width
+        second = pad_rows(times[np.lexsort((times, group))], sizes, 0)
+        when = np.where(predicted, record.predicted.times.cpu().numpy(), NEVER)
+        by_time = when.argsort(1)
+        when = np.take_along_axis(when, by_time, 1)
+        has_time = np.take_along_axis(
+            record.predicted.has_time.cpu().numpy() & predicted, by_time, 1
+        )
+        score = np.where(has_time[query], _scores_of(record, query, place, by_time), np.nan)
+        order = (-score).argsort(1)  # NaN is last
+        order = np.where(np.take_along_axis(score, order, 1) > -np.inf, order, -1)
+        tensors = when[query], second, np.full_like(sizes, when.shape[1]), sizes, order
+        *moments, columns = map(torch.from_numpy, tensors)
+        numbers = [(1 << 64) - 1 if fixed(x) == NEVER else fixed(x) for x in self.thresholds]
+        backend = choose(moments[0], "aligns")
+        found = backend.match_events(Moments(*moments), columns, numbers).numpy()
+        row, column = found.any(1).nonzero()
+        return place[row], score[row, column], found[row, :, column]
+
+    def _check_state(self, state: Tensor, queries: int) -> bool:
+        return bool((state[:, 2:] >= 0).all())
+
+    @property
+    def num_queries(self) -> int:
+        state = self.state
+        return int(state[state[:, 0] < 0, 2].sum())
+
+    def _blocks(self) -> tuple[Tensor, Tensor, list[ScoreBlocks]]:
+        """Return the true events and the predictions of each place; by threshold its blocks.
+
+        Only places that have true events, and blocks with matched predictions.
+        """
+        state = self.state.cpu().flip(0)  # scores fall
+        is_true = (state[:, 0] >= 0) & (state[:, 1] == _TRUE)
+        places, true = state[is_true, 0].flip(0), state[is_true, 2].flip(0)
+        rows = state[torch.isin(state[:, 0], places) & ~is_true]
+        place, counts = torch.searchsorted(places, rows[:, 0].contiguous()), rows[:, 2:]
+        total = torch.zeros(len(places), counts.shape[1]).long().index_add_(0, place, counts)
+        # the places fall too
+        above = counts.cumsum(0) - counts - (total.flip(0).cumsum(0).flip(0) - total)[place]
+        found = []
+        for number in range(1, counts.shape[1]):
+            kept = counts[:, number] > 0
+            columns = counts[:, 0], counts[:, number], above[:, 0], above[:, number]
+            found.append(ScoreBlocks(place[kept], *(x[kept] for x in columns)))
+        return true, total[:, 0], found
+
+    @abstractmethod
+    def value_of(self, true: Tensor, blocks: ScoreBlocks) -> Tensor:
+        """Return the value of each place at a threshold, float64; `true` counts its events."""
+
+    def _mean(self, value_of: Any) -> Tensor:
+        """Return the mean over places and thresholds; NaN without a true event."""
+        true, total, found = self._blocks()
+        values = torch.zeros(len(true), dtype=torch.float64)
+        for blocks in found:
+            value = value_of(true, blocks)
+            all_matched = _sum(len(true), blocks, blocks.matched) == total
+            values += value.masked_fill(all_matched & self.as_hotpp, 0) / len(found)
+        if self.average == "weighted":
+            return (values * true).sum() / true.sum()
+        size = self.num_places if self.average == "all" and len(true) else len(true)
+        return values.sum() / torch.tensor(size)
+
+    def compute(self) -> Tensor:
+        return self._mean(self.value_of)
+
+
+def _predictions(record: EventPairs, kept: Any) -> tuple[Any, Any]:
+    """Return place and score, float64, of each prediction; NaN scores too."""
+    if record.predicted.scores is None:
+        place = record.predicted.places.cpu().numpy()[kept]
+        return place[place >= 0], np.zeros((place >= 0).sum())
+    scores = exact.float64(record.predicted.scores.detach().cpu()).numpy()[kept]
+    row, place = (scores != -np.inf).nonzero()
+    return place, scores[row, place]
+
+
+def _scores_of(record: EventPairs, query: Any, place: Any, event: Any) -> Any:
+    """Return the scores of a place for the events of some sequences, float64 `[G, P]`."""
+    row, column, scores = query[:, None], event[query], record.predicted.scores
+    if scores is None:
+        places = record.predicted.places.cpu().numpy()
+        return np.where(places[row, column] == place[:, None], 0.0, -np.inf)
+    at = place.clip(max=scores.shape[2] - 1)[:, None]
+    found = exact.float64(scores.detach().cpu()[row, column, at]).numpy()
+    return np.where((place < scores.shape[2])[:, None], found, -np.inf)
+
+
+def _sum(number: int, blocks: ScoreBlocks, values: Tensor) -> Tensor:
+    """Sum the values of the blocks of each place."""
+    return values.new_zeros(number).index_add_(0, blocks.place, values)
+
+
+class EventMAP(PooledEvents):
+    r"""Mean average precision over time (T-mAP): are events of a place predicted, at their time?
+
+    For each place and threshold, a sequence's predictions are matched one to one with its true
+    events of the place that are at most the threshold away, those with the highest scores first.
+    Then the predictions of all sequences are ranked by their score of the place: AP is the sum of
+    the precisions at the matched ones over the number of true events. The value is the mean over
+    places and thresholds; higher is better.
+
+    Equal scores count as the mean over their orders. An event with scores is a prediction of every
+    place, unless its score is -inf, and an event with one place of this one, with equal scores. A
+    prediction without a time or with a NaN score is not matched, and NaN is ranked first.
+
+    Args:
+        horizon: only events before `start + horizon` count; None for all.
+        thresholds: the largest differences of times, from 0, also infinity.
+        average: `"present"`, over places that have a true event; `"all"`, over all `num_places`,
+            as HoTPP; `"weighted"`, by the number of true events.
+        num_places: the number of places.
+        bins: None keeps every score; the number of equal bins of [0, 1], or the edges of bins,
+            keeps a histogram: equal scores are those of one bin, and `extremes` shows the effect.
+        as_hotpp: a place all of whose predictions are matched has 0, as in HoTPP's code; and there
+            the recall of `EventMaxF` is of the matched events only.
+        kwargs: `first`, as in [`EventMetric`][nextloc_metrics.events.EventMetric].
+
+    Example:
+        >>> from nextloc_metrics.events import EventMAP
+        >>> tmap = EventMAP(horizon=10.0, thresholds=[1.0])
+        >>> scores = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.6]]  # of two places
+        >>> tmap.update([([1.0, 5.0, 7.0], scores)], [([7.5, 1.5], [0, 0])])
+        >>> tmap.compute()  # the first and the third: (1/1 + 2/3) / 2
+        tensor(0.8333)
+
+    Source: I. Karpukhin, F. Shipilov and A. Savchenko, "HoTPP benchmark: are we good at the long
+    horizon events forecasting?", 2024. The matched predictions have the greatest sum of scores, as
+    with the assignment there: those that can be matched together form a matroid.
+    """
+
+    label = "T-mAP"
+    _counted_as = "PooledEvents"
+
+    def value_of(
+        self, true: Tensor, blocks: ScoreBlocks, first: Literal["mean", True, False] = "mean"
+    ) -> Tensor:
+        """Return AP; in a block the matched are first, or last, or this is the mean over orders."""
+        _, size, matched, above, before = blocks
+        top = int((above + size).max()) if len(size) else 0
+        if first == "mean":
+            spread = ((matched - 1) / (size - 1)).masked_fill(size == 1, 0)
+            harmonic = weights.between("harmonic", above, above + size, top)
+            found = matched * ((before + 1 - spread * (above + 1)) * harmonic / size + spread)
+        else:
+            start = above if first else above + size - matched
+            harmonic = weights.between("harmonic", start, start + matched, top)
+            found = matched - (start - before) * harmonic
+        return _sum(len(true), blocks, found) / true
+
+    def extremes(self) -> tuple[Tensor, Tensor]:
+        """Return the lowest and the highest value over the orders of equal scores."""
+        ends = (partial(self.value_of, first=first) for first in (False, True))
+        low, high = (self._of_all_processes(partial(self._mean, end)) for end in ends)
+        return low, high
+
+
+class EventMaxF(PooledEvents):
+    r"""Maximal F score over time: the best F1 of a cut of the predictions of a place by score.
+
+    Predictions are matched and ranked as by [`EventMAP`][nextloc_metrics.events.EventMAP], whose
+    options it has. With the first k predictions of a place, of which m are matched, and n true
+    events, $F = 2 m / (k + n)$. The greatest one over cuts between different scores counts. The
+    value is the mean over places and thresholds; higher is better.
+
+    Example:
+        >>> from nextloc_metrics.events import EventMaxF
+        >>> max_f = EventMaxF(horizon=10.0, thresholds=[1.0])
+        >>> scores = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.6]]
+        >>> max_f.update([([1.0, 5.0, 7.0], scores)], [([7.5, 1.5], [0, 0])])
+        >>> max_f.compute()  # all three: 2 * 2 / (3 + 2)
+        tensor(0.8000)
+    """
+
+    label = "max F over time"
+    _counted_as = "PooledEvents"
+
+    def value_of(self, true: Tensor, blocks: ScoreBlocks) -> Tensor:
+        wanted = _sum(len(true), blocks, blocks.matched) if self.as_hotpp else true
+        number = blocks.above + blocks.size + wanted[blocks.place]
+        found = 2 * exact.float64(blocks.matched_above + blocks.matched) / number
+        best = torch.zeros(len(true), dtype=torch.float64)
+        return best.scatter_reduce_(0, blocks.place, found, "amax")

@@ -1,0 +1,231 @@
+"""The result of `compare`: differences, letters, and a table of models."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ClassVar, Literal
+
+from nextloc_metrics.analysis.comparison import Comparison
+from nextloc_metrics.analysis.significance import letters, stars
+from nextloc_metrics.display.page import Result, show_meanings, show_table
+from nextloc_metrics.display.reading import Models, Reading
+from nextloc_metrics.display.table import Table, in_percent, of_readings
+from nextloc_metrics.pages.sections import show_differences, show_values
+
+Layout = Literal["differences", "models"]
+Spread = Literal["interval", "+-", "none"]
+
+# After a value that is not separated from the best; in a paper a superscript.
+_NOT_SEPARATED = "~"
+
+
+@dataclass(repr=False)
+class Comparisons(Result):
+    """The result of `compare`; `print` shows differences, or with `against="all"` the models.
+
+    Attributes:
+        values: the values of each model, as fractions; with several runs or draws, their means.
+        pairs: the comparison of each pair of models by metric; a positive difference is in favour
+            of the second one.
+        corrected_pairs: the p-values of `pairs`, corrected by Holm's method.
+        table: for each pair and metric, values, difference, interval and both p-values, and where
+            the difference does not hold, the one that the test would find with power 0.8.
+        num_tests: the number of different tests of the family of each metric.
+        letters: with `against="all"`, the letters of each model by metric: two models share one
+            exactly where their corrected p-value is above the level.
+        columns: the values of each model with their intervals, by metric.
+        card: the number of queries, and how intervals and p-values were computed.
+    """
+
+    title: ClassVar[str] = "Comparison"
+
+    values: dict[str, dict[str, float]]
+    pairs: dict[tuple[str, str], dict[str, Comparison]]
+    corrected_pairs: dict[tuple[str, str], dict[str, float]]
+    table: Table
+    num_tests: dict[str, int] = field(default_factory=dict)
+    letters: dict[str, dict[str, str]] = field(default_factory=dict)
+    columns: dict[str, dict[str, Reading]] = field(default_factory=dict)
+    card: dict[str, Any] = field(default_factory=dict)
+    _confidence: float = 0.95
+    _members: Sequence[tuple[str, Any]] = ()
+    _targets: str = ""
+
+    @property
+    def comparisons(self) -> dict[str, dict[str, Comparison]]:
+        """The comparison of each model but the first with the first, by metric."""
+        first = next(iter(self.values))
+        return {b: of for (a, b), of in self.pairs.items() if a == first}
+
+    @property
+    def corrected(self) -> dict[str, dict[str, float]]:
+        """The corrected p-values of `comparisons`."""
+        first = next(iter(self.values))
+        return {b: of for (a, b), of in self.corrected_pairs.items() if a == first}
+
+    def by_model(self, spread: Spread = "interval") -> Table:
+        """Return a table as papers have it: models down, metrics across.
+
+        The best value is bold. Stars are those of the corrected p-values against the first model;
+        with `against="all"` letters follow the values, and `~` those that are not separated from
+        the best, which does not say that they are as good.
+
+        Args:
+            spread: what stands beside a value: its interval, half its width, or nothing.
+        """
+        names = {str(key): _printed(str(key), member) for key, member in self._members}
+        keys = [key for key in next(iter(self.columns.values())) if key in names]
+        best = {key: self._best(key) for key in keys}
+        rows, records, bold = [], [], []
+        for row, (model, readings) in enumerate(self.columns.items()):
+            cells, record = [model], {"model": model}
+            for column, key in enumerate(keys, 1):
+                one, marks = readings[key], self._marks(model, key, best[key])
+                cells.append(" ".join([_write(one, spread), *([marks] if marks else [])]))
+                bold += [(row, column)] if model == best[key] else []
+                record |= _record(names[key], one, self.letters.get(model, {}).get(key))
+            rows.append(cells)
+            records.append(record)
+        header = ["percent", *(names[key] for key in keys)]
+        return Table(header, rows, self._notes(spread), records, bold)
+
+    def _best(self, key: str) -> str:
+        """Return the model with the best value."""
+        known = {name: _goodness(of[key]) for name, of in self.columns.items()}
+        known = {name: value for name, value in known.items() if not math.isnan(value)}
+        return max(known, key=known.__getitem__, default="")
+
+    def _marks(self, model: str, key: str, best: str) -> str:
+        """Return letters and the mark of models that are not separated from the best, or stars."""
+        if not self.letters:
+            return stars(self.corrected.get(model, {}).get(key, math.nan))
+        both = self.corrected_pairs.get((model, best)) or self.corrected_pairs.get((best, model))
+        unclear = both and key in both and not both[key] <= level_of(self._confidence)
+        return self.letters[model].get(key, "") + (_NOT_SEPARATED if unclear else "")
+
+    def _notes(self, spread: Spread) -> list[str]:
+        """Return the footnote: values, test, family, clusters, runs, and what marks say."""
+        level = f"{100 * self._confidence:g} % interval"
+        beside = {"interval": f", with {level}", "+-": f" ± half the {level}", "none": ""}[spread]
+        card = self.card
+        notes = [
+            f"means over {card['queries']:,} {card['averaged_over']}{beside}",
+            f"intervals: {card['intervals']}",
+            f"{card['p']}; {card['corrected_p']}",
+            *([f"runs: {card['runs']}"] if "runs" in card else []),
+            *card.get("notes", "").splitlines(),
+        ]
+        if self.letters:
+            return [*notes, "models that share a letter are not separated by the tests",
+                    f"{_NOT_SEPARATED} not separated from the best, in bold"]  # fmt: skip
+        first = next(iter(self.values))
+        return [*notes, f"*** p < 0.001, ** p < 0.01, * p < 0.05, against {first}"]
+
+    def _printed(self) -> Sequence[Table]:
+        return [self.by_model()] if self.letters else [self.table]
+
+    def _others(self) -> Mapping[str, Table]:
+        return {"By model": self.by_model()}
+
+    def _rows(self, rows: Layout, spread: Spread) -> Table:
+        if rows not in ("differences", "models"):
+            raise ValueError(f"`rows` must be 'differences' or 'models', got {rows!r}.")
+        return self.by_model(spread) if rows == "models" else self.table
+
+    def to_latex(self, rows: Layout = "differences", spread: Spread = "interval") -> str:
+        """Return the table of differences or of models as LaTeX, for the package booktabs."""
+        return self._rows(rows, spread).to_latex()
+
+    def to_markdown(self, rows: Layout | None = None, spread: Spread = "interval") -> str:
+        """Return one table as Markdown; None for all tables and the card."""
+        return super().to_markdown() if rows is None else self._rows(rows, spread).to_markdown()
+
+    def to_pandas(self, rows: Layout = "differences") -> Any:
+        """Return the numbers of a table, unrounded, as a `pandas.DataFrame`."""
+        return self._rows(rows, "interval").to_pandas()
+
+    def sections(self) -> dict[str, str]:
+        level = self._confidence
+        values = self.by_model()
+        if not self.letters:
+            values = of_readings(self.columns, level, ["bold: the best value"])
+        first = next(iter(self.columns))
+        return {
+            "Result": show_values(self.columns, values, level)
+            + show_differences(first, self._differences(), level)
+            + show_table(self._table_of_differences())
+            + show_meanings(self._members)
+        }
+
+    def _table_of_differences(self) -> Table:
+        """Return the differences of the table; rows of two models need no name of a model."""
+        first, *others = self.columns
+        names = [x[0] for x in self.table.rows] if len(others) > 1 else list(self.values[first])
+        rows = [[name, *row[3:]] for name, row in zip(names, self.table.rows, strict=True)]
+        return Table(["percentage points", *self.table.header[3:]], rows, self.table.notes)
+
+    def _differences(self) -> dict[str, dict[str, Reading]]:
+        """Return the differences from the first model with their intervals, by metric."""
+        first, *others = self.columns.values()
+        found = {}
+        for (name, tested), readings in zip(self.comparisons.items(), others, strict=True):
+            found[name] = {
+                key: one._replace(value=one.value - first[key].value, bounds=None)
+                for key, one in readings.items()
+            }
+            for key, one in tested.items():
+                bounds = None if math.isnan(one.low) else (one.low, one.high)
+                found[name][key] = found[name][key]._replace(value=one.difference, bounds=bounds)
+        return found
+
+
+def find_letters(
+    columns: Models, corrected: Mapping[tuple[str, str], Mapping[str, float]], level: float
+) -> dict[str, dict[str, str]]:
+    """Return the letters of each model by tested metric."""
+    found: dict[str, dict[str, str]] = {name: {} for name in columns}
+    for key in next(iter(corrected.values())):
+        ranks = {name: _goodness(of[key]) for name, of in columns.items()}
+        low = {frozenset(pair) for pair, of in corrected.items() if of[key] <= level}
+        ranked = sorted(columns, key=ranks.__getitem__, reverse=True)
+        for name, text in letters(ranked, partial(_among, low)).items():
+            found[name][key] = text
+    return found
+
+
+def _among(pairs: set[frozenset[str]], a: str, b: str) -> bool:
+    return {a, b} in pairs
+
+
+def _goodness(one: Reading) -> float:
+    return -one.value if one.higher_is_better is False else one.value
+
+
+def level_of(confidence_level: float) -> float:
+    """Return the level of a test, 0.05 for 95 %."""
+    return round(1 - confidence_level, 12)
+
+
+def _printed(name: str, member: Any) -> str:
+    """Return the name that papers print, such as Acc@1."""
+    label = str(getattr(member, "label", "") or name)
+    return label.replace("Accuracy@", "Acc@")
+
+
+def _write(one: Reading, spread: Spread) -> str:
+    if one.bounds is None or spread == "none" or math.isnan(one.bounds[0]):
+        return in_percent(one.value)
+    low, high = one.bounds
+    if spread == "+-":
+        return f"{in_percent(one.value)} ± {in_percent((high - low) / 2)}"
+    return f"{in_percent(one.value)} ({in_percent(low)}-{in_percent(high)})"
+
+
+def _record(name: str, one: Reading, marks: str | None) -> dict[str, Any]:
+    record: dict[str, Any] = {name: one.value}
+    if one.bounds is not None:
+        record |= zip((f"{name} low", f"{name} high"), one.bounds, strict=True)
+    return record | ({} if marks is None else {f"{name} letters": marks})

@@ -1,0 +1,104 @@
+"""Letters, corrected p-values and the tails of tests, against brute force and SciPy."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nextloc_metrics.analysis.significance import (
+    holm,
+    letters,
+    maximal_cliques,
+    mcnemar,
+    satterthwaite,
+    t_test,
+)
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> tuple[int, set[tuple[int, int]]]:
+    """A number of nodes and the pairs that are separated."""
+    size = draw(st.integers(0, 9))
+    pairs = list(combinations(range(size), 2))
+    return size, {pair for pair in pairs if draw(st.booleans())}
+
+
+@given(graphs())
+def test_cliques_are_those_of_brute_force(graph: tuple[int, set[tuple[int, int]]]) -> None:
+    """Of all sets of nodes: those without a separated pair that no other such set holds."""
+    size, separated = graph
+    sets = [set(x) for n in range(1, size + 1) for x in combinations(range(size), n)]
+    whole = [x for x in sets if not any(pair in separated for pair in combinations(sorted(x), 2))]
+    maximal = sorted(sorted(x) for x in whole if not any(x < y for y in whole))
+    assert maximal_cliques(size, lambda a, b: (a, b) not in separated) == maximal
+
+
+@given(graphs())
+def test_two_models_share_a_letter_exactly_where_no_test_separates_them(
+    graph: tuple[int, set[tuple[int, int]]],
+) -> None:
+    """And the first letter of all is the best model's."""
+    size, separated = graph
+    names = [f"m{i}" for i in range(size)]
+    found = letters(names, lambda a, b: (int(a[1:]), int(b[1:])) in separated)
+    assert list(found) == names
+    for a, b in combinations(range(size), 2):
+        shared = set(found[names[a]]) & set(found[names[b]])
+        assert bool(shared) == ((a, b) not in separated)
+    assert size == 0 or "a" in found["m0"]
+
+
+def test_letters_after_z() -> None:
+    """28 models that all differ: a to z, then aa and ab."""
+    found = list(letters([str(i) for i in range(28)], lambda a, b: True).values())
+    assert found[:2] + found[25:] == ["a", "b", "z", "aa", "ab"]
+    both = letters([str(i) for i in range(30)], lambda a, b: a != "0" and b != "29")
+    assert both["29"].split(",") == [*both["0"].split(","), *both["29"].split(",")[28:]]
+
+
+@pytest.mark.parametrize(("wins", "losses"), [(0, 0), (5, 5), (3, 9), (900, 1100), (1001, 1100)])
+def test_mcnemar_is_the_binomial_test(wins: int, losses: int) -> None:
+    """On both sides of the limit of whole numbers, in either direction."""
+    expected = scipy.stats.binomtest(wins, wins + losses).pvalue if wins + losses else 1
+    assert mcnemar(wins, losses) == pytest.approx(expected, rel=1e-9)
+    assert mcnemar(losses, wins) == mcnemar(wins, losses)
+    assert mcnemar(300_000, 302_000) == pytest.approx(
+        scipy.stats.binomtest(300_000, 602_000).pvalue, rel=1e-6
+    )
+
+
+def test_tail_of_t_is_that_of_scipy() -> None:
+    """Near 0 and far out, for few and many degrees of freedom, whole or not."""
+    for freedom in (0.4, 1, 2.5, 7, 30.25, 999, 1e6):
+        for t in (0, 1e-9, 0.3, 1.96, -4, 12, 60):
+            expected = 2 * scipy.stats.t.sf(abs(t), freedom)
+            assert t_test(t, freedom) == pytest.approx(expected, rel=1e-7), (t, freedom)
+    assert t_test(1.96, math.inf) == pytest.approx(2 * scipy.stats.norm.sf(1.96))
+    assert math.isnan(t_test(1.0, 0))
+    assert math.isnan(t_test(math.nan, 3))
+
+
+def test_satterthwaite_of_one_and_of_equal_parts() -> None:
+    """Of one part its own; of two equal ones the sum; parts without variance do not count."""
+    assert satterthwaite([(0.3, 7), (0.0, 1)]) == 7
+    assert satterthwaite([(0.2, 5), (0.2, 5)]) == pytest.approx(10)
+    a, b = np.random.default_rng(0).normal(size=(2, 9))
+    welch = scipy.stats.ttest_ind(a[:6], b, equal_var=False)
+    parts = [(a[:6].var(ddof=1) / 6, 5), (b.var(ddof=1) / 9, 8)]
+    assert satterthwaite(parts) == pytest.approx(welch.df)
+    assert satterthwaite([]) == satterthwaite([(1.0, 0)]) == 0
+
+
+def test_holm_is_that_of_a_loop() -> None:
+    """Each p-value times the number of those that are not smaller, never below an earlier one."""
+    p_values = np.random.default_rng(3).random(20) ** 4
+    found, highest = holm(p_values.tolist()), 0.0
+    for rank, i in enumerate(np.argsort(p_values)):
+        highest = max(highest, min(1, p_values[i] * (20 - rank)))
+        assert found[i] == pytest.approx(highest)

@@ -1,0 +1,110 @@
+"""The checks of a split, against loops over rows, and what they refuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nextloc_metrics.analysis import SplitCheck, check_split
+from strategies import examples
+
+ROWS = st.lists(
+    st.tuples(st.sampled_from(["ann", "bob", "cid"]), st.integers(3, 6), st.integers(0, 4)),
+    min_size=1,
+)
+
+
+def check(train: list[Any], test: list[Any], **options: Any) -> SplitCheck:
+    """Check rows of user, location and time."""
+    names = ["user", "location", "time"]
+    return check_split(
+        pd.DataFrame(train, columns=names), pd.DataFrame(test, columns=names), **options
+    )
+
+
+@examples(100)
+@given(ROWS, ROWS, st.randoms(use_true_random=False))
+def test_findings_are_those_of_loops(train: list[Any], test: list[Any], random: Any) -> None:
+    """Each row by itself, from what each finding says."""
+    inputs = [[random.choice([-1, 3, 4]) for _ in range(2)] for _ in test]
+    users, places = {x[0] for x in train}, {x[1] for x in train}
+    sizes = {user: sum(x[0] == user for x in test) for user in ("ann", "bob", "cid")}
+    busiest = max(sizes, key=lambda user: sizes[user])
+    expected: dict[str, list[bool]] = {
+        "in train": [x in train for x in test],
+        "before the user's last training row": [
+            any(y[0] == x[0] and y[2] > x[2] for y in train) for x in test
+        ],
+        "before anybody's last training row": [any(y[2] > x[2] for y in train) for x in test],
+        "unseen user": [x[0] not in users for x in test],
+        "unseen location": [x[1] not in places for x in test],
+        "new to the user": [
+            x[0] in users and x[1] in places and (x[0], x[1]) not in {y[:2] for y in train}
+            for x in test
+        ],
+        "in its own input": [x[1] in of for x, of in zip(test, inputs, strict=True)],
+        "repeated": [
+            any(test[j][:2] == x[:2] and inputs[j] == inputs[i] for j in range(i))
+            for i, x in enumerate(test)
+        ],
+        "of the 1 busiest users": [x[0] == busiest for x in test],
+    }
+    found = check(train, test, queries=inputs)
+    assert list(found.findings) == list(expected)
+    for name, holds in expected.items():
+        one, rows = found.findings[name], np.flatnonzero(holds)
+        assert (one.number, one.share) == (len(rows), len(rows) / len(test))
+        assert list(one.rows) == rows[:5].tolist()
+    effective = len(test) ** 2 / sum(n**2 for n in sizes.values())
+    assert found.card["effective_users"] == round(effective, 1)
+    plain = check(train, test).findings["repeated"]
+    assert plain.number == len(test) - len(set(test))
+
+
+def test_times_may_be_dates_or_text_and_columns_have_other_names() -> None:
+    """The findings are the same; without times those that need them are absent."""
+    train, test = [("ann", 1, 5), ("bob", 2, 9)], [("ann", 1, 4), ("bob", 2, 9), ("cid", 1, 12)]
+    expected = check(train, test).findings
+    assert expected["before the user's last training row"].number == 1
+    for make in (lambda x: f"2024-01-{x:02}", lambda x: pd.Timestamp(2024, 1, x)):
+        parts = [
+            {"who": [x[0] for x in of], "where": [str(x[1]) for x in of], "t": [*map(make, when)]}
+            for of in (train, test)
+            for when in [[x[2] for x in of]]
+        ]
+        assert check_split(*parts, user="who", location="where", time="t").findings == expected
+    without = check_split(*parts, user="who", location="where", time=None).findings
+    assert list(without) == [
+        "unseen user", "unseen location", "new to the user", "of the 1 busiest users"
+    ]  # fmt: skip
+
+
+def test_the_table_names_rows_and_says_what_they_mean() -> None:
+    """Findings without a row have no sentence; the page has the card."""
+    found = check([("ann", 1, 5)], [("ann", 1, 5), ("ann", 2, 6)])
+    text = str(found)
+    assert "in train: the same user, location and time is a training row" in text
+    assert "unseen user: the person" not in text
+    assert "test rows: 2" in text
+    assert found.table.records[0] == {"finding": "in train", "rows": 1, "share": 0.5, "first": (0,)}
+    assert "<h2>Protocol</h2>" in found.to_html()
+
+
+def test_wrong_tables_are_refused() -> None:
+    """Missing values, other types, no rows, and inputs that are no lists of ids."""
+    rows = [("ann", 1, 5)]
+    with pytest.raises(ValueError, match=r"`time` of `test` must have no missing value.* row 0"):
+        check(rows, [("ann", 1, None)])
+    with pytest.raises(TypeError, match="`user` must hold values of one type"):
+        check([("ann", 1, 5), (1, 1, 5)], rows)
+    with pytest.raises(ValueError, match="one or more rows"):
+        check(rows, [])
+    with pytest.raises(ValueError, match="`queries` must have a list of ids for each of the 1"):
+        check(rows, rows, queries=[[1], [2]])
+    with pytest.raises(KeyError):
+        check(rows, rows, user="person")

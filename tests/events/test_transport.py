@@ -1,0 +1,202 @@
+"""The transport of events, their counts and the next event, beside plain Python and SciPy."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from events.events_oracle import Case, cases, count_difference, cut, place_of, transport
+from nextloc_metrics import backends
+from nextloc_metrics.backends import proof
+from nextloc_metrics.backends.events import Moments
+from nextloc_metrics.backends.reference import Reference
+from nextloc_metrics.events import (
+    EventCountDifference,
+    EventPairs,
+    EventTimeError,
+    EventTransport,
+    NextEventAccuracy,
+)
+from nextloc_metrics.functional import event_transport
+
+
+def record_of(dataset: list[Case]) -> EventPairs:
+    """The record of sequences."""
+    predicted, true, start = zip(*dataset, strict=True)
+    return EventPairs(list(predicted), list(true), list(start))
+
+
+def scores_of(metric: Any, pairs: EventPairs) -> list[float]:
+    """The score of each sequence; NaN where it does not count."""
+    scores, counted = metric._score_queries(pairs)
+    return scores.masked_fill(~counted, math.nan).tolist()
+
+
+COSTS = [(1.0, 1.0), (0.75, 2.5), (4.0, 0.25), (0.0, 3.0), (100.0, 100.0)]
+LIMITS = [(None, None), (3.0, None), (None, 2), (2.25, 3)]
+
+
+@pytest.mark.parametrize("scored", [True, False])
+def test_the_cost_is_that_of_the_best_assignment_in_the_square(scored: bool) -> None:
+    """Of SciPy, for thousands of pairs of sequences, costs, horizons and first events."""
+    dataset = list(cases(1 + scored, 300, scored=scored))
+    pairs = record_of(dataset)
+    for insert, delete in COSTS:
+        for horizon, first in LIMITS:
+            metric = EventTransport(insert, delete, horizon=horizon, first=first)
+            wanted = [transport(x, insert, delete, horizon, first) for x in dataset]
+            assert scores_of(metric, pairs) == wanted
+
+
+@pytest.mark.parametrize(("horizon", "first"), LIMITS)
+def test_counts_and_the_next_event_are_those_of_plain_python(horizon: Any, first: Any) -> None:
+    """Differences of counts, errors of times, with a limit and without, and accuracy."""
+    dataset = [*cases(3, 400, scored=False), *cases(4, 1, scored=False)]
+    pairs = record_of(dataset)
+    options = {"horizon": horizon, "first": first}
+    found = scores_of(EventCountDifference(**options), pairs)
+    assert found == [count_difference(x, horizon, first) for x in dataset]
+    for limit in (None, 1.5):
+        wanted = []
+        hits = []
+        for case in dataset:
+            predicted, true = cut(case, None, first)
+            end = math.inf if horizon is None else case[2] + horizon
+            has = [bool(x) and not x[0][0] >= end for x in (predicted, true)]
+            apart = abs(predicted[0][0] - true[0][0]) if all(has) else math.inf
+            apart = math.inf if math.isnan(apart) else min(apart, limit or math.inf)
+            apart = min(apart, limit or math.inf)
+            wanted.append(apart if has[1] or (true and horizon is None) else math.nan)
+            hit = all(has) and math.isfinite(predicted[0][0])
+            hits.append(float(hit and place_of(predicted[0][1]) == true[0][1]))
+            hits[-1] = hits[-1] if true and true[0][0] < end else math.nan
+        found = scores_of(EventTimeError(limit=limit, **options), pairs)
+        torch.testing.assert_close(torch.tensor(found), torch.tensor(wanted), equal_nan=True)
+        accuracy = torch.tensor(scores_of(NextEventAccuracy(**options), pairs))
+        torch.testing.assert_close(accuracy, torch.tensor(hits), equal_nan=True)
+
+
+def test_mean_absolute_and_root_mean_square_errors_share_a_state() -> None:
+    """Errors of 1 and 7: the mean is 4, the root of the mean square 5; one state."""
+    sides = [([2.0], [7]), ([9.0], [8])], [([1.0], [7]), ([2.0], [9])]
+    mean, root = EventTimeError(), EventTimeError("rmse")
+    assert mean._state_name == root._state_name
+    assert (float(mean(*sides)), float(root(*sides))) == (4.0, 5.0)
+    with pytest.raises(TypeError, match="no standard error"):
+        root.standard_error()
+    low, high = mean.interval()
+    assert low < 4 < high
+
+
+def test_both_backends_give_the_same_integers() -> None:
+    """Transport and matching in C and in Python, for random moments of extreme times."""
+    torch.manual_seed(0)
+    if "cpu" in backends.available() and backends.available()["cpu"]:
+        pytest.skip("no C backend")
+    cpu = backends._make("cpu")
+    assert proof.passes(cpu, "aligns")
+    for scale in (1, 1 << 40, 1 << 57):
+        first, second = (torch.randint(-60, 60, (300, n)).sort(1).values * scale for n in (7, 9))
+        lengths = torch.randint(0, 8, (300,)), torch.randint(0, 10, (300,))
+        moments = Moments(first, second, *lengths)
+        places = [torch.randint(-2, 3, x.shape) for x in (first, second)]
+        costs = 3 * scale, scale // 2
+        found = [x.transport(moments, *places, *costs) for x in (cpu, Reference())]
+        assert torch.equal(*found)
+        is_event = torch.arange(7) < lengths[0][:, None]
+        order = torch.rand(300, 7).masked_fill(~is_event, 2).argsort(1).where(is_event, -1)
+        limits = [0, 2 * scale, 9 * scale, (1 << 64) - 1]
+        matched = [x.match_events(moments, order, limits) for x in (cpu, Reference())]
+        assert torch.equal(*matched)
+        assert matched[0].any()
+
+
+def test_distant_times_do_not_overflow() -> None:
+    """Of the whole range; a pair dearer than both costs is not made."""
+    far = 2.0**31 - 1
+    transport = EventTransport(1e8, 2e8)
+    assert float(transport([([-far], [1])], [([far], [1])])) == 3e8
+    assert float(EventTimeError()([([-far / 2], [1])], [([far / 2], [1])])) == 2.0**31
+
+
+FORMS: list[Any] = [
+    [([1.0, 3.0], [0, 1]), ([], [])],
+    (torch.tensor([[1.0, 3.0], [0.0, 0.0]]), torch.tensor([[0, 1], [5, 5]]), [2, 0]),
+    [([1.0, 3.0], [[2.0, 2.0], [0.0, 1.0]]), ([], [])],
+    (torch.tensor([[1, 3], [9, 9]]), torch.tensor([[[2.0, 2], [0, 1]]] * 2), torch.tensor([2, 0])),
+]
+
+
+@pytest.mark.parametrize("predicted", FORMS, ids=range(4))
+def test_all_forms_are_read_alike(predicted: Any) -> None:
+    """Lists or padded tensors, of places or of scores, whose first best is the place."""
+    true = (torch.tensor([[1.5], [2.0]]), torch.tensor([[0], [1]]))
+    assert (
+        float(event_transport(predicted, true, insert_cost=3.0, delete_cost=1.0)) == (1.5 + 3) / 2
+    )
+    each = event_transport(predicted, true, insert_cost=3.0, delete_cost=1.0, reduction="none")
+    assert each.tolist() == [1.5, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"predicted": [([1.0], [0])]}, "`predicted` and `true` must have the same sequences"),
+        (
+            {"predicted": [([1.0, 2.0], [0]), ([], [])]},
+            "`predicted` must have a place for each time, .* in sequence 0",
+        ),
+        (
+            {"predicted": [([1.0], [0]), ([1.0], [[0.5]])]},
+            "or scores of the same places, .* in sequence 1",
+        ),
+        ({"predicted": [([1.0], [0]), ([3e9], [0])]}, "between -2\\^31 and 2\\^31"),
+        ({"predicted": [[1.0], [2.0]]}, "`predicted` must be a list"),
+        ({"predicted": (torch.ones(2, 1), torch.ones(2, 1, dtype=torch.int64), [1, 2])}, "lengths"),
+        ({"predicted": (torch.ones(2, 1), torch.ones(2, 1))}, "`predicted` must be a list"),
+        (
+            {"true": [([math.nan], [0]), ([], [])]},
+            "`true` must have times .* got nan",
+        ),
+        (
+            {"true": [([], []), ([1.0], [-1])]},
+            "places from 0, got -1 in sequence 1",
+        ),
+        ({"true": [([1.0], [[0.5]]), ([], [])]}, "true events have places"),
+        ({"start": [0.0]}, "`start` must be a number, or one for each of 2"),
+        ({"start": math.nan}, "`start` must have times between"),
+        ({"mask": [True]}, "`mask` must be a bool tensor"),
+    ],
+)
+def test_wrong_events_are_refused(change: dict[str, Any], message: str) -> None:
+    """And leave the state as it was."""
+    given = {"predicted": [([1.0], [0]), ([], [])], "true": [([1.0], [0]), ([], [])]}
+    metric = EventTransport(1.0, 1.0)
+    metric.update(given["predicted"], given["true"])
+    before = metric.state
+    arguments = given | change
+    with pytest.raises((TypeError, ValueError), match=message):
+        metric.update(arguments.pop("predicted"), arguments.pop("true"), **arguments)
+    assert torch.equal(metric.state, before)
+
+
+def test_a_sequence_that_is_masked_out_is_not_read() -> None:
+    """Whatever stands there."""
+    metric = EventTransport(1.0, 1.0)
+    sides = [([1.0], [0]), ([9e99], [0])], [([1.5], [0]), ([math.nan], [-5])]
+    metric.update(*sides, mask=[True, False], start=[0.0, math.nan])
+    assert (float(metric.compute()), metric.num_queries) == (0.5, 1)
+
+
+def test_costs_that_may_overflow_are_refused() -> None:
+    """All events of a sequence without partner must cost less than 2^31."""
+    metric = EventTransport(1e9, 1.0)
+    with pytest.raises(ValueError, match="must cost less than 2\\^31 for all events"):
+        metric.update([([], [])], [([1.0, 2.0, 3.0], [0, 0, 0])])
+    with pytest.raises(ValueError, match="`ignore_index` must be None for events"):
+        EventTransport(1.0, 1.0, ignore_index=3)
+    with pytest.raises(ValueError, match="`target` must be given"):
+        metric.update([([], [])])

@@ -1,0 +1,131 @@
+"""Counts of a person's visits as models beside others, by `history`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from nextloc_metrics import analysis, report
+from nextloc_metrics.analysis import VisitCounts
+
+DRAW = np.random.default_rng(0)
+VISITS, OWNERS = DRAW.integers(0, 64, 500) // 8, DRAW.choice(["ann", "bob", "cid"], 500)
+TIMES = np.sort(DRAW.integers(0, 10**7, 500))
+USERS = DRAW.choice(["ann", "bob", "cid", "dan"], 90)
+SCORES = DRAW.integers(0, 9, (90, 8)).astype(np.float32)
+TARGET, LAST = DRAW.integers(0, 8, (2, 90))
+NOW = DRAW.integers(10**7, 2 * 10**7, 90)
+MASK = np.arange(90) % 7 > 0
+ROWS = ["most visited of the user", "at this hour", "Markov"]
+GIVEN: dict[str, Any] = {
+    "mask": MASK, "groups": {"user": USERS}, "cluster": "user", "k": (1, 3),
+    "confidence_level": 0.9,
+}  # fmt: skip
+
+
+def by_scores() -> dict[str, Any]:
+    """The same models with all scores in memory."""
+    counts = VisitCounts(VISITS, OWNERS, TIMES, num_locations=8)
+    return {
+        "most visited of the user": counts.scores(USERS),
+        "at this hour": counts.scores(USERS, NOW),
+        "Markov": counts.scores(USERS, last=LAST),
+    }
+
+
+@pytest.mark.parametrize("exclude", [None, ((TARGET[:, None] + [1, 2]) % 8)])
+def test_rows_are_those_of_models_with_these_scores(exclude: Any) -> None:
+    """Values, paired differences and p-values; `evaluate` has them beside its own result."""
+    given = {**GIVEN, "exclude": exclude}
+    expected = report.compare({"model": SCORES, **by_scores()}, TARGET, **given)
+    beside: dict[str, Any] = {"history": (VISITS, OWNERS, TIMES), "times": NOW, "last": LAST}
+    found = report.compare({"model": SCORES}, TARGET, **beside, **given)
+    assert list(found.values) == ["model", *ROWS]
+    assert found.values == expected.values
+    assert found.comparisons == expected.comparisons
+    assert str(found.table) == str(expected.table)
+    whole = report.evaluate(SCORES, TARGET, **beside, **given)
+    assert whole.counts is not None
+    assert str(whole.counts.table) == str(expected.table)
+    assert whole.values == report.evaluate(SCORES, TARGET, **given).values
+    assert report.merge([whole]).counts is None  # paired differences are not counts that add up
+    for text in (str(whole), whole.to_markdown(), whole.to_html()):
+        assert "at this hour" in text
+    assert "Beside counts of visits" in whole.to_html()
+
+
+def test_rows_without_times_or_last_are_left_out_and_fitted_ones_added() -> None:
+    """What a query does not say is not guessed; a fitted object is one more model."""
+    pair = report.compare({"model": SCORES}, TARGET, history=(VISITS, OWNERS), **GIVEN)
+    assert list(pair.values) == ["model", ROWS[0]]
+    fitted = VisitCounts(VISITS, OWNERS, TIMES, num_locations=8)
+    fitted.hours, fitted.moves = 0.5, 2
+    beside: dict[str, Any] = {"history": fitted, "times": NOW, "last": LAST}
+    runs = report.compare({"model": [SCORES, SCORES[:, ::-1].copy()]}, TARGET, **beside, **GIVEN)
+    assert list(runs.values) == ["model", *ROWS, "fitted counts"]
+    assert "runs' variance is not" not in str(runs)  # counts are deterministic
+    scores = by_scores() | {"fitted counts": fitted.scores(USERS, NOW, LAST)}
+    expected = report.compare(scores, TARGET, **GIVEN)
+    assert {name: runs.values[name] for name in scores} == expected.values
+    assert fitted.hours == 0.5
+
+
+def test_lists_have_as_many_candidates_as_visits_and_targets_name() -> None:
+    """A list has no number of candidates; all pairs may be asked for; users may be numbers."""
+    lists = np.argsort(-SCORES, axis=1)[:, :3]
+    numbers, owners = (np.unique(x, return_inverse=True)[1] for x in (USERS, OWNERS))
+    given = {**GIVEN, "groups": {"user": numbers}, "against": "all"}
+    found = report.compare({"llm": lists}, TARGET, history=(VISITS, owners), last=LAST, **given)
+    scores = {name: by_scores()[name] for name in ("most visited of the user", "Markov")}
+    expected = report.compare({"llm": lists, **scores}, TARGET, **given)
+    assert found.values == expected.values
+    assert len(found.pairs) == 3
+
+
+def test_a_ceiling_has_the_visits_of_counts_in_the_order_of_time() -> None:
+    """Three forms of one history have the same limits; limits alone have no counts."""
+    order = DRAW.permutation(500)
+    shuffled = (VISITS[order], OWNERS[order], TIMES[order])
+    counts = VisitCounts(*shuffled, num_locations=8)
+    limits = analysis.predictability(VISITS, OWNERS)
+    options: dict[str, Any] = {"groups": {"user": USERS}, "k": 1}
+    for history in ((VISITS, OWNERS), shuffled, counts, limits):
+        found = report.evaluate(SCORES, TARGET, history=history, **options)
+        assert found.ceiling is not None
+        assert torch.equal(found.ceiling.limits.limit, limits.limit)
+        assert (found.counts is None) == (history is limits)
+    weighted = report.evaluate(SCORES, TARGET, history=counts, weights=np.ones(90), **options)
+    assert weighted.counts is None
+
+
+def test_wrong_histories_name_what_to_change() -> None:
+    """The users of the queries, the number of candidates, and ids that are none of them."""
+    with pytest.raises(ValueError, match=r"`groups` must have the key 'user'.*got \['hour'\]"):
+        report.compare({"m": SCORES}, TARGET, groups={"hour": NOW}, history=(VISITS, OWNERS))
+    counts = VisitCounts(VISITS, OWNERS, num_locations=9)
+    with pytest.raises(ValueError, match="must count visits to the 8 candidates, got 9"):
+        report.compare({"m": SCORES}, TARGET, history=counts, groups={"user": USERS})
+    with pytest.raises(ValueError, match="must be below `num_locations`, 8, got 8"):
+        report.compare({"m": SCORES}, TARGET, history=([8], ["ann"]), groups={"user": USERS})
+    with pytest.raises(ValueError, match="at least two models"):
+        report.compare({"m": SCORES}, TARGET)
+
+
+def test_comparisons_are_ranked_over_data_sets_of_different_targets() -> None:
+    """By one metric; two comparisons of the same targets, row by row, are one data set."""
+    models = {"first": SCORES, "second": SCORES[:, ::-1].copy()}
+    one = report.compare(models, TARGET, k=1)
+    other = report.compare(models, TARGET[::-1].copy(), k=1)
+    found = analysis.rank_models({"a": one, "b": other}, metric="mrr")
+    assert found.values["first"] == {
+        "a": one.values["first"]["mrr"],
+        "b": other.values["first"]["mrr"],
+    }
+    with pytest.raises(ValueError, match="`metric` must be one of"):
+        analysis.rank_models({"a": one, "b": other})
+    again = report.compare(models, TARGET.tolist(), k=1)
+    with pytest.raises(ValueError, match="equal targets in 'a' and 'b'"):
+        analysis.rank_models({"a": one, "b": again}, metric="mrr")

@@ -1,0 +1,369 @@
+"""Comparisons of all pairs of models, of runs and of draws, against plain Python and SciPy."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from nextloc_metrics import PassAtK, Ranking, report
+from nextloc_metrics.analysis.contrast import UserSums, contrast
+
+DATA = Path(__file__).parents[3] / "shared" / "data" / "genup"
+
+
+def lists(hits: Any) -> Any:
+    """Lists of one id for targets of 1: right where `hits` is 1."""
+    return np.asarray(hits, dtype=np.int64)[:, None]
+
+
+def lists_of_ranks(ranks: Any, longest: int = 12) -> Any:
+    """Lists with the target, 0, at these ranks."""
+    ranks = np.asarray(ranks)[:, None]
+    places = np.arange(1, longest + 1)[None]
+    return np.where(places == ranks, 0, places)
+
+
+def drawn(seed: int, *chances: float, queries: int = 60) -> list[Any]:
+    """0/1 scores of several models."""
+    rng = np.random.default_rng(seed)
+    return [(rng.random(queries) < p).astype(int) for p in chances]
+
+
+# All pairs ---------------------------------------------------------------------------------------
+
+
+def test_all_pairs_of_right_and_wrong_answers_have_mcnemars_exact_test() -> None:
+    """Holm over the pairs of each metric; with lists of one id all metrics are one hypothesis."""
+    hits = dict(zip("abcd", drawn(0, 0.2, 0.3, 0.5, 0.6), strict=True))
+    models = {name: lists(x) for name, x in hits.items()}
+    found = report.compare(models, np.ones(60, dtype=int), k=1, against="all")
+    assert list(found.pairs) == list(combinations("abcd", 2))
+    expected = {}
+    for (a, b), of in found.pairs.items():
+        wins, losses = int((hits[b] > hits[a]).sum()), int((hits[b] < hits[a]).sum())
+        expected[a, b] = scipy.stats.binomtest(wins, wins + losses).pvalue
+        one = of["acc_at_1"]
+        assert one.p_value == pytest.approx(expected[a, b])
+        assert (one.wins, one.losses, one.p_from) == (wins, losses, "exact")
+        assert of == dict.fromkeys(of, one)
+    order, highest = sorted(expected, key=expected.__getitem__), 0.0
+    for rank, pair in enumerate(order):
+        highest = max(highest, (6 - rank) * expected[pair])
+        for key in ("acc_at_1", "mrr"):
+            assert found.corrected_pairs[pair][key] == pytest.approx(min(1, highest))
+    of_all = report.compare(models, np.ones(60, dtype=int), k=1, against="all", family="all")
+    assert of_all.corrected_pairs == found.corrected_pairs  # the metrics are one
+    assert "Holm's method for 6 tests of each metric" in str(found)
+    for a, b in combinations("abcd", 2):
+        shared = set(found.letters[a]["mrr"]) & set(found.letters[b]["mrr"])
+        assert bool(shared) == (found.corrected_pairs[a, b]["mrr"] > 0.05)
+
+
+def test_a_family_of_many_tests_draws_enough_signs() -> None:
+    """With 105 tests a model that is always better holds, though 10,000 signs could not say so."""
+    rng = np.random.default_rng(2)
+    ranks = {f"m{i}": rng.integers(1, 12, 40) for i in range(14)}
+    ranks["best"] = np.maximum(1, ranks["m0"] - rng.integers(1, 9, 40))
+    models = {name: lists_of_ranks(x) for name, x in ranks.items()}
+    zeros = np.zeros(40, dtype=int)
+    found = report.compare(models, zeros, measures=["RR", "nDCG@10"], against="all", family="all")
+    assert set(found.num_tests.values()) == {210}
+    one = found.pairs["m0", "best"]["RR"]
+    assert one.p_from == "draws"
+    assert 1 / 42_001 <= one.p_value < 0.05 / 210
+    assert found.corrected_pairs["m0", "best"]["RR"] < 0.05
+    assert "up to 42,000 random signs" in found.card["p"]
+    theirs = scipy.stats.ttest_rel(1 / ranks["best"], 1 / ranks["m0"]).pvalue
+    assert found.pairs["m1", "m2"]["RR"].p_value == pytest.approx(
+        scipy.stats.ttest_rel(1 / ranks["m2"], 1 / ranks["m1"]).pvalue, abs=0.03
+    )
+    assert theirs < 1e-3
+
+
+def test_exact_p_values_of_users_sums_of_hits() -> None:
+    """The distribution over all 2^30 signs of users, by counting sums in a dict."""
+    rng = np.random.default_rng(4)
+    users = rng.integers(0, 30, 400)
+    a, b = (rng.random(400) < 0.4).astype(int), (rng.random(400) < 0.48).astype(int)
+    target = np.ones(400, dtype=int)
+    groups: Any = {"user": users}
+    models = {"a": lists(a), "b": lists(b)}
+    found = report.compare(models, target, k=1, groups=groups, cluster="user")
+    sums = [int((b - a)[users == user].sum()) for user in range(30)]
+    ways: Counter[int] = Counter({0: 1})
+    for one in sums:
+        plus = Counter({x + one: number for x, number in ways.items()})
+        ways = plus + Counter({x - one: number for x, number in ways.items()})
+    as_far = sum(n for x, n in ways.items() if abs(x) >= abs(sum(sums)))
+    one = found.comparisons["b"]["acc_at_1"]
+    assert (one.p_value, one.p_from) == (pytest.approx(as_far / 2**30), "exact")
+    sizes = np.bincount(users)
+    without = [(b - a)[users != user].mean() for user in range(30)]
+    variance = 29 / 30 * ((np.array(without) - (b - a).mean()) ** 2).sum()
+    assert one.standard_error == pytest.approx(math.sqrt(variance))
+    assert one.degrees_of_freedom == pytest.approx(400**2 / (sizes**2).sum() - 1)
+    order = rng.permutation(400)
+    again = report.compare(
+        {"a": lists(a[order]), "b": lists(b[order])}, target, k=1,
+        groups={"user": [f"u{100 - x}" for x in users[order]]}, cluster="user",
+    )  # fmt: skip
+    assert again.comparisons["b"]["acc_at_1"] == one  # to the bit, in any order and by any name
+
+
+def test_the_detectable_difference_is_that_of_the_quantiles() -> None:
+    """In the row of what does not hold, in the card, and not where the difference holds."""
+    a, b, c = drawn(1, 0.3, 0.35, 0.9)
+    models = {"a": lists(a), "b": lists(b), "c": lists(c)}
+    found = report.compare(models, np.ones(60, dtype=int), k=1, against="all")
+    one = found.pairs["a", "b"]["mrr"]
+    t = scipy.stats.t(59)
+    error = (b - a).std(ddof=1) / math.sqrt(60)
+    expected = (t.ppf(1 - 0.025 / 3) + t.ppf(0.8)) * error
+    assert one.detectable(3) == pytest.approx(expected)
+    assert one.detectable(1, power=0.9) == pytest.approx((t.ppf(0.975) + t.ppf(0.9)) * error)
+    rows = {row[0]: row for row in found.table.rows}
+    assert rows["mrr, b - a"][-1] == f"{100 * expected:.2f}"
+    assert rows["mrr, c - a"][-1] == "-"
+    assert "with power 0.8 at level 0.05/3" in found.card["detectable_difference"]
+
+
+def test_non_inferiority_and_equivalence_are_one_sided_t_tests() -> None:
+    """SciPy's one-sided tests of the differences shifted by the margin, corrected by Holm."""
+    a, b = drawn(5, 0.4, 0.42, queries=500)
+    models = {"a": lists(a), "b": lists(b)}
+    found = report.compare(models, np.ones(500, dtype=int), k=1, margin=0.06)
+    difference = b - a
+    worse = scipy.stats.ttest_1samp(difference, -0.06, alternative="greater").pvalue
+    better = scipy.stats.ttest_1samp(difference, 0.06, alternative="less").pvalue
+    one = found.comparisons["b"]["acc_at_1"]
+    assert one.within(0.06) == pytest.approx((worse, max(worse, better)))
+    record = found.table.records[0]
+    assert [record["p not worse"], record["p equivalent"]] == pytest.approx(one.within(0.06))
+    assert found.table.header[-2:] == ("not worse by 6.00", "within 6.00")
+    for wrong in (0, 1.5, -0.1):
+        with pytest.raises(ValueError, match="`margin` must be a fraction above 0"):
+            report.compare(models, np.ones(500, dtype=int), margin=wrong)
+
+
+def test_a_table_of_models_as_papers_have_it() -> None:
+    """Models down, metrics across: letters, the best in bold, a mark that is not bold, notes."""
+    a, b, c = drawn(1, 0.3, 0.88, 0.9)
+    models = {"a_1": lists(a), "b": lists(b), "c": lists(c)}
+    found = report.compare(models, np.ones(60, dtype=int), k=1, against="all")
+    table = found.by_model()
+    assert table.header[:3] == ("percent", "Acc@1", "MRR")
+    best = max(found.values, key=lambda name: found.values[name]["mrr"])
+    assert {table.rows[i][0] for i, _ in table.bold} == {best}
+    other = {"b": "c", "c": "b"}[best]
+    cells = {row[0]: row[1] for row in table.rows}
+    low, high = found.columns[other]["acc_at_1"].bounds or (0, 0)
+    value = found.values[other]["acc_at_1"]
+    assert cells[other] == f"{100 * value:.2f} ({100 * low:.2f}-{100 * high:.2f}) a~"
+    assert cells["a_1"].endswith(" b")
+    assert repr(found) == str(table)
+    latex = found.to_latex(rows="models", spread="+-")
+    assert rf"{100 * value:.2f} $\pm$ {50 * (high - low):.2f} a\textasciitilde{{}}" in latex
+    assert r"a\_1" in latex
+    assert "Holm's method for 3 tests of each metric" in latex
+    assert found.to_latex() == found.table.to_latex()
+    assert found.to_markdown(rows="models", spread="none").splitlines()[0].startswith("| percent |")
+    assert found.to_pandas(rows="models").loc["b", "Acc@1"] == found.values["b"]["acc_at_1"]
+    assert "Acc@1" in found.to_html()
+    stars = report.compare(models, np.ones(60, dtype=int), k=1).by_model("none")
+    assert [row[1].split()[1:] for row in stars.rows] == [[], ["***"], ["***"]]
+    with pytest.raises(ValueError, match="`rows` must be 'differences' or 'models', got 'all'"):
+        found.to_latex(rows="all")  # type: ignore[arg-type]
+
+
+# Runs --------------------------------------------------------------------------------------------
+
+
+def components(cells: Any) -> tuple[float, float, float]:
+    """The mean and V_run and V_both of `[R, U]`, by the formulas of the issue for equal users."""
+    runs, users = cells.shape
+    means = cells.mean(1)
+    off = cells - cells.mean(0) - means[:, None] + cells.mean()
+    both = (off**2).sum() / ((users - 1) * (runs - 1)) / (users * runs)
+    return float(means.mean()), float(means.var(ddof=1) / runs), float(both)
+
+
+def test_several_runs_have_the_variance_of_users_and_of_runs() -> None:
+    """V = V_user + max(V_run - V_both, 0), Satterthwaite's degrees of freedom, and a t test."""
+    rng = np.random.default_rng(3)
+    runs = {
+        name: np.stack([(rng.random(80) < p).astype(int) for p in chances])
+        for name, chances in {"a": (0.1, 0.5, 0.9), "b": (0.7, 0.9)}.items()
+    }
+    models = {name: [lists(x) for x in of] for name, of in runs.items()}
+    found = report.compare(models, np.ones(80, dtype=int), k=1)
+    one = found.comparisons["b"]["acc_at_1"]
+    (mean_a, run_a, both_a), (mean_b, run_b, both_b) = map(components, runs.values())
+    each = runs["b"].mean(0) - runs["a"].mean(0)
+    user, run, both = each.var(ddof=1) / 80, run_a + run_b, both_a + both_b
+    assert run > both
+    variance = user + run - both
+    freedom = variance**2 / (user**2 / 79 + run**2 / 3 + both**2 / (3 * 79))
+    assert one.difference == pytest.approx(mean_b - mean_a)
+    assert one.standard_error == pytest.approx(math.sqrt(variance))
+    assert one.degrees_of_freedom == pytest.approx(freedom)
+    p_value = 2 * scipy.stats.t.sf(abs(one.difference) / math.sqrt(variance), freedom)
+    assert (one.p_value, one.p_from) == (pytest.approx(p_value), "t")
+    assert found.values["a"]["acc_at_1"] == pytest.approx(mean_a)
+    assert "Student's t" in found.card["p"]
+    assert found.card["runs"] == "a 3 runs, b 2 runs"
+    assert found.card["notes"] == "few runs: intervals are rough"
+    shuffled = {"a": [models["a"][i] for i in (2, 0, 1)], "b": models["b"][::-1]}
+    again = report.compare(shuffled, np.ones(80, dtype=int), k=1)
+    assert again.comparisons == found.comparisons  # to the bit
+    assert again.columns == found.columns
+    low, high = found.columns["a"]["acc_at_1"].bounds or (0, 0)
+    assert low < 0.5 < high
+    assert high - low > 0.5  # of 0.1, 0.5 and 0.9
+
+
+def test_runs_without_an_effect_add_nothing() -> None:
+    """Where V_run is below V_both the interval is that of users alone."""
+    cells = np.array([[0, 1, 0, 1, 1, 0] * 5, [1, 0, 1, 0, 0, 1] * 5])
+    fixed = np.array([0, 0, 1, 1, 1, 0] * 5)
+    models = {"fixed": lists(fixed), "runs": [lists(x) for x in cells]}
+    found = report.compare(models, np.ones(30, dtype=int), k=1, deterministic=["fixed"])
+    one = found.comparisons["runs"]["acc_at_1"]
+    each = cells.mean(0) - fixed
+    assert one.standard_error == pytest.approx(each.std(ddof=1) / math.sqrt(30))
+    assert one.degrees_of_freedom == pytest.approx(29)
+    assert found.card["notes"] == "few runs: intervals are rough"
+    beside = report.compare(models, np.ones(30, dtype=int), k=1)
+    assert "fixed: one run: its runs' variance is not in this interval" in beside.table.notes
+    with pytest.raises(ValueError, match=r"`deterministic` must be a list of names of `models`"):
+        report.compare(models, np.ones(30, dtype=int), deterministic=["other"])
+    with pytest.raises(ValueError, match="needs one run of each model, got several"):
+        report.compare(models, np.ones(30, dtype=int), k=1, test="bootstrap")
+
+
+def test_draws_are_answers_and_not_runs() -> None:
+    """Their mean is the model's score of a query; they add no variance of runs."""
+    rng = np.random.default_rng(8)
+    hits = (rng.random((3, 50)) < 0.4).astype(int)
+    other = (rng.random(50) < 0.5).astype(int)
+    target = np.ones(50, dtype=int)
+    by_draw = report.Draws([lists(x) for x in hits])
+    found = report.compare({"llm": by_draw, "other": lists(other)}, target, k=1)
+    one = found.comparisons["other"]["acc_at_1"]
+    each = other - hits.mean(0)
+    assert one.difference == pytest.approx(each.mean())
+    assert one.standard_error == pytest.approx(each.std(ddof=1) / math.sqrt(50))
+    assert one.p_from == "exact"
+    assert found.card["runs"] == "llm 3 draws"
+    assert "notes" not in found.card
+    arrays = hits.T[:, :, None], hits.T  # [N, S, K] and [N, S]
+    for array in arrays:
+        same = report.compare({"llm": report.Draws(array), "other": lists(other)}, target, k=1)
+        assert same.comparisons == found.comparisons
+        assert same.columns == found.columns
+    with pytest.raises(ValueError, match=r"equal numbers of draws in all runs, got \[1, 3\]"):
+        report.compare({"llm": [lists(other), by_draw], "other": lists(other)}, target)
+    with pytest.raises(ValueError, match="`draws` must hold at least one draw"):
+        report.Draws([])
+    with pytest.raises(ValueError, match=r"an array \[N, S\] or \[N, S, K\], got \(2, 2, 2, 2\)"):
+        report.Draws(np.zeros((2, 2, 2, 2)))
+
+
+# Real data ---------------------------------------------------------------------------------------
+
+
+def published(name: str) -> tuple[dict[str, Any], list[int]]:
+    """The answers of all models of a data set, as lists of one id, and the targets."""
+    pandas = pytest.importorskip("pandas")
+    if not DATA.exists():
+        pytest.skip("../shared/data/genup is missing")
+    frame = pandas.read_parquet(DATA / f"{name}.parquet").astype(str)
+    number: dict[str, int] = {}
+    ids = {column: [number.setdefault(x, len(number)) for x in frame[column]] for column in frame}
+    target = ids.pop("target")
+    return {column: [[x] for x in of] for column, of in ids.items()}, target
+
+
+@pytest.mark.slow
+def test_what_the_published_answers_say() -> None:
+    """The five best of New York share a letter, and rank 1 others than ranks 2 to 5."""
+    models, target = published("foursquare_nyc")
+    start = time.process_time()
+    found = report.compare(models, target, k=1, against="all")
+    assert time.process_time() - start < 10
+    assert len(found.pairs) == 78
+    letters = {name: of["acc_at_1"] for name, of in found.letters.items()}
+    ranked = sorted(letters, key=lambda name: -found.values[name]["acc_at_1"])
+    assert set.intersection(*(set(letters[name]) for name in ranked[:5])) == {"a"}
+    shares = [
+        {rank for rank, other in enumerate(ranked, 1) if set(letters[other]) & set(letters[name])}
+        for name in ranked
+    ]
+    assert {8, 9} <= shares[0]
+    assert not any({8, 9} & of for of in shares[1:5])
+    models, target = published("foursquare_moscow")
+    letters = {
+        name: of["acc_at_1"]
+        for name, of in report.compare(models, target, k=1, against="all").letters.items()
+    }
+    assert not set.intersection(*map(set, letters.values()))
+
+
+@pytest.mark.slow
+def test_all_pairs_of_thirteen_models_take_ten_seconds() -> None:
+    """Lists of ten, 1,429 queries, four metrics with random signs, all in one family."""
+    rng = np.random.default_rng(0)
+    ranks = rng.geometric(0.2, 1429)
+    models = {
+        f"m{i}": lists_of_ranks(np.maximum(1, ranks + rng.integers(-2, 3, 1429))) for i in range(13)
+    }
+    start = time.process_time()
+    found = report.compare(models, np.zeros(1429, dtype=int), against="all", family="all")
+    assert time.process_time() - start < 10
+    assert "random signs" in found.card["p"]
+
+
+# Draws of one query ------------------------------------------------------------------------------
+
+
+def test_pass_at_k_is_the_share_of_all_choices_of_draws() -> None:
+    """All subsets of k draws, in plain Python; an id that draws repeat counts each time."""
+    rng = np.random.default_rng(6)
+    answers, target = rng.integers(0, 3, (20, 5)), rng.integers(0, 3, 20)
+    draws = Ranking.from_draws(report.Draws(answers), target)
+    for k in range(1, 6):
+        expected = np.mean(
+            [
+                any(one == wanted for one in chosen)
+                for row, wanted in zip(answers, target, strict=True)
+                for chosen in combinations(row, k)
+            ]
+        )
+        metric = PassAtK(k)
+        metric.update(draws)
+        assert float(metric.compute()) == pytest.approx(expected, abs=1e-6)
+    with pytest.raises(ValueError, match="`k` must be at most the 5 draws, got 6; draw more"):
+        PassAtK(6).update(draws)
+
+
+def test_degrees_of_freedom_of_runs_are_at_least_one() -> None:
+    """A part that is taken off could leave less than those of any part."""
+    found = contrast(
+        [UserSums(np.array([[10, 0, 20, 0], [0, 12, 0, 17]]))], np.ones(4, dtype=int), 1.0
+    )
+    assert found.freedom >= 1
+    cells = np.array([[0, 1, 0, 1, 1, 1, 0, 1], [1, 0, 1, 0, 0, 1, 1, 1]])
+    cells = np.concatenate([cells, [[1] * 8, [0] * 8]], 1) * 100
+    found = contrast([UserSums(cells)], np.ones(16, dtype=int), 1.0)
+    user, (_, run, both) = cells.mean(0).var(ddof=1) / 16, components(cells)
+    assert run > both
+    variance = user + run - both
+    assert variance**2 / (user**2 / 15 + run**2 + both**2 / 15) < 1
+    assert (found.variance, found.freedom) == (pytest.approx(variance), 1)
