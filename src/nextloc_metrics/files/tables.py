@@ -7,6 +7,7 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,7 +47,13 @@ from nextloc_metrics.files.ids import (
 )
 from nextloc_metrics.files.numbers import Numbering, Survey
 from nextloc_metrics.files.opening import RUNS, Part, RowSource, find_files, place, suffix_of
-from nextloc_metrics.files.sources import Arrays, Files, Stream, is_pandas
+from nextloc_metrics.files.sources import (
+    Arrays,
+    Files,
+    Stream,
+    columns_of_parquet,
+    is_pandas,
+)
 
 # Values of lists per chunk.
 _VALUES = 1 << 21
@@ -482,12 +489,12 @@ def source_of(source: Any, names: Names, on_error: OnError) -> RowSource:
 def has_column(source: Any, name: str) -> bool:
     """Return whether a table has a column, as far as that is known without an error."""
     if isinstance(source, str | os.PathLike | list | tuple):
-        try:
-            return (
-                next(source_of(source, Names(name, name), "miss").parts([name]), None) is not None
-            )
-        except (ValueError, OSError):
-            return False
+        with suppress(ValueError, OSError):
+            if suffix_of(first := find_files(source)[0]) == ".parquet":
+                return name in columns_of_parquet(first)
+            parts = source_of(source, Names(name, name), "miss").parts([name])
+            return next(parts, None) is not None
+        return False
     columns = getattr(source, "schema", source)
     return name in [*getattr(columns, "names", getattr(source, "columns", ()))]
 
