@@ -217,6 +217,7 @@ def test_several_targets_and_weights() -> None:
     graded = of(grades=[[1.0, 2.0], [1.0, 0.0]])["test_set"]
     assert graded == of([[5, 3], [-1, 4]], grades=[[2.0, 1.0], [0.0, 1.0]])["test_set"]
     assert graded != of([[5, 3], [-1, 4]], grades=[[1.0, 2.0], [0.0, 1.0]])["test_set"]
+    assert of([3, 4], grades=[1.0, 1.0])["test_set"] != of([3, 4], grades=[1.0, 2.0])["test_set"]
     assert of(exclude=[[8, 7, 7], [6, -1, -1]])["test_set"] == of()["test_set"]
     for changed in ({"weights": [1.0, 3.0]}, {"exclude": [[7, 9], [6, -1]]}, {"ids": [1, 3]}):
         assert of(**changed)["test_set"] != of()["test_set"]

@@ -168,9 +168,11 @@ def read_ids(file: str, name: str, rows: Sequence[int], column: Any) -> Any:
     if isinstance(column, np.ndarray | list):
         kind = read_group(file, name, rows, column)
         return [kind.labels.names[x] for x in kind.numbers.tolist()]
+    column = plain(column)
+    if need_arrow().types.is_int64(column.type) and not column.null_count:
+        return column.to_numpy(zero_copy_only=False)
     values, numbers = _of_arrow(file, name, rows, column)
-    found = np.array(values, np.int64 if values and type(values[0]) is int else object)[numbers]
-    return found if found.dtype == np.int64 else found.tolist()
+    return np.array([*map(str, values)], object)[numbers].tolist()
 
 
 def _of_arrow(file: str, name: str, rows: Sequence[int], column: Any) -> tuple[list[Any], Any]:

@@ -114,7 +114,7 @@ def digest_of(
     relevant, order = _in_order(tokens.of(target.masked_fill(~kept[:, None], -1)))
     fields: list[Field] = [(key, None), (relevant, relevant >= 0)]
     if batch.grades is not None:
-        grades = _bits(batch.grades).gather(1, order)
+        grades = _bits(batch.grades).view_as(target).gather(1, order)
         fields.append((grades, relevant >= 0))
     fields += [(x[:, None], None) for x in groups]
     if ranking.queries.weights is not None:
