@@ -156,7 +156,8 @@ def test_the_protocol_gives_the_values_of_hotpp() -> None:
 
 def test_the_protocol_gives_the_values_of_hotpp_for_real_visits(data: Path) -> None:
     """Predicted are the last seven visits again, a week later; true are the next seven, in days."""
-    visits = np.load(data / "nyc_with_coordinates" / "check_ins.npz")
+    with np.load(data / "nyc_with_coordinates" / "check_ins.npz") as packed:
+        visits = dict(packed)
     places = 12
     rows = np.flatnonzero(visits["location"] < places * 40)
     user, day = visits["user"][rows], visits["minute"][rows] / 1440

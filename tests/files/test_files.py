@@ -409,7 +409,9 @@ def write_options(kind: str, folder: Path) -> tuple[Path, list[str]]:
     excluded = [[8], [], [9, 8], [7]]
     if kind == ".npz":
         padded = [row + [-1] * (2 - len(row)) for row in excluded]
-        arrays = {**np.load(path), "seen": np.array(padded), "use": np.array([1, 1, 0, 1]) > 0}
+        with np.load(path) as packed:
+            arrays = dict(packed)
+        arrays |= {"seen": np.array(padded), "use": np.array([1, 1, 0, 1]) > 0}
         np.savez(path, **arrays)
     else:
         cells = [json.dumps(row) for row in excluded] if kind == ".csv" else excluded

@@ -400,7 +400,8 @@ def test_the_floor_of_real_data_falls_as_one_over_n(data: Path) -> None:
     file = data / "nyc_with_coordinates" / "check_ins.npz"
     if not file.is_file():
         pytest.skip("needs ../shared/data/nyc_with_coordinates/check_ins.npz")
-    stored = np.load(file)
+    with np.load(file) as packed:
+        stored = dict(packed)
     user, location, hours = stored["user"], stored["location"] - 1, stored["minute"] // 60
     locations = Locations(stored["latitude"], stored["longitude"])
     edges = mobility.log_edges(0.1, 100, 3)  # km

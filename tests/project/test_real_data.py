@@ -54,7 +54,8 @@ def lists(data: Path) -> tuple[Tensor, Tensor]:
     file = data / "llm_mob" / "foursquare_top10.npz"
     if not file.is_file():
         pytest.skip("needs ../shared/data/llm_mob/foursquare_top10.npz")
-    stored = np.load(file)
+    with np.load(file) as packed:
+        stored = dict(packed)
     # In 29 lists the only entry is -100, for a missing answer; -1 is the padding of this library.
     return torch.from_numpy(stored["preds"]).clamp(min=-1), torch.from_numpy(stored["targets"])
 

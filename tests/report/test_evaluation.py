@@ -408,7 +408,8 @@ def test_no_query_has_no_value() -> None:
 
 def test_real_lists_give_the_published_figures(data: Path) -> None:
     """The values equal those in the README of the data, from another implementation."""
-    found = np.load(data / "llm_mob" / "foursquare_top10.npz")
+    with np.load(data / "llm_mob" / "foursquare_top10.npz") as packed:
+        found = dict(packed)
     preds = np.where(found["preds"] == -100, -1, found["preds"])
     e = report.evaluate(preds, found["targets"], groups={"user": found["users"]}, cluster="user")
     published = {"acc_at_1": 0.232271, "acc_at_5": 0.573594, "acc_at_10": 0.692447}

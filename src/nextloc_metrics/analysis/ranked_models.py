@@ -12,7 +12,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import torch
 
-from nextloc_metrics.analysis.significance import holm, letters, maximal_cliques
+from nextloc_metrics.analysis.significance import holm, letters, level_of, maximal_cliques
+from nextloc_metrics.analysis.signs import share_of_signs
 from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.checks import check_bool, check_named
 from nextloc_metrics.arguments.messages import extra, short
@@ -89,8 +90,8 @@ class RankedModels(Result):
 
     def _notes(self) -> list[str]:
         n, k, m = len(next(iter(self.values.values()))), len(self.values), len(self.p_values)
-        level = 1 - self.confidence_level
-        needed = next(x for x in itertools.count(2) if m * 2.0 ** (1 - x) <= level * (1 + 1e-9))
+        level = level_of(self.confidence_level)
+        needed = next(x for x in itertools.count(2) if m * 2.0 ** (1 - x) <= level)
         return [
             f"{n} data sets; Friedman with Iman and Davenport's correction: F({k - 1}, "
             f"{(k - 1) * (n - 1)}) = {self.f:.4g}, p = {self.p_value:.4g}",
@@ -154,7 +155,7 @@ class RankedModels(Result):
         return figure, axes
 
     def _joined(self, better: str, worse: str) -> bool:
-        return self.corrected[better, worse] > 1 - self.confidence_level
+        return self.corrected[better, worse] > level_of(self.confidence_level)
 
     def sections(self) -> dict[str, str]:
         caption = "Mean ranks; a bar joins models that no test separates"
@@ -221,7 +222,7 @@ def rank_models(
     pairs = list(itertools.combinations(names, 2))
     p_values = {pair: _wilcoxon(columns[pair[0]] - columns[pair[1]]) for pair in pairs}
     corrected = dict(zip(pairs, holm(list(p_values.values())), strict=True))
-    held = [pair for pair, p in corrected.items() if p <= 1 - confidence_level]
+    held = [pair for pair, p in corrected.items() if p <= level_of(confidence_level)]
     worse = {name: sum(b == name for _, b in held) for name in names}
     better = {name: sum(a == name for a, _ in held) for name in names}
     return RankedModels(
@@ -305,11 +306,5 @@ def _friedman(ranks: Any) -> tuple[float, float]:
 
 def _wilcoxon(differences: Any) -> float:
     """Return the exact two-sided p-value of the signed ranks, over all signs."""
-    doubled = (2 * _midranks(np.abs(differences))).astype(int)[differences != 0]
-    observed = abs(int((np.sign(differences[differences != 0]) * doubled).sum()))
-    total = int(doubled.sum())
-    shares = np.ones(1)  # of the sums of the ranks with a plus
-    for rank in doubled:
-        shares = (np.pad(shares, (0, rank)) + np.pad(shares, (rank, 0))) / 2
-    as_far = np.abs(2 * np.arange(total + 1) - total) >= observed
-    return min(1.0, float(shares[as_far].sum()))
+    signed = (2 * np.sign(differences) * _midranks(np.abs(differences))).astype(int)
+    return share_of_signs(signed[signed != 0], abs(int(signed.sum())))

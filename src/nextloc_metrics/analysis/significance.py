@@ -30,6 +30,11 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
+def level_of(confidence_level: float) -> float:
+    """Return the level of a test, 0.05 for 95 %."""
+    return round(1 - confidence_level, 12)
+
+
 def stars(p_value: float) -> str:
     """Return the stars of a p-value, as papers print them."""
     return next((mark for level, mark in MARKS.items() if p_value < level), "")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from nextloc_metrics.analysis.significance import mcnemar
+from nextloc_metrics.arguments.hashing import mix
 
 # Up to this many differences all 2^n sign assignments are tried.
 _MOST_EXACT_SIGNS = 16
@@ -75,20 +76,31 @@ def _exact(sums: Any, slack: int) -> SignTest | None:
             totals = np.concatenate([totals + unit, totals - unit])
         return SignTest(float((np.abs(totals) >= observed).mean()))
     step = int(np.gcd.reduce(units))
-    steps = np.sort(np.abs(units) // step)[::-1]
-    if steps[0] == 1:
+    if np.abs(units).max() == step:
         wins = int((units > 0).sum())
         return SignTest(mcnemar(wins, len(units) - wins))
-    total = int(steps.sum())
-    if total * len(steps) > _MOST_EXACT_STEPS:
+    if int(np.abs(units).sum()) // step * len(units) > _MOST_EXACT_STEPS:
         return None
+    return SignTest(share_of_signs(units, observed))
+
+
+def share_of_signs(units: Any, observed: int) -> float:
+    """Return the share of all sign assignments whose sum is at least as far from 0.
+
+    Args:
+        units: whole numbers, not 0; their signs do not matter.
+        observed: the distance from 0.
+    """
+    step = int(np.gcd.reduce(units)) or 1
+    steps = np.sort(np.abs(units) // step)[::-1]
+    total = int(steps.sum())
     chances = np.zeros(total + 1)  # of the sum of the steps with a plus
     chances[0] = 1.0
     for unit in steps.tolist():
         chances[unit:] = (chances[unit:] + chances[:-unit]) / 2
         chances[:unit] /= 2
     as_far = np.abs(2 * np.arange(total + 1) - total) * step >= observed
-    return SignTest(min(1.0, float(chances[as_far].sum())))
+    return min(1.0, float(chances[as_far].sum()))
 
 
 def _draw(units: Any, observed: Any, least: int, most: int, seed: int) -> list[SignTest]:
@@ -130,15 +142,8 @@ def _signs(seed: int, start: int, number: int, width: int) -> Any:
     first = start // 64
     blocks = np.arange(first, (start + number - 1) // 64 + 1, dtype=np.uint64)[:, None]
     with np.errstate(over="ignore"):
-        key = _mix(np.array([seed], dtype=np.uint64)) + (blocks << np.uint64(32))
-        words = _mix(_mix(key) + np.arange(width, dtype=np.uint64))
+        key = mix(np.array([seed], dtype=np.uint64)) + (blocks << np.uint64(32))
+        words = mix(mix(key) + np.arange(width, dtype=np.uint64))
     bits = (words[:, None, :] >> np.arange(64, dtype=np.uint64)[None, :, None]) & np.uint64(1)
     signs = bits.reshape(-1, width)[start - 64 * first :][:number]
     return signs.astype(np.float64) * 2 - 1
-
-
-def _mix(x: Any) -> Any:
-    x = x + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))

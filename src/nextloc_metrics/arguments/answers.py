@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from nextloc_metrics.arguments.arrays import Array, as_tensor
+from nextloc_metrics.arguments.arrays import Array, as_tensor, is_repeat
 from nextloc_metrics.arguments.checks import is_integer
 from nextloc_metrics.arguments.messages import describe
 
@@ -100,13 +100,11 @@ class Answers:
 
         The columns are `COLUMNS`.
         """
-        in_order = self.preds.sort(dim=1).values
-        is_first = in_order >= 0
-        is_first[:, 1:] &= in_order[:, 1:] != in_order[:, :-1]
-        known = (is_first & (in_order < self.num_ids)).sum(1)
-        invented = is_first.sum(1) - known
-        repeated = (in_order >= 0).sum(1) - known - invented
-        return torch.stack([self.outcome, self.lengths, known, invented, repeated], 1)
+        repeats = is_repeat(self.preds)
+        is_first = (self.preds >= 0) & ~repeats
+        known = (is_first & (self.preds < self.num_ids)).sum(1)
+        items = known, is_first.sum(1) - known, repeats.sum(1)
+        return torch.stack([self.outcome, self.lengths, *items], 1)
 
     def lists(self) -> Tensor:
         """Return `preds` as metrics read them: in very long lists, repeats have other numbers.
@@ -115,11 +113,8 @@ class Answers:
         """
         if self.preds.shape[1] <= _LONG:
             return self.preds
-        in_order, position = self.preds.sort(dim=1, stable=True)
-        repeats = torch.zeros_like(in_order, dtype=torch.bool)
-        repeats[:, 1:] = (in_order[:, 1:] == in_order[:, :-1]) & (in_order[:, 1:] >= 0)
         unique = torch.arange(self.preds.shape[1]) + (1 << 41)
-        return self.preds.where(~repeats.gather(1, position.argsort(1)), unique)
+        return self.preds.where(~is_repeat(self.preds), unique)
 
     def __getitem__(self, rows: Any) -> Answers:
         """Return the answers of some rows, a slice, a mask or numbers."""

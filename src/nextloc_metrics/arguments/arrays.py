@@ -271,3 +271,11 @@ def _unreadable(name: str, value: Any) -> TypeError:
         f"`{name}` must be a tensor, an array, a column or nested lists of numbers, got "
         f"{describe(value)}; text needs a vocabulary of ids."
     )
+
+
+def is_repeat(ids: Tensor) -> Tensor:
+    """Return which ids of rows `[..., K]` repeat an earlier one; padding is no repeat."""
+    in_order, order = ids.sort(dim=-1, stable=True)
+    again = torch.zeros_like(in_order, dtype=torch.bool)
+    again[..., 1:] = (in_order[..., 1:] == in_order[..., :-1]) & (in_order[..., 1:] >= 0)
+    return torch.zeros_like(again).scatter(-1, order, again)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -27,12 +27,14 @@ from nextloc_metrics.protocols import Audit
 from nextloc_metrics.report.arrays import evaluate
 from nextloc_metrics.report.comparisons import Comparisons
 from nextloc_metrics.report.evaluation import Evaluation, write_groups
-from nextloc_metrics.report.flows import FlowEvaluation
 from nextloc_metrics.report.options import Options
 from nextloc_metrics.report.receipts import Receipt, Verification
 from nextloc_metrics.report.table_evaluation import evaluate_table
-from nextloc_metrics.report.trajectories import TrajectoryEvaluation
 from nextloc_metrics.report.verifying import compared
+
+if TYPE_CHECKING:  # `score` needs neither
+    from nextloc_metrics.report.flows import FlowEvaluation
+    from nextloc_metrics.report.trajectories import TrajectoryEvaluation
 
 
 def read_locations(path: Path) -> Locations:

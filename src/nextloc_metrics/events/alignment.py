@@ -10,7 +10,7 @@ from torch.nn.functional import pad
 
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.backends import choose
-from nextloc_metrics.backends.events import NEVER, NO_TIME, Moments
+from nextloc_metrics.backends.events import Moments
 from nextloc_metrics.base.declared import Computed, NumberFromZero, PositiveNumber
 from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.events.metric import EventMean, EventMetric
@@ -175,6 +175,7 @@ def _next_events(metric: EventMetric, record: EventPairs) -> list[tuple[Tensor, 
     """Return time and place of the first event of each side, and whether it is, with a time."""
     found = []
     for side, kept in zip((record.predicted, record.true), metric.kept(record), strict=True):
-        time, place, has = (pad(x, (0, 1))[:, 0] for x in (side.times, side.places, kept))
-        found.append((time, place, has & (time != NO_TIME) & (time != NEVER)))
+        columns = side.times, side.places, kept & side.has_time
+        time, place, has = (pad(x, (0, 1))[:, 0] for x in columns)
+        found.append((time, place, has))
     return found

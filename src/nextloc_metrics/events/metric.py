@@ -26,18 +26,11 @@ class EventMetric(RecordMetric):
     """
 
     record = EventPairs
+    _without_ids = "events", "; leave sequences out with `mask`"
 
     _: KW_ONLY
     horizon: PositiveNumber | None = None
     first: Positive | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.ignore_index is not None:
-            raise ValueError(
-                f"`ignore_index` must be None for events, got {self.ignore_index}; leave "
-                "sequences out with `mask`."
-            )
 
     def update(  # type: ignore[override]  # there are no candidates to exclude
         self,

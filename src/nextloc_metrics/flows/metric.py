@@ -79,15 +79,11 @@ class FlowMetric(KeyedMetric):
     higher_is_better = False
     largest_value = math.inf
     full_state_update = True  # or `forward` would not see a day that comes again
+    _without_ids = "flows", ""
 
     _: KW_ONLY
     num_cells: Positive | None = None
     plot_upper_bound: float | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.ignore_index is not None:
-            raise ValueError(f"`ignore_index` must be None for flows, got {self.ignore_index}.")
 
     def update(  # type: ignore[override]  # there are no queries
         self, preds: Array | Record | Records, target: Array | None = None, days: Any = None

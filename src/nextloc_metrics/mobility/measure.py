@@ -101,6 +101,7 @@ class Measure(RecordMetric):
     """
 
     record = TrajectorySets
+    _without_ids = "trajectories", "; pad points with -1"
     higher_is_better = False
     plot_upper_bound = None
 
@@ -114,11 +115,6 @@ class Measure(RecordMetric):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.ignore_index is not None:
-            raise ValueError(
-                f"`ignore_index` must be None for trajectories, got {self.ignore_index}; pad "
-                "points with -1."
-            )
         of_logarithm = "bits" if self.base == 2 else "nats"
         units = {"jsd": of_logarithm, "wasserstein": self.quantity_unit}
         self.unit = units.get(self.comparison, "")

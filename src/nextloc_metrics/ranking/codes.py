@@ -11,11 +11,16 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from nextloc_metrics.arguments.arrays import Array, as_tensor, as_tensor_or_text, pad_rows
+from nextloc_metrics.arguments.arrays import (
+    Array,
+    as_tensor,
+    as_tensor_or_text,
+    is_repeat,
+    pad_rows,
+)
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.checks import check_positive, is_integer
 from nextloc_metrics.arguments.messages import describe, short
-from nextloc_metrics.ranking.counting import is_repeat
 from nextloc_metrics.ranking.forms import find_in_parts, of_found
 from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.target import read_target

@@ -307,14 +307,6 @@ def _find_first(lists: Tensor, by_id: _Sorted | None, ids: Tensor) -> Tensor:
     return position.gather(1, slot).masked_fill(~found, UNRETRIEVED)
 
 
-def is_repeat(ids: Tensor) -> Tensor:
-    """Return which ids of rows `[..., K]` repeat an earlier one; padding is no repeat."""
-    in_order, order = ids.sort(dim=-1, stable=True)
-    again = torch.zeros_like(in_order, dtype=torch.bool)
-    again[..., 1:] = (in_order[..., 1:] == in_order[..., :-1]) & (in_order[..., 1:] >= 0)
-    return torch.zeros_like(again).scatter(-1, order, again)
-
-
 def check_lists(lists: Tensor, counted: Tensor, by_id: _Sorted | None = None) -> None:
     """Raise if a row that is counted is no list of ids, whatever the other rows are."""
     if not lists.numel():

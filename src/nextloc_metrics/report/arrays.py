@@ -91,13 +91,8 @@ def evaluate(
         own = {
             x: of for x, of in evaluator.metrics.items() if not of.unit and of.largest_value == 1
         }
-        one: Any = {
-            "mask": mask,
-            "groups": groups,
-            "exclude": exclude,
-            "times": times,
-            "last": last,
-        }
+        given: Any = {"mask": mask, "groups": groups, "exclude": exclude}
+        given |= {"times": times, "last": last, "history": history}
         shared |= {"metrics": own, "num_locations": evaluator.num_locations}
-        found.counts = compare({"model": preds}, target, history=history, **one, **shared)
+        found.counts = compare({"model": preds}, target, **given, **shared)
     return found

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, ClassVar, Literal
 
 from nextloc_metrics.analysis.comparison import Comparison
-from nextloc_metrics.analysis.significance import letters, stars
+from nextloc_metrics.analysis.significance import MARKS, letters, level_of, stars
 from nextloc_metrics.display.page import Result, show_meanings, show_table
 from nextloc_metrics.display.reading import Models, Reading
 from nextloc_metrics.display.table import Table, in_percent, of_readings
@@ -122,7 +122,8 @@ class Comparisons(Result):
             return [*notes, "models that share a letter are not separated by the tests",
                     f"{_NOT_SEPARATED} not separated from the best, in bold"]  # fmt: skip
         first = next(iter(self.values))
-        return [*notes, f"*** p < 0.001, ** p < 0.01, * p < 0.05, against {first}"]
+        levels = [f"{mark} p < {level:g}" for level, mark in MARKS.items()]
+        return [*notes, f"{', '.join(levels)}, against {first}"]
 
     def _printed(self) -> Sequence[Table]:
         return [self.by_model()] if self.letters else [self.table]
@@ -202,11 +203,6 @@ def _among(pairs: set[frozenset[str]], a: str, b: str) -> bool:
 
 def _goodness(one: Reading) -> float:
     return -one.value if one.higher_is_better is False else one.value
-
-
-def level_of(confidence_level: float) -> float:
-    """Return the level of a test, 0.05 for 95 %."""
-    return round(1 - confidence_level, 12)
 
 
 def _printed(name: str, member: Any) -> str:

@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
 import torch
 
 from nextloc_metrics.analysis.comparison import Comparison, Pair, Test, decide, pair_up
-from nextloc_metrics.analysis.significance import holm
+from nextloc_metrics.analysis.significance import holm, level_of
 from nextloc_metrics.arguments.batch import Grouping
 from nextloc_metrics.display.table import Table, in_percent
 from nextloc_metrics.means import exact
@@ -47,7 +46,7 @@ class Asked(NamedTuple):
     @property
     def level(self) -> float:
         """The level of a test, 0.05 for 95 %."""
-        return round(1 - self.confidence_level, 12)
+        return level_of(self.confidence_level)
 
 
 class Decided(NamedTuple):
@@ -55,6 +54,7 @@ class Decided(NamedTuple):
 
     pairs: dict[PairNames, dict[str, Comparison]]
     corrected: ByPair
+    detectable: ByPair  #: the differences that the tests find
     margins: tuple[ByPair, ByPair] | None  #: corrected p of non-inferiority and equivalence
     num_tests: dict[str, int]  #: of the family of each metric
     draws: int  #: the most random sign assignments
@@ -105,7 +105,11 @@ def decide_pairs(pairs: Mapping[PairNames, Mapping[str, Pair]], asked: Asked) ->
         num_tests |= dict.fromkeys(family, number)
     corrected, *margins = (_nest(pairs, table) for table in tables)
     both = None if asked.margin is None else (margins[0], margins[1])
-    return Decided(_nest(pairs, found), corrected, both, num_tests, draws)
+    detectable = {
+        (x, key): one.detectable(num_tests[key], _POWER) for (x, key), one in found.items()
+    }
+    tested, differences = _nest(pairs, found), _nest(pairs, detectable)
+    return Decided(tested, corrected, differences, both, num_tests, draws)
 
 
 def _nest(pairs: Mapping[PairNames, Any], flat: Mapping[Any, Any]) -> dict[PairNames, Any]:
@@ -151,19 +155,14 @@ def tabulate(
 
 def _numbers(decided: Decided, asked: Asked, names: PairNames, key: str) -> list[float]:
     one = decided.pairs[names][key]
-    detectable = one.detectable(decided.num_tests[key], _POWER)
+    detectable = decided.detectable[names][key]
     within = [table[names][key] for table in decided.margins or ()]
     return [one.low, one.high, one.p_value, decided.corrected[names][key], detectable, *within]
 
 
 def detectable_range(decided: Decided, asked: Asked) -> str:
     """Say which differences the tests find."""
-    found = [
-        one.detectable(decided.num_tests[key], _POWER)
-        for of in decided.pairs.values()
-        for key, one in of.items()
-    ]
-    known = [x for x in found if not np.isnan(x)]
+    known = [x for of in decided.detectable.values() for x in of.values() if not math.isnan(x)]
     if not known:
         return "-"
     ends = dict.fromkeys(in_percent(x) for x in (min(known), max(known)))

@@ -56,6 +56,7 @@ class PairMetric(MeanMetric):
     """
 
     record = Pairs
+    _without_ids = "trajectories", "; leave pairs out with `mask`"
     largest_value = math.inf
     higher_is_better = False
 
@@ -64,11 +65,6 @@ class PairMetric(MeanMetric):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.ignore_index is not None:
-            raise ValueError(
-                f"`ignore_index` must be None for trajectories, got {self.ignore_index}; leave "
-                "pairs out with `mask`."
-            )
         if self.unit and "label" in vars(self):
             self.label += f" ({self.unit})"
 
