@@ -5,7 +5,7 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
 FOLDER = "src/nextloc_metrics/backends"
-NAMES = ["survey", "first", "find", "hash", "tally", "weigh", "spread", "match", "align"]
+NAMES = ["survey", "first", "find", "hash", "digest", "tally", "weigh", "spread", "match", "align"]
 NAMES += ["transport", "match_events"]
 FUNCTIONS = [f"nextloc_{name}" for name in NAMES]
 

@@ -18,6 +18,10 @@ Words = NDArray[np.uint64]
 TOKEN_BITS = 40
 #: behind a vocabulary and so many numbers, a name that is not in it has the number of its token
 UNKNOWN = 1 << 20
+#: the word after each field of a row, which is no other word
+END = -1 << 63
+#: digests of the test set and of the predictions, buckets, four limbs of 32 bits and a number
+SHAPE = (2, 256, 5)
 
 _STATE = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
 _KEY = np.arange(16, dtype=np.uint8).view("<u8").tolist()
@@ -80,28 +84,46 @@ def _rotate(words: Words, number: int, shifted: Words) -> None:
     words |= shifted
 
 
-def words_of_texts(texts: Iterable[str]) -> tuple[Words, NDArray[np.int64]]:
-    """Return the messages that texts in UTF-8 are, as `hash_words` takes them."""
+def encode(texts: Iterable[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return texts in UTF-8, one after the other, and where each ends."""
     encoded = [text.encode(errors="surrogatepass") for text in texts]
-    lengths = np.array([*map(len, encoded)], np.int64)
+    ends = np.cumsum(np.array([*map(len, encoded)], np.int64))
+    return np.frombuffer(bytearray(b"".join(encoded)), np.uint8), ends
+
+
+def hash_texts(texts: NDArray[np.uint8], ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the 64-bit hash of each text, as `encode` gives them."""
+    lengths = np.diff(ends, prepend=0)
     numbers = lengths // 8 + 1
-    ends = np.cumsum(numbers)
+    last = np.cumsum(numbers) - 1
     padded = np.zeros(8 * int(numbers.sum()), np.uint8)
-    place = np.repeat(8 * (ends - numbers) - (np.cumsum(lengths) - lengths), lengths)
-    padded[place + np.arange(len(place))] = np.frombuffer(b"".join(encoded), np.uint8)
+    place = np.repeat(8 * (last + 1 - numbers) - (ends - lengths), lengths)
+    padded[place + np.arange(len(place))] = texts
     words = padded.view("<u8").astype(np.uint64)
-    words[ends - 1] |= (lengths.astype(np.uint64) & np.uint64(255)) << np.uint64(56)
-    return words, numbers
+    words[last] |= (lengths.astype(np.uint64) & np.uint64(255)) << np.uint64(56)
+    return hash_words(words, numbers, wide=False)[:, 0].view(np.int64)
 
 
-def words_of_integers(values: Any) -> tuple[Words, NDArray[np.int64]]:
-    """Return the messages that integers in decimal are."""
-    text = np.asarray(values, np.int64).astype("S24")
-    lengths = np.char.str_len(text).astype(np.int64)
-    words = text.view("<u8").astype(np.uint64).reshape(-1, 3)
-    last = lengths // 8
-    words[np.arange(len(text)), last] |= lengths.astype(np.uint64) << np.uint64(56)
-    return words[np.arange(3) <= last[:, None]], last + 1
+def digest(words: Any, own: int, lists: Any, has_ids: bool) -> NDArray[np.int64]:
+    """Return the digests of rows; see `Reference.digest`."""
+    test = _hash_rows(words[:, :own])
+    key = words[:, :1] if has_ids else test
+    end = np.full((len(words), 1), END)
+    given = _hash_rows(np.hstack([key, end, lists, end, words[:, own:]]))
+    sums = np.zeros(SHAPE, np.int64)
+    for of, hashes in zip(sums, (test, given), strict=True):
+        limbs = [hashes[:, i] >> shift & 0xFFFFFFFF for i in (0, 1) for shift in (0, 32)]
+        np.add.at(of, key[:, 0] & 255, np.stack([*limbs, np.ones_like(limbs[0])], 1))
+    return sums
+
+
+def _hash_rows(words: Any) -> Any:
+    """Return the 128-bit hash of each row's words but -1, int64 `[N, 2]`."""
+    valid = words != -1
+    lengths = valid.sum(1)
+    last = (lengths & 31) << 59  # the number of bytes modulo 256
+    valid, words = (np.column_stack(x) for x in ((valid, lengths >= 0), (words, last)))
+    return hash_words(words[valid].view(np.uint64), lengths + 1, wide=True).view(np.int64)
 
 
 def first_bits(hashes: Any) -> Any:
@@ -111,5 +133,4 @@ def first_bits(hashes: Any) -> Any:
 
 def unknown_numbers(texts: Iterable[str], size: int) -> NDArray[np.int64]:
     """Return the numbers of names that are not among `size` ids, from which tokens are read."""
-    found = hash_words(*words_of_texts(texts), wide=False)[:, 0].view(np.int64)
-    return size + UNKNOWN + first_bits(found)  # type: ignore[no-any-return]
+    return size + UNKNOWN + first_bits(hash_texts(*encode(texts)))  # type: ignore[no-any-return]

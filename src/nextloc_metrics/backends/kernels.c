@@ -238,7 +238,12 @@ EXPORT int nextloc_find(Parallel parallel, int64_t threads, int64_t rows, Find *
 
 EXPORT int nextloc_hash(Parallel parallel, int64_t threads, int64_t rows, Hash *hash)
 {
-    return run(parallel, threads, hash_rows, hash, rows);
+    return run(parallel, threads, hash_names, hash, rows);
+}
+
+EXPORT int nextloc_digest(Parallel parallel, int64_t threads, int64_t rows, Digest *digest)
+{
+    return run(parallel, threads, digest_rows, digest, rows);
 }
 
 EXPORT int nextloc_match(Parallel parallel, int64_t threads, int64_t rows, Ngrams *ngrams)

@@ -7,12 +7,11 @@ candidates minus those lower or equal: a NaN then counts as above, and never hel
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from nextloc_metrics.arguments import siphash
 from nextloc_metrics.arguments.arrays import must_not_sync
-from nextloc_metrics.arguments.siphash import hash_words
 from nextloc_metrics.backends import mass
 from nextloc_metrics.backends.events import match_events, transport
 from nextloc_metrics.backends.sequences import align, match_ngrams
@@ -91,16 +90,30 @@ class Reference:
         first = found.amin(2).long()  # of repeats
         return first.masked_fill(first == length, UNRETRIEVED)
 
-    def hash_words(self, words: Tensor, lengths: Tensor, wide: bool) -> Tensor:
-        """Return the SipHash-2-4 of messages, int64 `[N, 2]` if `wide`; see `siphash.hash_words`.
+    def hash_texts(self, texts: Tensor, ends: Tensor) -> Tensor:
+        """Return the 64-bit hash of each text, of uint8 `[B]` that end at int64 `[N]`."""
+        return torch.from_numpy(siphash.hash_texts(texts.numpy(), ends.numpy()))
+
+    def hash_integers(self, integers: Tensor) -> Tensor:
+        """Return the 64-bit hash of the decimal text of each integer, int64 `[N]`."""
+        return self.hash_texts(*map(torch.from_numpy, siphash.encode(map(str, integers.tolist()))))
+
+    def digest(
+        self, words: Tensor, own: int, lists: Tensor, table: Tensor | None, has_ids: bool
+    ) -> Tensor:
+        """Return the digests of rows, the sums of their 128-bit hashes by bucket.
 
         Args:
-            words: int64 `[W]`, the words of all messages, with the last of each.
-            lengths: int64 `[N]`, the number of words of each message, at least 1.
-            wide: whether hashes have 128 bits, or 64.
+            words: int64 `[N, W]`, the words of fields, of which -1 is none: `own` of the test set,
+                of which the first is an id if `has_ids`, and those that follow `lists`.
+            own: the number of columns of the test set.
+            lists: int64 `[N, L]`, further words; indices of `table`, if it is given.
+            table: the word of each number in `lists`, and -1 at its end.
+            has_ids: whether the first word is what a row is known by; otherwise it is its hash.
         """
-        found = hash_words(words.numpy().view(np.uint64), lengths.numpy(), wide)
-        return torch.from_numpy(found.view(np.int64))
+        lists = lists if table is None else table[lists.clamp(min=-1)]
+        found = siphash.digest(words.numpy(), own, lists.numpy(), has_ids)
+        return torch.from_numpy(found)
 
     def find_true(self, values: Tensor) -> Tensor:
         """Return the flat indices of the true elements of a bool tensor `[N, M]`, int64 `[L]`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,22 +14,13 @@ from nextloc_metrics.arguments.answers import Answers
 from nextloc_metrics.arguments.arrays import as_tensor_or_text
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.messages import describe
-from nextloc_metrics.arguments.siphash import (
-    UNKNOWN,
-    first_bits,
-    words_of_integers,
-    words_of_texts,
-)
+from nextloc_metrics.arguments.siphash import END, SHAPE, UNKNOWN, encode, first_bits
 from nextloc_metrics.ranking import Ranking
-
-#: digests of the test set and of the predictions, buckets, four limbs of 32 bits and a number
-SHAPE = (2, 256, 5)
-
-#: words of each row, and which of them are valid; None for all
-Field: TypeAlias = "tuple[Tensor, Tensor | None]"
 
 # Whole numbers below this have a table of tokens.
 _TABLE = 1 << 20
+# Names of rows and groups are words below 2^63.
+_WORD = (1 << 63) - 1
 
 
 def empty() -> Tensor:
@@ -38,13 +29,13 @@ def empty() -> Tensor:
 
 
 def hash_names(names: Any) -> Tensor:
-    """Return the 64 bits of the hash of each text, or integer in decimal, int64 `[N]`."""
-    is_text = not isinstance(names, Tensor)
-    words, lengths = words_of_texts(names) if is_text else words_of_integers(names.numpy())
-    message = torch.from_numpy(words.view(np.int64))
-    if not len(lengths):
+    """Return the first 63 bits of the hash of each text, or integer in decimal, int64 `[N]`."""
+    if not len(names):
         return torch.zeros(0, dtype=torch.int64)
-    return backends.choose(message).hash_words(message, torch.from_numpy(lengths), False)[:, 0]
+    if isinstance(names, Tensor):
+        return backends.choose(names).hash_integers(names.long()) & _WORD
+    texts, ends = map(torch.from_numpy, encode(names))
+    return backends.choose(ends).hash_texts(texts, ends) & _WORD
 
 
 def read_ids(ids: Any) -> Tensor:
@@ -63,35 +54,33 @@ class Tokens:
     """
 
     def __init__(self, known: Tensor | None) -> None:
-        self._known = known
-        self._table = torch.zeros(0, dtype=torch.int64)
+        self._is_known = known is not None
+        ends = torch.tensor([-1])  # the token of padding
+        self._table = ends if known is None else torch.cat([known, ends])
+
+    def table_of(self, numbers: Tensor) -> Tensor | None:
+        """Return the tokens of the first numbers, and -1; None if it would be too long."""
+        highest, size = int(numbers.max()) if numbers.numel() else -1, len(self._table) - 1
+        if not self._is_known and size <= highest < _TABLE:
+            more = torch.arange(size, min(_TABLE, max(2 * size, highest + 1)))
+            parts = self._table[:-1], first_bits(hash_names(more)), self._table[-1:]
+            self._table, size = torch.cat(parts), highest + 1
+        return self._table if highest < size else None
 
     def of(self, numbers: Tensor) -> Tensor:
         """Return the token of each number, in an array of any shape; -1 for padding."""
-        if self._known is None:
-            return self._of_integers(numbers)
-        size = len(self._known)
-        found = torch.where(numbers < 0, -1, numbers - (size + UNKNOWN))
-        is_known = (numbers >= 0) & (numbers < size)
-        found[is_known] = self._known[numbers[is_known]]
+        numbers, size = numbers.clamp(min=-1), len(self._table) - 1
+        if (table := self.table_of(numbers)) is not None:
+            return table[numbers]
+        if not self._is_known:
+            distinct, place = torch.unique(numbers, return_inverse=True)
+            found: Tensor = first_bits(hash_names(distinct)).where(distinct >= 0, -1)[place]
+            return found
+        found = numbers - (size + UNKNOWN)
+        found = found.where(numbers >= size, self._table[numbers.clamp(max=size)])
         rest = (numbers >= size) & (numbers < size + UNKNOWN)
         if rest.any():  # numbers that nobody has named
-            found[rest] = self._of_integers(numbers[rest])
-        return found
-
-    def _of_integers(self, numbers: Tensor) -> Tensor:
-        found: Tensor
-        highest = int(numbers.max()) if numbers.numel() else -1
-        if highest < _TABLE:
-            if highest >= (size := len(self._table)):
-                more = torch.arange(size, min(_TABLE, max(2 * size, highest + 1)))
-                self._table = torch.cat([self._table, first_bits(hash_names(more))])
-            if highest < 0:
-                return torch.full_like(numbers, -1)
-            found = self._table[numbers.clamp(min=0)]
-            return found if int(numbers.min()) >= 0 else found.where(numbers >= 0, -1)
-        distinct, place = torch.unique(numbers, return_inverse=True)
-        found = first_bits(hash_names(distinct)).where(distinct >= 0, -1)[place]
+            found[rest] = first_bits(hash_names(numbers[rest]))
         return found
 
 
@@ -108,51 +97,48 @@ def digest_of(
         tokens: the tokens of locations.
     """
     kept = ranking.queries.counted
-    number = len(kept)
-    key = torch.zeros(number, 0, dtype=torch.int64) if ids is None else ids[:, None]
     target = batch.target if batch.target.ndim == 2 else batch.target[:, None]
     relevant, order = _in_order(tokens.of(target.masked_fill(~kept[:, None], -1)))
-    fields: list[Field] = [(key, None), (relevant, relevant >= 0)]
+    key = torch.zeros(len(kept), 0, dtype=torch.int64) if ids is None else ids[:, None]
+    fields = [key, relevant]
     if batch.grades is not None:
         grades = _bits(batch.grades).view_as(target).gather(1, order)
-        fields.append((grades, relevant >= 0))
-    fields += [(x[:, None], None) for x in groups]
+        fields.append(grades.masked_fill(relevant < 0, -1))
+    fields += [x[:, None] for x in groups]
     if ranking.queries.weights is not None:
-        fields.append((_bits(ranking.queries.weights[:, None]), None))
+        fields.append(_bits(ranking.queries.weights[:, None]))
     if batch.exclude is not None:
-        excluded = _excluded(batch.exclude, tokens)
-        fields.append((excluded, excluded >= 0))
-    test = _hash_rows(fields, kept)
-    key = test if ids is None else key[kept]
-    answers = _answers_of(batch, ranking, tokens)
+        fields.append(_excluded(batch.exclude, tokens))
+    lists, table, further = _answers_of(batch, ranking, tokens)
+    end = torch.full((len(kept), 1), END)
+    words = torch.cat([part for x in (*fields, *further) for part in (x, end)], 1)
+    own = sum(x.shape[1] + 1 for x in fields)
     if not kept.all():
-        answers = [(x[kept], y if y is None else y[kept]) for x, y in answers]
-    given = _hash_rows([(key, None), *answers])
-    bucket = key[:, 0] & 255
-    return torch.stack([_add_up(x, bucket) for x in (test, given)])
+        words, lists = words[kept], lists[kept]
+    if not len(words):
+        return empty()
+    return backends.choose(words).digest(words, own, lists, table, ids is not None)
 
 
-def _answers_of(batch: Batch, ranking: Ranking, tokens: Tokens) -> list[Field]:
-    """Return the fields of the predictions: ids as they were read, or ranks."""
-    fields: list[Field]
-    if isinstance(batch.preds, Answers):
-        found = tokens.of(batch.preds.preds)
-        outcome = torch.stack([batch.preds.outcome, batch.preds.lengths], 1)
-        return [(found, found >= 0), (outcome, None)]
-    if ranking.num_candidates is None:
-        found = tokens.of(batch.preds.long())
-        fields = [(found, found >= 0)]
-        if batch.confidence is not None:
-            fields.append((_bits(batch.confidence)[:, None], None))
-        return fields
-    relevant, order = _in_order(tokens.of(ranking.relevant))
-    ranks = ranking.above, ranking.tied, ranking.relevant_above, ranking.relevant_tied
-    each = torch.stack([relevant, *(x.gather(1, order) for x in ranks)], 2).flatten(1)
-    fields = [(each, (relevant >= 0).repeat_interleave(1 + len(ranks), 1))]
-    if ranking.first is not None:  # a decision, which F1 counts
-        best = tokens.of(ranking.first.best)[:, None]
-        fields.append((best, best >= 0))
-    return fields
+def _answers_of(
+    batch: Batch, ranking: Ranking, tokens: Tokens
+) -> tuple[Tensor, Tensor | None, list[Tensor]]:
+    """Return the first field of the predictions, with its table if it is no tokens, and more."""
+    answers = batch.preds if isinstance(batch.preds, Answers) else None
+    if answers is None and ranking.num_candidates is not None:
+        relevant, order = _in_order(tokens.of(ranking.relevant))
+        ranks = ranking.above, ranking.tied, ranking.relevant_above, ranking.relevant_tied
+        each = torch.stack([relevant, *(x.gather(1, order) for x in ranks)], 2)
+        each = each.masked_fill(relevant[:, :, None] < 0, -1).flatten(1)
+        first = ranking.first  # a decision, which F1 counts
+        return each, None, [] if first is None else [tokens.of(first.best)[:, None]]
+    lists = batch.preds.long() if answers is None else answers.preds
+    table, further = tokens.table_of(lists), []
+    if answers is not None:
+        further = [torch.stack([answers.outcome, answers.lengths], 1)]
+    elif batch.confidence is not None:
+        further = [_bits(batch.confidence)[:, None]]
+    return (lists, table, further) if table is not None else (tokens.of(lists), None, further)
 
 
 def _in_order(tokens: Tensor) -> tuple[Tensor, Tensor]:
@@ -175,41 +161,6 @@ def _excluded(exclude: Tensor, tokens: Tokens) -> Tensor:
 def _bits(values: Any) -> Tensor:
     """Return the bits of numbers as doubles; -0.0 is 0.0."""
     return (torch.as_tensor(values).double() + 0.0).view(torch.int64)
-
-
-def _hash_rows(fields: Sequence[Field], kept: Tensor | None = None) -> Tensor:
-    """Return the 128-bit hash of each row that is kept, int64 `[L, 2]`.
-
-    A row's message are its fields, each the number of its words and the words that are valid.
-    """
-    if kept is not None and not kept.all():
-        fields = [(x[kept], y if y is None else y[kept]) for x, y in fields]
-    rows, widths = len(fields[0][0]), [values.shape[1] for values, _ in fields]
-    words = torch.zeros(rows, sum(widths) + len(fields) + 1, dtype=torch.int64)
-    valid: Tensor | None = None
-    at = 0
-    for (values, mask), width in zip(fields, widths, strict=True):
-        words[:, at] = width
-        words[:, at + 1 : at + 1 + width] = values
-        if mask is not None and not mask.all():
-            valid = torch.ones_like(words, dtype=torch.bool) if valid is None else valid
-            words[:, at] = mask.sum(1)
-            valid[:, at + 1 : at + 1 + width] = mask
-        at += 1 + width
-    lengths = torch.full((rows,), at + 1) if valid is None else valid.sum(1)
-    words[:, -1] = (8 * (lengths - 1) & 255) << 56
-    message = words.flatten() if valid is None else words[valid]
-    if not rows:
-        return torch.zeros(0, 2, dtype=torch.int64)
-    return backends.choose(message).hash_words(message, lengths, True)
-
-
-def _add_up(hashes: Tensor, bucket: Tensor) -> Tensor:
-    """Return the limbs of the sums of hashes, and their number, by bucket."""
-    low = (1 << 32) - 1
-    limbs = [hashes[:, i] >> shift & low for i in (0, 1) for shift in (0, 32)]
-    each = torch.stack([*limbs, torch.ones_like(bucket)], 1)
-    return torch.zeros(SHAPE[1:], dtype=torch.int64).index_add_(0, bucket, each)
 
 
 def sums_of(digest: Tensor) -> list[tuple[int, int]]:

@@ -18,10 +18,10 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.messages import clip, describe
 from nextloc_metrics.arguments.outputs import new_file
+from nextloc_metrics.arguments.siphash import SHAPE
 from nextloc_metrics.base.mean import RecordMetric
 from nextloc_metrics.means import exact
 from nextloc_metrics.report.data import names_of
-from nextloc_metrics.report.digests import SHAPE
 
 # Version of the files that `write` makes.
 _VERSION = 3

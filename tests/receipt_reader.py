@@ -50,15 +50,20 @@ def token(name: Any) -> int:
 
 def message(fields: Iterable[Sequence[int]]) -> bytes:
     """Return the bytes that are hashed of a row."""
-    return b"".join(x.to_bytes(8, "little") for of in fields for x in (len(of), *of))
+    return b"".join(x.to_bytes(8, "little") for of in fields for x in (*of, 1 << 63))
+
+
+def name_of(text: Any) -> int:
+    """Return the word of a row's id, or of a group."""
+    return siphash(str(text).encode()) % (1 << 63)
 
 
 def digests(rows: Iterable[Row], kinds: Sequence[str]) -> list[dict[str, str]]:
     """Return roots and buckets of the test set and of the predictions, which are lists."""
     sums: list[list[list[int]]] = [[[0, 0] for _ in range(256)] for _ in range(2)]
     for row in rows:
-        key = [siphash(str(row["id"]).encode())] if "id" in row else []
-        groups = [[siphash(str(row[kind]).encode())] for kind in sorted(kinds)]
+        key = [name_of(row["id"])] if "id" in row else []
+        groups = [[name_of(row[kind])] for kind in sorted(kinds)]
         test = siphash(message([key, [token(row["target"])], *groups]), wide=True)
         key = key or [test & ONES, test >> 64]
         given = siphash(message([key, [*map(token, row["preds"])]]), wide=True)
