@@ -265,7 +265,9 @@ def _bootstrap(
     pair: Pair, num_resamples: int, confidence_level: float, seed: int
 ) -> tuple[float, float, float]:
     """Return the percentile interval and the p-value."""
-    sums, sizes = torch.from_numpy(pair.found.sums), torch.from_numpy(pair.found.sizes).double()
+    order = np.lexsort((pair.found.sizes, pair.found.sums))  # that of groups does not matter
+    sums, sizes = (torch.from_numpy(x[order]) for x in (pair.found.sums, pair.found.sizes))
+    sizes = sizes.double()
     if pair.has_runs or len(sums) < _FEWEST_FOR_BOOTSTRAP:
         kind = "queries" if len(sums) == pair.num_queries else "groups"
         least, given = f"at least {_FEWEST_FOR_BOOTSTRAP} {kind}", str(len(sums))

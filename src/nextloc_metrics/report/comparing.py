@@ -16,7 +16,7 @@ from nextloc_metrics.analysis import Predictability
 from nextloc_metrics.analysis.comparison import Test, check_options
 from nextloc_metrics.analysis.contrast import UserSums, contrast, sum_by
 from nextloc_metrics.arguments.arrays import Array
-from nextloc_metrics.arguments.batch import ArrayRows, Batch, Grouping, read_rows
+from nextloc_metrics.arguments.batch import ArrayRows, Batch, Grouping, GroupLabels, read_rows
 from nextloc_metrics.arguments.checks import as_number, check_choice, check_named
 from nextloc_metrics.arguments.draws import read_runs
 from nextloc_metrics.arguments.messages import short
@@ -28,6 +28,7 @@ from nextloc_metrics.base.readings import read_results
 from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.means import exact
 from nextloc_metrics.report.comparisons import Comparisons, find_letters
+from nextloc_metrics.report.counted import add_state
 from nextloc_metrics.report.data import (
     check_cluster,
     check_metrics,
@@ -50,6 +51,8 @@ from nextloc_metrics.report.families import (
 )
 from nextloc_metrics.report.history import History, rows_of
 from nextloc_metrics.report.options import SharedOptions, takes
+from nextloc_metrics.report.receipt_sums import ReceiptSums, read_sums, states_of
+from nextloc_metrics.report.receipts import Receipt
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -63,7 +66,7 @@ _FEW_RUNS = 5
 @takes(SharedOptions)
 def compare(
     models: Mapping[str, Any],
-    target: Array,
+    target: Array | None = None,
     *,
     mask: Array | None = None,
     groups: Mapping[str, Array] | None = None,
@@ -88,7 +91,9 @@ def compare(
 
     Args:
         models: predictions as for `evaluate`, by model name; a list of them for several runs; or
-            [`Draws`][nextloc_metrics.report.Draws], alone or in a list of runs.
+            [`Draws`][nextloc_metrics.report.Draws], alone or in a list of runs; or receipts with
+            `sums_by`, without `target` and other rows. Their tests are those of predictions with
+            this `cluster`, to the bit, without effect size, wins and losses.
         groups: as for `evaluate`, as are `target`, `mask` and `exclude`; only those of `cluster`
             matter, which test and intervals then take as independent.
         test: as for `analysis.compare`, like `seed`.
@@ -121,22 +126,24 @@ def compare(
         0.5
     """
     check_named("models", models, '{"gru": preds, "lstm": others}')
+    family = ("metric" if against == "all" else "all") if family is None else family
+    asked = Asked(test, options["confidence_level"], as_number(seed), family, as_number(margin))
+    check_options(test, options["confidence_level"], seed)
+    check_choice("against", against, Against)
+    check_choice("family", family, Family)
+    _check_options(margin, deterministic, [str(name) for name in models])
+    if any(isinstance(one, Receipt) for one in models.values()):
+        given: dict[str, Any] = {"target": target, "mask": mask, "groups": groups}
+        given |= {"exclude": exclude, "history": history}
+        given |= {"about": options["about"], "metrics": options["metrics"]}
+        return _compare_receipts(models, given, options["cluster"], asked, against)
+    if target is None:
+        raise TypeError("`target` must be given unless `models` are receipts, got None.")
     runs = {str(name): read_runs(str(name), given) for name, given in models.items()}
     if len(runs) + (history is not None) < 2:
         raise ValueError(f"`models` must hold at least two models, got {short(list(runs))}.")
-    check_options(test, options["confidence_level"], seed)
-    check_choice("against", against, Against)
-    family = ("metric" if against == "all" else "all") if family is None else family
-    check_choice("family", family, Family)
-    _check_options(margin, deterministic, list(runs))
-    asked = Asked(test, options["confidence_level"], as_number(seed), family, as_number(margin))
-    about = options["about"] or {}
-    if not isinstance(about, Mapping) or not about.keys() <= runs.keys():
-        raise ValueError(
-            f"`about` must have a text for models, by their names {short(list(runs))}, got "
-            f"{short(about)}."
-        )
-    first, *others = runs
+    texts = _read_about(options["about"] or {}, list(runs))
+    first = next(iter(runs))
     rows = {
         name: [[read_rows(x, target, None, mask, exclude) for x in run.draws] for run in of]
         for name, of in runs.items()
@@ -149,16 +156,55 @@ def compare(
         size, own = options["num_locations"], replace(rows[first][0][0], kinds=grouped.kinds)
         counts = rows_of(history, own, cluster or "user", size, times, last)
         rows |= {name: [[one]] for name, one in counts.items()}
-        others, deterministic = [*others, *counts], [*deterministic, *counts]
+        deterministic = [*deterministic, *counts]
     found = {name: _Method(of, cluster, kind, options) for name, of in rows.items()}
-    names = [(first, x) for x in others] if against == "first" else list(combinations(rows, 2))
+    names = _pairs_of([*rows], against)
     pairs = {(a, b): pair_models(found[b].scores, found[a].scores, kind) for a, b in names}
-    texts = {name: write_about(about[name]) for name in runs if name in about}
-    result = _summarize(
-        found, decide_pairs(pairs, asked), asked, against, cluster, kind, deterministic, texts
-    )
+    notes, sizes = _note_runs(found, deterministic), _sizes_of(found, kind)
+    decided = decide_pairs(pairs, asked)
+    result = _summarize(found, decided, asked, against, cluster, sizes, notes, texts)
     result._targets = digest(rows[first][0][0].target)
     return result
+
+
+def _compare_receipts(
+    models: Mapping[str, Any],
+    given: Mapping[str, Any],
+    cluster: str | None,
+    asked: Asked,
+    against: Against,
+) -> Comparisons:
+    """Compare models by the sums of clusters in their receipts, as their rows are compared."""
+    sums = read_sums({str(name): one for name, one in models.items()}, given)
+    first = next(iter(sums.values()))
+    if len(sums) < 2 or cluster not in (None, first.cluster):
+        raise ValueError(
+            f"`models` must hold at least two receipts with sums by {cluster or first.cluster}, "
+            f"got {len(sums)} by {first.cluster}."
+        )
+    pairs = {(a, b): sums[b].pair(sums[a]) for a, b in _pairs_of([*sums], against)}
+    found = {name: _OfReceipt(one) for name, one in sums.items()}
+    sizes = first.num_queries, first.num_clusters
+    notes = [f"{first.merged} groups with few queries are one"] if first.merged else []
+    known = {str(key) for key, _ in found[next(iter(found))].members}
+    if others := sorted(first.content["values"].keys() - known):
+        notes.append(f"not compared: {', '.join(others)}")
+    decided = decide_pairs(pairs, asked)
+    return _summarize(found, decided, asked, against, first.cluster, sizes, notes, {})
+
+
+def _pairs_of(names: Sequence[str], against: Against) -> list[tuple[str, str]]:
+    first, *others = names
+    return [(first, x) for x in others] if against == "first" else list(combinations(names, 2))
+
+
+def _read_about(about: Any, names: list[str]) -> dict[str, str]:
+    if not isinstance(about, Mapping) or not about.keys() <= {*names}:
+        raise ValueError(
+            f"`about` must have a text for models, by their names {short(names)}, got "
+            f"{short(about)}."
+        )
+    return {name: write_about(about[name]) for name in names if name in about}
 
 
 def _check_options(margin: float | None, deterministic: Sequence[str], names: list[str]) -> None:
@@ -183,25 +229,29 @@ def _headline_of(rows: ArrayRows, options: SharedOptions) -> RankingCollection:
     return make_headline(number, options["k"], measures=options["measures"], metrics=own)
 
 
+def _sizes_of(models: Mapping[str, _Method], kind: Grouping | None) -> tuple[int, int]:
+    """Return the number of queries, and of their clusters."""
+    counted = np.any([one.kept for of in models.values() for one in of.scores.values()], axis=0)
+    number = 0 if kind is None else len(torch.unique(kind.numbers[torch.from_numpy(counted)]))
+    return int(counted.sum()), number
+
+
 def _summarize(
-    models: Mapping[str, _Method],
+    models: Mapping[str, _Method | _OfReceipt],
     decided: Decided,
     asked: Asked,
     against: Against,
     cluster: str | None,
-    kind: Grouping | None,
-    deterministic: Sequence[str],
+    sizes: tuple[int, int],
+    warned: Sequence[str],
     about: Mapping[str, str],
 ) -> Comparisons:
     """Compute the values, and make the table and the card."""
     level = asked.confidence_level
     columns = {name: model.read(level) for name, model in models.items()}
     values = {name: {key: x.value for key, x in of.items()} for name, of in columns.items()}
-    counted = np.any([one.kept for of in models.values() for one in of.scores.values()], axis=0)
-    queries, clusters = int(counted.sum()), ""
-    if kind is not None:
-        number = len(torch.unique(kind.numbers[torch.from_numpy(counted)]))
-        clusters = f"clustered by {cluster} ({number:,} groups)"
+    queries, number = sizes
+    clusters = "" if cluster is None else f"clustered by {cluster} ({number:,} groups)"
     numbers = set(decided.num_tests.values())
     of_each = " of each metric" if asked.family == "metric" else ""
     runs = {name: model.text for name, model in models.items() if model.text}
@@ -216,7 +266,6 @@ def _summarize(
         "ties": "expected value over random orders",
         **{f"about {name}": text for name, text in about.items()},
     }
-    warned = _note_runs(models, deterministic)
     decoded = {name: decoding for name, text in about.items() if (decoding := decoding_in(text))}
     notes = [
         *([f"decoding: {', '.join(f'{x} {y}' for x, y in decoded.items())}"] if decoded else []),
@@ -297,6 +346,35 @@ class _Method:
         found = contrast([UserSums(sums, draws)], sizes, 1 / exact.ONE).estimate()
         low, high = found.interval(confidence_level)
         return float(low), float(high)
+
+
+class _OfReceipt:
+    """The metrics of one model with the sums of its receipt."""
+
+    text = ""
+
+    def __init__(self, sums: ReceiptSums) -> None:
+        options = sums.content["options"]
+        number, measures = options["num_locations"], options["measures"]
+        names = sums.names.split() + ["merged"] * (sums.merged > 0)
+        kind = Grouping(torch.zeros(0, dtype=torch.int64), GroupLabels(names))
+        metrics = make_headline(number, options["k"], measures=measures)
+        self.model = _Model(metrics, sums.cluster, kind)
+        self.members, self.values = metrics.named_members(), sums.content["values"]
+        for key, member in self.members:
+            if key not in self.model.means:
+                add_state(member, member.empty_tally())
+                continue
+            whole, clustered = states_of(sums, key)
+            add_state(member, whole)
+            if self.model.clustered is not None:
+                add_state(self.model.clustered[key], clustered)
+
+    def read(self, confidence_level: float) -> dict[str, Reading]:
+        """Return the values with their intervals; what is no mean has that of the receipt."""
+        found = self.model.read(confidence_level)
+        others = {x: float(self.values[x]) for x in found if x not in self.model.means}
+        return found | {key: found[key]._replace(value=x) for key, x in others.items()}
 
 
 class _Model:

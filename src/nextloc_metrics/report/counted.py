@@ -327,7 +327,7 @@ class Counted:
         counted.longest = saved.check_length(header["longest"])
         for name, member in members.items():
             saved.check_state(name, member, arrays[name], counted.card["queries"])
-            _add(member, arrays[name])
+            add_state(member, arrays[name])
         for kind in {f"by {kind}" for kind in setting.groups} & counted.parts.keys():
             for name, _ in counted.parts[kind].named_members():
                 whole = next(members[x] for of in ROWS if (x := f"{of}/{name}") in members)
@@ -350,7 +350,7 @@ class Counted:
         for name, member in self._members().items():
             if name not in members:  # there was no group
                 continue
-            _add(member, member._renumbered(members[name].state, rows))
+            add_state(member, member._renumbered(members[name].state, rows))
 
     @property
     def is_in_order(self) -> bool:
@@ -369,7 +369,7 @@ class Counted:
         }
 
 
-def _add(member: Any, state: Tensor) -> None:
+def add_state(member: Any, state: Tensor) -> None:
     """Add a state to the state of a metric."""
     held = vars(member)[member._state_name]
     setattr(member, member._state_name, held + member._summand(state))

@@ -43,6 +43,7 @@ from nextloc_metrics.report.counted import (
 )
 from nextloc_metrics.report.data import check_metrics
 from nextloc_metrics.report.digests import check_ids
+from nextloc_metrics.report.receipt_sums import clusters_of
 from nextloc_metrics.report.receipts import Receipt, receipt_of
 
 Interval = tuple[float, float]
@@ -103,7 +104,12 @@ class Evaluation(Result):
         self._counted.save(Path(path), force)
 
     def receipt(
-        self, salt: str | None = None, note: str | None = None, source: str | None = None
+        self,
+        salt: str | None = None,
+        note: str | None = None,
+        source: str | None = None,
+        sums_by: str | None = None,
+        min_queries: int = 5,
     ) -> Receipt:
         """Return a text by which anyone with the data can check the values; see `verify`.
 
@@ -111,11 +117,19 @@ class Evaluation(Result):
             salt: a secret, without which digests of rows say nothing; it is not in the receipt.
             note: what the values are, such as a table of a paper; outside the checksum.
             source: where the data are: an address, a commit, a licence; outside the checksum.
+            sums_by: the groups, such as `"user"`, whose sums and numbers of queries the receipt
+                has, by hashes of their names: `compare` takes such receipts in place of
+                predictions. Without a salt, who can guess a name finds it by its hash.
+            min_queries: groups with fewer queries are merged into one.
 
         Raises:
-            ValueError: the text would have more than 8 KB.
+            ValueError: without the sums of groups, the text would have more than 8 KB; or
+                `sums_by` is none of the groups.
         """
-        return receipt_of(self._counted, self.values, salt, note, source)
+        counted, key, clusters = self._counted, (salt or "").encode(), None
+        if sums_by is not None:
+            clusters = clusters_of(counted, sums_by, min_queries, key)
+        return receipt_of(counted, self.values, salt, note, source, clusters)
 
     def group_records(self, kind: str | None = None) -> list[dict[str, Any]]:
         """Return the values of all groups, one dict per kind, metric and group.

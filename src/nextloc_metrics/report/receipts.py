@@ -153,8 +153,9 @@ def receipt_of(
     salt: str | None = None,
     note: str | None = None,
     source: str | None = None,
+    clusters: Mapping[str, Any] | None = None,
 ) -> Receipt:
-    """Make the receipt of counts."""
+    """Make the receipt of counts; `clusters` are the sums by cluster."""
     setting, key = counted.setting, (salt or "").encode()
     options = {x: _plain(y) for x, y in vars(setting).items() if x not in _NOT_OPTIONS}
     options["num_locations"] = setting.known_locations  # that of the data is no option
@@ -174,16 +175,15 @@ def receipt_of(
         "predictions": _digest(counted.digests[1], key)
         | {"of": "lists" if setting.candidates is None else "ranks"},
     }
-    content["checksum"] = _checksum(content)
     given = {"note": note, "source": source}
     content |= {name: text for name, text in given.items() if text is not None}
-    receipt = Receipt(content)
-    if (size := len(str(receipt))) > _MOST_BYTES:
+    if (size := len(_canonical(content)) + 79) > _MOST_BYTES:  # with the checksum
         raise ValueError(
             f"a receipt must have at most {_MOST_BYTES:,} bytes, got {size:,}; leave out `note`, "
             "`source` and `about`, or count fewer metrics."
         )
-    return receipt
+    content |= {} if clusters is None else {"clusters": clusters}
+    return Receipt({**content, "checksum": _checksum(content)})
 
 
 def _plain(value: Any) -> Any:
@@ -261,8 +261,7 @@ def differences(receipt: Receipt, found: Receipt, counted: Counted) -> Verificat
         for name in sorted(old[what].keys() | new[what].keys())
         if old[what].get(name) != new[what].get(name)
     ]
-    if old["num_asked"] != new["num_asked"]:
-        changed.append("num_asked")
+    changed += [x for x in ("num_asked", "clusters") if old.get(x) != new.get(x)]
     if changed and not lines:
         same = old["version"] == new["version"]
         made = f"another version's formula ({old['version']}, not {new['version']})"

@@ -53,7 +53,10 @@ def compared(
     key: str | None = None,
 ) -> Verification:
     """Compare a receipt with an evaluation, of rows whose column `key` has their ids."""
-    found = evaluation.receipt(salt)
+    clusters = receipt.content.get("clusters") or {}
+    found = evaluation.receipt(
+        salt, sums_by=clusters.get("by"), min_queries=clusters.get("min_queries", 5)
+    )
     result = differences(receipt, found, evaluation._counted)
     if found.content["ids"] == "given" and any("buckets" in x for x in result.differences):
         of = [buckets_that_differ(receipt, found, x) for x in ("test_set", "predictions")]
