@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import scipy.stats
 
+import published_receipts
 import published_runs
 
 
@@ -49,7 +50,7 @@ def test_the_page_has_what_the_example_prints(
     if not folder.is_dir():
         pytest.skip("needs ../shared/data/genup")
     found = published_runs.main([str(folder)])
-    page = (Path(__file__).parents[2] / "docs" / "published-runs.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "published.md").read_text("utf-8")
     tables = capsys.readouterr().out.strip().split("\n\n")
     for table in tables[:2]:
         assert table in page
@@ -61,3 +62,34 @@ def test_the_page_has_what_the_example_prints(
     assert sum("a" in of for of in letters) >= 5
     moscow = {of["acc_at_1"] for of in found["foursquare_moscow"].letters.values()}
     assert moscow == {"a", "b"}
+
+
+@pytest.mark.slow  # reads real data
+def test_the_receipts_are_those_of_the_answers(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All 40 receipts are equal, as are stored and counted values; the page has the table."""
+    if not (data / "genup").is_dir() or not (data / "llm_mob").is_dir():
+        pytest.skip("needs ../shared/data/genup and llm_mob")
+    assert published_receipts.main([str(data)]) == 0
+    table = capsys.readouterr().out
+    assert table in (Path(__file__).parents[2] / "docs" / "published.md").read_text("utf-8")
+    rows = [line.split(" | ") for line in table.splitlines()[2:]]
+    assert len(rows) == 40 == len([*published_receipts.RECEIPTS.iterdir()])
+    assert all(stored in ("-", here) for _, _, _, stored, here, *_ in rows)
+
+
+def test_a_changed_answer_is_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program writes a receipt, verifies it, and fails for a file with another answer."""
+    monkeypatch.setattr(published_receipts, "RECEIPTS", tmp_path / "receipts")
+    folder = tmp_path / "genup"
+    folder.mkdir()
+    (folder / "accuracies.json").write_text(json.dumps({"one": {"Meta-good-POI": 0.75}}), "utf-8")
+    for answer, arguments, code in (("4", ["--write"], 0), ("4", [], 0), ("5", [], 1)):
+        answers = {"target": ["1", "2", "3", "4"], "Meta-good-POI": ["1", "2", "9", answer]}
+        pd.DataFrame(answers).to_parquet(folder / "one.parquet")
+        assert published_receipts.main([str(tmp_path), *arguments]) == code
+        said = capsys.readouterr().out
+        assert ("answers differ" in said) == (code == 1)
