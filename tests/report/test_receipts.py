@@ -1,5 +1,6 @@
 """Receipts: the same bytes however rows are read, a plain reader, and every change is named."""
 
+import hashlib
 import json
 import random
 from collections.abc import Callable
@@ -9,11 +10,11 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pytest
-import receipt_reader
 import torch
 from click.testing import CliRunner
 from pyarrow import parquet
 
+import receipt_reader
 from nextloc_metrics import report
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.cli.commands import main
@@ -94,6 +95,7 @@ def test_the_same_bytes_from_files_and_arrays(tmp_path: Path) -> None:
         assert both[0][name] == both[1][name] == json.loads(expected)[name], name
     for name in ("files", "csv"):
         assert str(found[name].receipt()) == expected, name
+        assert report.verify(first, paths if name == "files" else csv).equal
     content = json.loads(expected)
     for name in ("masked", "arrays"):  # which differ in what was left out, and in the size of F1
         of = found[name].receipt().content
@@ -166,17 +168,60 @@ def test_a_row_twice_is_an_error() -> None:
         report.evaluate([[1]], [1], ids=[5, 6])
 
 
+def test_changed_rows_without_ids_are_named() -> None:
+    """The same changes; two rows with one target and user may exchange their answers unseen."""
+    changes: dict[str, Change] = {name: of for name, (of, _) in CHANGES.items()}
+    changes["a row twice"] = lambda x: x.append(dict(x[5]))
+    for name, change in changes.items():
+        rows = made()
+        receipt = made_of(rows, key="")
+        assert report.verify(receipt, table(rows)).equal  # whose ids are not read
+        change(rows)
+        text = str(report.verify(receipt, table(rows)))
+        answers = name in ("one answer", "answers exchanged")
+        assert ("answers differ" if answers else "another test set") in text, name
+    rows = made()
+    rows[8].update(target=rows[5]["target"], user=rows[5]["user"])
+    receipt, known = made_of(rows, key=""), made_of(rows)
+    exchange(rows, "preds")
+    assert report.verify(receipt, table(rows)).equal
+    assert not report.verify(known, table(rows)).equal
+
+
+def with_checksum(content: dict[str, Any]) -> str:
+    """Return a changed receipt with the checksum that an author would give it."""
+    inside = {x: y for x, y in content.items() if x not in ("checksum", "note", "source")}
+    text = json.dumps(inside, sort_keys=True, separators=(",", ":")) + "\n"
+    return json.dumps({**content, "checksum": hashlib.sha256(text.encode()).hexdigest()})
+
+
 def test_a_changed_text_is_named() -> None:
     """One digit of a sum, with and without a new checksum; an option; another form of the text."""
     rows = made()
-    receipt = made_of(rows)
+    whole = report.evaluate_table(table(rows), **OPTIONS)
+    receipt = whole.receipt(sums_by="user")
     content = json.loads(str(receipt))
+    assert with_checksum(content) == json.dumps(content)
     content["sums"]["mrr"][0] = str(int(content["sums"]["mrr"][0]) + 1)
     found = report.verify(json.dumps(content), table(rows))
     assert found.differences[0] == "the sums were changed: mrr"
     assert "checksum" in found.differences[1]
+    changed = ["the sums were changed: mrr"]
+    assert report.verify(with_checksum(content), table(rows)).differences == changed
     text = json.dumps({**content, "note": "Table 2"}, indent=2).replace("\n", "\r\n")
     assert "other spaces" in str(report.verify(text, table(rows)))
+    for name, part in {
+        "values": "value of mrr",
+        "counts": "queries",
+        "clusters": "clusters",
+    }.items():
+        other = json.loads(str(receipt))
+        if name == "clusters":
+            other[name]["sums"]["mrr"][0] += "1"
+        else:
+            other[name][part.split()[-1]] = "0.5" if name == "values" else 7
+        found = report.verify(with_checksum(other), whole)
+        assert found.differences == [f"the sums were changed: {part}"]
     found = report.verify(receipt, table(rows), k=(1, 5))
     assert found.differences == ["another option: k is [1, 5], in the receipt [1, 3]"]
     old = json.dumps({**json.loads(str(receipt)), "version": "0.0.1", "sums": content["sums"]})
