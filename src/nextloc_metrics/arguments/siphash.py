@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 Words = NDArray[np.uint64]
 
-#: the token of a location is the first bits of the hash of its text
-TOKEN_BITS = 40
+#: the token of a location is these bits of the hash of its text
+TOKEN = (1 << 40) - 1
 #: behind a vocabulary and so many numbers, a name that is not in it has the number of its token
 UNKNOWN = 1 << 20
 #: the word after each field of a row, which is no other word
@@ -126,11 +126,6 @@ def _hash_rows(words: Any) -> Any:
     return hash_words(words[valid].view(np.uint64), lengths + 1, wide=True).view(np.int64)
 
 
-def first_bits(hashes: Any) -> Any:
-    """Return the tokens of locations, by the hashes of their texts."""
-    return hashes & ((1 << TOKEN_BITS) - 1)
-
-
 def unknown_numbers(texts: Iterable[str], size: int) -> NDArray[np.int64]:
     """Return the numbers of names that are not among `size` ids, from which tokens are read."""
-    return size + UNKNOWN + first_bits(hash_texts(*encode(texts)))  # type: ignore[no-any-return]
+    return size + UNKNOWN + (hash_texts(*encode(texts)) & TOKEN)

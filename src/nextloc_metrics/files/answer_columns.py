@@ -10,7 +10,7 @@ import torch
 from nextloc_metrics.arguments.answers import Answers
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.files.answers import Reader
-from nextloc_metrics.files.columns import is_text_column, read_group
+from nextloc_metrics.files.columns import read_group
 from nextloc_metrics.files.opening import Part
 from nextloc_metrics.files.texts import by_json
 
@@ -99,10 +99,8 @@ def _keys(part: Part, key: str) -> list[str]:
 
 
 def check_no_answers(part: Part, preds: str, target: str, separator: str | None) -> None:
-    """Raise if most cells of a column of predictions hold text around a list, or several lines."""
+    """Raise if most cells of a column of text hold text around a list, or several lines."""
     column = part.columns[preds][:_SEEN]
-    if not is_text_column(column):
-        return
     known = {str(x) for x in cells_of(part.columns[target][:_SEEN])}
     cells = [x for x in cells_of(column) if isinstance(x, str) and x.strip() and x not in known]
     answers = [x for x in cells if _is_answer(x.strip(), separator)]

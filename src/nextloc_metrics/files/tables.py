@@ -106,7 +106,7 @@ class TableRows:
         self.source, self.names, self.on_error = source, names, on_error
         self.num_rows, self.missed, self.reader = source.num_rows, 0, reader
         first = self._peek()
-        if reader is None:
+        if reader is None and is_text_column(first.columns[names.preds]):
             check_no_answers(first, names.preds, names.target, separator)
         answers, relevant = first.columns[names.preds], first.columns[names.target]
         given = (padding,) if isinstance(padding, int) else padding

@@ -14,7 +14,7 @@ from nextloc_metrics.arguments.answers import Answers
 from nextloc_metrics.arguments.arrays import as_tensor_or_text
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.messages import describe
-from nextloc_metrics.arguments.siphash import END, SHAPE, UNKNOWN, encode, first_bits
+from nextloc_metrics.arguments.siphash import END, SHAPE, TOKEN, UNKNOWN, encode
 from nextloc_metrics.ranking import Ranking
 
 # Whole numbers below this have a table of tokens.
@@ -63,7 +63,7 @@ class Tokens:
         highest, size = int(numbers.max()) if numbers.numel() else -1, len(self._table) - 1
         if not self._is_known and size <= highest < _TABLE:
             more = torch.arange(size, min(_TABLE, max(2 * size, highest + 1)))
-            parts = self._table[:-1], first_bits(hash_names(more)), self._table[-1:]
+            parts = self._table[:-1], hash_names(more) & TOKEN, self._table[-1:]
             self._table, size = torch.cat(parts), highest + 1
         return self._table if highest < size else None
 
@@ -74,13 +74,13 @@ class Tokens:
             return table[numbers]
         if not self._is_known:
             distinct, place = torch.unique(numbers, return_inverse=True)
-            found: Tensor = first_bits(hash_names(distinct)).where(distinct >= 0, -1)[place]
-            return found
+            each = (hash_names(distinct) & TOKEN).where(distinct >= 0, -1)
+            return each[place]
         found = numbers - (size + UNKNOWN)
         found = found.where(numbers >= size, self._table[numbers.clamp(max=size)])
         rest = (numbers >= size) & (numbers < size + UNKNOWN)
         if rest.any():  # numbers that nobody has named
-            found[rest] = first_bits(hash_names(numbers[rest]))
+            found[rest] = hash_names(numbers[rest]) & TOKEN
         return found
 
 

@@ -19,7 +19,7 @@ from nextloc_metrics.arguments.arrays import as_tensor
 from nextloc_metrics.arguments.batch import ArrayRows, Batch, Grouping, GroupLabels, read_rows
 from nextloc_metrics.arguments.checks import as_number, check_choice, check_positive, cut_offs
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.arguments.siphash import first_bits
+from nextloc_metrics.arguments.siphash import TOKEN
 from nextloc_metrics.base.mean import RecordMetric
 from nextloc_metrics.distribution.distribution import Given
 from nextloc_metrics.means.intervals import check_confidence_level
@@ -92,7 +92,7 @@ class Evaluator:
         own, visits = check_metrics(options["metrics"]), options["history"]
         limits = None if visits is None else limits_of(visits)
         words = options["vocabulary"]
-        tokens = None if words is None else first_bits(hash_names([*map(str, words)]))
+        tokens = None if words is None else hash_names([*map(str, words)]) & TOKEN
         self._data = Data(bins, counts, options["locations"], limits, own, tokens)
         self._exempt_target = options["exempt_target"]
         self._options: dict[str, Any] = {
