@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import polars
 import pyarrow as pa
 import pytest
 import torch
@@ -143,8 +144,8 @@ def test_ids_of_any_type_are_their_text() -> None:
     expected = str(made_of(rows))
     texts = [{**x, "id": str(x["id"])} for x in rows]
     assert str(made_of(texts)) == expected
-    frame = pd.DataFrame(rows)
-    assert str(report.evaluate_table(frame, **OPTIONS).receipt()) == expected
+    for frame in (pd.DataFrame(rows), polars.DataFrame(rows)):
+        assert str(report.evaluate_table(frame, **OPTIONS).receipt()) == expected
     with pytest.raises(ValueError, match="must hold a group in `id`, got none"):
         made_of([*texts, {**texts[0], "id": None}])
 

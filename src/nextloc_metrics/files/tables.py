@@ -495,8 +495,8 @@ def has_column(source: Any, name: str) -> bool:
             parts = source_of(source, Names(name, name), "miss").parts([name])
             return next(parts, None) is not None
         return False
-    columns = getattr(source, "schema", source)
-    return name in [*getattr(columns, "names", getattr(source, "columns", ()))]
+    names = getattr(getattr(source, "schema", None), "names", None)  # a method in polars
+    return name in [*(names if isinstance(names, list) else getattr(source, "columns", ()))]
 
 
 def _check_read(piece: Part, name: str, bad: Any, how: CellReading) -> None:
