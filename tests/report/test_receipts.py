@@ -227,6 +227,8 @@ def test_a_changed_text_is_named() -> None:
     assert found.differences == ["another option: k is [1, 5], in the receipt [1, 3]"]
     old = json.dumps({**json.loads(str(receipt)), "version": "0.0.1", "sums": content["sums"]})
     assert "another version's formula (0.0.1" in str(report.verify(old, table(rows)))
+    with pytest.raises(ValueError, match="'clusters' is \\[\\]"):
+        report.Receipt.read(json.dumps({**content, "clusters": []}))
     assert "another schema" in str(report.verify('{"schema": "x"}', table(rows), **OPTIONS))
 
 

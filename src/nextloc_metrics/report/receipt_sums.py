@@ -42,20 +42,23 @@ def clusters_of(counted: Counted, kind: str, least: int, key: bytes) -> dict[str
         )
     labels, part = counted.labels[kind].names, counted.parts.get(f"by {kind}")
     members: dict[str, Any] = {} if part is None else dict(part.named_members())
-    found = {x: y._sums[:, [0, 2]].numpy() for x, y in members.items() if y.metric._is_bounded}
-    sizes = np.max([x[:, 1] for x in found.values()], axis=0) if found else np.zeros(len(labels))
+    of_all = {x: y._sums[:, [0, 2]].numpy() for x, y in members.items() if y.metric._is_bounded}
+    sizes = np.max([x[:, 1] for x in of_all.values()], axis=0) if of_all else np.zeros(len(labels))
     hashes = [x.to_bytes(8, "little") for x in hash_names(labels).tolist()]
     names = [hmac.digest(key, x, "sha256")[:_OF_NAME].hex() for x in hashes]
     order = sorted(np.flatnonzero(sizes >= least).tolist(), key=names.__getitem__)
     small = (sizes > 0) & (sizes < least)
-    sums = {}
-    for name, of in found.items():
+    sums: dict[str, list[str]] = {}
+    for name, of in of_all.items():
         rows = [*of[order].tolist(), *([of[small].sum(0).tolist()] if small.any() else [])]
         sums[name] = [" ".join(map(str, column)) for column in zip(*rows, strict=True)]
-    named = " ".join(names[i] for i in order)
-    return {"by": kind, "min_queries": least, "merged": int(small.sum()), "names": named} | {
-        "sums": sums
+    found: dict[str, Any] = {
+        "by": kind,
+        "min_queries": least,
+        "merged": int(small.sum()),
+        "sums": sums,
     }
+    return {**found, "names": " ".join(names[i] for i in order)}
 
 
 class ReceiptSums:
@@ -135,7 +138,6 @@ def read_sums(models: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, 
 def states_of(sums: ReceiptSums, key: str) -> tuple[Any, Any]:
     """Return the states of one metric, and of the clustered one, whose squares are not read."""
     whole = [int(x) for x in sums.content["sums"][key]]
-    columns = sums.sums[key]
-    return torch.tensor(whole), torch.from_numpy(
-        np.stack([columns[0], np.zeros_like(columns[0]), columns[1]], 1)
-    )
+    each, sizes = sums.sums[key]
+    clustered = np.stack([each, np.zeros_like(each), sizes], 1)
+    return torch.tensor(whole), torch.from_numpy(clustered)

@@ -69,11 +69,7 @@ class Receipt:
             ValueError: it is no receipt.
         """
         is_text = isinstance(source, str) and source.lstrip()[:1] == "{"
-        text = (
-            str(source)
-            if is_text
-            else Path(source).read_bytes()[: 1 << 20].decode("utf-8", "replace")
-        )
+        text = str(source) if is_text else Path(source).read_bytes().decode("utf-8", "replace")
         try:
             content = json.loads(text, parse_float=_refuse, parse_constant=_refuse)
             found = cls(content, text == _canonical(content))
@@ -89,14 +85,9 @@ class Receipt:
         """Raise if an entry that is read is missing, or of another kind."""
         if self.content["schema"] != _SCHEMA:
             return
-        kinds: dict[str, Any] = {
-            "options": dict,
-            "sums": dict,
-            "values": dict,
-            "counts": dict,
-            "checksum": str,
-        }
-        kinds |= {"test_set": dict, "predictions": dict, "num_asked": int, "version": str}
+        names = ["options", "sums", "values", "counts", "groups", "test_set", "predictions"]
+        kinds: dict[str, Any] = {**dict.fromkeys(names, dict), "num_asked": int, "version": str}
+        kinds |= {"checksum": str} | ({"clusters": dict} if "clusters" in self.content else {})
         for name, kind in kinds.items():
             if type(self.content[name]) is not kind:
                 raise TypeError(f"{name!r} is {short(self.content[name])}")
@@ -159,13 +150,12 @@ def receipt_of(
     setting, key = counted.setting, (salt or "").encode()
     options = {x: _plain(y) for x, y in vars(setting).items() if x not in _NOT_OPTIONS}
     options["num_locations"] = setting.known_locations  # that of the data is no option
-    outcomes = {name: member for name, member in counted.card.items() if name in _COUNTS}
     content: dict[str, Any] = {
         "schema": _SCHEMA,
         "version": version("nextloc-metrics"),
         "options": options,
         "num_asked": counted.card["queries"] - counted.card["left_out"],
-        "counts": outcomes,
+        "counts": {name: x for name, x in counted.card.items() if name in _COUNTS},
         "groups": {kind: len(counted.names_of(kind)) for kind in setting.groups},
         "sums": {name: _sums(member.state) for name, member in counted.rows()},
         "values": {name: repr(float(value)) for name, value in values.items()},
@@ -175,8 +165,7 @@ def receipt_of(
         "predictions": _digest(counted.digests[1], key)
         | {"of": "lists" if setting.candidates is None else "ranks"},
     }
-    given = {"note": note, "source": source}
-    content |= {name: text for name, text in given.items() if text is not None}
+    content |= {x: y for x, y in (("note", note), ("source", source)) if y is not None}
     if (size := len(_canonical(content)) + 79) > _MOST_BYTES:  # with the checksum
         raise ValueError(
             f"a receipt must have at most {_MOST_BYTES:,} bytes, got {size:,}; leave out `note`, "
@@ -204,11 +193,9 @@ def _sums(state: Tensor) -> Any:
 def _digest(sums: Tensor, key: bytes) -> dict[str, Any]:
     """Return the root of 128 bits and the buckets of 24 bits."""
     parts = [x.to_bytes(16, "little") + n.to_bytes(8, "little") for x, n in sums_of(sums)]
-    short_ones = (
-        hmac.digest(key, bytes([i]) + x, "sha256")[:_OF_BUCKET] for i, x in enumerate(parts)
-    )
+    marks = [hmac.digest(key, bytes([i]) + x, "sha256")[:_OF_BUCKET] for i, x in enumerate(parts)]
     root = hmac.digest(key, b"".join(parts), "sha256")[:16].hex()
-    return {"root": root, "buckets": b64encode(b"".join(short_ones)).decode()}
+    return {"root": root, "buckets": b64encode(b"".join(marks)).decode()}
 
 
 @dataclass(frozen=True)

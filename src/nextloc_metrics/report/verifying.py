@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from os import PathLike
 from typing import Any
 
@@ -54,12 +53,11 @@ def compared(
 ) -> Verification:
     """Compare a receipt with an evaluation, of rows whose column `key` has their ids."""
     clusters = receipt.content.get("clusters") or {}
-    found = evaluation.receipt(
-        salt, sums_by=clusters.get("by"), min_queries=clusters.get("min_queries", 5)
-    )
+    by, least = clusters.get("by"), clusters.get("min_queries", 5)
+    found = evaluation.receipt(salt, sums_by=by, min_queries=least)
     result = differences(receipt, found, evaluation._counted)
     if found.content["ids"] == "given" and any("buckets" in x for x in result.differences):
         of = [buckets_that_differ(receipt, found, x) for x in ("test_set", "predictions")]
         said = ids_in(rows, key, sorted({*of[0], *of[1]})) if rows is not None else ""
-        result = replace(result, notes=[*([said] if said else []), *result.notes])
+        result.notes[:0] = [said] if said else []
     return result
