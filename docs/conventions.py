@@ -20,7 +20,6 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Literal
 
 import torch
 from sklearn import metrics as sklearn_metrics
@@ -52,7 +51,6 @@ from nextloc_metrics import (
     PrecisionAtK,
     RecallAtK,
     click_through_metrics,
-    functional,
     libcity_metrics,
     next_location_metrics,
 )
@@ -470,41 +468,6 @@ def log_probabilities() -> str:
     return table(["", f"{OURS}, any of the three", *forms_of_peer], rows)
 
 
-# Relations that papers quote ----------------------------------------------------------------------
-
-
-def at_ranks(*ranks: int, candidates: int = 40) -> tuple[Tensor, Tensor]:
-    """Lists in which location 0 has the given ranks."""
-    others = list(range(1, candidates))
-    lists = [[*others[: rank - 1], 0, *others[rank - 1 :]] for rank in ranks]
-    return torch.tensor(lists), torch.zeros(len(ranks), dtype=torch.long)
-
-
-def relations() -> str:
-    """Lists of ranks, for some of which the relation that papers quote fails."""
-    for k in range(1, 41):  # of one query, and so of any mean of queries
-        chain = [
-            score(*at_ranks(*range(1, 41)), k=k, reduction="none")
-            for score in (_first, functional.mrr, functional.ndcg_at_k, functional.accuracy_at_k)
-        ]
-        if any((low > high).any() for low, high in itertools.pairwise(chain)):
-            raise AssertionError(f"the relation that always holds fails for k = {k}")
-    rows: Rows = []
-    for ranks in [(1, 1, 2), (6, 7, 8)]:
-        lists = at_ranks(*ranks)
-        values = [
-            of(metric, *lists) for metric in (AccuracyAtK(1), MRR(), NDCGAtK(10), AccuracyAtK(5))
-        ]
-        holds = all(low < high for low, high in itertools.pairwise(values))
-        rows.append([", ".join(map(str, ranks)), *values, "holds" if holds else "fails"])
-    head = ["ranks", "Acc@1", "MRR", "NDCG@10", "Acc@5", "Acc@1 < MRR < NDCG@10 < Acc@5"]
-    return table(head, rows)
-
-
-def _first(preds: Tensor, target: Tensor, k: int, reduction: Literal["none"]) -> Tensor:
-    return functional.accuracy_at_k(preds, target, k=1, reduction=reduction)
-
-
 # Clicks ------------------------------------------------------------------------------------------
 
 
@@ -552,7 +515,6 @@ TABLES: list[Callable[[], str]] = [
     one_relevant,
     f1_meanings,
     log_probabilities,
-    relations,
     clicks,
 ]
 

@@ -25,7 +25,8 @@ def on_files(files: Any, config: Any) -> Any:
     """Add a page for every example and for the changelog."""
     from mkdocs.structure.files import File
 
-    pages = {"changelog.md": (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")}
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    pages = {"changelog.md": changelog.replace("](docs/", "](")}
     for path in sorted((ROOT / "examples").glob("*.py")):
         pages[page_of(f"examples/{path.name}")] = (
             f"# {path.name}\n\n{fenced(path.read_text(encoding='utf-8'))}"

@@ -20,7 +20,6 @@ import pytest
 import torchmetrics
 
 import nextloc_metrics
-from nextloc_metrics import functional
 from project.test_imports import ROOMS, SOURCE
 
 ROOT = Path(__file__).parents[2]
@@ -465,11 +464,3 @@ def test_the_notebook_runs_from_top_to_bottom() -> None:
     assert "3 pictures" in done.stdout
     assert re.search(r"^acc_at_1( +\d+\.\d\d){3}$", done.stdout, re.MULTILINE), done.stdout
     assert done.stdout.count("95 % interval") == 2
-
-
-def test_the_api_page_lists_every_function_once() -> None:
-    """The list of `docs/api.md` is that of the module."""
-    page = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
-    section = page.partition("## Functions")[2].partition("\n## ")[0]
-    listed = re.findall(r"`(\w+)`", section.partition("Its functions:")[2])
-    assert listed == functional.__all__
