@@ -133,7 +133,8 @@ def stored_predictions() -> str | None:
         return None
     found = report.read(path, preds="preds", target="targets", groups=["users"], padding=[-100, -5])
     text = str(protocols.audit(found.preds, found.target, found.groups["users"], k=1, seed=0))
-    return fenced("\n".join(line for line in text.splitlines() if " +0.00" not in line))
+    kept = (x for x in text.splitlines() if " +0.00" not in x and not re.match("without|for ", x))
+    return fenced("\n".join(kept))
 
 
 def draw_new_york() -> None:
