@@ -258,4 +258,13 @@ _INTEGERS: dict[str, Any] = {
     "sort": (_ids(5, 40) << 31,),
     "argsort": (_ids(5, 40) + 1,),
     "histogram": (_ids(5, 40).flatten() + 1, 40),
+    "tally_lists": (
+        torch.from_numpy(np.array([[4, 7, -1, 4, 0], [3, 2, 1, 0, 9], [5, -1, -1, -1, -1]])),
+        torch.from_numpy(np.array([[0, 4, 8], [-1, 2, -1], [6, -1, 7]])),
+        (
+            _discounts(),
+            np.array([[0, _COLUMNS, 0], [_COLUMNS + 1, 4, 1], [0, 5, 2]]),
+            np.arange(12.0).reshape(3, 4) + 0.7,
+        ),
+    ),
 }
