@@ -133,14 +133,17 @@ static ALWAYS_INLINE void add_decision(const Tally *tally, int64_t target, int64
 #undef NAME
 
 #define KEY int32_t
+#define SCORE float
 #define LARGEST INT32_MAX
 #define NAME(x) x##_32
 #include "rows.h"
 #undef KEY
+#undef SCORE
 #undef LARGEST
 #undef NAME
 
 #define KEY int64_t
+#define SCORE double
 #define LARGEST INT64_MAX
 #define NAME(x) x##_64
 #include "rows.h"

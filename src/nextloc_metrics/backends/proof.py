@@ -98,7 +98,8 @@ def _of_scores(backend: Reference) -> Proofs:
         scores = _rows(make_scores(), dtype)
         own = scores.gather(1, _RELEVANT)
         several, one = backend.survey(scores, own, True), backend.survey(scores, own[:, :1], True)
-        yield f"`survey` of {dtype}", (*several, *one)
+        counts = backend.survey(scores, own, False)[:2]  # without the best, by other loops
+        yield f"`survey` of {dtype}", (*several, *one, *counts)
         values, ids = backend.first(scores, 9)
         # tied candidates may come in any order, but each of them once
         repeats = (ids.sort(1).values.diff(dim=1) == 0).sum()
