@@ -107,7 +107,7 @@ def _survey_block(
     buffer = torch.empty(len(queries), width, dtype=own.dtype, device=own.device)
     above, tied = torch.zeros(2, *ids.shape, dtype=torch.int64, device=ids.device)
     found: list[Highest] = []
-    chunks = zip(starts, columns.split(sizes), kept.split(sizes, 1), strict=True)
+    chunks = zip(starts, torch.split(columns, sizes), torch.split(kept, sizes, 1), strict=True)
     for start, here, values in chunks:
         size = min(step, len(table.rows) - start)
         scores = table.scores(queries, slice(start, start + size), out=buffer[:, :size])
