@@ -319,7 +319,7 @@ def test_a_batch_is_ranked_once(
     metrics.compute()
     metrics(*batch(8), mask)
     assert calls == [torch.float32] * 4
-    metrics.update(torch.tensor([[0, 1]]), torch.tensor([1]))
+    metrics.update(torch.tensor([[0, 1]]), torch.tensor([1]), torch.tensor([True]))
     assert calls == [torch.float32] * 4 + [torch.int64]
 
 

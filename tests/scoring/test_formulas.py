@@ -178,6 +178,16 @@ def test_a_score_set_after_an_update_is_refused_ranks_that_were_not_read() -> No
         metric.update(lists, target)
 
 
+def test_a_score_set_after_an_update_with_scores_counts() -> None:
+    """The fused update knows formulas only."""
+    metric = AccuracyAtK(1)
+    scores, target = torch.tensor([[0.2, 0.8]]), torch.tensor([0])
+    metric.update(scores, target)
+    metric.score = lambda ranking: torch.full((len(ranking),), 0.25)  # type: ignore[method-assign]
+    metric.update(scores, target)
+    assert metric.compute() == 0.125
+
+
 # the parts of a line: a weight of a rank, what is summed, the cut-off, the divisor
 LINE = re.compile(
     r"(?P<weight>.+?) (?:of|for) (?P<of>the first|each)"
