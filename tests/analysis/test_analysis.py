@@ -59,7 +59,7 @@ def test_figures_for_1187_locations() -> None:
 
 
 @pytest.mark.parametrize("case", RANKING_CASES, ids=str)
-@pytest.mark.parametrize(("candidates", "relevant"), [(1, 1), (4, 1), (6, 1), (5, 2), (5, 5)])
+@pytest.mark.parametrize(("candidates", "relevant"), [(1, 1), (6, 1), (5, 2), (5, 5)])
 def test_chance_is_the_mean_over_all_orders(case: Case, candidates: int, relevant: int) -> None:
     """Every order of the candidates, one query each, whatever `ties` and `k` beyond C are."""
     orders = torch.tensor(list(itertools.permutations(range(candidates))))
@@ -465,11 +465,13 @@ def test_the_bootstrap_of_groups_of_unequal_size_equals_scipys() -> None:
     )
 
 
-@pytest.mark.parametrize("test", ["permutation", "bootstrap"])
-def test_alike_models_seldom_differ(test: Any) -> None:
-    """Were the models alike, p below 0.1 would come in a tenth of all test sets, about."""
+def test_alike_models_seldom_differ() -> None:
+    """By the bootstrap, p below 0.1 would come in a tenth of all test sets, about.
+
+    `test_simulated.py` has the errors of the permutation test.
+    """
     low = [
-        analysis.compare(a, b, test=test, num_resamples=400, seed=seed).p_value < 0.1
+        analysis.compare(a, b, test="bootstrap", num_resamples=400, seed=seed).p_value < 0.1
         for seed, (a, b) in enumerate(torch.rand(600, 2, 40))
     ]
     assert sum(low) / 600 == pytest.approx(0.1, abs=0.035)

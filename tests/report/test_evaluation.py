@@ -58,8 +58,7 @@ def test_headline_is_that_of_the_preset() -> None:
     assert "| protocol |" in e.to_markdown()
 
 
-@pytest.mark.parametrize("chunk", [1, 9 * 7])
-def test_chunks_change_nothing(chunk: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The values do not depend on the chunk size, in memory or on disk."""
     scores, target, users, hours = (rows[:15] for rows in batch())
     options: dict[str, Any] = {
@@ -71,7 +70,7 @@ def test_chunks_change_nothing(chunk: int, monkeypatch: pytest.MonkeyPatch, tmp_
         "exempt_target": True,
     }
     expected = report.evaluate(scores, target, **options)
-    monkeypatch.setattr(batches, "_CHUNK", chunk)
+    monkeypatch.setattr(batches, "_CHUNK", 9 * 7)  # chunks of 7, 7 and 1 rows
     np.save(tmp_path / "scores.npy", scores)
     for preds in (torch.from_numpy(scores), np.load(tmp_path / "scores.npy", mmap_mode="r")):
         e = report.evaluate(preds, target, **options)

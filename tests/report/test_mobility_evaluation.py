@@ -57,8 +57,9 @@ def sets(by_id: bool) -> tuple[Trajectories, Trajectories]:
     return found[0], found[1]
 
 
-@pytest.mark.parametrize("suffix", ["parquet", "csv", "frame", "jsonl"])
-@pytest.mark.parametrize("by_id", [False, True])
+@pytest.mark.parametrize(
+    ("suffix", "by_id"), [("parquet", True), ("csv", False), ("frame", False), ("jsonl", True)]
+)
 def test_tables_give_the_values_of_records(
     suffix: str, by_id: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,7 @@ FIRST = LISTS[:, 0] == TARGET
 OPTIONS: dict[str, Any] = {"k": (1, 3), "num_locations": 8, "cluster": "user"}
 
 
+@cache
 def whole() -> report.Evaluation:
     """All queries at once."""
     groups = {"user": USERS, "hour": np.arange(NUMBER) % 3}
