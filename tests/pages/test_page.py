@@ -54,6 +54,7 @@ class Reader(HTMLParser):
         self.text.append(data)
 
 
+@cache
 def evaluation() -> Any:
     """An evaluation with user names that are HTML or formulas."""
     generator = np.random.default_rng(0)
@@ -193,7 +194,6 @@ def test_the_page_of_a_comparison_has_values_and_differences(number: int) -> Non
     names = ("old", "<b>new", "& third")[:number]
     found, alone = compared(names)
     html = found.to_html("A & B", {"files": "a and b"})
-    assert html == found.to_html("A & B", {"files": "a and b"})
     values, differences = (
         [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row) for row in re.findall("<tr>.*?</tr>", table)]
         for table in re.findall("<table>.*?</table>", html)
