@@ -503,8 +503,10 @@ def test_few_candidates_take_little_memory(columns: int) -> None:
 
 
 @pytest.mark.slow  # traces memory
-@pytest.mark.parametrize("uncut", [False, True])
-@pytest.mark.parametrize("relevant", [10, 100])  # few, and more than `FEW_RELEVANT`
+@pytest.mark.parametrize(
+    ("relevant", "uncut"),
+    [(10, False), (100, True)],  # few, and more than `FEW_RELEVANT`
+)
 @pytest.mark.usefixtures("each_backend")
 def test_several_relevant_neither_sort_nor_copy_the_scores(relevant: int, uncut: bool) -> None:
     """Only relevant scores are sorted; what is made is integers for each, and a work buffer."""
@@ -590,8 +592,9 @@ def test_a_batch_without_queries_is_one_of_any_layout() -> None:
 
 
 @pytest.mark.slow  # traces memory
-@pytest.mark.parametrize("relevant", [1, 10, 100])
-@pytest.mark.parametrize("options", [{}, {"best": True}])
+@pytest.mark.parametrize(
+    ("relevant", "options"), [(1, {}), (10, {"best": True}), (100, {"best": True})]
+)
 @pytest.mark.usefixtures("each_backend")
 def test_embeddings_never_make_all_scores(options: dict[str, int], relevant: int) -> None:
     """Only a few chunks of scores are made, and no more is sorted than a key for each candidate."""

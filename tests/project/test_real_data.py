@@ -42,7 +42,7 @@ from nextloc_metrics import (
 )
 from strategies import updated
 
-pytestmark = pytest.mark.slow  # reads real data
+pytestmark = pytest.mark.extra
 
 LOCATIONS = 3818
 UNKNOWN = 1

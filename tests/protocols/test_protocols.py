@@ -417,7 +417,7 @@ def test_scores_under_clsprec_have_no_repeats() -> None:
     assert all(low <= found[key] <= high for key, (low, high) in bounds.items())
 
 
-@pytest.mark.slow  # reads real data
+@pytest.mark.extra
 def test_stored_answers_of_genup(data: Path) -> None:
     """Each of 39 models has the accuracy that its authors stored."""
     import json

@@ -99,10 +99,10 @@ def test_answers_with_a_confidence() -> None:
     assert found.to_html().count("Accuracy by confidence") > 0
 
 
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.usefixtures("forked_workers")
 @pytest.mark.parametrize(
-    "workers",
-    [1, pytest.param(2, marks=pytest.mark.slow)],  # starts processes
+    ("suffix", "workers"),
+    [("csv", 1), pytest.param("parquet", 2, marks=pytest.mark.slow)],  # starts processes
 )
 def test_a_column_of_confidences(tmp_path: Path, suffix: str, workers: int) -> None:
     """The values are those of arrays; a part without rows adds nothing, nor is a mask read."""

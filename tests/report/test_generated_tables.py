@@ -121,9 +121,9 @@ def test_tallies_add_up() -> None:
 
 
 @pytest.mark.slow  # starts two processes
-def test_processes_share_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("forked_workers")
+def test_processes_share_the_files(tmp_path: Path) -> None:
     """Two processes give the bits of one, and their errors are the same."""
-    monkeypatch.undo()
     real = cut(points(1), tmp_path / "real", "csv", 5)
     made = cut(points(2), tmp_path / "made", "csv", 6)
     expected = expected_of()

@@ -251,6 +251,7 @@ def of_saved(folder: Path) -> report.Evaluation:
 WAYS: list[Callable[[Path], report.Evaluation]] = [in_parts, of_table, of_partitions, of_saved]
 
 
+@pytest.mark.usefixtures("forked_workers")
 @pytest.mark.parametrize(
     "way", [*WAYS, pytest.param(by_workers, marks=pytest.mark.slow)], ids=lambda x: x.__name__
 )

@@ -73,6 +73,7 @@ def test_any_way_to_read_a_table_gives_the_same_bits(
 
 
 @pytest.mark.slow  # starts two processes
+@pytest.mark.usefixtures("forked_workers")
 def test_workers_share_the_files(tmp_path: Path) -> None:
     """Text ids have the same numbers in all processes, and groups appear in any order."""
     paths = write(tmp_path, "text", 3)
@@ -85,6 +86,7 @@ def test_workers_share_the_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow  # starts two processes
+@pytest.mark.usefixtures("forked_workers")
 def test_workers_share_a_file_and_one_without_rows(tmp_path: Path) -> None:
     """What was kept of the first file is not counted by every worker."""
     columns = {"preds": pa.array([[3, 1], [2, 0], [1, 4]]), "target": pa.array([3, 0, 2])}
