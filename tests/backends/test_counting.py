@@ -60,8 +60,8 @@ def best_in_python(row: list[float]) -> int:
     return max(range(len(row)), key=lambda i: (row[i] != row[i], row[i] == row[i] and row[i]))
 
 
-@pytest.mark.parametrize("relevant", [0, 1, 3, 9])
-@pytest.mark.parametrize("columns", [1, 7, 2049, 5000])
+@pytest.mark.parametrize("relevant", [0, 1, 9])
+@pytest.mark.parametrize("columns", [1, 7, 2049])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.usefixtures("each_backend")
 def test_all_paths_count_as_python_does(
@@ -136,7 +136,7 @@ def test_all_paths_make_the_same_ranking(relevant: int, top: int) -> None:
 
 @pytest.mark.parametrize(
     ("number", "candidates"),
-    [(1, 3011), (4, 3011), (11, 3011), (46, 3011), (900, 3011), (4, 40_011)],
+    [(1, 3011), (4, 3011), (46, 3011), (900, 3011), (4, 40_011)],
 )
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.usefixtures("each_backend")
@@ -479,7 +479,7 @@ def peak_of(run: Callable[[], object], given: Sequence[Tensor], sortable: int) -
 
 
 @pytest.mark.parametrize(
-    ("dtype", "number"), [*((dtype, 1) for dtype in DTYPES), (torch.float32, 8)]
+    ("dtype", "number"), [(torch.float32, 1), (torch.bfloat16, 1), (torch.float32, 8)]
 )
 @pytest.mark.usefixtures("each_backend")
 def test_the_preset_neither_sorts_nor_copies_the_scores(dtype: torch.dtype, number: int) -> None:
@@ -544,7 +544,7 @@ def test_ties_everywhere_copy_a_small_part_of_the_scores() -> None:
     assert peak <= scores.nbytes / 10
 
 
-@pytest.mark.parametrize("k", [50, 340, 5000, 50_000])
+@pytest.mark.parametrize("k", [50, 5000])
 @pytest.mark.usefixtures("each_backend")
 def test_any_depth_copies_a_small_part_of_the_scores(k: int) -> None:
     """Whether first ranks are looked for or all ranks counted."""
@@ -623,7 +623,7 @@ def test_many_first_places_of_embeddings_make_few_chunks() -> None:
 
 @pytest.mark.parametrize(
     ("chunk_size", "top"),
-    [(1, 0), (1, 5), (7, 0), (7, 1), (7, 5), (30, 5), (None, 0), (None, 5)],
+    [(1, 0), (7, 1), (7, 5), (None, 5)],
 )
 @pytest.mark.usefixtures("each_backend")
 def test_embeddings_give_the_places_of_the_full_scores(chunk_size: int | None, top: int) -> None:
@@ -660,7 +660,7 @@ def test_embeddings_share_chunks_among_threads() -> None:
     bias = torch.randint(-3, 4, (500,), generator=generator).float().requires_grad_()
     full = Ranking.from_scores(queries @ table.T + bias, target, top=5)
     assert full.first is not None
-    for number in (1, 2, 5):
+    for number in (1, 5):
         with threads_allowed(number):
             with torch.inference_mode():
                 parts = Ranking.from_embeddings(
@@ -716,9 +716,7 @@ def test_embeddings_tie_a_location_with_itself() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize(
-    ("chunk_size", "rows"), [(None, 200), (1, 6), (7, 30), (64, 200), (100, 200)]
-)
+@pytest.mark.parametrize(("chunk_size", "rows"), [(None, 200), (1, 6), (7, 30), (64, 200)])
 def test_equal_rows_of_embeddings_tie(
     dtype: torch.dtype, chunk_size: int | None, rows: int
 ) -> None:
