@@ -591,7 +591,7 @@ def test_weighted_f1_of_lists_has_no_other_orders() -> None:
 
 
 @by_case
-@by_kind
+@pytest.mark.parametrize("kind", ["random", "ties", "constant", "NaN beside"])
 def test_bounds_hold_the_value_and_the_mean(name: str, kind: str) -> None:
     """Whatever the order of ties; without ties all three are one number."""
     protocol, given, _ = CASES[name]
@@ -607,7 +607,7 @@ def test_bounds_hold_the_value_and_the_mean(name: str, kind: str) -> None:
             assert low == high == pytest.approx(mean[key], abs=unit + 1e-12), key
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(3))
 def test_bounds_hold_with_several_nan_and_ties_in_a_row(seed: int) -> None:
     """Permuting the candidates permutes ties and NaN, and reaches no value beyond the bounds."""
     generator = np.random.default_rng(seed)
@@ -979,10 +979,11 @@ def test_an_audit_is_part_of_the_page() -> None:
     evaluation = report.evaluate(scores, target)
     html = evaluation.to_html(audit=protocols.audit(scores, target, users))
     assert "Under the protocols of other codebases" in html
-    assert "Under the protocols of other codebases" not in evaluation.to_html()
+    plain = evaluation.to_html()
+    assert "Under the protocols of other codebases" not in plain
     of_ranks = replace(protocols.libcity(5), metrics=protocols.libcity(5).metrics[3:])
     audit = protocols.audit(scores, target, k=5, protocols=[of_ranks])  # no accuracy to draw
-    assert evaluation.to_html(audit=audit).count("<svg") == evaluation.to_html().count("<svg")
+    assert evaluation.to_html(audit=audit).count("<svg") == plain.count("<svg")
 
 
 def test_the_command_prints_an_audit(tmp_path: Path) -> None:
