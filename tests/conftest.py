@@ -158,6 +158,14 @@ def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "_start", start)
 
 
+@pytest.fixture
+def blank_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the pictures of pages blank, which take most of the time; `tests/pages` draws them."""
+    figure = pytest.importorskip("matplotlib.figure").Figure
+    blank = '<svg viewBox="0 0 1 1"></svg>'
+    monkeypatch.setattr(figure, "savefig", lambda self, file, **_: file.write(blank))
+
+
 @pytest.fixture(scope="session")
 def data() -> Path:
     """The folder of real data beside the project, or a skip."""

@@ -343,6 +343,7 @@ def test_usage_errors_exit_with_2(tmp_path: Path) -> None:
     assert "`--group-table` needs an evaluation with groups" in shown.output
 
 
+@pytest.mark.usefixtures("blank_pictures")
 @pytest.mark.parametrize("kind", [*KINDS, "scores.npz"])
 def test_a_file_without_rows_is_a_warning(kind: str, tmp_path: Path) -> None:
     """Values are NaN, null in JSON, and the command succeeds."""
@@ -382,6 +383,7 @@ def test_a_file_without_rows_has_nothing_to_compare(tmp_path: Path) -> None:
         assert "a.jsonl must hold at least one query to compare or audit, got" in shown.stderr
 
 
+@pytest.mark.usefixtures("blank_pictures")
 def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
     """On standard error; `-h` prints the help."""
     page = tmp_path / "report.html"
@@ -434,6 +436,7 @@ def write_options(kind: str, folder: Path) -> tuple[Path, list[str]]:
     ]  # fmt: skip
 
 
+@pytest.mark.usefixtures("blank_pictures")
 @pytest.mark.parametrize("kind", [".csv", ".npz"])
 def test_the_command_takes_the_options_of_evaluate(kind: str, tmp_path: Path) -> None:
     """Mask, excluded ids, training counts and coordinates, from files of every kind."""
@@ -758,6 +761,7 @@ def test_without_click_the_command_says_what_it_needs(monkeypatch: pytest.Monkey
         __main__.main()
 
 
+@pytest.mark.usefixtures("blank_pictures")
 def test_shards_are_saved_and_merged(tmp_path: Path) -> None:
     """By two commands; ids that are text share a vocabulary."""
     rows = [{"preds": ["home", "work"], "target": "work"}, {"preds": ["sea"], "target": "home"}]

@@ -970,6 +970,7 @@ def test_an_audit_can_be_drawn() -> None:
     pyplot.close(figure)
 
 
+@pytest.mark.usefixtures("blank_pictures")
 def test_an_audit_is_part_of_the_page() -> None:
     """Where it is given."""
     pytest.importorskip("matplotlib")

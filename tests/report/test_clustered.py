@@ -161,6 +161,7 @@ def test_one_group_has_the_interval_of_all() -> None:
         assert (record["low"], record["high"]) == pytest.approx((low, high), rel=1e-6)
 
 
+@pytest.mark.usefixtures("blank_pictures")
 def test_the_intervals_of_the_clusters_themselves_take_queries_as_independent() -> None:
     """Of one user there are only queries; a note says so, and which intervals are clustered."""
     e, alone = evaluate(train_counts=range(9)), evaluate(cluster=None, train_counts=range(9))

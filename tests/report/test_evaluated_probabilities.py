@@ -80,6 +80,7 @@ def test_counts_of_probabilities_are_saved_and_merged(tmp_path: Path) -> None:
         report.merge([tmp_path / "0.npz", other])
 
 
+@pytest.mark.usefixtures("blank_pictures")
 def test_the_page_shows_reliability_and_risk() -> None:
     """Two pictures in a section of their own."""
     logits, target = data()
@@ -89,6 +90,7 @@ def test_the_page_shows_reliability_and_risk() -> None:
     assert "<h2>Probabilities</h2>" not in report.evaluate(logits, target, k=1).to_html()
 
 
+@pytest.mark.usefixtures("blank_pictures")
 def test_answers_with_a_confidence() -> None:
     """The share of answered queries and their accuracy are rows of the table."""
     preds, target = [[3, 1], [2, 0], [-1, -1], [5, 1]], [3, 1, 2, 5]

@@ -116,6 +116,7 @@ def test_lists_and_other_names_of_users() -> None:
     assert found.share == found.rows["model"].value / found.rows["limit"].value
 
 
+@pytest.mark.usefixtures("blank_pictures")
 def test_the_ceiling_is_shown_beside_the_headline() -> None:
     """In text, in Markdown, and on the page; never a limit without that of shuffled visits."""
     arguments: dict[str, Any] = {"k": 1, "groups": {"user": USERS}}

@@ -123,6 +123,7 @@ def test_errors_name_the_column(change: Any, text: str) -> None:
         report.evaluate_mobility(table(2), change(table(1)), time="time", time_unit="s")
 
 
+@pytest.mark.usefixtures("blank_pictures")
 def test_the_command_line(tmp_path: Path) -> None:
     """`nextloc-metrics mobility` prints the table, writes JSON, and a page with every floor."""
     for seed, name in ((1, "real"), (2, "made")):

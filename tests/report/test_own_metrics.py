@@ -146,6 +146,7 @@ def write(path: Path, rows: slice = slice(None)) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("blank_pictures")
 def test_a_metric_of_ones_own_has_its_row_interval_and_groups() -> None:
     """Values are the shares; the interval is that of the metric; the object itself counts none."""
     found, own = whole(), Soon()

@@ -84,6 +84,7 @@ def same(cell: Any, written: str) -> bool:
     return math.isnan(cell) if written == "" else float(written) == cell
 
 
+@pytest.mark.usefixtures("blank_pictures")
 @pytest.mark.parametrize("name", RESULTS)
 def test_every_result_prints_in_every_way(name: str) -> None:
     """Text, HTML, Markdown, LaTeX, CSV, a data frame and a page hold the same table."""
