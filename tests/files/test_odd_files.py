@@ -265,16 +265,6 @@ def test_large_ids_keep_their_digits_beside_null(tmp_path: Path) -> None:
     assert found.preds.tolist() == [[1, 2], [-1, -1]]
 
 
-def test_a_null_list_is_an_unreadable_answer(tmp_path: Path) -> None:
-    """Between lists of integers in Parquet it is named, or counted as a miss."""
-    table = {"preds": pa.array([[3, 1], None, [2]]), "target": pa.array([3, 4, 2])}
-    parquet.write_table(pa.table(table), tmp_path / "a.parquet")
-    with pytest.raises(ValueError, match=r"row 1 of .*a\.parquet must hold ids"):
-        report.read(tmp_path / "a.parquet")
-    found = report.read(tmp_path / "a.parquet", on_error="miss")
-    assert (found.preds.tolist(), found.missed) == ([[3, 1], [-1, -1], [2, -1]], 1)
-
-
 def test_an_empty_part_is_read(tmp_path: Path) -> None:
     """Engines may write an empty part next to others."""
     empty = {"preds": pa.array([], pa.list_(pa.int64())), "target": pa.array([], pa.int64())}

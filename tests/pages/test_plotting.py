@@ -554,8 +554,7 @@ def test_a_collection_as_one_picture() -> None:
     assert [text.get_text() for text in axes.get_legend().get_texts()] == falling
 
 
-@pytest.mark.parametrize("nested", [False, True])
-@pytest.mark.parametrize("clash", [False, True])
+@pytest.mark.parametrize(("nested", "clash"), [(False, True), (True, False)])
 def test_members_with_several_values(nested: bool, clash: bool) -> None:
     """The values of a dict go to the member they are of, whatever MetricCollection calls them."""
     members = {"ndcg": DecileNDCG(BINS, 2), "users": grouped(500)}
