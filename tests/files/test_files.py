@@ -394,18 +394,6 @@ def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
         assert run(*command, "-h").exit_code == 0
 
 
-def test_scores_of_numpy(tmp_path: Path) -> None:
-    """One file of scores and one of targets."""
-    scores, target = np.eye(4, dtype=np.float32), np.array([0, 1, 2, 0])
-    np.save(tmp_path / "scores.npy", scores)
-    np.save(tmp_path / "targets.npy", target)
-    shown = run(
-        "score", str(tmp_path / "scores.npy"), "--target", str(tmp_path / "targets.npy"),
-        "--k", "1", "--format", "json",
-    )  # fmt: skip
-    assert json.loads(shown.output)["acc_at_1"] == {"value": 0.75}
-
-
 def write_options(kind: str, folder: Path) -> tuple[Path, list[str]]:
     """Write predictions with a mask and excluded ids, counts and coordinates; return options."""
     path = write(kind, folder)
@@ -715,14 +703,6 @@ def test_ids_that_are_text_are_compared_as_text(tmp_path: Path) -> None:
     assert values[0]["acc_at_1"] == pytest.approx(1 / 3)
 
 
-def test_compare_has_no_groups(tmp_path: Path) -> None:
-    """It has no table by group, so it refuses the option."""
-    path = str(write(".jsonl", tmp_path))
-    shown = run("compare", path, path, "--group", "user")
-    assert shown.exit_code == 2
-    assert "No such option" in shown.output
-
-
 def test_errors_have_an_exit_code_and_no_traceback(tmp_path: Path) -> None:
     """The command fails with a message, and overwrites a file only with `--force`."""
     shown = run("score", str(tmp_path / "none.csv"))
@@ -741,14 +721,6 @@ def test_errors_have_an_exit_code_and_no_traceback(tmp_path: Path) -> None:
     missed = run("score", path, "--k", "3", "--on-error", "miss", "--format", "json")
     assert json.loads(missed.output)["card"]["broken_answers"] == 0
     assert "Example: nextloc-metrics score" in run("score", "--help").output
-
-
-def test_the_help_names_files_and_defaults() -> None:
-    """A reader of `score --help` learns what each option is for."""
-    text = " ".join(run("score", "--help").output.split())
-    assert "Column of the predictions. [default: preds]" in text
-    assert "--out PATH Output file." in text
-    assert "[default: text]" in text
 
 
 def test_without_click_the_command_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
