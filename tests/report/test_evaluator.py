@@ -68,7 +68,7 @@ def whole(form: str, **options: Any) -> str:
     cuts=st.lists(st.integers(0, NUMBER), max_size=3),
     data=st.data(),
 )
-@examples(3)
+@examples(2)
 def test_any_tree_of_parts_gives_the_same_bits(
     form: str, order: list[int], cuts: list[int], data: Any
 ) -> None:
@@ -165,7 +165,7 @@ def added(evaluator: report.Evaluator, how: str, **arguments: Any) -> bool:
 
 
 @given(parts=batches(), data=st.data())
-@examples(3)
+@examples(2)
 def test_batches_of_any_kind_in_any_order(parts: list[dict[str, Any]], data: Any) -> None:
     """All orders give the same bits and those of all rows at once, or the error changes nothing."""
     one, other = (report.Evaluator(k=(1, 3), num_locations=9) for _ in range(2))
