@@ -58,12 +58,11 @@ def part(rows: list[list[int]], users: list[int]) -> Trajectories:
 
 
 @NAMES
-@pytest.mark.parametrize("seed", range(3))
-def test_any_split_and_order_gives_the_same_state(name: str, seed: int) -> None:
+def test_any_split_and_order_gives_the_same_state(name: str) -> None:
     """Batches of any size, in any order, of both sets or one, add up to equal bits."""
-    draw = np.random.RandomState(seed)
+    draw = np.random.RandomState(0)
     whole, divided = measures()[name], measures()[name]
-    sets = [rows_of_ids(seed), rows_of_ids(seed + 9, 41)]
+    sets = [rows_of_ids(0), rows_of_ids(9, 41)]
     whole.update(*(part(rows, list(range(len(rows)))) for rows in sets))
     batches = []
     for which, rows in enumerate(sets):
