@@ -190,7 +190,6 @@ def compared(names: tuple[str, ...] = ("old", "<b>new", "& third")) -> Any:
     return report.compare(models, target, **options), dict(zip(names, alone, strict=True))
 
 
-@pytest.mark.usefixtures("blank_pictures")
 @pytest.mark.parametrize("number", [2, 3])
 def test_the_page_of_a_comparison_has_values_and_differences(number: int) -> None:
     """Values have the intervals of `evaluate`; each difference, interval and p-value is there."""
