@@ -249,13 +249,12 @@ def of_saved(folder: Path) -> report.Evaluation:
     return report.merge([folder / "0.npz", folder / "1.npz"], metrics=metrics())
 
 
-WAYS: list[Callable[[Path], report.Evaluation]] = [in_parts, of_table, of_partitions, of_saved]
+WAYS: list[Any] = [in_parts, of_table, of_saved]
+WAYS += [pytest.param(x, marks=pytest.mark.slow) for x in (of_partitions, by_workers)]
 
 
 @pytest.mark.usefixtures("forked_workers")
-@pytest.mark.parametrize(
-    "way", [*WAYS, pytest.param(by_workers, marks=pytest.mark.slow)], ids=lambda x: x.__name__
-)
+@pytest.mark.parametrize("way", WAYS, ids=lambda x: x.__name__)
 def test_any_way_gives_the_same_bits(
     way: Callable[[Path], report.Evaluation], tmp_path: Path
 ) -> None:
