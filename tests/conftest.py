@@ -139,6 +139,33 @@ def _seeded() -> Iterator[None]:
     torch.set_rng_state(before)
 
 
+@pytest.fixture
+def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork the workers of the library from a process that has imported it.
+
+    Each then starts in some milliseconds; `test_threads.py` starts them as the library does.
+    """
+    from concurrent.futures import ProcessPoolExecutor
+
+    import torch
+
+    from distributed_workers import PROCESSES
+    from nextloc_metrics.engines import processes
+
+    def start(number: int) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(number, PROCESSES, torch.set_num_threads, (1,))
+
+    monkeypatch.setattr(processes, "_start", start)
+
+
+@pytest.fixture
+def blank_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the pictures of pages blank, which take most of the time; `tests/pages` draws them."""
+    figure = pytest.importorskip("matplotlib.figure").Figure
+    blank = '<svg viewBox="0 0 1 1"></svg>'
+    monkeypatch.setattr(figure, "savefig", lambda self, file, **_: file.write(blank))
+
+
 @pytest.fixture(scope="session")
 def data() -> Path:
     """The folder of real data beside the project, or a skip."""

@@ -239,6 +239,7 @@ def test_nothing_is_checked_at_import_and_a_forked_process_checks_too() -> None:
     subprocess.run(command, check=True, timeout=600)
 
 
+@pytest.mark.slow  # compiles
 @NEEDS_C
 @pytest.mark.skipif(
     Version(torch.__version__) < Version("2.13"), reason="one graph was shown with torch 2.13"

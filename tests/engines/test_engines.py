@@ -40,9 +40,9 @@ def of_dask() -> Any:
 
 
 def table(kind: str = "lists") -> Any:
-    """Predictions of one kind: lists of dense, sparse or text ids, with wrong ids, or scores."""
+    """Predictions of one kind: lists of numbers or text, with wrong ids, or scores."""
     generator = np.random.default_rng(1)
-    ids: Any = {"text": "[{}] Café".format, "sparse": lambda i: 10**12 + i * i}.get(kind, int)
+    ids: Any = "[{}] Café".format if kind == "text" else int
     target = generator.integers(0, SIZE, ROWS)
     lengths = generator.integers(0, 6, ROWS)
     preds: list[Any] = [[ids(int(i)) for i in generator.permutation(SIZE + 5)[:n]] for n in lengths]
@@ -65,7 +65,8 @@ def table(kind: str = "lists") -> Any:
     )
 
 
-KINDS = ["lists", "text", "sparse", "several", "scores"]
+#: of the kinds, for each engine, those whose types differ most
+KINDS = ["text", "several", "scores"]
 
 
 def show(e: report.Evaluation) -> dict[str, Any]:
@@ -89,7 +90,7 @@ def expect(kind: str = "lists") -> dict[str, Any]:
 
 @pytest.mark.slow  # starts the threads of a cluster
 @pytest.mark.parametrize(
-    ("kind", "partitions"), [*((kind, 5) for kind in KINDS), ("lists", 1), ("lists", 40)]
+    ("kind", "partitions"), [("text", 5), ("several", 5), ("scores", 1), ("lists", 40)]
 )
 def test_dask_in_threads(kind: str, partitions: int, tmp_path: Path) -> None:
     """Any number of partitions, more than one task merges, gives the numbers of one process.
@@ -164,15 +165,14 @@ def test_no_rows_at_all() -> None:
 
 
 @pytest.mark.slow  # runs Dask
-@pytest.mark.parametrize("partitions", [1, 9])
-def test_errors_do_not_depend_on_the_partitions(partitions: int) -> None:
+def test_errors_do_not_depend_on_the_partitions() -> None:
     """A row that cannot be read is an error as in one process, or is counted as a miss."""
     rows = pd.DataFrame(table().to_pydict())
     rows["preds"] = rows["preds"].map(str)
     rows.loc[200, "preds"] = "[1, oops"
     with pytest.raises(ValueError, match=r"row .* must hold ids .*oops"):
-        report.evaluate_table(partition(rows, partitions), k=1)
-    e = report.evaluate_table(partition(rows, partitions), k=1, on_error="miss")
+        report.evaluate_table(partition(rows, 9), k=1)
+    e = report.evaluate_table(partition(rows, 9), k=1, on_error="miss")
     expected = report.evaluate_table(pa.Table.from_pandas(rows), k=1, on_error="miss")
     assert show(e) == show(expected)
     assert e.card["broken_answers"] == 1
@@ -432,16 +432,13 @@ def points_on(engine: str, frame: Any, request: pytest.FixtureRequest) -> Any:
 
 
 @engines
-@pytest.mark.parametrize("engine", ["dask", "ray", "spark"])
-@pytest.mark.parametrize("user", ["user", None])
+@pytest.mark.parametrize(("engine", "user"), [("dask", None), ("ray", "user"), ("spark", None)])
 def test_generated_mobility(engine: str, user: str | None, request: pytest.FixtureRequest) -> None:
     """Rows of trajectories in any order, on any partitions, give the bits of sorted tables."""
     options = {**COLUMNS, "user": user}
     expected = points_of_users.shown(report.evaluate_mobility(points(2), points(1), **options))
     real, made = (points_on(engine, mixed(seed), request) for seed in (1, 2))
-    for tables in ((real, made), (points(1), made)):
-        found = report.evaluate_mobility(*tables[::-1], **options)
-        assert points_of_users.shown(found) == expected
+    assert points_of_users.shown(report.evaluate_mobility(made, real, **options)) == expected
 
 
 @engines
@@ -466,14 +463,12 @@ def test_generated_mobility_with_dates(engine: str, request: pytest.FixtureReque
 
 
 @engines
-@pytest.mark.parametrize("engine", ["dask", "ray", "spark"])
+@pytest.mark.parametrize("engine", ["ray", "spark"])
 def test_errors_of_generated_mobility(engine: str, request: pytest.FixtureRequest) -> None:
     """Unreadable cells and unknown orders are errors of values with the same text."""
     for change, text in (
         (lambda x: x.assign(time=x["time"] // 40_000), "`time` must order .* trajectory 'day "),
-        (lambda x: x.assign(place=x["place"].where(x["time"] > 9000)), "`place` must have no mis"),
         (lambda x: x.assign(day=x["day"].where(x["time"] > 9000)), "`day` must have no missing"),
-        (lambda x: x.assign(time="noon"), "`time` must be numbers or dates"),
         (lambda x: x.drop(columns="place"), "must have the columns .*'place'"),
     ):
         made = points_on(engine, change(mixed(2)), request)

@@ -48,6 +48,7 @@ NOT_RUN = {
     "--user user": "is run on other files by tests/report/test_mobility_evaluation.py",
     "nextloc-metrics flows preds.tsv true.tsv --year 2026": "is run on other files by "
     "tests/report/test_flow_evaluation.py",
+    "mkdocs build --strict": "is run below",
 }
 
 # Characters of code that fit in a window of 1,280 pixels, between navigation and contents.
@@ -57,8 +58,6 @@ NAV = re.findall(
     r"^ +- (.+): (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE
 )
 
-by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-
 
 def blocks(page: Path) -> list[tuple[str, str]]:
     """Return language and text of every fenced block."""
@@ -67,57 +66,56 @@ def blocks(page: Path) -> list[tuple[str, str]]:
     ]
 
 
-@by_page
-def test_every_block_of_python_is_a_doctest(page: Path) -> None:
+BLOCKS = [(page.name, *block) for page in PAGES for block in blocks(page)]
+
+
+def test_every_block_of_python_is_a_doctest() -> None:
     """What has no prompt is never run; and a fence right behind a result would be part of it."""
-    for language, text in blocks(page):
-        assert language, f"a block without a language:\n{text}"
+    for page, language, text in BLOCKS:
+        assert language, f"{page} has a block without a language:\n{text}"
         if language in ("python", "pycon"):
-            assert text.startswith(">>> "), text
-            assert text.endswith("\n\n"), text
+            assert text.startswith(">>> "), (page, text)
+            assert text.endswith("\n\n"), (page, text)
         else:
-            assert ">>> " not in text, text
+            assert ">>> " not in text, (page, text)
 
 
-@by_page
-def test_code_fits_beside_the_navigation(page: Path) -> None:
+def test_code_fits_beside_the_navigation() -> None:
     """No line of code needs a scroll bar; what a program prints may be wider."""
-    for language, text in blocks(page):
-        if language != "text":
-            assert max(map(len, text.splitlines())) <= WIDEST, max(text.splitlines(), key=len)
+    for page, language, text in BLOCKS:
+        widest = max(text.splitlines(), key=len)
+        assert language == "text" or len(widest) <= WIDEST, (page, widest)
 
 
-@pytest.mark.parametrize(("title", "page"), NAV, ids=[page for _, page in NAV])
-def test_the_navigation_has_the_titles_of_the_pages(title: str, page: str) -> None:
+def test_the_navigation_has_the_titles_of_the_pages() -> None:
     """A reader finds on the page the words that were clicked."""
-    path = {"changelog.md": ROOT / "CHANGELOG.md"}.get(page, ROOT / "docs" / page)
-    if page.startswith("examples/"):
-        pytest.skip("is made from a file of the examples")
-    assert path.read_text(encoding="utf-8").splitlines()[0] == f"# {title}"
+    for title, page in NAV:
+        path = {"changelog.md": ROOT / "CHANGELOG.md"}.get(page, ROOT / "docs" / page)
+        if not page.startswith("examples/"):  # made from a file of the examples
+            assert path.read_text(encoding="utf-8").splitlines()[0] == f"# {title}", page
 
 
-@by_page
-def test_every_shell_command_is_run(page: Path) -> None:
+def test_every_shell_command_is_run() -> None:
     """A command that is shown is one that CI runs, or listed here with a reason."""
     if not (ROOT / ".ci").is_dir():
         pytest.skip("needs the scripts of a clone, which the source distribution does not have")
     run = "".join((ROOT / ".ci" / name).read_text(encoding="utf-8") for name in ("run", "extra"))
-    for language, text in blocks(page):
+    for page, language, text in BLOCKS:
         if language in ("bash", "shell"):
             for line in text.replace("\\\n", "").splitlines():
                 for part in line.split("#")[0].split("&&"):
                     command = " ".join(part.split())
-                    assert command in NOT_RUN or command in run, command
+                    assert command in NOT_RUN or command in run, (page, command)
 
 
-@by_page
-def test_links_lead_somewhere_in_the_repository(page: Path) -> None:
+def test_links_lead_somewhere_in_the_repository() -> None:
     """Relative links are right where the files lie, as a code host shows them."""
-    text = BLOCK.sub("", page.read_text(encoding="utf-8"))
-    assert "][nextloc_metrics" not in text  # the site alone would know where that leads
-    for link in re.findall(r"\]\(([^)\s]+)\)", text):
-        if not re.match(r"https?:|#", link):
-            assert (page.parent / link.split("#")[0]).exists(), link
+    for page in PAGES:
+        text = BLOCK.sub("", page.read_text(encoding="utf-8"))
+        assert "][nextloc_metrics" not in text, page  # only the site would know where that leads
+        for link in re.findall(r"\]\(([^)\s]+)\)", text):
+            if not re.match(r"https?:|#", link):
+                assert (page.parent / link.split("#")[0]).exists(), (page, link)
 
 
 @pytest.mark.slow  # starts processes
