@@ -57,6 +57,7 @@ LONG: dict[str, Any] = {
     "module": torch.nn.Sequential(*[torch.nn.Linear(1, 1) for _ in range(200)]),
     "metric": AccuracyAtK(1),
 }
+FEW = {x: LONG[x] for x in ("list", "nested list", "string", "number", "tensor", "metric")}
 SCORES = torch.tensor([[0.1, 0.9, 0.3], [0.2, 0.7, 0.1]])
 TARGET, MASK = torch.tensor([1, 2]), torch.tensor([True, True])
 
@@ -100,7 +101,7 @@ def test_messages_on_batches_are_short(name: str, way: str) -> None:
     """Whatever stands in the place of a tensor, on every way to rank."""
     names = {"from_embeddings": "queries", "from_sharded_scores": "local_scores"}
     named = names.get(way, name) if name == "preds" else name
-    for value in LONG.values():
+    for value in FEW.values():
         batch = {"preds": SCORES, "target": TARGET, "mask": MASK, name: value}
         # numbers of another shape do not fit the others, which the message may name instead
         either = "" if isinstance(value, torch.Tensor | np.ndarray | list | tuple) else named
@@ -198,7 +199,7 @@ def test_messages_on_options_are_short() -> None:
             for name, parameter in inspect.signature(make).parameters.items()
             if (parameter.default is parameter.empty and name in NEEDED) or name == "num_groups"
         }
-        for kind, value in LONG.items():
+        for kind, value in FEW.items():
             with named(f"{make.__name__}, {option}: {kind}"):
                 call = partial(make, **{**needed, option: value})
                 if kind in TAKEN.get(option, []):

@@ -47,7 +47,7 @@ def broken(draw: Draw) -> tuple[bytes, bytes]:
     return data, data[:at] + bytes([data[at] ^ bit]) + data[at + 1 :]
 
 
-@tried(10)
+@tried(5)
 @given(broken(), st.booleans())
 def test_changed_bytes(both: tuple[bytes, bytes], by_file: bool) -> None:
     """Bytes that were changed are refused, or say what they said."""
@@ -119,7 +119,7 @@ def forged(draw: Draw) -> bytes:
     return packed(json.dumps(header), arrays)
 
 
-@tried(10)
+@tried(5)
 @given(forged())
 def test_forged_counts(data: bytes) -> None:
     """Counts that no evaluation makes are refused by an error of ours, or give a result."""
