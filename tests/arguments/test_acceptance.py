@@ -127,7 +127,7 @@ def drawn(data: st.DataObject, preds: str, target: str, exclude: str | None) -> 
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("preds", PREDS)
-@examples(8)
+@examples(5)
 @given(data=st.data())
 def test_a_batch_is_accepted_exactly_if_all_its_parts_are(
     preds: str, target: str, data: st.DataObject

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import re
 from collections.abc import Callable
-from inspect import isabstract
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,6 @@ import pytest
 import torch
 from torch import Tensor
 
-import nextloc_metrics
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -40,11 +37,8 @@ from nextloc_metrics import (
     protocols,
     recommendation_metrics,
     report,
-    trajectories,
 )
-from nextloc_metrics.base.summed import SummedMetric
 from nextloc_metrics.distributed import padding_mask
-from nextloc_metrics.geography import Locations
 from nextloc_metrics.metrics.visits import GroupShare
 from strategies import CLASSES, LOCATIONS, Case, batch, named, same, state, updated
 
@@ -59,40 +53,6 @@ FUNCTIONS: list[Any] = [
     functional.f1_at_k,
 ]
 Wrong = (ValueError, TypeError)
-# annotations of options that are a number
-NUMBER = re.compile(r"(Literal\[[^]]*\] \| )?(int|float|Decile)( \| None)?")
-# values of options without a default
-NEEDED: dict[str, Any] = {
-    "bins": PopularityBins([1, 2, 1]),
-    "by": "moved",
-    "coverage": 0.5,
-    "distance": [0, 1],
-    "level": 2,
-    "group": 1,
-    "k": 2,
-    "km": 1.0,
-    "locations": Locations([0.0, 1.0], [0.0, 1.0]),
-    "mass": 0.5,
-    "metric": MRR(),
-    "min_recall": 0.5,
-    "minutes": 5,
-    "num_groups": 4,
-    "num_locations": 3,
-    "num_sampled": 2,
-    "q": 0.5,
-    "risk": 0.1,
-    "threshold": 0.5,
-    "train_counts": [1, 2],
-    "within": 1.0,
-    "step": 1,
-}
-MORE: dict[tuple[str, str], dict[str, Any]] = {
-    ("Grouped", "group"): {"num_groups": 4},
-    ("JointAccuracy", "km"): {"locations": NEEDED["locations"]},
-    ("SetCoverage", "temperature"): {"mass": 0.5},
-}
-WHOLE = {"base", "bins", "exhausted", "first", "group", "k", "n", "num_candidates", "num_groups"}
-WHOLE |= {"level", "step", "total", "window"}
 SCORES = torch.tensor([[0.1, 0.9, 0.3, 0.2, 0.0, 0.5]]).repeat(4, 1)
 IDS = torch.tensor([1, 2, 0, 5])
 
@@ -136,35 +96,6 @@ def test_numpy_integers_are_integers(name: str, kind: Any) -> None:
     if isinstance(made, torch.nn.Module):
         assert list(made.state_dict()) == list(expected.state_dict())
         assert getattr(made, "_state_name", None) == getattr(expected, "_state_name", None)
-
-
-def options_that_are_numbers() -> dict[tuple[str, str], Any]:
-    """For each option that is a number and the class that declares it, a public metric with it."""
-    found: dict[tuple[str, str], Any] = {}
-    for made in (getattr(room, x) for room in (nextloc_metrics, trajectories) for x in dir(room)):
-        if isinstance(made, type) and issubclass(made, SummedMetric) and not isabstract(made):
-            for kind in made.__mro__:
-                for option, annotation in vars(kind).get("__annotations__", {}).items():
-                    declared = option in made._all_options and option != "ignore_index"
-                    if declared and NUMBER.fullmatch(str(annotation)):
-                        key = kind.__name__, option
-                        found[key] = kind if made is kind else found.get(key, made)
-    return found
-
-
-@pytest.mark.parametrize(("owner", "option"), sorted(options_that_are_numbers()))
-def test_options_may_be_numbers_in_tensors(owner: str, option: str) -> None:
-    """A number of NumPy, or in a tensor without dimensions, is an option like Python's."""
-    made = options_that_are_numbers()[owner, option]
-    own = inspect.signature(made).parameters
-    needed = {x: NEEDED[x] for x in NEEDED if x in own and own[x].default is own[x].empty}
-    needed |= MORE.get((made.__name__, option), {})
-    value: float = 3 if option in WHOLE else 0.5
-    expected = made(**needed | {option: value})
-    for given in (torch.from_numpy(np.array(value)), np.array(value)[()]):
-        found = made(**needed | {option: given})
-        assert type(getattr(found, option)) is type(getattr(expected, option))
-        assert (repr(found), found._state_name) == (repr(expected), expected._state_name)
 
 
 @pytest.mark.parametrize("k", [0, -1, -3, 2.5, 3.0, True, False, "5", (1, 5), math.nan])

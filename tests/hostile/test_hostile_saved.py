@@ -132,7 +132,7 @@ def test_forged_counts(data: bytes) -> None:
 def test_a_small_file_does_not_fill_the_memory(member: str, tmp_path: Path) -> None:
     """Members that say more than a file can hold are refused before they are unpacked."""
     zeros = io.BytesIO()
-    np.save(zeros, np.zeros(1 << 26, np.int8))
+    np.save(zeros, np.zeros(1 << 25, np.int8))
     e = report.evaluate([[1]], [1], k=1)
     e.save(tmp_path / "real.npz")
     with np.load(tmp_path / "real.npz") as real:

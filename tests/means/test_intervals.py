@@ -560,7 +560,7 @@ def test_coverage_of_few_queries(p: float, least: float, num_queries: int) -> No
     assert least < coverage(*experiments.interval(), truth) < 0.99
 
 
-@pytest.mark.parametrize(("num_groups", "exponent"), [(5, 2), (20, 0), (100, 1.5)])
+@pytest.mark.parametrize(("num_groups", "exponent"), [(5, 2), (100, 1.5)])
 def test_coverage_of_unequal_groups(num_groups: int, exponent: float) -> None:
     """Sizes that fall by Zipf's law cost little coverage."""
     generator = torch.Generator().manual_seed(num_groups)

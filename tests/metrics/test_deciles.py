@@ -260,7 +260,7 @@ def test_any_batch_agrees_with_the_oracle(name: str, options: Options, data: st.
     agrees(metric.compute(), decile_oracle.values_of(name, of, bin_of, num_bins, **options))
 
 
-@every_case
+@every_class
 def test_many_bins_and_batches_agree_with_the_oracle(name: str, options: Options) -> None:
     """Ten bins, several batches of scores and lists in turn, agree as one batch does."""
     bin_of = [1, 10, 10, 7, 0, 3, 3, 3]

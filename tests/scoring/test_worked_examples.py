@@ -102,7 +102,7 @@ def test_accuracy_from_counts_of_hits() -> None:
     assert (percent["acc_at_1"], percent["acc_at_5"], percent["acc_at_10"]) == (29.61, 54.48, 58.94)
 
 
-@pytest.mark.parametrize("target", range(20))
+@pytest.mark.parametrize("target", [0, 7, 19])
 def test_equal_scores_earn_what_chance_earns(target: int) -> None:
     """Twenty locations with one score: every location stands at every place equally often."""
     preds = torch.full((1, 20), 0.25)
