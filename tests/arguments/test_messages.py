@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from test_golden_messages import COMMON, NEEDED
 from torchmetrics import Metric
 
 import nextloc_metrics
@@ -23,7 +24,6 @@ from nextloc_metrics import (
     MeanMetric,
     Needs,
     PerQueryScores,
-    PopularityBins,
     Queries,
     Ranking,
     RankingCollection,
@@ -127,32 +127,7 @@ def test_integer_scores_keep_their_remedy() -> None:
 
 # Options -----------------------------------------------------------------------------------------
 
-BINS = PopularityBins([1, 2, 1])
-#: what else a constructor needs
-NEEDED = {
-    "k": 2,
-    "q": 0.5,
-    "minutes": 5,
-    "distance": [0, 1],
-    "level": 2,
-    "num_locations": 3,
-    "num_sampled": 2,
-    "bins": BINS,
-    "min_recall": 0.5,
-    "bin_of": [1, 2],
-    "train_counts": [1, 2],
-    "parents": [1, 2],
-    "metric": MRR(),
-    "num_groups": 3,
-    "labels": ["a", "b", "c"],
-    "user": ["a"],
-    "location": [0],
-    "coverage": 0.5,
-    "risk": 0.1,
-    "mass": 0.5,
-    "threshold": 0.5,
-}
-COMMON = ["ignore_index", "validate_args", "ties", "empty_target_action"]
+GIVEN = NEEDED | {"user": ["a"], "location": [0], "labels": ["a", "b", "c"]}
 
 
 def constructors() -> list[tuple[Callable[..., Any], str]]:
@@ -195,9 +170,9 @@ def test_messages_on_options_are_short() -> None:
     assert len(found) > 300
     for make, option in found:
         needed = {
-            name: NEEDED[name]
+            name: GIVEN[name]
             for name, parameter in inspect.signature(make).parameters.items()
-            if (parameter.default is parameter.empty and name in NEEDED) or name == "num_groups"
+            if (parameter.default is parameter.empty and name in GIVEN) or name == "num_groups"
         }
         for kind, value in FEW.items():
             with named(f"{make.__name__}, {option}: {kind}"):

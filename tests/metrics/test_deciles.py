@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 import math
 import pickle
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,11 +19,9 @@ import decile_oracle
 import nextloc_metrics
 from nextloc_metrics import (
     MRR,
-    AccuracyAtK,
     DecileKForRecall,
     DecileNDCG,
     DecilePrecision,
-    Grouped,
     PopularityBins,
     Ranking,
     RankingCollection,
@@ -959,47 +954,6 @@ def test_preset_has_every_scalar_in_order() -> None:
     assert all(value.ndim == 0 for value in computed.values())
     assert len(metrics.compute_groups) == 5
     assert not any(set(key) & set(".@ ") for key in computed)
-
-
-# Real data ---------------------------------------------------------------------------------------
-
-
-def test_real_check_ins(data: Path) -> None:
-    """On real check-ins values do not depend on ids, counts add up, and shares are at most 1."""
-
-    def read(part: str) -> list[tuple[int, int]]:
-        with gzip.open(
-            data / "foursquare_nyc" / f"foursquare_{part}.csv.gz", "rt", encoding="utf-8"
-        ) as lines:
-            return [(int(r["user_id"]), int(r["location_id"])) for r in csv.DictReader(lines)]
-
-    train, test = read("train"), read("test")[::60]
-    locations = max(location for _, location in train) + 1
-    own = torch.zeros(max(user for user, _ in [*train, *test]) + 1, locations)
-    users, visited = torch.tensor(train).unbind(1)
-    own.index_put_((users, visited), torch.ones(len(train)), accumulate=True)
-    total = own.sum(0)
-    users, target = torch.tensor(test).unbind(1)
-    scores = own[users]  # the user's own visits: many ties
-    order = torch.randperm(locations)
-    renumbered = order.argsort()
-    for by in ("mass", "items"):
-        bins = PopularityBins.from_counts(total.long(), by=by)  # type: ignore[arg-type]
-        permuted = PopularityBins.from_counts(total[order].long(), by=by)  # type: ignore[arg-type]
-        metrics = updated(decile_metrics(bins, k=5, candidates=50), scores, target)
-        again = updated(
-            decile_metrics(permuted, k=5, candidates=50), scores[:, order], renumbered[target]
-        )
-        values = metrics.compute()
-        assert same(values, again.compute())
-        shares = [float(v) for key, v in values.items() if key.startswith("prediction_share")]
-        assert 0.2 < sum(shares) <= 1 + 1e-6  # a tied block at the cut is left out
-
-        by_decile = Grouped(AccuracyAtK(5), 11)
-        by_decile.update(scores, target, groups=bins.of(target))
-        overall = updated(AccuracyAtK(5), scores, target)
-        assert torch.equal(by_decile.state.sum(0), overall.state)
-        assert float(values["precision_at_5_decile_10"]) > 0.05
 
 
 def test_plot_draws_bars_from_the_rarest_bin_to_the_most_popular() -> None:

@@ -264,35 +264,6 @@ def test_ignored_and_masked_queries(batch: tuple[Tensor, Tensor], data: st.DataO
         assert got.tolist() == pytest.approx(expected, abs=1e-6, nan_ok=True)
 
 
-@pytest.mark.parametrize(
-    "case", [case for case in RANKING_CASES if "average" not in case.options], ids=str
-)
-def test_functions_equal_the_oracle_query_by_query(case: Case) -> None:
-    """`reduction="none"` gives every query's score and NaN where it is skipped."""
-    names = {
-        "AccuracyAtK": "accuracy_at_k",
-        "PassAtK": "pass_at_k",
-        "MRR": "mrr",
-        "NDCGAtK": "ndcg_at_k",
-        "MAPAtK": "map_at_k",
-        "PrecisionAtK": "precision_at_k",
-        "RecallAtK": "recall_at_k",
-        "F1AtK": "f1_at_k",
-    }
-    function = getattr(functional, names[case.name])
-    preds, relevance = torch.randint(4, (20, 6)).float(), torch.randint(-3, 4, (20, 6)).float()
-    relevance = relevance.clamp(min=0)
-    relevance[3] = 0.0
-    queries = oracle.queries(preds, relevance)
-    got = function(preds, relevance, **case.options, reduction="none")
-    expected = [oracle.score(case.name, query, **case.options) for query in queries]
-    assert got.shape == (20,)
-    assert got.tolist() == pytest.approx(expected, abs=1e-6, nan_ok=True)
-    mean = function(preds, relevance, **case.options)
-    assert mean.item() == pytest.approx(oracle.value(case.name, queries, **case.options), abs=1e-6)
-    assert mean.ndim == 0
-
-
 @given(scores(rows=2, columns=6), st.lists(st.integers(0, 5), min_size=2, max_size=2))
 def test_functions_keep_the_shape_of_the_target(preds: Tensor, ids: list[int]) -> None:
     """`[B, T, C]` scores give `[B, T]` values, and a single query gives a single value."""
