@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import io
-import math
 import pickle
 import re
 from collections.abc import Callable
@@ -443,23 +442,6 @@ def test_keys_without_data(make: Make, keys: list[str]) -> None:
     for values in (metrics(preds, target, mask=nothing), metrics.compute()):
         assert sorted(values) == sorted(keys)
         assert all(value.isnan() for value in values.values())
-
-
-@PRESETS
-def test_checkpoints_of_collections(make: Make, keys: list[str]) -> None:
-    """Nothing is saved unless asked; then a run continues where it stopped."""
-    metrics = make()
-    metrics.update(*batch())
-    assert metrics.state_dict() == {}
-    metrics.persistent(True)
-    resumed = make()
-    resumed.persistent(True)
-    resumed.load_state_dict(metrics.state_dict(), strict=True)
-    later = batch()
-    for one in (metrics, resumed):
-        one.update(*later)
-    assert same(metrics.compute(), resumed.compute())
-    assert not any(math.isnan(value) for value in resumed.compute().values())
 
 
 def test_nested_in_a_module() -> None:

@@ -1,6 +1,5 @@
 """The evaluator of formulas: any number of candidates, any k, and scores of users' own."""
 
-import dataclasses
 import gc
 import itertools
 import math
@@ -38,7 +37,6 @@ WITH_FORMULA = [
     for case in RANKING_CASES
     if isinstance(metric := case.make(), RankingMetric) and metric.formula is not None
 ]
-BY_CASE = pytest.mark.parametrize("case", WITH_FORMULA, ids=str)
 
 
 def make(case: Case) -> RankingMetric:
@@ -74,18 +72,6 @@ def test_places_beyond_the_tables_are_scored_all_the_same(num_candidates: int) -
     together = score_together(members, ranking)[0][:, 0].tolist()
     assert together == pytest.approx([0, 0, 0, 1 / num_candidates, 0], rel=1e-12)
     assert float(metrics.compute()["mrr"]) == pytest.approx(1 / num_candidates, abs=2**-32)
-
-
-@pytest.mark.usefixtures("each_backend")
-def test_impossible_places_are_no_scores() -> None:
-    """A Ranking made by hand, in which nothing is tied even with itself, changes no state."""
-    ranking = Ranking.from_lists(torch.tensor([[1, 2]]), torch.tensor([2]))
-    ranking = dataclasses.replace(ranking, tied=torch.zeros_like(ranking.tied))
-    made = [metric for case in WITH_FORMULA if (metric := make(case)).needs.top == 0]
-    metrics = RankingCollection({str(i): metric for i, metric in enumerate(made)})
-    with pytest.raises(ValueError, match=r"must return values in \[0, 1\]"):
-        metrics.update(ranking)
-    assert all(int(m.state.sum()) == 0 for m in metrics.values() if isinstance(m, RankingMetric))
 
 
 class Halved(MRR):
@@ -254,7 +240,7 @@ def test_a_formula_says_what_it_computes(
     # gains are those of a sum over all
     grades = [0.0, 2.0, 0.5, 3.0, 0.0, 0.0] if of == "all" else [0.0, 1.0, 1.0, 1.0, 0.0, 0.0]
     gains = [grades[x] for x in RELEVANT]
-    for gain, k in itertools.product(get_args(formulas.Gain), (1, 3, 4, 9, None)):
+    for gain, k in itertools.product(get_args(formulas.Gain), (1, 4, 9, None)):
         if k is None and over not in ("1", "n"):
             continue
         formula = scoring.Formula(weight, k, of, over, gain)
