@@ -11,6 +11,7 @@ from torch import Tensor
 from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.record import Record, Records
+from nextloc_metrics.backends.events import Moments
 from nextloc_metrics.base.declared import Positive, PositiveNumber
 from nextloc_metrics.base.mean import MeanMetric, RecordMetric
 from nextloc_metrics.events.pairs import AnyEvents, EventPairs
@@ -78,6 +79,13 @@ class EventMetric(RecordMetric):
         """Return which predicted and which true events count, bool `[N, P]` and `[N, T]`."""
         end = pairs.end(self.horizon)
         return pairs.predicted.within(self.first, end), pairs.true.within(self.first, end)
+
+    def moments(self, pairs: EventPairs) -> Moments:
+        """Return the events that count for a backend."""
+        sides = pairs.predicted, pairs.true
+        both = zip(sides, self.kept(pairs), strict=True)
+        places = [x.places if y.all() else x.places.masked_fill(~y, -2) for x, y in both]
+        return Moments(*(x.cpu() for x in (*(side.times for side in sides), *places)))
 
 
 class EventMean(EventMetric, MeanMetric):
