@@ -82,9 +82,8 @@ class EventMetric(RecordMetric):
 
     def moments(self, pairs: EventPairs) -> Moments:
         """Return the events that count for a backend."""
-        sides = pairs.predicted, pairs.true
-        both = zip(sides, self.kept(pairs), strict=True)
-        places = [x.places if y.all() else x.places.masked_fill(~y, -2) for x, y in both]
+        end, sides = pairs.end(self.horizon), (pairs.predicted, pairs.true)
+        places = [side.counted_places(self.first, end) for side in sides]
         return Moments(*(x.cpu() for x in (*(side.times for side in sides), *places)))
 
 

@@ -41,6 +41,12 @@ class Events:
     lengths: Tensor
     scores: Tensor | None = None
 
+    def counted_places(self, first: int | None = None, end: Tensor | None = None) -> Tensor:
+        """Return the places, and -2 for events that do not count."""
+        if first is None and end is None and bool((self.lengths == self.times.shape[1]).all()):
+            return self.places
+        return self.places.masked_fill(~self.within(first, end), -2)
+
     @property
     def has_time(self) -> Tensor:
         """Which events have a time, so that they may have a partner, bool `[N, L]`."""
@@ -134,9 +140,9 @@ class EventPairs(Record):
 
     def end(self, horizon: float | None) -> Tensor | None:
         """Return where the horizon of each sequence ends, int64 `[N]`; None without a horizon."""
-        length = NEVER if horizon is None else fixed(horizon)
-        beyond = self.start > NEVER - length
-        return None if length == NEVER else (self.start + length).masked_fill(beyond, NEVER)
+        if horizon is None or (length := fixed(horizon)) == NEVER:
+            return None
+        return (self.start + length).masked_fill(self.start > NEVER - length, NEVER)
 
 
 def fixed(number: float) -> int:

@@ -155,7 +155,8 @@ class PooledEvents(EventMetric, KeyedMetric):
         block, place = is_first.cumsum() - 1, place[is_first]
         size = np.add.reduceat(count, is_first.nonzero()[0])
         until, behind = np.append(0, size.cumsum()), np.searchsorted(place, places, "right")
-        found = []
+        found, some = [], at.nonzero()[0]
+        at, block, count = at[some], block[some], count[some]
         for number in range(len(self.thresholds)):
             kept = (at & 1 << number != 0).nonzero()[0]
             is_first = begins(block[kept])
