@@ -58,7 +58,7 @@ def _structure(name: str, members: str) -> type[ctypes.Structure]:
 
 _SCORES = "start rows columns stride infinity"
 _WEIGHTS = "start rows columns stride kind are_weights ~inverse_temperature"
-_MOMENTS = "first second first_length second_length first_width second_width failed"
+_MOMENTS = "first second first_place second_place first_width second_width failed"
 _PAIRS = (
     "first second first_length second_length first_width second_width dimensions table failed "
     "~diameter"
@@ -80,11 +80,9 @@ _STRUCTURES = {
     ),
     "match": _structure("Ngrams", f"{_PAIRS} most optimal sums ~beta ~scale"),
     "align": _structure("Align", f"{_PAIRS} kind window free_start found ~within"),
-    "transport": _structure(
-        "Transport", f"{_MOMENTS} first_place second_place insert delete found"
-    ),
+    "transport": _structure("Transport", f"{_MOMENTS} most found"),
     "match_events": _structure(
-        "MatchEvents", f"{_MOMENTS} order thresholds num_thresholds matched"
+        "MatchEvents", f"{_MOMENTS} scores thresholds num_places num_thresholds matched"
     ),
     "weigh": _structure("Weigh", f"{_WEIGHTS} targets sums tied masses num_masses sizes failed"),
     "spread": _structure("Spread", f"{_WEIGHTS} sums shares"),
@@ -234,23 +232,24 @@ class Cpu(Reference):
         self._of_pairs("align", pairs, ALIGNMENTS.index(kind), *limits, found, within)
         return found
 
-    def transport(
-        self, moments: Moments, first_place: Tensor, second_place: Tensor, insert: int, delete: int
-    ) -> Tensor:
+    def transport(self, moments: Moments, most: int) -> Tensor:
         found = _integers(len(moments.first))
-        self._of_events("transport", moments, first_place, second_place, insert, delete, found)
+        self._of_events("transport", moments, most, found)
         return found
 
-    def match_events(self, moments: Moments, order: Tensor, thresholds: Sequence[int]) -> Tensor:
-        shape = len(order), len(thresholds), order.shape[1]
-        matched = torch.zeros(shape, dtype=torch.bool, device="cpu")
+    def match_events(
+        self, moments: Moments, scores: Tensor | None, thresholds: Sequence[int]
+    ) -> Tensor:
+        size = 1 if scores is None else scores.shape[2]
+        matched = torch.zeros(*moments.first.shape, size, dtype=torch.int64, device="cpu")
         numbers = torch.from_numpy(np.array(thresholds, np.uint64).view(np.int64))
-        self._of_events("match_events", moments, order, numbers, len(numbers), matched)
+        members = scores, numbers, size, len(numbers), matched
+        self._of_events("match_events", moments, *members)
         return matched
 
     def _of_events(self, name: str, moments: Moments, *members: Any) -> None:
         """Call a C function on sequences of events."""
-        tensors = moments.first, moments.second, moments.first_length, moments.second_length
+        tensors = moments.first, moments.second, moments.first_place, moments.second_place
         kept = [x.contiguous() if isinstance(x, Tensor) else x for x in (*tensors, *members)]
         (rows, length), width = moments.first.shape, moments.second.shape[1]
         layout = *kept[:4], length, width, 0

@@ -138,18 +138,13 @@ def _of_pairs(backend: Reference) -> Proofs:
             yield f"`align({kind!r})` {of}", (backend.align(pairs, kind, within=2.0),)
         found = backend.align(pairs, "dtw", 1, free_start=True)
         yield f"`align of a window` {of}", (found,)
-    times, places = _ids(3, 7) << 58, _ids(3, 7) % 3 - 1
-    lengths, order = map(torch.from_numpy, (_LENGTHS, _ORDER))
-    moments = Moments(times, times.flip(0, 1)[:, :5], *lengths)
-    yield "`transport`", (backend.transport(moments, places, places[:, :5], 9 << 55, 1 << 58),)
-    times = times.sort(1).values
-    moments = Moments(times, times.flip(0)[:, :5], *lengths)
-    yield "`match_events`", (backend.match_events(moments, order, [0, 1 << 59, (1 << 64) - 1]),)
+    times, places = _ids(3, 7) << 58, _ids(3, 7) % 4 - 2
+    moments = Moments(times, times.flip(0, 1)[:, :5], places, places.flip(0)[:, :5])
+    yield "`transport`", (backend.transport(moments, 13 << 56),)
+    for scores in (None, (_ids(3, 14).reshape(3, 7, 2).double() % 6 - 1).log()):
+        found = backend.match_events(moments, scores, [0, 1 << 59, (1 << 64) - 1])
+        yield "`match_events`", (found,)
 
-
-#: of two sequences of events; and the columns of the first in an order
-_LENGTHS = np.array([[7, 4, 0], [5, 0, 3]])
-_ORDER = np.array([[5, 2, 3, 6, 0, 1, 4], [3, 0, 2, -1, -1, -1, -1], [-1] * 7])
 
 _ANSWERS = {"is_proven": _of_scores, "weighs": _of_weights, "aligns": _of_pairs}
 
