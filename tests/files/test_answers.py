@@ -239,7 +239,17 @@ def test_options_say_which_list() -> None:
         assert found.shares["answered"] == bool(wanted)
     assert report.read_answers(['["Home", "x", "y"]'], ids=IDS, k=1).lengths.tolist() == [3]
     rule = Reader(IDS, key="next", take="last", after="#", k=2, refusals=["no"], fold=True).rule
-    for part in ("json", "'next'", "last", "'#'", "k=2", "folded", "no", "4 ids", "cannot be seen"):
+    for part in (
+        "json",
+        "'next'",
+        "last",
+        "'#'",
+        "k=2",
+        "fold=True",
+        "no",
+        "4 ids",
+        "cannot be seen",
+    ):
         assert part in rule
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import torch
@@ -25,7 +25,6 @@ class AnswerColumn:
         self._reader = Reader(ids, **options)
 
     def answers(self, part: Part, name: str) -> Answers:
-        """Return the answers of the rows."""
         cells = cells_of(part.columns[name])
         for row, cell in enumerate(cells):
             if cell is not None and not isinstance(cell, str):
@@ -37,43 +36,30 @@ class AnswerColumn:
 
 
 class JoinedAnswers:
-    """Answers in another table than the queries; both have a column of keys.
-
-    Args:
-        parts: the parts of the table of answers.
-        name: the column of answers.
-        key: the column of keys.
-        queries: the parts of the table of queries.
-        column: what reads the answers.
-    """
+    """Answers `name` in another table than the queries; both have a column of keys."""
 
     def __init__(
         self,
-        parts: Iterable[Part],
+        column: AnswerColumn,
         name: str,
         key: str,
+        answers: Iterable[Part],
         queries: Iterable[Part],
-        column: AnswerColumn,
     ) -> None:
-        read = [column.answers(Part("", (), {name: []}), name)]
-        rows: dict[str, int] = {}
-        for part in parts:
-            read.append(column.answers(part, name))
-            _number(part, key, rows)
+        self._rows: dict[str, int] = {}
         asked: dict[str, int] = {}
-        for part in queries:
-            _number(part, key, asked)
-        if unknown := rows.keys() - asked.keys():
-            first = min(unknown, key=rows.__getitem__)
+        read = [column.answers(part, name) for part in _number(answers, key, self._rows)]
+        for _ in _number(queries, key, asked):
+            pass
+        if unknown := [one for one in self._rows if one not in asked]:
             raise ValueError(
                 f"`queries` must have a row for each answer, got none for {len(unknown):,} of "
-                f"them, the first with the `key` {short(first)}; leave the rows of such answers "
-                "out, or add the queries."
+                f"them, the first with the `key` {short(unknown[0])}; leave the rows of such "
+                "answers out, or add the queries."
             )
-        self._rows, self._answers = rows, Answers.cat(read)
+        self._answers = Answers.cat([*read, column.answers(Part("", (), {name: []}), name)])
 
     def answers(self, part: Part, name: str) -> Answers:
-        """Return the answers to the keys in a column."""
         rows = [self._rows.get(key, -1) for key in _keys(part, name)]
         return self._answers.at(torch.tensor(rows, dtype=torch.int64))
 
@@ -82,15 +68,16 @@ class JoinedAnswers:
 AnswersOf: TypeAlias = "AnswerColumn | JoinedAnswers"
 
 
-def _number(part: Part, key: str, rows: dict[str, int]) -> None:
-    """Number the keys of some rows, or raise for one that is there."""
-    for row, name in enumerate(_keys(part, key)):
-        if name in rows:
-            raise ValueError(
-                f"the column `{key}` must have each key once, got {short(name)} again in "
-                f"{part.place(row)}."
-            )
-        rows[name] = len(rows)
+def _number(parts: Iterable[Part], key: str, rows: dict[str, int]) -> Iterator[Part]:
+    """Yield the parts with the keys of their rows numbered, or raise for one that is there."""
+    for part in parts:
+        for row, one in enumerate(_keys(part, key)):
+            if rows.setdefault(one, len(rows)) != len(rows) - 1:
+                raise ValueError(
+                    f"the column `{key}` must have each key once, got {short(one)} again in "
+                    f"{part.place(row)}."
+                )
+        yield part
 
 
 def _keys(part: Part, key: str) -> list[str]:
@@ -118,13 +105,8 @@ def _is_answer(text: str, separator: str | None) -> bool:
     """Return whether there is a fence, an object, a list in prose, or several lines."""
     if text[0] == "[" and text[-1] == "]":
         return False
-    has_lines = "\n" in text and separator is None
-    return (
-        has_lines
-        or "```" in text
-        or text[0] == "{"
-        or isinstance(by_json(None, "last", text), list)
-    )
+    is_marked = text[0] == "{" or "```" in text or ("\n" in text and separator is None)
+    return is_marked or isinstance(by_json(None, "last", text), list)
 
 
 def cells_of(column: Any) -> list[Any]:

@@ -146,7 +146,7 @@ def _reader_of(
         source_of(table, names, "raise").parts(names.all, ids=[key])
         for table, names in ((rows, Names(preds, key)), (queries, Names(key, key)))
     ]
-    return JoinedAnswers(parts[0], preds, key, parts[1], column)
+    return JoinedAnswers(column, preds, key, *parts)
 
 
 def _count_rows(
