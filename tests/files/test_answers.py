@@ -503,5 +503,9 @@ def test_draws_are_several_answers_to_each_query() -> None:
     both = report.compare({"a": draws, "b": single[0]}, [1, 1, 1], k=1)
     assert both.values["a"]["acc_at_1"] == pytest.approx((2 / 3 + 1 / 3) / 2)
     assert both.values["b"]["acc_at_1"] == pytest.approx(2 / 3)
+    arrow = pytest.importorskip("pyarrow").array(texts)
+    for column in (arrow, arrow.to_pandas()):
+        for one, wanted in zip(report.read_draws(column, ids=IDS).draws, single, strict=True):
+            assert one.preds.equal(wanted.preds)
     with pytest.raises(ValueError, match=r"as many texts in each row, got \[1, 2\]"):
         report.read_draws([["[]"], ["[]", "[]"]], ids=IDS)

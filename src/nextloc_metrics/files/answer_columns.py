@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 
 from nextloc_metrics.arguments.answers import Answers
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.files.answers import Reader
+from nextloc_metrics.files.answers import Reader, cells_of
 from nextloc_metrics.files.columns import is_text_column, read_group
 from nextloc_metrics.files.opening import Part
 from nextloc_metrics.files.texts import by_json
@@ -25,6 +25,7 @@ class AnswerColumn:
         self._reader = Reader(ids, **options)
 
     def answers(self, part: Part, name: str) -> Answers:
+        """Return the answers to the queries of some rows."""
         cells = cells_of(part.columns[name])
         for row, cell in enumerate(cells):
             if cell is not None and not isinstance(cell, str):
@@ -35,20 +36,17 @@ class AnswerColumn:
         return self._reader.read(cells)
 
 
-class JoinedAnswers:
-    """Answers `name` in another table than the queries; both have a column of keys."""
+class JoinedAnswers(AnswerColumn):
+    """Answers `name` in the first of two tables; a column of both, `key`, has the queries."""
 
     def __init__(
-        self,
-        column: AnswerColumn,
-        name: str,
-        key: str,
-        answers: Iterable[Part],
-        queries: Iterable[Part],
+        self, ids: Any, options: Mapping[str, Any], name: str, key: str, *tables: Iterable[Part]
     ) -> None:
+        super().__init__(ids, options)
         self._rows: dict[str, int] = {}
         asked: dict[str, int] = {}
-        read = [column.answers(part, name) for part in _number(answers, key, self._rows)]
+        (answers, queries), answers_of = tables, super().answers
+        read = [answers_of(part, name) for part in _number(answers, key, self._rows)]
         for _ in _number(queries, key, asked):
             pass
         if unknown := [one for one in self._rows if one not in asked]:
@@ -57,15 +55,11 @@ class JoinedAnswers:
                 f"them, the first with the `key` {short(unknown[0])}; leave the rows of such "
                 "answers out, or add the queries."
             )
-        self._answers = Answers.cat([*read, column.answers(Part("", (), {name: []}), name)])
+        self._answers = Answers.cat([*read, self._reader.read([])])
 
     def answers(self, part: Part, name: str) -> Answers:
         rows = [self._rows.get(key, -1) for key in _keys(part, name)]
         return self._answers.at(torch.tensor(rows, dtype=torch.int64))
-
-
-#: what makes answers of a column
-AnswersOf: TypeAlias = "AnswerColumn | JoinedAnswers"
 
 
 def _number(parts: Iterable[Part], key: str, rows: dict[str, int]) -> Iterator[Part]:
@@ -107,11 +101,3 @@ def _is_answer(text: str, separator: str | None) -> bool:
         return False
     is_marked = text[0] == "{" or "```" in text or ("\n" in text and separator is None)
     return is_marked or isinstance(by_json(None, "last", text), list)
-
-
-def cells_of(column: Any) -> list[Any]:
-    """Return the cells of a column as Python values."""
-    if isinstance(column, list):
-        return column
-    found: list[Any] = column.to_pylist() if hasattr(column, "to_pylist") else column.tolist()
-    return found

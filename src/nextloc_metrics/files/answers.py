@@ -225,13 +225,12 @@ def read_answers(
     """
     if isinstance(texts, str):
         raise TypeError(f"`texts` must be one text per answer, got {short(texts)}.")
-    for to_list in ("to_pylist", "tolist"):
-        texts = getattr(texts, to_list, lambda kept=texts: kept)()
+    texts = cells_of(texts)
     options: dict[str, Any] = {"k": k, "after": after, "refusals": refusals, "fold": fold}
     if form == "auto":
-        print(propose([*texts[:1000]], ids, **options))
+        print(propose(texts[:1000], ids, **options))
         form, texts = "json", []
-    return Reader(ids, form, key, take=take, **options).read(list(texts))
+    return Reader(ids, form, key, take=take, **options).read(texts)
 
 
 def read_draws(texts: Any, **options: Any) -> Draws:
@@ -249,10 +248,17 @@ def read_draws(texts: Any, **options: Any) -> Draws:
         >>> read_draws([['["Home"]', '["Cafe"]'], ['["Home"]', "?"]], ids=["Cafe", "Home"])
         Draws(2 draws)
     """
-    sizes = sorted({len(row) for row in texts})
+    rows = [cells_of(row) for row in cells_of(texts)]
+    sizes = sorted({len(row) for row in rows})
     if len(sizes) != 1 or not sizes[0]:
         raise ValueError(f"`texts` must have as many texts in each row, got {short(sizes)}.")
-    return Draws([read_answers(column, **options) for column in zip(*texts, strict=True)])
+    return Draws([read_answers(column, **options) for column in zip(*rows, strict=True)])
+
+
+def cells_of(column: Any) -> list[Any]:
+    """Return the cells of a column, such as of pandas or Arrow, as Python values."""
+    to_list = getattr(column, "to_pylist", getattr(column, "tolist", None))
+    return list(column if to_list is None else to_list())
 
 
 def propose(texts: Sequence[Any], ids: Any, **options: Any) -> str:
@@ -291,9 +297,11 @@ class NameNumbers(dict[Any, int]):
         return number
 
     def knows(self, name: str) -> bool:
+        """Return whether a name is that of an id."""
         return self.get(name if self._fold is None else self._fold(name), self.size) < self.size
 
     def forget(self) -> None:
+        """Forget the names that are no ids."""
         while self._others:
             del self[self._others.pop()]
 

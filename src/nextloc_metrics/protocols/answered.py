@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Literal
 
 from nextloc_metrics.arguments.checks import check_choice
-from nextloc_metrics.protocols.protocol import Protocol, Queries, Source
+from nextloc_metrics.protocols.protocol import Counted, Protocol, Source
 from nextloc_metrics.protocols.reported import KINDS, Metric, at
 
 __all__ = ["clsprec", "ga_llm", "genup", "llmmove", "rallm_poi", "think2go", "tool4poi"]
 
-History = Literal["all", "in", "out"]
+Targets = Literal["all", "in", "out"]
 
-_HISTORIES: dict[History, tuple[str, Queries]] = {
+_HISTORIES: dict[Targets, tuple[str, Counted]] = {
     "all": ("tool4poi", "all"),
     "in": ("tool4poi_in", "targets known to the user"),
     "out": ("tool4poi_out", "targets new to the user"),
@@ -52,14 +52,14 @@ def think2go() -> Protocol:
     return Protocol("think2go", source, (Metric("ACC@1", "hit", 1, "list"),), by_code=True)
 
 
-def tool4poi(history: History = "all") -> Protocol:
+def tool4poi(history: Targets = "all") -> Protocol:
     """TOOL4POI: lists of any length; k is cut to the list, and MRR has no cut-off.
 
     Queries that failed are in the divisor and may be missing in the file of answers: pass empty
     lists. With `history`, only targets count that are `"in"` the history of the prompt, or `"out"`
     of it; pass its locations as `seen`.
     """
-    check_choice("history", history, History)
+    check_choice("history", history, Targets)
     code = "wds1996/TOOL4POI@854284f0ae72acde5c0adeaa6a8dee76d25c79ff"
     source = Source("TOOL4POI, AAAI 2026", code, "toolRec_multi.py L17-26, L354-363, L429-594")
     metrics = (
