@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from inspect import signature
 from typing import Any
 
 import torch
@@ -22,6 +23,13 @@ class AnswerColumn:
     """Answers that stand in the column of predictions, read as `read_answers` reads them."""
 
     def __init__(self, ids: Any, options: Mapping[str, Any]) -> None:
+        known = [*signature(Reader).parameters][1:]
+        given = options if isinstance(options, Mapping) else [options]
+        if wrong := [name for name in given if name not in known]:
+            raise TypeError(
+                f"`answers` must be a dict of options of `read_answers`, of {', '.join(known)}, "
+                f"got {short(wrong[0])}."
+            )
         self._reader = Reader(ids, **options)
 
     def answers(self, part: Part, name: str) -> Answers:
@@ -66,11 +74,12 @@ def _number(parts: Iterable[Part], key: str, rows: dict[str, int]) -> Iterator[P
     """Yield the parts with the keys of their rows numbered, or raise for one that is there."""
     for part in parts:
         for row, one in enumerate(_keys(part, key)):
-            if rows.setdefault(one, len(rows)) != len(rows) - 1:
+            if one in rows:
                 raise ValueError(
                     f"the column `{key}` must have each key once, got {short(one)} again in "
                     f"{part.place(row)}."
                 )
+            rows[one] = len(rows)
         yield part
 
 

@@ -84,8 +84,8 @@ class Reader:
         # what reads a text, the options that it has, and what no name may have
         rows: dict[str, tuple[Callable[[str], Items], str, str]] = {
             "json": (partial(by_json, key, take), "key take", ""),
-            "lines": (partial(by_lines, knows, take), "take", "\n"),
-            "separated": (partial(by_commas, knows), "", ",\n"),
+            "lines": (partial(by_lines, knows, take), "take", "\r\n"),
+            "separated": (partial(by_commas, knows), "", ",\r\n"),
             "codes": (partial(by_codes, take), "take", ""),
         }
         title = form if isinstance(form, str) else getattr(form, "__qualname__", repr(form))
@@ -325,11 +325,11 @@ def _pattern_of(name: str, pattern: Any) -> re.Pattern[str]:
 
 
 def _text_of(row: int, text: Any) -> str:
-    """Return the text of a cell, empty for None or NaN, or raise if it is something else."""
-    if text is None or text != text:
-        return ""
+    """Return the text of a cell, empty for None, NaN or NA, or raise if it is something else."""
     if isinstance(text, str):
         return str(text)
+    if text is None or type(text).__name__ == "NAType" or text != text:
+        return ""
     raise TypeError(f"`texts` must hold text or None, got {short(text)} in row {row}.")
 
 

@@ -145,7 +145,7 @@ def by_lines(knows: Knows, take: str | None, text: str) -> Items:
     lists: list[list[str]] = []
     style: tuple[str, str] | None = None
     number = 0
-    for line in text.split("\n"):
+    for line in text.replace("\r", "\n").split("\n"):
         name = line.strip()
         mark = None if knows(name) else _MARK.match(line)
         if mark is None:
@@ -172,6 +172,7 @@ def by_lines(knows: Knows, take: str | None, text: str) -> Items:
 def by_commas(knows: Knows, text: str) -> Items:
     """Read names between commas or newlines."""
     names: list[str] = []
+    text = text.replace("\r", "\n")
     at, before = 0, "\n"
     while before and (field := _FIELD.match(text, at)):
         at = field.end()
