@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Literal
 
 from nextloc_metrics.arguments.checks import check_choice
-from nextloc_metrics.protocols.protocol import Counted, Protocol, Source
+from nextloc_metrics.protocols.protocol import Subset, Protocol, Source
 from nextloc_metrics.protocols.reported import KINDS, Metric, at
 
 __all__ = ["clsprec", "ga_llm", "genup", "llmmove", "rallm_poi", "think2go", "tool4poi"]
 
 Targets = Literal["all", "in", "out"]
 
-_HISTORIES: dict[Targets, tuple[str, Counted]] = {
+_HISTORIES: dict[Targets, tuple[str, Subset]] = {
     "all": ("tool4poi", "all"),
     "in": ("tool4poi_in", "targets known to the user"),
     "out": ("tool4poi_out", "targets new to the user"),

@@ -23,7 +23,7 @@ from nextloc_metrics.scoring.sampled import STEPS, maximise, rank_probabilities
 # Above all ids of lists, which have no number of candidates.
 _ANY_ID = 1 << 62
 
-Counted = Literal[
+Subset = Literal[
     "all",
     "last of each user",
     "last of each sequence",
@@ -87,7 +87,7 @@ class Protocol:
     name: str
     source: Source
     metrics: tuple[Metric, ...]
-    queries: Counted = "all"
+    queries: Subset = "all"
     first: int | None = None
     drops_remainder: bool = False
     num_negatives: int | None = None
