@@ -16,8 +16,7 @@ import click
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.cli.options import has_columns, is_page, write_text
 from nextloc_metrics.display.table import Table, one_line
-from nextloc_metrics.files.answer_columns import cells_of
-from nextloc_metrics.files.answers import propose
+from nextloc_metrics.files.answers import cells_of, propose
 from nextloc_metrics.files.beside import read_coordinates, read_counts, read_words
 from nextloc_metrics.files.opening import suffix_of
 from nextloc_metrics.files.predictions import Predictions, read, same_queries
