@@ -2,6 +2,7 @@
 
 `SIMULATED=2000` is the whole simulation, as in `.ci/extra`; the tests take a tenth of it, up to 200
 users. Seeds are fixed, and the bounds are those of 2,000 data sets, wider by the error of fewer.
+`pytest -rP` prints the figures.
 """
 
 from __future__ import annotations
@@ -9,17 +10,19 @@ from __future__ import annotations
 import math
 import os
 import zlib
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.stats
 import torch
+from torch import Tensor
 
 from nextloc_metrics.analysis.comparison import Comparison, Pair, decide
 from nextloc_metrics.analysis.contrast import Contrast, UserSums, contrast
 from nextloc_metrics.means import exact
-from nextloc_metrics.means.intervals import cluster_variance
+from nextloc_metrics.means.intervals import Estimate, cluster_variance
 
 SIMULATED = int(os.environ.get("SIMULATED", "200"))
 EFFECT, NOISE, MEAN = 0.05, 0.08, 0.4  # of users, of answers
@@ -36,10 +39,11 @@ def sizes_of(shape: str, users: int) -> Any:
     return {"equal": np.full(users, 5), "zipf": zipf, "one": np.ones(users)}[shape].astype(np.int64)
 
 
-def within(share: float, low: float, high: float) -> bool:
-    """Whether a share of the simulations lies within bounds, with 2.6 errors of fewer sets."""
+def check(name: str, share: Any, low: float, high: float) -> None:
+    """Print a share of the simulations, which is within bounds, with 2.6 errors of fewer sets."""
     wider = 2.6 * math.sqrt(0.06 / SIMULATED) if SIMULATED < 2000 else 0.0
-    return low - wider <= share <= high + wider
+    print(f"{name}: {100 * float(share):.2f} % ({100 * low:g} to {100 * high:g})")
+    assert low - wider <= share <= high + wider
 
 
 def rng_of(*case: object) -> np.random.Generator:
@@ -62,18 +66,36 @@ def runs(rng: Any, sizes: Any, number: int, spread: float) -> UserSums:
     return UserSums(np.round(sums * exact.ONE).astype(np.int64))
 
 
-def compared(models: list[UserSums], sizes: Any, level: float = 0.05) -> Comparison:
-    """The comparison of two models, with as many signs as the level needs."""
-    found = contrast(models, sizes, 1 / exact.ONE)
-    pair = Pair(found, models[0].runs > 1, 0, int(sizes.sum()), 0.0, 0, 0)
-    return decide([pair], "permutation", 0.95, 2000, max(2000, math.ceil(10 / level)), 0)[0]
+def compared(
+    sets: Iterable[list[UserSums]], sizes: Any, level: float = 0.05
+) -> tuple[list[Comparison], list[Contrast]]:
+    """The comparisons of two models on each data set, and the values of the first models.
+
+    There are as many signs as the level needs.
+    """
+    pairs, firsts = [], []
+    for models in sets:
+        found = contrast(models, sizes, 1 / exact.ONE)
+        pairs.append(Pair(found, models[0].runs > 1, 0, int(sizes.sum()), 0.0, 0, 0))
+        firsts.append(contrast(models[:1], sizes, 1 / exact.ONE))
+    most = max(2000, math.ceil(10 / level))
+    return decide(pairs, "permutation", 0.95, 2000, most, 0), firsts
 
 
-def values(model: UserSums, sizes: Any) -> tuple[float, float]:
-    """The interval of one model's value."""
-    found: Contrast = contrast([model], sizes, 1 / exact.ONE)
-    low, high = found.estimate().interval(0.95)
-    return float(low), float(high)
+def intervals(values: list[Contrast]) -> tuple[Tensor, Tensor]:
+    """The intervals of values."""
+    found = zip(*(one.estimate()[:-1] for one in values), strict=True)
+    return Estimate(*map(torch.stack, found)).interval(0.95)
+
+
+def share_of_low(found: list[Comparison], level: float = 0.05) -> Any:
+    """The share of p-values up to a level."""
+    return np.mean([one.p_value <= level for one in found])
+
+
+def holds(found: list[Comparison]) -> Any:
+    """The share of intervals that hold 0."""
+    return np.mean([one.low <= 0 <= one.high for one in found])
 
 
 @pytest.mark.parametrize("users", USERS)
@@ -81,10 +103,11 @@ def values(model: UserSums, sizes: Any) -> tuple[float, float]:
 def test_equal_models_of_one_run(users: int, shape: str) -> None:
     """3 to 7 % at the level 5 %, at most 6.5 % with one query each; intervals hold 0."""
     rng, sizes = rng_of("one", users, shape), sizes_of(shape, users)
-    found = [compared([hits(rng, sizes), hits(rng, sizes)], sizes) for _ in range(SIMULATED)]
-    share = np.mean([one.p_value <= 0.05 for one in found])
-    assert within(share, *((0.0, 0.065) if shape == "one" else (0.03, 0.07)))
-    assert within(np.mean([one.low <= 0 <= one.high for one in found]), 0.915, 0.98)
+    sets = ([hits(rng, sizes), hits(rng, sizes)] for _ in range(SIMULATED))
+    found, _ = compared(sets, sizes)
+    bounds = (0.0, 0.065) if shape == "one" else (0.03, 0.07)
+    check("type I error", share_of_low(found), *bounds)
+    check("coverage of the difference", holds(found), 0.915, 0.98)
 
 
 @pytest.mark.parametrize("users", USERS)
@@ -98,15 +121,13 @@ def test_equal_models_of_several_runs(users: int, shape: str, number: int, sprea
     of_users = (EFFECT**2 * shares**2 + NOISE**2 * shares / sizes.sum() / number).sum()
     factor = {"none": 0, "equal": 1, "dominant": 10}[spread]
     between = math.sqrt(factor * number * of_users)
-    found, held = [], 0
-    for _ in range(SIMULATED):
-        models = [runs(rng, sizes, number, between) for _ in range(2)]
-        found.append(compared(models, sizes))
-        low, high = values(models[0], sizes)
-        held += low <= MEAN <= high
-    assert within(np.mean([one.p_value <= 0.05 for one in found]), 0.02, 0.085)
-    assert within(np.mean([one.low <= 0 <= one.high for one in found]), 0.915, 0.98)
-    assert within(held / SIMULATED, {2: 0.87, 3: 0.905, 5: 0.925}[number], 1)
+    sets = ([runs(rng, sizes, number, between) for _ in range(2)] for _ in range(SIMULATED))
+    found, firsts = compared(sets, sizes)
+    check("type I error", share_of_low(found), 0.02, 0.085)
+    check("coverage of the difference", holds(found), 0.915, 0.98)
+    low, high = intervals(firsts)
+    held = ((low <= MEAN) & (high >= MEAN)).double().mean()
+    check("coverage of the value", held, {2: 0.87, 3: 0.905, 5: 0.925}[number], 1)
 
 
 @pytest.mark.parametrize("tests", [1, 78])
@@ -115,68 +136,72 @@ def test_power_at_the_detectable_difference(tests: int, number: int) -> None:
     """75 to 85 % find it, at the level of the first of so many tests by Holm's method."""
     rng, sizes = rng_of("power", tests, number), sizes_of("equal", 200)
     # the true standard error of a difference, and the difference that it finds
-    errors = [
-        compared([hits(rng, sizes), hits(rng, sizes)], sizes).standard_error for _ in range(200)
-    ]
-    freedom: float = 199
+    found, _ = compared(([hits(rng, sizes), hits(rng, sizes)] for _ in range(200)), sizes)
+    error, freedom, between = float(np.mean([one.standard_error for one in found])), 199.0, 0.0
     if number > 1:
         between = math.sqrt(number * (EFFECT**2 + NOISE**2 / 5 / number) / 200)
-        many = [
-            compared([runs(rng, sizes, number, between) for _ in range(2)], sizes)
-            for _ in range(200)
-        ]
-        errors = [math.sqrt(np.mean([one.standard_error**2 for one in many]))]
-        freedom = float(np.median([one.degrees_of_freedom for one in many]))
+        sets = ([runs(rng, sizes, number, between) for _ in range(2)] for _ in range(200))
+        found, _ = compared(sets, sizes)
+        error = math.sqrt(np.mean([one.standard_error**2 for one in found]))
+        freedom = float(np.median([one.degrees_of_freedom for one in found]))
     t = scipy.stats.t(freedom)
-    shift = (t.ppf(1 - 0.025 / tests) + t.ppf(0.8)) * float(np.mean(errors))
-    level, power = 0.05 / tests, 0
-    for _ in range(SIMULATED):
+    shift = (t.ppf(1 - 0.025 / tests) + t.ppf(0.8)) * error
+
+    def drawn() -> list[UserSums]:
         if number == 1:
-            models = [hits(rng, sizes, shift), hits(rng, sizes)]
-        else:
-            models = [runs(rng, sizes, number, between) for _ in range(2)]
-            models[0].sums += np.round(sizes * shift * exact.ONE).astype(np.int64)
-        power += compared(models, sizes, level).p_value <= level
-    assert within(power / SIMULATED, 0.75, 0.85)
+            return [hits(rng, sizes, shift), hits(rng, sizes)]
+        models = [runs(rng, sizes, number, between) for _ in range(2)]
+        models[0].sums += np.round(sizes * shift * exact.ONE).astype(np.int64)
+        return models
+
+    found, _ = compared((drawn() for _ in range(SIMULATED)), sizes, 0.05 / tests)
+    check("power", share_of_low(found, 0.05 / tests), 0.75, 0.85)
 
 
-def cr2(sums: Any, sizes: Any) -> tuple[float, float]:
-    """The interval of 0.3.0: CR2 with Bell and McCaffrey's degrees of freedom."""
-    total = sizes.sum()
-    shares = sizes / total
-    mean = sums.sum() / total
-    variance = ((sums - mean * sizes) ** 2 / (1 - shares)).sum() / total**2
-    ratios = shares**2 / (1 - shares)
-    freedom = 1 / ((shares**2).sum() + ratios.sum() ** 2 - (ratios**2).sum())
-    half = scipy.stats.t.ppf(0.975, freedom) * math.sqrt(variance)
-    return mean - half, mean + half
+def others_half_widths(off: Any, sizes: Any) -> dict[str, Any]:
+    """Half of the widths of intervals by other estimators, of sums of users less their expectation.
+
+    `usual` is what most programs have (CR1, U - 1 degrees of freedom), CR2 has Bell and McCaffrey's
+    degrees of freedom, and the jackknife (CR3) those of the effective number of users.
+    """
+    shares, users = sizes / sizes.sum(), len(sizes)
+    off, squares = off / sizes.sum(), shares**2
+    ratios = squares / (1 - shares)
+    freedom = 1 / (squares.sum() + ratios.sum() ** 2 - (ratios**2).sum())
+    parts = {
+        "usual": (users / (users - 1) * (off**2).sum(1), users - 1),
+        "CR2": ((off**2 / (1 - shares)).sum(1), freedom),
+        "jackknife": (
+            ((off / (1 - shares)) ** 2).sum(1) * (users - 1) / users, 1 / squares.sum() - 1,
+        ),
+    }  # fmt: skip
+    return {name: scipy.stats.t.ppf(0.975, df) * np.sqrt(x) for name, (x, df) in parts.items()}
 
 
 @pytest.mark.parametrize("users", [20, 200])
 @pytest.mark.parametrize("shape", ["1/rank", "dominant"])
 def test_the_jackknife_or_cr2_where_it_is_nearer(users: int, shape: str) -> None:
-    """With sizes 1/rank the jackknife is; CR2 is where one user has half of the queries."""
+    """With sizes 1/rank the jackknife is; CR2 is where one user has half of the queries.
+
+    The usual interval holds the value of 20 users with sizes 1/rank in 89 % of the data sets.
+    """
     sizes = np.round(1000 / np.arange(1, users + 1))
     if shape == "dominant":
         sizes = np.r_[5.0 * (users - 1), np.full(users - 1, 5.0)]
     rng = rng_of("cr2", users, shape)
-    held: dict[str, list[bool]] = {"ours": [], "CR2": [], "jackknife": []}
-    shares = sizes / sizes.sum()
-    for _ in range(10 * SIMULATED):
-        means = MEAN + 0.1 * rng.standard_normal(users)
-        sums = rng.binomial(sizes.astype(int), means.clip(0, 1))
-        mean = sums.sum() / sizes.sum()
-        off = torch.from_numpy(sums - mean * sizes)
-        variance, freedom = map(float, cluster_variance(off, torch.from_numpy(sizes)))
-        half = scipy.stats.t.ppf(0.975, freedom) * math.sqrt(variance)
-        held["ours"].append(abs(mean - MEAN) <= half)
-        low, high = cr2(sums, sizes)
-        held["CR2"].append(low <= MEAN <= high)
-        dropped = ((off.numpy() / (1 - shares)) ** 2).sum() * (users - 1) / users
-        t = scipy.stats.t.ppf(0.975, 1 / (shares**2).sum() - 1)
-        half = t * math.sqrt(dropped) / sizes.sum()
-        held["jackknife"].append(abs(mean - MEAN) <= half)
-    assert held["ours"] == held["jackknife" if shape == "1/rank" else "CR2"]
-    error = {name: abs(np.mean(of) - 0.95) for name, of in held.items()}
-    assert error["ours"] == min(error.values()), {x: np.mean(of) for x, of in held.items()}
-    assert error["ours"] < 0.02
+    chances = MEAN + 0.1 * rng.standard_normal((10 * SIMULATED, users))
+    sums = rng.binomial(sizes.astype(int), chances.clip(0, 1))
+    values = sums.sum(1) / sizes.sum()
+    off = sums - values[:, None] * sizes
+    variance, freedom = cluster_variance(torch.from_numpy(off), torch.from_numpy(sizes))
+    half = {"ours": scipy.stats.t.ppf(0.975, float(freedom)) * np.sqrt(variance.numpy())}
+    half |= others_half_widths(off, sizes)
+    assert half["ours"] == pytest.approx(half["jackknife" if shape == "1/rank" else "CR2"])
+    held = {name: np.mean(np.abs(values - MEAN) <= of) for name, of in half.items()}
+    for name, share in held.items():
+        print(f"coverage, {name}: {100 * share:.2f} %")
+    assert abs(held["ours"] - 0.95) == min(abs(x - 0.95) for x in held.values())
+    assert abs(held["ours"] - 0.95) < 0.02
+    if shape == "1/rank":
+        assert held["usual"] < held["CR2"] < held["jackknife"]
+        assert users > 20 or held["usual"] < 0.9

@@ -243,11 +243,12 @@ def decide(
     signed = [x for x in pairs if not x.has_runs and test == "permutation"]
     tests = iter(sign_tests([(x.found.sums, x.slack) for x in signed], num_resamples, most, seed))
     comparisons = []
-    for pair in pairs:
+    freedoms = torch.tensor([pair.found.freedom for pair in pairs], dtype=torch.float64)
+    quantiles = t_quantile(confidence_level, freedoms).tolist()
+    for pair, quantile in zip(pairs, quantiles, strict=True):
         mean, variance, freedom, *_ = pair.found
         error = math.sqrt(variance) if variance >= 0 else math.nan
-        half = float(t_quantile(confidence_level, torch.tensor(freedom).double())) * error
-        low, high = mean - half, mean + half
+        low, high = mean - quantile * error, mean + quantile * error
         p_from: PValue = "t"
         p_value = t_test(mean / error, freedom) if error else float(mean == 0)
         if test == "bootstrap":

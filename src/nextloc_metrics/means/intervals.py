@@ -108,12 +108,12 @@ def of_clusters(state: Tensor) -> Estimate:
     """Estimate the mean over queries that depend on others of their group, from `[G, width]`."""
     means, _, numbers = exact.moments(state)
     means, sizes = means[numbers > 0], exact.sizes(state)[numbers > 0]
-    total = _sum(sizes) if len(sizes) else math.nan
-    mean = means.new_tensor(_sum(means * sizes) / total)
+    total = _sum(sizes)
+    mean = _sum(means * sizes) / total
     variance, freedom = cluster_variance((means - mean) * sizes, sizes)
     known = variance * numbers.sum() > _SMALLEST_VARIANCE
     # without variance between groups, n_eff is the number of groups, fewer if sizes differ
-    alike = mean.new_tensor(total * total / _sum(sizes * sizes) if len(sizes) else math.nan)
+    alike = total * total / _sum(sizes * sizes)
     effective = torch.where(known, mean * (1 - mean) / variance, alike)
     return Estimate(mean, variance.sqrt(), effective, freedom, exact.is_bounded(state))
 
@@ -128,28 +128,25 @@ def cluster_variance(off: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
     of (S_g - m n_g)^2 / (1 - w_g), divided by N^2, with Satterthwaite's degrees of freedom for
     independent queries: 1 over the sum of all w_g^2 and of r_g r_h over all pairs g != h, with
     r_g = w_g^2 / (1 - w_g). Both are s^2 / G with G - 1 degrees of freedom for groups of equal
-    sizes. One group has 0, and its variance is NaN. Here `off` is S_g - m n_g, and `sizes` is n_g,
-    float64 `[G]`. Sums are rounded once: the order of groups does not matter.
+    sizes. One group has 0, and its variance is NaN. Here `off` is S_g - m n_g, float64 `[..., G]`,
+    and `sizes` is n_g, float64 `[G]`. Sums are rounded once: the order of groups does not matter.
     """
-    device, total = off.device, _sum(sizes)
-    off, weights = off.cpu() / total, sizes.cpu() / total
+    total, number = _sum(sizes), len(sizes)
+    off, weights = off / total, sizes / total
     others, squares = 1 - weights, weights * weights
-    if len(weights) < 2:
-        variance, freedom = math.nan, 0.0
-    elif weights.max() > _DOMINANT:
+    if number < 2:
+        return _sum(off) * math.nan, total * 0
+    if weights.max() > _DOMINANT:
         ratios = squares / others
         pairs = _sum(ratios) ** 2 - _sum(ratios * ratios)
-        variance, freedom = _sum(off * off / others), 1 / (_sum(squares) + pairs)
-    else:
-        number, dropped = len(weights), off / others
-        variance = (number - 1) / number * _sum(dropped * dropped)
-        freedom = 1 / _sum(squares) - 1
-    both = torch.tensor([variance, freedom], dtype=torch.float64, device=device)
-    return both[0], both[1]
+        return _sum(off * off / others), 1 / (_sum(squares) + pairs)
+    return (number - 1) / number * _sum((off / others) ** 2), 1 / _sum(squares) - 1
 
 
-def _sum(values: Tensor) -> float:
-    return math.fsum(values.tolist())
+def _sum(values: Tensor) -> Tensor:
+    """Sum the last dimension, rounded once."""
+    rows = values[None].flatten(0, -2).tolist()
+    return values.new_tensor(list(map(math.fsum, rows))).reshape(values.shape[:-1])
 
 
 def _of_independent(
