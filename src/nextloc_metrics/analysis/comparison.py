@@ -200,15 +200,19 @@ class Pair(NamedTuple):
 
 
 def pair_up(
-    cells: tuple[Any, Any], draws: tuple[int, int], groups: Tensor | None, unit: float
+    cells: tuple[Any, Any],
+    draws: tuple[int, int],
+    groups: Tensor | None,
+    unit: float,
+    as_means: bool = False,
 ) -> Pair:
-    """Sum two models' scores by group, first minus second.
+    """Sum two models' scores by group, or take the groups' means, first minus second.
 
     They are int64 `[R, N]` in multiples of `unit`, each the sum of so many `draws`.
     """
     models = []
     for units, number in zip(cells, draws, strict=True):
-        sums, sizes = sum_by(groups, units)
+        sums, sizes = sum_by(groups, units, as_means)
         models.append(UserSums(sums, number))
     found = contrast(models, sizes, unit)
     a, b = (units.mean(0) * (unit / number) for units, number in zip(cells, draws, strict=True))

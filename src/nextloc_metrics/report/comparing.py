@@ -21,7 +21,7 @@ from nextloc_metrics.arguments.checks import as_number, check_choice, check_name
 from nextloc_metrics.arguments.draws import read_runs
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.base.collection import RankingCollection
-from nextloc_metrics.base.grouped import Grouped
+from nextloc_metrics.base.grouped import Average, Grouped
 from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.base.plan import Plan
 from nextloc_metrics.base.readings import read_results
@@ -70,6 +70,7 @@ def compare(
     exclude: Array | None = None,
     test: Test = "permutation",
     against: Against = "first",
+    average: Average = "queries",
     family: Family | None = None,
     margin: float | None = None,
     deterministic: Sequence[str] = (),
@@ -93,6 +94,8 @@ def compare(
             matter, which test and intervals then take as independent.
         test: as for `analysis.compare`, like `seed`.
         against: `"first"` compares each model with the first; `"all"` compares all pairs.
+        average: `"groups"` for means of the means of each group `cluster`, such as its users, so
+            that each counts as much: another value, with its own intervals and tests.
         family: the tests that Holm's method corrects together: `"metric"`, those of each metric, or
             `"all"`. None is `"metric"` for all pairs and `"all"` against the first. Tests of the
             same scores count once: with `k=1` and lists of one id, accuracy and MRR are one.
@@ -128,21 +131,17 @@ def compare(
     check_choice("against", against, Against)
     family = ("metric" if against == "all" else "all") if family is None else family
     check_choice("family", family, Family)
-    _check_options(margin, deterministic, list(runs))
+    check_choice("average", average, Average)
+    about: Any = options["about"] or {}
+    cluster = options["cluster"]
+    _check_options(margin, deterministic, about, average, cluster, list(runs))
     asked = Asked(test, options["confidence_level"], as_number(seed), family, as_number(margin))
-    about = options["about"] or {}
-    if not isinstance(about, Mapping) or not about.keys() <= runs.keys():
-        raise ValueError(
-            f"`about` must have a text for models, by their names {short(list(runs))}, got "
-            f"{short(about)}."
-        )
     first, *others = runs
     rows = {
         name: [[read_rows(x, target, None, mask, exclude) for x in run.draws] for run in of]
         for name, of in runs.items()
     }
     grouped = read_rows(runs[first][0].draws[0], target, groups)
-    cluster = options["cluster"]
     check_cluster(cluster, grouped.groups)
     kind = None if cluster is None else grouped.kinds[cluster]
     if history is not None and not isinstance(history, Predictability):
@@ -150,18 +149,33 @@ def compare(
         counts = rows_of(history, own, cluster or "user", size, times, last)
         rows |= {name: [[one]] for name, one in counts.items()}
         others, deterministic = [*others, *counts], [*deterministic, *counts]
-    found = {name: _Method(of, cluster, kind, options) for name, of in rows.items()}
+    found = {name: _Method(of, kind, average, options) for name, of in rows.items()}
     names = [(first, x) for x in others] if against == "first" else list(combinations(rows, 2))
-    pairs = {(a, b): pair_models(found[b].scores, found[a].scores, kind) for a, b in names}
+    pairs = {(a, b): pair_models(found[b].scores, found[a].scores, kind, average) for a, b in names}
     texts = {name: write_about(about[name]) for name in runs if name in about}
+    decided = decide_pairs(pairs, asked)
     result = _summarize(
-        found, decide_pairs(pairs, asked), asked, against, cluster, kind, deterministic, texts
+        found, decided, asked, against, average, cluster, kind, deterministic, texts
     )
     result._targets = digest(rows[first][0][0].target)
     return result
 
 
-def _check_options(margin: float | None, deterministic: Sequence[str], names: list[str]) -> None:
+def _check_options(
+    margin: float | None,
+    deterministic: Sequence[str],
+    about: Any,
+    average: Average,
+    cluster: str | None,
+    names: list[str],
+) -> None:
+    if average == "groups" and cluster is None:
+        raise ValueError("`average='groups'` needs a `cluster`, such as 'user', got None.")
+    if not isinstance(about, Mapping) or not about.keys() <= set(names):
+        raise ValueError(
+            f"`about` must have a text for models, by their names {short(names)}, got "
+            f"{short(about)}."
+        )
     if margin is not None and not 0 < as_number(margin) < 1:
         raise ValueError(f"`margin` must be a fraction above 0, got {short(margin)}.")
     if isinstance(deterministic, str) or not {str(x) for x in deterministic} <= set(names):
@@ -188,6 +202,7 @@ def _summarize(
     decided: Decided,
     asked: Asked,
     against: Against,
+    average: Average,
     cluster: str | None,
     kind: Grouping | None,
     deterministic: Sequence[str],
@@ -198,16 +213,19 @@ def _summarize(
     columns = {name: model.read(level) for name, model in models.items()}
     values = {name: {key: x.value for key, x in of.items()} for name, of in columns.items()}
     counted = np.any([one.kept for of in models.values() for one in of.scores.values()], axis=0)
-    queries, clusters = int(counted.sum()), ""
+    queries, clusters, averaged = int(counted.sum()), "", "queries"
     if kind is not None:
         number = len(torch.unique(kind.numbers[torch.from_numpy(counted)]))
         clusters = f"clustered by {cluster} ({number:,} groups)"
+        averaged = (
+            averaged if average == "queries" else f"the means of {number:,} groups by {cluster}"
+        )
     numbers = set(decided.num_tests.values())
     of_each = " of each metric" if asked.family == "metric" else ""
     runs = {name: model.text for name, model in models.items() if model.text}
     card = {
         "queries": queries,
-        "averaged_over": "queries",
+        "averaged_over": averaged,
         "intervals": f"{100 * level:g} %, {clusters or 'queries independent'}, not corrected",
         "p": p_text(decided, asked),
         "corrected_p": f"Holm's method for {max(numbers)} tests{of_each}",
@@ -221,6 +239,7 @@ def _summarize(
     notes = [
         *([f"decoding: {', '.join(f'{x} {y}' for x, y in decoded.items())}"] if decoded else []),
         f"{queries:,} queries, {asked.test} test {clusters}".rstrip(),
+        *([f"means over {averaged}"] if average == "groups" else []),
         f"corrected p: {card['corrected_p']}; intervals are not corrected",
         f"detectable: {card['detectable_difference']}",
         *warned,
@@ -253,16 +272,17 @@ class _Method:
     def __init__(
         self,
         rows: Sequence[Sequence[ArrayRows]],
-        cluster: str | None,
         kind: Grouping | None,
+        average: Average,
         options: SharedOptions,
     ) -> None:
         self.kind, self.num_runs, self.draws = kind, len(rows), len(rows[0])
+        self.average, cluster = average, options["cluster"]
         self.models: list[_Model] = []
         self.scores: dict[str, RunScores] = {}
         found: list[dict[str, Tensor]] = []
         for one in chain.from_iterable(rows):
-            self.models.append(_Model(_headline_of(one, options), cluster, kind))
+            self.models.append(_Model(_headline_of(one, options), cluster, kind, average))
             found.append(self.models[-1].score(one, options["exempt_target"]))
         self.members = self.models[0].metrics.named_members()
         for key in found[0]:
@@ -293,17 +313,21 @@ class _Method:
     def _bounds(self, key: str, confidence_level: float) -> tuple[float, float]:
         units, kept, draws = self.scores[key]
         groups = None if self.kind is None else self.kind.numbers[torch.from_numpy(kept)]
-        sums, sizes = sum_by(groups, units[:, kept])
+        sums, sizes = sum_by(groups, units[:, kept], self.average == "groups")
         found = contrast([UserSums(sums, draws)], sizes, 1 / exact.ONE).estimate()
         low, high = found.interval(confidence_level)
         return float(low), float(high)
 
 
 class _Model:
-    """The metrics of one model, and those of the clusters, whose intervals replace theirs."""
+    """The metrics of one model, and those of the clusters, which replace them."""
 
     def __init__(
-        self, metrics: RankingCollection, cluster: str | None, kind: Grouping | None
+        self,
+        metrics: RankingCollection,
+        cluster: str | None,
+        kind: Grouping | None,
+        average: Average,
     ) -> None:
         self.metrics = metrics
         self.means = {
@@ -316,7 +340,7 @@ class _Model:
         if cluster is not None and kind is not None and len(kind.labels):
             self.numbers = {cluster: kind.numbers}
             clustered = {
-                key: Grouped(member, average="queries", by=cluster, labels=kind.labels)
+                key: Grouped(member, average=average, by=cluster, labels=kind.labels)
                 for key, member in self.means.items()
             }
         self.clustered = RankingCollection(clustered) if clustered else None
@@ -342,6 +366,7 @@ class _Model:
         """Return the values with their intervals, clustered if there are clusters."""
         results = self.metrics.results(confidence_level)
         if self.clustered is not None:
-            clustered = self.clustered.results(confidence_level).intervals
-            results = results._replace(intervals={**results.intervals, **clustered})
+            own = self.clustered.results(confidence_level)
+            intervals = {**results.intervals, **own.intervals}
+            results = results._replace(values={**results.values, **own.values}, intervals=intervals)
         return read_results(self.metrics, results, keep_base=False, by_group=False)

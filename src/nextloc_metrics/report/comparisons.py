@@ -110,9 +110,10 @@ class Comparisons(Result):
         """Return the footnote: values, test, family, clusters, runs, and what marks say."""
         level = f"{100 * self._confidence:g} % interval"
         beside = {"interval": f", with {level}", "+-": f" ± half the {level}", "none": ""}[spread]
-        card = self.card
+        card, over = self.card, self.card["averaged_over"]
+        over = f"{card['queries']:,} queries" if over == "queries" else over
         notes = [
-            f"means over {card['queries']:,} {card['averaged_over']}{beside}",
+            f"means over {over}{beside}",
             f"intervals: {card['intervals']}",
             f"{card['p']}; {card['corrected_p']}",
             *([f"runs: {card['runs']}"] if "runs" in card else []),

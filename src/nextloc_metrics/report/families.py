@@ -12,6 +12,7 @@ import torch
 from nextloc_metrics.analysis.comparison import Comparison, Pair, Test, decide, pair_up
 from nextloc_metrics.analysis.significance import holm, level_of
 from nextloc_metrics.arguments.batch import Grouping
+from nextloc_metrics.base.grouped import Average
 from nextloc_metrics.display.table import Table, in_percent
 from nextloc_metrics.means import exact
 
@@ -61,7 +62,10 @@ class Decided(NamedTuple):
 
 
 def pair_models(
-    second: Mapping[str, RunScores], first: Mapping[str, RunScores], kind: Grouping | None
+    second: Mapping[str, RunScores],
+    first: Mapping[str, RunScores],
+    kind: Grouping | None,
+    average: Average,
 ) -> dict[str, Pair]:
     """Pair the scores of two models by metric, for the queries that count for both."""
     pairs = {}
@@ -70,7 +74,8 @@ def pair_models(
         kept = a.kept & b.kept
         groups = None if kind is None else kind.numbers[torch.from_numpy(kept)]
         units = b.units[:, kept], a.units[:, kept]
-        pairs[key] = pair_up(units, (b.draws, a.draws), groups, 1 / exact.ONE)
+        draws, as_means = (b.draws, a.draws), average == "groups"
+        pairs[key] = pair_up(units, draws, groups, 1 / exact.ONE, as_means)
     return pairs
 
 
