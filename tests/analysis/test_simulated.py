@@ -25,7 +25,7 @@ from nextloc_metrics.means import exact
 from nextloc_metrics.means.intervals import Estimate, cluster_variance
 
 SIMULATED = int(os.environ.get("SIMULATED", "200"))
-CHECKED, CHUNK = 3, 100
+CHECKED, CHUNK = 2, 40
 EFFECT, NOISE, MEAN = 0.05, 0.08, 0.4  # of users, of answers
 
 USERS = [20, 200] if SIMULATED < 2000 else [20, 200, 2000]
@@ -59,11 +59,15 @@ def hits(rng: Any, sizes: Any, number: int, shift: float = 0.0) -> Any:
 
 
 def runs(rng: Any, sizes: Any, number: int, num_runs: int, spread: float) -> Any:
-    """Sums of scores `[number, R, U]`, with effects of users and of runs, in steps of 2^-32."""
+    """Sums of scores `[number, R, U]`, with effects of users and of runs."""
     effects = EFFECT * rng.standard_normal((number, 1, len(sizes)))
     of_run = spread * rng.standard_normal((number, num_runs, 1))
-    noise = NOISE * np.sqrt(sizes) * rng.standard_normal((number, num_runs, len(sizes)))
-    return np.round((sizes * (MEAN + effects + of_run) + noise) * exact.ONE) / exact.ONE
+    sums = rng.standard_normal((number, num_runs, len(sizes)))
+    sums *= NOISE / np.sqrt(sizes)
+    sums += MEAN + effects
+    sums += of_run
+    sums *= sizes
+    return sums
 
 
 class Simulated(NamedTuple):
@@ -143,6 +147,11 @@ def signs(sums: Any) -> Any:
     return np.array(found)
 
 
+def in_units(sums: Any) -> UserSums:
+    """The sums of a data set as the library has them."""
+    return UserSums(np.round(sums * exact.ONE).astype(np.int64))
+
+
 def compared(models: list[Any], sizes: Any, level: float = 0.05) -> tuple[Any, Simulated]:
     """The p-values of two models, and their differences; equal to the library's."""
     found = estimated(models, sizes)
@@ -150,8 +159,7 @@ def compared(models: list[Any], sizes: Any, level: float = 0.05) -> tuple[Any, S
     p = found.p_value() if has_runs else signs((models[0] - models[1])[:, 0])
     pairs = []
     for i in range(CHECKED):
-        both = [UserSums(np.round(x[i] * exact.ONE).astype(np.int64)) for x in models]
-        of = contrast(both, sizes, 1 / exact.ONE)
+        of = contrast([in_units(x[i]) for x in models], sizes, 1 / exact.ONE)
         pairs.append(Pair(of, has_runs, 0, int(sizes.sum()), 0.0, 0, 0))
     most = max(2000, math.ceil(10 / level))
     for i, one in enumerate(decide(pairs, "permutation", 0.95, 2000, most, 0)):
@@ -204,8 +212,7 @@ def test_equal_models_of_several_runs(users: int, shape: str, number: int, sprea
         value = estimated(models[:1], sizes)
         low, high = intervals(value)
         held.append(((low <= MEAN) & (high >= MEAN)).numpy())
-        first = UserSums(np.round(models[0][0] * exact.ONE).astype(np.int64))
-        own = contrast([first], sizes, 1 / exact.ONE).estimate().interval(0.95)
+        own = contrast([in_units(models[0][0])], sizes, 1 / exact.ONE).estimate().interval(0.95)
         assert (float(low[0]), float(high[0])) == pytest.approx(tuple(map(float, own)))
     p, found = joined(parts)
     check("type I error", np.mean(p <= 0.05), 0.02, 0.085)
@@ -224,7 +231,7 @@ def test_power_at_the_detectable_difference(tests: int, number: int) -> None:
         if number == 1:
             return [hits(rng, sizes, SIMULATED, shift), hits(rng, sizes, SIMULATED)]
         models = [runs(rng, sizes, SIMULATED, number, between) for _ in range(2)]
-        return [models[0] + np.round(sizes * shift * exact.ONE) / exact.ONE, models[1]]
+        return [models[0] + sizes * shift, models[1]]
 
     # the true standard error of a difference, and the difference that it finds
     found = estimated(drawn(), sizes)
