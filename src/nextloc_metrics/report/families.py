@@ -16,6 +16,7 @@ from nextloc_metrics.base.grouped import Average
 from nextloc_metrics.display.table import Table, in_percent
 from nextloc_metrics.means import exact
 
+Against = Literal["first", "all"]
 Family = Literal["metric", "all"]
 PairNames = tuple[str, str]
 ByPair = dict[PairNames, dict[str, float]]
@@ -43,6 +44,9 @@ class Asked(NamedTuple):
     seed: int
     family: Family
     margin: float | None
+    against: Against
+    average: Average
+    cluster: str | None
 
     @property
     def level(self) -> float:
