@@ -3,7 +3,7 @@
 import itertools
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -346,16 +346,10 @@ def _check_groups(groups: Tensor, difference: Tensor) -> None:
 def _bootstrap_means(
     sums: Tensor, sizes: Tensor, num_resamples: int, generator: torch.Generator
 ) -> Tensor:
-    shapes = ((rows, len(sums)) for rows in _portions(num_resamples, len(sums)))
-    draws = (torch.randint(len(sums), shape, generator=generator) for shape in shapes)
+    most = max(1, _DRAWN // len(sums))
+    numbers = (min(most, num_resamples - start) for start in range(0, num_resamples, most))
+    draws = (torch.randint(len(sums), (x, len(sums)), generator=generator) for x in numbers)
     return torch.cat([sums[drawn].sum(1) / sizes[drawn].sum(1) for drawn in draws])
-
-
-def _portions(num_rows: int, num_columns: int) -> Iterator[int]:
-    """Split rows into chunks of at most `_DRAWN` numbers."""
-    most = max(1, _DRAWN // num_columns)
-    for start in range(0, num_rows, most):
-        yield min(most, num_rows - start)
 
 
 @dataclass(frozen=True, repr=False)
@@ -371,7 +365,7 @@ class Runs(Result):
     @property
     def table(self) -> Table:
         """The three numbers."""
-        return _tabulate({"runs": self}, ())
+        return Summary({"runs": self}, {}).table
 
 
 @dataclass(frozen=True, repr=False)
@@ -393,15 +387,10 @@ class Summary(Result):
         for (first, second), p_value in self.p_values.items():
             difference = self.models[second].mean - self.models[first].mean
             notes.append(f"{second} - {first}: {difference:+.4g}, p = {p_value:.3f}")
-        return _tabulate(self.models, notes)
-
-
-def _tabulate(models: Mapping[str, Runs], notes: Sequence[str]) -> Table:
-    rows = [
-        [str(name), f"{x.mean:.4g}", f"{x.std:.2g}", str(x.num_runs)] for name, x in models.items()
-    ]
-    records = [{"model": name, **asdict(x)} for name, x in models.items()]
-    return Table(["model", "mean", "std", "runs"], rows, notes, records)
+        runs = self.models.items()
+        rows = [[str(name), f"{x.mean:.4g}", f"{x.std:.2g}", str(x.num_runs)] for name, x in runs]
+        records = [{"model": name, **asdict(x)} for name, x in runs]
+        return Table(["model", "mean", "std", "runs"], rows, notes, records)
 
 
 def summarize(runs: Mapping[str, Sequence[float] | Tensor]) -> Summary:

@@ -22,7 +22,6 @@ from functools import cache
 from statistics import NormalDist
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -32,7 +31,7 @@ from nextloc_metrics.means import exact
 # Squares are rounded to multiples of 2^-32: a smaller variance may be rounding.
 _SMALLEST_VARIANCE = 2.0**-30
 
-# Above this, the series expansion of Student's t is as exact as the integral.
+# Above this, the logarithm of a quotient of gamma functions is its series.
 _MANY_DEGREES_OF_FREEDOM = 1000
 
 # Where one group has a larger share of the queries, CR2 is nearer to the level than the jackknife.
@@ -165,59 +164,57 @@ def t_quantile(confidence_level: float, degrees_of_freedom: Tensor) -> Tensor:
     """Return the two-sided quantile of Student's t: P(|T| <= t) = `confidence_level`.
 
     The degrees of freedom are 0, for which it is infinite, or at least 1, integers or not.
-
-    Source: M. Abramowitz and I. A. Stegun, "Handbook of Mathematical Functions", 26.7, 1964.
     """
     distinct, places = torch.unique(degrees_of_freedom.cpu(), return_inverse=True)
-    is_few = (distinct > 0) & (distinct <= _MANY_DEGREES_OF_FREEDOM)
-    t = _t_of_many(confidence_level, distinct).masked_fill(distinct <= 0, math.inf)
-    t[is_few] = _t_of_few(confidence_level, distinct[is_few])
+    normal = NormalDist().inv_cdf((1 + confidence_level) / 2)
+    t = torch.full_like(distinct, normal).masked_fill(distinct <= 0, math.inf)
+    is_known = (distinct > 0) & distinct.isfinite()
+    n = distinct[is_known]
+    angle = (normal / n.sqrt()).atan()  # below the quantile, as are all steps of Newton's method
+    for _ in range(_NEWTON_STEPS):
+        before, (tail, slope) = angle, _tail_of_angle(angle, n)
+        angle = (angle + (tail - (1 - confidence_level)) / slope).clamp(max=math.pi / 2)
+        if not ((angle - before).abs() > 1e-9 * angle).any():  # its error is about the square
+            break
+    t[is_known] = n.sqrt() * angle.tan()
     return t[places].to(degrees_of_freedom.device)
 
 
-def _t_of_many(level: float, n: Tensor) -> Tensor:
-    """Return the quantile from its expansion in powers of 1 / n (26.7.5)."""
-    z = NormalDist().inv_cdf((1 + level) / 2)
-    terms = (
-        z,
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
-    )
-    t = torch.zeros_like(n)
-    for term in reversed(terms):
-        t = t / n + term
-    return t
+def t_tail(t: Tensor, degrees_of_freedom: Tensor) -> Tensor:
+    """Return P(|T| >= `t`) of Student's t, float64 `[...]`; the degrees of freedom are finite."""
+    return _tail_of_angle((t / degrees_of_freedom.sqrt()).atan(), degrees_of_freedom)[0]
 
 
-def _t_of_few(level: float, n: Tensor) -> Tensor:
-    """Return sqrt(n) tan(a), where c times the integral of cos^(n - 1) from 0 to a is `level`.
+def _tail_of_angle(low: Tensor, n: Tensor) -> tuple[Tensor, Tensor]:
+    """Return c times the integral of cos^(n - 1) from `low` to pi / 2, and its slope at `low`.
 
-    Newton's method from 0 approaches a from below, as the integrand falls.
+    Beyond 40 / sqrt(n) nothing is left of it. The angle is atan(T / sqrt(n)) (M. Abramowitz and
+    I. A. Stegun, "Handbook of Mathematical Functions", 26.7, 1964).
     """
-    nodes, weights = _gauss_legendre()
-    log_c = ((n + 1) / 2).lgamma() - (n / 2).lgamma() + math.log(2 / math.sqrt(math.pi))
-    angle = torch.zeros_like(n)
-    for _ in range(_NEWTON_STEPS):
-        within = (angle[:, None] * nodes).cos() ** (n[:, None] - 1) @ weights * angle
-        before, slope = angle, angle.cos() ** (n - 1)
-        angle = (angle + (level * (-log_c).exp() - within) / slope).clamp(max=math.pi / 2)
-        if not ((angle - before).abs() > 1e-15 * angle).any():
-            break
-    return n.sqrt() * angle.tan()
+    from_low, from_high, weights = _double_exponential()
+    log_c = torch.where(
+        n > _MANY_DEGREES_OF_FREEDOM,  # the series of the difference
+        (n / 2).log() / 2 - 1 / (4 * n) + 1 / (24 * n**3),
+        ((n + 1) / 2).lgamma() - (n / 2).lgamma(),
+    ) + math.log(2 / math.sqrt(math.pi))
+    width = (math.pi / 2 - low).minimum(40 / n.sqrt())
+    near = low[..., None] + width[..., None] * from_low
+    far = (math.pi / 2 - low - width)[..., None] + width[..., None] * from_high
+    logs = torch.where(from_low < 0.5, torch.log1p(-(near.sin() ** 2)) / 2, far.sin().log())
+    area = ((n - 1)[..., None] * logs + log_c[..., None]).exp() @ weights * width
+    return area, (log_c + (n - 1) * torch.log1p(-(low.sin() ** 2)) / 2).exp()
 
 
 @cache
-def _gauss_legendre() -> tuple[Tensor, Tensor]:
-    """Return nodes and weights of an integral from 0 to 1, denser next to 1.
+def _double_exponential() -> tuple[Tensor, Tensor, Tensor]:
+    """Return nodes from 0 to 1, their distance from 1, and their weights, dense at both ends.
 
-    They are those of Gauss and Legendre for u in the integral over x = 1 - (1 - u)^4: a power of
-    1 - x, also with a fractional exponent, is smooth in u.
+    Source: H. Takahasi and M. Mori, "Double exponential formulas for numerical integration", 1974.
     """
-    nodes, weights = np.polynomial.legendre.leggauss(64)
-    from_end = (1 - nodes) / 2
-    return torch.from_numpy(1 - from_end**4), torch.from_numpy(2 * weights * from_end**3)
+    steps = torch.linspace(-3.3, 3.3, 128, dtype=torch.float64)
+    odds = (math.pi * steps.sinh()).exp()
+    nodes, rest = odds / (1 + odds), 1 / (1 + odds)
+    return nodes, rest, (steps[1] - steps[0]) * math.pi * steps.cosh() * nodes * rest
 
 
 def check_confidence_level(confidence_level: float) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, ClassVar, Literal
 
 from nextloc_metrics.analysis.comparison import Comparison
@@ -191,15 +190,11 @@ def find_letters(
     found: dict[str, dict[str, str]] = {name: {} for name in columns}
     for key in next(iter(corrected.values())):
         ranks = {name: _goodness(of[key]) for name, of in columns.items()}
-        low = {frozenset(pair) for pair, of in corrected.items() if of[key] <= level}
         ranked = sorted(columns, key=ranks.__getitem__, reverse=True)
-        for name, text in letters(ranked, partial(_among, low)).items():
+        held = [pair for pair, of in corrected.items() if of[key] <= level]
+        for name, text in letters(ranked, held).items():
             found[name][key] = text
     return found
-
-
-def _among(pairs: set[frozenset[str]], a: str, b: str) -> bool:
-    return {a, b} in pairs
 
 
 def _goodness(one: Reading) -> float:

@@ -144,29 +144,25 @@ def tabulate(
         for (a, b), of_metrics in decided.pairs.items():
             title = f"{key}, {b}" if is_first else f"{key}, {b} - {a}"
             base, value = values[a][key], values[b][key]
-            numbers = [math.nan] * (len(names) - 4)
-            difference = value - base
+            numbers = [value - base, *[math.nan] * (len(names) - 4)]
             if key in of_metrics:
-                difference = of_metrics[key].difference
-                numbers = _numbers(decided, asked, (a, b), key)
-            low, high, p_value, corrected, detectable, *within = numbers
+                numbers = _numbers(decided, (a, b), key)
+            difference, low, high, p_value, corrected, detectable, *within = numbers
             ends = "-" if math.isnan(low) else f"{in_percent(low, '+')} to {in_percent(high, '+')}"
             holds = corrected <= asked.level
             cells = [in_percent(base), in_percent(value), in_percent(difference, "+"), ends]
             cells += [_p_value(p_value), _p_value(corrected)]
             cells += ["-" if holds else in_percent(detectable), *map(_p_value, within)]
             rows.append([title, *cells])
-            records.append(
-                dict(zip(names, [title, base, value, difference, *numbers], strict=True))
-            )
+            records.append(dict(zip(names, [title, base, value, *numbers], strict=True)))
     return Table(header, rows, notes, records)
 
 
-def _numbers(decided: Decided, asked: Asked, names: PairNames, key: str) -> list[float]:
+def _numbers(decided: Decided, names: PairNames, key: str) -> list[float]:
     one = decided.pairs[names][key]
-    detectable = decided.detectable[names][key]
-    within = [table[names][key] for table in decided.margins or ()]
-    return [one.low, one.high, one.p_value, decided.corrected[names][key], detectable, *within]
+    tables = decided.corrected, decided.detectable, *(decided.margins or ())
+    found = [table[names][key] for table in tables]
+    return [one.difference, one.low, one.high, one.p_value, *found]
 
 
 def detectable_range(decided: Decided, asked: Asked) -> str:
