@@ -274,8 +274,7 @@ def _bootstrap(
     if pair.has_runs or len(sums) < _FEWEST_FOR_BOOTSTRAP:
         kind = "queries" if len(sums) == pair.num_queries else "groups"
         least, given = f"at least {_FEWEST_FOR_BOOTSTRAP} {kind}", str(len(sums))
-        if pair.has_runs:
-            least, given = "one run of each model", "several"
+        least, given = ("one run of each model", "several") if pair.has_runs else (least, given)
         raise ValueError(
             f'`test="bootstrap"` needs {least}, got {given}; use `test="permutation"`.'
         )
