@@ -14,6 +14,7 @@ from torch import Tensor
 from nextloc_metrics import backends
 from nextloc_metrics.arguments.arrays import Array, as_tensor_or_text
 from nextloc_metrics.arguments.batch import Batch, GroupKind
+from nextloc_metrics.arguments.draws import Draws
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.record import Record, Records
 from nextloc_metrics.ranking.needs import Needs, merge_needs
@@ -107,6 +108,9 @@ class Plan:
 
     def read(self, batch: Batch) -> Records:
         """Return the records that the members read, each made once; `batch` may hold them."""
+        if isinstance(batch.preds, Draws):
+            draws = Ranking.from_draws(batch.preds, batch.target)
+            batch = replace(batch, preds=draws, target=None)
         if isinstance(batch.preds, Record):
             batch = replace(batch, preds=Records({type(batch.preds): batch.preds}))
         if isinstance(batch.preds, Records):
@@ -192,7 +196,7 @@ class Plan:
 
     def tally(self, batch: Batch) -> list[Tensor]:
         """Return what a batch adds, by the kind of metric, for `add`; or raise."""
-        if isinstance(batch.preds, Record | Records):
+        if isinstance(batch.preds, Draws | Record | Records):
             found = self._tally(self.read(batch))
         else:
             found = self._tally_at_once(batch) or {}
