@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Literal
 
 from nextloc_metrics.arguments.checks import check_choice
-from nextloc_metrics.protocols.protocol import Subset, Protocol, Source
+from nextloc_metrics.protocols.protocol import Protocol, Source, Subset
 from nextloc_metrics.protocols.reported import KINDS, Metric, at
 
 __all__ = ["clsprec", "ga_llm", "genup", "llmmove", "rallm_poi", "think2go", "tool4poi"]
