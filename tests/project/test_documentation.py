@@ -20,11 +20,12 @@ import pytest
 import torchmetrics
 
 import nextloc_metrics
-from nextloc_metrics import functional
 from project.test_imports import ROOMS, SOURCE
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted(
+    [*(ROOT / x for x in ("README.md", "CHANGELOG.md", "llms.txt")), *(ROOT / "docs").rglob("*.md")]
+)
 NOTEBOOK = ROOT / "examples" / "next_location.ipynb"
 BLOCK = re.compile(r"^(`{3,})(\w*)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
 # Shell lines that neither .ci/run nor .ci/extra runs as they stand, and why.
@@ -169,6 +170,23 @@ def test_the_citation_has_what_its_format_requires() -> None:
     assert isinstance(citation["date-released"], datetime.date)
 
 
+def test_the_file_for_assistants_names_what_exists() -> None:
+    """Its ten entry points can be imported and called with these names, or are commands."""
+    text = (ROOT / "llms.txt").read_text(encoding="utf-8")
+    calls = re.findall(r"^- `([\w.-]+)(.*?)`: ", text, re.MULTILINE)
+    assert len(calls) == 10
+    for name, given in calls:
+        if name == "nextloc-metrics":
+            pytest.importorskip("click", reason="needs click, of the extra `cli`")
+            from nextloc_metrics.cli.commands import main
+
+            assert given.split()[0] in main.commands
+        else:
+            found = pydoc.locate(name)
+            assert callable(found), name
+            assert {*re.findall(r"(\w+)=", given)} <= {*inspect.signature(found).parameters}, name
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built from this tree as a reader of the contributing page builds it."""
@@ -198,6 +216,14 @@ def test_the_site_needs_nothing_from_elsewhere(site: Path) -> None:
             assert not re.search(r'(?:src|href)="(?:https?:)?//', tag), (page, tag)
     for style in site.rglob("*.css"):
         assert not re.search(r"url\(['\"]?(?:https?:)?//", style.read_text(encoding="utf-8")), style
+
+
+def test_the_site_has_the_file_for_assistants(site: Path) -> None:
+    """Its links lead to pages of the site, and every page is there."""
+    links = re.findall(r"\]\((.+?)\)", (site / "llms.txt").read_text(encoding="utf-8"))
+    assert {page.removesuffix(".md").replace("index", ".") + "/" for _, page in NAV} <= {*links}
+    for link in links:
+        assert (site / link / "index.html").is_file(), link
 
 
 def test_every_page_shows_the_version(site: Path) -> None:
@@ -371,13 +397,16 @@ INNER = {
     },
     "how F1, precision and recall per location differ": {"divisor"},
     "how measures of generated mobility differ, and what they read of trajectories": {
-        "axis", "bucket", "cells", "comparisons", "count", "default_edges", "ends",
+        "axis", "bucket", "cells", "Measure.comparisons", "count", "default_edges", "ends",
         "follows", "headline", "histograms", "hours", "jumps", "largest", "need_ids", "need_times",
         "num_cells", "places", "positions", "power", "quantity_unit", "sizes", "title",
         "Measure.add", "Measure.record", "Measure.tally",
         "MobilityCollection.add", "Trajectories.tied",
         "Flows.compare", "Histogram.bounds", "Histogram.edges", "HourOfDay.compare",
         "Measure.compare", "VisitFrequency.compare",
+    },
+    "how metrics of pooled events differ": {
+        "EventMAP.value_of", "EventMaxF.value_of", "PooledEvents.value_of",
     },
     "how metrics of flows differ, and how their record is made": {
         "days_held", "of_day", "scale", "square",
@@ -407,7 +436,6 @@ def test_the_api_page_has_every_public_member(entries: set[str]) -> None:
     missing = set()
     for kind in shown.values():
         ours = [base for base in kind.__mro__ if is_ours(base)]
-        written = " ".join(inspect.cleandoc(vars(base)["__doc__"] or "") for base in ours)
         for base in ours:
             for name in {*vars(base), *inspect.get_annotations(base)}:
                 member = vars(base).get(name)
@@ -425,6 +453,8 @@ def test_the_api_page_has_every_public_member(entries: set[str]) -> None:
                 is_method = inspect.isroutine(member) or isinstance(
                     member, property | classmethod | staticmethod
                 )
+                related = [*ours, *map(shown.__getitem__, showing)]
+                written = " ".join(vars(one)["__doc__"] or "" for one in related)
                 in_docstring = not is_method and re.search(rf"\b{name}(`|:)", written)
                 if not by_entry and not in_docstring:
                     missing.add(f"{base.__name__}.{name}")
@@ -463,11 +493,3 @@ def test_the_notebook_runs_from_top_to_bottom() -> None:
     assert "3 pictures" in done.stdout
     assert re.search(r"^acc_at_1( +\d+\.\d\d){3}$", done.stdout, re.MULTILINE), done.stdout
     assert done.stdout.count("95 % interval") == 2
-
-
-def test_the_api_page_lists_every_function_once() -> None:
-    """The list of `docs/api.md` is that of the module."""
-    page = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
-    section = page.partition("## Functions")[2].partition("\n## ")[0]
-    listed = re.findall(r"`(\w+)`", section.partition("Its functions:")[2])
-    assert listed == functional.__all__

@@ -86,6 +86,14 @@ def test_lists_have_as_many_candidates_as_visits_and_targets_name() -> None:
     assert len(found.pairs) == 3
 
 
+def test_a_table_has_no_rows_of_counts() -> None:
+    """It keeps no queries; the message names what does."""
+    remedy = "counts of visits are rows of `evaluate`, for what `report.read` returns"
+    for name in ("times", "last"):
+        with pytest.raises(TypeError, match=f"evaluate_table has no option `{name}`; {remedy}"):
+            report.evaluate_table("x.csv", **{name: "hour"})
+
+
 def test_a_ceiling_has_the_visits_of_counts_in_the_order_of_time() -> None:
     """Three forms of one history have the same limits; limits alone have no counts."""
     order = DRAW.permutation(500)
