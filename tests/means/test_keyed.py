@@ -28,7 +28,7 @@ def rows_of(part: Any, num_keys: int) -> torch.Tensor:
     return torch.tensor(part, dtype=torch.int64).reshape(-1, num_keys + 2)
 
 
-@examples(150)
+@examples(40)
 @example((1, [[(-(2**63), 1, 2)], [(-1, 3, 4)], [(-1, 5, 6), (7, 0, 0)]]))
 @given(st.one_of(entries(1, NEAR), entries(1, FAR), entries(3, NEAR), entries(3, FAR)))
 def test_sums_by_key_are_those_of_a_dict(drawn: Any) -> None:

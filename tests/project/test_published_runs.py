@@ -40,7 +40,7 @@ def test_answers_are_compared_as_text(tmp_path: Path, capsys: pytest.CaptureFixt
     assert p == pytest.approx(scipy.stats.binomtest(0, 50).pvalue)
 
 
-@pytest.mark.slow  # reads real data
+@pytest.mark.extra
 def test_the_page_has_what_the_example_prints(
     data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

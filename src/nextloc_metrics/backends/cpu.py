@@ -31,8 +31,9 @@ _SERIAL_ELEMENTS = 1 << 17
 # Bytes of a bool tensor that are tested at once.
 _WORD = 8
 
-# Equal to the constants in `kernels.c`.
+# Equal to the constants in `kernels.c` and `lists.h`.
 _MOST_FORMULAS = 64
+_LONGEST = 64
 _MISPLACED, _NO_MEMORY = 1, 3
 
 #: the bits of infinity as an integer, by dtype in the order of their numbers in `mass.h`
@@ -72,6 +73,10 @@ _STRUCTURES = {
         "Tally",
         f"{_SCORES} targets ignores ignored formulas num_formulas table sums num_locations "
         "decisions",
+    ),
+    "tally_lists": _structure(
+        "TallyLists",
+        "lists ids length width formulas num_formulas table divisors sums misplaced",
     ),
     "match": _structure("Ngrams", f"{_PAIRS} most optimal sums ~beta ~scale"),
     "align": _structure("Align", f"{_PAIRS} kind window free_start found ~within"),
@@ -170,6 +175,20 @@ class Cpu(Reference):
         ends = sums, 0 if decisions is None else decisions.shape[1], decisions
         answer = self._of_scores("tally", scores, *targets, *weights, *ends)
         return None if answer == _MISPLACED else (sums, decisions)
+
+    def tally_lists(
+        self, lists: Tensor, ids: Tensor, formulas: tuple[Any, Any, Any]
+    ) -> Tensor | None:
+        table, numbers, divisors = formulas
+        (rows, length), width = lists.shape, ids.shape[1]
+        if len(numbers) > _MOST_FORMULAS or not 0 < length <= _LONGEST or not 0 < width <= _LONGEST:
+            return None
+        sums = torch.zeros(len(numbers), 3, dtype=torch.int64, device="cpu")
+        kept = lists.contiguous(), ids.contiguous()  # alive until the call returns
+        addresses = [one.ctypes.data for one in (numbers, table, divisors)]
+        members = length, width, addresses[0], len(numbers), *addresses[1:], sums, 0
+        answer = self._call("tally_lists", rows, rows * length * width, *kept, *members)
+        return None if answer == _MISPLACED else sums
 
     def find_true(self, values: Tensor) -> Tensor:
         # true may be any nonzero byte; few are true: test words of 8 bytes first

@@ -98,7 +98,8 @@ def _of_scores(backend: Reference) -> Proofs:
         scores = _rows(make_scores(), dtype)
         own = scores.gather(1, _RELEVANT)
         several, one = backend.survey(scores, own, True), backend.survey(scores, own[:, :1], True)
-        yield f"`survey` of {dtype}", (*several, *one)
+        counts = backend.survey(scores, own, False)[:2]  # without the best, by other loops
+        yield f"`survey` of {dtype}", (*several, *one, *counts)
         values, ids = backend.first(scores, 9)
         # tied candidates may come in any order, but each of them once
         repeats = (ids.sort(1).values.diff(dim=1) == 0).sum()
@@ -253,4 +254,13 @@ _INTEGERS: dict[str, Any] = {
     "sort": (_ids(5, 40) << 31,),
     "argsort": (_ids(5, 40) + 1,),
     "histogram": (_ids(5, 40).flatten() + 1, 40),
+    "tally_lists": (
+        torch.from_numpy(np.array([[4, 7, -1, 4, 0], [3, 2, 1, 0, 9], [5, -1, -1, -1, -1]])),
+        torch.from_numpy(np.array([[0, 4, 8], [-1, 2, -1], [6, -1, 7]])),
+        (
+            _discounts(),
+            np.array([[0, _COLUMNS, 0], [_COLUMNS + 1, 4, 1], [0, 5, 2]]),
+            np.arange(12.0).reshape(3, 4) + 0.7,
+        ),
+    ),
 }
