@@ -5,8 +5,19 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
 FOLDER = "src/nextloc_metrics/backends"
-NAMES = ["survey", "first", "find", "hash", "digest", "tally", "weigh", "spread", "match", "align"]
-NAMES += ["transport", "match_events"]
+NAMES = [
+    "survey",
+    "first",
+    "find",
+    "hash",
+    "digest",
+    "tally",
+    "tally_lists",
+    "weigh",
+    "spread",
+    "match",
+]
+NAMES += ["align", "transport", "match_events"]
 FUNCTIONS = [f"nextloc_{name}" for name in NAMES]
 
 
@@ -45,7 +56,7 @@ class WheelOfAnyPython(bdist_wheel):
 kernels = Extension(
     "nextloc_metrics.backends._kernels",
     [f"{FOLDER}/kernels.c"],
-    depends=[f"{FOLDER}/{name}.h" for name in ("rows", "mass", "pairs", "events", "hash")],
+    depends=[f"{FOLDER}/{name}.h" for name in ("rows", "lists", "mass", "pairs", "events", "hash")],
     optional=True,
 )
 setup(ext_modules=[kernels], cmdclass={"build_ext": BuildKernels, "bdist_wheel": WheelOfAnyPython})

@@ -1,19 +1,20 @@
 """Time the transport and the T-mAP of 2,000 sequences of 32 events beside HoTPP's code with SciPy.
 
 HOTPP names a clone of github.com/ivan-chai/hotpp-benchmark; without it only this library is timed.
-Times are those of the processor, the least of some rounds.
+Contestants run in turn, and times are those of the processor.
 
-HOTPP=FOLDER python benchmarks/horizon.py [--sequences 2000] [--places 5] [--rounds 5]
+HOTPP=FOLDER python benchmarks/horizon.py [--sequences 2000] [--places 5] [--seconds 9] [--json F]
 """
 
 import argparse
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from harness import machine
+from harness import machine, report, write
 
 from nextloc_metrics.events import EventMAP, EventTransport
 
@@ -23,13 +24,11 @@ from events.hotpp import load_hotpp
 EVENTS, HORIZON, THRESHOLDS = 32, 30.0, [0.5, 1.0, 2.0, 4.0]
 
 
-def evaluate(metric: Any, arguments: Any) -> tuple[float, Any]:
-    """Return the seconds of the processor of an update with its value, and the value."""
+def evaluate(metric: Any, arguments: Any) -> Any:
+    """Return the value of an update."""
     metric.reset()
-    began = time.process_time()
     metric.update(*arguments)
-    value = metric.compute()
-    return time.process_time() - began, value
+    return metric.compute()
 
 
 def main() -> None:
@@ -37,7 +36,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sequences", type=int, default=2000)
     parser.add_argument("--places", type=int, default=5)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -58,16 +58,15 @@ def main() -> None:
         theirs["OTD"] = hotpp["otd"].OTDMetric(1.0, 1.0)
         theirs["T-mAP"] = hotpp["tmap"].TMAPMetric(HORIZON, THRESHOLDS)
     print(machine())
+    tables = []
     for name, metric, predicted, given, key in rows:
-        both = [(metric, ((times, predicted), (true, labels)))]
-        both += [(theirs[name], given)] if name in theirs else []
-        values = [evaluate(one, arguments)[1] for one, arguments in both]
-        least = [min(evaluate(*one)[0] for _ in range(options.rounds)) for one in both]
-        print(f"{name} of {size[0]:,} sequences, {places} places: {1e3 * least[0]:.1f} ms", end="")
+        contestants = {"here": partial(evaluate, metric, ((times, predicted), (true, labels)))}
         if name in theirs:
-            assert abs(float(values[0]) - values[1][key]) < 1e-4
-            print(f", HoTPP {1e3 * least[1]:.1f} ms: {least[1] / least[0]:.1f} times", end="")
-        print()
+            contestants["HoTPP"] = partial(evaluate, theirs[name], given)
+            assert abs(float(contestants["here"]()) - contestants["HoTPP"]()[key]) < 1e-4
+        title = f"{name} of {size[0]:,} sequences of {EVENTS} events, {places} places"
+        tables.append(report(title, contestants, options.seconds, name, clock=time.process_time))
+    write(options.json, {"horizon": tables})
 
 
 if __name__ == "__main__":

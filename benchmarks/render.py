@@ -20,7 +20,7 @@ Table = dict[str, Any]
 HOME = Path(__file__).parent
 SIZES = (1_187, 10_000, 100_000)
 #: the keys of the tables that the README has whole; the JSON has all of them
-SHOWN = ("10 relevant", "256 lists", "4096 lists", "deciles", "10000 probabilities")
+SHOWN = ("10 relevant", "deciles", "10000 probabilities")
 ALONE = "preset alone, "
 
 
@@ -112,7 +112,6 @@ def details(results: dict[str, Any]) -> str:
         by_size(results),
         by_kind(results),
         *(one_table(table) for table in results["speed"] if table["key"] in SHOWN),
-        *(one_table(table) for table in results["embeddings"]),
         growth(results),
         rows(
             ["in a fresh process", "seconds"],

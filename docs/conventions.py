@@ -20,7 +20,6 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Literal
 
 import torch
 from sklearn import metrics as sklearn_metrics
@@ -52,7 +51,6 @@ from nextloc_metrics import (
     PrecisionAtK,
     RecallAtK,
     click_through_metrics,
-    functional,
     libcity_metrics,
     next_location_metrics,
 )
@@ -353,12 +351,8 @@ OPTIONS = {
 }
 
 
-def options() -> str:
-    """Where counting the fourth query as 0 is not enough to get the value of another library.
-
-    The other rows of `OPTIONS` are computed, to show that it is enough, and not printed.
-    """
-    rows: Rows = []
+def check_options() -> None:
+    """Raise if an option does not give the value that the page says another library has."""
     default = libraries()[OURS]
     for name, choices in OPTIONS.items():
         others = {
@@ -369,14 +363,8 @@ def options() -> str:
         for written in choices:
             relevance = GRADES.float() if "graded" in name else RELEVANT
             value = of(made(written), SCORES, relevance)
-            equal = [library for library, other in others.items() if abs(other - value) < 1e-6]
-            if not equal:
+            if not any(abs(other - value) < 1e-6 for other in others.values()):
                 raise AssertionError(f"no library has the value of {written}.")
-            if "normalizer" in written or SKIPPED_IS_ZERO not in written:
-                rows.append([f"`{written}`", value, ", ".join(equal)])
-            others = {library: others[library] for library in others if library not in equal}
-        rows += [[f"no option for {name}", value, library] for library, value in others.items()]
-    return table([OURS, "value", "same value as"], rows)
 
 
 # One relevant location ---------------------------------------------------------------------------
@@ -470,41 +458,6 @@ def log_probabilities() -> str:
     return table(["", f"{OURS}, any of the three", *forms_of_peer], rows)
 
 
-# Relations that papers quote ----------------------------------------------------------------------
-
-
-def at_ranks(*ranks: int, candidates: int = 40) -> tuple[Tensor, Tensor]:
-    """Lists in which location 0 has the given ranks."""
-    others = list(range(1, candidates))
-    lists = [[*others[: rank - 1], 0, *others[rank - 1 :]] for rank in ranks]
-    return torch.tensor(lists), torch.zeros(len(ranks), dtype=torch.long)
-
-
-def relations() -> str:
-    """Lists of ranks, for some of which the relation that papers quote fails."""
-    for k in range(1, 41):  # of one query, and so of any mean of queries
-        chain = [
-            score(*at_ranks(*range(1, 41)), k=k, reduction="none")
-            for score in (_first, functional.mrr, functional.ndcg_at_k, functional.accuracy_at_k)
-        ]
-        if any((low > high).any() for low, high in itertools.pairwise(chain)):
-            raise AssertionError(f"the relation that always holds fails for k = {k}")
-    rows: Rows = []
-    for ranks in [(1, 1, 2), (6, 7, 8)]:
-        lists = at_ranks(*ranks)
-        values = [
-            of(metric, *lists) for metric in (AccuracyAtK(1), MRR(), NDCGAtK(10), AccuracyAtK(5))
-        ]
-        holds = all(low < high for low, high in itertools.pairwise(values))
-        rows.append([", ".join(map(str, ranks)), *values, "holds" if holds else "fails"])
-    head = ["ranks", "Acc@1", "MRR", "NDCG@10", "Acc@5", "Acc@1 < MRR < NDCG@10 < Acc@5"]
-    return table(head, rows)
-
-
-def _first(preds: Tensor, target: Tensor, k: int, reduction: Literal["none"]) -> Tensor:
-    return functional.accuracy_at_k(preds, target, k=1, reduction=reduction)
-
-
 # Clicks ------------------------------------------------------------------------------------------
 
 
@@ -548,17 +501,16 @@ def clicks() -> str:
 TABLES: list[Callable[[], str]] = [
     the_batch,
     side_by_side,
-    options,
     one_relevant,
     f1_meanings,
     log_probabilities,
-    relations,
     clicks,
 ]
 
 
 def fill(page: str) -> str:
     """Put every table between its marks."""
+    check_options()
     for make in TABLES:
         marks = re.compile(rf"(<!-- {make.__name__} -->\n).*?(\n<!-- end -->)", re.DOTALL)
         text = make()

@@ -89,19 +89,15 @@ def fenced(found: object) -> str:
 
 def codes() -> str:
     """List the queries, candidates, orders, averages and repository of every protocol."""
-    rows = []
+    rows: dict[tuple[str, ...], list[str]] = {}
     for one in CODES:
         orders = dict.fromkeys(NAMES[metric.order][0] for metric in one.metrics)
-        rows.append(
-            [
-                f"[`{one.name}`](https://github.com/{one.source.code.partition('@')[0]})",
-                _queries(one),
-                _candidates(one),
-                ", ".join(f"`{name}`" if "(" in name else name for name in orders),
-                _average(one),
-            ]
-        )
-    return table(["", "queries", "candidates", "order", "mean over"], rows)
+        order = ", ".join(f"`{name}`" if "(" in name else name for name in orders)
+        link = f"[`{one.name}`](https://github.com/{one.source.code.partition('@')[0]})"
+        choices = _queries(one), _candidates(one), order, _average(one)
+        rows.setdefault(choices, []).append(link)
+    listed = [[", ".join(links), *choices] for choices, links in rows.items()]
+    return table(["", "queries", "candidates", "order", "mean over"], listed)
 
 
 def _queries(one: Protocol) -> str:
@@ -137,7 +133,8 @@ def stored_predictions() -> str | None:
         return None
     found = report.read(path, preds="preds", target="targets", groups=["users"], padding=[-100, -5])
     text = str(protocols.audit(found.preds, found.target, found.groups["users"], k=1, seed=0))
-    return fenced("\n".join(line for line in text.splitlines() if " +0.00" not in line))
+    kept = (x for x in text.splitlines() if " +0.00" not in x and not re.match("without|for ", x))
+    return fenced("\n".join(kept))
 
 
 def draw_new_york() -> None:

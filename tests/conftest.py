@@ -24,7 +24,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # each core has a worker, and so one th
 
 EXAMPLES = 20  # of a law, where neither the law nor the profile asks for another number
 
-# `same` draws the same examples in every run; `new` (.ci/extra) draws others, and 5 times as many
+# `same` draws the same examples in every run; `new` (.ci/extra) draws others, and 10 times as many
 settings.register_profile(
     "same",
     deadline=None,
@@ -34,7 +34,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.register_profile(
-    "new", settings.get_profile("same"), derandomize=False, max_examples=5 * EXAMPLES
+    "new", settings.get_profile("same"), derandomize=False, max_examples=10 * EXAMPLES
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
@@ -137,6 +137,33 @@ def _seeded() -> Iterator[None]:
         torch.cuda.manual_seed_all(20)
     yield
     torch.set_rng_state(before)
+
+
+@pytest.fixture
+def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork the workers of the library from a process that has imported it.
+
+    Each then starts in some milliseconds; `test_threads.py` starts them as the library does.
+    """
+    from concurrent.futures import ProcessPoolExecutor
+
+    import torch
+
+    from distributed_workers import PROCESSES
+    from nextloc_metrics.engines import processes
+
+    def start(number: int) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(number, PROCESSES, torch.set_num_threads, (1,))
+
+    monkeypatch.setattr(processes, "_start", start)
+
+
+@pytest.fixture
+def blank_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the pictures of pages blank, which take most of the time; `tests/pages` draws them."""
+    figure = pytest.importorskip("matplotlib.figure").Figure
+    blank = '<svg viewBox="0 0 1 1"></svg>'
+    monkeypatch.setattr(figure, "savefig", lambda self, file, **_: file.write(blank))
 
 
 @pytest.fixture(scope="session")

@@ -419,12 +419,12 @@ def rows(start: int, stop: int, masked: bool = False, several: bool = False) -> 
     return {name: tensor[start:stop] for name, tensor in batch.items()}
 
 
-def add(metric: Any, batch: dict[str, Tensor]) -> None:
-    """Update with what the metric takes of a batch."""
+def add(metric: Any, batch: dict[str, Tensor], forward: bool = False) -> Any:
+    """Update with what the metric takes of a batch, or call it and return the batch's value."""
     members = metric.members() if isinstance(metric, RankingCollection) else [metric]
     if not any(isinstance(member, Grouped) for member in members):
         batch = {name: tensor for name, tensor in batch.items() if name != "groups"}
-    metric.update(**batch)
+    return metric(**batch) if forward else metric.update(**batch)
 
 
 def takes(metric: Any, several: bool) -> bool:

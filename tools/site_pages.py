@@ -11,6 +11,8 @@ ROOT = Path(__file__).parents[1]
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 SESSION = re.compile(r"^(`{3,})python\n(?=>>> )", re.MULTILINE)
 VERSION = re.compile(r'^version = "(.+)"$', re.MULTILINE)
+ENTRIES = re.compile(r"^::: ([\w.]+)\.\{(.+)\}$", re.MULTILINE)
+PAGE = re.compile(r"\]\((docs/[\w/-]+\.md|CHANGELOG\.md)\)")
 OUTSIDE = re.compile(r"\]\(((?:\.\./)+)(examples/\w+\.(?:py|ipynb)|CHANGELOG\.md)")
 
 
@@ -25,7 +27,8 @@ def on_files(files: Any, config: Any) -> Any:
     """Add a page for every example and for the changelog."""
     from mkdocs.structure.files import File
 
-    pages = {"changelog.md": (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")}
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    pages = {"changelog.md": changelog.replace("](docs/", "](")}
     for path in sorted((ROOT / "examples").glob("*.py")):
         pages[page_of(f"examples/{path.name}")] = (
             f"# {path.name}\n\n{fenced(path.read_text(encoding='utf-8'))}"
@@ -37,11 +40,28 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Mark sessions as `pycon`, and lead links to files outside docs to their pages.
+def on_nav(nav: Any, config: Any, files: Any) -> Any:
+    """Add `llms.txt`, with links to the site's pages, and all pages at its end."""
+    from mkdocs.structure.files import File
 
-    A `pycon` block is copied without prompts and results.
+    urls = {page.file.src_uri: page.url or "./" for page in nav.pages}
+    text = PAGE.sub(
+        lambda link: f"]({urls[page_of(link[1]).removeprefix('docs/')]})",
+        (ROOT / "llms.txt").read_text(encoding="utf-8"),
+    )
+    pages = "".join(f"- [{page.title}]({urls[page.file.src_uri]})\n" for page in nav.pages)
+    files.append(File.generated(config, "llms.txt", content=f"{text}\n## All pages\n\n{pages}"))
+    return nav
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Mark sessions as `pycon`, lead links to files outside docs to their pages, write out entries.
+
+    A `pycon` block is copied without prompts and results. `::: module.{A, B}` are two entries.
     """
+    markdown = ENTRIES.sub(
+        lambda found: "\n".join(f"::: {found[1]}.{name}" for name in found[2].split(", ")), markdown
+    )
     markdown = SESSION.sub(r"\1pycon\n", markdown)
     return OUTSIDE.sub(lambda link: f"]({link[1][3:]}{page_of(link[2])}", markdown)
 

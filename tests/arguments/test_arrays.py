@@ -186,7 +186,7 @@ def test_ids_of_every_width(dtype: Any) -> None:
     assert torch.equal(ranking.above, Ranking.from_lists(LISTS.clamp(min=0), TARGET).above)
 
 
-@pytest.mark.parametrize("name", ["uint8", "int8", "uint16", "int16", "uint32", "uint64"])
+@pytest.mark.parametrize("name", ["uint16", "uint64"])
 def test_targets_of_every_width(name: str) -> None:
     """As tensors and arrays, with groups, exclusion and counts of an evaluation."""
     excluded, dtype = (TARGET[:, None] + 1) % 5, getattr(torch, name)

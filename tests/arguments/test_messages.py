@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from test_golden_messages import COMMON, NEEDED
 from torchmetrics import Metric
 
 import nextloc_metrics
@@ -23,7 +24,6 @@ from nextloc_metrics import (
     MeanMetric,
     Needs,
     PerQueryScores,
-    PopularityBins,
     Queries,
     Ranking,
     RankingCollection,
@@ -57,6 +57,7 @@ LONG: dict[str, Any] = {
     "module": torch.nn.Sequential(*[torch.nn.Linear(1, 1) for _ in range(200)]),
     "metric": AccuracyAtK(1),
 }
+FEW = {x: LONG[x] for x in ("list", "nested list", "string", "number", "tensor", "metric")}
 SCORES = torch.tensor([[0.1, 0.9, 0.3], [0.2, 0.7, 0.1]])
 TARGET, MASK = torch.tensor([1, 2]), torch.tensor([True, True])
 
@@ -100,7 +101,7 @@ def test_messages_on_batches_are_short(name: str, way: str) -> None:
     """Whatever stands in the place of a tensor, on every way to rank."""
     names = {"from_embeddings": "queries", "from_sharded_scores": "local_scores"}
     named = names.get(way, name) if name == "preds" else name
-    for value in LONG.values():
+    for value in FEW.values():
         batch = {"preds": SCORES, "target": TARGET, "mask": MASK, name: value}
         # numbers of another shape do not fit the others, which the message may name instead
         either = "" if isinstance(value, torch.Tensor | np.ndarray | list | tuple) else named
@@ -126,32 +127,7 @@ def test_integer_scores_keep_their_remedy() -> None:
 
 # Options -----------------------------------------------------------------------------------------
 
-BINS = PopularityBins([1, 2, 1])
-#: what else a constructor needs
-NEEDED = {
-    "k": 2,
-    "q": 0.5,
-    "minutes": 5,
-    "distance": [0, 1],
-    "level": 2,
-    "num_locations": 3,
-    "num_sampled": 2,
-    "bins": BINS,
-    "min_recall": 0.5,
-    "bin_of": [1, 2],
-    "train_counts": [1, 2],
-    "parents": [1, 2],
-    "metric": MRR(),
-    "num_groups": 3,
-    "labels": ["a", "b", "c"],
-    "user": ["a"],
-    "location": [0],
-    "coverage": 0.5,
-    "risk": 0.1,
-    "mass": 0.5,
-    "threshold": 0.5,
-}
-COMMON = ["ignore_index", "validate_args", "ties", "empty_target_action"]
+GIVEN = NEEDED | {"user": ["a"], "location": [0], "labels": ["a", "b", "c"]}
 
 
 def constructors() -> list[tuple[Callable[..., Any], str]]:
@@ -194,11 +170,11 @@ def test_messages_on_options_are_short() -> None:
     assert len(found) > 300
     for make, option in found:
         needed = {
-            name: NEEDED[name]
+            name: GIVEN[name]
             for name, parameter in inspect.signature(make).parameters.items()
-            if (parameter.default is parameter.empty and name in NEEDED) or name == "num_groups"
+            if (parameter.default is parameter.empty and name in GIVEN) or name == "num_groups"
         }
-        for kind, value in LONG.items():
+        for kind, value in FEW.items():
             with named(f"{make.__name__}, {option}: {kind}"):
                 call = partial(make, **{**needed, option: value})
                 if kind in TAKEN.get(option, []):

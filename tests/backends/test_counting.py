@@ -60,8 +60,8 @@ def best_in_python(row: list[float]) -> int:
     return max(range(len(row)), key=lambda i: (row[i] != row[i], row[i] == row[i] and row[i]))
 
 
-@pytest.mark.parametrize("relevant", [0, 1, 3, 9])
-@pytest.mark.parametrize("columns", [1, 7, 2049, 5000])
+@pytest.mark.parametrize("relevant", [0, 1, 9])
+@pytest.mark.parametrize("columns", [1, 7, 2049])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.usefixtures("each_backend")
 def test_all_paths_count_as_python_does(
@@ -87,9 +87,7 @@ def test_all_paths_count_as_python_does(
         assert torch.equal(best.scores.nan_to_num(9e4), scores.gather(1, best.ids).nan_to_num(9e4))
 
 
-@pytest.mark.parametrize(
-    ("number", "queries", "columns"), [(3, 64, 3000), (2, 5, 200_000), (3, 7, 100_000)]
-)
+@pytest.mark.parametrize(("number", "queries", "columns"), [(3, 64, 3000), (2, 5, 200_000)])
 def test_threads_that_share_rows_count_them_once(
     number: int, queries: int, columns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,7 +134,7 @@ def test_all_paths_make_the_same_ranking(relevant: int, top: int) -> None:
 
 @pytest.mark.parametrize(
     ("number", "candidates"),
-    [(1, 3011), (4, 3011), (11, 3011), (46, 3011), (900, 3011), (4, 40_011)],
+    [(1, 3011), (4, 3011), (46, 3011), (900, 3011), (4, 40_011)],
 )
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.usefixtures("each_backend")
@@ -479,7 +477,7 @@ def peak_of(run: Callable[[], object], given: Sequence[Tensor], sortable: int) -
 
 
 @pytest.mark.parametrize(
-    ("dtype", "number"), [*((dtype, 1) for dtype in DTYPES), (torch.float32, 8)]
+    ("dtype", "number"), [(torch.float32, 1), (torch.bfloat16, 1), (torch.float32, 8)]
 )
 @pytest.mark.usefixtures("each_backend")
 def test_the_preset_neither_sorts_nor_copies_the_scores(dtype: torch.dtype, number: int) -> None:
@@ -503,8 +501,10 @@ def test_few_candidates_take_little_memory(columns: int) -> None:
 
 
 @pytest.mark.slow  # traces memory
-@pytest.mark.parametrize("uncut", [False, True])
-@pytest.mark.parametrize("relevant", [10, 100])  # few, and more than `FEW_RELEVANT`
+@pytest.mark.parametrize(
+    ("relevant", "uncut"),
+    [(10, False), (100, True)],  # few, and more than `FEW_RELEVANT`
+)
 @pytest.mark.usefixtures("each_backend")
 def test_several_relevant_neither_sort_nor_copy_the_scores(relevant: int, uncut: bool) -> None:
     """Only relevant scores are sorted; what is made is integers for each, and a work buffer."""
@@ -542,7 +542,7 @@ def test_ties_everywhere_copy_a_small_part_of_the_scores() -> None:
     assert peak <= scores.nbytes / 10
 
 
-@pytest.mark.parametrize("k", [50, 340, 5000, 50_000])
+@pytest.mark.parametrize("k", [50, 5000])
 @pytest.mark.usefixtures("each_backend")
 def test_any_depth_copies_a_small_part_of_the_scores(k: int) -> None:
     """Whether first ranks are looked for or all ranks counted."""
@@ -590,8 +590,9 @@ def test_a_batch_without_queries_is_one_of_any_layout() -> None:
 
 
 @pytest.mark.slow  # traces memory
-@pytest.mark.parametrize("relevant", [1, 10, 100])
-@pytest.mark.parametrize("options", [{}, {"best": True}])
+@pytest.mark.parametrize(
+    ("relevant", "options"), [(1, {}), (10, {"best": True}), (100, {"best": True})]
+)
 @pytest.mark.usefixtures("each_backend")
 def test_embeddings_never_make_all_scores(options: dict[str, int], relevant: int) -> None:
     """Only a few chunks of scores are made, and no more is sorted than a key for each candidate."""
@@ -605,6 +606,7 @@ def test_embeddings_never_make_all_scores(options: dict[str, int], relevant: int
     assert peak <= 3 * (64 * 1000 * 4) + 64 * 8 * target.numel() + 24 * len(table)
 
 
+@pytest.mark.slow  # traces memory
 @pytest.mark.usefixtures("each_backend")
 def test_many_first_places_of_embeddings_make_few_chunks() -> None:
     """What is kept of chunks is put together before it becomes as large as the scores."""
@@ -620,7 +622,7 @@ def test_many_first_places_of_embeddings_make_few_chunks() -> None:
 
 @pytest.mark.parametrize(
     ("chunk_size", "top"),
-    [(1, 0), (1, 5), (7, 0), (7, 1), (7, 5), (30, 5), (None, 0), (None, 5)],
+    [(1, 0), (7, 1), (7, 5), (None, 5)],
 )
 @pytest.mark.usefixtures("each_backend")
 def test_embeddings_give_the_places_of_the_full_scores(chunk_size: int | None, top: int) -> None:
@@ -657,7 +659,7 @@ def test_embeddings_share_chunks_among_threads() -> None:
     bias = torch.randint(-3, 4, (500,), generator=generator).float().requires_grad_()
     full = Ranking.from_scores(queries @ table.T + bias, target, top=5)
     assert full.first is not None
-    for number in (1, 2, 5):
+    for number in (1, 5):
         with threads_allowed(number):
             with torch.inference_mode():
                 parts = Ranking.from_embeddings(
@@ -713,9 +715,7 @@ def test_embeddings_tie_a_location_with_itself() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize(
-    ("chunk_size", "rows"), [(None, 200), (1, 6), (7, 30), (64, 200), (100, 200)]
-)
+@pytest.mark.parametrize(("chunk_size", "rows"), [(None, 200), (1, 6), (7, 30), (64, 200)])
 def test_equal_rows_of_embeddings_tie(
     dtype: torch.dtype, chunk_size: int | None, rows: int
 ) -> None:

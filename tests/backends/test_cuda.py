@@ -34,7 +34,7 @@ from nextloc_metrics import (
 )
 from nextloc_metrics.base.mean import RecordMetric
 from nextloc_metrics.metrics.exposure import DecileCoverage, DecilePredictionShare
-from strategies import CASES, CLASSES, Case, named, state
+from strategies import CASES, CLASSES, FAMILIES, Case, named, state
 
 NEEDS_DEVICE = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 WIDE = 600  # candidates, where there must be more than a preset's 6 locations
@@ -80,20 +80,22 @@ def update_without_waiting(metric: Any, *args: Tensor, **kwargs: Tensor) -> None
             metric.update(*args, **kwargs)
 
 
-# Of every class one case, and of one class all options.
-OWN = [case for case in CASES if case in CLASSES or case.name == "AccuracyAtK"]
-
 # These wait for the device: to see where tied blocks cross rank k, how grades differ, or to look up
 # the first candidates in a table on the CPU.
 WAITING = ("geography.AccuracyWithin", "ERRAtK", "Novelty", "IntraListDiversity", "Serendipity")
 
 
-@pytest.mark.parametrize("case", [c for c in OWN if c.name not in WAITING], ids=str)
+@pytest.mark.slow  # PyTorch takes a fifth of a second for each case
+@pytest.mark.parametrize("case", [c for c in CLASSES if c.name not in WAITING], ids=str)
 def test_an_update_without_validation_reads_no_value(case: Case) -> None:
-    """Whatever would wait for a device cannot run on tensors without values."""
+    """Whatever would wait for a device cannot run on tensors without values.
+
+    Forms are read in `base/`: one class of each family has all of them, the others one.
+    """
     of_locations = {"num_locations", "train_counts", "locations", "num_sampled"} & set(case.options)
     metric = case.make(validate_args=False).clone().to("meta")  # coordinates of its own
-    for form in FORMS:
+    others = ("one",) if metric.record is Distribution else ("lists, several",)
+    for form in FORMS if case in FAMILIES else others:
         if form == "many" and of_locations:
             continue  # it has more candidates than locations
         if metric.record is Distribution and form not in ("one", "steps of sequences"):
@@ -116,7 +118,7 @@ def decile_metrics() -> Iterator[RecordMetric]:
         yield make().to("cpu").clone()  # bins of its own
 
 
-@pytest.mark.parametrize("form", [form for form in FORMS if form != "many"])
+@pytest.mark.parametrize("form", ["one", "lists, several"])
 def test_decile_metrics_and_groups_read_no_value(form: str) -> None:
     """Nor do the metrics that need ids, and those of groups."""
     preds, target, counted = without_values(form)

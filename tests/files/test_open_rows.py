@@ -88,8 +88,7 @@ def test_a_field_too_many_shifts_nothing(tmp_path: Path) -> None:
             values(open_rows(path))
 
 
-@pytest.mark.parametrize("kind", [".csv", ".tsv", ".csv.gz"])
-@pytest.mark.parametrize("size", [100, 1 << 22])
+@pytest.mark.parametrize(("kind", "size"), [(".csv", 100), (".tsv", 1 << 22), (".csv.gz", 100)])
 def test_a_file_that_ends_inside_a_quoted_cell(
     kind: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -542,8 +541,9 @@ def test_the_first_rows_do_not_decide_the_width_of_scores(kind: str, tmp_path: P
         values(open_rows(stream(), on_error="miss"))
 
 
-@pytest.mark.parametrize("name", ["preds", "target", "seen"])
-@pytest.mark.parametrize("kind", [".parquet", ".jsonl", ".csv"])
+@pytest.mark.parametrize(
+    ("name", "kind"), [("preds", ".parquet"), ("target", ".jsonl"), ("seen", ".csv")]
+)
 def test_one_long_list_takes_little_memory(
     name: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

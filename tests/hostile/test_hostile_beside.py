@@ -92,7 +92,7 @@ def haversine(first: tuple[float, float], other: tuple[float, float]) -> float:
     return 2 * 6371.0088 * math.asin(math.sqrt(inside))
 
 
-@tried(20)
+@tried(8)
 @given(cases())
 def test_files_of_locations(case: Case) -> None:
     """Words, coordinates and counts belong to the locations of their lines, or are refused."""
@@ -135,7 +135,7 @@ OUTPUTS = st.lists(
 )
 
 
-@tried(15)
+@tried(6)
 @given(OUTPUTS, st.sets(st.sampled_from([".o.csv.part", ".o.npz.part", "o.npz"])), st.booleans())
 def test_files_that_are_written(
     outputs: Sequence[tuple[str, str]], others: set[str], force: bool

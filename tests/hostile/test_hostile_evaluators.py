@@ -48,7 +48,7 @@ def check_values(evaluator: report.Evaluator, taken: Sequence[Part]) -> None:
     assert same(found, expected), f"got {found}, expected {expected}"
 
 
-@tried(5)
+@tried(3)
 @given(works(), st.randoms(use_true_random=False))
 def test_batches(work: Work, random: object) -> None:
     """Batches of any kind in any order are all counted, or one of them is refused in each."""
@@ -66,7 +66,7 @@ def test_batches(work: Work, random: object) -> None:
         assert evaluator.to_bytes() == other.to_bytes()
 
 
-@tried(5)
+@tried(3)
 @given(works())
 def test_merged(work: Work) -> None:
     """Evaluators of a batch each merge into that of all of them, or one is refused in both."""
@@ -85,7 +85,7 @@ def test_merged(work: Work) -> None:
         assert merged.to_bytes() == whole.to_bytes()
 
 
-@tried(5)
+@tried(3)
 @given(works(odd=("",)))
 def test_an_evaluator_is_not_merged_with_itself(work: Work) -> None:
     """Its queries would count twice."""
@@ -96,7 +96,7 @@ def test_an_evaluator_is_not_merged_with_itself(work: Work) -> None:
     assert evaluator.to_bytes() == before
 
 
-@tried(5)
+@tried(3)
 @given(works(odd=("",)), st.sampled_from([{"k": (2,)}, {"confidence_level": 0.5}, {"km": 3.0}]))
 def test_an_empty_evaluator_keeps_its_options(work: Work, other: dict[str, object]) -> None:
     """Through bytes, and in a merge with one of other options, which is refused."""

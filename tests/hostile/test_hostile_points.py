@@ -45,7 +45,7 @@ def write(folder: Path, name: str, table: Points) -> list[Path]:
     return paths
 
 
-@tried(20)
+@tried(8)
 @given(tables_of_days, st.booleans())
 def test_mobility(tables: tuple[Points, Points], swapped: bool) -> None:
     """Tables of real and generated points are compared as they are, or one is refused."""
@@ -82,7 +82,7 @@ def equal(first: float, other: float) -> bool:
     return math.isclose(first, other, abs_tol=1e-5) or (math.isnan(first) and math.isnan(other))
 
 
-@tried(20)
+@tried(8)
 @given(
     st.sampled_from(["", "", "repeated", "missing", "empty", *DIRTS]).flatmap(predicted),
     st.booleans(),

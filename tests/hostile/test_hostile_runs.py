@@ -105,7 +105,7 @@ def _falling(pair: tuple[float, str]) -> tuple[float, bytes]:
     return pair[0], pair[1].encode()
 
 
-@tried(25)
+@tried(10)
 @given(runs())
 def test_runs(files: tuple[bytes, bytes, str]) -> None:
     """A run is scored as trec_eval reads it, or refused with its name."""

@@ -149,28 +149,28 @@ def _check_message(table: Table, door: str, message: str) -> None:
     assert re.search(rf"\brow {row}\b", message), f"expected row {row} of {file}: {message}"
 
 
-@tried(20)
+@tried(8)
 @given(csv_tables(), st.sampled_from(DOORS))
 def test_csv(table: Table, door: str) -> None:
     """CSV and TSV as pandas, `csv` and people write them."""
     check(table, door)
 
 
-@tried(20)
+@tried(8)
 @given(json_tables(), st.sampled_from(DOORS))
 def test_json(table: Table, door: str) -> None:
     """JSON lines and JSON."""
     check(table, door)
 
 
-@tried(40)
+@tried(16)
 @given(typed_tables(), st.sampled_from(DOORS))
 def test_typed(table: Table, door: str) -> None:
     """Parquet, Arrow files and streams, and frames of pandas, polars and Arrow."""
     check(table, door)
 
 
-@tried(20)
+@tried(8)
 @given(numpy_tables(), st.sampled_from(DOORS))
 def test_numpy(table: Table, door: str) -> None:
     """Arrays of NumPy."""

@@ -36,7 +36,7 @@ wait $second
 kill $other
 """
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.extra
 
 
 def _namespace() -> list[str]:

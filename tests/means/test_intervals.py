@@ -71,8 +71,9 @@ def wilson(mean: float, effective: float, t: float) -> list[float]:
 # One metric --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("confidence_level", [0.5, 0.9, 0.95, 0.999])
-@pytest.mark.parametrize("num_queries", [1, 2, 17, 400])
+@pytest.mark.parametrize(
+    ("num_queries", "confidence_level"), [(1, 0.5), (2, 0.9), (17, 0.95), (400, 0.999)]
+)
 def test_hits_and_misses_have_wilsons_interval(num_queries: int, confidence_level: float) -> None:
     """For 0/1 scores it is SciPy's Wilson interval, from no hits to all of them."""
     for hits in sorted({0, 1, num_queries // 3, num_queries - 1, num_queries}):
@@ -147,14 +148,14 @@ def test_scores_all_alike_are_not_certain() -> None:
     assert of_ranks(MRR(), [2]).standard_error().isnan()
 
 
-@pytest.mark.parametrize("rank", range(2, 40))
-def test_rounded_scores_all_alike_are_not_certain(rank: int) -> None:
+def test_rounded_scores_all_alike_are_not_certain() -> None:
     """The squares of 1/3 and the like are rounded, which is no spread, of 1 query or of many."""
-    expected = wilson(1 / rank, 50, scipy.stats.t.ppf(0.975, 49))
-    assert bounds(of_ranks(MRR(), [rank] * 50)) == pytest.approx(expected, abs=1e-6)
-    alone = of_ranks(MRR(), [rank])
-    assert alone.standard_error().isnan()
-    assert bounds(alone) == [0, 1]
+    for rank in (2, 3, 6, 7, 11, 13, 39):
+        expected = wilson(1 / rank, 50, scipy.stats.t.ppf(0.975, 49))
+        assert bounds(of_ranks(MRR(), [rank] * 50)) == pytest.approx(expected, abs=1e-6), rank
+        alone = of_ranks(MRR(), [rank])
+        assert alone.standard_error().isnan()
+        assert bounds(alone) == [0, 1]
 
 
 @pytest.mark.parametrize("confidence_level", [0.01, 0.5, 0.9, 0.95, 0.999999])
@@ -508,13 +509,11 @@ def geometric(p: float, num_queries: int) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize(
     ("metric", "draw"),
     [
-        (AccuracyAtK(1), partial(bernoulli, 0.2, 0.4, 30)),
         (AccuracyAtK(1), partial(bernoulli, 0.03, 0.1, 100)),
         (AccuracyAtK(1), partial(bernoulli, 0.9, 0.95, 200)),
-        (MRR(), partial(geometric, 0.3, 30)),
         (MRR(), partial(geometric, 0.1, 100)),
     ],
-    ids=["Acc 20-40 %", "Acc 3-10 %", "Acc 90-95 %", "MRR 52 %", "MRR 26 %"],
+    ids=["Acc 3-10 %", "Acc 90-95 %", "MRR 26 %"],
 )
 def test_coverage_of_independent_queries(metric: RankingMetric, draw: Any) -> None:
     """Intervals hold the true mean as often as they say; every group is a test set here."""
@@ -527,12 +526,9 @@ def test_coverage_of_independent_queries(metric: RankingMetric, draw: Any) -> No
         assert coverage(low, high, truth) == pytest.approx(confidence_level, abs=0.02)
 
 
-@pytest.mark.parametrize(
-    ("metric", "truth"), [(AccuracyAtK(1), 0.4), (MRR(), 0.4 + 0.6 / 3)], ids=["Acc", "MRR"]
-)
-def test_coverage_of_dependent_queries(metric: RankingMetric, truth: float) -> None:
+def test_coverage_of_dependent_queries() -> None:
     """Users differ, and in the number of queries too: the clustered interval holds the mean."""
-    users, experiments = 40, 1000
+    metric, truth, users, experiments = MRR(), 0.4 + 0.6 / 3, 40, 1000
     queries = torch.randint(3, 40, (users,))
     user = torch.arange(users).repeat_interleave(queries)
     # of four uniform numbers the second smallest is Beta(2, 3), with the mean 0.4
@@ -552,8 +548,9 @@ def test_coverage_of_dependent_queries(metric: RankingMetric, truth: float) -> N
         assert bounds(asked) == [float(bound.float()) for bound in expected]
 
 
-@pytest.mark.parametrize("num_queries", [2, 3, 5, 20, 100])
-@pytest.mark.parametrize(("p", "least"), [(0.3, 0.895), (0.1, 0.845)], ids=["52 %", "26 %"])
+@pytest.mark.parametrize(
+    ("p", "least", "num_queries"), [(0.3, 0.895, 2), (0.1, 0.845, 3), (0.1, 0.845, 20)]
+)
 def test_coverage_of_few_queries(p: float, least: float, num_queries: int) -> None:
     """From two queries on, MRR's interval contains the true value nearly as often as it says."""
     ranks, truth = geometric(p, num_queries)
@@ -563,8 +560,7 @@ def test_coverage_of_few_queries(p: float, least: float, num_queries: int) -> No
     assert least < coverage(*experiments.interval(), truth) < 0.99
 
 
-@pytest.mark.parametrize("exponent", [0, 1.5, 2])
-@pytest.mark.parametrize("num_groups", [5, 20, 100])
+@pytest.mark.parametrize(("num_groups", "exponent"), [(5, 2), (100, 1.5)])
 def test_coverage_of_unequal_groups(num_groups: int, exponent: float) -> None:
     """Sizes that fall by Zipf's law cost little coverage."""
     generator = torch.Generator().manual_seed(num_groups)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import copy
-import csv
-import gzip
 import math
 import pickle
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,18 +19,16 @@ import decile_oracle
 import nextloc_metrics
 from nextloc_metrics import (
     MRR,
-    AccuracyAtK,
     DecileKForRecall,
     DecileNDCG,
     DecilePrecision,
-    Grouped,
     PopularityBins,
     Ranking,
     RankingCollection,
     decile_metrics,
 )
 from nextloc_metrics.metrics.exposure import DecileCoverage, DecilePredictionShare
-from strategies import examples
+from strategies import examples, same, updated
 
 Options = dict[str, Any]
 Batch = tuple[Tensor, Tensor]
@@ -72,14 +66,16 @@ CASES: list[tuple[str, Options]] = [
     ("DecileCoverage", {"k": 2, "candidates": 1}),
 ]
 IDS = [f"{name}-{'-'.join(map(str, options.values()))}" for name, options in CASES]
-FEW = [0, 4, 11, 16, 19, 21, 24, 27, 29]  # of every class one or two
-JUDGED = [case for case in CASES if case[0] != "DecilePredictionShare"]
+FEW = [2, 11, 19, 24, 27]  # one of each class
 every_case = pytest.mark.parametrize(("name", "options"), CASES, ids=IDS)
 every_class = pytest.mark.parametrize(
     ("name", "options"), [CASES[i] for i in FEW], ids=[IDS[i] for i in FEW]
 )
 every_judgement = pytest.mark.parametrize(
-    ("name", "options"), JUDGED, ids=[i for i in IDS if "Share" not in i]
+    ("name", "options"), [CASES[i] for i in FEW if "Share" not in IDS[i]]
+)
+every_mean = pytest.mark.parametrize(
+    ("name", "options"), [CASES[i] for i in FEW if CASES[i][0] in decile_oracle.SCORES]
 )
 few_examples = examples(6)
 
@@ -88,21 +84,6 @@ def make(name: str, bins: PopularityBins, options: Options, **more: Any) -> Metr
     """One metric of the table."""
     metric: Metric = getattr(nextloc_metrics, name)(bins, **{**options, **more})
     return metric
-
-
-def updated(metric: Any, *args: Any, **kwargs: Any) -> Any:
-    """The metric after an update."""
-    metric.update(*args, **kwargs)
-    return metric
-
-
-def same(one: Any, other: Any) -> bool:
-    """Whether two values or dicts of values have the same bits, NaN equal to NaN."""
-    if isinstance(one, Mapping):
-        return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
-    return one.dtype == other.dtype and torch.equal(
-        one.nan_to_num(nan=-1.0), other.nan_to_num(nan=-1.0)
-    )
 
 
 def agrees(computed: Mapping[str, Tensor], expected: Mapping[str, float]) -> None:
@@ -259,35 +240,22 @@ def test_worked_example(
 # The oracle --------------------------------------------------------------------------------------
 
 
-def compare(name: str, options: Options, problem: Any) -> None:
-    """Check a metric's dict and scalars against the oracle."""
-    bin_of, num_bins, batch, ignored = problem
-    bins = PopularityBins(bin_of, num_bins)
-    metric = updated(make(name, bins, options, ignore_index=ignored), *batch)
-    of = decile_oracle.queries(*batch, ignored)
-    expected = decile_oracle.values_of(name, of, bin_of, num_bins, **options)
-    agrees(metric.compute(), expected)
-
-
 @every_case
 @few_examples
 @given(data=st.data())
-def test_scores_agree_with_the_oracle(name: str, options: Options, data: st.DataObject) -> None:
-    """Scores with ties and infinities give the value over all orders of the tied ones."""
+def test_any_batch_agrees_with_the_oracle(name: str, options: Options, data: st.DataObject) -> None:
+    """Scores with ties and infinities, and lists with repeats and padding, give the definitions."""
     # the ids of NaNs on the first ranks matter to shares alone, which have a test of their own
     levels = DIRTY if name != "DecilePredictionShare" else [x for x in DIRTY if x == x]
-    compare(name, options, data.draw(problems("scores", levels)))
+    form = data.draw(st.sampled_from(["scores", "lists"]))
+    bin_of, num_bins, batch, ignored = data.draw(problems(form, levels))
+    bins = PopularityBins(bin_of, num_bins)
+    metric = updated(make(name, bins, options, ignore_index=ignored), *batch)
+    of = decile_oracle.queries(*batch, ignored)
+    agrees(metric.compute(), decile_oracle.values_of(name, of, bin_of, num_bins, **options))
 
 
-@every_case
-@few_examples
-@given(problem=problems("lists"))
-def test_lists_agree_with_the_oracle(name: str, options: Options, problem: Any) -> None:
-    """Lists of ids with repeats and padding give the values of the definitions."""
-    compare(name, options, problem)
-
-
-@every_case
+@every_class
 def test_many_bins_and_batches_agree_with_the_oracle(name: str, options: Options) -> None:
     """Ten bins, several batches of scores and lists in turn, agree as one batch does."""
     bin_of = [1, 10, 10, 7, 0, 3, 3, 3]
@@ -305,7 +273,7 @@ def test_many_bins_and_batches_agree_with_the_oracle(name: str, options: Options
 # Conventions -------------------------------------------------------------------------------------
 
 
-@every_case
+@every_class
 def test_keys_are_the_same_with_and_without_data(name: str, options: Options) -> None:
     """Keys are sorted and zero-padded, and without data every value is NaN."""
     for num_bins, first in ((3, "1"), (10, "01"), (100, "001")):
@@ -338,16 +306,6 @@ def test_scalar_is_the_entry_of_the_dict(name: str, options: Options) -> None:
     if name == "DecileCoverage":
         overall = updated(make(name, bins, options, decile="overall"), *batch).compute()
         assert same(overall, whole[stem])
-
-
-def test_documented_keys() -> None:
-    """The names of ten bins sort in their order."""
-    metric = DecilePrecision(PopularityBins([1, 10]), k=5)
-    updated(metric, torch.rand(1, 2), torch.tensor([0]))
-    numbers = [f"{n:02}" for n in range(1, 11)]
-    assert list(metric.compute()) == [
-        f"precision_at_5_decile_{label}" for label in [*numbers, "unmapped"]
-    ]
 
 
 def test_skipped_and_scored_zero() -> None:
@@ -529,28 +487,7 @@ def test_shares_of_rows_of_nan_do_not_depend_on_ids_or_on_the_ranks_kept(kept: i
 # Exact sums --------------------------------------------------------------------------------------
 
 
-@every_class
-@few_examples
-@given(sizes=st.lists(st.integers(1, 5), max_size=6), seed=st.integers(0, 2**16))
-def test_any_split_into_batches_gives_the_same_bits(
-    name: str, options: Options, sizes: list[int], seed: int
-) -> None:
-    """States are equal to the bit for every split into batches."""
-    torch.manual_seed(seed)
-    bins, (preds, target) = some_bins(), tied_batch()
-    whole = updated(make(name, bins, options), preds, target)
-    parts = make(name, bins, options)
-    rest = max(len(preds) - sum(sizes), 0)
-    start = 0
-    for size in [*sizes, rest]:
-        if preds[start : start + size].numel():
-            parts.update(preds[start : start + size], target[start : start + size])
-        start += size
-    assert equal_states(state(parts), state(whole))
-    assert same(parts.compute(), whole.compute())
-
-
-@every_case
+@pytest.mark.parametrize(("name", "options"), [CASES[i] for i in (4, *FEW)])
 @pytest.mark.parametrize("form", ["scores", "lists"])
 @pytest.mark.parametrize("relevant", [1, 3])
 def test_more_ranks_than_needed_change_nothing(
@@ -563,7 +500,7 @@ def test_more_ranks_than_needed_change_nothing(
     if form == "lists":
         preds = torch.randint(9, (40, 7))
     alone = updated(make(name, bins, options), preds, target)
-    for top in (alone.cut, alone.cut + 1, 9, 500, 1000):
+    for top in (alone.cut, alone.cut + 1, 9, 1000):
         if top >= alone.cut:
             ranking = Ranking.from_predictions(preds, target, top=top)
             other = updated(make(name, bins, options), ranking)
@@ -580,36 +517,7 @@ def test_lists_and_scores_in_the_same_order_give_the_same_bits(name: str, option
     assert equal_states(state(by_score), state(by_list))
 
 
-@pytest.mark.parametrize("form", ["scores", "lists"])
-def test_sequences_of_queries_are_flattened(form: str) -> None:
-    """Queries in two dimensions are the same as in one."""
-    bins, preds, target = some_bins(), torch.rand(2, 3, 9), torch.randint(9, (2, 3))
-    if form == "lists":
-        preds = preds.argsort(descending=True)
-    deep = updated(decile_metrics(bins, k=2), preds, target)
-    flat = updated(decile_metrics(bins, k=2), preds.flatten(0, 1), target.flatten())
-    assert same(deep.compute(), flat.compute())
-
-
-@every_class
-@pytest.mark.parametrize("form", ["scores", "lists"])
-def test_batch_without_queries_adds_nothing(form: str, name: str, options: Options) -> None:
-    """An empty batch, as the last one of a process may be, leaves the state as it is."""
-    bins, (preds, target) = some_bins(), tied_batch()
-    metric = updated(make(name, bins, options), preds, target)
-    before = state(metric)
-    empty = preds[:0] if form == "scores" else torch.empty(0, 5, dtype=torch.int64)
-    metric.update(empty, target[:0])
-    metric.update(empty, target[:0, 0])
-    assert equal_states(state(metric), before)
-
-
 # Intervals ---------------------------------------------------------------------------------------
-
-MEANS = [case for case in CASES if case[0] in decile_oracle.SCORES]
-every_mean = pytest.mark.parametrize(
-    ("name", "options"), MEANS, ids=[i for i in IDS if i.startswith(tuple(decile_oracle.SCORES))]
-)
 
 
 @every_mean
@@ -713,14 +621,6 @@ def test_a_subclass_with_another_value_has_no_interval() -> None:
         DecileKForRecall(PopularityBins([1]), 1.0, decile=1).interval()
 
 
-@pytest.mark.parametrize("confidence_level", [0, 1, 1.5, True])
-def test_a_confidence_level_is_a_fraction(confidence_level: float) -> None:
-    """The rule for `confidence_level` is that of every other metric."""
-    metric = DecileNDCG(PopularityBins([1]), 1)
-    with pytest.raises(ValueError, match="`confidence_level` must be between 0 and 1"):
-        metric.interval(confidence_level)
-
-
 # Options are checked, inputs are checked, and errors change nothing ------------------------------
 
 TWO = PopularityBins([1, 2, 0])
@@ -819,60 +719,7 @@ def test_what_is_left_out_is_not_looked_at(name: str, options: Options) -> None:
     assert equal_states(state(ignoring), expected)
 
 
-def test_collection_error_changes_no_member() -> None:
-    """If one member refuses a batch, no member counts it."""
-    small = PopularityBins([1, 2])
-    members = {"mrr": MRR(), "share": DecilePredictionShare(small, 1, decile=1)}
-    metrics = RankingCollection(members)
-    metrics.update(torch.rand(4, 2), torch.tensor([0, 1, 0, 1]))
-    before = state(metrics)
-    for way in (metrics.update, metrics):
-        with pytest.raises(ValueError, match="`bins` must hold every location"):
-            way(torch.rand(4, 3), torch.tensor([0, 1, 0, 1]))
-        assert equal_states(state(metrics), before)
-
-
-@every_class
-def test_options_are_fixed_and_shown(name: str, options: Options) -> None:
-    """`repr` shows the options, and setting one is an error."""
-    metric = make(name, TWO, options)
-    for option, value in options.items():
-        assert f"{option}={value!r}" in repr(metric)
-        with pytest.raises(AttributeError, match=option):
-            setattr(metric, option, value)
-
-
 # As a module -------------------------------------------------------------------------------------
-
-
-@every_class
-def test_copies_and_pickles_go_on_counting(name: str, options: Options) -> None:
-    """Pickle, deepcopy, clone and `.to` keep state and bins, and share nothing."""
-    bins, one, two = some_bins(), tied_batch(), tied_batch()
-    metric = updated(make(name, bins, options), *one)
-    both = updated(updated(make(name, bins, options), *one), *two)
-    before = state(metric)
-    copies = [pickle.loads(pickle.dumps(metric)), copy.deepcopy(metric), metric.clone()]
-    for copied in copies:
-        assert same(updated(copied, *two).compute(), both.compute())
-        assert equal_states(state(metric), before)
-        assert repr(copied) == repr(metric)
-    assert same(updated(metric.to("cpu").half().double(), *two).compute(), both.compute())
-
-
-@every_class
-def test_state_dict_is_empty_unless_asked_for(name: str, options: Options) -> None:
-    """Neither state nor bins are saved; a persistent state is, and loads."""
-    bins, batch = some_bins(), tied_batch()
-    metric = updated(make(name, bins, options), *batch)
-    assert metric.state_dict() == {}
-    metric.persistent(True)
-    saved = metric.state_dict()
-    assert len(saved) == 1
-    fresh = make(name, bins, options)
-    fresh.persistent(True)
-    fresh.load_state_dict(saved)
-    assert equal_states(state(fresh), state(metric))
 
 
 @every_class
@@ -883,60 +730,28 @@ def test_bins_move_with_the_metric(name: str, options: Options) -> None:
     assert metric.bins.bin_of.device.type == "meta"
 
 
-@every_class
-def test_forward_returns_the_batch_and_counts_it(name: str, options: Options) -> None:
-    """`metric(...)` is the value of the batch, `compute` the value of all batches."""
-    bins, one, two = some_bins(), tied_batch(), tied_batch()
-    metric, both = make(name, bins, options), make(name, bins, options)
-    for batch in (one, two):
-        both.update(*batch)
-        assert same(metric(*batch), updated(make(name, bins, options), *batch).compute())
-    assert equal_states(state(metric), state(both))
-    assert same(metric.compute(), both.compute())
-
-
-def test_inference_mode_and_training_agree() -> None:
-    """Batches in inference mode and outside of it add up."""
-    bins, one, two = some_bins(), tied_batch(), tied_batch()
-    mixed = decile_metrics(bins, k=2)
-    with torch.inference_mode():
-        mixed.update(*one)
-    mixed.update(*two)
-    plain = updated(updated(decile_metrics(bins, k=2), *one), *two)
-    assert same(mixed.compute(), plain.compute())
-
-
 # Collections -------------------------------------------------------------------------------------
 
 COLLECTIONS = pytest.mark.parametrize("kind", [RankingCollection, MetricCollection])
-
-
-def scalars(bins: PopularityBins) -> dict[str, Callable[[], Metric]]:
-    """Makers of every case of the table, as scalars of two bins."""
-    return {
-        f"{case}_{decile}".replace(".", "_"): lambda n=name, o=options, d=decile: make(
-            n, bins, o, decile=d
-        )
-        for case, (name, options) in zip(IDS, CASES, strict=True)
-        for decile in (2, "unmapped")
-    }
 
 
 @COLLECTIONS
 def test_what_differs_is_never_merged(kind: Any) -> None:
     """After a first batch that makes all states equal, every member keeps its own state."""
     bins = some_bins()
-    makers = scalars(bins)
-    metrics = kind({name: maker() for name, maker in makers.items()})
-    alone = {name: maker() for name, maker in makers.items()}
-    preds, target = tied_batch()
-    nothing = torch.full_like(preds, -math.inf)
-    for batch in ((nothing, target), (preds, target), tied_batch(), tied_batch()):
+    members, alone = (
+        {f"m{i}": make(name, bins, options, decile=2) for i, (name, options) in enumerate(CASES)}
+        for _ in range(2)
+    )
+    metrics = kind(members)
+    preds, target = tied_batch(40, levels=6)
+    preds[0, 2], preds[1] = math.nan, -math.inf
+    for batch in ((torch.full_like(preds, -math.inf), target), (preds, target), tied_batch()):
         metrics.update(*batch)
         for metric in alone.values():
             metric.update(*batch)
         computed = metrics.compute()
-        assert computed.keys() == makers.keys()
+        assert computed.keys() == alone.keys()
         for name, metric in alone.items():
             assert same(computed[name], metric.compute()), name
 
@@ -955,11 +770,8 @@ def test_bins_that_differ_are_never_merged(kind: Any) -> None:
     assert computed["two"].isnan()
 
 
-@COLLECTIONS
 @every_class
-def test_equal_tables_of_fewer_and_more_bins_are_never_merged(
-    kind: Any, name: str, options: Options
-) -> None:
+def test_equal_tables_of_fewer_and_more_bins_are_never_merged(name: str, options: Options) -> None:
     """Bins with equal tables and different numbers of bins have states of their own."""
     counted = PopularityBins.from_counts([2, 9, 1, 0, 8, 2, 1, 7, 0], num_bins=2)
     table = counted.bin_of
@@ -968,7 +780,7 @@ def test_equal_tables_of_fewer_and_more_bins_are_never_merged(
         {f"of_{i}": make(name, bins, options, decile=2) for i, bins in enumerate(all_bins)}
         for _ in range(2)
     )
-    metrics = kind(members)
+    metrics = MetricCollection(members)
     for _ in range(3):
         batch = tied_batch()
         metrics.update(*batch)
@@ -1054,7 +866,7 @@ STEPS = st.lists(
 
 
 @COLLECTIONS
-@examples(8)
+@examples(4)
 @given(steps=STEPS, seed=st.integers(0, 2**16))
 def test_any_course_of_calls_computes_what_was_counted(
     kind: Any, steps: list[str], seed: int
@@ -1121,19 +933,6 @@ def test_any_course_of_calls_computes_what_was_counted(
             equals(collection.compute(), batches)
 
 
-def test_members_of_different_needs_have_the_values_they_have_alone() -> None:
-    """The cut-offs of one member do not change another member's values."""
-    bins = some_bins()
-    preds, target = tied_batch(40, levels=6)
-    preds[0, 2], preds[1] = math.nan, -math.inf
-    makers = scalars(bins)
-    together = updated(
-        RankingCollection({name: maker() for name, maker in makers.items()}), preds, target
-    ).compute()
-    for name, maker in makers.items():
-        assert same(together[name], updated(maker(), preds, target).compute()), name
-
-
 def test_preset_has_every_scalar_in_order() -> None:
     """The preset's values are those of the dicts, in their order, with prefix and postfix."""
     bins, batch = some_bins(num_bins=10), tied_batch()
@@ -1155,170 +954,6 @@ def test_preset_has_every_scalar_in_order() -> None:
     assert all(value.ndim == 0 for value in computed.values())
     assert len(metrics.compute_groups) == 5
     assert not any(set(key) & set(".@ ") for key in computed)
-
-
-def test_presets_nest_in_one_collection() -> None:
-    """Preset, accuracy and groups by decile are ranked together, and by name."""
-    bins, (preds, _) = some_bins(), tied_batch()
-    target = torch.randint(9, (12,))
-    metrics = RankingCollection(
-        {
-            "acc": AccuracyAtK(2),
-            "rare": Grouped(AccuracyAtK(2), 4, group=1),
-            "p": DecilePrecision(bins, 2, decile=1),
-        }
-    )
-    metrics.add_metrics(decile_metrics(bins, k=3))
-    metrics.update(preds, target, groups=bins.of(target))
-    computed = metrics.compute()
-    preset = updated(decile_metrics(bins, k=3), preds, target).compute()
-    for key, value in preset.items():
-        assert same(computed[key], value)
-    assert same(computed["acc"], updated(AccuracyAtK(2), preds, target).compute())
-
-
-# Lightning ---------------------------------------------------------------------------------------
-
-LOADERS, EPOCHS, ROWS, LOCATIONS = 2, 2, 10, 7
-
-
-def lightning_scores(loader: int, epoch: int) -> Tensor:
-    """The scores that the model gives for a loader's rows in an epoch."""
-    generator = torch.Generator().manual_seed(10 * loader + epoch)
-    return torch.randint(4, (ROWS, LOCATIONS), generator=generator).float()
-
-
-@pytest.mark.parametrize(
-    ("way", "sanity"),
-    [
-        ("log_dict(collection)", 0),
-        ("log_dict(collection)", -1),
-        ("log members", -1),
-        ("compute and reset", 0),
-    ],
-)
-def test_lightning_logs_every_epoch_and_loader(way: str, sanity: int, tmp_path: Path) -> None:
-    """Two epochs over two validation loaders log what fresh metrics compute."""
-    lightning = pytest.importorskip("pytorch_lightning")
-    bins = PopularityBins([1, 1, 2, 0, 3, 3, 2])
-    targets = [torch.randint(LOCATIONS, (ROWS,)) for _ in range(LOADERS)]
-    logged: list[dict[str, Tensor]] = []
-
-    def collections() -> list[RankingCollection]:
-        """One collection per loader."""
-        made = []
-        for loader in range(LOADERS):
-            metrics = decile_metrics(bins, k=2, prefix=f"{loader}/")
-            metrics.add_metrics(
-                {f"group{g}": Grouped(AccuracyAtK(2), 4, group=g) for g in range(4)}
-                | {"mean": Grouped(AccuracyAtK(2), 4, average="groups"), "mrr": MRR()}
-            )
-            made.append(metrics)
-        return made
-
-    class Model(lightning.LightningModule):  # type: ignore[misc,name-defined]
-        def __init__(self) -> None:
-            super().__init__()
-            self.weight = torch.nn.Parameter(torch.zeros(()))
-            self.metrics = torch.nn.ModuleList(collections())
-
-        def training_step(self, batch: Any, batch_idx: int) -> Tensor:
-            return self.weight**2
-
-        def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> None:
-            (rows,) = batch
-            scores = lightning_scores(dataloader_idx, self.current_epoch)[rows]
-            target, metrics = targets[dataloader_idx][rows], self.metrics[dataloader_idx]
-            metrics.update(scores, target, groups=bins.of(target))
-            if way == "log_dict(collection)":
-                self.log_dict(metrics, on_epoch=True, add_dataloader_idx=False)
-            elif way == "log members":
-                for name, metric in metrics.items():
-                    self.log(name, metric, on_epoch=True, add_dataloader_idx=False)
-
-        def on_validation_epoch_end(self) -> None:
-            if way == "compute and reset":
-                for metrics in self.metrics:
-                    self.log_dict(metrics.compute())
-                    metrics.reset()
-
-        def configure_optimizers(self) -> Any:
-            return torch.optim.SGD(self.parameters(), lr=0.1)
-
-    class Recorder(lightning.Callback):  # type: ignore[misc,name-defined]
-        def on_validation_end(self, trainer: Any, module: Any) -> None:
-            if not trainer.sanity_checking:
-                logged.append(dict(trainer.callback_metrics))
-
-    rows = torch.utils.data.TensorDataset(torch.arange(ROWS))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        trainer = lightning.Trainer(
-            max_epochs=EPOCHS,
-            accelerator="cpu",
-            logger=False,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            num_sanity_val_steps=sanity,
-            default_root_dir=tmp_path,
-            callbacks=[Recorder()],
-        )
-        model = Model()
-        loaders = [torch.utils.data.DataLoader(rows, batch_size=size) for size in (4, 3)]
-        trainer.fit(model, torch.utils.data.DataLoader(rows, batch_size=5), loaders)
-
-    assert len(logged) == EPOCHS
-    for epoch, values in enumerate(logged):
-        expected: dict[str, Tensor] = {}
-        for loader, metrics in enumerate(collections()):
-            target = targets[loader]
-            metrics.update(lightning_scores(loader, epoch), target, groups=bins.of(target))
-            expected |= metrics.compute()
-        assert values.keys() >= expected.keys()
-        for name, value in expected.items():
-            assert same(values[name], value), (epoch, name)
-
-
-# Real data ---------------------------------------------------------------------------------------
-
-
-def test_real_check_ins(data: Path) -> None:
-    """On real check-ins values do not depend on ids, counts add up, and shares are at most 1."""
-
-    def read(part: str) -> list[tuple[int, int]]:
-        with gzip.open(
-            data / "foursquare_nyc" / f"foursquare_{part}.csv.gz", "rt", encoding="utf-8"
-        ) as lines:
-            return [(int(r["user_id"]), int(r["location_id"])) for r in csv.DictReader(lines)]
-
-    train, test = read("train"), read("test")[::60]
-    locations = max(location for _, location in train) + 1
-    own = torch.zeros(max(user for user, _ in [*train, *test]) + 1, locations)
-    users, visited = torch.tensor(train).unbind(1)
-    own.index_put_((users, visited), torch.ones(len(train)), accumulate=True)
-    total = own.sum(0)
-    users, target = torch.tensor(test).unbind(1)
-    scores = own[users]  # the user's own visits: many ties
-    order = torch.randperm(locations)
-    renumbered = order.argsort()
-    for by in ("mass", "items"):
-        bins = PopularityBins.from_counts(total.long(), by=by)  # type: ignore[arg-type]
-        permuted = PopularityBins.from_counts(total[order].long(), by=by)  # type: ignore[arg-type]
-        metrics = updated(decile_metrics(bins, k=5, candidates=50), scores, target)
-        again = updated(
-            decile_metrics(permuted, k=5, candidates=50), scores[:, order], renumbered[target]
-        )
-        values = metrics.compute()
-        assert same(values, again.compute())
-        shares = [float(v) for key, v in values.items() if key.startswith("prediction_share")]
-        assert 0.2 < sum(shares) <= 1 + 1e-6  # a tied block at the cut is left out
-
-        by_decile = Grouped(AccuracyAtK(5), 11)
-        by_decile.update(scores, target, groups=bins.of(target))
-        overall = updated(AccuracyAtK(5), scores, target)
-        assert torch.equal(by_decile.state.sum(0), overall.state)
-        assert float(values["precision_at_5_decile_10"]) > 0.05
 
 
 def test_plot_draws_bars_from_the_rarest_bin_to_the_most_popular() -> None:

@@ -26,7 +26,7 @@ from nextloc_metrics import (
 )
 from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.base.summed import SummedMetric
-from strategies import CASES, LOCATIONS, PLACES, batch
+from strategies import CLASSES, LOCATIONS, PLACES, batch, named, same
 
 BINS = PopularityBins([1, 1, 2, 2, 3, 0], 3)
 SCORES, TARGET = batch(12)
@@ -104,22 +104,13 @@ OTHERS = [
           "FlowCorrelation": {"of": "diagonal"}, "CombinedNRMSE": {"diagonal": 2.0},
       }.items()],
 ]  # fmt: skip
-CALLS = [*[Call(x.name, x.options, RANKED) for x in CASES], *OTHERS]
+CALLS = [*[Call(x.name, x.options, RANKED) for x in CLASSES], *OTHERS]
 
 
 def name_of(kind: str) -> str:
     """The name of a class with underscores between its words, by another rule."""
     words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+\d?(?![a-z])", kind)
     return "_".join(words).lower()
-
-
-def same(one: Any, other: Any) -> bool:
-    """Whether two values are equal, NaN and all."""
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same(one[x], other[x]) for x in one)
-    return bool(torch.equal(torch.isnan(one), torch.isnan(other))) and bool(
-        torch.equal(one.nan_to_num(), other.nan_to_num())
-    )
 
 
 @pytest.mark.parametrize("call", CALLS, ids=str)
@@ -162,9 +153,15 @@ def vars_of(room: Any, name: str) -> Any:
     return getattr(room, name)
 
 
-@pytest.mark.parametrize("call", {x.path: x for x in CALLS}.values(), ids=str)
-def test_a_signature_names_update_and_options(call: Call) -> None:
+def test_a_signature_names_update_and_options() -> None:
     """It has the arguments of `update`, then all options of the constructor; the text too."""
+    for call in {x.path: x for x in CALLS}.values():
+        with named(call):
+            check_signature(call)
+
+
+def check_signature(call: Call) -> None:
+    """Compare the signature of a function with that of its class."""
     kind: type[Metric] = operator.attrgetter(call.path)(nextloc_metrics)
     function = getattr(functional, name_of(call.path.rpartition(".")[2]))
     found = list(inspect.signature(function).parameters.values())

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import pickle
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,33 +24,25 @@ from nextloc_metrics import (
     F1AtK,
     Grouped,
     GroupLabels,
-    HitRateAtK,
     LocationF1,
-    MAPAtK,
     NDCGAtK,
     PopularityBins,
     PrecisionAtK,
     Ranking,
     RankingCollection,
     RankingMetric,
-    RecallAtK,
     Weighted,
 )
 from nextloc_metrics.metrics.visits import GroupShare
-from strategies import examples
+from strategies import examples, same, updated
 
 GROUPS, LOCATIONS = 4, 7
 Maker = Callable[..., RankingMetric]
 MAKERS: list[Maker] = [
-    lambda **kwargs: AccuracyAtK(2, **kwargs),
     lambda **kwargs: AccuracyAtK(2, ties="pessimistic", **kwargs),
-    lambda **kwargs: HitRateAtK(3, **kwargs),
-    lambda **kwargs: MRR(**kwargs),
     lambda **kwargs: MRR(3, empty_target_action="neg", **kwargs),
     lambda **kwargs: NDCGAtK(3, gain="exponential", **kwargs),
-    lambda **kwargs: MAPAtK(3, empty_target_action="pos", **kwargs),
     lambda **kwargs: PrecisionAtK(4, denominator="retrieved", **kwargs),
-    lambda **kwargs: RecallAtK(2, **kwargs),
     lambda **kwargs: F1AtK(2, **kwargs),
 ]
 every_metric = pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: repr(maker()))
@@ -63,20 +54,6 @@ def batch(n: int = 24) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     scores[torch.rand(n, LOCATIONS) < 0.05] = math.nan
     target = torch.randint(-1, LOCATIONS, (n, 2))
     return scores, target, torch.rand(n) < 0.8, torch.randint(GROUPS - 1, (n,))
-
-
-def same(one: Any, other: Any) -> bool:
-    """Whether two tensors, or dicts of them, have the same bits, NaN equal to NaN."""
-    if isinstance(one, Mapping):
-        return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
-    one, other = (x.nan_to_num(nan=-1.0) for x in (one, other))
-    return one.dtype == other.dtype and torch.equal(one, other)
-
-
-def updated(metric: Any, *args: Any, **kwargs: Any) -> Any:
-    """The metric after an update."""
-    metric.update(*args, **kwargs)
-    return metric
 
 
 def one_by_one(maker: Maker, *batches: tuple[Tensor, ...], **options: Any) -> Tensor:
@@ -124,7 +101,7 @@ def test_groups_add_up_to_the_metric_itself(maker: Maker) -> None:
 
 
 @pytest.mark.parametrize("by", ["mass", "items"])
-@examples(25)
+@examples(8)
 @given(data=st.data())
 def test_accuracy_by_decile_of_the_target_adds_up(by: str, data: st.DataObject) -> None:
     """Accuracy by the target's decile, unmapped included, sums to the overall accuracy exactly."""
@@ -216,19 +193,6 @@ def test_sequences_of_queries_have_groups_of_their_shape() -> None:
     assert torch.equal(deep.state, flat.state)
 
 
-@given(order=st.permutations(range(12)), cut=st.integers(0, 12))
-def test_any_split_and_order_gives_the_same_bits(order: list[int], cut: int) -> None:
-    """States are equal for every order of the queries and every split into batches."""
-    torch.manual_seed(cut)
-    part, rows = batch(12), torch.tensor(order)
-    whole = updated(Grouped(NDCGAtK(3), GROUPS), *part)
-    parts = Grouped(NDCGAtK(3), GROUPS)
-    for some in (rows[:cut], rows[cut:]):
-        if len(some):
-            parts.update(*(tensor[some] for tensor in part))
-    assert torch.equal(parts.state, whole.state)
-
-
 def test_many_groups_are_small_and_fast() -> None:
     """100,000 groups take 24 bytes each, and a batch takes a fraction of a second."""
     grouped = Grouped(MRR(), 100_000, average="groups")
@@ -263,15 +227,6 @@ def test_groups_of_rows_left_out_are_not_looked_at() -> None:
     ignored = torch.where(mask, target, -100)
     ignoring = updated(Grouped(MRR(ignore_index=-100), 3), scores, ignored, groups=groups)
     assert torch.equal(ignoring.state, expected.state)
-
-
-def test_batch_without_queries_adds_nothing() -> None:
-    """An empty batch leaves the state as it is."""
-    grouped = updated(Grouped(MRR(), GROUPS), *batch())
-    before = grouped.state.clone()
-    empty = torch.zeros(0, dtype=torch.int64)
-    grouped.update(torch.rand(0, LOCATIONS), empty, groups=empty)
-    assert torch.equal(grouped.state, before)
 
 
 @pytest.mark.parametrize(
@@ -352,18 +307,6 @@ def test_metric_inside_still_checks() -> None:
 # As a module, and in collections -----------------------------------------------------------------
 
 
-def test_forward_returns_the_batch_and_counts_it() -> None:
-    """`metric(...)` is the value of the batch, `compute` the value of all batches."""
-    one, two = batch(), batch()
-    grouped, both = Grouped(MRR(), GROUPS), Grouped(MRR(), GROUPS)
-    for part in (one, two):
-        both.update(*part)
-        scores, target, mask, groups = part
-        value = grouped(scores, target, mask=mask, groups=groups)
-        assert same(value, updated(Grouped(MRR(), GROUPS), *part).compute())
-    assert same(grouped.compute(), both.compute())
-
-
 def test_ranking_carries_its_groups() -> None:
     """Several metrics can use one Ranking with groups, or a part of it."""
     scores, target, mask, groups = batch()
@@ -378,9 +321,8 @@ def test_ranking_carries_its_groups() -> None:
     assert torch.equal(updated(Grouped(MRR(), GROUPS), without, groups=groups).state, expected)
 
 
-@pytest.mark.parametrize("others", [False, True])
 @pytest.mark.parametrize("kind", [RankingCollection, MetricCollection])
-def test_groups_in_a_collection(kind: Any, others: bool) -> None:
+def test_groups_in_a_collection(kind: Any) -> None:
     """Vector, scalars and mean are right next to other members over several batches."""
 
     def members() -> dict[str, Any]:
@@ -394,7 +336,7 @@ def test_groups_in_a_collection(kind: Any, others: bool) -> None:
         if kind is MetricCollection:  # which takes one tensor for different groups
             grouped["more"] = Grouped(AccuracyAtK(2), GROUPS + 1, group=1)
         plain = {"mrr": MRR(), "acc": AccuracyAtK(2), "ndcg": NDCGAtK(3)}
-        return grouped | plain if others else grouped
+        return grouped | plain
 
     metrics, alone = kind(members()), members()
     for number in range(4):
@@ -470,21 +412,6 @@ def test_ignored_id_is_that_of_the_metric() -> None:
     part = batch()
     grouped = updated(Grouped(MRR(ignore_index=0), GROUPS), *part)
     assert torch.equal(grouped.state, one_by_one(MRR, part, ignore_index=0))
-
-
-def test_copies_and_pickles_go_on_counting() -> None:
-    """Pickle, deepcopy and clone keep the state and share nothing; nothing is saved by default."""
-    one, two = batch(), batch()
-    grouped = updated(Grouped(MRR(), GROUPS), *one)
-    both = updated(updated(Grouped(MRR(), GROUPS), *one), *two)
-    before = grouped.state.clone()
-    for copied in (pickle.loads(pickle.dumps(grouped)), copy.deepcopy(grouped), grouped.clone()):
-        assert torch.equal(updated(copied, *two).state, both.state)
-        assert torch.equal(grouped.state, before)
-    assert grouped.state_dict() == {}
-    assert torch.equal(updated(grouped.to("cpu").half(), *two).state, both.state)
-    moved = Grouped(MRR(), GROUPS).to("meta")
-    assert moved.state.device.type == "meta"
 
 
 def test_representation_is_the_code_that_makes_it() -> None:

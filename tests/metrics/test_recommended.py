@@ -20,7 +20,7 @@ from nextloc_metrics import (
     Ranking,
     RankingCollection,
 )
-from strategies import DIRTY, dirty_scores, id_lists, scores
+from strategies import DIRTY, dirty_scores, examples, id_lists, scores
 
 NAN = math.nan
 VISITS = [50, 30, 10, 5, 5, 0]
@@ -86,6 +86,7 @@ def check(firsts: list[list[int]], num_queries: int, k: int, *args: Any, **kwarg
         assert torch.equal(metric.compute().nan_to_num(-1), value.nan_to_num(-1))
 
 
+@examples(8)
 @given(scores(columns=6, values=DIRTY), st.integers(1, 8), st.data())
 def test_scores_are_counted_as_in_loops(preds: Tensor, k: int, data: st.DataObject) -> None:
     """With ties across rank k, NaN, -inf, and queries left out."""
@@ -96,6 +97,7 @@ def test_scores_are_counted_as_in_loops(preds: Tensor, k: int, data: st.DataObje
     check(firsts, len(rows), k, preds, target, mask=torch.tensor(counted))
 
 
+@examples(8)
 @given(id_lists(8), st.integers(1, 8))
 def test_lists_are_counted_as_in_loops(batch: tuple[Tensor, Tensor], k: int) -> None:
     """With repeats, padding, and ids that are no location; the target plays no part."""
@@ -103,8 +105,16 @@ def test_lists_are_counted_as_in_loops(batch: tuple[Tensor, Tensor], k: int) -> 
     check([first_of_list(row, k) for row in lists.tolist()], len(lists), k, lists, target)
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-@pytest.mark.parametrize("k", [1, 2, 5, 40, 100])
+@pytest.mark.parametrize(
+    ("k", "dtype"),
+    [
+        (1, torch.float16),
+        (2, torch.bfloat16),
+        (5, torch.float64),
+        (40, torch.float32),
+        (100, torch.float32),
+    ],
+)
 def test_many_candidates_with_ties_in_every_dtype(
     k: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -155,12 +155,8 @@ def test_every_public_metric_is_drawn_here() -> None:
 # One metric --------------------------------------------------------------------------------------
 
 
-#: one case of those that have the same label
-LABELLED = {
-    (case.name, case.options.get("k"), case.options.get("average")): case
-    for case in CASES
-    if "." not in case.name
-}
+#: one case of each class
+LABELLED = {case.name: case for case in CASES if "." not in case.name}
 
 
 @pytest.mark.parametrize("case", LABELLED.values(), ids=str)
@@ -236,8 +232,7 @@ def grouped(num_groups: int, **options: Any) -> Grouped:
     return metric
 
 
-@pytest.mark.parametrize("num_groups", [2, 12, 24, 30])
-@pytest.mark.parametrize("width", [3.4, 6.4])
+@pytest.mark.parametrize(("num_groups", "width"), [(2, 6.4), (12, 3.4), (24, 6.4), (30, 3.4)])
 def test_few_groups_are_bars_in_order(num_groups: int, width: float) -> None:
     """A bar per group, its interval and number of queries, and a word where a group has no data."""
     metric = grouped(num_groups, by="hour")
@@ -288,7 +283,7 @@ def test_zero_differs_from_no_data() -> None:
     assert (at["0"], at["no data"]) == (2, 3)  # counted from 1
 
 
-@pytest.mark.parametrize("num_groups", [31, 500, 100_000])
+@pytest.mark.parametrize("num_groups", [31, 100_000])
 def test_many_groups_are_a_histogram(num_groups: int) -> None:
     """However many groups, 25 bars count all of them that have data."""
     metric = grouped(num_groups, by="city")
@@ -559,8 +554,7 @@ def test_a_collection_as_one_picture() -> None:
     assert [text.get_text() for text in axes.get_legend().get_texts()] == falling
 
 
-@pytest.mark.parametrize("nested", [False, True])
-@pytest.mark.parametrize("clash", [False, True])
+@pytest.mark.parametrize(("nested", "clash"), [(False, True), (True, False)])
 def test_members_with_several_values(nested: bool, clash: bool) -> None:
     """The values of a dict go to the member they are of, whatever MetricCollection calls them."""
     members = {"ndcg": DecileNDCG(BINS, 2), "users": grouped(500)}

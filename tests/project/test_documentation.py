@@ -20,11 +20,12 @@ import pytest
 import torchmetrics
 
 import nextloc_metrics
-from nextloc_metrics import functional
 from project.test_imports import ROOMS, SOURCE
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted(
+    [*(ROOT / x for x in ("README.md", "CHANGELOG.md", "llms.txt")), *(ROOT / "docs").rglob("*.md")]
+)
 NOTEBOOK = ROOT / "examples" / "next_location.ipynb"
 BLOCK = re.compile(r"^(`{3,})(\w*)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
 # Shell lines that neither .ci/run nor .ci/extra runs as they stand, and why.
@@ -47,6 +48,7 @@ NOT_RUN = {
     "--user user": "is run on other files by tests/report/test_mobility_evaluation.py",
     "nextloc-metrics flows preds.tsv true.tsv --year 2026": "is run on other files by "
     "tests/report/test_flow_evaluation.py",
+    "mkdocs build --strict": "is run below",
 }
 
 # Characters of code that fit in a window of 1,280 pixels, between navigation and contents.
@@ -56,8 +58,6 @@ NAV = re.findall(
     r"^ +- (.+): (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE
 )
 
-by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-
 
 def blocks(page: Path) -> list[tuple[str, str]]:
     """Return language and text of every fenced block."""
@@ -66,57 +66,56 @@ def blocks(page: Path) -> list[tuple[str, str]]:
     ]
 
 
-@by_page
-def test_every_block_of_python_is_a_doctest(page: Path) -> None:
+BLOCKS = [(page.name, *block) for page in PAGES for block in blocks(page)]
+
+
+def test_every_block_of_python_is_a_doctest() -> None:
     """What has no prompt is never run; and a fence right behind a result would be part of it."""
-    for language, text in blocks(page):
-        assert language, f"a block without a language:\n{text}"
+    for page, language, text in BLOCKS:
+        assert language, f"{page} has a block without a language:\n{text}"
         if language in ("python", "pycon"):
-            assert text.startswith(">>> "), text
-            assert text.endswith("\n\n"), text
+            assert text.startswith(">>> "), (page, text)
+            assert text.endswith("\n\n"), (page, text)
         else:
-            assert ">>> " not in text, text
+            assert ">>> " not in text, (page, text)
 
 
-@by_page
-def test_code_fits_beside_the_navigation(page: Path) -> None:
+def test_code_fits_beside_the_navigation() -> None:
     """No line of code needs a scroll bar; what a program prints may be wider."""
-    for language, text in blocks(page):
-        if language != "text":
-            assert max(map(len, text.splitlines())) <= WIDEST, max(text.splitlines(), key=len)
+    for page, language, text in BLOCKS:
+        widest = max(text.splitlines(), key=len)
+        assert language == "text" or len(widest) <= WIDEST, (page, widest)
 
 
-@pytest.mark.parametrize(("title", "page"), NAV, ids=[page for _, page in NAV])
-def test_the_navigation_has_the_titles_of_the_pages(title: str, page: str) -> None:
+def test_the_navigation_has_the_titles_of_the_pages() -> None:
     """A reader finds on the page the words that were clicked."""
-    path = {"changelog.md": ROOT / "CHANGELOG.md"}.get(page, ROOT / "docs" / page)
-    if page.startswith("examples/"):
-        pytest.skip("is made from a file of the examples")
-    assert path.read_text(encoding="utf-8").splitlines()[0] == f"# {title}"
+    for title, page in NAV:
+        path = {"changelog.md": ROOT / "CHANGELOG.md"}.get(page, ROOT / "docs" / page)
+        if not page.startswith("examples/"):  # made from a file of the examples
+            assert path.read_text(encoding="utf-8").splitlines()[0] == f"# {title}", page
 
 
-@by_page
-def test_every_shell_command_is_run(page: Path) -> None:
+def test_every_shell_command_is_run() -> None:
     """A command that is shown is one that CI runs, or listed here with a reason."""
     if not (ROOT / ".ci").is_dir():
         pytest.skip("needs the scripts of a clone, which the source distribution does not have")
     run = "".join((ROOT / ".ci" / name).read_text(encoding="utf-8") for name in ("run", "extra"))
-    for language, text in blocks(page):
+    for page, language, text in BLOCKS:
         if language in ("bash", "shell"):
             for line in text.replace("\\\n", "").splitlines():
                 for part in line.split("#")[0].split("&&"):
                     command = " ".join(part.split())
-                    assert command in NOT_RUN or command in run, command
+                    assert command in NOT_RUN or command in run, (page, command)
 
 
-@by_page
-def test_links_lead_somewhere_in_the_repository(page: Path) -> None:
+def test_links_lead_somewhere_in_the_repository() -> None:
     """Relative links are right where the files lie, as a code host shows them."""
-    text = BLOCK.sub("", page.read_text(encoding="utf-8"))
-    assert "][nextloc_metrics" not in text  # the site alone would know where that leads
-    for link in re.findall(r"\]\(([^)\s]+)\)", text):
-        if not re.match(r"https?:|#", link):
-            assert (page.parent / link.split("#")[0]).exists(), link
+    for page in PAGES:
+        text = BLOCK.sub("", page.read_text(encoding="utf-8"))
+        assert "][nextloc_metrics" not in text, page  # only the site would know where that leads
+        for link in re.findall(r"\]\(([^)\s]+)\)", text):
+            if not re.match(r"https?:|#", link):
+                assert (page.parent / link.split("#")[0]).exists(), (page, link)
 
 
 @pytest.mark.slow  # starts processes
@@ -171,6 +170,23 @@ def test_the_citation_has_what_its_format_requires() -> None:
     assert isinstance(citation["date-released"], datetime.date)
 
 
+def test_the_file_for_assistants_names_what_exists() -> None:
+    """Its ten entry points can be imported and called with these names, or are commands."""
+    text = (ROOT / "llms.txt").read_text(encoding="utf-8")
+    calls = re.findall(r"^- `([\w.-]+)(.*?)`: ", text, re.MULTILINE)
+    assert len(calls) == 10
+    for name, given in calls:
+        if name == "nextloc-metrics":
+            pytest.importorskip("click", reason="needs click, of the extra `cli`")
+            from nextloc_metrics.cli.commands import main
+
+            assert given.split()[0] in main.commands
+        else:
+            found = pydoc.locate(name)
+            assert callable(found), name
+            assert {*re.findall(r"(\w+)=", given)} <= {*inspect.signature(found).parameters}, name
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built from this tree as a reader of the contributing page builds it."""
@@ -200,6 +216,14 @@ def test_the_site_needs_nothing_from_elsewhere(site: Path) -> None:
             assert not re.search(r'(?:src|href)="(?:https?:)?//', tag), (page, tag)
     for style in site.rglob("*.css"):
         assert not re.search(r"url\(['\"]?(?:https?:)?//", style.read_text(encoding="utf-8")), style
+
+
+def test_the_site_has_the_file_for_assistants(site: Path) -> None:
+    """Its links lead to pages of the site, and every page is there."""
+    links = re.findall(r"\]\((.+?)\)", (site / "llms.txt").read_text(encoding="utf-8"))
+    assert {page.removesuffix(".md").replace("index", ".") + "/" for _, page in NAV} <= {*links}
+    for link in links:
+        assert (site / link / "index.html").is_file(), link
 
 
 def test_every_page_shows_the_version(site: Path) -> None:
@@ -373,13 +397,16 @@ INNER = {
     },
     "how F1, precision and recall per location differ": {"divisor"},
     "how measures of generated mobility differ, and what they read of trajectories": {
-        "axis", "bucket", "cells", "comparisons", "count", "default_edges", "ends",
+        "axis", "bucket", "cells", "Measure.comparisons", "count", "default_edges", "ends",
         "follows", "headline", "histograms", "hours", "jumps", "largest", "need_ids", "need_times",
         "num_cells", "places", "positions", "power", "quantity_unit", "sizes", "title",
         "Measure.add", "Measure.record", "Measure.tally",
         "MobilityCollection.add", "Trajectories.tied",
         "Flows.compare", "Histogram.bounds", "Histogram.edges", "HourOfDay.compare",
         "Measure.compare", "VisitFrequency.compare",
+    },
+    "how metrics of pooled events differ": {
+        "EventMAP.value_of", "EventMaxF.value_of", "PooledEvents.value_of",
     },
     "how metrics of flows differ, and how their record is made": {
         "days_held", "of_day", "scale", "square",
@@ -409,7 +436,6 @@ def test_the_api_page_has_every_public_member(entries: set[str]) -> None:
     missing = set()
     for kind in shown.values():
         ours = [base for base in kind.__mro__ if is_ours(base)]
-        written = " ".join(inspect.cleandoc(vars(base)["__doc__"] or "") for base in ours)
         for base in ours:
             for name in {*vars(base), *inspect.get_annotations(base)}:
                 member = vars(base).get(name)
@@ -427,6 +453,8 @@ def test_the_api_page_has_every_public_member(entries: set[str]) -> None:
                 is_method = inspect.isroutine(member) or isinstance(
                     member, property | classmethod | staticmethod
                 )
+                related = [*ours, *map(shown.__getitem__, showing)]
+                written = " ".join(vars(one)["__doc__"] or "" for one in related)
                 in_docstring = not is_method and re.search(rf"\b{name}(`|:)", written)
                 if not by_entry and not in_docstring:
                     missing.add(f"{base.__name__}.{name}")
@@ -465,11 +493,3 @@ def test_the_notebook_runs_from_top_to_bottom() -> None:
     assert "3 pictures" in done.stdout
     assert re.search(r"^acc_at_1( +\d+\.\d\d){3}$", done.stdout, re.MULTILINE), done.stdout
     assert done.stdout.count("95 % interval") == 2
-
-
-def test_the_api_page_lists_every_function_once() -> None:
-    """The list of `docs/api.md` is that of the module."""
-    page = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
-    section = page.partition("## Functions")[2].partition("\n## ")[0]
-    listed = re.findall(r"`(\w+)`", section.partition("Its functions:")[2])
-    assert listed == functional.__all__

@@ -139,7 +139,7 @@ def test_next_location_runs(tiny_run: tuple[Path, str]) -> None:
     assert 0 < float(logged[0]) < 1
 
 
-@pytest.mark.slow
+@pytest.mark.extra
 def test_two_processes_print_the_same(tiny_run: tuple[Path, str], tmp_path: Path) -> None:
     """Two processes test the weights of the tiny run as one does.
 

@@ -81,10 +81,16 @@ def imports(node: ast.AST, late: bool = False) -> Iterator[tuple[str, bool]]:
 
 
 @cache
+def tree_of(module: str) -> ast.Module:
+    """What a module's text is parsed to."""
+    return ast.parse(MODULES[module].read_text(encoding="utf-8"))
+
+
+@cache
 def imported(module: str) -> dict[str, bool]:
     """What a module imports of ours, and whether only inside of functions."""
     found: dict[str, bool] = {}
-    for name, is_late in imports(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
+    for name, is_late in imports(tree_of(module)):
         found[name] = found.get(name, True) and is_late
     return found
 
@@ -134,8 +140,8 @@ def test_arrows_run_down() -> None:
 def test_one_name_is_one_thing() -> None:
     """A class or an alias of types has a name that no other file defines."""
     found: dict[str, set[str]] = {}
-    for module, path in MODULES.items():
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    for module in MODULES:
+        for node in tree_of(module).body:
             names = [node.name] if isinstance(node, ast.ClassDef) else []
             if isinstance(node, ast.Assign | ast.AnnAssign) and not isinstance(
                 node.value, ast.Call
@@ -178,7 +184,7 @@ def test_no_module_is_long() -> None:
     documented, long = (ast.Module, ast.ClassDef, ast.FunctionDef), []
     for module, path in MODULES.items():
         text = path.read_text(encoding="utf-8")
-        nodes = [x for x in ast.walk(ast.parse(text)) if isinstance(x, documented)]
+        nodes = [x for x in ast.walk(tree_of(module)) if isinstance(x, documented)]
         lengths = {x: (ast.get_docstring(x, clean=False) or "").count("\n") for x in nodes}
         described = sum(1 + lengths[x] for x in nodes if ast.get_docstring(x))
         if text.count("\n") - described > 450:

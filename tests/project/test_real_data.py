@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import f1_score, ndcg_score, top_k_accuracy_score
 from torch import Tensor
 
 import ceiling
@@ -26,26 +25,19 @@ from models import Markov, MostVisited
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
-    F1AtK,
-    LocationF1,
     MAPAtK,
     NDCGAtK,
     PopularityBins,
-    PrecisionAtK,
     RecallAtK,
     analysis,
     decile_metrics,
-    functional,
-    libcity_metrics,
-    next_location_metrics,
     report,
 )
 from strategies import updated
 
-pytestmark = pytest.mark.slow  # reads real data
+pytestmark = pytest.mark.extra
 
 LOCATIONS = 3818
-UNKNOWN = 1
 
 
 @pytest.fixture(scope="module")
@@ -110,34 +102,6 @@ def test_figures_of_the_language_model(lists: tuple[Tensor, Tensor]) -> None:
         assert metric.num_queries == 12_141
 
 
-def test_lists_against_the_oracle(lists: tuple[Tensor, Tensor]) -> None:
-    """Two thousand lists, with repeats and short lists, have the oracle's values."""
-    preds, target = lists[0][:2000], lists[1][:2000]
-    queries = oracle.queries(preds, target)
-    assert any(query is not None and query.length < 10 for query in queries)
-    for metric, options in [
-        (MRR(), {}),
-        (NDCGAtK(5), {"k": 5}),
-        (MAPAtK(10), {"k": 10}),
-        (PrecisionAtK(10, denominator="retrieved"), {"k": 10, "denominator": "retrieved"}),
-        (RecallAtK(3), {"k": 3}),
-        (F1AtK(5), {"k": 5}),
-    ]:
-        expected = oracle.value(type(metric).__name__, queries, **options)
-        assert updated(metric, preds, target).compute().item() == pytest.approx(expected, abs=1e-6)
-
-
-def test_f1_of_lists_equals_sklearn(lists: tuple[Tensor, Tensor]) -> None:
-    """F1 of the lists' first ids equals that of scikit-learn."""
-    preds, target = lists
-    for average in ("weighted", "macro", "micro"):
-        ours = updated(LocationF1(LOCATIONS, average=average), preds, target).compute().item()
-        # A list without a first id is a label without visits for scikit-learn.
-        labels = sorted({*target.tolist(), *preds[:, 0].tolist()} - {-1})
-        theirs = f1_score(target, preds[:, 0], average=average, labels=labels, zero_division=0)
-        assert ours == pytest.approx(theirs, abs=1e-6)
-
-
 # New York check-ins ------------------------------------------------------------------------------
 
 
@@ -159,62 +123,6 @@ def test_markov_chain_against_the_oracle(markov: tuple[Tensor, Tensor]) -> None:
     for make, options in cases:
         got = updated(make(**options), scores, target).compute().item()
         assert got == pytest.approx(oracle.value(make.__name__, queries, **options), abs=1e-6)
-
-
-def test_markov_chain_against_sklearn(markov: tuple[Tensor, Tensor]) -> None:
-    """NDCG with ties, accuracy without ties and F1 equal those of scikit-learn."""
-    scores, target = markov
-    relevance = torch.nn.functional.one_hot(target[:300], LOCATIONS)
-    theirs = ndcg_score(relevance.numpy(), scores[:300].numpy(), k=10)
-    assert functional.ndcg_at_k(scores[:300], target[:300], k=10).item() == pytest.approx(theirs)
-    decided = scores.argmax(-1)
-    ours = next_location_metrics(LOCATIONS)(scores, target)["f1"].item()
-    assert ours == pytest.approx(f1_score(target, decided, average="weighted", zero_division=0))
-    untied = scores - torch.arange(LOCATIONS) * 1e-5
-    theirs = top_k_accuracy_score(target, untied.numpy(), k=10, labels=range(LOCATIONS))
-    assert functional.accuracy_at_k(untied, target, k=10).item() == pytest.approx(theirs)
-
-
-@pytest.mark.parametrize("k", [1, 5, 10])
-def test_libcity_metrics_of_the_markov_chain(markov: tuple[Tensor, Tensor], k: int) -> None:
-    """Lists from `torch.topk` have the values of LibCity's loops."""
-    scores, target = markov
-    lists = scores.topk(10).indices
-    hits, reciprocal, discounted = 0, 0.0, 0.0
-    for order, there in zip(lists[:, :k].tolist(), target.tolist(), strict=True):
-        if there in order:
-            rank = order.index(there) + 1
-            hits += 1
-            reciprocal += 1 / rank
-            discounted += 1 / np.log2(rank + 1)
-    n = len(target)
-    precision, recall = hits / (n * k), hits / n
-    expected = {
-        f"Precision@{k}": precision,
-        f"Recall@{k}": recall,
-        f"F1@{k}": 2 * precision * recall / (precision + recall),
-        f"MRR@{k}": reciprocal / n,
-        f"MAP@{k}": reciprocal / n,
-        f"NDCG@{k}": discounted / n,
-    }
-    got = updated(libcity_metrics((1, 5, 10)), lists, target).compute()
-    assert {name: got[name].item() for name in expected} == pytest.approx(expected, abs=1e-6)
-
-
-@pytest.mark.parametrize("k", [1, 5, 10])
-def test_libcity_metrics_of_tied_markov_scores(markov: tuple[Tensor, Tensor], k: int) -> None:
-    """From tied scores, the values are the means over the ranks of the tied block."""
-    scores, target = markov
-    own = scores.gather(1, target[:, None])
-    above, tied = (scores > own).sum(1).tolist(), (scores == own).sum(1).tolist()
-    totals = np.zeros(3)
-    for first, e in zip(above, tied, strict=True):
-        for rank in range(first + 1, min(first + e, k) + 1):
-            totals += np.array([1, 1 / rank, 1 / np.log2(rank + 1)]) / e
-    recall, mrr, ndcg = totals / len(target)
-    got = updated(libcity_metrics(k), scores, target).compute()
-    expected = [recall / k, recall, 2 * recall / (k + 1), mrr, mrr, ndcg]
-    assert [value.item() for value in got.values()] == pytest.approx(expected, abs=1e-6)
 
 
 def test_the_tie_policy_changes_the_accuracy(markov: tuple[Tensor, Tensor]) -> None:
@@ -298,17 +206,6 @@ def test_intervals_of_the_page_on_uncertainty(data: Path) -> None:
     )
     assert repr(compared).split(", p =")[0] in table
     assert compared.p_value < 0.001
-
-
-def test_ignoring_unknown_locations_removes_their_queries(markov: tuple[Tensor, Tensor]) -> None:
-    """`ignore_index` for the id of unknown locations equals removing their queries."""
-    scores, target = markov
-    known = target != UNKNOWN
-    assert 0 < int((~known).sum()) < len(target)
-    ignoring = next_location_metrics(LOCATIONS, ignore_index=UNKNOWN)(scores, target)
-    removed = next_location_metrics(LOCATIONS)(scores[known], target[known])
-    assert all(torch.equal(ignoring[key], removed[key]) for key in removed)
-    assert ignoring["acc_at_10"] > next_location_metrics(LOCATIONS)(scores, target)["acc_at_10"]
 
 
 def test_invented_ids_of_a_language_model_are_counted(

@@ -12,13 +12,13 @@ import nextloc_metrics
 from nextloc_metrics import report
 
 pytest.importorskip("click")
-from nextloc_metrics.cli.commands import main
 
 #: of the words of the command, the exit status and what is printed
 ANSWERS: list[tuple[str, int, str]] = [
     ("--help", 0, "trajectories"),
     ("--version", 0, "nextloc-metrics, version"),
-    *((f"{name} --help", 0, "Example: nextloc-metrics " + name) for name in main.commands),
+    ("score --help", 0, "Example: nextloc-metrics score"),
+    ("mobility --help", 0, "Example: nextloc-metrics mobility"),
     ("none", 2, "No such command"),
     ("score --none", 2, "No such option"),
     ("score", 2, "Missing argument 'PATH'"),

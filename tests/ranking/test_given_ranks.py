@@ -20,8 +20,10 @@ from nextloc_metrics import (
     next_location_metrics,
     recommendation_metrics,
 )
+from strategies import examples
 
 
+@examples(5)
 @given(st.integers(1, 3), st.integers(0, 10**6))
 def test_ranks_of_scores_give_the_values_of_the_scores(relevant: int, seed: int) -> None:
     """Ties included, where `tied` says how many."""

@@ -36,10 +36,10 @@ def by_scores() -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("exclude", [None, ((TARGET[:, None] + [1, 2]) % 8)])
-def test_rows_are_those_of_models_with_these_scores(exclude: Any) -> None:
+@pytest.mark.usefixtures("blank_pictures")
+def test_rows_are_those_of_models_with_these_scores() -> None:
     """Values, paired differences and p-values; `evaluate` has them beside its own result."""
-    given = {**GIVEN, "exclude": exclude}
+    given = {**GIVEN, "exclude": (TARGET[:, None] + [1, 2]) % 8}
     expected = report.compare({"model": SCORES, **by_scores()}, TARGET, **given)
     beside: dict[str, Any] = {"history": (VISITS, OWNERS, TIMES), "times": NOW, "last": LAST}
     found = report.compare({"model": SCORES}, TARGET, **beside, **given)
@@ -52,9 +52,10 @@ def test_rows_are_those_of_models_with_these_scores(exclude: Any) -> None:
     assert str(whole.counts.table) == str(expected.table)
     assert whole.values == report.evaluate(SCORES, TARGET, **given).values
     assert report.merge([whole]).counts is None  # paired differences are not counts that add up
-    for text in (str(whole), whole.to_markdown(), whole.to_html()):
+    page = whole.to_html()
+    for text in (str(whole), whole.to_markdown(), page):
         assert "at this hour" in text
-    assert "Beside counts of visits" in whole.to_html()
+    assert "Beside counts of visits" in page
 
 
 def test_rows_without_times_or_last_are_left_out_and_fitted_ones_added() -> None:
@@ -83,6 +84,14 @@ def test_lists_have_as_many_candidates_as_visits_and_targets_name() -> None:
     expected = report.compare({"llm": lists, **scores}, TARGET, **given)
     assert found.values == expected.values
     assert len(found.pairs) == 3
+
+
+def test_a_table_has_no_rows_of_counts() -> None:
+    """It keeps no queries; the message names what does."""
+    remedy = "counts of visits are rows of `evaluate`, for what `report.read` returns"
+    for name in ("times", "last"):
+        with pytest.raises(TypeError, match=f"evaluate_table has no option `{name}`; {remedy}"):
+            report.evaluate_table("x.csv", **{name: "hour"})
 
 
 def test_a_ceiling_has_the_visits_of_counts_in_the_order_of_time() -> None:

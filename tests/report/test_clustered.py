@@ -80,32 +80,30 @@ def scores_of_each_query() -> dict[str, Any]:
     deciles: dict[str, Any] = {f"{x:02}": x for x in range(1, 11)} | {"unmapped": "unmapped"}
     made = {name: DecileNDCG(bins, k=1, decile=x) for name, x in deciles.items()}
     metrics = RankingCollection(made)
+    queries = np.column_stack([data["preds"], data["target"], data["mask"]])
+    kinds, kind_of = np.unique(queries, axis=0, return_inverse=True)
     found: dict[str, list[float]] = {name: [] for name in metrics}
-    for answer, target, counted in zip(data["preds"], data["target"], data["mask"], strict=True):
+    for answer, target, counted in kinds:  # equal queries have equal scores
         metrics.reset()
-        metrics.update(answer[None], target[None], mask=counted[None])
+        metrics.update([[answer]], [target], mask=[bool(counted)])
         for name, value in metrics.compute().items():
             found[name].append(float(value))
-    return {name: np.array(values) for name, values in found.items()}
+    return {name: np.array(values)[kind_of.reshape(-1)] for name, values in found.items()}
 
 
-@pytest.mark.parametrize("read", ["arrays", "parts"])
-def test_the_interval_of_a_decile_is_that_of_its_clusters(read: str) -> None:
+def test_the_interval_of_a_decile_is_that_of_its_clusters() -> None:
     """By the definition, from the score of each query alone; the values are those of queries."""
     data, counts = batch(), np.arange(1, 10)
-    if read == "arrays":
-        e = evaluate(train_counts=counts)
-    else:
-        options: dict[str, Any] = {"k": 1, "cluster": "user", "num_locations": 9}
-        parts = [report.Evaluator(train_counts=counts, **options) for _ in range(3)]
-        for row, start in enumerate(range(0, NUMBER, 40)):
-            rows = slice(start, start + 40)
-            groups = {name: x[rows] for name, x in data["groups"].items()}
-            more = {name: data[name][rows] for name in ("preds", "target", "mask")}
-            parts[row % 3].add(Batch(**more, groups=groups))
-        merged = parts[0].merge(report.Evaluator.from_bytes(parts[1].to_bytes()))
-        e = merged.merge(parts[2]).result()
-        assert str(e.deciles) == str(evaluate(train_counts=counts).deciles)
+    options: dict[str, Any] = {"k": 1, "cluster": "user", "num_locations": 9}
+    parts = [report.Evaluator(train_counts=counts, **options) for _ in range(3)]
+    for row, start in enumerate(range(0, NUMBER, 40)):
+        rows = slice(start, start + 40)
+        groups = {name: x[rows] for name, x in data["groups"].items()}
+        more = {name: data[name][rows] for name in ("preds", "target", "mask")}
+        parts[row % 3].add(Batch(**more, groups=groups))
+    merged = parts[0].merge(report.Evaluator.from_bytes(parts[1].to_bytes()))
+    e = merged.merge(parts[2]).result()
+    assert str(e.deciles) == str(evaluate(train_counts=counts).deciles)
     alone = evaluate(cluster=None, train_counts=counts)
     assert e.deciles is not None
     assert alone.deciles is not None
@@ -165,6 +163,7 @@ def test_one_group_has_the_interval_of_all() -> None:
         assert (record["low"], record["high"]) == pytest.approx((low, high), rel=1e-6)
 
 
+@pytest.mark.usefixtures("blank_pictures")
 def test_the_intervals_of_the_clusters_themselves_take_queries_as_independent() -> None:
     """Of one user there are only queries; a note says so, and which intervals are clustered."""
     e, alone = evaluate(train_counts=range(9)), evaluate(cluster=None, train_counts=range(9))
@@ -178,7 +177,6 @@ def test_the_intervals_of_the_clusters_themselves_take_queries_as_independent() 
     assert "acc_at_1 by hour; intervals: clustered by user" in html
     assert "acc_at_1 by user; intervals of one user: queries independent" in html
     assert "by popularity of the target; intervals: clustered by user" in html
-    assert "intervals:" not in alone.to_html().replace("<dt>intervals", "")
 
 
 def test_the_whiskers_are_the_intervals_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +209,7 @@ def test_the_whiskers_are_the_intervals_of_the_table(monkeypatch: pytest.MonkeyP
     assert lowest == pytest.approx(sorted(x for x in lows if not math.isnan(x)), abs=1e-6)
 
 
-@examples(5)
+@examples(2)
 @given(st.permutations(range(NUMBER)), st.lists(st.integers(0, NUMBER), max_size=3))
 def test_parts_add_up(order: list[int], cuts: list[int]) -> None:
     """Any split of the queries gives equal tables, with users and hours in some parts only."""
@@ -230,17 +228,17 @@ def test_files_hold_the_pairs(tmp_path: Path) -> None:
 
 
 def test_many_pairs_take_no_more_memory_than_queries() -> None:
-    """A thousand users at a thousand places: a row for each pair that occurs."""
-    users, places = np.arange(2000) % 1000, np.arange(2000) // 2 % 1000
+    """Hundreds of users at hundreds of places: a row for each pair that occurs."""
+    users, places = np.arange(600) % 300, np.arange(600) // 2 % 300
     e = report.evaluate(
-        np.zeros((2000, 1), int),
-        np.arange(2000) % 2,
+        np.zeros((600, 1), int),
+        np.arange(600) % 2,
         groups={"user": users, "place": places},
         cluster="user",
         k=1,
     )
     ((_, member), *_) = e._counted.parts["by place"].named_members()
-    assert len(member.state) == len(set(zip(users.tolist(), places.tolist(), strict=True))) == 2000
-    by_place = Grouped(AccuracyAtK(1), 1000)
-    by_place.update(np.zeros((2000, 1), int), np.arange(2000) % 2, groups=places)
+    assert len(member.state) == len(set(zip(users.tolist(), places.tolist(), strict=True))) == 600
+    by_place = Grouped(AccuracyAtK(1), 300)
+    by_place.update(np.zeros((600, 1), int), np.arange(600) % 2, groups=places)
     assert torch.equal(member.compute(), by_place.compute())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from nextloc_metrics import PassAtK, Ranking, report
+from nextloc_metrics import AccuracyAtK, Grouped, PassAtK, Ranking, RankingCollection, report
 from nextloc_metrics.analysis.contrast import UserSums, contrast
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "genup"
@@ -116,6 +116,41 @@ def test_exact_p_values_of_users_sums_of_hits() -> None:
         groups={"user": [f"u{100 - x}" for x in users[order]]}, cluster="user",
     )  # fmt: skip
     assert again.comparisons["b"]["acc_at_1"] == one  # to the bit, in any order and by any name
+
+
+def test_means_over_users_are_those_of_their_means() -> None:
+    """A t test of each user's mean difference, with all signs of 2^12, whoever has most queries."""
+    rng = np.random.default_rng(5)
+    users = rng.choice(12, 300, p=np.arange(1, 13) / 78)
+    hits = {name: (rng.random(300) < p).astype(int) for name, p in {"a": 0.4, "b": 0.5}.items()}
+    given: Any = {"groups": {"user": users}, "cluster": "user", "k": 1, "average": "groups"}
+    target = np.ones(300, dtype=int)
+    found = report.compare({x: lists(of) for x, of in hits.items()}, target, **given)
+    means = {x: np.array([of[users == u].mean() for u in range(12)]) for x, of in hits.items()}
+    each = means["b"] - means["a"]
+    one = found.comparisons["b"]["acc_at_1"]
+    assert one.difference == pytest.approx(each.mean(), abs=1e-9)
+    assert one.standard_error == pytest.approx(each.std(ddof=1) / math.sqrt(12))
+    assert (one.degrees_of_freedom, one.p_from) == (pytest.approx(11), "exact")
+    sums = np.array([np.dot(each, of) for of in product([-1, 1], repeat=12)])
+    assert one.p_value == np.mean(np.abs(sums) >= abs(each.sum()) - 1e-9)
+    assert found.values["a"]["acc_at_1"] == pytest.approx(means["a"].mean())
+    own = Grouped(AccuracyAtK(1), 12, average="groups")
+    own.update(np.array(lists(hits["a"])), target, groups=users)
+    bounds = found.columns["a"]["acc_at_1"].bounds
+    assert bounds == pytest.approx(tuple(map(float, own.interval())), abs=1e-6)
+    assert found.card["averaged_over"] == "the means of 12 groups by user"
+    assert "means over the means of 12 groups by user" in found.table.notes
+    assert found.by_model().notes[0].startswith("means over the means of 12 groups by user, with")
+    runs = report.compare(
+        {"a": [lists(of) for of in hits.values()], "b": lists(hits["b"])}, target, **given
+    )
+    both = (means["a"] + means["b"]) / 2
+    assert runs.values["a"]["acc_at_1"] == pytest.approx(both.mean())
+    low, high = runs.columns["a"]["acc_at_1"].bounds or (0, 0)
+    assert low < both.mean() < high
+    with pytest.raises(ValueError, match="`average='groups'` needs a `cluster`, such as 'user'"):
+        report.compare({x: lists(of) for x, of in hits.items()}, target, average="groups")
 
 
 def test_the_detectable_difference_is_that_of_the_quantiles() -> None:
@@ -337,7 +372,7 @@ def test_pass_at_k_is_the_share_of_all_choices_of_draws() -> None:
     """All subsets of k draws, in plain Python; an id that draws repeat counts each time."""
     rng = np.random.default_rng(6)
     answers, target = rng.integers(0, 3, (20, 5)), rng.integers(0, 3, 20)
-    draws = Ranking.from_draws(report.Draws(answers), target)
+    draws = report.Draws(answers)
     for k in range(1, 6):
         expected = np.mean(
             [
@@ -346,11 +381,15 @@ def test_pass_at_k_is_the_share_of_all_choices_of_draws() -> None:
                 for chosen in combinations(row, k)
             ]
         )
-        metric = PassAtK(k)
-        metric.update(draws)
+        metric, both = PassAtK(k), RankingCollection({"pass": PassAtK(k)})
+        metric.update(draws, target)
+        both.update(Ranking.from_draws(draws, target))
+        assert both(draws, target) == both.compute() == {"pass": metric.compute()}
         assert float(metric.compute()) == pytest.approx(expected, abs=1e-6)
     with pytest.raises(ValueError, match="`k` must be at most the 5 draws, got 6; draw more"):
-        PassAtK(6).update(draws)
+        PassAtK(6).update(draws, target)
+    with pytest.raises(TypeError, match=r"one answer per query, got Draws\(5 draws\); `compare`"):
+        report.evaluate(draws, target)  # type: ignore[arg-type]
 
 
 def test_degrees_of_freedom_of_runs_are_at_least_one() -> None:

@@ -80,6 +80,7 @@ def test_counts_of_probabilities_are_saved_and_merged(tmp_path: Path) -> None:
         report.merge([tmp_path / "0.npz", other])
 
 
+@pytest.mark.usefixtures("blank_pictures")
 def test_the_page_shows_reliability_and_risk() -> None:
     """Two pictures in a section of their own."""
     logits, target = data()
@@ -89,6 +90,7 @@ def test_the_page_shows_reliability_and_risk() -> None:
     assert "<h2>Probabilities</h2>" not in report.evaluate(logits, target, k=1).to_html()
 
 
+@pytest.mark.usefixtures("blank_pictures")
 def test_answers_with_a_confidence() -> None:
     """The share of answered queries and their accuracy are rows of the table."""
     preds, target = [[3, 1], [2, 0], [-1, -1], [5, 1]], [3, 1, 2, 5]
@@ -99,10 +101,10 @@ def test_answers_with_a_confidence() -> None:
     assert found.to_html().count("Accuracy by confidence") > 0
 
 
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.usefixtures("forked_workers")
 @pytest.mark.parametrize(
-    "workers",
-    [1, pytest.param(2, marks=pytest.mark.slow)],  # starts processes
+    ("suffix", "workers"),
+    [("csv", 1), pytest.param("parquet", 2, marks=pytest.mark.slow)],  # starts processes
 )
 def test_a_column_of_confidences(tmp_path: Path, suffix: str, workers: int) -> None:
     """The values are those of arrays; a part without rows adds nothing, nor is a mask read."""

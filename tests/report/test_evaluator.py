@@ -62,13 +62,13 @@ def whole(form: str, **options: Any) -> str:
     return report.evaluate(**rows_of(form), num_locations=9, **OPTIONS, **options).to_markdown()
 
 
-@pytest.mark.parametrize("form", ["lists", "scores"])
 @given(
+    form=st.sampled_from(["lists", "scores"]),
     order=st.permutations(range(NUMBER)),
     cuts=st.lists(st.integers(0, NUMBER), max_size=3),
     data=st.data(),
 )
-@examples(3)
+@examples(2)
 def test_any_tree_of_parts_gives_the_same_bits(
     form: str, order: list[int], cuts: list[int], data: Any
 ) -> None:
@@ -104,13 +104,15 @@ def test_other_unknown_ids_are_another_shard() -> None:
         report.merge([one.result(), same.result()])
 
 
-@pytest.mark.parametrize("form", ["lists", "scores"])
-def test_parts_with_references_and_a_map(form: str) -> None:
+def test_parts_with_references_and_a_map() -> None:
     """Training counts, deciles, distances and the accuracy of each location add up too."""
-    first, other = evaluator_of(form, range(20), **MORE), evaluator_of(form, range(20, 60), **MORE)
+    first, other = (
+        evaluator_of("scores", range(20), **MORE),
+        evaluator_of("scores", range(20, 60), **MORE),
+    )
     merged = report.Evaluator.from_bytes(other.to_bytes()).merge(first)
-    assert merged.to_bytes() == evaluator_of(form, range(60), **MORE).to_bytes()
-    assert merged.result().to_markdown() == whole(form, **MORE)
+    assert merged.to_bytes() == evaluator_of("scores", range(60), **MORE).to_bytes()
+    assert merged.result().to_markdown() == whole("scores", **MORE)
 
 
 @st.composite
@@ -166,7 +168,7 @@ def added(evaluator: report.Evaluator, how: str, **arguments: Any) -> bool:
 
 
 @given(parts=batches(), data=st.data())
-@examples(4)
+@examples(2)
 def test_batches_of_any_kind_in_any_order(parts: list[dict[str, Any]], data: Any) -> None:
     """All orders give the same bits and those of all rows at once, or the error changes nothing."""
     one, other = (report.Evaluator(k=(1, 3), num_locations=9) for _ in range(2))
@@ -191,17 +193,16 @@ def test_batches_of_any_kind_in_any_order(parts: list[dict[str, Any]], data: Any
             assert one.result().to_markdown() == expected
 
 
-@pytest.mark.parametrize("form", ["lists", "scores"])
-def test_an_empty_evaluator_adds_nothing(form: str) -> None:
+def test_an_empty_evaluator_adds_nothing() -> None:
     """Before and after a merge, as bytes too; alone it has no result."""
-    before = evaluator_of(form, range(9), **MORE).to_bytes()
-    empty = report.Evaluator.from_bytes(evaluator_of(form, **MORE).to_bytes())
-    full = evaluator_of(form, range(9), **MORE)
-    for one in (empty, evaluator_of(form, [], **MORE)):  # also a batch without rows
+    before = evaluator_of("lists", range(9), **MORE).to_bytes()
+    empty = report.Evaluator.from_bytes(evaluator_of("lists", **MORE).to_bytes())
+    full = evaluator_of("lists", range(9), **MORE)
+    for one in (empty, evaluator_of("lists", [], **MORE)):  # also a batch without rows
         assert full.merge(report.Evaluator.from_bytes(one.to_bytes())).to_bytes() == before
         assert one.merge(report.Evaluator.from_bytes(before)).to_bytes() == before
-    empty = evaluator_of(form, **MORE).merge(evaluator_of(form, **MORE))
-    empty.add(Batch(**rows_of(form, range(9))))
+    empty = evaluator_of("lists", **MORE).merge(evaluator_of("lists", **MORE))
+    empty.add(Batch(**rows_of("lists", range(9))))
     assert empty.to_bytes() == before
     with pytest.raises(ValueError, match="`add` must be called before `result`"):
         report.Evaluator().result()

@@ -57,8 +57,9 @@ def sets(by_id: bool) -> tuple[Trajectories, Trajectories]:
     return found[0], found[1]
 
 
-@pytest.mark.parametrize("suffix", ["parquet", "csv", "frame", "jsonl"])
-@pytest.mark.parametrize("by_id", [False, True])
+@pytest.mark.parametrize(
+    ("suffix", "by_id"), [("parquet", True), ("csv", False), ("frame", False), ("jsonl", True)]
+)
 def test_tables_give_the_values_of_records(
     suffix: str, by_id: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +123,7 @@ def test_errors_name_the_column(change: Any, text: str) -> None:
         report.evaluate_mobility(table(2), change(table(1)), time="time", time_unit="s")
 
 
+@pytest.mark.usefixtures("blank_pictures")
 def test_the_command_line(tmp_path: Path) -> None:
     """`nextloc-metrics mobility` prints the table, writes JSON, and a page with every floor."""
     for seed, name in ((1, "real"), (2, "made")):

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,7 @@ FIRST = LISTS[:, 0] == TARGET
 OPTIONS: dict[str, Any] = {"k": (1, 3), "num_locations": 8, "cluster": "user"}
 
 
+@cache
 def whole() -> report.Evaluation:
     """All queries at once."""
     groups = {"user": USERS, "hour": np.arange(NUMBER) % 3}
@@ -144,6 +146,7 @@ def write(path: Path, rows: slice = slice(None)) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("blank_pictures")
 def test_a_metric_of_ones_own_has_its_row_interval_and_groups() -> None:
     """Values are the shares; the interval is that of the metric; the object itself counts none."""
     found, own = whole(), Soon()
@@ -246,12 +249,12 @@ def of_saved(folder: Path) -> report.Evaluation:
     return report.merge([folder / "0.npz", folder / "1.npz"], metrics=metrics())
 
 
-WAYS: list[Callable[[Path], report.Evaluation]] = [in_parts, of_table, of_partitions, of_saved]
+WAYS: list[Any] = [in_parts, of_table, of_saved]
+WAYS += [pytest.param(x, marks=pytest.mark.slow) for x in (of_partitions, by_workers)]
 
 
-@pytest.mark.parametrize(
-    "way", [*WAYS, pytest.param(by_workers, marks=pytest.mark.slow)], ids=lambda x: x.__name__
-)
+@pytest.mark.usefixtures("forked_workers")
+@pytest.mark.parametrize("way", WAYS, ids=lambda x: x.__name__)
 def test_any_way_gives_the_same_bits(
     way: Callable[[Path], report.Evaluation], tmp_path: Path
 ) -> None:

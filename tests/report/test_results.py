@@ -7,6 +7,7 @@ import io
 import math
 import re
 from collections.abc import Callable
+from functools import cache
 from html import escape
 from typing import Any
 
@@ -21,6 +22,7 @@ DAY = {"uid": [1, 1], "d": [60, 60], "t": [12, 15], "x": [84, 114], "y": [88, 78
 POINTS = {"day": [1, 1, 2, 2], "place": ["home", "work", "home", "gym"]}
 
 
+@cache
 def audit() -> Any:
     """Two protocols of three queries."""
     scores = torch.eye(20)[[3, 3, 3]]
@@ -82,6 +84,7 @@ def same(cell: Any, written: str) -> bool:
     return math.isnan(cell) if written == "" else float(written) == cell
 
 
+@pytest.mark.usefixtures("blank_pictures")
 @pytest.mark.parametrize("name", RESULTS)
 def test_every_result_prints_in_every_way(name: str) -> None:
     """Text, HTML, Markdown, LaTeX, CSV, a data frame and a page hold the same table."""
@@ -104,13 +107,17 @@ def test_every_result_prints_in_every_way(name: str) -> None:
     frame = result.to_pandas()
     assert {*frame.columns, frame.index.name} - {None} == set(header)
     pytest.importorskip("matplotlib")
-    page = result.to_html()
-    assert f"<h1>{result.title}</h1>" in page
+    page = result.to_html("A < B", {"files": "x.csv"}, audit=audit())
     assert all(escape(cell) in page for row in table.rows for cell in map(str.strip, row[1:]))
     assert (">Protocol<" in page) == bool(card)
-    named = result.to_html("A < B", {"files": "x.csv"}, audit=audit())
-    titles = re.findall("<h[12]>(.*?)</h[12]>", named)
+    titles = re.findall("<h[12]>(.*?)</h[12]>", page)
     assert titles[0] == "A &lt; B"
     assert titles[2] == "What was read"
     assert titles[-1] == "Under the protocols of other codebases"
-    assert "deepmove" in named
+    assert "deepmove" in page
+
+
+def test_a_page_has_the_title_of_the_result() -> None:
+    """Where none is given."""
+    pytest.importorskip("matplotlib")
+    assert f"<h1>{corrected().title}</h1>" in corrected().to_html()

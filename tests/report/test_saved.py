@@ -29,7 +29,7 @@ def evaluation() -> Evaluation:
     return report.evaluate(
         generator.integers(0, 6, (40, 9)).astype(np.float32),
         generator.integers(0, 9, 40),
-        k=(1, 3),
+        k=3,
         groups={"user": [f"user {x % 7}" for x in range(40)], "hour": [x % 3 for x in range(40)]},
         cluster="user",
         train_counts=[5, 0, 3, 1, 1, 0, 9, 2, 4],
@@ -40,19 +40,32 @@ def evaluation() -> Evaluation:
     )
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """The file of counts of the evaluation, which is computed once."""
-    path = tmp_path / "counts.npz"
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The file of counts of the evaluation, which is computed and written once."""
+    path = tmp_path_factory.mktemp("written") / "counts.npz"
     evaluation().save(path)
+    return path.read_bytes()
+
+
+@pytest.fixture
+def path(written: bytes, tmp_path: Path) -> Path:
+    """A file of these counts."""
+    path = tmp_path / "counts.npz"
+    path.write_bytes(written)
     return path
+
+
+@cache
+def arrays_of(written: bytes) -> dict[str, Any]:
+    """The arrays of a file."""
+    with np.load(io.BytesIO(written)) as packed:
+        return {name: packed[name] for name in packed.files if name != "checksum"}
 
 
 def contents(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """The header and the arrays of a file."""
-    with np.load(path) as packed:
-        arrays = {name: packed[name] for name in packed.files}
-    del arrays["checksum"]
+    arrays = {name: array.copy() for name, array in arrays_of(path.read_bytes()).items()}
     return json.loads(str(arrays.pop("header"))), arrays
 
 
@@ -67,9 +80,7 @@ def test_what_was_saved_is_read(path: Path) -> None:
     """All numbers and tables are those of the evaluation."""
     whole = evaluation()
     for _ in range(2):
-        read = report.merge([path])
-        assert str(read) == str(whole)
-        assert read.to_markdown() == whole.to_markdown()
+        assert report.merge([path]).to_markdown() == whole.to_markdown()
         rewrite(path, *contents(path))  # as the changes below, but without a change
 
 
@@ -80,7 +91,7 @@ def test_a_changed_byte_is_an_error_or_changes_nothing(tmp_path: Path) -> None:
     written = path.read_bytes()
     expected = str(report.merge([path]))
     refused = unchanged = 0
-    places = range(0, len(written), 7)
+    places = range(0, len(written), 13)
     for at in places:
         changed = bytearray(written)
         changed[at] ^= 1 << at % 8
@@ -200,9 +211,9 @@ def test_a_plausible_change_is_found_by_the_checksum(path: Path) -> None:
 
 
 def put_in(path: Path, header: dict[str, Any], size: int) -> None:
-    """Add 64 MB of zeros to a file, compressed, and give them a size in the directory."""
+    """Add 16 MB of zeros to a file, compressed, and give them a size in the directory."""
     zeros = io.BytesIO()
-    np.save(zeros, np.zeros(8 << 20, np.int64))
+    np.save(zeros, np.zeros(2 << 20, np.int64))
     with np.load(path) as packed:
         arrays = {name: packed[name] for name in packed.files}
     with path.open("wb") as file:
@@ -217,14 +228,14 @@ def put_in(path: Path, header: dict[str, Any], size: int) -> None:
     [
         (None, 0, 1 << 28, "its arrays are not those of its header"),
         (["<i8", [9]], 0, 1 << 28, "x.npy is not what its header announces"),
-        (["<i8", [8 << 20]], 200, 1 << 28, "reading it failed with BadZipFile"),
-        (["<i8", [8 << 20]], 0, 1 << 25, "it would unpack to 67,"),
+        (["<i8", [2 << 20]], 200, 1 << 28, "reading it failed with BadZipFile"),
+        (["<i8", [2 << 20]], 0, 1 << 23, "it would unpack to 1[67],"),
     ],
 )
 def test_no_more_is_unpacked_than_the_header_announces(
     announced: Any, size: int, limit: int, says: str, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """64 MB of zeros in a small file take no memory: forgotten, smaller in a header, too large."""
+    """16 MB of zeros in a small file take no memory: forgotten, smaller in a header, too large."""
     header, arrays = contents(path)
     header["arrays"] = saved.forms(arrays) | ({} if announced is None else {"x": announced})
     put_in(path, header, size)

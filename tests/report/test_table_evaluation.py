@@ -63,17 +63,17 @@ def test_any_way_to_read_a_table_gives_the_same_bits(
     )
     table = pa.table(columns(kind))
     known: dict[str, Any] = {"num_locations": number, "groups": GROUPS, **OPTIONS}
-    assert shown(report.evaluate_table(paths, **known)) == expected
-    assert shown(report.evaluate_table(tmp_path, **known)) == expected
-    assert shown(report.evaluate_table(table, **known)) == expected
+    sources: list[Any] = [paths, table]
     if kind == "integers":
-        reader = table.to_reader(max_chunksize=11)
-        assert shown(report.evaluate_table(reader, **known)) == expected
+        sources = [tmp_path, table.to_reader(max_chunksize=11)]
+    for source in sources:
+        assert shown(report.evaluate_table(source, **known)) == expected
     monkeypatch.setattr(tables, "_VALUES", 40)
     assert shown(report.evaluate_table(paths[::-1], **known)) == expected
 
 
 @pytest.mark.slow  # starts two processes
+@pytest.mark.usefixtures("forked_workers")
 def test_workers_share_the_files(tmp_path: Path) -> None:
     """Text ids have the same numbers in all processes, and groups appear in any order."""
     paths = write(tmp_path, "text", 3)
@@ -86,6 +86,7 @@ def test_workers_share_the_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow  # starts two processes
+@pytest.mark.usefixtures("forked_workers")
 def test_workers_share_a_file_and_one_without_rows(tmp_path: Path) -> None:
     """What was kept of the first file is not counted by every worker."""
     columns = {"preds": pa.array([[3, 1], [2, 0], [1, 4]]), "target": pa.array([3, 0, 2])}
@@ -120,10 +121,9 @@ def test_shards_merge_in_any_order(tmp_path: Path) -> None:
     options: dict[str, Any] = {"groups": GROUPS, "num_locations": 20, **OPTIONS}
     shards = [report.evaluate_table(path, **options) for path in paths]
     whole = report.evaluate_table(paths, **options)
-    for order in ((0, 1, 2), (2, 0, 1)):
-        merged = report.merge([shards[i] for i in order])
-        assert merged.values == whole.values
-        assert str(merged.groups) == str(whole.groups)
+    merged = report.merge([shards[i] for i in (2, 0, 1)])
+    assert merged.values == whole.values
+    assert str(merged.groups) == str(whole.groups)
 
 
 def test_counts_of_text_ids_need_their_order(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def of_names(names: list[str]) -> dict[str, tuple[float, int]]:
     return {name: (sum(x) / len(x), len(x)) for name, x in right.items()}
 
 
-@pytest.mark.parametrize("read", ["file", "array", "list", "batches"])
+@pytest.mark.parametrize("read", ["file", "array", "batches"])
 def test_odd_names_of_groups(read: str, tmp_path: Path) -> None:
     """NULs, digits and an empty name stay what they are, in files of counts too."""
     preds, target = [[int(row % 3 > 0)] for row in range(len(NAMES))], [0] * len(NAMES)
@@ -173,8 +173,8 @@ def test_odd_names_of_groups(read: str, tmp_path: Path) -> None:
             evaluator.add(Batch([p], [t], groups={"u": [u]}))
         found = report.Evaluator.from_bytes(evaluator.to_bytes()).result()
     else:
-        users = np.array(NAMES, object) if read == "array" else NAMES
-        found = report.evaluate(preds, target, groups={"u": users}, **options)
+        groups = {"u": np.array(NAMES, object)}
+        found = report.evaluate(preds, target, groups=groups, **options)
     found.save(tmp_path / "counts.npz")
     for one in (found, report.merge([tmp_path / "counts.npz"])):
         records = [x for x in one.group_records("u") if x["metric"] == "acc_at_1"]

@@ -18,6 +18,7 @@ from strategies import (
     LOCATION_CASES,
     RANKING_CASES,
     Case,
+    examples,
     graded_relevant,
     id_lists,
     one_relevant,
@@ -38,13 +39,13 @@ SCORES: dict[str, Any] = {
 }
 # Per-query scores with all their options, ties apart.
 SCORE_CASES = [
-    *(Case(name, {"k": k}) for name in SCORES for k in (1, 2, 3, 8)),
+    *(Case(name, {"k": k}) for name in SCORES for k in (1, 3, 8)),
     Case("MRR", {"k": None}),
-    *(Case("NDCGAtK", {"k": k, "gain": "exponential"}) for k in (1, 3, 8)),
-    *(Case("NDCGAtK", {"k": k, "ideal": "full"}) for k in (1, 3, 8)),
-    *(Case("MAPAtK", {"k": k, "normalizer": "relevant"}) for k in (1, 3, 8)),
-    *(Case("PrecisionAtK", {"k": k, "denominator": "retrieved"}) for k in (1, 3, 8)),
-    *(Case("RecallAtK", {"k": k, "normalized": True}) for k in (1, 3, 8)),
+    *(Case("NDCGAtK", {"k": k, "gain": "exponential"}) for k in (2, 8)),
+    *(Case("NDCGAtK", {"k": k, "ideal": "full"}) for k in (2, 8)),
+    *(Case("MAPAtK", {"k": k, "normalizer": "relevant"}) for k in (2, 8)),
+    *(Case("PrecisionAtK", {"k": k, "denominator": "retrieved"}) for k in (2, 8)),
+    *(Case("RecallAtK", {"k": k, "normalized": True}) for k in (2, 8)),
 ]
 TIES = ["expected", "optimistic", "pessimistic"]
 
@@ -75,61 +76,36 @@ def check_scores(preds: Tensor, target: Tensor, *, brute: bool) -> None:
                     assert value == pytest.approx(expected, abs=1e-9), (str(case), ties, query)
 
 
-@given(one_relevant())
-def test_one_relevant_by_brute_force(batch: tuple[Tensor, Tensor]) -> None:
-    """One relevant location, over every tie order."""
-    check_scores(*batch, brute=True)
+@st.composite
+def lists_and(draw: st.DrawFn, relevance: st.SearchStrategy[Any]) -> tuple[Tensor, Tensor]:
+    """Ranked lists of five locations, and so many drawn rows of what is relevant."""
+    lists, _ = draw(id_lists())
+    return lists, torch.tensor(draw(st.lists(relevance, min_size=len(lists), max_size=len(lists))))
 
 
-@given(one_relevant(DIRTY))
-def test_one_relevant_among_oddities(batch: tuple[Tensor, Tensor]) -> None:
-    """One relevant location among NaN, -inf and +inf."""
-    check_scores(*batch, brute=True)
+# forms of a batch, among NaN and infinities, with repeats and padding
+FORMS: dict[str, st.SearchStrategy[tuple[Tensor, Tensor]]] = {
+    "one": one_relevant(DIRTY),
+    "several": several_relevant(),
+    "padded": several_relevant(DIRTY).map(lambda batch: (batch[0], padded_ids(batch[1]))),
+    "graded": graded_relevant(DIRTY),
+    "lists": id_lists(),
+    "lists, one": lists_and(st.integers(0, 5)),
+    "lists, graded": lists_and(
+        st.lists(st.sampled_from([0.0, 0.0, 1.0, 2.5]), min_size=5, max_size=5)
+    ),
+}
 
 
-@given(several_relevant())
-def test_several_relevant_by_brute_force(batch: tuple[Tensor, Tensor]) -> None:
-    """Several relevant locations, over every tie order."""
-    check_scores(*batch, brute=True)
+@pytest.mark.parametrize("form", FORMS)
+@examples(6)
+@given(data=st.data())
+def test_scores_by_brute_force(form: str, data: st.DataObject) -> None:
+    """Every form of a batch, over every tie order."""
+    check_scores(*data.draw(FORMS[form]), brute=True)
 
 
-@given(graded_relevant(DIRTY))
-def test_graded_relevance_by_brute_force(batch: tuple[Tensor, Tensor]) -> None:
-    """Graded relevance among oddities, over every tie order."""
-    check_scores(*batch, brute=True)
-
-
-@given(several_relevant(DIRTY))
-def test_padded_ids_by_brute_force(batch: tuple[Tensor, Tensor]) -> None:
-    """Relevant ids padded with -1 among oddities, over every tie order."""
-    preds, relevant = batch
-    check_scores(preds, padded_ids(relevant), brute=True)
-
-
-@given(id_lists())
-def test_lists_of_ids_by_brute_force(batch: tuple[Tensor, Tensor]) -> None:
-    """Ranked lists with repeats and padding against padded relevant ids with repeats."""
-    check_scores(*batch, brute=True)
-
-
-@given(id_lists(), st.data())
-def test_lists_against_one_id(batch: tuple[Tensor, Tensor], data: st.DataObject) -> None:
-    """Ranked lists against one relevant id each."""
-    lists, _ = batch
-    ids = st.lists(st.integers(0, 5), min_size=len(lists), max_size=len(lists))
-    check_scores(lists, torch.tensor(data.draw(ids)), brute=True)
-
-
-@given(id_lists(), st.data())
-def test_lists_against_graded_relevance(batch: tuple[Tensor, Tensor], data: st.DataObject) -> None:
-    """Ranked lists against graded relevance of five locations."""
-    lists, _ = batch
-    grades = st.sampled_from([0.0, 0.0, 1.0, 2.5])
-    drawn = data.draw(st.lists(grades, min_size=5 * len(lists), max_size=5 * len(lists)))
-    check_scores(lists, torch.tensor(drawn).reshape(len(lists), 5), brute=True)
-
-
-@pytest.mark.parametrize("levels", [2, 7, 60, 100_000])
+@pytest.mark.parametrize("levels", [2, 60])
 def test_scores_of_larger_batches(levels: int) -> None:
     """Sixty locations and graded relevance, from nearly all tied to nearly none."""
     preds = torch.randint(levels, (12, 60)).float()
@@ -140,7 +116,7 @@ def test_scores_of_larger_batches(levels: int) -> None:
 
 def test_the_two_ways_of_the_oracle_agree() -> None:
     """Enumerating every order and walking down the ranks give the same scores."""
-    for _ in range(20):
+    for _ in range(8):
         preds = torch.randint(3, (1, 6)).float()
         relevance = torch.randint(-1, 3, (1, 6)).clamp(min=0).float()
         (query,) = oracle.queries(preds, relevance)
@@ -164,8 +140,14 @@ def test_hits_are_those_within_k(batch: tuple[Tensor, Tensor], k: int) -> None:
         assert hits == pytest.approx(oracle.walk(query, k).hits, abs=1e-9)
 
 
-@pytest.mark.parametrize("case", RANKING_CASES, ids=str)
-@pytest.mark.parametrize("form", ["ids", "padded", "bool", "graded", "lists"])
+TARGETS = ("ids", "padded", "bool", "graded", "lists")
+
+
+@pytest.mark.parametrize(
+    ("case", "form"),
+    [(case, TARGETS[(i + j) % 5]) for i, case in enumerate(RANKING_CASES) for j in (0, 2)],
+    ids=str,
+)
 def test_metrics_over_a_few_batches(case: Case, form: str) -> None:
     """The value of every metric class over three batches, with empty and masked queries."""
     metric = case.make()
@@ -282,35 +264,6 @@ def test_ignored_and_masked_queries(batch: tuple[Tensor, Tensor], data: st.DataO
         assert got.tolist() == pytest.approx(expected, abs=1e-6, nan_ok=True)
 
 
-@pytest.mark.parametrize(
-    "case", [case for case in RANKING_CASES if "average" not in case.options], ids=str
-)
-def test_functions_equal_the_oracle_query_by_query(case: Case) -> None:
-    """`reduction="none"` gives every query's score and NaN where it is skipped."""
-    names = {
-        "AccuracyAtK": "accuracy_at_k",
-        "PassAtK": "pass_at_k",
-        "MRR": "mrr",
-        "NDCGAtK": "ndcg_at_k",
-        "MAPAtK": "map_at_k",
-        "PrecisionAtK": "precision_at_k",
-        "RecallAtK": "recall_at_k",
-        "F1AtK": "f1_at_k",
-    }
-    function = getattr(functional, names[case.name])
-    preds, relevance = torch.randint(4, (20, 6)).float(), torch.randint(-3, 4, (20, 6)).float()
-    relevance = relevance.clamp(min=0)
-    relevance[3] = 0.0
-    queries = oracle.queries(preds, relevance)
-    got = function(preds, relevance, **case.options, reduction="none")
-    expected = [oracle.score(case.name, query, **case.options) for query in queries]
-    assert got.shape == (20,)
-    assert got.tolist() == pytest.approx(expected, abs=1e-6, nan_ok=True)
-    mean = function(preds, relevance, **case.options)
-    assert mean.item() == pytest.approx(oracle.value(case.name, queries, **case.options), abs=1e-6)
-    assert mean.ndim == 0
-
-
 @given(scores(rows=2, columns=6), st.lists(st.integers(0, 5), min_size=2, max_size=2))
 def test_functions_keep_the_shape_of_the_target(preds: Tensor, ids: list[int]) -> None:
     """`[B, T, C]` scores give `[B, T]` values, and a single query gives a single value."""
@@ -324,8 +277,8 @@ def test_functions_keep_the_shape_of_the_target(preds: Tensor, ids: list[int]) -
 
 
 def test_reciprocal_rank_in_a_very_large_block() -> None:
-    """Two million equal scores: the expected reciprocal rank is H(n)/n, found without a table."""
-    n = 2_000_000
+    """Of 300,000 equal scores the expected reciprocal rank is H(n)/n, found without a table."""
+    n = 300_000
     ranking = Ranking.from_scores(torch.zeros(1, n), torch.tensor([5]))
     harmonic = math.fsum(1 / rank for rank in range(1, n + 1))
     assert scoring.reciprocal_rank(ranking).item() == pytest.approx(harmonic / n, rel=1e-9)
@@ -358,7 +311,7 @@ def test_places_far_down(rank: int) -> None:
     assert scoring.ndcg(tied, 10**6).item() == pytest.approx(expected, rel=1e-11)
 
 
-@pytest.mark.parametrize("levels", [3, 40, 100_000])
+@pytest.mark.parametrize("levels", [3, 100_000])
 def test_very_many_relevant_locations(levels: int) -> None:
     """Up to 170 relevant locations of 200, with oddities among the scores."""
     preds = torch.randint(levels, (3, 200)).float()

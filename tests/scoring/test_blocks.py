@@ -55,7 +55,7 @@ OPTIONS = [
     Case("MeanRank"),
     Case("MeanRank", {"ties": "pessimistic"}),
 ]
-few = examples(12)
+few = examples(6)
 
 
 def check_queries(preds: Tensor, target: Tensor) -> None:

@@ -524,20 +524,6 @@ def test_an_update_of_ones_own_is_called_for_every_batch() -> None:
     assert [metric.num_queries for metric in metrics.values()] == [6, 6]
 
 
-def test_a_tally_of_ones_own_counts_what_it_says() -> None:
-    """A subclass of LocationF1 that leaves queries out."""
-
-    class FirstOnly(LocationF1):
-        def tally(self, ranking: Ranking) -> Tensor:
-            return super().tally(ranking[:1])
-
-    alone, together = FirstOnly(3), RankingCollection({"f1": FirstOnly(3)})
-    for _ in range(2):
-        alone.update(SCORES, TARGET)
-        together.update(SCORES, TARGET)
-    assert alone.num_queries == together["f1"].num_queries == 2
-
-
 @ON_THE_CPU
 @pytest.mark.usefixtures("each_backend")
 def test_targets_beyond_the_locations_change_no_state() -> None:

@@ -102,7 +102,7 @@ def test_accuracy_from_counts_of_hits() -> None:
     assert (percent["acc_at_1"], percent["acc_at_5"], percent["acc_at_10"]) == (29.61, 54.48, 58.94)
 
 
-@pytest.mark.parametrize("target", range(20))
+@pytest.mark.parametrize("target", [0, 7, 19])
 def test_equal_scores_earn_what_chance_earns(target: int) -> None:
     """Twenty locations with one score: every location stands at every place equally often."""
     preds = torch.full((1, 20), 0.25)
@@ -317,24 +317,17 @@ def test_location_f1_of_rows_that_decide_nothing() -> None:
         (0, 256, 2, None),
         (0, 257, 2, None),
         (3, 301, 5, None),
-        (0, 1500, 40, None),
         (7, 3000, 2, 2000),
         (300, 2999, 3, 900),
-        (0, 6000, 3, None),
         (0, 257, 257, None),
-        (0, 258, 2, None),
         (0, 259, 3, 256),
-        (0, 300, 2, None),
-        (4, 300, 2, 20),
         (4, 300, 2, 260),
         (4, 300, 2, 261),
         (2, 300, 43, None),
         (2, 300, 44, None),
         (0, 400, 390, 200),
         (1, 5000, 60, 4999),
-        (50, 20_000, 1500, None),
         (0, 100_000, 2, 99_990),
-        (0, 100_000, 300, None),
     ],
 )
 def test_the_first_of_several_in_a_long_block_of_ties(

@@ -1,21 +1,5 @@
 """Compare a value with chance, with a simple baseline, with the ceiling, and with another model.
 
-    chance          the expected value of every metric for a random ranking
-    last_location   the baseline that stays at the previous location
-    most_frequent   the baseline that ranks by the visits in the training data
-    VisitCounts     the baselines of the person: own visits, at this hour, after the last location
-    predictability  the ceiling: the highest accuracy that any model can have, for each user
-    entropy_rate    the entropy of a sequence of visits, by which it is estimated
-    fano_limit      the highest accuracy for an entropy
-    correct_sampled metrics of all candidates, estimated from ranks among sampled ones
-    skill           the fraction of the way from chance (0) to a perfect value (1)
-    compare         two models on the same queries
-    summarize       several runs of several models
-    rank_models     several models on several data sets
-    check_split     what training and test rows have in common
-    conformal_threshold   of prediction sets that hold the target as often as wanted
-    fit_temperature       of the softmax, on validation data
-
 The confidence interval of a single value is `metric.interval()`. This room imports `metrics`.
 Begin with `chance`.
 """

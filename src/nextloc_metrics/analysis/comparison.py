@@ -3,7 +3,7 @@
 import itertools
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -200,15 +200,19 @@ class Pair(NamedTuple):
 
 
 def pair_up(
-    cells: tuple[Any, Any], draws: tuple[int, int], groups: Tensor | None, unit: float
+    cells: tuple[Any, Any],
+    draws: tuple[int, int],
+    groups: Tensor | None,
+    unit: float,
+    as_means: bool = False,
 ) -> Pair:
-    """Sum two models' scores by group, first minus second.
+    """Sum two models' scores by group, or take the groups' means, first minus second.
 
     They are int64 `[R, N]` in multiples of `unit`, each the sum of so many `draws`.
     """
     models = []
     for units, number in zip(cells, draws, strict=True):
-        sums, sizes = sum_by(groups, units)
+        sums, sizes = sum_by(groups, units, as_means)
         models.append(UserSums(sums, number))
     found = contrast(models, sizes, unit)
     a, b = (units.mean(0) * (unit / number) for units, number in zip(cells, draws, strict=True))
@@ -243,11 +247,12 @@ def decide(
     signed = [x for x in pairs if not x.has_runs and test == "permutation"]
     tests = iter(sign_tests([(x.found.sums, x.slack) for x in signed], num_resamples, most, seed))
     comparisons = []
-    for pair in pairs:
+    freedoms = torch.tensor([pair.found.freedom for pair in pairs], dtype=torch.float64)
+    quantiles = t_quantile(confidence_level, freedoms).tolist()
+    for pair, quantile in zip(pairs, quantiles, strict=True):
         mean, variance, freedom, *_ = pair.found
         error = math.sqrt(variance) if variance >= 0 else math.nan
-        half = float(t_quantile(confidence_level, torch.tensor(freedom).double())) * error
-        low, high = mean - half, mean + half
+        low, high = mean - quantile * error, mean + quantile * error
         p_from: PValue = "t"
         p_value = t_test(mean / error, freedom) if error else float(mean == 0)
         if test == "bootstrap":
@@ -271,8 +276,7 @@ def _bootstrap(
     if pair.has_runs or len(sums) < _FEWEST_FOR_BOOTSTRAP:
         kind = "queries" if len(sums) == pair.num_queries else "groups"
         least, given = f"at least {_FEWEST_FOR_BOOTSTRAP} {kind}", str(len(sums))
-        if pair.has_runs:
-            least, given = "one run of each model", "several"
+        least, given = ("one run of each model", "several") if pair.has_runs else (least, given)
         raise ValueError(
             f'`test="bootstrap"` needs {least}, got {given}; use `test="permutation"`.'
         )
@@ -343,16 +347,10 @@ def _check_groups(groups: Tensor, difference: Tensor) -> None:
 def _bootstrap_means(
     sums: Tensor, sizes: Tensor, num_resamples: int, generator: torch.Generator
 ) -> Tensor:
-    shapes = ((rows, len(sums)) for rows in _portions(num_resamples, len(sums)))
-    draws = (torch.randint(len(sums), shape, generator=generator) for shape in shapes)
+    most = max(1, _DRAWN // len(sums))
+    numbers = (min(most, num_resamples - start) for start in range(0, num_resamples, most))
+    draws = (torch.randint(len(sums), (x, len(sums)), generator=generator) for x in numbers)
     return torch.cat([sums[drawn].sum(1) / sizes[drawn].sum(1) for drawn in draws])
-
-
-def _portions(num_rows: int, num_columns: int) -> Iterator[int]:
-    """Split rows into chunks of at most `_DRAWN` numbers."""
-    most = max(1, _DRAWN // num_columns)
-    for start in range(0, num_rows, most):
-        yield min(most, num_rows - start)
 
 
 @dataclass(frozen=True, repr=False)
@@ -368,7 +366,7 @@ class Runs(Result):
     @property
     def table(self) -> Table:
         """The three numbers."""
-        return _tabulate({"runs": self}, ())
+        return Summary({"runs": self}, {}).table
 
 
 @dataclass(frozen=True, repr=False)
@@ -390,15 +388,10 @@ class Summary(Result):
         for (first, second), p_value in self.p_values.items():
             difference = self.models[second].mean - self.models[first].mean
             notes.append(f"{second} - {first}: {difference:+.4g}, p = {p_value:.3f}")
-        return _tabulate(self.models, notes)
-
-
-def _tabulate(models: Mapping[str, Runs], notes: Sequence[str]) -> Table:
-    rows = [
-        [str(name), f"{x.mean:.4g}", f"{x.std:.2g}", str(x.num_runs)] for name, x in models.items()
-    ]
-    records = [{"model": name, **asdict(x)} for name, x in models.items()]
-    return Table(["model", "mean", "std", "runs"], rows, notes, records)
+        runs = self.models.items()
+        rows = [[str(name), f"{x.mean:.4g}", f"{x.std:.2g}", str(x.num_runs)] for name, x in runs]
+        records = [{"model": name, **asdict(x)} for name, x in runs]
+        return Table(["model", "mean", "std", "runs"], rows, notes, records)
 
 
 def summarize(runs: Mapping[str, Sequence[float] | Tensor]) -> Summary:

@@ -87,36 +87,39 @@ def contrast(models: Sequence[UserSums], sizes: Any, unit: float) -> Contrast:
     each = [x.sums.sum(0) * (whole // (x.runs * x.draws)) for x in models]
     sums = each[0] - each[1] if len(each) > 1 else each[0]
     mean = int(sums.sum()) * (unit / whole) / total
-    users, freedom = _cluster_variance(sums * (unit / whole) - mean * sizes, sizes)
-    run, both, changes = 0.0, 0.0, 0
-    for x in models:
-        if x.runs > 1:
-            scale = unit / (x.draws * x.runs)
-            off = x.sums * x.runs - x.sums.sum(0)  # integers: the order of runs does not matter
-            of_run = off.sum(1) / total
-            residuals = (off - of_run[:, None] * sizes) * scale
-            number = x.runs * (x.runs - 1)
-            run += math.fsum((of_run * scale) ** 2) / number
-            both += math.fsum(_cluster_variance(y, sizes)[0] for y in residuals) / number
-            changes += x.runs - 1
+    rows, run, both, changes = [(sums * (unit / whole) - mean * sizes)[None]], 0.0, 0.0, 0
+    several = [x for x in models if x.runs > 1]
+    for x in several:
+        scale = unit / (x.draws * x.runs)
+        off = x.sums * x.runs - x.sums.sum(0)  # integers: the order of runs does not matter
+        of_run = off.sum(1) / total
+        rows.append((off - of_run[:, None] * sizes) * scale)
+        run += math.fsum((of_run * scale) ** 2) / (x.runs * (x.runs - 1))
+        changes += x.runs - 1
+    found = cluster_variance(
+        torch.from_numpy(np.concatenate(rows)), torch.from_numpy(sizes).double()
+    )
+    (users, *residuals), freedom = found[0].tolist(), float(found[1])
+    for x in several:
+        own, residuals = residuals[: x.runs], residuals[x.runs :]
+        both += math.fsum(own) / (x.runs * (x.runs - 1))
     if run > both:
         parts = [(users, freedom), (run, changes), (-both, changes * freedom)]
         users, freedom = users + run - both, max(1.0, satterthwaite(parts))
     return Contrast(mean, users, freedom, sums, sizes, unit / whole, whole)
 
 
-def _cluster_variance(off: Any, sizes: Any) -> tuple[float, float]:
-    tensors = torch.from_numpy(np.ascontiguousarray(off)), torch.from_numpy(sizes).double()
-    variance, freedom = cluster_variance(*tensors)
-    return float(variance), float(freedom)
+def sum_by(groups: Tensor | None, units: Any, as_means: bool = False) -> tuple[Any, Any]:
+    """Sum the columns of int64 `[R, N]` by group; also return the sizes of the groups.
 
-
-def sum_by(groups: Tensor | None, units: Any) -> tuple[Any, Any]:
-    """Sum the columns of int64 `[R, N]` by group; also return the sizes of the groups."""
+    `as_means` makes each group one query, whose score is the group's mean, in whole units.
+    """
     if groups is None:
         return units, np.ones(units.shape[1], dtype=np.int64)
     _, group, sizes = np.unique(groups.numpy(), return_inverse=True, return_counts=True)
     sums = np.zeros((len(units), len(sizes)), dtype=np.int64)
     for row, column in zip(sums, units, strict=True):
         np.add.at(row, group.reshape(-1), column)
+    if as_means:
+        return np.rint(sums / sizes).astype(np.int64), np.ones_like(sizes)
     return sums, sizes.astype(np.int64)

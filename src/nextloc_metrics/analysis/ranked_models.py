@@ -229,7 +229,7 @@ def rank_models(
         values={name: values[name] for name in names},
         mean_ranks={name: means[name] for name in names},
         ranges={name: (1 + worse[name], len(names) - better[name]) for name in names},
-        letters=letters(names, lambda a, b: (a, b) in held),
+        letters=letters(names, held),
         p_values=p_values,
         corrected=corrected,
         f=f,

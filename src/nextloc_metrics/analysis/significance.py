@@ -4,6 +4,10 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+import torch
+
+from nextloc_metrics.means.intervals import t_tail
+
 # Stars by p-value.
 MARKS = {0.001: "***", 0.01: "**", 0.05: "*"}
 
@@ -64,22 +68,22 @@ def maximal_cliques(size: int, joined: Callable[[int, int], bool]) -> list[list[
     return sorted(extend([], set(range(size)), set())) if size else []
 
 
-def letters(names: Sequence[str], separated: Callable[[str, str], bool]) -> dict[str, str]:
+def letters(names: Sequence[str], separated: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Give models letters: two share one exactly where no test separates them.
 
     A letter is a maximal clique of the models that are not separated. The letters a to z, aa, ab
     go by the best member of each; from aa on, commas stand between the letters of a model. `names`
-    has the best model first, and `separated` gets the better of two models first.
+    has the best model first; a pair of `separated` has any order.
 
     Example:
-        >>> different = {("gru", "counts"), ("llm", "markov")}
-        >>> letters(["gru", "llm", "counts", "markov"], lambda a, b: (a, b) in different)
+        >>> letters(["gru", "llm", "counts", "markov"], [("gru", "counts"), ("markov", "llm")])
         {'gru': 'ab', 'llm': 'ac', 'counts': 'cd', 'markov': 'bd'}
 
     Source: H.-P. Piepho, "An algorithm for a letter-based representation of all-pairwise
     comparisons", Journal of Computational and Graphical Statistics 13, 2004.
     """
-    cliques = maximal_cliques(len(names), lambda a, b: not separated(names[a], names[b]))
+    apart = {frozenset(pair) for pair in separated}
+    cliques = maximal_cliques(len(names), lambda a, b: {names[a], names[b]} not in apart)
     between = "," if len(cliques) > 26 else ""
     marks = {
         name: [_letter(number) for number, clique in enumerate(cliques) if node in clique]
@@ -120,56 +124,23 @@ def mcnemar(wins: int, losses: int) -> float:
     proportions or percentages", Psychometrika 12, 1947.
     """
     n, fewer = wins + losses, min(wins, losses)
+    logs = math.lgamma(n + 1) - math.lgamma(fewer + 1) - math.lgamma(n - fewer + 1)
+    first = math.exp(logs - n * math.log(2))
     if n <= _MOST_WHOLE:
-        term = tail = math.comb(n, fewer)
-        for i in range(fewer, 0, -1):
-            term = term * i // (n - i + 1)
-            tail += term
-        return min(1.0, 2 * tail / (1 << n))
-    log_tail = math.lgamma(n + 1) - math.lgamma(fewer + 1) - math.lgamma(n - fewer + 1)
+        first = math.comb(n, fewer) / (1 << n)
     share = rest = 1.0
     for i in range(fewer, 0, -1):
         rest *= i / (n - i + 1)
         share += rest
         if rest < 1e-17 * share:
             break
-    return min(1.0, 2 * share * math.exp(log_tail - n * math.log(2)))
+    return min(1.0, 2 * share * first)
 
 
 def t_test(t: float, freedom: float) -> float:
-    """Return the two-sided p-value of Student's t, P(|T| >= `t`), for any degrees of freedom.
-
-    It is the incomplete beta function at n / (n + t^2), by Lentz's method for its continued
-    fraction (Abramowitz and Stegun, 1964, 26.5.8 and 26.7.1); NaN for 0 degrees of freedom.
-    """
+    """Return the two-sided p-value of Student's t, P(|T| >= `t`); NaN for 0 degrees of freedom."""
     if math.isnan(t) or not freedom > 0:
         return math.nan
     if math.isinf(freedom):
         return math.erfc(abs(t) / math.sqrt(2))
-    x = freedom / (freedom + t * t)
-    a, b = freedom / 2, 0.5
-    rest = t * t / (freedom + t * t)
-    if not rest:
-        return 1.0
-    log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
-    front = math.exp(log_front - a * math.log1p(t * t / freedom) + b * math.log(rest))
-    if x < (a + 1) / (a + b + 2):
-        return front * _beta_fraction(a, b, x) / a
-    return 1 - front * _beta_fraction(b, a, rest) / b
-
-
-def _beta_fraction(a: float, b: float, x: float) -> float:
-    tiny = 1e-300
-    c, d = 1.0, 1 / (1 - (a + b) * x / (a + 1) or tiny)
-    value = d
-    for m in range(1, 10_000):
-        for step in (
-            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
-            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
-        ):
-            d = 1 / (1 + step * d or tiny)
-            c = 1 + step / c or tiny
-            value *= c * d
-        if abs(c * d - 1) < 1e-15:
-            break
-    return value
+    return float(t_tail(*torch.tensor([abs(t), freedom], dtype=torch.float64)))

@@ -76,10 +76,11 @@ def _exact(sums: Any, slack: int) -> SignTest | None:
             totals = np.concatenate([totals + unit, totals - unit])
         return SignTest(float((np.abs(totals) >= observed).mean()))
     step = int(np.gcd.reduce(units))
-    if np.abs(units).max() == step:
+    sizes = np.sort(np.abs(units) // step)
+    if sizes[-1] == 1:
         wins = int((units > 0).sum())
         return SignTest(mcnemar(wins, len(units) - wins))
-    if int(np.abs(units).sum()) // step * len(units) > _MOST_EXACT_STEPS:
+    if sizes.cumsum().sum(dtype=np.float64) > _MOST_EXACT_STEPS:
         return None
     return SignTest(share_of_signs(units, observed))
 
@@ -92,12 +93,13 @@ def share_of_signs(units: Any, observed: int) -> float:
         observed: the distance from 0.
     """
     step = int(np.gcd.reduce(units)) or 1
-    steps = np.sort(np.abs(units) // step)[::-1]
-    total = int(steps.sum())
+    steps = np.sort(np.abs(units) // step)  # the large ones, of many sums, last
+    total, end = int(steps.sum()), 1
     chances = np.zeros(total + 1)  # of the sum of the steps with a plus
     chances[0] = 1.0
     for unit in steps.tolist():
-        chances[unit:] = (chances[unit:] + chances[:-unit]) / 2
+        end += unit
+        chances[unit:end] = (chances[unit:end] + chances[: end - unit]) / 2
         chances[:unit] /= 2
     as_far = np.abs(2 * np.arange(total + 1) - total) * step >= observed
     return min(1.0, float(chances[as_far].sum()))

@@ -36,7 +36,7 @@ class SplitFinding(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class SplitCheck(Result):
-    """The findings of `check_split` by name, and the numbers of rows on the card."""
+    """What `check_split` finds: `findings` by name, and `card`, the numbers of rows."""
 
     title: ClassVar[str] = "Split into training and test"
     _prints_card: ClassVar[bool] = True

@@ -21,12 +21,7 @@ ANSWERED, MISSING, EMPTY, CUT, REFUSED, UNREADABLE = range(6)
 #: in a rule, where nobody knows which queries should have an answer
 UNSEEN = "missing answers cannot be seen (`--targets`, `Answers.at`)"
 
-#: the columns of `Answers.table`
-COLUMNS = ("outcome", "length", "known", "invented", "repeated")
-
-_ROWS = ("outcome", "lengths")
-
-# Longer lists with many repeats would be taken for visit counts.
+# Longer lists with many repeats would be taken for visit counts. Repeats count nothing.
 _LONG = 64
 
 
@@ -77,8 +72,7 @@ class Answers:
         found = as_tensor("rows", rows)
         if not is_integer(found) or found.ndim != 1:
             raise TypeError(f"`rows` must be integers, one per query, got {describe(rows)}.")
-        wrong = found[(found < -1) | (found >= len(self))]
-        if len(wrong):
+        if len(wrong := found[(found < -1) | (found >= len(self))]):
             raise ValueError(
                 f"`rows` must be from -1 to {len(self) - 1}, rows of the answers, got "
                 f"{int(wrong[0])}."
@@ -92,14 +86,13 @@ class Answers:
         """Return the answers of parts that were read alike, one after the other."""
         width = max(part.preds.shape[1] for part in parts)
         preds = [pad(part.preds, (0, width - part.preds.shape[1]), value=-1) for part in parts]
-        outcome, lengths = (torch.cat([getattr(x, y) for x in parts]) for y in _ROWS)
-        return replace(parts[0], preds=torch.cat(preds), outcome=outcome, lengths=lengths)
+        outcome, lengths = [x.outcome for x in parts], [x.lengths for x in parts]
+        return replace(
+            parts[0], preds=torch.cat(preds), outcome=torch.cat(outcome), lengths=torch.cat(lengths)
+        )
 
     def table(self) -> Tensor:
-        """Return int64 `[N, 5]`: outcome, length, and ranked items that are known, ...
-
-        The columns are `COLUMNS`.
-        """
+        """Return int64 `[N, 5]`: outcome, length; numbers of known, invented, repeated items."""
         repeats = is_repeat(self.preds)
         is_first = (self.preds >= 0) & ~repeats
         known = (is_first & (self.preds < self.num_ids)).sum(1)
@@ -107,14 +100,10 @@ class Answers:
         return torch.stack([self.outcome, self.lengths, *items], 1)
 
     def lists(self) -> Tensor:
-        """Return `preds` as metrics read them: in very long lists, repeats have other numbers.
-
-        A repeat keeps its rank and counts nothing in either case.
-        """
-        if self.preds.shape[1] <= _LONG:
+        """Return `preds` as metrics read them: in very long lists, repeats have other numbers."""
+        if (width := self.preds.shape[1]) <= _LONG:
             return self.preds
-        unique = torch.arange(self.preds.shape[1]) + (1 << 41)
-        return self.preds.where(~is_repeat(self.preds), unique)
+        return self.preds.where(~is_repeat(self.preds), torch.arange(width) + (1 << 41))
 
     def __getitem__(self, rows: Any) -> Answers:
         """Return the answers of some rows, a slice, a mask or numbers."""

@@ -16,6 +16,7 @@ from torch import Tensor
 from nextloc_metrics.arguments.answers import Answers
 from nextloc_metrics.arguments.arrays import Array, as_tensor, as_tensor_or_text
 from nextloc_metrics.arguments.checks import INTEGERS, check_candidates, check_named, is_integer
+from nextloc_metrics.arguments.draws import Draws
 from nextloc_metrics.arguments.messages import describe, short
 
 Item = TypeVar("Item")
@@ -283,6 +284,11 @@ def read_rows(
         if wrong := [name for name in groups if "\0" in str(name)]:
             raise ValueError(f"names in `groups` must have no NUL, got {short(wrong[0])}.")
     rows: Any = preds
+    if isinstance(preds, Draws):
+        raise TypeError(
+            f"`preds` must be one answer per query, got {preds}; `compare` has their mean, and "
+            "`PassAtK(k).update(draws, target)` pass@k."
+        )
     if not (isinstance(preds, Answers) or (isinstance(preds, np.ndarray) and preds.ndim == 2)):
         rows = as_tensor("preds", preds)
     target = as_tensor("target", target)

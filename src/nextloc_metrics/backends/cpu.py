@@ -32,8 +32,9 @@ _SERIAL_ELEMENTS = 1 << 17
 # Bytes of a bool tensor that are tested at once.
 _WORD = 8
 
-# Equal to the constants in `kernels.c`.
+# Equal to the constants in `kernels.c` and `lists.h`.
 _MOST_FORMULAS = 64
+_LONGEST = 64
 _MISPLACED, _NO_MEMORY = 1, 3
 
 #: the bits of infinity as an integer, by dtype in the order of their numbers in `mass.h`
@@ -58,7 +59,7 @@ def _structure(name: str, members: str) -> type[ctypes.Structure]:
 
 _SCORES = "start rows columns stride infinity"
 _WEIGHTS = "start rows columns stride kind are_weights ~inverse_temperature"
-_MOMENTS = "first second first_length second_length first_width second_width failed"
+_MOMENTS = "first second first_place second_place first_width second_width failed"
 _PAIRS = (
     "first second first_length second_length first_width second_width dimensions table failed "
     "~diameter"
@@ -76,13 +77,15 @@ _STRUCTURES = {
         f"{_SCORES} targets ignores ignored formulas num_formulas table sums num_locations "
         "decisions",
     ),
+    "tally_lists": _structure(
+        "TallyLists",
+        "lists ids length width formulas num_formulas table divisors sums misplaced",
+    ),
     "match": _structure("Ngrams", f"{_PAIRS} most optimal sums ~beta ~scale"),
     "align": _structure("Align", f"{_PAIRS} kind window free_start found ~within"),
-    "transport": _structure(
-        "Transport", f"{_MOMENTS} first_place second_place insert delete found"
-    ),
+    "transport": _structure("Transport", f"{_MOMENTS} most found"),
     "match_events": _structure(
-        "MatchEvents", f"{_MOMENTS} order thresholds num_thresholds matched"
+        "MatchEvents", f"{_MOMENTS} scores thresholds num_places num_thresholds matched"
     ),
     "weigh": _structure("Weigh", f"{_WEIGHTS} targets sums tied masses num_masses sizes failed"),
     "spread": _structure("Spread", f"{_WEIGHTS} sums shares"),
@@ -194,6 +197,20 @@ class Cpu(Reference):
         answer = self._of_scores("tally", scores, *targets, *weights, *ends)
         return None if answer == _MISPLACED else (sums, decisions)
 
+    def tally_lists(
+        self, lists: Tensor, ids: Tensor, formulas: tuple[Any, Any, Any]
+    ) -> Tensor | None:
+        table, numbers, divisors = formulas
+        (rows, length), width = lists.shape, ids.shape[1]
+        if len(numbers) > _MOST_FORMULAS or not 0 < length <= _LONGEST or not 0 < width <= _LONGEST:
+            return None
+        sums = torch.zeros(len(numbers), 3, dtype=torch.int64, device="cpu")
+        kept = lists.contiguous(), ids.contiguous()  # alive until the call returns
+        addresses = [one.ctypes.data for one in (numbers, table, divisors)]
+        members = length, width, addresses[0], len(numbers), *addresses[1:], sums, 0
+        answer = self._call("tally_lists", rows, rows * length * width, *kept, *members)
+        return None if answer == _MISPLACED else sums
+
     def find_true(self, values: Tensor) -> Tensor:
         # true may be any nonzero byte; few are true: test words of 8 bytes first
         flat = values.contiguous().numpy().reshape(-1).view(np.uint8)
@@ -236,23 +253,24 @@ class Cpu(Reference):
         self._of_pairs("align", pairs, ALIGNMENTS.index(kind), *limits, found, within)
         return found
 
-    def transport(
-        self, moments: Moments, first_place: Tensor, second_place: Tensor, insert: int, delete: int
-    ) -> Tensor:
+    def transport(self, moments: Moments, most: int) -> Tensor:
         found = _integers(len(moments.first))
-        self._of_events("transport", moments, first_place, second_place, insert, delete, found)
+        self._of_events("transport", moments, most, found)
         return found
 
-    def match_events(self, moments: Moments, order: Tensor, thresholds: Sequence[int]) -> Tensor:
-        shape = len(order), len(thresholds), order.shape[1]
-        matched = torch.zeros(shape, dtype=torch.bool, device="cpu")
+    def match_events(
+        self, moments: Moments, scores: Tensor | None, thresholds: Sequence[int]
+    ) -> Tensor:
+        size = 1 if scores is None else scores.shape[2]
+        matched = torch.zeros(*moments.first.shape, size, dtype=torch.int64, device="cpu")
         numbers = torch.from_numpy(np.array(thresholds, np.uint64).view(np.int64))
-        self._of_events("match_events", moments, order, numbers, len(numbers), matched)
+        members = scores, numbers, size, len(numbers), matched
+        self._of_events("match_events", moments, *members)
         return matched
 
     def _of_events(self, name: str, moments: Moments, *members: Any) -> None:
         """Call a C function on sequences of events."""
-        tensors = moments.first, moments.second, moments.first_length, moments.second_length
+        tensors = moments.first, moments.second, moments.first_place, moments.second_place
         kept = [x.contiguous() if isinstance(x, Tensor) else x for x in (*tensors, *members)]
         (rows, length), width = moments.first.shape, moments.second.shape[1]
         layout = *kept[:4], length, width, 0

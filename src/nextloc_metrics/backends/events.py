@@ -17,78 +17,95 @@ NO_TIME, NEVER = -1 << 63, (1 << 63) - 1
 
 @dataclass(eq=False)
 class Moments:
-    """Two sequences of events per row, on the CPU.
+    """Two sequences of events per row, on the CPU, in any order.
 
     Attributes:
         first: int64 `[N, L]`, the times of one sequence.
         second: int64 `[N, M]`, the times of the other.
-        first_length: int64 `[N]`, the number of events of `first`; others are not read.
-        second_length: int64 `[N]`, the same for `second`.
+        first_place: int64 `[N, L]`, the places; -1 for none, -2 where there is no event.
+        second_place: int64 `[N, M]`, the same for `second`.
     """
 
     first: Tensor
     second: Tensor
-    first_length: Tensor
-    second_length: Tensor
+    first_place: Tensor
+    second_place: Tensor
+
+    def rows(self) -> list[list[list[tuple[int, int, int]]]]:
+        """Return place, time and column of the events that may have partners, by row and side."""
+        sides = (self.first, self.first_place), (self.second, self.second_place)
+        found = [
+            [
+                [
+                    (x, t, j)
+                    for j, (x, t) in enumerate(zip(*row, strict=True))
+                    if NO_TIME < t < NEVER
+                ]
+                for row in zip(places.tolist(), times.tolist(), strict=True)
+            ]
+            for times, places in sides
+        ]
+        return [list(row) for row in zip(*found, strict=True)]
 
 
-def transport(
-    moments: Moments, first_place: Tensor, second_place: Tensor, insert: int, delete: int
-) -> Tensor:
-    """Return the cost of the cheapest alignment, int64 `[N]`: by dynamic programming per place.
+def transport(moments: Moments, most: int) -> Tensor:
+    """Return the greatest sum of `most` - |t - t'| over partners, int64 `[N]`.
 
-    Events of one place are partners at the cost of the difference of their times, which have any
-    order. Without a time, or with the place -1 of int64 `[N, L]` and `[N, M]`, there is no partner;
-    -2 is not read. Without one an event of `second` costs `insert`, and of `first` `delete`.
+    Events of one place, with a time, may be partners, one to one. On a line of time the best
+    partners keep the order, so that they are found by dynamic programming per place.
     """
-    costs = []
-    rows = zip(_each(moments), first_place.tolist(), second_place.tolist(), strict=True)
-    for (first, second), *places in rows:
-        both = [list(zip(x, y, strict=False)) for x, y in zip(places, (first, second), strict=True)]
-        placed = [sorted(e for e in x if e[0] >= 0 and e[1] not in (NO_TIME, NEVER)) for x in both]
-        alone = [sum(e[0] > -2 for e in x) - len(y) for x, y in zip(both, placed, strict=True)]
-        cost = delete * alone[0] + insert * alone[1]
-        for place in {e[0] for e in placed[0] + placed[1]}:
-            one, other = ([time for x, time in side if x == place] for side in placed)
-            row = [insert * j for j in range(len(other) + 1)]
+    found = []
+    for rows in moments.rows():
+        total, sides = 0, [sorted(x[:2] for x in side if x[0] >= 0) for side in rows]
+        for place in {x for x, _ in sides[0]}:
+            one, other = ([t for x, t in side if x == place] for side in sides)
+            row = [0] * (len(other) + 1)
             for time in one:
-                above, row = row, [row[0] + delete]
+                above, row = row, [0]
                 for j, true in enumerate(other):
-                    pair = above[j] + min(abs(time - true), insert + delete)
-                    row.append(min(pair, above[j + 1] + delete, row[j] + insert))
-            cost += row[-1]
-        costs.append(cost)
-    return torch.tensor(costs, dtype=torch.int64, device="cpu")
+                    pair = above[j] + max(0, most - abs(time - true))
+                    row.append(max(pair, above[j + 1], row[j]))
+            total += row[-1]
+        found.append(total)
+    return torch.tensor(found, dtype=torch.int64, device="cpu")
 
 
-def match_events(moments: Moments, order: Tensor, thresholds: Sequence[int]) -> Tensor:
-    """Match events one to one, the first of an order first, bool `[N, D, L]`: which are matched.
+def match_events(moments: Moments, scores: Tensor | None, thresholds: Sequence[int]) -> Tensor:
+    """Match events of `first` with those of `second` of each place, int64 `[N, L, C]`.
 
-    An event, a column of `first` in `order` (int64 `[N, L]`, -1 behind the last), is matched if it
-    and the matched ones before can all have partners in `second` at most a threshold away. Their
-    sum of any weights that fall in this order is the greatest. Times rise in each sequence.
+    An event of `first` has a score of each of C places, float64 `[N, L, C]`, and none where that is
+    NaN or -inf; without scores it has one of its own place only, and C is 1. By falling score,
+    equal ones by time and column, it is matched if it and the matched ones before can all have
+    partners that are at most a threshold away: so the sum of the matched scores is the greatest.
+    The answer is the sum of 2^d over thresholds, at most 62, at which it is matched.
     """
-    matched = torch.zeros(len(order), len(thresholds), order.shape[1], device="cpu").bool()
-    for row, (first, second) in enumerate(_each(moments)):
-        for number, threshold in enumerate(thresholds):
-            near = [[j for j, t in enumerate(second) if abs(t - x) <= threshold] for x in first]
-            taken: list[int] = []
-            for column in filter(lambda x: x >= 0, order[row].tolist()):
-                taken += [column] * _fits(sorted([*taken, column]), near)
-            matched[row, number, taken] = True
+    size = 1 if scores is None else scores.shape[2]
+    matched = torch.zeros(*moments.first.shape, size, dtype=torch.int64, device="cpu")
+    for row, (first, second) in enumerate(moments.rows()):
+        for place in {x for x, *_ in second if x >= 0 and (x < size or scores is None)}:
+            at = 0 if scores is None else place
+            here = sorted(
+                (t, j) for x, t, j in first if x == place or (scores is not None and x > -2)
+            )
+            there = sorted(t for x, t, _ in second if x == place)
+            given = [0.0 if scores is None else float(scores[row, j, at]) for _, j in here]
+            order = sorted(
+                (k for k, x in enumerate(given) if x > -torch.inf), key=lambda k: -given[k]
+            )
+            for number, threshold in enumerate(thresholds):
+                near = [
+                    [i for i, t in enumerate(there) if abs(t - x) <= threshold] for x, _ in here
+                ]
+                taken: list[int] = []
+                for k in order:
+                    taken += [k] * _fits(sorted([*taken, k]), near)
+                matched[row, [here[k][1] for k in taken], at] += 1 << number
     return matched
 
 
-def _fits(columns: list[int], near: list[list[int]]) -> bool:
-    """Whether all columns can have partners: the first free one each, as intervals do not nest."""
+def _fits(events: list[int], near: list[list[int]]) -> bool:
+    """Whether all events can have partners: the first free one each, as intervals do not nest."""
     free = 0
-    for column in columns:
-        free = next((j + 1 for j in near[column] if j >= free), NEVER)
+    for event in events:
+        free = next((j + 1 for j in near[event] if j >= free), NEVER)
     return free < NEVER
-
-
-def _each(moments: Moments) -> list[tuple[list[int], list[int]]]:
-    """Return the times of each row, without padding."""
-    columns = moments.first, moments.second, moments.first_length, moments.second_length
-    rows = zip(*(x.tolist() for x in columns), strict=True)
-    return [(first[:one], second[:other]) for first, second, one, other in rows]

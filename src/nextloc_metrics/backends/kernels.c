@@ -94,7 +94,15 @@ typedef struct {
     int64_t length, width, *found;
 } Find;
 
-/* Add a score, its square and one to the sums of every formula, as `exact.tally` does. */
+/* Add a score, its square and one to three sums, as `exact.tally` does. */
+static ALWAYS_INLINE void add_score(double score, int64_t *sums)
+{
+    sums[0] += (int64_t)(score * ONE + 0.5);
+    sums[1] += (int64_t)(score * score * ONE + 0.5);
+    sums[2] += 1;
+}
+
+/* Add the score of a relevant location to the sums of every formula. */
 static ALWAYS_INLINE void add_scores(const Tally *tally, int64_t above, int64_t tied, int64_t *sums)
 {
     for (int64_t j = 0; j < tally->num_formulas; j++, sums += 3) {
@@ -102,10 +110,7 @@ static ALWAYS_INLINE void add_scores(const Tally *tally, int64_t above, int64_t 
         const double *table = tally->table + formula->start;
         const int64_t begin = above < formula->last ? above : formula->last;
         const int64_t end = above + tied < formula->last ? above + tied : formula->last;
-        const double score = (table[end] - table[begin]) / (double)tied / formula->divisor;
-        sums[0] += (int64_t)(score * ONE + 0.5);
-        sums[1] += (int64_t)(score * score * ONE + 0.5);
-        sums[2] += 1;
+        add_score((table[end] - table[begin]) / (double)tied / formula->divisor, sums);
     }
 }
 
@@ -128,14 +133,17 @@ static ALWAYS_INLINE void add_decision(const Tally *tally, int64_t target, int64
 #undef NAME
 
 #define KEY int32_t
+#define SCORE float
 #define LARGEST INT32_MAX
 #define NAME(x) x##_32
 #include "rows.h"
 #undef KEY
+#undef SCORE
 #undef LARGEST
 #undef NAME
 
 #define KEY int64_t
+#define SCORE double
 #define LARGEST INT64_MAX
 #define NAME(x) x##_64
 #include "rows.h"
@@ -160,6 +168,7 @@ ROWS void find_in_rows(void *about, int64_t begin, int64_t end)
     }
 }
 
+#include "lists.h"
 #include "pairs.h"
 #include "events.h"
 #include "hash.h"
@@ -244,6 +253,12 @@ EXPORT int nextloc_hash(Parallel parallel, int64_t threads, int64_t rows, Hash *
 EXPORT int nextloc_digest(Parallel parallel, int64_t threads, int64_t rows, Digest *digest)
 {
     return run(parallel, threads, digest_rows, digest, rows);
+}
+
+EXPORT int nextloc_tally_lists(Parallel parallel, int64_t threads, int64_t rows, TallyLists *tally)
+{
+    const int answer = run(parallel, threads, tally_list_rows, tally, rows);
+    return tally->misplaced ? MISPLACED : answer;
 }
 
 EXPORT int nextloc_match(Parallel parallel, int64_t threads, int64_t rows, Ngrams *ngrams)

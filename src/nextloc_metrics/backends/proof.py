@@ -98,7 +98,8 @@ def _of_scores(backend: Reference) -> Proofs:
         scores = _rows(make_scores(), dtype)
         own = scores.gather(1, _RELEVANT)
         several, one = backend.survey(scores, own, True), backend.survey(scores, own[:, :1], True)
-        yield f"`survey` of {dtype}", (*several, *one)
+        counts = backend.survey(scores, own, False)[:2]  # without the best, by other loops
+        yield f"`survey` of {dtype}", (*several, *one, *counts)
         values, ids = backend.first(scores, 9)
         # tied candidates may come in any order, but each of them once
         repeats = (ids.sort(1).values.diff(dim=1) == 0).sum()
@@ -137,18 +138,13 @@ def _of_pairs(backend: Reference) -> Proofs:
             yield f"`align({kind!r})` {of}", (backend.align(pairs, kind, within=2.0),)
         found = backend.align(pairs, "dtw", 1, free_start=True)
         yield f"`align of a window` {of}", (found,)
-    times, places = _ids(3, 7) << 58, _ids(3, 7) % 3 - 1
-    lengths, order = map(torch.from_numpy, (_LENGTHS, _ORDER))
-    moments = Moments(times, times.flip(0, 1)[:, :5], *lengths)
-    yield "`transport`", (backend.transport(moments, places, places[:, :5], 9 << 55, 1 << 58),)
-    times = times.sort(1).values
-    moments = Moments(times, times.flip(0)[:, :5], *lengths)
-    yield "`match_events`", (backend.match_events(moments, order, [0, 1 << 59, (1 << 64) - 1]),)
+    times, places = _ids(3, 7) << 58, _ids(3, 7) % 4 - 2
+    moments = Moments(times, times.flip(0, 1)[:, :5], places, places.flip(0)[:, :5])
+    yield "`transport`", (backend.transport(moments, 13 << 56),)
+    for scores in (None, (_ids(3, 14).reshape(3, 7, 2).double() % 6 - 1).log()):
+        found = backend.match_events(moments, scores, [0, 1 << 59, (1 << 64) - 1])
+        yield "`match_events`", (found,)
 
-
-#: of two sequences of events; and the columns of the first in an order
-_LENGTHS = np.array([[7, 4, 0], [5, 0, 3]])
-_ORDER = np.array([[5, 2, 3, 6, 0, 1, 4], [3, 0, 2, -1, -1, -1, -1], [-1] * 7])
 
 _ANSWERS = {"is_proven": _of_scores, "weighs": _of_weights, "aligns": _of_pairs}
 
@@ -261,4 +257,13 @@ _INTEGERS: dict[str, Any] = {
     "sort": (_ids(5, 40) << 31,),
     "argsort": (_ids(5, 40) + 1,),
     "histogram": (_ids(5, 40).flatten() + 1, 40),
+    "tally_lists": (
+        torch.from_numpy(np.array([[4, 7, -1, 4, 0], [3, 2, 1, 0, 9], [5, -1, -1, -1, -1]])),
+        torch.from_numpy(np.array([[0, 4, 8], [-1, 2, -1], [6, -1, 7]])),
+        (
+            _discounts(),
+            np.array([[0, _COLUMNS, 0], [_COLUMNS + 1, 4, 1], [0, 5, 2]]),
+            np.arange(12.0).reshape(3, 4) + 0.7,
+        ),
+    ),
 }

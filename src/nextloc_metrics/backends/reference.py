@@ -211,6 +211,44 @@ class Reference:
         """
         return None
 
+    def tally_lists(
+        self, lists: Tensor, ids: Tensor, formulas: tuple[Any, Any, Any]
+    ) -> Tensor | None:
+        """Find and score the relevant ids of lists in one pass; each query has at least one.
+
+        Args:
+            lists: int64 `[N, K]`, padded with -1.
+            ids: int64 `[N, M]`, the relevant ids, padded with -1.
+            formulas: arrays: the table of summed weights; int64 `[F, 3]`, the start of a formula's
+                weight in the table, its last rank, and whether it sums the first weight (0), all
+                weights (1), or all times their number in order (2); and float64 `[F, M + 1]`, its
+                divisors by the number of relevant ids.
+
+        Returns:
+            The sums of the formulas, int64 `[F, 3]`; None if the backend cannot do this, a number
+            is no id, a relevant id repeats, or a query has none.
+        """
+        table, numbers, divisors = map(torch.from_numpy, formulas)
+        number, in_order = (ids >= 0).sum(1), ids.sort(1).values
+        repeats = (in_order[:, 1:] == in_order[:, :-1]) & (in_order[:, 1:] >= 0)
+        if int(lists.amin()) < -1 or int(ids.amin()) < -1 or repeats.any() or not number.all():
+            return None
+        above = self.find(lists, ids).sort(1).values
+        place = torch.arange(1, ids.shape[1] + 1, device=ids.device).double()
+        sums = []
+        for (start, last, kind), divisor in zip(numbers.tolist(), divisors, strict=True):
+            ends = [x.clamp(max=last) + start for x in (above, above + 1)]
+            values = table[ends[1]] - table[ends[0]]
+            values = values[:, :1] if kind == 0 else values * place if kind == 2 else values
+            length = 1 << (values.shape[1] - 1).bit_length()
+            values = torch.nn.functional.pad(values, (0, length - values.shape[1]))
+            while values.shape[1] > 1:
+                values = torch.add(*values.chunk(2, 1))
+            score = (values[:, 0] / divisor[number]).clamp(max=1)
+            fixed = [(one * 2**32 + 0.5).long().sum() for one in (score, score * score)]
+            sums.append(torch.stack([*fixed, torch.tensor(len(ids), device=ids.device)]))
+        return torch.stack(sums)
+
     match_ngrams = staticmethod(match_ngrams)
     align = staticmethod(align)
     transport = staticmethod(transport)

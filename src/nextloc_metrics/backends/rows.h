@@ -1,7 +1,7 @@
 /* The loops over one row of scores; included once for each width of a score.
 
    KEY is the signed integer of the width of a score, LARGEST its largest value, NAME(x) the name of
-   x for this width. Scores are compared by their keys: integers in the order of the scores, where
+   x for this width, SCORE the type of scores, if C has it. Scores are compared by their keys: integers in the order of the scores, where
    -0 equals 0 and every NaN is the highest. */
 
 static ALWAYS_INLINE KEY NAME(key)(KEY bits, KEY infinity)
@@ -59,6 +59,30 @@ static ALWAYS_INLINE int64_t NAME(survey_row)(const KEY *row, int64_t columns, K
         ;
     return best;
 }
+
+#ifdef SCORE
+/* Do what `survey_row` does without the best candidate: numbers are compared, in fewer steps than
+   keys. A NaN compares false with everything. */
+static ALWAYS_INLINE void NAME(count_row)(const SCORE *row, int64_t columns, const SCORE *own,
+                                          int64_t width, int64_t *above, int64_t *tied)
+{
+    for (int64_t j = 0; j < width; j++)
+        above[j] = tied[j] = 0;
+    for (int64_t start = 0; start < columns; start += BLOCK) {
+        const int64_t number = columns - start < BLOCK ? columns - start : BLOCK;
+        for (int64_t j = 0; j < width; j++) {
+            const SCORE at = own[j];
+            KEY higher = 0, same = 0; /* of the width of scores, so that the loop vectorises */
+            for (int64_t i = start; i < start + number; i++) {
+                higher += !(row[i] <= at);
+                same += row[i] == at;
+            }
+            above[j] += higher;
+            tied[j] += same;
+        }
+    }
+}
+#endif
 
 /* Whether one candidate ranks after another: a lower score, or an equal one and a higher index. */
 static ALWAYS_INLINE int NAME(is_behind)(const KEY *row, KEY infinity, int64_t one, int64_t other)
@@ -121,10 +145,18 @@ ROWS void NAME(survey_rows)(void *about, int64_t begin, int64_t end)
     const Survey *survey = about;
     const Scores *scores = &survey->scores;
     for (int64_t i = begin; i < end; i++) {
-        const int64_t best = NAME(survey_row)(
-            (const KEY *)scores->start + i * scores->stride, scores->columns, (KEY)scores->infinity,
-            (const KEY *)survey->own + i * survey->width, survey->width,
-            survey->above + i * survey->width, survey->tied + i * survey->width);
+        const KEY *row = (const KEY *)scores->start + i * scores->stride;
+        const KEY *own = (const KEY *)survey->own + i * survey->width;
+        int64_t *above = survey->above + i * survey->width, *tied = survey->tied + i * survey->width;
+#ifdef SCORE
+        if (!survey->best) {
+            NAME(count_row)((const SCORE *)row, scores->columns, (const SCORE *)own, survey->width,
+                            above, tied);
+            continue;
+        }
+#endif
+        const int64_t best = NAME(survey_row)(row, scores->columns, (KEY)scores->infinity, own,
+                                              survey->width, above, tied);
         if (survey->best)
             survey->best[i] = best;
     }

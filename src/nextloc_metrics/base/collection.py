@@ -12,6 +12,7 @@ from typing_extensions import Unpack
 
 from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.batch import Batch, BatchOptions, GroupLabels, takes_batch
+from nextloc_metrics.arguments.draws import Draws
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.record import Record, Records
 from nextloc_metrics.base.fixes import outside_graphs, unchanged_by_errors, unrounded
@@ -342,7 +343,7 @@ class RankingCollection(SummedCollection):
     @takes_batch
     def update(  # type: ignore[override]  # as MetricCollection itself overrides ModuleDict
         self,
-        preds: Array | Record | Records,
+        preds: Array | Draws | Record | Records,
         target: Array | None = None,
         mask: Array | None = None,
         groups: Array | Mapping[str, Array] | None = None,
@@ -359,7 +360,7 @@ class RankingCollection(SummedCollection):
     @takes_batch
     def forward(
         self,
-        preds: Array | Record | Records,
+        preds: Array | Draws | Record | Records,
         target: Array | None = None,
         mask: Array | None = None,
         groups: Array | Mapping[str, Array] | None = None,
@@ -413,7 +414,7 @@ class RankingCollection(SummedCollection):
     @takes_batch
     def rank(
         self,
-        preds: Array | Record | Records,
+        preds: Array | Draws | Record | Records,
         target: Array | None = None,
         mask: Array | None = None,
         groups: Array | Mapping[str, Array] | None = None,

@@ -33,10 +33,24 @@ class KeyedMetric(RecordMetric):
     def state(self) -> Tensor:
         found: Tensor | list[Tensor] = vars(self)[self._state_name]
         if isinstance(found, list) and len(found) == 1:
-            return found[0]  # the entries that an update leaves
-        found = [found] if isinstance(found, Tensor) else found
-        entries = [x.to(self.device) for x in (self.empty_tally(), *found)]
-        return KeyedSums(entries, self._num_keys).merge()
+            return found[0]
+        parts = [found] if isinstance(found, Tensor) else found
+        entries = [x.to(self.device) for x in (self.empty_tally(), *parts)]
+        merged = KeyedSums(entries, self._num_keys).merge()
+        if isinstance(found, list):
+            found[:] = [merged]  # the same sums, for all that share the list
+        return merged
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the state, merged, if it is persistent."""
+        self.state  # noqa: B018  # merges
+        return super().state_dict(*args, **kwargs)
+
+    def _reduce_states(self, incoming_state: dict[str, Any]) -> None:
+        """Add up two states, of `forward` or `merge_state`."""
+        own = self._summand(self.state)
+        super()._reduce_states(incoming_state)
+        setattr(self, self._state_name, incoming_state[self._state_name] + own)
 
     def _summand(self, state: Tensor) -> Any:
         return KeyedSums([state.to(self.device)], self._num_keys)

@@ -17,6 +17,7 @@ from nextloc_metrics import scoring
 from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.batch import Batch, BatchOptions, GroupKind
 from nextloc_metrics.arguments.checks import check_ignored
+from nextloc_metrics.arguments.draws import Draws
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.record import Record, Records
 from nextloc_metrics.base.fixes import rounded
@@ -149,7 +150,7 @@ class RecordMetric(SummedMetric):
 
     def update(
         self,
-        preds: Array | Record | Records,
+        preds: Array | Draws | Record | Records,
         target: Array | None = None,
         mask: Array | None = None,
         groups: Array | Mapping[str, Array] | None = None,
@@ -163,9 +164,9 @@ class RecordMetric(SummedMetric):
         Args:
             preds: floating `[..., C]`, scores of all candidates; or integer `[..., K]`, lists of
                 ids, best first, padded with -1, with at least two dimensions unless `target` is
-                one id; or a `Ranking` (or another record) without
-                `target`, `mask` and `exclude`. `...` is the shape of the queries, such as `[N]` or
-                `[N, T]`.
+                one id; `Draws`, ranked as by `Ranking.from_draws`; or a `Ranking` (or another
+                record) without `target`, `mask` and `exclude`. `...` is the shape of the queries,
+                such as `[N]` or `[N, T]`.
             target: integer `[...]`, the one relevant id; integer `[..., M]`, the relevant ids,
                 padded with -1; bool or floating `[..., C]`, relevance (graded where floating).
             mask: bool `[...]`; False skips the query, and its target is not read.
@@ -184,7 +185,7 @@ class RecordMetric(SummedMetric):
 
     def read(
         self,
-        preds: Array | Record | Records,
+        preds: Array | Draws | Record | Records,
         target: Array | None = None,
         mask: Array | None = None,
         groups: Array | Mapping[str, Array] | None = None,

@@ -14,11 +14,12 @@ from torch import Tensor
 from nextloc_metrics import backends
 from nextloc_metrics.arguments.arrays import Array, as_tensor_or_text
 from nextloc_metrics.arguments.batch import Batch, GroupKind
+from nextloc_metrics.arguments.draws import Draws
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.record import Record, Records
 from nextloc_metrics.ranking.needs import Needs, merge_needs
 from nextloc_metrics.ranking.ranking import Ranking
-from nextloc_metrics.scoring.formulas import Formula, for_one_relevant
+from nextloc_metrics.scoring.formulas import Formula, for_lists, for_one_relevant
 
 # Subclasses of tensors may have no plain memory.
 _PLAIN = Tensor, torch.nn.Parameter
@@ -107,6 +108,9 @@ class Plan:
 
     def read(self, batch: Batch) -> Records:
         """Return the records that the members read, each made once; `batch` may hold them."""
+        if isinstance(batch.preds, Draws):
+            draws = Ranking.from_draws(batch.preds, batch.target)
+            batch = replace(batch, preds=draws, target=None)
         if isinstance(batch.preds, Record):
             batch = replace(batch, preds=Records({type(batch.preds): batch.preds}))
         if isinstance(batch.preds, Records):
@@ -192,10 +196,10 @@ class Plan:
 
     def tally(self, batch: Batch) -> list[Tensor]:
         """Return what a batch adds, by the kind of metric, for `add`; or raise."""
-        if isinstance(batch.preds, Record | Records):
+        if isinstance(batch.preds, Draws | Record | Records):
             found = self._tally(self.read(batch))
         else:
-            found = self._tally_scores(batch) or {}
+            found = self._tally_at_once(batch) or {}
             kinds = {k: needs for k, needs in self.needs.items() if k is not Ranking or not found}
             if kinds:
                 found |= self._tally(self._read(self._convert(batch), kinds))
@@ -241,36 +245,30 @@ class Plan:
             )
         }
 
-    def _tally_scores(self, batch: Batch) -> dict[int, Tensor] | None:
-        """Fused update: tally in one pass if every query has one relevant location, else None."""
+    def _tally_at_once(self, batch: Batch) -> dict[int, Tensor] | None:
+        """Fused update: tally in one pass, without a record, where the backend can; else None."""
         preds, target = batch.preds, batch.target
-        if batch.mask is not None or batch.groups is not None or batch.exclude is not None:
+        options = batch.mask, batch.groups, batch.exclude, batch.weights, batch.extra, batch.grades
+        if not self._one_pass or any(one is not None for one in options):
             return None
-        if batch.weights is not None or batch.extra is not None:
+        if type(preds) not in _PLAIN or type(target) not in _PLAIN:
             return None
-        if not self._one_pass or type(preds) not in _PLAIN or type(target) not in _PLAIN:
-            return None
-        formulas, num_locations = self._formulas, self._num_locations
         if (
             preds.layout != torch.strided
             or preds.is_nested
             or preds.ndim != 2
-            or preds.element_size() == 1
-            or not preds.is_floating_point()
             or target.dtype != torch.int64
-            or target.shape != preds.shape[:1]
+            or target.shape[:1] != preds.shape[:1]
             or target.device != preds.device
             or preds.is_neg()
             or target.is_neg()
-            or (num_locations is not None and preds.shape[1] > num_locations)
             or any(self.kinds[n].state.device != preds.device for n in self._of_ranks)
+            or any("score" in vars(member) for member in self.members)  # set after the plan
         ):
             return None
         backend = backends.choose(preds)
-        constants = for_one_relevant(formulas, preds.shape[1]) if backend.tallies_scores else None
-        if constants is None:
-            return None
-        found = backend.tally_scores(preds, target, self.ignore_index, constants, num_locations)
+        tally = self._tally_scores if preds.is_floating_point() else self._tally_lists
+        found = tally(backend, preds, target) if backend.tallies_scores else None
         if found is None:
             return None
         sums = iter(found[0])
@@ -278,6 +276,31 @@ class Plan:
             number: found[1] if isinstance(one, int) else next(sums)  # type: ignore[misc]
             for number, one in zip(self._of_ranks, self._one_pass, strict=True)
         }
+
+    def _tally_scores(
+        self, backend: backends.Reference, preds: Tensor, target: Tensor
+    ) -> tuple[Tensor, Tensor | None] | None:
+        """Tally scores if every query has one relevant location."""
+        number, num_locations = preds.shape[1], self._num_locations
+        if preds.element_size() == 1 or target.ndim != 1:
+            return None
+        if num_locations is not None and number > num_locations:
+            return None
+        constants = for_one_relevant(self._formulas, number)
+        if constants is None:
+            return None
+        return backend.tally_scores(preds, target, self.ignore_index, constants, num_locations)
+
+    def _tally_lists(
+        self, backend: backends.Reference, preds: Tensor, target: Tensor
+    ) -> tuple[Tensor, None] | None:
+        """Tally lists of ids if no decisions are counted, and every query has a relevant id."""
+        if preds.dtype != torch.int64 or target.ndim > 2 or self.ignore_index is not None:
+            return None
+        ids = target[:, None] if target.ndim == 1 else target
+        constants = None if self._num_locations else for_lists(self._formulas, ids.shape[1])
+        found = constants and backend.tally_lists(preds, ids, constants)
+        return None if found is None else (found, None)
 
     def add(self, tallies: Sequence[Tensor], *, count: bool) -> None:
         """Add what `tally` returned to all metrics."""

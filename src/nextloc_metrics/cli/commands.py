@@ -186,6 +186,12 @@ def merge(
 @source("paths", nargs=-1, required=True)
 @FILES
 @SAMPLE
+@click.option(
+    "--against",
+    default="first",
+    show_default=True,
+    help="One of PATHS, with which the others are compared; or all, for all pairs.",
+)
 @ID
 @FORMAT
 @OUT
@@ -193,12 +199,13 @@ def merge(
 def compare(
     paths: tuple[str, ...],
     kind: str,
+    against: str,
     key: str | None,
     out: Path | None,
     force: bool,
     **reading: Any,
 ) -> None:
-    """Compare the predictions in PATHS with the first file; all files have the same queries.
+    """Compare the predictions in PATHS with those of one file; all have the same queries.
 
     An .html `--out` is a page.
     """
@@ -207,7 +214,10 @@ def compare(
     from nextloc_metrics.report.comparing import compare as compare_models
     from nextloc_metrics.report.options import SharedOptions
 
-    cluster = reading["cluster"]
+    cluster, known = reading["cluster"], [name_of(path) for path in paths]
+    if against not in ("first", "all", *known):
+        raise click.UsageError(f"`--against` must be one of PATHS, first or all, got {against}.")
+    paths = tuple(sorted(paths, key=lambda path: name_of(path) != against))
     with explained():
         found = read_same(paths, key, groups=(), **reading)
         first = found[paths[0]]
@@ -217,6 +227,7 @@ def compare(
             {title: one.preds for title, one in zip(titles, found.values(), strict=True)},
             first.target,
             groups=None if cluster is None else {cluster: first.groups[cluster]},
+            against="all" if against == "all" else "first",
             **given_options(SharedOptions, reading),
         )
     with explained():
@@ -372,19 +383,32 @@ def trajectories(
 @click.option("--user", default="user", show_default=True, help="Column.")
 @click.option("--location", default="location", show_default=True, help="Column.")
 @click.option("--time", default="time", show_default=True, help="Column; '' for no times.")
+@click.option("--queries", help="Column in TEST: the locations that a model reads, lists of ids.")
 @FORMAT
 @OUT
 @FORCE
-def check(train: str, test: str, kind: str, out: Path | None, force: bool, **columns: str) -> None:
+def check(
+    train: str,
+    test: str,
+    queries: str | None,
+    kind: str,
+    out: Path | None,
+    force: bool,
+    **columns: str,
+) -> None:
     """Check what visits in TRAIN and TEST have in common; an .html `--out` is a page."""
     check_outputs(force)
     from nextloc_metrics.analysis import check_split
     from nextloc_metrics.cli.files import write_table
     from nextloc_metrics.files.beside import read_visits
+    from nextloc_metrics.files.predictions import read
 
     with explained():
-        parts = [read_visits(path, **columns) for path in (train, test)]
+        has_ids = queries is not None
+        parts = [read_visits(path, **columns, ids=has_ids) for path in (train, test)]
         names: Any = {**columns, "time": columns["time"] or None}
+        if queries is not None:
+            names["queries"] = read(test, preds=queries, target=columns["location"]).preds
         result = check_split(*parts, **names)
         text = str(result) if kind == "text" else write_table(result.table, kind)
         if is_page(out):

@@ -16,8 +16,7 @@ import click
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.cli.options import has_columns, is_page, write_text
 from nextloc_metrics.display.table import Table, one_line
-from nextloc_metrics.files.answer_columns import cells_of
-from nextloc_metrics.files.answers import propose
+from nextloc_metrics.files.answers import cells_of, propose
 from nextloc_metrics.files.beside import read_coordinates, read_counts, read_words
 from nextloc_metrics.files.opening import suffix_of
 from nextloc_metrics.files.predictions import Predictions, read, same_queries
@@ -230,17 +229,22 @@ def _evaluation_to_json(result: Evaluation, intervals: bool) -> str:
 
 
 def write_comparisons(result: Comparisons, kind: str) -> str:
-    """Write comparisons in one of the formats; JSON has values and corrected p-values too."""
+    """Write comparisons in one of the formats; JSON has values and corrected p-values too.
+
+    Those of all pairs are a table of models, and JSON has each pair under both names.
+    """
     if kind != "json":
-        return write_table(result.table, kind)
-    comparisons = {
-        name: {
-            key: {**asdict(found), "corrected_p_value": result.corrected[name][key]}
+        return write_table(result.by_model() if result.letters else result.table, kind)
+    comparisons: dict[str, Any] = {}
+    for (first, name), of_metrics in result.pairs.items():
+        within = comparisons.setdefault(first, {}) if result.letters else comparisons
+        within[name] = {
+            key: {**asdict(found), "corrected_p_value": result.corrected_pairs[first, name][key]}
             for key, found in of_metrics.items()
         }
-        for name, of_metrics in result.comparisons.items()
-    }
-    return json.dumps(_without_nan({"values": result.values, "comparisons": comparisons}), indent=2)
+    letters = {"letters": result.letters} if result.letters else {}
+    rows = {"values": result.values, **letters, "comparisons": comparisons}
+    return json.dumps(_without_nan(rows), indent=2)
 
 
 def write_audit(result: Audit, kind: str) -> str:

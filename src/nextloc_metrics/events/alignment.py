@@ -10,7 +10,6 @@ from torch.nn.functional import pad
 
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.backends import choose
-from nextloc_metrics.backends.events import Moments
 from nextloc_metrics.base.declared import Computed, NumberFromZero, PositiveNumber
 from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.events.metric import EventMean, EventMetric
@@ -60,21 +59,11 @@ class EventTransport(EventMean):
             )
 
     def score(self, record: EventPairs) -> Tensor:
-        sides = record.predicted, record.true
-        places = [side.places for side in sides]
-        if self.horizon is not None:
-            both = zip(places, self.kept(record), strict=True)
-            places = [one.masked_fill(~kept, -2) for one, kept in both]
-        times, lengths = [x.times for x in sides], [x.lengths.clamp(0, self.first) for x in sides]
-        first, second, one, other, here, there = (x.cpu() for x in (*times, *lengths, *places))
-        cost = choose(second, "aligns").transport(
-            Moments(first, second, one, other),
-            here,
-            there,
-            fixed(self.insert_cost),
-            fixed(self.delete_cost),
-        )
-        return exact.float64(cost) / exact.ONE
+        moments, costs = self.moments(record), (fixed(self.delete_cost), fixed(self.insert_cost))
+        sides = zip((moments.first_place, moments.second_place), costs, strict=True)
+        alone = [(places > -2).sum(1) * cost for places, cost in sides]
+        saved = choose(moments.first, "aligns").transport(moments, sum(costs))
+        return exact.float64(alone[0] + alone[1] - saved) / exact.ONE
 
 
 class EventCountDifference(EventMean):

@@ -11,6 +11,7 @@ from torch import Tensor
 from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.record import Record, Records
+from nextloc_metrics.backends.events import Moments
 from nextloc_metrics.base.declared import Positive, PositiveNumber
 from nextloc_metrics.base.mean import MeanMetric, RecordMetric
 from nextloc_metrics.events.pairs import AnyEvents, EventPairs
@@ -78,6 +79,12 @@ class EventMetric(RecordMetric):
         """Return which predicted and which true events count, bool `[N, P]` and `[N, T]`."""
         end = pairs.end(self.horizon)
         return pairs.predicted.within(self.first, end), pairs.true.within(self.first, end)
+
+    def moments(self, pairs: EventPairs) -> Moments:
+        """Return the events that count for a backend."""
+        end, sides = pairs.end(self.horizon), (pairs.predicted, pairs.true)
+        places = [side.counted_places(self.first, end) for side in sides]
+        return Moments(*(x.cpu() for x in (*(side.times for side in sides), *places)))
 
 
 class EventMean(EventMetric, MeanMetric):

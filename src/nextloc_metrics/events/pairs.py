@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -40,6 +40,12 @@ class Events:
     places: Tensor
     lengths: Tensor
     scores: Tensor | None = None
+
+    def counted_places(self, first: int | None = None, end: Tensor | None = None) -> Tensor:
+        """Return the places, and -2 for events that do not count."""
+        if first is None and end is None and bool((self.lengths == self.times.shape[1]).all()):
+            return self.places
+        return self.places.masked_fill(~self.within(first, end), -2)
 
     @property
     def has_time(self) -> Tensor:
@@ -124,7 +130,7 @@ class EventPairs(Record):
                 f"`start` must be a number, or one for each of {len(counted)} sequences, got "
                 f"{describe(given)}."
             )
-        self.start = _whole("start", given[:, None], counted[:, None])[:, 0]
+        self.start = _whole("start", given[:, None], lambda: counted[:, None])[:, 0]
 
     @classmethod
     def read(cls, batch: Any, needs: Any) -> EventPairs:
@@ -134,9 +140,9 @@ class EventPairs(Record):
 
     def end(self, horizon: float | None) -> Tensor | None:
         """Return where the horizon of each sequence ends, int64 `[N]`; None without a horizon."""
-        length = NEVER if horizon is None else fixed(horizon)
-        beyond = self.start > NEVER - length
-        return None if length == NEVER else (self.start + length).masked_fill(beyond, NEVER)
+        if horizon is None or (length := fixed(horizon)) == NEVER:
+            return None
+        return (self.start + length).masked_fill(self.start > NEVER - length, NEVER)
 
 
 def fixed(number: float) -> int:
@@ -189,17 +195,18 @@ def _pad(name: str, events: Any) -> list[Tensor]:
 def _events(name: str, parts: list[Tensor], counted: Tensor) -> Events:
     """Return the events of the sequences that count, with times as integers; or raise."""
     times, values, lengths = parts
-    places = values.long()
-    if values.ndim == 3:  # of no events there is no best one
-        best = values.detach().max(2) if values.numel() else None
-        places = torch.zeros_like(times).long()
-        if best is not None:
-            places = best.indices.masked_fill(~(best.values > -torch.inf), -1)
+    if values.ndim == 2:
+        places = values.long()
+    elif values.numel():
+        best = values.detach().max(2)
+        places = best.indices.masked_fill(~(best.values > -torch.inf), -1)
+    else:  # of no events there is no best one
+        places = torch.zeros_like(times, dtype=torch.int64)
     found = Events(times, places, lengths.long().masked_fill(~counted, 0))
-    within = found.within()
-    found.times = _whole(name, times, within)
+    found.times = _whole(name, times, found.within)
     found.scores = values if values.ndim == 3 else None
-    if name == "true" and len(wrong := ((places < 0) & within).nonzero()):
+    is_wrong = name == "true" and places.numel() and int(places.min()) < 0
+    if is_wrong and len(wrong := ((places < 0) & found.within()).nonzero()):
         row, column = wrong[0].tolist()
         raise ValueError(
             f"`true` must have places from 0, got {int(places[row, column])} in sequence {row}."
@@ -207,14 +214,15 @@ def _events(name: str, parts: list[Tensor], counted: Tensor) -> Events:
     return found
 
 
-def _whole(name: str, times: Tensor, within: Tensor) -> Tensor:
+def _whole(name: str, times: Tensor, within: Callable[[], Tensor]) -> Tensor:
     """Return times as integers, also NaN and infinities of predicted ones; or raise."""
     times = exact.float64(times.detach())
-    near = times.abs() < exact.HIGHEST_FINITE
-    if near.all():
+    low, high = times.aminmax() if times.numel() else (times, times)
+    if bool((low > -exact.HIGHEST_FINITE).all() and (high < exact.HIGHEST_FINITE).all()):
         return (times * exact.ONE).round_().long()
+    near = times.abs() < exact.HIGHEST_FINITE
     may = near if name != "predicted" else near | ~times.isfinite()
-    if len(wrong := (within & ~may).nonzero()):
+    if len(wrong := (within() & ~may).nonzero()):
         row, column = wrong[0].tolist()
         raise ValueError(
             f"`{name}` must have times between -2^31 and 2^31, got {float(times[row, column])} "

@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.arrays import pad_rows
+from nextloc_metrics.arguments.arrays import begins
 from nextloc_metrics.arguments.checks import check_number, check_positive
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.backends import choose
-from nextloc_metrics.backends.events import NEVER, Moments
+from nextloc_metrics.backends.events import NEVER
 from nextloc_metrics.base.declared import Computed, Positive, PositiveNumber
 from nextloc_metrics.base.keyed import KeyedMetric
 from nextloc_metrics.events.metric import EventMetric
@@ -24,13 +24,14 @@ from nextloc_metrics.events.pairs import EventPairs, fixed
 from nextloc_metrics.means import exact
 from nextloc_metrics.scoring import weights
 
-# Keys beside those of scores: of true events, and of NaN, which is above all scores.
-_TRUE, _NAN = -1 << 63, (1 << 63) - 1
+_NAN = 0x7FF8 << 48  # its key, above those of all scores
 
 
 def _check_numbers(name: str, value: Any) -> tuple[float, ...]:
-    if not isinstance(value, Sequence) or isinstance(value, str) or not len(value):
-        raise ValueError(f"`{name}` must be a list of numbers, such as [1, 2], got {short(value)}.")
+    if not isinstance(value, Sequence) or isinstance(value, str) or not 1 <= len(value) <= 62:
+        raise ValueError(
+            f"`{name}` must be a list of 1 to 62 numbers, such as [1, 2], got {short(value)}."
+        )
     return tuple(
         x if x == math.inf else check_number(f"{name}[{i}]", x, or_zero=True)
         for i, x in enumerate(value)
@@ -62,12 +63,13 @@ class ScoreBlocks(NamedTuple):
 class PooledEvents(EventMetric, KeyedMetric):
     """Base class: the scores of all predictions of a place, and which of them are matched.
 
-    An entry of the state has a place, a score, and the numbers of predictions with both and of
-    those matched at each threshold. Its size grows with the different scores unless there are
-    `bins`.
+    An entry of the state has a place, a score, the thresholds at which a prediction is matched (the
+    sum of 2^i), and the number of these predictions; or -2 - place, 0, 0 and the number of true
+    events; or -1, 0, 0 and the number of sequences. Its size grows with the different scores unless
+    there are `bins`.
     """
 
-    _num_keys = 2
+    _num_keys = 3
 
     horizon: PositiveNumber | None
     thresholds: Annotated[tuple[float, ...], _check_numbers]
@@ -83,7 +85,7 @@ class PooledEvents(EventMetric, KeyedMetric):
             raise ValueError("`num_places` must be given with `average='all'`, got None.")
 
     def empty_tally(self) -> Tensor:
-        return torch.zeros(0, 3 + len(self.thresholds), dtype=torch.int64)
+        return torch.zeros(0, 4, dtype=torch.int64)
 
     def _check(self, record: EventPairs) -> None:
         """Raise if a place is out of range; entries go to the device of the state."""
@@ -97,65 +99,40 @@ class PooledEvents(EventMetric, KeyedMetric):
             )
 
     def tally(self, record: EventPairs) -> Any:
-        predicted, true = (kept.cpu().numpy() for kept in self.kept(record))
-        true_place = record.true.places.cpu().numpy()[true]
-        place, score = _predictions(record, predicted)
-        of_match, scores, matched = self._match(record, predicted, true, true_place)
-        none = np.zeros(len(true_place), np.int64)
-        columns = [
-            ([-1], [0], [int(record.counted.sum())], 0),
-            (true_place, none + _TRUE, none + 1, 0),
-            (place, self._keys(score), np.ones_like(place), 0),
-            (of_match, self._keys(scores), np.zeros_like(of_match), matched),
-        ]
-        entries = np.zeros((sum(len(x[0]) for x in columns), 3 + len(self.thresholds)), np.int64)
-        end = 0
-        for *keys, rest in columns:
-            start, end = end, end + len(keys[0])
-            for number, values in enumerate(keys):
-                entries[start:end, number] = values
-            entries[start:end, 3:] = rest
-        return exact.KeyedSums([torch.from_numpy(entries).to(self.device)], self._num_keys)
+        moments, given = self.moments(record), record.predicted.scores
+        scores = None if given is None else exact.float64(given.detach().cpu())
+        numbers = [(1 << 64) - 1 if fixed(x) == NEVER else fixed(x) for x in self.thresholds]
+        matched = choose(moments.first, "aligns").match_events(moments, scores, numbers).numpy()
+        place: Any = moments.first_place.numpy()[..., None]
+        if scores is None:
+            score: Any = np.zeros(place.shape)
+            counts = place >= 0
+        else:
+            score = scores.numpy()
+            counts, place = (place > -2) & (score != -np.inf), np.arange(score.shape[2])
+        events = moments.second_place.numpy()
+        true, number_of = np.unique(events[events >= 0], return_counts=True)
+        size = int(counts.sum())
+        entries = np.zeros((size + len(true) + 1, 4), np.int64)
+        entries[:size, 0] = np.broadcast_to(place, counts.shape)[counts]
+        entries[:size, 1] = self._keys(score[counts])
+        entries[:size, 2] = matched[counts]
+        entries[:size, 3] = 1
+        entries[size:-1, 0], entries[size:-1, 3] = -2 - true, number_of
+        entries[-1, 0], entries[-1, 3] = -1, int(record.counted.sum())
+        return self._summand(torch.from_numpy(entries))
 
     def _keys(self, score: Any) -> Any:
         """Return integers in the order of the scores, or their bins; NaN is above all."""
         if self.bins is None:
-            bits = (score + 0.0).view(np.int64)
-            keys = bits ^ ((bits >> 63) & _NAN)
+            keys = (score + 0.0).view(np.int64)
+            is_negative = keys < 0
+            keys[is_negative] = -(1 << 63) - keys[is_negative]
         else:
             edges = np.arange(1, self.bins) / self.bins if isinstance(self.bins, int) else self.bins
             keys = np.searchsorted(edges, score, side="right")
-        return np.where(np.isnan(score), _NAN, keys)
-
-    def _match(
-        self, record: EventPairs, predicted: Any, true: Any, true_place: Any
-    ) -> tuple[Any, Any, Any]:
-        """Return place, score and thresholds, bool `[M, D]`, of the matched predictions.
-
-        A row is a sequence and a place that it has true events of; its predictions are by time.
-        """
-        times, width = record.true.times.cpu().numpy()[true], 1 + int(true_place.max(initial=0))
-        groups, group, sizes = np.unique(
-            true.nonzero()[0] * width + true_place, return_inverse=True, return_counts=True
-        )
-        query, place = groups // width, groups % width
-        second = pad_rows(times[np.lexsort((times, group))], sizes, 0)
-        when = np.where(predicted, record.predicted.times.cpu().numpy(), NEVER)
-        by_time = when.argsort(1)
-        when = np.take_along_axis(when, by_time, 1)
-        has_time = np.take_along_axis(
-            record.predicted.has_time.cpu().numpy() & predicted, by_time, 1
-        )
-        score = np.where(has_time[query], _scores_of(record, query, place, by_time), np.nan)
-        order = (-score).argsort(1)  # NaN is last
-        order = np.where(np.take_along_axis(score, order, 1) > -np.inf, order, -1)
-        tensors = when[query], second, np.full_like(sizes, when.shape[1]), sizes, order
-        *moments, columns = map(torch.from_numpy, tensors)
-        numbers = [(1 << 64) - 1 if fixed(x) == NEVER else fixed(x) for x in self.thresholds]
-        backend = choose(moments[0], "aligns")
-        found = backend.match_events(Moments(*moments), columns, numbers).numpy()
-        row, column = found.any(1).nonzero()
-        return place[row], score[row, column], found[row, :, column]
+        keys[np.isnan(score)] = _NAN
+        return keys
 
     def _check_state(self, state: Tensor, queries: int) -> bool:
         return bool((state[:, 2:] >= 0).all())
@@ -163,27 +140,35 @@ class PooledEvents(EventMetric, KeyedMetric):
     @property
     def num_queries(self) -> int:
         state = self.state
-        return int(state[state[:, 0] < 0, 2].sum())
+        return int(state[state[:, 0] == -1, 3].sum())
 
     def _blocks(self) -> tuple[Tensor, Tensor, list[ScoreBlocks]]:
         """Return the true events and the predictions of each place; by threshold its blocks.
 
         Only places that have true events, and blocks with matched predictions.
         """
-        state = self.state.cpu().flip(0)  # scores fall
-        is_true = (state[:, 0] >= 0) & (state[:, 1] == _TRUE)
-        places, true = state[is_true, 0].flip(0), state[is_true, 2].flip(0)
-        rows = state[torch.isin(state[:, 0], places) & ~is_true]
-        place, counts = torch.searchsorted(places, rows[:, 0].contiguous()), rows[:, 2:]
-        total = torch.zeros(len(places), counts.shape[1]).long().index_add_(0, place, counts)
-        # the places fall too
-        above = counts.cumsum(0) - counts - (total.flip(0).cumsum(0).flip(0) - total)[place]
-        found = []
-        for number in range(1, counts.shape[1]):
-            kept = counts[:, number] > 0
-            columns = counts[:, 0], counts[:, number], above[:, 0], above[:, number]
-            found.append(ScoreBlocks(place[kept], *(x[kept] for x in columns)))
-        return true, total[:, 0], found
+        state = self.state.cpu().numpy()
+        ends = np.searchsorted(state[:, 0], [-1, 0])
+        places, true = -2 - state[: ends[0], 0][::-1], state[: ends[0], 3][::-1]
+        place, score, at, count = np.ascontiguousarray(state[ends[1] :].T)
+        is_first = begins(place, score)
+        block, place = is_first.cumsum() - 1, place[is_first]
+        size = np.add.reduceat(count, is_first.nonzero()[0])
+        until, behind = np.append(0, size.cumsum()), np.searchsorted(place, places, "right")
+        found, some = [], at.nonzero()[0]
+        at, block, count = at[some], block[some], count[some]
+        for number in range(len(self.thresholds)):
+            kept = (at & 1 << number != 0).nonzero()[0]
+            is_first = begins(block[kept])
+            matched = np.add.reduceat(count[kept], is_first.nonzero()[0])
+            blocks = block[kept[is_first]]
+            own = np.searchsorted(places, place[blocks])
+            above = until[behind[own]] - until[blocks + 1]
+            rest = np.bincount(own, matched, len(places)).astype(np.int64).cumsum()[own]
+            columns = own, size[blocks], matched, above, rest - matched.cumsum()
+            found.append(ScoreBlocks(*map(torch.from_numpy, columns)))
+        before = np.searchsorted(place, places)
+        return torch.from_numpy(true.copy()), torch.from_numpy(until[behind] - until[before]), found
 
     @abstractmethod
     def value_of(self, true: Tensor, blocks: ScoreBlocks) -> Tensor:
@@ -204,27 +189,6 @@ class PooledEvents(EventMetric, KeyedMetric):
 
     def compute(self) -> Tensor:
         return self._mean(self.value_of)
-
-
-def _predictions(record: EventPairs, kept: Any) -> tuple[Any, Any]:
-    """Return place and score, float64, of each prediction; NaN scores too."""
-    if record.predicted.scores is None:
-        place = record.predicted.places.cpu().numpy()[kept]
-        return place[place >= 0], np.zeros((place >= 0).sum())
-    scores = exact.float64(record.predicted.scores.detach().cpu()).numpy()[kept]
-    row, place = (scores != -np.inf).nonzero()
-    return place, scores[row, place]
-
-
-def _scores_of(record: EventPairs, query: Any, place: Any, event: Any) -> Any:
-    """Return the scores of a place for the events of some sequences, float64 `[G, P]`."""
-    row, column, scores = query[:, None], event[query], record.predicted.scores
-    if scores is None:
-        places = record.predicted.places.cpu().numpy()
-        return np.where(places[row, column] == place[:, None], 0.0, -np.inf)
-    at = place.clip(max=scores.shape[2] - 1)[:, None]
-    found = exact.float64(scores.detach().cpu()[row, column, at]).numpy()
-    return np.where((place < scores.shape[2])[:, None], found, -np.inf)
 
 
 def _sum(number: int, blocks: ScoreBlocks, values: Tensor) -> Tensor:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping
+from inspect import signature
+from typing import Any
 
 import torch
 
 from nextloc_metrics.arguments.answers import Answers
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.files.answers import Reader
+from nextloc_metrics.files.answers import Reader, cells_of
 from nextloc_metrics.files.columns import read_group
 from nextloc_metrics.files.opening import Part
 from nextloc_metrics.files.texts import by_json
@@ -22,10 +23,17 @@ class AnswerColumn:
     """Answers that stand in the column of predictions, read as `read_answers` reads them."""
 
     def __init__(self, ids: Any, options: Mapping[str, Any]) -> None:
+        known = [*signature(Reader).parameters][1:]
+        given = options if isinstance(options, Mapping) else [options]
+        if wrong := [name for name in given if name not in known]:
+            raise TypeError(
+                f"`answers` must be a dict of options of `read_answers`, of {', '.join(known)}, "
+                f"got {short(wrong[0])}."
+            )
         self._reader = Reader(ids, **options)
 
     def answers(self, part: Part, name: str) -> Answers:
-        """Return the answers of the rows."""
+        """Return the answers to the queries of some rows."""
         cells = cells_of(part.columns[name])
         for row, cell in enumerate(cells):
             if cell is not None and not isinstance(cell, str):
@@ -36,61 +44,43 @@ class AnswerColumn:
         return self._reader.read(cells)
 
 
-class JoinedAnswers:
-    """Answers in another table than the queries; both have a column of keys.
-
-    Args:
-        parts: the parts of the table of answers.
-        name: the column of answers.
-        key: the column of keys.
-        queries: the parts of the table of queries.
-        column: what reads the answers.
-    """
+class JoinedAnswers(AnswerColumn):
+    """Answers `name` in the first of two tables; a column of both, `key`, has the queries."""
 
     def __init__(
-        self,
-        parts: Iterable[Part],
-        name: str,
-        key: str,
-        queries: Iterable[Part],
-        column: AnswerColumn,
+        self, ids: Any, options: Mapping[str, Any], name: str, key: str, *tables: Iterable[Part]
     ) -> None:
-        read = [column.answers(Part("", (), {name: []}), name)]
-        rows: dict[str, int] = {}
-        for part in parts:
-            read.append(column.answers(part, name))
-            _number(part, key, rows)
+        super().__init__(ids, options)
+        self._rows: dict[str, int] = {}
         asked: dict[str, int] = {}
-        for part in queries:
-            _number(part, key, asked)
-        if unknown := rows.keys() - asked.keys():
-            first = min(unknown, key=rows.__getitem__)
+        (answers, queries), answers_of = tables, super().answers
+        read = [answers_of(part, name) for part in _number(answers, key, self._rows)]
+        for _ in _number(queries, key, asked):
+            pass
+        if unknown := [one for one in self._rows if one not in asked]:
             raise ValueError(
                 f"`queries` must have a row for each answer, got none for {len(unknown):,} of "
-                f"them, the first with the `key` {short(first)}; leave the rows of such answers "
-                "out, or add the queries."
+                f"them, the first with the `key` {short(unknown[0])}; leave the rows of such "
+                "answers out, or add the queries."
             )
-        self._rows, self._answers = rows, Answers.cat(read)
+        self._answers = Answers.cat([*read, self._reader.read([])])
 
     def answers(self, part: Part, name: str) -> Answers:
-        """Return the answers to the keys in a column."""
         rows = [self._rows.get(key, -1) for key in _keys(part, name)]
         return self._answers.at(torch.tensor(rows, dtype=torch.int64))
 
 
-#: what makes answers of a column
-AnswersOf: TypeAlias = "AnswerColumn | JoinedAnswers"
-
-
-def _number(part: Part, key: str, rows: dict[str, int]) -> None:
-    """Number the keys of some rows, or raise for one that is there."""
-    for row, name in enumerate(_keys(part, key)):
-        if name in rows:
-            raise ValueError(
-                f"the column `{key}` must have each key once, got {short(name)} again in "
-                f"{part.place(row)}."
-            )
-        rows[name] = len(rows)
+def _number(parts: Iterable[Part], key: str, rows: dict[str, int]) -> Iterator[Part]:
+    """Yield the parts with the keys of their rows numbered, or raise for one that is there."""
+    for part in parts:
+        for row, one in enumerate(_keys(part, key)):
+            if one in rows:
+                raise ValueError(
+                    f"the column `{key}` must have each key once, got {short(one)} again in "
+                    f"{part.place(row)}."
+                )
+            rows[one] = len(rows)
+        yield part
 
 
 def _keys(part: Part, key: str) -> list[str]:
@@ -116,18 +106,5 @@ def _is_answer(text: str, separator: str | None) -> bool:
     """Return whether there is a fence, an object, a list in prose, or several lines."""
     if text[0] == "[" and text[-1] == "]":
         return False
-    has_lines = "\n" in text and separator is None
-    return (
-        has_lines
-        or "```" in text
-        or text[0] == "{"
-        or isinstance(by_json(None, "last", text), list)
-    )
-
-
-def cells_of(column: Any) -> list[Any]:
-    """Return the cells of a column as Python values."""
-    if isinstance(column, list):
-        return column
-    found: list[Any] = column.to_pylist() if hasattr(column, "to_pylist") else column.tolist()
-    return found
+    is_marked = text[0] == "{" or "```" in text or ("\n" in text and separator is None)
+    return is_marked or isinstance(by_json(None, "last", text), list)

@@ -1,8 +1,4 @@
-"""Answers of a language model in text: each becomes a list of ids, or the reason why it has none.
-
-A form reads a text: to the list of its items, or to an outcome. It is linear in the text, and takes
-one list or none: what may be read in two ways is unreadable.
-"""
+"""Answers of a language model in text: each becomes a list of ids, or why it has none."""
 
 from __future__ import annotations
 
@@ -46,7 +42,6 @@ Take = Literal["last"]
 TextForm: TypeAlias = "str | re.Pattern[str] | Callable[[str], Sequence[str | int] | None]"
 
 _NAMES = ({str}, {int}, {str, int})
-_FORMS = ("json", "lines", "separated", "codes")
 
 
 class Reader:
@@ -65,7 +60,6 @@ class Reader:
     ) -> None:
         names = _names_of(ids)
         self.k = None if k is None else check_positive("k", k)
-        self._fold = fold_name if check_bool("fold", fold) else None
         if take is not None:
             check_choice("take", take, Take)
         for name, value in {"key": key, "after": after}.items():
@@ -74,75 +68,69 @@ class Reader:
         if isinstance(refusals, str):
             raise TypeError(f"`refusals` must be a list of patterns, got {short(refusals)}.")
         self._refusals = [_pattern_of("refusals", one) for one in refusals]
-        self._after = after
-        self._numbers = NameNumbers(names, self._fold)
+        self._fold = fold_name if check_bool("fold", fold) else None
+        self._after, self._numbers = after, NameNumbers(names, self._fold)
         self._form, title = self._make_form(form, names, key, take)
-        known = blake2b("\n".join(map(repr, names)).encode(), digest_size=4).hexdigest()
-        parts: list[Any] = [
-            title,
-            key and f"key {key!r}",
-            take and f"the {take} list",
-            k and f"k={k}",
-        ]
-        parts += [after and f"after {after!r}", fold and "folded names"]
-        parts += [refusals and f"refusals: {', '.join(x.pattern for x in self._refusals)}"]
-        parts += [f"{len(names):,} ids ({known})", UNSEEN]
-        self.rule = "; ".join(part for part in parts if part)
+        options: dict[str, Any] = {"key": key, "take": take, "k": k, "after": after, "fold": fold}
+        options["refusals"] = [one.pattern for one in self._refusals]
+        digest = blake2b("\n".join(map(repr, names)).encode(), digest_size=4).hexdigest()
+        shown = [f"{name}={value!r}" for name, value in options.items() if value]
+        self.rule = "; ".join([title, *shown, f"{len(names):,} ids ({digest})", UNSEEN])
 
     def _make_form(
         self, form: TextForm, names: Sequence[str], key: str | None, take: Take | None
     ) -> tuple[Callable[[str], Items], str]:
         """Return what reads a text, and its name for the card."""
-        kind = form if isinstance(form, str) else ""
-        if key is not None and kind != "json":
-            raise ValueError(f"`key` must be None but for `form='json'`, got {short(key)}.")
-        if take is not None and kind not in ("json", "lines", "codes"):
-            raise ValueError(
-                f"`take` must be None for a form that reads one list, got {short(take)}; choose "
-                "by `pattern=...`, or `after`."
-            )
-        if isinstance(form, re.Pattern) or kind.startswith("pattern="):
-            pattern = _pattern_of("form", form if isinstance(form, re.Pattern) else kind[8:])
+        knows = self._numbers.knows
+        # what reads a text, the options that it has, and what no name may have
+        rows: dict[str, tuple[Callable[[str], Items], str, str]] = {
+            "json": (partial(by_json, key, take), "key take", ""),
+            "lines": (partial(by_lines, knows, take), "take", "\r\n"),
+            "separated": (partial(by_commas, knows), "", ",\r\n"),
+            "codes": (partial(by_codes, take), "take", ""),
+        }
+        title = form if isinstance(form, str) else getattr(form, "__qualname__", repr(form))
+        if isinstance(form, re.Pattern) or title.startswith("pattern="):
+            pattern = _pattern_of("form", form if isinstance(form, re.Pattern) else title[8:])
+            title = f"pattern={pattern.pattern}"
             if pattern.groups != 1:
-                raise ValueError(
-                    f"`form` must be a pattern with one group, the id, got {pattern.pattern!r}."
-                )
-            return partial(by_pattern, pattern), f"pattern={pattern.pattern}"
-        if callable(form):
-            return partial(by_function, form), getattr(form, "__qualname__", repr(form))
-        if kind not in _FORMS:
+                raise ValueError(f"`form` must be a pattern with one group, the id, got {title!r}.")
+            rows[title] = partial(by_pattern, pattern), "", ""
+        elif callable(form):
+            rows[title] = partial(by_function, form), "", ""
+        elif title not in rows:
             raise ValueError(
-                f"`form` must be one of {', '.join(_FORMS)}, `pattern=...` or a function, got "
+                f"`form` must be one of {', '.join(rows)}, `pattern=...` or a function, got "
                 f"{short(form)}; `auto` proposes one."
             )
-        marks = {"separated": ",\n", "lines": "\n"}.get(kind, "")
-        wrong = [x for x in names if marks and (set(marks) & set(x) or x != x.strip())]
-        if wrong:
+        reads, options, marks = rows[title]
+        for name, value in {"key": key, "take": take}.items():
+            if value is not None and name not in options:
+                raise ValueError(
+                    f"`{name}` must be None for the form {title!r}, got {short(value)}; choose a "
+                    "list by `pattern=...`, or `after`."
+                )
+        if wrong := [x for x in names if marks and (set(marks) & set(x) or x != x.strip())]:
             raise ValueError(
-                f"`form` must be one that can write all ids, and {kind!r} cannot write "
+                f"`form` must be one that can write all ids, and {title!r} cannot write "
                 f"{short(wrong[0])}; use 'json'."
             )
-        readers: dict[str, Callable[[str], Items]] = {
-            "json": partial(by_json, key, take),
-            "lines": partial(by_lines, self._numbers.knows, take),
-            "separated": partial(by_commas, self._numbers.knows),
-            "codes": partial(by_codes, take),
-        }
-        return readers[kind], kind
+        return reads, title
 
     def read(self, texts: Sequence[Any]) -> Answers:
         """Read texts; None, or NaN, is no text."""
-        numbers, form, fold, most = self._numbers, self._form, self._fold, self.k
+        numbers, form, fold = self._numbers, self._form, self._fold
+        most, after, number_of = self.k, self._after, self._numbers.get
         flat, lengths, outcomes = array("q"), array("q"), bytearray()
-        number_of, after = numbers.get, self._after
         for row, text in enumerate(texts):
             if type(text) is not str:
                 text = _text_of(row, text)
+            found: Items = NO_LIST
             if after is None:
                 found = form(text)
-            else:
-                _, mark, text = text.rpartition(after)
-                found = form(text) if mark else NO_LIST
+            elif (at := text.rfind(after)) >= 0:
+                text = text[at + len(after) :]
+                found = form(text)
             if not isinstance(found, int):
                 if set(map(type, found)) in _NAMES:
                     outcomes.append(ANSWERED)
@@ -153,15 +141,18 @@ class Reader:
                     flat.fromlist([numbers[x] for x in kept] if None in known else known)
                     continue
                 found = UNREADABLE if found else EMPTY
-            outcomes.append(self._without_list(text) if found == NO_LIST else found)
+            if found == NO_LIST:
+                refused = any(one.search(text) for one in self._refusals)
+                found = EMPTY if not text.strip() else REFUSED if refused else UNREADABLE
+            outcomes.append(found)
             lengths.append(0)
         ids, others = np.array(flat, np.int64), numbers.forget()
         if others:  # numbers that do not depend on the other texts
             is_other = ids >= numbers.size
             far = unknown_numbers(others, numbers.size)
             ids[is_other] = far[ids[is_other] - numbers.size]
-        all_lengths = np.array(lengths, np.int64)
-        ranked = all_lengths if most is None else all_lengths.clip(max=most)
+        of_all = np.array(lengths, np.int64)
+        ranked = of_all if most is None else of_all.clip(max=most)
         width = max(1, int(ranked.max(initial=0)))
         if (size := 8 * width * len(ranked)) > memory():
             raise ValueError(
@@ -169,19 +160,9 @@ class Reader:
                 f"of {width} ids, got {gigabytes(size)}; pass `k`."
             )
         preds = pad_rows(ids, ranked, -1, width)
-        return Answers(
-            torch.from_numpy(preds),
-            torch.tensor(list(outcomes), dtype=torch.int64),
-            torch.from_numpy(all_lengths),
-            numbers.size,
-            self.rule,
-        )
-
-    def _without_list(self, text: str) -> int:
-        """Return the outcome of a text in which there is no list."""
-        if not text.strip():
-            return EMPTY
-        return REFUSED if any(x.search(text) for x in self._refusals) else UNREADABLE
+        outcome = np.frombuffer(outcomes, np.uint8).astype(np.int64)
+        read = [torch.from_numpy(x) for x in (preds, outcome, of_all)]
+        return Answers(read[0], read[1], read[2], numbers.size, self.rule)
 
 
 def read_answers(
@@ -249,13 +230,12 @@ def read_answers(
     """
     if isinstance(texts, str):
         raise TypeError(f"`texts` must be one text per answer, got {short(texts)}.")
-    for to_list in ("to_pylist", "tolist"):
-        texts = getattr(texts, to_list, lambda kept=texts: kept)()
+    texts = cells_of(texts)
     options: dict[str, Any] = {"k": k, "after": after, "refusals": refusals, "fold": fold}
     if form == "auto":
-        print(propose([*texts[:1000]], ids, **options))
+        print(propose(texts[:1000], ids, **options))
         form, texts = "json", []
-    return Reader(ids, form, key, take=take, **options).read(list(texts))
+    return Reader(ids, form, key, take=take, **options).read(texts)
 
 
 def read_draws(texts: Any, **options: Any) -> Draws:
@@ -273,17 +253,23 @@ def read_draws(texts: Any, **options: Any) -> Draws:
         >>> read_draws([['["Home"]', '["Cafe"]'], ['["Home"]', "?"]], ids=["Cafe", "Home"])
         Draws(2 draws)
     """
-    rows = [list(row) for row in texts]
+    rows = [cells_of(row) for row in cells_of(texts)]
     sizes = sorted({len(row) for row in rows})
     if len(sizes) != 1 or not sizes[0]:
         raise ValueError(f"`texts` must have as many texts in each row, got {short(sizes)}.")
     return Draws([read_answers(column, **options) for column in zip(*rows, strict=True)])
 
 
+def cells_of(column: Any) -> list[Any]:
+    """Return the cells of a column, such as of pandas or Arrow, as Python values."""
+    to_list = getattr(column, "to_pylist", getattr(column, "tolist", None))
+    return list(column if to_list is None else to_list())
+
+
 def propose(texts: Sequence[Any], ids: Any, **options: Any) -> str:
     """Return how many of the texts each form reads, and how many of these have an id."""
     lines = [f"of the first {len(texts):,} answers"]
-    for form in _FORMS:
+    for form in ("json", "lines", "separated", "codes"):
         try:
             found = Reader(ids, form, **options).read(texts)
         except ValueError as error:
@@ -296,10 +282,7 @@ def propose(texts: Sequence[Any], ids: Any, **options: Any) -> str:
 
 
 class NameNumbers(dict[Any, int]):
-    """The number of each name; of a name that is no id the next one, until `forget`.
-
-    A whole number is the name in decimal.
-    """
+    """The number of each name or whole number; the next for what is no id, until `forget`."""
 
     def __init__(self, names: Sequence[str], fold: Callable[[str], str] | None) -> None:
         for number, name in enumerate(names):
@@ -333,10 +316,9 @@ class NameNumbers(dict[Any, int]):
 def _names_of(ids: Any) -> list[str]:
     """Return the ids as text."""
     found = ids.tolist() if hasattr(ids, "tolist") else list(ids)
-    wrong = [x for x in found if type(x) not in (str, int)]
-    if isinstance(ids, str) or wrong or not found:
-        what = short(wrong[0]) if wrong else short(ids)
-        raise TypeError(f"`ids` must be the names of ids, text or integers, got {what}.")
+    wrong = [ids] if isinstance(ids, str) or not found else []
+    if wrong := wrong + [x for x in found if type(x) not in (str, int)]:
+        raise TypeError(f"`ids` must be the names of ids, text or integers, got {short(wrong[0])}.")
     return [str(x) for x in found]
 
 
@@ -350,12 +332,12 @@ def _pattern_of(name: str, pattern: Any) -> re.Pattern[str]:
 
 
 def _text_of(row: int, text: Any) -> str:
-    """Return the text of a cell, empty for None or NaN, or raise if it is something else."""
-    if text is None or text != text:
+    """Return the text of a cell, empty for None, NaN or NA, or raise if it is something else."""
+    if isinstance(text, str):
+        return str(text)
+    if text is None or type(text).__name__ == "NAType" or text != text:
         return ""
-    if not isinstance(text, str):
-        raise TypeError(f"`texts` must hold text or None, got {short(text)} in row {row}.")
-    return str(text)
+    raise TypeError(f"`texts` must hold text or None, got {short(text)} in row {row}.")
 
 
 _WHOLE = re.compile("0|-?[1-9][0-9]{0,17}")

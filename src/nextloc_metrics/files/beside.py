@@ -92,9 +92,13 @@ def read_days(rows: Any, user: str, day: str, slot: str, x: str, y: str) -> Any:
     return found
 
 
-def read_visits(rows: str, user: str, location: str, time: str) -> dict[str, Any]:
-    """Read the columns of a file of visits by name; `""` is none. Times may be text that sorts."""
-    readers: dict[str, Any] = {user: read_names, location: read_names, time: _read_times}
+def read_visits(rows: str, user: str, location: str, time: str, ids: bool) -> dict[str, Any]:
+    """Read the columns of a file of visits by name; `""` is none.
+
+    Times may be text that sorts. `ids` says that locations are integers.
+    """
+    place = read_numbers if ids else read_names
+    readers: dict[str, Any] = {user: read_names, location: place, time: _read_times}
     readers.pop("", None)
     source = Files(find_files(rows))
     return dict(zip(readers, _read_columns(source, readers), strict=True))

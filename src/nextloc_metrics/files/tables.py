@@ -18,7 +18,7 @@ from nextloc_metrics.arguments.arrays import as_tensor
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.checks import check_choice
 from nextloc_metrics.arguments.messages import describe, short
-from nextloc_metrics.files.answer_columns import AnswersOf, check_no_answers
+from nextloc_metrics.files.answer_columns import AnswerColumn, check_no_answers
 from nextloc_metrics.files.columns import (
     Widths,
     count_widths,
@@ -101,7 +101,7 @@ class TableRows:
         separator: str | None,
         on_error: OnError,
         widths: Widths | None = None,
-        reader: AnswersOf | None = None,
+        reader: AnswerColumn | None = None,
     ) -> None:
         self.source, self.names, self.on_error = source, names, on_error
         self.num_rows, self.missed, self.reader = source.num_rows, 0, reader
@@ -413,7 +413,7 @@ def open_rows(
     separator: str | None = None,
     on_error: OnError = "raise",
     widths: Widths | None = None,
-    reader: AnswersOf | None = None,
+    reader: AnswerColumn | None = None,
     key: str | None = None,
 ) -> TableRows:
     r"""Open a table of predictions; its rows are read in chunks by `TableRows.chunks`.

@@ -1,7 +1,6 @@
 """Forms of lists in text: each reads a text to the items of its list, or to an outcome.
 
-A form is linear in the text and reads one list or none: what may be meant in two ways is
-unreadable.
+A form is linear in the text; what may be meant in two ways is unreadable.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
+from string import ascii_lowercase
 from typing import Any, TypeAlias
 
 from nextloc_metrics.arguments.answers import CUT, UNREADABLE
@@ -120,10 +120,8 @@ def _as_json(text: str, at: int) -> tuple[str, int] | int:
 
 def _string_in_json(token: str) -> str:
     """Write a quoted text in JSON."""
-    inside = token[1:-1]
-    if token[0] == "'" or "\\x" in inside:
-        inside = _ESCAPE.sub(_escape_in_json, inside)
-    return f'"{inside}"'
+    is_json = token[0] == '"' and "\\x" not in token
+    return token if is_json else f'"{_ESCAPE.sub(_escape_in_json, token[1:-1])}"'
 
 
 def _escape_in_json(found: re.Match[str]) -> str:
@@ -147,7 +145,7 @@ def by_lines(knows: Knows, take: str | None, text: str) -> Items:
     lists: list[list[str]] = []
     style: tuple[str, str] | None = None
     number = 0
-    for line in text.split("\n"):
+    for line in text.replace("\r", "\n").split("\n"):
         name = line.strip()
         mark = None if knows(name) else _MARK.match(line)
         if mark is None:
@@ -174,6 +172,7 @@ def by_lines(knows: Knows, take: str | None, text: str) -> Items:
 def by_commas(knows: Knows, text: str) -> Items:
     """Read names between commas or newlines."""
     names: list[str] = []
+    text = text.replace("\r", "\n")
     at, before = 0, "\n"
     while before and (field := _FIELD.match(text, at)):
         at = field.end()
@@ -208,27 +207,23 @@ def by_pattern(pattern: re.Pattern[str], text: str) -> Items:
     return (UNREADABLE if None in names else names) if names else NO_LIST
 
 
-_CODE = re.compile(r"(?:<[a-z]_[0-9]+>)+")
-_LEVEL = re.compile(r"<([a-z])_[0-9]+>")
+# levels in alphabetical order
+_CODE = re.compile("(?=<[a-z]_[0-9]+>)" + "".join(f"(?:<{x}_[0-9]+>)?" for x in ascii_lowercase))
 _BETWEEN = re.compile(r"[\s,;|\"'\[\]0-9.)*-]*")
 _CUT_CODE = re.compile(r"<(?:[a-z](?:_[0-9]*)?)?$")
 
 
 def by_codes(take: str | None, text: str) -> Items:
-    """Read codes of levels in alphabetical order; prose between two begins another list."""
+    """Read codes; prose between two begins another list."""
     if _CUT_CODE.search(text[-30:]):
         return CUT
     lists: list[list[str]] = []
     end = 0
-    for run in _CODE.finditer(text):
-        if not lists or not _BETWEEN.fullmatch(text, end, run.start()):
+    for code in _CODE.finditer(text):
+        if not lists or not _BETWEEN.fullmatch(text, end, code.start()):
             lists.append([])
-        end, last = run.end(), "~"
-        for level in _LEVEL.finditer(run[0]):
-            if level[1] <= last:
-                lists[-1].append("")
-            last = level[1]
-            lists[-1][-1] += level[0]
+        lists[-1].append(code[0])
+        end = code.end()
     return _choose(lists, take)
 
 
@@ -237,9 +232,8 @@ def by_function(function: Callable[[str], Any], text: str) -> Items:
     found = function(text)
     if found is None:
         return NO_LIST
-    if not isinstance(found, list | tuple) or any(type(x) not in (str, int) for x in found):
-        raise TypeError(
-            "`form` must be a function that returns a list of text or integers, or None, got "
-            f"{short(found)}."
-        )
-    return list(found)
+    if isinstance(found, list | tuple) and all(type(x) in (str, int) for x in found):
+        return list(found)
+    raise TypeError(
+        f"`form` must be a function that returns a list of text or integers, got {short(found)}."
+    )

@@ -12,7 +12,6 @@ scores without an upper bound of infinite ones.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -282,50 +281,50 @@ class KeyedSums:
         return KeyedSums([*self.entries, *other.entries], self.num_keys)
 
     def __radd__(self, held: list[Tensor]) -> list[Tensor]:
-        """Return the state of a metric, a list of entries, with these sums."""
-        if self.num_keys == 1 and len(held) == 1:
-            return [_insert(held[0], self.merge())]
-        return [KeyedSums([*held, *self.entries], self.num_keys).merge()]
+        """Return the state of a metric, a list of entries, with these sums.
+
+        Each tensor has each key once, and at least twice the entries of the next one: so an entry
+        is merged about as often as the state doubles, not in every update.
+        """
+        parts = [*held, self.merge()]
+        while len(parts) > 1 and len(parts[-2]) < 2 * len(parts[-1]):
+            parts[-2:] = [KeyedSums(parts[-2:], self.num_keys).merge()]
+        return parts
 
     def merge(self) -> Tensor:
         """Return each key once, sorted, with its sums, int64 `[E, K + V]`."""
-        every = torch.cat(self.entries)
+        every = torch.cat(self.entries) if len(self.entries) > 1 else self.entries[0]
         rows = every.cpu().numpy()
         order, is_first = sort_rows(rows[:, : self.num_keys])
-        found = torch.from_numpy(rows[order[is_first]])
-        number = torch.from_numpy((is_first.cumsum() - 1)[~is_first])
-        again = torch.from_numpy(rows[order[~is_first], self.num_keys :])
+        # `take` is several times faster than an index
+        found = torch.from_numpy(rows.take(order[is_first], axis=0))
+        again = torch.from_numpy(rows.take(order[~is_first], axis=0)[:, self.num_keys :])
+        number = torch.from_numpy(is_first.cumsum()[~is_first] - 1)
         found[:, self.num_keys :].index_add_(0, number, again)
         return found.to(every.device)
 
 
-def _insert(held: Tensor, new: Tensor) -> Tensor:
-    """Do what `merge` does with two results of it, without sorting the many that are held."""
-    rows, more = held.cpu().numpy(), new.cpu().numpy()
-    at = np.searchsorted(rows[:, 0], more[:, 0])
-    is_new = at == len(rows)
-    is_new[~is_new] = rows[at[~is_new], 0] != more[~is_new, 0]
-    found = np.insert(rows, at[is_new], more[is_new], axis=0)
-    found[(at + is_new.cumsum())[~is_new], 1:] += more[~is_new, 1:]
-    return torch.from_numpy(found).to(held.device)
-
-
 def sort_rows(keys: Any) -> tuple[Any, Any]:
-    """Return the order that sorts rows, and where in it a different row begins, bool `[E]`."""
-    if keys.shape[1] == 1:
-        order = np.argsort(keys[:, 0], kind="stable")
-        return order, begins(keys[order, 0])
-    low, high = keys.min(0, initial=0), keys.max(0, initial=0)
-    sizes = [int(most) - int(least) + 1 for least, most in zip(low, high, strict=True)]
-    if math.prod(sizes) < 1 << 62:  # one number for each row, which sorts faster
-        key = np.zeros(len(keys), dtype=np.int64)
-        for column, least, size in zip(keys.T, low, sizes, strict=True):
-            key = key * size + (column - least)
-        order = np.argsort(key, kind="stable")
-        return order, begins(key[order])
+    """Return an order that sorts rows, and where in it a different row begins, bool `[E]`."""
+    digits = [_digits(column) for column in keys.T] if len(keys) else []
+    bits = len(keys).bit_length()
+    if sum(width for _, width in digits) + bits < 64:  # one number for each row, which sorts faster
+        packed = np.zeros(len(keys), dtype=np.int64)
+        for column, width in digits:
+            packed = packed << width | column
+        packed = np.sort(packed << bits | np.arange(len(keys)))
+        return packed & ((1 << bits) - 1), begins(packed >> bits)
     order = np.argsort(keys[:, -1])
-    for column, least, size in reversed([*zip(keys.T, low, sizes, strict=True)][:-1]):
-        values = column[order] - least if size < 1 << 16 else column[order]
-        values = values.astype(np.uint16) if size < 1 << 16 else values  # sorted by digits
-        order = order[np.argsort(values, kind="stable")]
+    for column, (digit, width) in reversed([*zip(keys.T, digits, strict=True)][:-1]):
+        values = digit.astype(np.uint16) if width <= 16 else column  # sorted by digits
+        order = order[np.argsort(values[order], kind="stable")]
     return order, begins(*keys[order].T)
+
+
+def _digits(column: Any) -> tuple[Any, int]:
+    """Return numbers from 0 in the order of integers, and their bits; they have no common 2."""
+    least = column.min()
+    apart = (column - least).view(np.uint64)  # also of more than 63 bits
+    bits = int(np.bitwise_or.reduce(apart))
+    zeros = (bits & -bits).bit_length() - 1 if bits else 0
+    return (apart >> np.uint64(zeros)).view(np.int64), (bits >> zeros).bit_length()

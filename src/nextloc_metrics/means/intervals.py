@@ -22,7 +22,6 @@ from functools import cache
 from statistics import NormalDist
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -32,7 +31,7 @@ from nextloc_metrics.means import exact
 # Squares are rounded to multiples of 2^-32: a smaller variance may be rounding.
 _SMALLEST_VARIANCE = 2.0**-30
 
-# Above this, the series expansion of Student's t is as exact as the integral.
+# Above this, the logarithm of a quotient of gamma functions is its series.
 _MANY_DEGREES_OF_FREEDOM = 1000
 
 # Where one group has a larger share of the queries, CR2 is nearer to the level than the jackknife.
@@ -108,12 +107,12 @@ def of_clusters(state: Tensor) -> Estimate:
     """Estimate the mean over queries that depend on others of their group, from `[G, width]`."""
     means, _, numbers = exact.moments(state)
     means, sizes = means[numbers > 0], exact.sizes(state)[numbers > 0]
-    total = _sum(sizes) if len(sizes) else math.nan
-    mean = means.new_tensor(_sum(means * sizes) / total)
+    total = _sum(sizes)
+    mean = _sum(means * sizes) / total
     variance, freedom = cluster_variance((means - mean) * sizes, sizes)
     known = variance * numbers.sum() > _SMALLEST_VARIANCE
     # without variance between groups, n_eff is the number of groups, fewer if sizes differ
-    alike = mean.new_tensor(total * total / _sum(sizes * sizes) if len(sizes) else math.nan)
+    alike = total * total / _sum(sizes * sizes)
     effective = torch.where(known, mean * (1 - mean) / variance, alike)
     return Estimate(mean, variance.sqrt(), effective, freedom, exact.is_bounded(state))
 
@@ -128,28 +127,25 @@ def cluster_variance(off: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
     of (S_g - m n_g)^2 / (1 - w_g), divided by N^2, with Satterthwaite's degrees of freedom for
     independent queries: 1 over the sum of all w_g^2 and of r_g r_h over all pairs g != h, with
     r_g = w_g^2 / (1 - w_g). Both are s^2 / G with G - 1 degrees of freedom for groups of equal
-    sizes. One group has 0, and its variance is NaN. Here `off` is S_g - m n_g, and `sizes` is n_g,
-    float64 `[G]`. Sums are rounded once: the order of groups does not matter.
+    sizes. One group has 0, and its variance is NaN. Here `off` is S_g - m n_g, float64 `[..., G]`,
+    and `sizes` is n_g, float64 `[G]`. Sums are rounded once: the order of groups does not matter.
     """
-    device, total = off.device, _sum(sizes)
-    off, weights = off.cpu() / total, sizes.cpu() / total
+    total, number = _sum(sizes), len(sizes)
+    off, weights = off / total, sizes / total
     others, squares = 1 - weights, weights * weights
-    if len(weights) < 2:
-        variance, freedom = math.nan, 0.0
-    elif weights.max() > _DOMINANT:
+    if number < 2:
+        return _sum(off) * math.nan, total * 0
+    if weights.max() > _DOMINANT:
         ratios = squares / others
         pairs = _sum(ratios) ** 2 - _sum(ratios * ratios)
-        variance, freedom = _sum(off * off / others), 1 / (_sum(squares) + pairs)
-    else:
-        number, dropped = len(weights), off / others
-        variance = (number - 1) / number * _sum(dropped * dropped)
-        freedom = 1 / _sum(squares) - 1
-    both = torch.tensor([variance, freedom], dtype=torch.float64, device=device)
-    return both[0], both[1]
+        return _sum(off * off / others), 1 / (_sum(squares) + pairs)
+    return (number - 1) / number * _sum((off / others) ** 2), 1 / _sum(squares) - 1
 
 
-def _sum(values: Tensor) -> float:
-    return math.fsum(values.tolist())
+def _sum(values: Tensor) -> Tensor:
+    """Sum the last dimension, rounded once."""
+    rows = values[None].flatten(0, -2).tolist()
+    return values.new_tensor(list(map(math.fsum, rows))).reshape(values.shape[:-1])
 
 
 def _of_independent(
@@ -168,59 +164,57 @@ def t_quantile(confidence_level: float, degrees_of_freedom: Tensor) -> Tensor:
     """Return the two-sided quantile of Student's t: P(|T| <= t) = `confidence_level`.
 
     The degrees of freedom are 0, for which it is infinite, or at least 1, integers or not.
-
-    Source: M. Abramowitz and I. A. Stegun, "Handbook of Mathematical Functions", 26.7, 1964.
     """
     distinct, places = torch.unique(degrees_of_freedom.cpu(), return_inverse=True)
-    is_few = (distinct > 0) & (distinct <= _MANY_DEGREES_OF_FREEDOM)
-    t = _t_of_many(confidence_level, distinct).masked_fill(distinct <= 0, math.inf)
-    t[is_few] = _t_of_few(confidence_level, distinct[is_few])
+    normal = NormalDist().inv_cdf((1 + confidence_level) / 2)
+    t = torch.full_like(distinct, normal).masked_fill(distinct <= 0, math.inf)
+    is_known = (distinct > 0) & distinct.isfinite()
+    n = distinct[is_known]
+    angle = (normal / n.sqrt()).atan()  # below the quantile, as are all steps of Newton's method
+    for _ in range(_NEWTON_STEPS):
+        before, (tail, slope) = angle, _tail_of_angle(angle, n)
+        angle = (angle + (tail - (1 - confidence_level)) / slope).clamp(max=math.pi / 2)
+        if not ((angle - before).abs() > 1e-9 * angle).any():  # its error is about the square
+            break
+    t[is_known] = n.sqrt() * angle.tan()
     return t[places].to(degrees_of_freedom.device)
 
 
-def _t_of_many(level: float, n: Tensor) -> Tensor:
-    """Return the quantile from its expansion in powers of 1 / n (26.7.5)."""
-    z = NormalDist().inv_cdf((1 + level) / 2)
-    terms = (
-        z,
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
-    )
-    t = torch.zeros_like(n)
-    for term in reversed(terms):
-        t = t / n + term
-    return t
+def t_tail(t: Tensor, degrees_of_freedom: Tensor) -> Tensor:
+    """Return P(|T| >= `t`) of Student's t, float64 `[...]`; the degrees of freedom are finite."""
+    return _tail_of_angle((t / degrees_of_freedom.sqrt()).atan(), degrees_of_freedom)[0]
 
 
-def _t_of_few(level: float, n: Tensor) -> Tensor:
-    """Return sqrt(n) tan(a), where c times the integral of cos^(n - 1) from 0 to a is `level`.
+def _tail_of_angle(low: Tensor, n: Tensor) -> tuple[Tensor, Tensor]:
+    """Return c times the integral of cos^(n - 1) from `low` to pi / 2, and its slope at `low`.
 
-    Newton's method from 0 approaches a from below, as the integrand falls.
+    Beyond 40 / sqrt(n) nothing is left of it. The angle is atan(T / sqrt(n)) (M. Abramowitz and
+    I. A. Stegun, "Handbook of Mathematical Functions", 26.7, 1964).
     """
-    nodes, weights = _gauss_legendre()
-    log_c = ((n + 1) / 2).lgamma() - (n / 2).lgamma() + math.log(2 / math.sqrt(math.pi))
-    angle = torch.zeros_like(n)
-    for _ in range(_NEWTON_STEPS):
-        within = (angle[:, None] * nodes).cos() ** (n[:, None] - 1) @ weights * angle
-        before, slope = angle, angle.cos() ** (n - 1)
-        angle = (angle + (level * (-log_c).exp() - within) / slope).clamp(max=math.pi / 2)
-        if not ((angle - before).abs() > 1e-15 * angle).any():
-            break
-    return n.sqrt() * angle.tan()
+    from_low, from_high, weights = _double_exponential()
+    log_c = torch.where(
+        n > _MANY_DEGREES_OF_FREEDOM,  # the series of the difference
+        (n / 2).log() / 2 - 1 / (4 * n) + 1 / (24 * n**3),
+        ((n + 1) / 2).lgamma() - (n / 2).lgamma(),
+    ) + math.log(2 / math.sqrt(math.pi))
+    width = (math.pi / 2 - low).minimum(40 / n.sqrt())
+    near = low[..., None] + width[..., None] * from_low
+    far = (math.pi / 2 - low - width)[..., None] + width[..., None] * from_high
+    logs = torch.where(from_low < 0.5, torch.log1p(-(near.sin() ** 2)) / 2, far.sin().log())
+    area = ((n - 1)[..., None] * logs + log_c[..., None]).exp() @ weights * width
+    return area, (log_c + (n - 1) * torch.log1p(-(low.sin() ** 2)) / 2).exp()
 
 
 @cache
-def _gauss_legendre() -> tuple[Tensor, Tensor]:
-    """Return nodes and weights of an integral from 0 to 1, denser next to 1.
+def _double_exponential() -> tuple[Tensor, Tensor, Tensor]:
+    """Return nodes from 0 to 1, their distance from 1, and their weights, dense at both ends.
 
-    They are those of Gauss and Legendre for u in the integral over x = 1 - (1 - u)^4: a power of
-    1 - x, also with a fractional exponent, is smooth in u.
+    Source: H. Takahasi and M. Mori, "Double exponential formulas for numerical integration", 1974.
     """
-    nodes, weights = np.polynomial.legendre.leggauss(64)
-    from_end = (1 - nodes) / 2
-    return torch.from_numpy(1 - from_end**4), torch.from_numpy(2 * weights * from_end**3)
+    steps = torch.linspace(-3.3, 3.3, 128, dtype=torch.float64)
+    odds = (math.pi * steps.sinh()).exp()
+    nodes, rest = odds / (1 + odds), 1 / (1 + odds)
+    return nodes, rest, (steps[1] - steps[0]) * math.pi * steps.cosh() * nodes * rest
 
 
 def check_confidence_level(confidence_level: float) -> None:

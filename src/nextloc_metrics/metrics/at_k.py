@@ -51,16 +51,15 @@ class PassAtK(AccuracyAtK):
 
     It is Acc@k of a tied block of S candidates, c of them relevant. Draws are independent answers,
     of which any `k` are as likely as others; beams of one search are not. `update` takes
-    [`Ranking.from_draws`][nextloc_metrics.Ranking.from_draws].
+    [`Draws`][nextloc_metrics.report.Draws], which are ranked as by `Ranking.from_draws`.
 
     Args:
         k: how many draws count, a positive integer, at most S.
 
     Example:
-        >>> from nextloc_metrics import Ranking
         >>> from nextloc_metrics.report import Draws
         >>> metric = PassAtK(k=2)
-        >>> metric.update(Ranking.from_draws(Draws([[[3], [1]], [[3], [2]], [[4], [7]]]), [4, 9]))
+        >>> metric.update(Draws([[[3], [1]], [[3], [2]], [[4], [7]]]), [4, 9])
         >>> metric.compute()  # (2/3 + 0) / 2
         tensor(0.3333)
 

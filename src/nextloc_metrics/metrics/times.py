@@ -13,6 +13,7 @@ from typing_extensions import Unpack
 
 from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.batch import Batch, BatchOptions
+from nextloc_metrics.arguments.draws import Draws
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.arguments.record import Queries, Record, Records
 from nextloc_metrics.base.declared import NumberFromZero, Positive
@@ -224,7 +225,7 @@ class JointAccuracy(MeanMetric):
 
     def read(
         self,
-        preds: Array | Record | Records,
+        preds: Array | Draws | Record | Records,
         target: Array | None = None,
         mask: Array | None = None,
         groups: Array | Mapping[str, Array] | None = None,
@@ -264,7 +265,7 @@ class JointAccuracy(MeanMetric):
 
     def update(
         self,
-        preds: Array | Record | Records,
+        preds: Array | Draws | Record | Records,
         target: Array | None = None,
         mask: Array | None = None,
         groups: Array | Mapping[str, Array] | None = None,

@@ -4,16 +4,21 @@ A code turns text into ids by a rule of its own, which the docstrings name; pass
 """
 
 from dataclasses import replace
-from itertools import chain
 from typing import Literal
 
 from nextloc_metrics.arguments.checks import check_choice
-from nextloc_metrics.protocols.protocol import Protocol, Source
+from nextloc_metrics.protocols.protocol import Protocol, Source, Subset
 from nextloc_metrics.protocols.reported import KINDS, Metric, at
 
 __all__ = ["clsprec", "ga_llm", "genup", "llmmove", "rallm_poi", "think2go", "tool4poi"]
 
 Targets = Literal["all", "in", "out"]
+
+_HISTORIES: dict[Targets, tuple[str, Subset]] = {
+    "all": ("tool4poi", "all"),
+    "in": ("tool4poi_in", "targets known to the user"),
+    "out": ("tool4poi_out", "targets new to the user"),
+}
 
 
 def genup() -> Protocol:
@@ -23,7 +28,7 @@ def genup() -> Protocol:
     """
     code = "w11wo/GenUP@50452dcbeefe6324beb448b681318c240ff0ea3a"
     source = Source("Wongso et al., GenUP, 2024", code, "src/eval_next_poi.py L83-111")
-    return Protocol("genup", source, at("accuracy", "hit", (1,), "list"))
+    return Protocol("genup", source, (Metric("accuracy", "hit", 1, "list"),))
 
 
 def ga_llm() -> Protocol:
@@ -33,8 +38,7 @@ def ga_llm() -> Protocol:
     """
     code = "liuzh368/GA-LLM@360f5c3e4d70b5191d45f8ef389a3fdb05bbcc9f"
     source = Source("Liu et al., GA-LLM, 2025", code, "eval_new.py L182-203, L226-297")
-    metrics = at("ACC@{k}", "hit", (1,), "list")
-    return Protocol("ga_llm", source, metrics, queries="answered queries")
+    return Protocol("ga_llm", source, (Metric("ACC@1", "hit", 1, "list"),), "answered queries")
 
 
 def think2go() -> Protocol:
@@ -45,7 +49,7 @@ def think2go() -> Protocol:
     """
     code = "zhuang999/Think2Go@c88b46f02bbe573b79cd2555d17baf980cd6fdb9"
     source = Source("Think2Go, 2025", code, "eval_vllm.py L508-534, L545-591")
-    return Protocol("think2go", source, at("ACC@{k}", "hit", (1,), "list"), by_code=True)
+    return Protocol("think2go", source, (Metric("ACC@1", "hit", 1, "list"),), by_code=True)
 
 
 def tool4poi(history: Targets = "all") -> Protocol:
@@ -64,11 +68,8 @@ def tool4poi(history: Targets = "all") -> Protocol:
         Metric("Mrr", "reciprocal", None, "list"),
         Metric("in_final_ratio", "hit", None, "list"),
     )
-    if history == "all":
-        return Protocol("tool4poi", source, metrics)
-    if history == "in":
-        return Protocol("tool4poi_in", source, metrics, "targets known to the user")
-    return Protocol("tool4poi_out", source, metrics, "targets new to the user")
+    name, queries = _HISTORIES[history]
+    return Protocol(name, source, metrics, queries)
 
 
 def clsprec() -> Protocol:
@@ -80,10 +81,12 @@ def clsprec() -> Protocol:
     code = "Wonderdch/CLSPRec@4ad49a4bdcc8850660565069762a590c9e516da4"
     lines = "main.py L177-214, CLSPRec.py L300-305"
     source = Source("Duan et al., CLSPRec, CIKM 2023", code, lines, ("LKRcrocodile/RALLM-POI",))
-    kinds = {"Recall": KINDS["recall"], "NDCG": KINDS["ndcg"], "MAP": KINDS["map"]}
-    found = [at(f"{name}@{{k}}", kind, (1, 5, 10), "sort") for name, kind in kinds.items()]
-    metrics = tuple(replace(one, repeats=True) for one in chain(*found))
-    return Protocol("clsprec", source, metrics)
+    metrics = [
+        Metric(f"{name}@{k}", KINDS[name.lower()], k, "sort", repeats=True)
+        for name in ("Recall", "NDCG", "MAP")
+        for k in (1, 5, 10)
+    ]
+    return Protocol("clsprec", source, tuple(metrics))
 
 
 def rallm_poi() -> Protocol:

@@ -23,6 +23,16 @@ from nextloc_metrics.scoring.sampled import STEPS, maximise, rank_probabilities
 # Above all ids of lists, which have no number of candidates.
 _ANY_ID = 1 << 62
 
+Subset = Literal[
+    "all",
+    "last of each user",
+    "last of each sequence",
+    "third last of each user",
+    "targets new to the user",
+    "targets known to the user",
+    "answered queries",
+]
+
 
 @dataclass(frozen=True)
 class Source:
@@ -77,15 +87,7 @@ class Protocol:
     name: str
     source: Source
     metrics: tuple[Metric, ...]
-    queries: Literal[
-        "all",
-        "last of each user",
-        "last of each sequence",
-        "third last of each user",
-        "targets new to the user",
-        "targets known to the user",
-        "answered queries",
-    ] = "all"
+    queries: Subset = "all"
     first: int | None = None
     drops_remainder: bool = False
     num_negatives: int | None = None

@@ -34,8 +34,7 @@ _TOKEN = re.compile(r"<[^<>]*>|[^<>\s]+|[<>]")
 class Codes:
     """The codes of locations, such as semantic ids: a sequence of tokens for each location.
 
-    Codes may have different lengths, and several locations may share one. A beam is valid if it is
-    the whole code of a location; a prefix is not.
+    Several locations may share a code. A beam is valid if it is the whole code of a location.
 
     Args:
         codebook: the code of each location: text such as `"<a_12><b_3>"`, or rows of integers of

@@ -97,20 +97,21 @@ def _survey_block(
     own = own.masked_fill(ids < 0, torch.nan)
     if excluded is not None:
         own = own.masked_fill(find_in_lists(excluded, ids, None, None) < UNRETRIEVED, torch.nan)
-    slot = torch.searchsorted(first, first_of_columns)
+    kept = kept[:, torch.searchsorted(first, first_of_columns)]
 
     starts = range(0, len(table.rows), step)
     bounds = torch.tensor([*starts, len(table.rows)], device=columns.device)
-    ends = torch.searchsorted(columns, bounds).tolist()
+    sizes = torch.searchsorted(columns, bounds).diff().tolist()
+    columns = columns % step
     width = (step // _ALIGNMENT + 1) * _ALIGNMENT
     buffer = torch.empty(len(queries), width, dtype=own.dtype, device=own.device)
     above, tied = torch.zeros(2, *ids.shape, dtype=torch.int64, device=ids.device)
     found: list[Highest] = []
-    for number, start in enumerate(starts):
+    chunks = zip(starts, torch.split(columns, sizes), torch.split(kept, sizes, 1), strict=True)
+    for start, here, values in chunks:
         size = min(step, len(table.rows) - start)
         scores = table.scores(queries, slice(start, start + size), out=buffer[:, :size])
-        here = slice(ends[number], ends[number + 1])
-        scores.index_copy_(1, columns[here] - start, kept[:, slot[here]])
+        scores.index_copy_(1, here, values)
         if excluded is not None:  # ids outside this chunk are written to an unused column
             is_here = (excluded >= start) & (excluded < start + size)
             buffer.scatter_(1, (excluded - start).where(is_here, size), -torch.inf)
@@ -146,9 +147,11 @@ def _find_repeats(table: Embeddings) -> tuple[Tensor, Tensor]:
 
 def _hash_rows(rows: Tensor) -> Tensor:
     """Hash each row to int64 `[n]`; 0 and -0 have equal hashes."""
-    bits = (rows + 0.0).view(_INTEGERS[rows.element_size()])
+    bits = (rows + 0.0).contiguous()
+    whole = rows.numel() and rows.shape[1] * rows.element_size() % _KEY_BYTES == 0
+    words = bits.view(_INTEGERS[_KEY_BYTES if whole else rows.element_size()])
     key = torch.zeros(len(rows), dtype=torch.int64, device=rows.device)
-    for column in bits.unbind(1):
+    for column in words.unbind(1):
         key.add_(column).mul_(_FACTOR)
     return key
 

@@ -24,19 +24,12 @@ class AnswerShare(MeanMetric):
 
     An outcome is a share of all queries. `"invented"` is the mean over the answered queries of the
     share of their ranked items that are no ids, and `"repeated"` of those that stood before;
-    `"short"` is the share of the answered queries with less than `k` items. `update` takes
-    `Answers` in place of predictions.
-
-    Args:
-        of: what is counted.
-        k: for `"short"`, the number of items.
+    `"short"` is the share of the answered queries with less than `k` items.
 
     Example:
         >>> from nextloc_metrics import report
         >>> answers = report.read_answers(['["Home", "Mars"]', "?"], ids=["Home"])
-        >>> share = AnswerShare("invented")
-        >>> share.update(answers, [0, 0])
-        >>> share.compute()
+        >>> AnswerShare("invented")(answers, [0, 0])
         tensor(0.5000)
     """
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, combinations
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -16,19 +16,18 @@ from nextloc_metrics.analysis import Predictability
 from nextloc_metrics.analysis.comparison import Test, check_options
 from nextloc_metrics.analysis.contrast import UserSums, contrast, sum_by
 from nextloc_metrics.arguments.arrays import Array
-from nextloc_metrics.arguments.batch import ArrayRows, Batch, Grouping, GroupLabels, read_rows
+from nextloc_metrics.arguments.batch import ArrayRows, Grouping, read_rows
 from nextloc_metrics.arguments.checks import as_number, check_choice, check_named
 from nextloc_metrics.arguments.draws import read_runs
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.base.collection import RankingCollection
-from nextloc_metrics.base.grouped import Grouped
+from nextloc_metrics.base.grouped import Average, Grouped
 from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.base.plan import Plan
-from nextloc_metrics.base.readings import read_results
+from nextloc_metrics.base.readings import readings_of
 from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.means import exact
 from nextloc_metrics.report.comparisons import Comparisons, find_letters
-from nextloc_metrics.report.counted import add_state
 from nextloc_metrics.report.data import (
     check_cluster,
     check_metrics,
@@ -39,6 +38,7 @@ from nextloc_metrics.report.data import (
     write_about,
 )
 from nextloc_metrics.report.families import (
+    Against,
     Asked,
     Decided,
     Family,
@@ -47,17 +47,16 @@ from nextloc_metrics.report.families import (
     detectable_range,
     p_text,
     pair_models,
+    pairs_of,
     tabulate,
 )
 from nextloc_metrics.report.history import History, rows_of
 from nextloc_metrics.report.options import SharedOptions, takes
-from nextloc_metrics.report.receipt_sums import ReceiptSums, read_sums, states_of
+from nextloc_metrics.report.receipt_sums import ReceiptSums, read_sums
 from nextloc_metrics.report.receipts import Receipt
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-Against = Literal["first", "all"]
 
 # With fewer runs, the variance of runs is known badly.
 _FEW_RUNS = 5
@@ -73,6 +72,7 @@ def compare(
     exclude: Array | None = None,
     test: Test = "permutation",
     against: Against = "first",
+    average: Average = "queries",
     family: Family | None = None,
     margin: float | None = None,
     deterministic: Sequence[str] = (),
@@ -98,6 +98,8 @@ def compare(
             matter, which test and intervals then take as independent.
         test: as for `analysis.compare`, like `seed`.
         against: `"first"` compares each model with the first; `"all"` compares all pairs.
+        average: `"groups"` for means of the means of each group `cluster`, such as its users, so
+            that each counts as much: another value, with its own intervals and tests.
         family: the tests that Holm's method corrects together: `"metric"`, those of each metric, or
             `"all"`. None is `"metric"` for all pairs and `"all"` against the first. Tests of the
             same scores count once: with `k=1` and lists of one id, accuracy and MRR are one.
@@ -126,88 +128,78 @@ def compare(
         0.5
     """
     check_named("models", models, '{"gru": preds, "lstm": others}')
-    family = ("metric" if against == "all" else "all") if family is None else family
-    asked = Asked(test, options["confidence_level"], as_number(seed), family, as_number(margin))
+    names = [str(name) for name in models]
     check_options(test, options["confidence_level"], seed)
     check_choice("against", against, Against)
+    family = ("metric" if against == "all" else "all") if family is None else family
     check_choice("family", family, Family)
-    _check_options(margin, deterministic, [str(name) for name in models])
+    check_choice("average", average, Average)
+    about: Any = options["about"] or {}
+    cluster = options["cluster"]
+    _check_options(margin, deterministic, about, names, average == "groups" and not cluster)
+    asked = Asked(
+        test, options["confidence_level"], as_number(seed), family, as_number(margin), against,
+        average, cluster,
+    )  # fmt: skip
     if any(isinstance(one, Receipt) for one in models.values()):
-        given: dict[str, Any] = {"target": target, "mask": mask, "groups": groups}
-        given |= {"exclude": exclude, "history": history}
-        given |= {"about": options["about"], "metrics": options["metrics"]}
-        return _compare_receipts(models, given, options["cluster"], asked, against)
+        of_rows: dict[str, Any] = {"target": target, "mask": mask, "groups": groups}
+        of_rows |= {"exclude": exclude, "history": history, "about": options["about"]}
+        of_rows |= {"metrics": options["metrics"]}
+        return _compare_receipts(read_sums(models, of_rows, asked), asked)
     if target is None:
         raise TypeError("`target` must be given unless `models` are receipts, got None.")
     runs = {str(name): read_runs(str(name), given) for name, given in models.items()}
     if len(runs) + (history is not None) < 2:
         raise ValueError(f"`models` must hold at least two models, got {short(list(runs))}.")
-    texts = _read_about(options["about"] or {}, list(runs))
     first = next(iter(runs))
+    whole = read_rows(runs[first][0].draws[0], target, groups, mask, exclude)
+    check_cluster(cluster, whole.groups)
+    kinds = {} if cluster is None else {cluster: whole.kinds[cluster]}
     rows = {
-        name: [[read_rows(x, target, None, mask, exclude) for x in run.draws] for run in of]
+        name: [[read_rows(x, target, kinds, mask, exclude) for x in run.draws] for run in of]
         for name, of in runs.items()
     }
-    grouped = read_rows(runs[first][0].draws[0], target, groups)
-    cluster = options["cluster"]
-    check_cluster(cluster, grouped.groups)
-    kind = None if cluster is None else grouped.kinds[cluster]
     if history is not None and not isinstance(history, Predictability):
-        size, own = options["num_locations"], replace(rows[first][0][0], kinds=grouped.kinds)
-        counts = rows_of(history, own, cluster or "user", size, times, last)
-        rows |= {name: [[one]] for name, one in counts.items()}
+        by, size = cluster or "user", options["num_locations"]
+        counts = rows_of(history, whole, by, size, times, last)
+        rows |= {name: [[replace(one, kinds=kinds)]] for name, one in counts.items()}
         deterministic = [*deterministic, *counts]
-    found = {name: _Method(of, cluster, kind, options) for name, of in rows.items()}
-    names = _pairs_of([*rows], against)
-    pairs = {(a, b): pair_models(found[b].scores, found[a].scores, kind) for a, b in names}
+    found = {name: _Method(of, average, options) for name, of in rows.items()}
+    kind = kinds.get(cluster or "")
+    pairs = {
+        (a, b): pair_models(found[b].scores, found[a].scores, kind, average)
+        for a, b in pairs_of([*rows], against)
+    }
+    texts = {name: write_about(about[name]) for name in runs if name in about}
     notes, sizes = _note_runs(found, deterministic), _sizes_of(found, kind)
-    decided = decide_pairs(pairs, asked)
-    result = _summarize(found, decided, asked, against, cluster, sizes, notes, texts)
-    result._targets = digest(rows[first][0][0].target)
+    result = _summarize(found, decide_pairs(pairs, asked), asked, sizes, notes, texts)
+    result._targets = digest(whole.target)
     return result
 
 
-def _compare_receipts(
-    models: Mapping[str, Any],
-    given: Mapping[str, Any],
-    cluster: str | None,
-    asked: Asked,
-    against: Against,
-) -> Comparisons:
+def _compare_receipts(models: Mapping[str, ReceiptSums], asked: Asked) -> Comparisons:
     """Compare models by the sums of clusters in their receipts, as their rows are compared."""
-    sums = read_sums({str(name): one for name, one in models.items()}, given)
-    first = next(iter(sums.values()))
-    if len(sums) < 2 or cluster not in (None, first.cluster):
-        raise ValueError(
-            f"`models` must hold at least two receipts with sums by {cluster or first.cluster}, "
-            f"got {len(sums)} by {first.cluster}."
-        )
-    pairs = {(a, b): sums[b].pair(sums[a]) for a, b in _pairs_of([*sums], against)}
-    found = {name: _OfReceipt(one) for name, one in sums.items()}
-    sizes = first.num_queries, first.num_clusters
-    notes = [f"{first.merged} groups with few queries are one"] if first.merged else []
-    known = {str(key) for key, _ in found[next(iter(found))].members}
-    if others := sorted(first.content["values"].keys() - known):
-        notes.append(f"not compared: {', '.join(others)}")
-    decided = decide_pairs(pairs, asked)
-    return _summarize(found, decided, asked, against, first.cluster, sizes, notes, {})
+    first = next(iter(models.values()))
+    names = pairs_of([*models], asked.against)
+    pairs = {(a, b): models[b].pair(models[a]) for a, b in names}
+    asked, sizes = asked._replace(cluster=first.cluster), (first.num_queries, first.num_clusters)
+    return _summarize(models, decide_pairs(pairs, asked), asked, sizes, first.notes, {})
 
 
-def _pairs_of(names: Sequence[str], against: Against) -> list[tuple[str, str]]:
-    first, *others = names
-    return [(first, x) for x in others] if against == "first" else list(combinations(names, 2))
-
-
-def _read_about(about: Any, names: list[str]) -> dict[str, str]:
-    if not isinstance(about, Mapping) or not about.keys() <= {*names}:
+def _check_options(
+    margin: float | None,
+    deterministic: Sequence[str],
+    about: Any,
+    names: list[str],
+    lacks_cluster: bool,
+) -> None:
+    if lacks_cluster:
+        raise ValueError("`average='groups'` needs a `cluster`, such as 'user', got None.")
+    if not isinstance(about, Mapping) or not about.keys() <= set(names):
         raise ValueError(
             f"`about` must have a text for models, by their names {short(names)}, got "
             f"{short(about)}."
         )
-    return {name: write_about(about[name]) for name in names if name in about}
-
-
-def _check_options(margin: float | None, deterministic: Sequence[str], names: list[str]) -> None:
     if margin is not None and not 0 < as_number(margin) < 1:
         raise ValueError(f"`margin` must be a fraction above 0, got {short(margin)}.")
     if isinstance(deterministic, str) or not {str(x) for x in deterministic} <= set(names):
@@ -237,27 +229,28 @@ def _sizes_of(models: Mapping[str, _Method], kind: Grouping | None) -> tuple[int
 
 
 def _summarize(
-    models: Mapping[str, _Method | _OfReceipt],
+    models: Mapping[str, _Method | ReceiptSums],
     decided: Decided,
     asked: Asked,
-    against: Against,
-    cluster: str | None,
     sizes: tuple[int, int],
     warned: Sequence[str],
     about: Mapping[str, str],
 ) -> Comparisons:
     """Compute the values, and make the table and the card."""
-    level = asked.confidence_level
+    level, (queries, number) = asked.confidence_level, sizes
     columns = {name: model.read(level) for name, model in models.items()}
     values = {name: {key: x.value for key, x in of.items()} for name, of in columns.items()}
-    queries, number = sizes
-    clusters = "" if cluster is None else f"clustered by {cluster} ({number:,} groups)"
+    clusters, averaged = "", "queries"
+    if asked.cluster is not None:
+        clusters = f"clustered by {asked.cluster} ({number:,} groups)"
+        if asked.average == "groups":
+            averaged = f"the means of {number:,} groups by {asked.cluster}"
     numbers = set(decided.num_tests.values())
     of_each = " of each metric" if asked.family == "metric" else ""
     runs = {name: model.text for name, model in models.items() if model.text}
     card = {
         "queries": queries,
-        "averaged_over": "queries",
+        "averaged_over": averaged,
         "intervals": f"{100 * level:g} %, {clusters or 'queries independent'}, not corrected",
         "p": p_text(decided, asked),
         "corrected_p": f"Holm's method for {max(numbers)} tests{of_each}",
@@ -270,6 +263,7 @@ def _summarize(
     notes = [
         *([f"decoding: {', '.join(f'{x} {y}' for x, y in decoded.items())}"] if decoded else []),
         f"{queries:,} queries, {asked.test} test {clusters}".rstrip(),
+        *([f"means over {averaged}"] if asked.average == "groups" else []),
         f"corrected p: {card['corrected_p']}; intervals are not corrected",
         f"detectable: {card['detectable_difference']}",
         *warned,
@@ -277,7 +271,7 @@ def _summarize(
     if warned:
         card["notes"] = "; ".join(warned)
     table = tabulate(values, decided, asked, notes)
-    marks = find_letters(columns, decided.corrected, asked.level) if against == "all" else {}
+    marks = find_letters(columns, decided.corrected, asked.level) if asked.against == "all" else {}
     members = next(iter(models.values())).members
     tests = decided.pairs, decided.corrected, table, decided.num_tests
     return Comparisons(values, *tests, marks, columns, card, level, members)
@@ -300,24 +294,44 @@ class _Method:
     """The runs of one model, each with one or several draws."""
 
     def __init__(
-        self,
-        rows: Sequence[Sequence[ArrayRows]],
-        cluster: str | None,
-        kind: Grouping | None,
-        options: SharedOptions,
+        self, rows: Sequence[Sequence[ArrayRows]], average: Average, options: SharedOptions
     ) -> None:
-        self.kind, self.num_runs, self.draws = kind, len(rows), len(rows[0])
-        self.models: list[_Model] = []
+        self.num_runs, self.draws, self.average = len(rows), len(rows[0]), average
+        self.kind = rows[0][0].kinds.get(options["cluster"] or "")
+        self.members = _headline_of(rows[0][0], options).named_members()
+        self.models: list[RankingCollection] = []
         self.scores: dict[str, RunScores] = {}
-        found: list[dict[str, Tensor]] = []
-        for one in chain.from_iterable(rows):
-            self.models.append(_Model(_headline_of(one, options), cluster, kind))
-            found.append(self.models[-1].score(one, options["exempt_target"]))
-        self.members = self.models[0].metrics.named_members()
+        found = [self._count(one, options) for one in chain.from_iterable(rows)]
         for key in found[0]:
             each = torch.stack([scores[key] for scores in found])
             units = exact.to_fixed_point(each).reshape(self.num_runs, self.draws, -1).sum(1)
             self.scores[key] = RunScores(units.numpy(), ~each.isnan().any(0).numpy(), self.draws)
+
+    def _count(self, rows: ArrayRows, options: SharedOptions) -> dict[str, Tensor]:
+        """Count all queries, and return the scores of queries by metric, NaN if left out."""
+        members: dict[str, Any] = dict(_headline_of(rows, options).named_members())
+        means = {
+            key: member
+            for key, member in members.items()
+            if isinstance(member, MeanMetric) and member._averages_scores
+        }
+        if self.kind is not None and len(self.kind.labels):
+            by: Any = {"by": options["cluster"], "labels": self.kind.labels}
+            grouped = {key: Grouped(x, average=self.average, **by) for key, x in means.items()}
+            members |= grouped
+        self.models.append(RankingCollection(members))
+        plan = Plan([*members.values(), *means.values()])
+        scores: dict[str, list[Tensor]] = {}
+        for batch in rows.chunks():
+            kinds: Any = batch.groups
+            groups = {name: kind.numbers for name, kind in kinds.items()} or None
+            given = replace(batch, groups=groups, exempt_target=options["exempt_target"])
+            records = plan.read(given)
+            self.models[-1].update(records)
+            for key, member in means.items():
+                of_batch, counted = member._score_queries(records[member.record])
+                scores.setdefault(key, []).append(of_batch.masked_fill(~counted, torch.nan))
+        return {key: torch.cat(of) for key, of in scores.items()}
 
     @property
     def text(self) -> str:
@@ -328,7 +342,7 @@ class _Method:
 
     def read(self, confidence_level: float) -> dict[str, Reading]:
         """Return the values with their intervals: means over runs and draws."""
-        readings = [model.read(confidence_level) for model in self.models]
+        readings = [readings_of(model, confidence_level) for model in self.models]
         if len(readings) == 1:
             return readings[0]
         return {
@@ -342,84 +356,7 @@ class _Method:
     def _bounds(self, key: str, confidence_level: float) -> tuple[float, float]:
         units, kept, draws = self.scores[key]
         groups = None if self.kind is None else self.kind.numbers[torch.from_numpy(kept)]
-        sums, sizes = sum_by(groups, units[:, kept])
+        sums, sizes = sum_by(groups, units[:, kept], self.average == "groups")
         found = contrast([UserSums(sums, draws)], sizes, 1 / exact.ONE).estimate()
         low, high = found.interval(confidence_level)
         return float(low), float(high)
-
-
-class _OfReceipt:
-    """The metrics of one model with the sums of its receipt."""
-
-    text = ""
-
-    def __init__(self, sums: ReceiptSums) -> None:
-        options = sums.content["options"]
-        number, measures = options["num_locations"], options["measures"]
-        names = sums.names.split() + ["merged"] * (sums.merged > 0)
-        kind = Grouping(torch.zeros(0, dtype=torch.int64), GroupLabels(names))
-        metrics = make_headline(number, options["k"], measures=measures)
-        self.model = _Model(metrics, sums.cluster, kind)
-        self.members, self.values = metrics.named_members(), sums.content["values"]
-        for key, member in self.members:
-            if key not in self.model.means:
-                add_state(member, member.empty_tally())
-                continue
-            whole, clustered = states_of(sums, key)
-            add_state(member, whole)
-            if self.model.clustered is not None:
-                add_state(self.model.clustered[key], clustered)
-
-    def read(self, confidence_level: float) -> dict[str, Reading]:
-        """Return the values with their intervals; what is no mean has that of the receipt."""
-        found = self.model.read(confidence_level)
-        others = {x: float(self.values[x]) for x in found if x not in self.model.means}
-        return found | {key: found[key]._replace(value=x) for key, x in others.items()}
-
-
-class _Model:
-    """The metrics of one model, and those of the clusters, whose intervals replace theirs."""
-
-    def __init__(
-        self, metrics: RankingCollection, cluster: str | None, kind: Grouping | None
-    ) -> None:
-        self.metrics = metrics
-        self.means = {
-            key: member
-            for key, member in metrics.named_members()
-            if isinstance(member, MeanMetric) and member._averages_scores
-        }
-        clustered: dict[str, Grouped] = {}
-        self.numbers: dict[str, Tensor] = {}
-        if cluster is not None and kind is not None and len(kind.labels):
-            self.numbers = {cluster: kind.numbers}
-            clustered = {
-                key: Grouped(member, average="queries", by=cluster, labels=kind.labels)
-                for key, member in self.means.items()
-            }
-        self.clustered = RankingCollection(clustered) if clustered else None
-
-    def score(self, rows: ArrayRows, exempt_target: bool) -> dict[str, Tensor]:
-        """Count all queries, and return the scores of queries by metric, NaN if left out."""
-        scores: dict[str, list[Tensor]] = {}
-        collections = [self.metrics, *([] if self.clustered is None else [self.clustered])]
-        plan = Plan([member for one in collections for _, member in one.named_members()])
-        start = 0
-        for batch in rows.chunks():
-            end = start + len(batch.target)
-            groups = {name: numbers[start:end] for name, numbers in self.numbers.items()}
-            given = replace(batch, groups=groups or None, exempt_target=exempt_target)
-            start, records = end, plan.read(given)
-            plan.update(Batch(records, None), count=True)
-            for key, member in self.means.items():
-                found, counted = member._score_queries(records[member.record])
-                scores.setdefault(key, []).append(found.masked_fill(~counted, torch.nan))
-        return {key: torch.cat(found) for key, found in scores.items()}
-
-    def read(self, confidence_level: float) -> dict[str, Reading]:
-        """Return the values with their intervals, clustered if there are clusters."""
-        results = self.metrics.results(confidence_level)
-        if self.clustered is not None:
-            clustered = self.clustered.results(confidence_level).intervals
-            results = results._replace(intervals={**results.intervals, **clustered})
-        return read_results(self.metrics, results, keep_base=False, by_group=False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, ClassVar, Literal
 
 from nextloc_metrics.analysis.comparison import Comparison
@@ -110,9 +109,10 @@ class Comparisons(Result):
         """Return the footnote: values, test, family, clusters, runs, and what marks say."""
         level = f"{100 * self._confidence:g} % interval"
         beside = {"interval": f", with {level}", "+-": f" ± half the {level}", "none": ""}[spread]
-        card = self.card
+        card, over = self.card, self.card["averaged_over"]
+        over = f"{card['queries']:,} queries" if over == "queries" else over
         notes = [
-            f"means over {card['queries']:,} {card['averaged_over']}{beside}",
+            f"means over {over}{beside}",
             f"intervals: {card['intervals']}",
             f"{card['p']}; {card['corrected_p']}",
             *([f"runs: {card['runs']}"] if "runs" in card else []),
@@ -190,15 +190,11 @@ def find_letters(
     found: dict[str, dict[str, str]] = {name: {} for name in columns}
     for key in next(iter(corrected.values())):
         ranks = {name: _goodness(of[key]) for name, of in columns.items()}
-        low = {frozenset(pair) for pair, of in corrected.items() if of[key] <= level}
         ranked = sorted(columns, key=ranks.__getitem__, reverse=True)
-        for name, text in letters(ranked, partial(_among, low)).items():
+        held = [pair for pair, of in corrected.items() if of[key] <= level]
+        for name, text in letters(ranked, held).items():
             found[name][key] = text
     return found
-
-
-def _among(pairs: set[frozenset[str]], a: str, b: str) -> bool:
-    return {a, b} in pairs
 
 
 def _goodness(one: Reading) -> float:

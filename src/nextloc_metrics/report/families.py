@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -12,9 +13,11 @@ import torch
 from nextloc_metrics.analysis.comparison import Comparison, Pair, Test, decide, pair_up
 from nextloc_metrics.analysis.significance import holm, level_of
 from nextloc_metrics.arguments.batch import Grouping
+from nextloc_metrics.base.grouped import Average
 from nextloc_metrics.display.table import Table, in_percent
 from nextloc_metrics.means import exact
 
+Against = Literal["first", "all"]
 Family = Literal["metric", "all"]
 PairNames = tuple[str, str]
 ByPair = dict[PairNames, dict[str, float]]
@@ -42,6 +45,9 @@ class Asked(NamedTuple):
     seed: int
     family: Family
     margin: float | None
+    against: Against
+    average: Average
+    cluster: str | None
 
     @property
     def level(self) -> float:
@@ -61,7 +67,10 @@ class Decided(NamedTuple):
 
 
 def pair_models(
-    second: Mapping[str, RunScores], first: Mapping[str, RunScores], kind: Grouping | None
+    second: Mapping[str, RunScores],
+    first: Mapping[str, RunScores],
+    kind: Grouping | None,
+    average: Average,
 ) -> dict[str, Pair]:
     """Pair the scores of two models by metric, for the queries that count for both."""
     pairs = {}
@@ -70,8 +79,14 @@ def pair_models(
         kept = a.kept & b.kept
         groups = None if kind is None else kind.numbers[torch.from_numpy(kept)]
         units = b.units[:, kept], a.units[:, kept]
-        pairs[key] = pair_up(units, (b.draws, a.draws), groups, 1 / exact.ONE)
+        draws, as_means = (b.draws, a.draws), average == "groups"
+        pairs[key] = pair_up(units, draws, groups, 1 / exact.ONE, as_means)
     return pairs
+
+
+def pairs_of(names: Sequence[str], against: Against) -> list[PairNames]:
+    """Return the pairs of names that are compared."""
+    return [x for x in combinations(names, 2) if against == "all" or x[0] == names[0]]
 
 
 def decide_pairs(pairs: Mapping[PairNames, Mapping[str, Pair]], asked: Asked) -> Decided:
@@ -135,29 +150,25 @@ def tabulate(
         for (a, b), of_metrics in decided.pairs.items():
             title = f"{key}, {b}" if is_first else f"{key}, {b} - {a}"
             base, value = values[a][key], values[b][key]
-            numbers = [math.nan] * (len(names) - 4)
-            difference = value - base
+            numbers = [value - base, *[math.nan] * (len(names) - 4)]
             if key in of_metrics:
-                difference = of_metrics[key].difference
-                numbers = _numbers(decided, asked, (a, b), key)
-            low, high, p_value, corrected, detectable, *within = numbers
+                numbers = _numbers(decided, (a, b), key)
+            difference, low, high, p_value, corrected, detectable, *within = numbers
             ends = "-" if math.isnan(low) else f"{in_percent(low, '+')} to {in_percent(high, '+')}"
             holds = corrected <= asked.level
             cells = [in_percent(base), in_percent(value), in_percent(difference, "+"), ends]
             cells += [_p_value(p_value), _p_value(corrected)]
             cells += ["-" if holds else in_percent(detectable), *map(_p_value, within)]
             rows.append([title, *cells])
-            records.append(
-                dict(zip(names, [title, base, value, difference, *numbers], strict=True))
-            )
+            records.append(dict(zip(names, [title, base, value, *numbers], strict=True)))
     return Table(header, rows, notes, records)
 
 
-def _numbers(decided: Decided, asked: Asked, names: PairNames, key: str) -> list[float]:
+def _numbers(decided: Decided, names: PairNames, key: str) -> list[float]:
     one = decided.pairs[names][key]
-    detectable = decided.detectable[names][key]
-    within = [table[names][key] for table in decided.margins or ()]
-    return [one.low, one.high, one.p_value, decided.corrected[names][key], detectable, *within]
+    tables = decided.corrected, decided.detectable, *(decided.margins or ())
+    found = [table[names][key] for table in tables]
+    return [one.difference, one.low, one.high, one.p_value, *found]
 
 
 def detectable_range(decided: Decided, asked: Asked) -> str:

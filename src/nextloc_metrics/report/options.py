@@ -76,9 +76,9 @@ class Options(SharedOptions, total=False):
             most frequent location, and the limit of
             [`analysis.predictability`][nextloc_metrics.analysis.predictability], beside that of
             shuffled visits. `evaluate` adds `counts`, the model beside counts of the person's
-            visits, as `compare` does. What `predictability` returned is for the ceiling alone, an
-            `analysis.VisitCounts` for both. Users are named as in the groups `cluster`, or else
-            `"user"`.
+            visits, as `compare` does; `evaluate_table` and `Evaluator`, which keep no queries, do
+            not. What `predictability` returned is for the ceiling alone, an `analysis.VisitCounts`
+            for both. Users are named as in the groups `cluster`, or else `"user"`.
         given: what scores are; adds the metrics of probabilities. These are those of
             `probability_metrics`, beside chance and the training frequencies (each count plus
             one). None adds none.
@@ -144,4 +144,6 @@ def check_names(title: str, given: Mapping[str, Any], known: Sequence[str]) -> N
             near = get_close_matches(name, known, 1)
             names = ", ".join(f"`{x}`" for x in known)
             remedy = f"use `{near[0]}`" if near else f"its options are {names}"
+            if name in ("times", "last"):
+                remedy = "counts of visits are rows of `evaluate`, for what `report.read` returns"
             raise TypeError(f"{title} has no option `{name}`; {remedy}.")

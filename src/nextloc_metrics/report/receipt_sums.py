@@ -12,11 +12,18 @@ import torch
 
 from nextloc_metrics.analysis.comparison import Pair
 from nextloc_metrics.analysis.contrast import UserSums, contrast
+from nextloc_metrics.arguments.batch import GroupLabels
 from nextloc_metrics.arguments.checks import check_positive
 from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.base.collection import RankingCollection
+from nextloc_metrics.base.grouped import Grouped
+from nextloc_metrics.base.readings import readings_of
+from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.means import exact
-from nextloc_metrics.report.counted import Counted
+from nextloc_metrics.report.counted import Counted, add_state
+from nextloc_metrics.report.data import make_headline
 from nextloc_metrics.report.digests import hash_names
+from nextloc_metrics.report.families import Asked
 from nextloc_metrics.report.receipts import Receipt
 
 # Bytes of the hash of a cluster's name.
@@ -64,7 +71,7 @@ def clusters_of(counted: Counted, kind: str, least: int, key: bytes) -> dict[str
 class ReceiptSums:
     """The sums of one receipt: by metric those of clusters, int64 `[U]`, and their sizes."""
 
-    num_runs, text = 1, ""
+    text = ""
 
     def __init__(self, name: str, receipt: Receipt) -> None:
         self.content = receipt.content
@@ -86,16 +93,21 @@ class ReceiptSums:
                     raise ValueError(f"those of {key} do not add up")
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"the sums by cluster of {short(name)} are wrong: {error}.") from error
+        options = self.content["options"]
+        headline = make_headline(
+            options["num_locations"], options["k"], measures=options["measures"]
+        )
+        self.members = headline.named_members()
+        self.sums = {key: self.sums[key] for key, _ in self.members if key in self.sums}
+        self.num_clusters = len(self.names.split()) + int(self.merged > 0)
+        self.num_queries = max((int(sizes.sum()) for _, sizes in self.sums.values()), default=0)
 
     @property
-    def num_clusters(self) -> int:
-        """The number of clusters, of which merged ones are one."""
-        return len(self.names.split()) + int(self.merged > 0)
-
-    @property
-    def num_queries(self) -> int:
-        """The number of queries of the metric that has most."""
-        return max((int(sizes.sum()) for _, sizes in self.sums.values()), default=0)
+    def notes(self) -> list[str]:
+        """What a comparison says of the receipts: merged clusters, and values without tests."""
+        found = [f"{self.merged} groups with few queries are one"] if self.merged else []
+        others = sorted(self.content["values"].keys() - self.sums.keys())
+        return [*found, *([f"not tested: {', '.join(others)}"] if others else [])]
 
     def pair(self, first: ReceiptSums) -> dict[str, Pair]:
         """Pair the sums of another receipt with those of this one, by metric."""
@@ -110,15 +122,40 @@ class ReceiptSums:
             pairs[key] = Pair(found, False, slack, number, math.nan, 0, 0)
         return pairs
 
+    def read(self, confidence_level: float) -> dict[str, Reading]:
+        """Return the values with their intervals; what is no mean has the receipt's value alone."""
+        labels = GroupLabels(self.names.split() + ["merged"] * (self.merged > 0))
+        members: dict[str, Any] = dict(self.members)
+        for key, (sums, sizes) in self.sums.items():
+            state = torch.from_numpy(np.stack([sums, np.zeros_like(sums), sizes], 1))
+            by: Any = {"by": self.cluster, "labels": labels}
+            members[key] = Grouped(members[key], average="queries", **by)
+            add_state(members[key], state)
+        for key in members.keys() - self.sums.keys():
+            add_state(members[key], members[key].empty_tally())
+        found, values = readings_of(RankingCollection(members), confidence_level), {}
+        for key in members.keys() - self.sums.keys():
+            values[key] = float(self.content["values"][key])
+        return found | {key: found[key]._replace(value=x) for key, x in values.items()}
 
-def read_sums(models: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, ReceiptSums]:
+
+def read_sums(
+    models: Mapping[str, Any], given: Mapping[str, Any], asked: Asked
+) -> dict[str, ReceiptSums]:
     """Read receipts of one test set, or raise if they, or arguments, cannot be compared."""
     if others := [name for name, x in models.items() if not isinstance(x, Receipt)]:
         raise TypeError(f"`models` must all be receipts, or none, got {short(others)}.")
     if wrong := [name for name, x in given.items() if x is not None]:
         raise ValueError(f"`{wrong[0]}` must not be given for receipts, which have no rows.")
-    found = {name: ReceiptSums(name, x) for name, x in models.items()}
+    if asked.average != "queries":
+        raise ValueError(f"`average` of receipts must be 'queries', got {short(asked.average)}.")
+    found = {str(name): ReceiptSums(str(name), x) for name, x in models.items()}
     (first_name, first), *rest = found.items()
+    if not rest or asked.cluster not in (None, first.cluster):
+        raise ValueError(
+            f"`models` must hold at least two receipts with sums by "
+            f"{asked.cluster or first.cluster}, got {len(found)} by {first.cluster}."
+        )
     for name, one in rest:
         names = f"{first_name!r} and {name!r}"
         a, b = ({**x.content, **x.content["options"]} for x in (first, one))
@@ -133,11 +170,3 @@ def read_sums(models: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, 
         if clusters[0] != clusters[1]:
             raise ValueError(f"`models` must have the same clusters, metrics and salt in {names}.")
     return found
-
-
-def states_of(sums: ReceiptSums, key: str) -> tuple[Any, Any]:
-    """Return the states of one metric, and of the clustered one, whose squares are not read."""
-    whole = [int(x) for x in sums.content["sums"][key]]
-    each, sizes = sums.sums[key]
-    clustered = np.stack([each, np.zeros_like(each), sizes], 1)
-    return torch.tensor(whole), torch.from_numpy(clustered)

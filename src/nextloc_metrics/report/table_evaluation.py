@@ -14,7 +14,7 @@ from nextloc_metrics.arguments.batch import Batch, track
 from nextloc_metrics.arguments.checks import check_positive
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.engines.processes import divide, one_thread, run
-from nextloc_metrics.files.answer_columns import AnswerColumn, AnswersOf, JoinedAnswers
+from nextloc_metrics.files.answer_columns import AnswerColumn, JoinedAnswers
 from nextloc_metrics.files.columns import names_of_groups
 from nextloc_metrics.files.ids import OnError
 from nextloc_metrics.files.tables import Names, TableRows, has_column, open_rows, source_of
@@ -139,7 +139,7 @@ def _key_of(key: str | None, rows: Any, engine: Any, others: Sequence[str | None
 
 def _reader_of(
     rows: Any, preds: str, answers: Any, queries: Any, key: str | None, vocabulary: Any
-) -> AnswersOf | None:
+) -> AnswerColumn | None:
     """Return what reads answers, also those of another table; None without answers."""
     if answers is None or vocabulary is None:
         given = {"answers": answers, "queries": queries}
@@ -147,19 +147,20 @@ def _reader_of(
             needed = "vocabulary" if answers is not None else "answers"
             raise ValueError(f"`{wrong[0]}` needs `{needed}`, got None.")
         return None
-    column = AnswerColumn(vocabulary, answers)
     if queries is None:
-        return column
-    if key is None or (not isinstance(rows, str | PathLike) and engines.engine_of(rows)):
+        return AnswerColumn(vocabulary, answers)
+    of_cluster = [type(x).__name__ for x in (rows, queries) if engines.engine_of(x)]
+    if key is None or of_cluster:
         raise ValueError(
-            "`queries` needs a `key`, and answers that are no table of a cluster, got "
-            f"{short(key)} and {type(rows).__name__}."
+            "`queries` needs a `key`, and no tables of a cluster, got "
+            f"{of_cluster[0] if of_cluster else short(key)}; pass such a table as one in memory, "
+            "by `.compute()`, `.to_pandas()` or `.toPandas()`."
         )
     parts = [
         source_of(table, names, "raise").parts(names.all, ids=[key])
         for table, names in ((rows, Names(preds, key)), (queries, Names(key, key)))
     ]
-    return JoinedAnswers(parts[0], preds, key, parts[1], column)
+    return JoinedAnswers(vocabulary, answers, preds, key, *parts)
 
 
 def _count_rows(

@@ -164,7 +164,7 @@ def evaluate_trajectories(
         table=by_user.table(intervals=True, confidence_level=confidence_level, notes=[note]),
         card={
             "challenge": None if metrics or units != "cells" else f"HuMob {year}",
-            "metrics": ", ".join(map(str, chosen.values())),
+            **({"metrics": ", ".join(map(str, chosen.values()))} if metrics else {}),
             "units": units,
             "users": rows.num_users,
             "days": len(rows.preds),

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import Any, Literal, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn, get_args
 
 import numpy as np
 import torch
@@ -205,6 +205,30 @@ def for_one_relevant(
     divisor = [of_k[f.over](f.k) if f.over in of_k else 1.0 for f in formulas]
     table = table_of_sums(torch.device("cpu")).numpy()
     return table, np.array(last), np.array(start), np.array(divisor)
+
+
+@lru_cache
+def for_lists(formulas: tuple[Formula, ...], width: int) -> tuple[Any, Any, Any] | None:
+    """Return the constants of formulas for lists, as NumPy arrays; see `Reference.tally_lists`.
+
+    `width` is the largest number of relevant locations. None if a divisor depends on the lists.
+    """
+    if any(formula.over == "retrieved" for formula in formulas):
+        return None
+    kinds, numbers = get_args(SumOver), torch.arange(width + 1)
+    ranking = replace(Ranking.from_ranks(numbers), num_relevant=numbers, most_relevant=width)
+    rows, divisors = [], torch.ones(len(formulas), width + 1, dtype=torch.float64)
+    for formula, row in zip(formulas, divisors, strict=True):
+        if formula.of == "precision" and formula.weight != "harmonic":
+            _refuse(formula)
+        rows.append(
+            (row_start(formula.weight), _last(formula.k, TABLE_LENGTH), kinds.index(formula.of))
+        )
+        divisor = _divisor(ranking, formula)
+        if divisor is not None:
+            row.copy_(torch.as_tensor(divisor))
+    table = table_of_sums(torch.device("cpu")).numpy()
+    return table, np.array(rows), divisors.numpy()
 
 
 def hits(ranking: Ranking, k: int) -> Tensor:

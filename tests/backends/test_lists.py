@@ -1,0 +1,124 @@
+"""The fused update with lists of ids adds what the update through a `Ranking` adds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from nextloc_metrics import (
+    MRR,
+    AccuracyAtK,
+    F1AtK,
+    MAPAtK,
+    NDCGAtK,
+    PrecisionAtK,
+    RankingCollection,
+    RecallAtK,
+    backends,
+)
+from nextloc_metrics.backends import cpu
+
+NEEDS_C = pytest.mark.skipif(bool(backends.available()["cpu"]), reason="needs the backend in C")
+MEMBERS = [
+    *(kind(k) for kind in (AccuracyAtK, MRR, NDCGAtK, PrecisionAtK, F1AtK) for k in (1, 3, 10**20)),
+    *(MAPAtK(4, normalizer=how) for how in ("min", "relevant")),
+    *(RecallAtK(5, normalized=how) for how in (False, True)),
+    NDCGAtK(3, ideal="full"),
+    MRR(),
+    MAPAtK(100, empty_target_action="pos"),
+]
+
+
+def states(backend: str, preds: Tensor, target: Tensor) -> list[Tensor]:
+    """The states of many metrics after an update with some backend."""
+    usual = list(backends._chosen)
+    try:
+        backends.use(backend)
+        members = {str(n): kind.clone() for n, kind in enumerate(MEMBERS)}
+        metrics = RankingCollection(members)
+        metrics.update(preds, target)
+        return [metric.state for metric in metrics.values()]
+    finally:
+        backends._chosen[:] = usual
+
+
+def make_lists(number: int, length: int, width: int, last: int) -> tuple[Tensor, Tensor]:
+    """Lists with repeats and padding, and at least one relevant id of each query."""
+    lists = torch.randint(-1, last, (number, length))
+    ids = torch.rand(number, last + width).topk(width).indices
+    hidden = torch.rand(number, width) < 0.3
+    hidden[:, -1] = False
+    return lists, ids.masked_fill(hidden, -1)
+
+
+def fused(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Note for each call of the kernel whether it had an answer."""
+    states("cpu", *make_lists(2, 2, 2, 2))  # the check at the first use calls it too
+    found: list[bool] = []
+    right = cpu.Cpu.tally_lists
+
+    def noted(self: Any, *arguments: Any) -> Tensor | None:
+        answer = right(self, *arguments)
+        found.append(answer is not None)
+        return answer
+
+    monkeypatch.setattr(cpu.Cpu, "tally_lists", noted)
+    return found
+
+
+@NEEDS_C
+@pytest.mark.parametrize(
+    ("number", "length", "width", "last"),
+    [(300, 10, 3, 20), (1, 1, 1, 2), (50, 64, 64, 90), (40, 10, 7, 8), (3000, 10, 5, 12)],
+)
+def test_the_states_are_those_of_reference(
+    number: int, length: int, width: int, last: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also on several threads, for strided lists, and for one relevant id `[N]`."""
+    lists, ids = make_lists(number, length, width, last)
+    found = fused(monkeypatch)
+    wide = torch.cat([lists, lists], 1)[:, :length]
+    for target in (ids, ids[:, -1]):
+        expected = states("reference", lists, target)
+        assert not found
+        assert all(map(torch.equal, states("cpu", wide, target), expected))
+        assert found == [True]
+        found.clear()
+
+
+@NEEDS_C
+@pytest.mark.parametrize(
+    ("lists", "ids"),
+    [
+        ([[1, 2], [3, 4]], [[2, 2], [5, 3]]),  # repeats
+        ([[1, 2], [3, 4]], [[2, 1], [-1, -1]]),  # no relevant id
+        ([list(range(65))], [[1, 2]]),
+        ([[1, 2, 3]], [list(range(65))]),
+    ],
+)
+def test_other_queries_go_through_a_ranking(
+    lists: Any, ids: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Repeated ids, queries without a relevant one, and what is too long."""
+    found = fused(monkeypatch)
+    preds, target = torch.tensor(lists), torch.tensor(ids)
+    expected = states("reference", preds, target)
+    assert all(map(torch.equal, states("cpu", preds, target), expected))
+    assert found == [False]
+
+
+@NEEDS_C
+def test_wrong_numbers_raise_as_ever() -> None:
+    """An error names the argument, and adds nothing."""
+    metrics = RankingCollection([MRR(), AccuracyAtK(2)])
+    right, one = torch.tensor([[1, 2], [3, 4]]), torch.tensor([1, -1])
+    for preds, target, name in [(right - 4, one.abs(), "preds"), (right, one, "target")]:
+        with pytest.raises(ValueError, match=f"`{name}` must hold ids of at least 0"):
+            metrics.update(preds, target)
+    assert all(not metric.state.any() for metric in metrics.values())
+    metrics = RankingCollection([MRR(ignore_index=3), AccuracyAtK(2, ignore_index=3)])
+    metrics.update(right, torch.tensor([2, 3]))
+    assert metrics["MRR"].num_queries == 1
