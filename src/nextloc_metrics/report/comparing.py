@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.analysis import Predictability
-from nextloc_metrics.analysis.comparison import Test, check_options
+from nextloc_metrics.analysis.comparison import Pair, Test, check_options
 from nextloc_metrics.analysis.contrast import UserSums, contrast, sum_by
 from nextloc_metrics.arguments.arrays import Array
-from nextloc_metrics.arguments.batch import ArrayRows, Grouping, read_rows
+from nextloc_metrics.arguments.batch import ArrayRows, read_rows
 from nextloc_metrics.arguments.checks import as_number, check_choice, check_named
 from nextloc_metrics.arguments.draws import read_runs
 from nextloc_metrics.arguments.messages import short
@@ -40,7 +40,6 @@ from nextloc_metrics.report.data import (
 from nextloc_metrics.report.families import (
     Against,
     Asked,
-    Decided,
     Family,
     RunScores,
     decide_pairs,
@@ -128,24 +127,19 @@ def compare(
         0.5
     """
     check_named("models", models, '{"gru": preds, "lstm": others}')
-    names = [str(name) for name in models]
-    check_options(test, options["confidence_level"], seed)
-    check_choice("against", against, Against)
-    family = ("metric" if against == "all" else "all") if family is None else family
-    check_choice("family", family, Family)
-    check_choice("average", average, Average)
     about: Any = options["about"] or {}
     cluster = options["cluster"]
-    _check_options(margin, deterministic, about, names, average == "groups" and not cluster)
-    asked = Asked(
-        test, options["confidence_level"], as_number(seed), family, as_number(margin), against,
-        average, cluster,
-    )  # fmt: skip
+    lacks_cluster = average == "groups" and not cluster
+    _check_options(margin, deterministic, about, [str(x) for x in models], lacks_cluster)
+    how = test, options["confidence_level"], as_number(seed)
+    asked = _ask(Asked(*how, family, as_number(margin), against, average, cluster))
     if any(isinstance(one, Receipt) for one in models.values()):
         of_rows: dict[str, Any] = {"target": target, "mask": mask, "groups": groups}
         of_rows |= {"exclude": exclude, "history": history, "about": options["about"]}
         of_rows |= {"metrics": options["metrics"]}
-        return _compare_receipts(read_sums(models, of_rows, asked), asked)
+        sums = read_sums(models, of_rows, asked)
+        one = next(iter(sums.values()))
+        return _summarize(sums, asked._replace(cluster=one.cluster), one.sizes, one.notes, {})
     if target is None:
         raise TypeError("`target` must be given unless `models` are receipts, got None.")
     runs = {str(name): read_runs(str(name), given) for name, given in models.items()}
@@ -165,25 +159,21 @@ def compare(
         rows |= {name: [[replace(one, kinds=kinds)]] for name, one in counts.items()}
         deterministic = [*deterministic, *counts]
     found = {name: _Method(of, average, options) for name, of in rows.items()}
-    kind = kinds.get(cluster or "")
-    pairs = {
-        (a, b): pair_models(found[b].scores, found[a].scores, kind, average)
-        for a, b in pairs_of([*rows], against)
-    }
     texts = {name: write_about(about[name]) for name in runs if name in about}
-    notes, sizes = _note_runs(found, deterministic), _sizes_of(found, kind)
-    result = _summarize(found, decide_pairs(pairs, asked), asked, sizes, notes, texts)
+    result = _summarize(found, asked, _sizes_of(found), _note_runs(found, deterministic), texts)
     result._targets = digest(whole.target)
     return result
 
 
-def _compare_receipts(models: Mapping[str, ReceiptSums], asked: Asked) -> Comparisons:
-    """Compare models by the sums of clusters in their receipts, as their rows are compared."""
-    first = next(iter(models.values()))
-    names = pairs_of([*models], asked.against)
-    pairs = {(a, b): models[b].pair(models[a]) for a, b in names}
-    asked, sizes = asked._replace(cluster=first.cluster), (first.num_queries, first.num_clusters)
-    return _summarize(models, decide_pairs(pairs, asked), asked, sizes, first.notes, {})
+def _ask(asked: Asked) -> Asked:
+    """Return options that were checked."""
+    check_options(asked.test, asked.confidence_level, asked.seed)
+    check_choice("against", asked.against, Against)
+    check_choice("average", asked.average, Average)
+    if asked.family is None:
+        return asked._replace(family="metric" if asked.against == "all" else "all")
+    check_choice("family", asked.family, Family)
+    return asked
 
 
 def _check_options(
@@ -221,8 +211,9 @@ def _headline_of(rows: ArrayRows, options: SharedOptions) -> RankingCollection:
     return make_headline(number, options["k"], measures=options["measures"], metrics=own)
 
 
-def _sizes_of(models: Mapping[str, _Method], kind: Grouping | None) -> tuple[int, int]:
+def _sizes_of(models: Mapping[str, _Method]) -> tuple[int, int]:
     """Return the number of queries, and of their clusters."""
+    kind = next(iter(models.values())).kind
     counted = np.any([one.kept for of in models.values() for one in of.scores.values()], axis=0)
     number = 0 if kind is None else len(torch.unique(kind.numbers[torch.from_numpy(counted)]))
     return int(counted.sum()), number
@@ -230,13 +221,14 @@ def _sizes_of(models: Mapping[str, _Method], kind: Grouping | None) -> tuple[int
 
 def _summarize(
     models: Mapping[str, _Method | ReceiptSums],
-    decided: Decided,
     asked: Asked,
     sizes: tuple[int, int],
     warned: Sequence[str],
     about: Mapping[str, str],
 ) -> Comparisons:
-    """Compute the values, and make the table and the card."""
+    """Test all pairs, compute the values, and make the table and the card."""
+    names = pairs_of([*models], asked.against)
+    decided = decide_pairs({(a, b): models[b].pair(models[a]) for a, b in names}, asked)
     level, (queries, number) = asked.confidence_level, sizes
     columns = {name: model.read(level) for name, model in models.items()}
     values = {name: {key: x.value for key, x in of.items()} for name, of in columns.items()}
@@ -339,6 +331,10 @@ class _Method:
         runs = f"{self.num_runs} runs" if self.num_runs > 1 else ""
         draws = f"{self.draws} draws" if self.draws > 1 else ""
         return " of ".join(filter(None, (runs, draws)))
+
+    def pair(self, first: Any) -> dict[str, Pair]:
+        """Pair the scores of another model with those of this one, by metric."""
+        return pair_models(self.scores, first.scores, self.kind, self.average)
 
     def read(self, confidence_level: float) -> dict[str, Reading]:
         """Return the values with their intervals: means over runs and draws."""

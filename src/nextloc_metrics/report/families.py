@@ -43,7 +43,7 @@ class Asked(NamedTuple):
     test: Test
     confidence_level: float
     seed: int
-    family: Family
+    family: Family | None
     margin: float | None
     against: Against
     average: Average

@@ -99,8 +99,8 @@ class ReceiptSums:
         )
         self.members = headline.named_members()
         self.sums = {key: self.sums[key] for key, _ in self.members if key in self.sums}
-        self.num_clusters = len(self.names.split()) + int(self.merged > 0)
-        self.num_queries = max((int(sizes.sum()) for _, sizes in self.sums.values()), default=0)
+        most = max((int(sizes.sum()) for _, sizes in self.sums.values()), default=0)
+        self.sizes = most, len(self.names.split()) + int(self.merged > 0)
 
     @property
     def notes(self) -> list[str]:
@@ -109,7 +109,7 @@ class ReceiptSums:
         others = sorted(self.content["values"].keys() - self.sums.keys())
         return [*found, *([f"not tested: {', '.join(others)}"] if others else [])]
 
-    def pair(self, first: ReceiptSums) -> dict[str, Pair]:
+    def pair(self, first: Any) -> dict[str, Pair]:
         """Pair the sums of another receipt with those of this one, by metric."""
         pairs = {}
         for key, (sums, sizes) in self.sums.items():
