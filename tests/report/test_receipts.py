@@ -3,6 +3,8 @@
 import hashlib
 import json
 import random
+import re
+from base64 import b64decode
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -291,10 +293,29 @@ def test_the_command_writes_and_verifies(tmp_path: Path) -> None:
         result = runner.invoke(main, ["verify", str(receipt), str(path)])
         assert (result.exit_code, said in result.output) == (code, True), result.output
     assert r"\footnote{Receipt \texttt{" in report.Receipt.read(receipt).to_latex()
+    result = runner.invoke(main, [*arguments, "--force", "--sums-by", "user"])
+    assert result.exit_code == 0, result.output
+    sums = report.Receipt.read(receipt).content["clusters"]
+    one = report.evaluate_table(good, groups=["user"], k=1).receipt(sums_by="user")
+    assert (sums["by"], sums) == ("user", one.content["clusters"])
+    assert runner.invoke(main, ["score", str(good), "--sums-by", "user"]).exit_code == 2
+    result = runner.invoke(main, [*arguments[:2], *arguments[4:], "--force", "--sums-by", "id"])
+    assert "id" in report.Receipt.read(receipt).content["groups"], result.output
     (tmp_path / "no.json").write_text("{}")
     result = runner.invoke(main, ["verify", str(tmp_path / "no.json"), str(good)])
     assert result.exit_code == 1
     assert "must be a receipt" in result.output
+
+
+def test_the_page_has_the_receipt() -> None:
+    """A link of the page, and of a notebook, holds the text; a receipt too long has none."""
+    found = report.evaluate_table(table(made()), **OPTIONS)
+    page, receipt = found.to_html(), found.receipt()
+    link = '<a download="(.*?)" href="data:application/json;base64,(.*?)"'
+    name, text = re.findall(link, page)[0]
+    assert (name, b64decode(text).decode()) == (f"receipt-{receipt.id}.json", str(receipt))
+    long = report.evaluate([[1]], [1], k=1, num_locations=4, about="x" * 9000)
+    assert "data:application/json" not in long.to_html()
 
 
 GOLDEN = Path(__file__).with_name("receipt.json")

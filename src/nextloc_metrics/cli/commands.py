@@ -26,6 +26,7 @@ from nextloc_metrics.cli.options import (
     SALT,
     SAMPLE,
     SAVE,
+    SUMS_BY,
     WORKERS,
     KeepingGroup,
     check_outputs,
@@ -69,6 +70,7 @@ def main() -> None:
 @SAVE
 @RECEIPT
 @SALT
+@SUMS_BY
 @FORCE
 def score(
     path: str,
@@ -79,6 +81,7 @@ def score(
     save: Path | None,
     receipt: Path | None,
     salt: Path | None,
+    sums_by: str | None,
     force: bool,
     **reading: Any,
 ) -> None:
@@ -89,6 +92,10 @@ def score(
     check_outputs(force)
     if group_table is not None and not (reading["groups"] or reading["cluster"]):
         raise click.UsageError("`--group-table` needs `--group COLUMN`, got none.")
+    if sums_by is not None:
+        if receipt is None:
+            raise click.UsageError("`--sums-by` needs `--receipt FILE`, got none.")
+        reading["groups"] = tuple(dict.fromkeys([*reading["groups"], sums_by]))
     from nextloc_metrics.cli.files import evaluate_file, write_all
 
     with explained():
@@ -98,7 +105,8 @@ def score(
             click.echo(f"wrote {save}", err=True)
         if receipt is not None:
             secret = None if salt is None else salt.read_text("utf-8")
-            write_text(str(result.receipt(secret)).rstrip("\n"), receipt, force)
+            text = str(result.receipt(secret, sums_by=sums_by))
+            write_text(text.rstrip("\n"), receipt, force)
     with explained():
         page = {}
         if is_page(out):

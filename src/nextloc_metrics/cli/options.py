@@ -222,6 +222,7 @@ OUT = click.option("--out", type=OUTPUT, help="Output file.")
 SAVE = click.option("--save", type=OUTPUT, help="File of counts; `merge` reads it.")
 RECEIPT = click.option("--receipt", type=OUTPUT, help="File of a receipt; `verify` reads it.")
 SALT = click.option("--salt", type=FILE, help="File with the secret of a receipt.")
+SUMS_BY = click.option("--sums-by", help="Column of groups whose sums the receipt has.")
 FORCE = click.option("--force", is_flag=True, help="Overwrite existing files.")
 
 

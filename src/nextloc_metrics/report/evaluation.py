@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -192,6 +193,8 @@ class Evaluation(Result):
         if counted.setting.probabilities:
             sections["Probabilities"] = show_probabilities(parts["probabilities"], level)
         sections["Ties"] = show_ties(self.values, self.ties)
+        with suppress(ValueError):  # more than 8 KB
+            sections["Receipt"] = self.receipt()._repr_html_()
         return sections
 
     def _members(self) -> list[tuple[Any, Any]]:

@@ -123,6 +123,11 @@ class Receipt:
     def __str__(self) -> str:
         return _canonical(self.content)
 
+    def _repr_html_(self) -> str:
+        """Return a link to download the text."""
+        link = "data:application/json;base64," + b64encode(str(self).encode()).decode()
+        return f'<p><a download="receipt-{self.id}.json" href="{link}">receipt {self.id}</a></p>'
+
 
 def _refuse(text: str) -> Any:
     raise ValueError(f"it holds the number {text}")
