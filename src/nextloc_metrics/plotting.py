@@ -67,10 +67,7 @@ def side_by_side(
     import_pyplot()
     if not models:
         raise ValueError("`models` must hold a collection, got none.")
-    found = {
-        name: read_counted(model, confidence_level, keep_base=True)
-        for name, model in models.items()
-    }
+    found = {x: read_counted(of, confidence_level, keep_base=True) for x, of in models.items()}
     readings = {name: one for name, (one, _) in found.items()}
     queries = _join_counts({name: number for name, (_, number) in found.items()})
     return draw_readings(readings, confidence_level, ax, queries)
@@ -122,10 +119,7 @@ def by_group(
 
 @style()
 def accuracy_within_k(
-    models: Collections,
-    *,
-    confidence_level: float = 0.95,
-    ax: Any = None,
+    models: Collections, *, confidence_level: float = 0.95, ax: Any = None
 ) -> Any:
     """Draw the accuracy within the first k ranks over k, one line with a band per model.
 

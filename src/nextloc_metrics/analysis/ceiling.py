@@ -79,10 +79,8 @@ class Predictability(Result):
         """The means over users as fractions, with their 95 % intervals."""
         left_out = int(self.few_visits.sum())
         note = f"mean over {len(self.users) - left_out:,} users, {left_out:,} left out"
-        readings = {
-            name: Reading(mean.value, (mean.low, mean.high), True)
-            for name, mean in self.means().items()
-        }
+        means = self.means().items()
+        readings = {name: Reading(one.value, (one.low, one.high), True) for name, one in means}
         return of_readings({"value": readings}, 0.95, [note], percent=False)
 
 
@@ -121,8 +119,7 @@ def predictability(
             different locations.
         stays: whether consecutive visits to one location count each; False counts them as one.
             Predicting whether a user stays is easier than predicting where the user goes.
-        end: see `entropy_rate`.
-        overlap: see `entropy_rate`.
+        end: see `entropy_rate`, also for `overlap`.
         profile: see `entropy_rate`; the limits are those of the same codebase. For
             `"scikit-mobility"`, which has no limit, they are those of `fano_limit`.
         min_visits: the fewest visits of a user who is not flagged, counted after `stays`.

@@ -210,19 +210,14 @@ def pair_up(
 
     They are int64 `[R, N]` in multiples of `unit`, each the sum of so many `draws`.
     """
-    models = []
-    for units, number in zip(cells, draws, strict=True):
-        sums, sizes = sum_by(groups, units, as_means)
-        models.append(UserSums(sums, number))
-    found = contrast(models, sizes, unit)
+    (first, sizes), (other, _) = (sum_by(groups, units, as_means) for units in cells)
+    found = contrast([UserSums(first, draws[0]), UserSums(other, draws[1])], sizes, unit)
     a, b = (units.mean(0) * (unit / number) for units, number in zip(cells, draws, strict=True))
     each = a - b
     rounded = np.where(np.abs(each) < unit, 0, each)
-    effect = _effect_size(each.tolist())
-    has_runs = any(x.runs > 1 for x in models)
-    slack = 2 * len(each) * found.per_score
+    slack, has_runs = 2 * len(each) * found.per_score, max(map(len, cells)) > 1
     wins, losses = int((rounded > 0).sum()), int((rounded < 0).sum())
-    return Pair(found, has_runs, slack, len(each), effect, wins, losses)
+    return Pair(found, has_runs, slack, len(each), _effect_size(each.tolist()), wins, losses)
 
 
 def _effect_size(differences: list[float]) -> float:
@@ -259,7 +254,7 @@ def decide(
             low, high, p_value = _bootstrap(pair, num_resamples, confidence_level, seed)
             p_from = "draws"
         elif not pair.has_runs and (found := next(tests)):
-            p_value, p_from = found.p_value, "draws" if found.draws else "exact"
+            p_value, p_from = found[0], "draws" if found[1] else "exact"
         known = mean, low, high, p_value, pair.effect_size, pair.num_queries, confidence_level
         rest = test, error, freedom, pair.wins, pair.losses, p_from
         comparisons.append(Comparison(*known, *rest))
@@ -281,7 +276,10 @@ def _bootstrap(
             f'`test="bootstrap"` needs {least}, got {given}; use `test="permutation"`.'
         )
     generator = torch.Generator().manual_seed(seed)
-    means = _bootstrap_means(sums * pair.found.unit, sizes, num_resamples, generator)
+    most, values = max(1, _DRAWN // len(sums)), sums * pair.found.unit
+    numbers = (min(most, num_resamples - start) for start in range(0, num_resamples, most))
+    draws = (torch.randint(len(sums), (x, len(sums)), generator=generator) for x in numbers)
+    means = torch.cat([values[drawn].sum(1) / sizes[drawn].sum(1) for drawn in draws])
     ends = [(1 - confidence_level) / 2, (1 + confidence_level) / 2]
     low, high = torch.quantile(means, torch.tensor(ends, dtype=torch.float64)).tolist()
     behind = 1 + min(int((means <= 0).sum()), int((means >= 0).sum()))
@@ -312,10 +310,7 @@ def _read_pair(a: Scores, b: Scores, groups: Tensor | None) -> Pair:
     mantissa, exponent = math.frexp(float(torch.stack([first, second]).abs().max()))
     unit = 2.0 ** (exponent - (mantissa == 0.5) - _BITS)
     new, old = ((x / unit + 0.5).floor().long()[None].numpy() for x in (second, first))
-    if groups is not None:
-        _check_groups(groups, difference)
-        groups = groups.cpu()
-    pair = pair_up((new, old), (1, 1), groups, unit)
+    pair = pair_up((new, old), (1, 1), _read_groups(groups, difference), unit)
     return pair._replace(slack=pair.slack + math.ceil(float(errors.sum()) / unit))
 
 
@@ -336,21 +331,15 @@ def _read_scores(name: str, scores: object) -> tuple[Any, Tensor, Tensor]:
     return ids, scores, scores.abs() * last_place
 
 
-def _check_groups(groups: Tensor, difference: Tensor) -> None:
+def _read_groups(groups: Tensor | None, difference: Tensor) -> Tensor | None:
+    if groups is None:
+        return None
     if not isinstance(groups, Tensor) or not is_integer(groups) or groups.shape != difference.shape:
         raise ValueError(
             f"`groups` must be an integer tensor of shape {tuple(difference.shape)}, one group per "
             f"query, {got('groups', groups)}."
         )
-
-
-def _bootstrap_means(
-    sums: Tensor, sizes: Tensor, num_resamples: int, generator: torch.Generator
-) -> Tensor:
-    most = max(1, _DRAWN // len(sums))
-    numbers = (min(most, num_resamples - start) for start in range(0, num_resamples, most))
-    draws = (torch.randint(len(sums), (x, len(sums)), generator=generator) for x in numbers)
-    return torch.cat([sums[drawn].sum(1) / sizes[drawn].sum(1) for drawn in draws])
+    return groups.cpu()
 
 
 @dataclass(frozen=True, repr=False)

@@ -22,11 +22,7 @@ _FACTOR, _NEXT_FACTOR = 0x9E3779B97F4A7C15, 0x5851F42D4C957F2D
 
 
 def entropy_rate(
-    visits: Array,
-    *,
-    end: End = "k+1",
-    overlap: bool = False,
-    profile: Profile | None = None,
+    visits: Array, *, end: End = "k+1", overlap: bool = False, profile: Profile | None = None
 ) -> float:
     r"""Estimate the entropy rate of a sequence of visits by Lempel-Ziv, in bits per visit.
 
@@ -151,30 +147,24 @@ def check_conventions(end: End, overlap: bool, profile: Profile | None) -> None:
 def entropy_rates(rows: Any, end: End, overlap: bool, profile: Profile | None) -> Any:
     """Return the entropy rates, float64 `[B]`, of sequences of equal length, integers `[B, n]`."""
     num_visits = rows.shape[1]
+    whole = num_visits * math.log2(num_visits)
     if profile == "dougct":
-        total = np.array([_joined_lengths(row) for row in rows.tolist()])
-    else:
-        total = _term_lengths(rows, end, overlap, profile).sum(1)
-    return num_visits * math.log2(num_visits) / total
-
-
-def _term_lengths(rows: Any, end: End, overlap: bool, profile: Profile | None) -> Any:
-    """Return the terms L_i, int64 `[B, n]`."""
+        return whole / np.array([_joined_lengths(row) for row in rows.tolist()])
     matches = longest_matches(rows, overlap)
-    left = np.arange(rows.shape[1], 0, -1)  # visits from i to the last
+    left = np.arange(num_visits, 0, -1)  # visits from i to the last
     if profile == "scikit-mobility":
         lengths = np.where(matches >= left - 1, left + 1, matches + 1)
-        lengths[:, -1], lengths[:, 0] = 2, 1
         # a single visit has both terms, but log2(1) = 0 makes its entropy 0
-        return lengths
-    at_end = {"k+1": left + 1, "k": left, "zero": np.zeros_like(left)}[end]
-    return np.where(matches == left, at_end, matches + 1)
+        lengths[:, -1], lengths[:, 0] = 2, 1
+    else:
+        at_end = {"k+1": left + 1, "k": left, "zero": np.zeros_like(left)}[end]
+        lengths = np.where(matches == left, at_end, matches + 1)
+    return whole / lengths.sum(1)
 
 
 def _joined_lengths(ids: list[int]) -> int:
     """Return the sum of the terms L_i by comparison of joined text."""
-    words = [str(one) for one in ids]
-    total = 0
+    words, total = [str(one) for one in ids], 0
     for i in range(len(words)):
         before, wanted = "".join(words[:i]), ""
         for word in words[i:]:
@@ -192,10 +182,6 @@ def longest_matches(rows: Any, overlap: bool) -> Any:
     first position where it occurs, so that strings with equal classes are equal, and a string
     one visit longer is a pair of a class and an id. Positions whose string has no later match
     leave; the work is the sum over positions of the lengths of their matches.
-
-    Args:
-        rows: integers `[B, n]`.
-        overlap: whether the earlier occurrence may reach beyond the position.
     """
     num_rows, size = rows.shape
     least, most = int(rows.min()), int(rows.max())

@@ -81,11 +81,10 @@ class RankedModels(Result):
         header = ["model", "mean rank", "possible ranks", "letters"]
         rows, records = [], []
         for name, rank in self.mean_ranks.items():
-            best, worst = self.ranges[name]
-            rows.append([name, f"{rank:.2f}", f"{best} - {worst}", self.letters[name]])
-            cells = [name, rank, best, worst, self.letters[name]]
-            keys = ["model", "mean_rank", "best", "worst", "letters"]
-            records.append(dict(zip(keys, cells, strict=True)))
+            (best, worst), of = self.ranges[name], self.letters[name]
+            rows.append([name, f"{rank:.2f}", f"{best} - {worst}", of])
+            numbers = {"mean_rank": rank, "best": best, "worst": worst}
+            records.append({"model": name, **numbers, "letters": of})
         return Table(header, rows, self._notes(), records)
 
     def _notes(self) -> list[str]:
@@ -141,7 +140,9 @@ class RankedModels(Result):
         needs matplotlib.
         """
         names, ranks = list(self.mean_ranks), list(self.mean_ranks.values())
-        cliques = maximal_cliques(len(names), lambda a, b: self._joined(names[a], names[b]))
+        level = level_of(self.confidence_level)
+        joined = {pair for pair, p in self.corrected.items() if p > level}
+        cliques = maximal_cliques(len(names), lambda a, b: (names[a], names[b]) in joined)
         bars = [clique for clique in cliques if len(clique) > 1]
         figure, axes = make_axes(ax, 6.4, 0.9 + 0.22 * (len(names) + len(bars)))
         for place, (name, rank) in enumerate(zip(names, ranks, strict=True)):
@@ -153,9 +154,6 @@ class RankedModels(Result):
         axes.plot(ranks, [0] * len(ranks), "o", color="black", markersize=4)
         axes.set(xlabel="mean rank", yticks=[], xlim=(0.8, len(names) + 0.8))
         return figure, axes
-
-    def _joined(self, better: str, worse: str) -> bool:
-        return self.corrected[better, worse] > level_of(self.confidence_level)
 
     def sections(self) -> dict[str, str]:
         caption = "Mean ranks; a bar joins models that no test separates"
@@ -218,7 +216,7 @@ def rank_models(
     f, p_value = _friedman(ranks)
     means = dict(zip(values, ranks.mean(0).tolist(), strict=True))
     columns = dict(zip(values, table.T, strict=True))
-    names = sorted(means, key=lambda name: means[name])
+    names = sorted(means, key=means.__getitem__)
     pairs = list(itertools.combinations(names, 2))
     p_values = {pair: _wilcoxon(columns[pair[0]] - columns[pair[1]]) for pair in pairs}
     corrected = dict(zip(pairs, holm(list(p_values.values())), strict=True))

@@ -214,13 +214,10 @@ def _counts(ranks: SampledRanks | Array, num_sampled: int, groups: Array | None)
 
 
 def _resample(counts: Tensor, by_group: bool, num_resamples: int, seed: int) -> Tensor:
-    """Return counts of bootstrap resamples of the groups, or of the queries; float64 `[B, m + 1]`.
-
-    A single group, or query, has no spread: its resamples are NaN.
-    """
+    """Return counts of bootstrap resamples of the groups, or of the queries, `[B, m + 1]`."""
     rng = np.random.default_rng(seed)
     number = len(counts) if by_group else round(float(counts.sum()))
-    if number < 2:
+    if number < 2:  # one has no spread
         return counts.new_full((num_resamples, counts.shape[1]), math.nan)
     shares = np.full(number, 1 / number) if by_group else (counts[0] / counts.sum()).numpy()
     drawn = torch.from_numpy(rng.multinomial(number, shares, size=num_resamples)).double()

@@ -5,9 +5,9 @@ integers, sorted by size, and the signs are bits of a counter: neither the order
 machine matters.
 """
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -29,12 +29,8 @@ _ENOUGH = 100
 _EXACT = 1 << 53
 
 
-@dataclass
-class SignTest:
-    """The p-value of a sign test; `draws` random assignments, 0 for all of them."""
-
-    p_value: float
-    draws: int = 0
+# A p-value, and the number of random assignments that it is from, 0 for all of them.
+SignTest: TypeAlias = tuple[float, int]
 
 
 def sign_tests(
@@ -67,31 +63,26 @@ def sign_tests(
 def _exact(sums: Any, slack: int) -> SignTest | None:
     """Return the share of all sign assignments, if it can be counted."""
     if len(sums) < 2:
-        return SignTest(float("nan"))
+        return math.nan, 0
     units = sums[sums != 0]
     observed = abs(int(units.sum())) - slack
     if len(units) <= _MOST_EXACT_SIGNS:
         totals = np.zeros(1, dtype=np.int64)
         for unit in units:
             totals = np.concatenate([totals + unit, totals - unit])
-        return SignTest(float((np.abs(totals) >= observed).mean()))
+        return float((np.abs(totals) >= observed).mean()), 0
     step = int(np.gcd.reduce(units))
     sizes = np.sort(np.abs(units) // step)
     if sizes[-1] == 1:
         wins = int((units > 0).sum())
-        return SignTest(mcnemar(wins, len(units) - wins))
+        return mcnemar(wins, len(units) - wins), 0
     if sizes.cumsum().sum(dtype=np.float64) > _MOST_EXACT_STEPS:
         return None
-    return SignTest(share_of_signs(units, observed))
+    return share_of_signs(units, observed), 0
 
 
 def share_of_signs(units: Any, observed: int) -> float:
-    """Return the share of all sign assignments whose sum is at least as far from 0.
-
-    Args:
-        units: whole numbers, not 0; their signs do not matter.
-        observed: the distance from 0.
-    """
+    """Return the share of all signs of whole `units`, not 0, with a sum as far from 0 or more."""
     step = int(np.gcd.reduce(units)) or 1
     steps = np.sort(np.abs(units) // step)  # the large ones, of many sums, last
     total, end = int(steps.sum()), 1
@@ -108,7 +99,7 @@ def share_of_signs(units: Any, observed: int) -> float:
 def _draw(units: Any, observed: Any, least: int, most: int, seed: int) -> list[SignTest]:
     """Draw signs until `most`; tests with enough draws as far from 0 stop at `least`."""
     rows = max(64, _DRAWN // len(units) // 64 * 64)
-    found = [SignTest(float("nan")) for _ in observed]
+    found = [(math.nan, 0)] * len(observed)
     as_far, drawn = np.zeros(len(observed), dtype=np.int64), 0
     active = np.arange(len(observed))
     for end in (least, most):
@@ -119,7 +110,7 @@ def _draw(units: Any, observed: Any, least: int, most: int, seed: int) -> list[S
             as_far[active] += (np.abs(totals) >= observed[active]).sum(0)
             drawn += number
         for i in active.tolist():  # the observed signs are one assignment
-            found[i] = SignTest((1 + int(as_far[i])) / (1 + drawn), drawn)
+            found[i] = (1 + int(as_far[i])) / (1 + drawn), drawn
         active = active[as_far[active] < _ENOUGH]
         if not len(active):
             break

@@ -96,9 +96,7 @@ def check_split(
     system offline evaluation", ACM TOIS 41, 2023.
     """
     names = {"user": user, "location": location} | ({} if time is None else {"time": time})
-    read = {
-        x: (_read("train", train, name), _read("test", test, name)) for x, name in names.items()
-    }
+    read = {x: (_read("train", train, of), _read("test", test, of)) for x, of in names.items()}
     sizes = [{len(of[part]) for of in read.values()} for part in (0, 1)]
     if any(len(of) > 1 or 0 in of for of in sizes):
         raise ValueError(
@@ -124,9 +122,7 @@ def check_split(
             "the target is among the locations that the model reads: a return, or a leak if the "
             "input holds the visit itself",
         )
-    columns = [after[x][:, None] for x in after] if inputs is None else [
-        after["user"][:, None], after["location"][:, None], inputs
-    ]  # fmt: skip
+    columns = [*after.values()] if inputs is None else [after["user"], after["location"], inputs]
     if time is not None or inputs is not None:
         found["repeated"] = (
             _is_repeated(np.column_stack(columns)),
@@ -191,7 +187,7 @@ def _unseen(before: dict[str, Any], after: dict[str, Any]) -> dict[str, tuple[An
 
 
 def _busiest(people: Any, users: Any) -> dict[str, tuple[Any, str]]:
-    number = math.ceil(_BUSIEST * int((people > 0).sum()))
+    number = math.ceil(_BUSIEST * np.count_nonzero(people))
     busiest = np.argsort(-people, kind="stable")[:number]
     sentence = f"means over rows are theirs to this share; they have up to {people.max():,} rows"
     return {f"of the {number} busiest users": (np.isin(users, busiest), sentence)}

@@ -93,12 +93,7 @@ class VisitCounts:
     all_moves: bool = False
 
     def __init__(
-        self,
-        visits: Array,
-        users: Array,
-        times: Array | None = None,
-        *,
-        num_locations: int,
+        self, visits: Array, users: Array, times: Array | None = None, *, num_locations: int
     ) -> None:
         size = self.num_locations = check_positive("num_locations", num_locations, LARGEST_STATE)
         names, locations = read_check_ins(users, visits, ("users", "visits"))
@@ -219,10 +214,8 @@ class VisitCounts:
         read = as_tensor_or_text("users", users)
         if isinstance(read, Tensor) and (read.ndim != 1 or not is_integer(read)):
             raise TypeError(f"`users` must be one row of integers or text, got {describe(read)}.")
-        names, inverse = np.unique(
-            read.cpu().numpy() if isinstance(read, Tensor) else np.asarray(read, object),
-            return_inverse=True,
-        )
+        array = read.cpu().numpy() if isinstance(read, Tensor) else np.asarray(read, object)
+        names, inverse = np.unique(array, return_inverse=True)
         numbers = [self._numbers.get(str(name), -1) for name in names.tolist()]
         person = np.array(numbers, np.int64)[inverse]
         previous = np.full(len(person), -2)
@@ -330,10 +323,7 @@ def _parts(sizes: Any) -> Iterator[slice]:
 
 
 def _ranks(row: Any, keys: Sequence[Any]) -> Any:
-    """Return the rank from 0 of each element in its row, by the keys in order; ties share one.
-
-    Rows are sorted.
-    """
+    """Return the rank from 0 of each element in its sorted row, by the keys; ties share one."""
     order = np.lexsort((*reversed(keys), row))
     number = np.cumsum(begins(*(key[order] for key in (row, *keys))))
     first = begins(row[order])

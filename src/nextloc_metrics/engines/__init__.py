@@ -47,11 +47,7 @@ def open_rows_of(rows: Any, **reading: Any) -> TableRows:
 
     It is opened as a table that has the types of the rows, the first of them, and, where targets
     number the ids, all distinct targets, which one pass finds on the workers. Another pass counts
-    the widths of scores if broken rows are misses.
-
-    Args:
-        rows: rows of which `engine_of` knows the engine.
-        reading: the arguments of `files.tables.open_rows`, by name.
+    the widths of scores if broken rows are misses. `reading` is as for `files.tables.open_rows`.
     """
     engine: Any = engine_of(rows)
     names = Names(**{name: reading[name] for name in Names._fields if name in reading})
@@ -60,8 +56,8 @@ def open_rows_of(rows: Any, **reading: Any) -> TableRows:
     if reading.get("on_error") == "miss":
         separator = reading.get("separator")
         find = partial(partition.find_widths, name=names.preds, separator=separator)
-        counted = fold(rows, [names.preds], find, partition.merge_widths)
-        reading["widths"] = partition.read_widths(counted)
+        widths = fold(rows, [names.preds], find, partition.merge_widths)
+        reading["widths"] = partition.read_widths(widths)
     opened = open_rows(table, **reading)
     kind = table.schema.field(names.target).type
     must_number = opened.num_candidates is None and reading.get("vocabulary") is None
@@ -69,7 +65,8 @@ def open_rows_of(rows: Any, **reading: Any) -> TableRows:
         find = partial(partition.find_targets, name=names.target)
         merge = partial(partition.merge_targets, name=names.target)
         if targets := fold(rows, [names.target], find, merge):
-            opened = open_rows(partition.join(table, targets), **reading)
+            table = partition.concat([table, partition.table_of_bytes(targets)])
+            opened = open_rows(table, **reading)
     empty = partition.rows_of(table.schema.empty_table(), type(rows).__name__)
     return opened.of_source(empty)
 
@@ -79,11 +76,8 @@ def count(
 ) -> bytes:
     """Count all rows on the engine that holds them; the bytes are the same for any partitions.
 
-    Args:
-        rows: rows of which `engine_of` knows the engine.
-        opened: what `open_rows_of` returned for them; each partition is read as these.
-        each: returns what it counts in rows, also in none.
-        merge: makes one of several such counts, in any order.
+    Each partition is read as `opened`, of `open_rows_of`. `each` returns what it counts in rows,
+    also in none; `merge` is as for `fold`.
     """
     count_partition = partial(partition.count_rows, rows=opened, count=each)
     return fold(rows, opened.names.all, count_partition, merge) or each(opened)
@@ -98,23 +92,16 @@ def fold(
 ) -> bytes:
     """Count the partitions on the engine that holds the rows, and merge what was counted.
 
+    The counts are the same for any partitions, and empty if there is no row.
+
     Args:
         rows: rows of which `engine_of` knows the engine.
         columns: the columns that are read.
         count: returns what it counts in a `pyarrow.Table` that has rows.
         merge: makes one of several such counts, in any order.
-        by: the column whose equal values must come to one partition; None for any partitions. The
-            order of rows is lost.
-
-    Returns:
-        the counts of all rows, the same for any partitions; empty if there is no row.
+        by: the column whose equal values must come to one partition; the order of rows is lost.
     """
     engine: Any = engine_of(rows)
-    part = engine.fold(
-        rows,
-        columns,
-        partial(partition.guard_count, count=count),
-        partial(partition.guard_merge, merge=merge),
-        by,
-    )
+    guarded = partial(partition.guard_count, count=count)
+    part = engine.fold(rows, columns, guarded, partial(partition.guard_merge, merge=merge), by)
     return partition.open_part(part)

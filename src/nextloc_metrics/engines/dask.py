@@ -41,19 +41,16 @@ def fold(
         numbered = selected.map_partitions(_add_bucket, by, rows.npartitions)
         selected = numbered.shuffle(on=BUCKET)
     # delayed once, they are not sent with each task
-    count_one: Any = delayed(_call)
-    shared = delayed(count), delayed(merge)
-    level = [count_one(shared[0], part) for part in selected.to_delayed()]
+    call, count_one, merge_some = delayed(_call), delayed(count), delayed(merge)
+    level = [call(count_one, part) for part in selected.to_delayed()]
     while len(level) > 1:
-        groups = (level[i : i + FAN_IN] for i in range(0, len(level), FAN_IN))
-        level = [count_one(shared[1], group) for group in groups]
-    found: bytes = level[0].compute()
-    return found
+        starts = range(0, len(level), FAN_IN)
+        level = [call(merge_some, level[i : i + FAN_IN]) for i in starts]
+    return level[0].compute()  # type: ignore[no-any-return]
 
 
-def _call(function: Any, of: Any) -> bytes:
-    found: bytes = function(of)
-    return found
+def _call(function: Any, of: Any) -> Any:
+    return function(of)
 
 
 def _add_bucket(frame: Any, by: str, number: int) -> Any:

@@ -63,10 +63,7 @@ def _guard(make: Callable[[], bytes]) -> bytes:
 
 def as_table(partition: Any) -> Any:
     """Return a partition as a `pyarrow.Table`."""
-    pa = need_arrow()
-    if isinstance(partition, pa.Table):
-        return partition
-    return table_of(partition)
+    return partition if isinstance(partition, need_arrow().Table) else table_of(partition)
 
 
 def bucket_of(names: Any, number: int) -> Any:
@@ -143,13 +140,8 @@ def table_of_bytes(data: bytes) -> Any:
     return need_arrow().ipc.open_stream(data).read_all()
 
 
-def join(first: Any, data: bytes) -> Any:
-    """Return the rows of a table and those of another, which has fewer columns, below."""
-    return concat([first, table_of_bytes(data)])
-
-
 def concat(tables: Sequence[Any]) -> Any:
-    """Return the rows of all tables, whose types may differ in width, or be that of no values."""
+    """Return the rows of all tables, whose types and columns may differ in width and number."""
     pa = need_arrow()
     try:
         return pa.concat_tables(tables, promote_options="permissive")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor
@@ -33,12 +33,8 @@ _LEAVE_OUT = "give this candidate the score -inf, or leave it out with `exclude`
 _AT_ONCE = 1 << 20
 
 
-class _Block(NamedTuple):
-    """A tied block for each query, int64 `[N]` each."""
-
-    start: Tensor  #: number of candidates above the block
-    tied: Tensor  #: size of the block
-    near: Tensor  #: number of candidates of the block near the target
+# Of a tied block for each query: the candidates above it, its size, and how many are near.
+_Block: TypeAlias = tuple[Tensor, Tensor, Tensor]
 
 
 class _NearTarget(RankingMetric):
@@ -46,16 +42,13 @@ class _NearTarget(RankingMetric):
 
     def _check(self, ranking: Ranking) -> None:
         super()._check(ranking)
-        known = len(self.locations)
+        known, relevant = len(self.locations), ranking.relevant
         self.locations.check_size(ranking.num_candidates)
-        if self.validate_args and ranking.relevant.numel():
-            highest = int(ranking.relevant.max())
-            if highest >= known:
-                raise ValueError(f"`target` must be below the {known} locations, got {highest}.")
+        if self.validate_args and relevant.numel() and (highest := int(relevant.max())) >= known:
+            raise ValueError(f"`target` must be below the {known} locations, got {highest}.")
         if self.validate_args and not self.locations.is_complete:
             rows = ranking.answerable.nonzero()[:, 0]
-            targets = ranking.relevant[rows]
-            self.locations.check_known("target", targets, "leave it out with `mask`", rows)
+            self.locations.check_known("target", relevant[rows], "leave it out with `mask`", rows)
             self._check_candidates(ranking, rows)
 
     def _check_candidates(self, ranking: Ranking, rows: Tensor) -> None:
@@ -173,7 +166,7 @@ class AccuracyWithin(_NearTarget):
             own = scores.gather(1, places.masked_fill(~inside, 0))
             start[part], tied[part] = above, (scores == block).sum(1)
             near[part] = ((own == block) & inside).sum(1)
-        return _Block(start, tied, near)
+        return start, tied, near
 
     def _crossing(self, ranking: Ranking) -> Tensor:
         if ranking.num_candidates is None or ranking.first is None:
@@ -297,9 +290,9 @@ class DistanceError(QuantileMetric, _NearTarget):
         return _SMALLEST_KM * _GROWTH**bins, counts[: last + 1].cumsum(0) / counts.sum()
 
     def _estimate(self) -> intervals.Estimate:
-        return (
-            intervals.of_queries(self.state[:3]) if self._averages_scores else super()._estimate()
-        )
+        if self._averages_scores:
+            return intervals.of_queries(self.state[:3])
+        return super()._estimate()
 
     @property
     def num_queries(self) -> int:

@@ -106,9 +106,7 @@ class Locations(torch.nn.Module):
         points = _read_columns(x=x, y=y)
         if units != "km":
             points = points * (1 if size is None else check_number("size", size)) / 1000
-        made = cls([0.0], [0.0])
-        made._set(points, is_plane=True)
-        return made
+        return cls.from_points(points)
 
     @classmethod
     def from_points(cls, points: Tensor) -> Locations:
@@ -180,10 +178,7 @@ class Locations(torch.nn.Module):
         return rows.masked_fill(rows == len(self), -1)
 
     def neighbours(self, km: float) -> tuple[Tensor, Tensor]:
-        """Return the starts of rows, int64 `[C + 1]`, and neighbours `[L]`, rising, with its own.
-
-        A row is empty for a location without coordinates.
-        """
+        """Return the starts of rows, int64 `[C + 1]`, and neighbours `[L]`, rising, itself too."""
         km = check_number("km", km, or_zero=True)
         if km not in self._near:
             self._near[km] = self._find_neighbours(km)
@@ -289,17 +284,13 @@ def _read_columns(**columns: Array) -> Tensor:
 
 def to_sphere(degrees: Tensor) -> Tensor:
     """Return points on a sphere of radius 1, `[C, 3]`, from latitude and longitude, `[C, 2]`."""
-    north, east = _with_one_longitude(degrees).deg2rad().unbind(1)
-    return torch.stack([north.cos() * east.cos(), north.cos() * east.sin(), north.sin()], dim=1)
-
-
-def _with_one_longitude(degrees: Tensor) -> Tensor:
-    """Return latitude and longitude `[C, 2]` with one longitude, above -180, for each point."""
     latitude, longitude = degrees.unbind(1)
+    # one longitude, above -180, for each point
     longitude = torch.where(longitude > 180, longitude - 360, longitude)  # exact
     longitude = torch.where(longitude == -180, 180, longitude)
     longitude = torch.where(latitude.abs() == 90, 0 * longitude, longitude)
-    return torch.stack([latitude, longitude], dim=1)
+    north, east = latitude.deg2rad(), longitude.deg2rad()
+    return torch.stack([north.cos() * east.cos(), north.cos() * east.sin(), north.sin()], dim=1)
 
 
 def _check_range(name: str, degrees: Tensor, lowest: float, highest: float) -> None:

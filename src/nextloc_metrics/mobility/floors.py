@@ -54,11 +54,13 @@ def find_floor(
         most: the largest possible value.
     """
     own = sizes > 0
+    reason = ""
     if not num_generated or not own.any():
-        empty = "generated" if own.any() else "real"
-        return _none(f"there is no {empty} trajectory")
-    if own.sum() < 2:
-        return _none("the floor needs real users in at least two of the 64 buckets")
+        reason = f"there is no {'generated' if own.any() else 'real'} trajectory"
+    elif own.sum() < 2:
+        reason = "the floor needs real users in at least two of the 64 buckets"
+    if reason:
+        return Floor(np.nan, np.nan, np.nan, reason)
     wanted = min(num_generated, sizes.sum() / 2)
     first = _choose(sizes, wanted)
     values = compare(halves(first), halves(~first))
@@ -90,10 +92,6 @@ def _find_power(
     if not smaller > 0 or apart < 0.1:  # too few buckets to tell
         return 0.0
     return float(np.clip(np.log(smaller / value) / apart, -1, 1))
-
-
-def _none(reason: str) -> Floor:
-    return Floor(np.nan, np.nan, np.nan, reason)
 
 
 def _choose(sizes: NDArray[np.int64], wanted: float, from_end: bool = False) -> NDArray[np.bool_]:

@@ -18,7 +18,7 @@ from nextloc_metrics.base.keyed import KeyedMetric
 from nextloc_metrics.display.style import import_pyplot
 from nextloc_metrics.means import exact
 from nextloc_metrics.means.exact import sort_rows
-from nextloc_metrics.mobility.measure import Base, DenseMeasure, Distance, Measure, common_part
+from nextloc_metrics.mobility.measure import Base, DenseMeasure, Distance, Measure, shares
 from nextloc_metrics.mobility.pictures import Axis, draw_flows
 from nextloc_metrics.mobility.trajectories import Integers, Numbers, Trajectories
 
@@ -34,8 +34,6 @@ class UserVisitFrequency(DenseMeasure):
 
     Args:
         ranks: the number of ranks with a cell of their own.
-        comparison: how the two distributions are compared.
-        base: of the logarithm of the divergence.
 
     Example:
         >>> from nextloc_metrics.mobility import UserVisitFrequency
@@ -114,17 +112,13 @@ class SparseMeasure(Measure, KeyedMetric):
     ) -> tuple[Integers, Integers, Integers]:
         """Return the part and the two numbers of the cell of each visit or flow."""
 
-    def _entries(self) -> tuple[Integers, Integers, Integers, int]:
-        """Return part, cell and count of each entry, and the number of cells."""
+    def histograms(self) -> tuple[Any, Callable[[Any], Any]]:
         entries = self.state.cpu().numpy()
         entries = entries[entries[:, 1] >= 0]
         order, is_first = sort_rows(entries[:, 1:3])
-        cell = np.zeros(len(entries), dtype=np.int64)
+        cell, number = np.zeros(len(entries), dtype=np.int64), int(is_first.sum())
         cell[order] = is_first.cumsum() - 1
-        return entries[:, 0], cell, entries[:, 3], int(is_first.sum())
-
-    def histograms(self) -> tuple[Any, Callable[[Any], Any]]:
-        part, cell, count, number = self._entries()
+        part, count = entries[:, 0], entries[:, 3]
         own = part == 0
         generated = np.bincount(cell[own], weights=count[own], minlength=number)
         bucket, cell, count = part[~own] - 1, cell[~own], count[~own]
@@ -151,8 +145,6 @@ class VisitFrequency(SparseMeasure):
 
     Args:
         ranks: the number of ranks with a cell of their own.
-        comparison: how the two distributions are compared.
-        base: of the logarithm of the divergence.
 
     Example:
         >>> from nextloc_metrics.mobility import VisitFrequency
@@ -187,9 +179,8 @@ class VisitFrequency(SparseMeasure):
 
     def _by_rank(self, counts: Any) -> Any:
         falling = -np.sort(-counts, -1)
-        width = counts.shape[-1]
         found = np.zeros((*counts.shape[:-1], self.ranks + 1))
-        found[..., : min(width, self.ranks)] = falling[..., : self.ranks]
+        found[..., : min(counts.shape[-1], self.ranks)] = falling[..., : self.ranks]
         found[..., -1] = falling[..., self.ranks :].sum(-1)
         return found
 
@@ -203,7 +194,6 @@ class Flows(SparseMeasure):
         comparison: `"cpc"`, the common part of commuters: the sum over flows of the smaller of the
             two shares, from 0 to 1, higher is better. It equals 2 sum min(a, b) / (sum a + sum b)
             of the counts where both sets have equally many moves. Or `"jsd"`.
-        base: of the logarithm of the divergence.
         itself: whether successive points at one location are a move, too.
 
     The floor of `"cpc"` is a ceiling: the part that real users have in common with others.
@@ -246,5 +236,5 @@ class Flows(SparseMeasure):
 
     def compare(self, first: Any, other: Any) -> Numbers:
         if self.comparison == "cpc":
-            return common_part(first, other)
+            return np.minimum(shares(first), shares(other)).sum(-1)  # type: ignore[no-any-return]
         return super().compare(first, other)

@@ -8,7 +8,6 @@ from dataclasses import KW_ONLY
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nextloc_metrics.arguments.arrays import Array, as_tensor, begins
 from nextloc_metrics.arguments.checks import check_number, check_positive
@@ -33,10 +32,8 @@ from nextloc_metrics.mobility.trajectories import (
 
 Censored = Literal["count", "skip"]
 
-Edges = NDArray[np.float64]
 
-
-def log_edges(low: float, high: float, per_decade: int = 10) -> Edges:
+def log_edges(low: float, high: float, per_decade: int = 10) -> Numbers:
     """Return edges from `low` to at least `high`, `per_decade` to each power of ten.
 
     Example:
@@ -50,49 +47,26 @@ def log_edges(low: float, high: float, per_decade: int = 10) -> Edges:
         raise ValueError(f"`high` must be above `low`, got {short(high)} and {short(low)}.")
     number = int(np.ceil(np.round(np.log10(high / low) * per_decade, 9)))
     # exact at whole powers of ten of `low`
-    powers: Edges = np.power(10.0, np.arange(number + 1) / per_decade)
+    powers: Numbers = np.power(10.0, np.arange(number + 1) / per_decade)
     return low * powers
 
 
-def quantile_edges(values: Any, cells: int) -> Edges:
-    """Return edges that divide values into at most `cells` equal shares; repeats are left out."""
-    cells = check_positive("cells", cells)
-    if not len(values):
-        raise ValueError("`real` must hold at least one value of the measure, got none.")
-    shares = np.arange(cells + 1) / cells
-    found = np.unique(np.quantile(values, shares, method="inverted_cdf"))
-    # the highest value would else be the first one above all cells
-    return np.append(found[:-1] if len(found) > 1 else found, np.nextafter(found[-1], np.inf))
-
-
-def read_edges(name: str, edges: Array | Sequence[float]) -> Edges:
+def read_edges(name: str, edges: Array | Sequence[float]) -> Numbers:
     """Return edges as a read-only array; raise unless they are finite and rise."""
     found = as_tensor(name, edges).detach().cpu()
     if found.ndim != 1 or len(found) < 2 or found.is_complex():
         raise ValueError(f"`{name}` must be at least two numbers, got {describe(found)}.")
-    array: Edges = found.double().numpy().copy()
+    array: Numbers = found.double().numpy().copy()
     if not np.isfinite(array).all() or (np.diff(array) <= 0).any():
         raise ValueError(f"`{name}` must be finite and rise, got {short(array.tolist())}.")
     array.flags.writeable = False
     return array
 
 
-def cell_of(values: Any, edges: Edges) -> NDArray[np.int64]:
-    """Return the cell of each value: 0 below all edges, then [edge, next edge), then above."""
-    found: NDArray[np.int64] = np.searchsorted(edges, values, side="right").astype(np.int64)
-    return found
-
-
-def middles(edges: Edges) -> Edges:
-    """Return where the values of each cell stand: its middle, or the outermost edge."""
-    found: Edges = np.concatenate([edges[:1], (edges[1:] + edges[:-1]) / 2, edges[-1:]])
-    return found
-
-
 class Histogram(DenseMeasure):
     """A measure whose values fall into cells between edges, with a cell below and a cell above."""
 
-    default_edges: ClassVar[Edges]
+    default_edges: ClassVar[Numbers]
 
     edges: Annotated[Array, read_edges] | None = None
     comparison: Computed[Distance] = "jsd"
@@ -103,7 +77,7 @@ class Histogram(DenseMeasure):
         """Return all values, float64 `[V]`, and the trajectory of each, int64 `[V]`."""
 
     @property
-    def bounds(self) -> Edges:
+    def bounds(self) -> Numbers:
         """The edges: those that were given, or the default ones."""
         return self.default_edges if self.edges is None else np.asarray(self.edges)
 
@@ -116,16 +90,16 @@ class Histogram(DenseMeasure):
         return Axis(f"{self.title}, {self.quantity_unit}", edges)
 
     def places(self) -> Numbers:
-        return middles(self.bounds)
+        edges = self.bounds  # the values of an outer cell stand at its edge
+        return np.concatenate([edges[:1], (edges[1:] + edges[:-1]) / 2, edges[-1:]])
 
     def count(self, trajectories: Trajectories, part: Integers) -> Integers:
         values, row = self.values(trajectories)
-        return count_cells(part[row], cell_of(values, self.bounds), self.num_cells)
+        cell = np.searchsorted(self.bounds, values, side="right")
+        return count_cells(part[row], cell, self.num_cells)
 
     @classmethod
-    def edges_from(
-        cls, real: Array | Trajectories, cells: int = 50, **options: Any
-    ) -> NDArray[np.float64]:
+    def edges_from(cls, real: Array | Trajectories, cells: int = 50, **options: Any) -> Numbers:
         """Return edges for cells with equal shares of the real values, from a first pass.
 
         Args:
@@ -139,10 +113,16 @@ class Histogram(DenseMeasure):
             >>> JumpLength.edges_from(real, cells=2, units="km").round(6)
             array([1., 2., 4.])
         """
-        found = read_trajectories("real", real)
-        if found is None:
+        trajectories = read_trajectories("real", real)
+        if trajectories is None:
             raise ValueError("`real` must be trajectories, got None.")
-        return quantile_edges(cls(**options).values(found)[0], cells)
+        values, cells = cls(**options).values(trajectories)[0], check_positive("cells", cells)
+        if not len(values):
+            raise ValueError("`real` must hold at least one value of the measure, got none.")
+        shares = np.arange(cells + 1) / cells
+        found = np.unique(np.quantile(values, shares, method="inverted_cdf"))
+        # the highest value would else be the first one above all cells
+        return np.append(found[:-1] if len(found) > 1 else found, np.nextafter(found[-1], np.inf))
 
 
 class Distances(Histogram):
@@ -151,8 +131,6 @@ class Distances(Histogram):
     Args:
         edges: the cells are [edge, next edge), with a cell below and a cell above; by default ten
             to each power of ten from 0.01 to 10,000 km.
-        comparison: how the two distributions are compared.
-        base: of the logarithm of the divergence.
         units: of coordinates: `"degrees"` (latitude, longitude), `"km"` or `"m"` on a plane.
         locations: the coordinates of the locations, for ids.
     """
@@ -267,8 +245,6 @@ class StayDuration(Histogram):
 
     Args:
         edges: in hours, as for `JumpLength`; by default ten to each power of ten from 0.1 to 1,000.
-        comparison: how the two distributions are compared.
-        base: of the logarithm of the divergence.
         censored: whether the last stay of a trajectory, whose end was not seen, is counted
             (`"count"`) or left out (`"skip"`).
 
@@ -310,8 +286,6 @@ class DailyLocations(Histogram):
 
     Args:
         edges: as for `JumpLength`; by default a cell for each number from 1 to 50.
-        comparison: how the two distributions are compared.
-        base: of the logarithm of the divergence.
 
     Example:
         >>> from nextloc_metrics.mobility import DailyLocations

@@ -37,12 +37,7 @@ Base = Annotated[Literal[2, "e"], _check_base]
 AnySet: TypeAlias = Array | Trajectories | Record | Records | None
 
 #: the names of comparisons in tables
-TITLES = {
-    "jsd": "JSD",
-    "ks": "KS",
-    "wasserstein": "W1",
-    "cpc": "CPC",
-}
+TITLES = {"jsd": "JSD", "ks": "KS", "wasserstein": "W1", "cpc": "CPC"}
 
 
 class WithFloor(NamedTuple):
@@ -184,9 +179,10 @@ class Measure(RecordMetric):
         return torch.tensor(value, dtype=torch.float64)
 
     def _difference(self) -> tuple[float, str]:
-        generated, real = self._both()
-        reason = _why(generated, real)
-        return math.nan if reason else float(self.compare(generated, real)), reason
+        sets = dict(zip(("generated", "real"), self._both(), strict=True))
+        if empty := [name for name, counts in sets.items() if not np.asarray(counts).sum()]:
+            return math.nan, f"there is no {' and no '.join(empty)} value"
+        return float(self.compare(*sets.values())), ""
 
     def result(self) -> WithFloor:
         """Return the value, its floor, and the numbers of trajectories, without a warning."""
@@ -333,15 +329,6 @@ def count_cells(part: Integers, cell: Integers, num_cells: int) -> Integers:
     return found.reshape(1 + BUCKETS, num_cells)
 
 
-def _why(generated: Any, real: Any) -> str:
-    empty = [
-        name
-        for name, counts in (("generated", generated), ("real", real))
-        if not np.asarray(counts).sum()
-    ]
-    return f"there is no {' and no '.join(empty)} value" if empty else ""
-
-
 def shares(counts: Any) -> Numbers:
     """Return counts as shares of their sum; NaN if the sum is 0."""
     total = counts.sum(-1, keepdims=True)
@@ -375,11 +362,6 @@ def circular_wasserstein(first: Any, other: Any) -> Numbers:
     gap = _gap(first, other)
     middle = np.sort(gap, -1)[..., gap.shape[-1] // 2]
     return np.abs(gap - middle[..., None]).sum(-1)  # type: ignore[no-any-return]
-
-
-def common_part(first: Any, other: Any) -> Numbers:
-    """Return the sum of the smaller shares: the common part of commuters."""
-    return np.minimum(shares(first), shares(other)).sum(-1)  # type: ignore[no-any-return]
 
 
 def _gap(first: Any, other: Any) -> Numbers:

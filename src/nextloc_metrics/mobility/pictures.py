@@ -39,10 +39,8 @@ def draw_cells(generated: Any, real: Any, band: Any, axis: Axis, title: str, ax:
             axes.plot(at[:-1], shares[:-1], color=color, linestyle=dash, label=name)
             rest = {"color": color, "fillstyle": "none", "linestyle": "none"}
             axes.plot(at[-1:], shares[-1:], marker="s", **rest)
-        axes.set_xscale("log")
-        axes.set_yscale("log")
+        axes.set(xscale="log", yscale="log", xlabel=f"{axis.label} (square: the rest)")
         _write_plainly(axes.xaxis, axes.yaxis)
-        axes.set_xlabel(f"{axis.label} (square: the rest)")
     else:
         ends = np.arange(number + 1)
         if band is not None:
@@ -74,11 +72,9 @@ def draw_flows(generated: Any, real: Any, title: str, ax: Any) -> Any:
     shares = np.where(shares > 0, shares, least / 3)
     axes.plot(*shares, "o", color=COLORS[0], markersize=2.5, alpha=0.4)
     axes.plot([least, most], [least, most], color="0.5", linewidth=0.8)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    _write_plainly(axes.xaxis, axes.yaxis)
-    axes.set_xlabel("share of moves, real (leftmost: 0)")
+    axes.set(xscale="log", yscale="log", xlabel="share of moves, real (leftmost: 0)")
     axes.set_ylabel("share of moves, generated (lowest: 0)")
+    _write_plainly(axes.xaxis, axes.yaxis)
     axes.set_title(title, loc="left", fontsize=8)
     return figure, axes
 

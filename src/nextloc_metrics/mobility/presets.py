@@ -96,8 +96,9 @@ class MobilityCollection(SummedCollection):
             found, key = measure.result(), self._set_name(name)
             sizes = f"{found.generated:,} generated and {found.real:,} real trajectories"
             notes[sizes] = None
-            rows.append([key, *_row(measure, found)])
-            records.append(_record(key, measure, found))
+            row, record = _row(key, measure, found)
+            rows.append(row)
+            records.append(record)
             if reason := found.reason or found.floor.reason:
                 notes[f"{key}: {reason}"] = None
             if measure.higher_is_better:
@@ -118,46 +119,24 @@ class MobilityCollection(SummedCollection):
         found = []
         for number, (name, measure) in enumerate(self.measures().items()):
             figure, axes = measure.plot(ax=None if ax is None else ax[number])
-            title = f"{self._set_name(name)}\n{axes.get_title(loc='left')}"
-            axes.set_title(title, loc="left", fontsize=8)
+            value = axes.get_title(loc="left")
+            axes.set_title(f"{self._set_name(name)}\n{value}", loc="left", fontsize=8)
             found.append((figure, axes))
         return found
 
 
-def _row(measure: Measure, found: WithFloor) -> list[str]:
-    unit, floor = f" ({measure.unit})" if measure.unit else "", found.floor
-    times = _times(measure, found)
-    return [
-        f"{TITLES[measure.comparison]}{unit}",
-        _number(found.value),
-        _number(floor.value),
-        f"{_number(floor.low)} - {_number(floor.high)}",
-        "-" if times is None else f"{times:,.0f}" if times > 100 else f"{times:.3g}",
-    ]
-
-
-def _times(measure: Measure, found: WithFloor) -> float | None:
-    """Return the value over its floor, where that is a number and lower is better."""
+def _row(key: str, measure: Measure, found: WithFloor) -> tuple[list[str], dict[str, Any]]:
+    """Return the cells of a row, and its record."""
     known = found.floor.value > 0 and not found.reason and not measure.higher_is_better
-    return found.value / found.floor.value if known else None
-
-
-def _record(key: str, measure: Measure, found: WithFloor) -> dict[str, Any]:
-    times, floor = _times(measure, found), found.floor
-    return {
-        "measure": key,
-        "comparison": measure.comparison,
-        "unit": measure.unit,
-        "value": found.value,
-        "floor": floor.value,
-        "low": floor.low,
-        "high": floor.high,
-        "times": math.nan if times is None else times,
-    }
-
-
-def _number(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.4g}"
+    numbers = {"value": found.value, "floor": found.floor.value}
+    numbers |= {"low": found.floor.low, "high": found.floor.high}
+    value, floor, low, high = ("-" if x != x else f"{x:.4g}" for x in numbers.values())
+    times = found.value / found.floor.value if known else math.nan
+    shown = f"{times:,.0f}" if times > 100 else f"{times:.3g}" if known else "-"
+    unit = f" ({measure.unit})" if measure.unit else ""
+    cells = [key, f"{TITLES[measure.comparison]}{unit}", value, floor, f"{low} - {high}", shown]
+    of = {"measure": key, "comparison": measure.comparison, "unit": measure.unit}
+    return cells, {**of, **numbers, "times": times}
 
 
 def mobility_metrics(

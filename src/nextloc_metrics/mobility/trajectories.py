@@ -254,13 +254,11 @@ class Trajectories:
         if units != "degrees":
             return self.coordinates / (1000 if units == "m" else 1)
         first, other = self.coordinates.T
-        for name, column, low, high in (
-            ("latitude", first, -90, 90),
-            ("longitude", other, -180, 360),
-        ):
+        limits = ("latitude", first, -90, 90), ("longitude", other, -180, 360)
+        for name, column, low, high in limits:
             outside = (column < low) | (column > high)
             if outside.any():
-                at = int(outside.nonzero()[0][0])
+                at = outside.argmax()
                 raise ValueError(
                     f"{name} must be degrees from {low} to {high}, got {column[at]:g} in "
                     f"trajectory {self._original[self.row[at]]}; points are (latitude, longitude), "
@@ -276,16 +274,15 @@ class Trajectories:
                 "`locations=Locations(latitude, longitude)`."
             )
         points = locations.points.cpu().numpy()
-        wrong = self.ids >= len(points)
-        if wrong.any():
-            at = int(wrong.nonzero()[0][0])
+        if (wrong := self.ids >= len(points)).any():
+            at = wrong.argmax()
             raise ValueError(
                 f"points must be from 0 to {len(points) - 1}, rows of `locations`, got "
                 f"{self.ids[at]} in trajectory {self._original[self.row[at]]}."
             )
         found = points[self.ids]
         if (missing := np.isnan(found[:, 0])).any():
-            at = int(missing.nonzero()[0][0])
+            at = missing.argmax()
             raise ValueError(
                 f"points must be locations with coordinates, got {self.ids[at]} in trajectory "
                 f"{self._original[self.row[at]]}, whose coordinates are NaN; use -1 for padding."
@@ -297,17 +294,16 @@ class Trajectories:
             return
         missing = ~np.isfinite(self._times)
         if missing.any():
-            row = self._original[self.row[missing.nonzero()[0][0]]]
             raise ValueError(
-                f"`times` must be finite where there is a point, got NaN or infinity in trajectory "
-                f"{row}."
+                "`times` must be finite where there is a point, got NaN or infinity in trajectory "
+                f"{self._original[self.row[missing.argmax()]]}."
             )
         falls = self.follows & (self._times[1:] < self._times[:-1])
         if falls.any():
-            row = self._original[self.row[falls.nonzero()[0][0]]]
             raise ValueError(
-                f"`times` must not decrease within a trajectory, got a decrease in trajectory "
-                f"{row}; sort its points, or use `Trajectories.from_columns`."
+                "`times` must not decrease within a trajectory, got a decrease in trajectory "
+                f"{self._original[self.row[falls.argmax()]]}; sort its points, or use "
+                "`Trajectories.from_columns`."
             )
 
     def __repr__(self) -> str:
@@ -339,11 +335,11 @@ def _check_points(found: torch.Tensor) -> torch.Tensor:
     """Return which points are no padding, bool `[N, L]`; raise for what is no point."""
     if found.ndim == 3 and found.shape[2] == 2 and not found.is_complex():
         missing = found.isnan()
-        if found.isinf().any() or (missing.any(2) != missing.all(2)).any():
-            row = int((found.isinf().any(2) | (missing.any(2) != missing.all(2))).nonzero()[0, 0])
+        wrong = found.isinf().any(2) | (missing.any(2) != missing.all(2))
+        if wrong.any():
             raise ValueError(
                 "`points` must be finite, or NaN in both coordinates for padding, got other "
-                f"values in trajectory {row}."
+                f"values in trajectory {int(wrong.nonzero()[0, 0])}."
             )
         return ~missing.any(2)
     if found.ndim != 2 or not is_integer(found):

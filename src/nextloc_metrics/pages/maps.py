@@ -94,9 +94,7 @@ def error_map(by_location: Grouped, locations: Locations, *, ax: Any = None) -> 
         )
         _explain_sizes(axes, numbers)
     drawn.set_clim(scale.lower, scale.upper)
-    axes.set_aspect("equal")
-    axes.set_xticks([])
-    axes.set_yticks([])
+    axes.set(aspect="equal", xticks=[], yticks=[])
     axes.spines[:].set_visible(True)
     _draw_scale_bar(axes)
     bar = figure.colorbar(drawn, ax=axes, shrink=0.8)
@@ -175,11 +173,9 @@ def distance_errors(models: Collections, *, ax: Any = None) -> Any:
     # shorter distances are zero, and have no room on the axis
     rising = [km[share > share[0]] for km, share in curves.values()]
     first = min((float(km[0]) for km in rising if len(km)), default=0.1)
-    axes.set_xscale("log")
+    axes.set(xscale="log", xlabel="distance between decision and target (km)", ylim=(0, 1))
     axes.set_xlim(left=first / 2)
     _write_distances(axes)
-    axes.set_xlabel("distance between decision and target (km)")
-    axes.set_ylim(0, 1)
     Scale("share of queries within", 0, 1).label(axes.yaxis)
     add_grid(axes, "both")
     starts = [float(share[0]) for _, share in curves.values()]  # where the curves are apart
@@ -237,8 +233,8 @@ def _within(
     members = [(key, x) for key, x in model.named_members() if getattr(x, "k", None) == k]
     if not any(getattr(x, "km", 0) > 0 for _, x in members):
         members = []
-    make, which = f"add `AccuracyWithin(locations, 1.0, k={k})`", f" of k={short(k)}"
-    which += " and a positive distance"
+    make = f"add `AccuracyWithin(locations, 1.0, k={k})`"
+    which = f" of k={short(k)} and a positive distance"
     found = members_of(name, members, AccuracyWithin, make, which)
     return dict(sorted((member.km, readings[key]) for key, member in found.items()))
 
@@ -270,14 +266,11 @@ def draw_days(days: Sequence[tuple[str, Tensor, Tensor]], by_degrees: bool) -> A
         for points, (name, look) in zip(reversed(sequences), found.items(), strict=True):
             y, x = points.T.tolist() if by_degrees else points.flip(1).T.tolist()
             axes.plot(x, y, color=look.color, linestyle=look.dash, marker=look.marker, label=name)
+        aspect = 1.0
         if by_degrees:  # a degree of longitude is shorter than one of latitude
-            latitude = sequences[1][:, 0].deg2rad().mean()
-            axes.set_aspect(1 / max(float(latitude.cos()), 0.01), adjustable="datalim")
-        else:
-            axes.set_aspect("equal", adjustable="datalim")
-        axes.set_title(title)
-        axes.set_xticks([])
-        axes.set_yticks([])
+            aspect /= max(float(sequences[1][:, 0].deg2rad().mean().cos()), 0.01)
+        axes.set_aspect(aspect, adjustable="datalim")
+        axes.set(title=title, xticks=[], yticks=[])
         axes.spines[:].set_visible(True)
     add_legend(row[0][0])
     return figure, row[0]

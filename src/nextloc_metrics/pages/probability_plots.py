@@ -46,28 +46,17 @@ def reliability(metric: CalibrationError, *, confidence_level: float = 0.95, ax:
     state = (counts * torch.tensor([exact.ONE, exact.ONE, 1])).round().long()
     bounds = intervals.of_queries(state).interval(confidence_level)
     figure, axes = make_axes(ax, 4.2, 3.6)
-    middle = ((low + high) / 2).tolist()
-    axes.bar(
-        middle,
-        right.tolist(),
-        (high - low).tolist(),
-        color=COLORS[4],
-        edgecolor="white",
-        linewidth=0.7,
-        label="accuracy",
-    )
+    middle, heights, widths = (x.tolist() for x in ((low + high) / 2, right, high - low))
+    edge: Any = {"edgecolor": "white", "linewidth": 0.7}
+    axes.bar(middle, heights, widths, color=COLORS[4], label="accuracy", **edge)
     ends = [[float(a), float(b)] for a, b in zip(*bounds, strict=True)]
-    axes.errorbar(
-        middle, right.tolist(), yerr=errors(right.tolist(), ends), fmt="none", ecolor=COLORS[0]
-    )
+    axes.errorbar(middle, heights, yerr=errors(heights, ends), fmt="none", ecolor=COLORS[0])
     axes.hlines(sure, low, high, color=COLORS[2], linewidth=2, label="mean confidence")
     axes.plot([0, 1], [0, 1], color="0.6", linestyle=(0, (1, 1.2)), linewidth=1, zorder=0)
+    above: Any = {"textcoords": "offset points", "ha": "center", "fontsize": 6}
     for x, (_, top), n in zip(middle, ends, number.tolist(), strict=True):
-        axes.annotate(
-            f"{n:,.0f}", (x, top), (0, 2), textcoords="offset points", ha="center", fontsize=6
-        )
-    axes.set_xlim(0, 1)
-    axes.set_ylim(0, 1.08)
+        axes.annotate(f"{n:,.0f}", (x, top), (0, 2), **above)
+    axes.set(xlim=(0, 1), ylim=(0, 1.08))
     for axis, label in ((axes.xaxis, "confidence"), (axes.yaxis, "accuracy")):
         Scale(label, 0, 1).label(axis)
     add_legend(axes)

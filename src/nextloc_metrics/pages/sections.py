@@ -29,8 +29,7 @@ def show_headline(
     confidence_level: float,
 ) -> str:
     """Show the values as a picture and as a table, and below them the skill."""
-    named = {"model": columns["value"], **columns}
-    del named["value"]
+    named = {"model" if name == "value" else name: of for name, of in columns.items()}
     shown = show_values(named, table, confidence_level)
     if skill:
         rows = [[name, in_percent(x)] for name, x in skill.items()]
@@ -49,10 +48,10 @@ def show_differences(first: str, differences: Models, confidence_level: float) -
     """Draw the differences of models from the first one; one model needs no legend."""
     who, it = "each model", "the model"
     if len(differences) == 1:
-        (who,) = (it,) = differences
+        ((who, only),) = differences.items()
+        it, differences = who, {"": only}
     caption = f"{who} minus {first}: right of 0, {it} is better"
-    named = {"": next(iter(differences.values()))} if len(differences) == 1 else differences
-    return show_picture(caption, draw_differences, named, confidence_level)
+    return show_picture(caption, draw_differences, differences, confidence_level)
 
 
 def show_ceiling(rows: Mapping[str, Reading], table: Table, confidence_level: float) -> str:
@@ -97,7 +96,7 @@ def show_deciles(
     for title in ("precision", "ndcg"):
         names = [str(name) for name in members if str(name).startswith(f"{title}_at_")]
         rows = [[values[f"{name}{end}"] for name in names] for end in ("", "_low", "_high")]
-        heights, low, high = torch.tensor(rows).cpu()
+        heights, low, high = torch.tensor(rows)
         own = [dict(members.named_members())[name] for name in names]
         numbers = own[0].num_queries  # of all deciles
         if own[0]._groups:

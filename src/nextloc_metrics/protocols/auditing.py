@@ -189,14 +189,10 @@ class _Exact:
         self.has_nan = not given.is_list and bool(given.preds.isnan().any())
         self.has_inf = not given.is_list and bool(given.preds.isneginf().any())
 
-    def all_found(self, rank: int) -> bool:
-        return bool((self.ranking.above + self.ranking.tied < rank).all())
-
     def value(self, metric: Metric) -> float:
         if metric.kind == "weighted f1":
             return reported.weighted_f1(self.ranking.best, self.target)
-        plain = replace(metric, missed=None)
-        return float(reported.score(plain, self.ranking, None).mean())
+        return float(reported.score(replace(metric, missed=None), self.ranking, None).mean())
 
 
 def _findings(
@@ -217,11 +213,9 @@ def _findings(
         if metric.key not in values or metric.summed or not is_cut or value_of in shown:
             continue
         shown.add(value_of)
-        low, high = (end / metric.scale for end in bounds[metric.key])
-        finding = Finding(
-            model, protocol.name, metric, values[metric.key] / metric.scale, exact.value(metric),
-            (low, high), "",
-        )  # fmt: skip
+        value, low, high = (x / metric.scale for x in (values[metric.key], *bounds[metric.key]))
+        known = model, protocol.name, metric, value, exact.value(metric), (low, high)
+        finding = Finding(*known, why="")
         why = [*reasons, *_order_reasons(finding, exact)] if finding.difference else []
         if why and metric.key in corrected:
             why.append(f"corrected: {100 * corrected[metric.key] / metric.scale:.2f}")
@@ -234,8 +228,7 @@ def _findings(
 
 def _reasons(protocol: Protocol, given: ProtocolInput) -> list[str]:
     """Name the queries, candidates and average that differ from those of the exact value."""
-    rows = protocol.choose(given)
-    reasons = []
+    rows, reasons = protocol.choose(given), []
     if len(rows) < len(given.target):
         kept = f"the first {protocol.first}" if protocol.first else protocol.queries
         reasons.append("whole batches only" if protocol.drops_remainder else kept)
@@ -265,12 +258,13 @@ def _order_reasons(finding: Finding, exact: _Exact) -> list[str]:
     order, (low, high) = finding.metric.order, finding.bounds
     name, position_of_nan = NAMES[order]
     is_open, missed = high - low > _EQUAL, finding.metric.missed or 0
+    last = int((exact.ranking.above + exact.ranking.tied).max())
     reasons = {
         f"ties by {name}: {100 * low:.1f} to {100 * high:.1f}": is_open,
         "tied candidates never above": order == "above" and exact.has_ties and not is_open,
         f"NaN {position_of_nan}": exact.has_nan,
         "-inf is a score": exact.has_inf,
-        f"ranks beyond count as {missed:,}": missed and not exact.all_found(missed),
+        f"ranks beyond count as {missed:,}": missed and last >= missed,
         "repeats of the target count again": finding.metric.repeats and finding.difference > 1e-6,
         "divided by answered queries": finding.metric.over == "answered",
     }

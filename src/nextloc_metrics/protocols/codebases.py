@@ -8,8 +8,8 @@ from itertools import chain
 
 from nextloc_metrics.arguments.checks import cut_offs
 from nextloc_metrics.protocols.operations import Order
-from nextloc_metrics.protocols.protocol import Protocol, Source
-from nextloc_metrics.protocols.reported import KINDS, Metric, at
+from nextloc_metrics.protocols.protocol import MasksSeen, Protocol, Source, Subset
+from nextloc_metrics.protocols.reported import KINDS, Metric, Reported, at
 
 __all__ = [
     "agentmove",
@@ -56,21 +56,14 @@ def libcity(
         (1.0, 0.5, 0.75)
     """
     names = ("Precision", "Recall", "F1", "MRR", "MAP", "NDCG")
-    metrics = [
-        Metric(f"{name}@{cut}", KINDS[name.lower()], cut) for cut in cut_offs(k) for name in names
-    ]
-    protocol = Protocol(
-        "libcity",
-        Source(
-            "Wang et al., LibCity, SIGSPATIAL 2021",
-            "LibCity/Bigscity-LibCity@5a6391d41944e937f2c15e9be85ab7f40ac8b23e",
-            "libcity/evaluator/eval_funcs.py L53-86, "
-            "libcity/evaluator/traj_loc_pred_evaluator.py L42-123, "
-            "libcity/executor/traj_loc_pred_executor.py L104, L157",
-        ),
-        tuple(metrics),
-        single=True,
+    metrics = [Metric(f"{x}@{cut}", KINDS[x.lower()], cut) for cut in cut_offs(k) for x in names]
+    code = "LibCity/Bigscity-LibCity@5a6391d41944e937f2c15e9be85ab7f40ac8b23e"
+    lines = (
+        "libcity/evaluator/eval_funcs.py L53-86, libcity/evaluator/traj_loc_pred_evaluator.py "
+        "L42-123, libcity/executor/traj_loc_pred_executor.py L104, L157"
     )
+    source = Source("Wang et al., LibCity, SIGSPATIAL 2021", code, lines)
+    protocol = Protocol("libcity", source, tuple(metrics), single=True)
     if not sampled:
         return protocol
     protocol = replace(protocol, name="libcity_sampled", num_negatives=100, drawn="by visits")
@@ -101,17 +94,13 @@ def mie_lab() -> Protocol:
         *accuracies,
         mrr,
     )
-    return Protocol(
-        "mie_lab",
-        Source(
-            "Hong et al., Context-aware multi-head self-attentional neural network model for next "
-            "location prediction, TR-C 2023",
-            "mie-lab/location-prediction@3417149da1e1e47ac9c5dfe5b557b19e33e96c96",
-            "utils/train.py L18-125, L382-448",
-        ),
-        metrics,
-        clipped=True,
+    code = "mie-lab/location-prediction@3417149da1e1e47ac9c5dfe5b557b19e33e96c96"
+    lines = "utils/train.py L18-125, L382-448"
+    paper = (
+        "Hong et al., Context-aware multi-head self-attentional neural network model for next "
+        "location prediction, TR-C 2023"
     )
+    return Protocol("mie_lab", Source(paper, code, lines), metrics, clipped=True)
 
 
 def getnext(batch_size: int | None = 20) -> Protocol:
@@ -128,37 +117,24 @@ def getnext(batch_size: int | None = 20) -> Protocol:
         >>> getnext(batch_size=2).evaluate(scores, target)["acc@1"]
         0.5
     """
+    code = "songyangme/GETNext@2714a57b5c009db2605dbb8af2eee7f424da09cc"
+    lines, same = "utils.py L133-167, train.py L577-651", ("ruiwenfan/ROTAN",)
+    source = Source("Yang et al., GETNext, SIGIR 2022", code, lines, same)
     metrics = (
         *at("acc@{k}", "hit", CUTS, "reversed"),
         Metric("mAP@20", "reciprocal", 20, "reversed"),
         Metric("mrr", "reciprocal", None, "reversed"),
     )
-    return Protocol(
-        "getnext",
-        Source(
-            "Yang et al., GETNext, SIGIR 2022",
-            "songyangme/GETNext@2714a57b5c009db2605dbb8af2eee7f424da09cc",
-            "utils.py L133-167, train.py L577-651",
-            ("ruiwenfan/ROTAN",),
-        ),
-        metrics,
-        queries="last of each sequence",
-        average="batches",
-        batch_size=batch_size,
-    )
+    protocol = Protocol("getnext", source, metrics, "last of each sequence")
+    return replace(protocol, average="batches", batch_size=batch_size)
 
 
 def rotan(batch_size: int | None = 128) -> Protocol:
     """ROTAN: the protocol of GETNext, with batches of 128 in its scripts."""
-    return replace(
-        getnext(batch_size),
-        name="rotan",
-        source=Source(
-            "Feng et al., ROTAN, KDD 2024",
-            "ruiwenfan/ROTAN@41d3b5708059b563aaffa8e013ec1047cee9848c",
-            "utils.py L339-348, L377-399, old_train.py L777-841",
-        ),
-    )
+    code = "ruiwenfan/ROTAN@41d3b5708059b563aaffa8e013ec1047cee9848c"
+    lines = "utils.py L339-348, L377-399, old_train.py L777-841"
+    source = Source("Feng et al., ROTAN, KDD 2024", code, lines)
+    return replace(getnext(batch_size), name="rotan", source=source)
 
 
 def dchl(batch_size: int | None = 200) -> Protocol:
@@ -167,19 +143,12 @@ def dchl(batch_size: int | None = 200) -> Protocol:
     The code shuffles the queries, so the short last batch differs between epochs, and reports the
     maximum over epochs of each metric. This protocol does neither.
     """
-    return Protocol(
-        "dchl",
-        Source(
-            "Lai et al., DCHL, SIGIR 2024",
-            "icmpnorequest/SIGIR2024_DCHL@307cadf4fca7d49d71c14ebcb535da7953a51439",
-            "metrics.py L10-63, run.py L190-263, dataset.py L77-94",
-        ),
-        (*at("Recall@{k}", "hit", CUTS), *at("NDCG@{k}", "ndcg", CUTS)),
-        queries="last of each user",
-        average="batches",
-        batch_size=batch_size,
-        decimals=4,
-    )
+    code = "icmpnorequest/SIGIR2024_DCHL@307cadf4fca7d49d71c14ebcb535da7953a51439"
+    lines = "metrics.py L10-63, run.py L190-263, dataset.py L77-94"
+    source = Source("Lai et al., DCHL, SIGIR 2024", code, lines)
+    metrics = (*at("Recall@{k}", "hit", CUTS), *at("NDCG@{k}", "ndcg", CUTS))
+    protocol = Protocol("dchl", source, metrics, "last of each user", decimals=4)
+    return replace(protocol, average="batches", batch_size=batch_size)
 
 
 def flashback() -> Protocol:
@@ -195,30 +164,18 @@ def flashback() -> Protocol:
         1.0
     """
     recall = at("recall@{k}", "hit", (1, 5, 10), "partition")
-    return Protocol(
-        "flashback",
-        Source(
-            "Yang et al., Flashback, IJCAI 2020",
-            "eXascaleInfolab/Flashback_code@519a4461e88b4a28277f99c6786a01033623070c",
-            "evaluation.py L72-121",
-            ("kevin-xuan/Graph-Flashback", "Yukayo/LoTNext"),
-        ),
-        (*recall, Metric("MAP", "reciprocal", None, "above")),
-        decimals=8,
-    )
+    metrics = (*recall, Metric("MAP", "reciprocal", None, "above"))
+    code = "eXascaleInfolab/Flashback_code@519a4461e88b4a28277f99c6786a01033623070c"
+    same = ("kevin-xuan/Graph-Flashback", "Yukayo/LoTNext")
+    source = Source("Yang et al., Flashback, IJCAI 2020", code, "evaluation.py L72-121", same)
+    return Protocol("flashback", source, metrics, decimals=8)
 
 
 def graph_flashback() -> Protocol:
     """Graph-Flashback: the protocol of Flashback."""
-    return replace(
-        flashback(),
-        name="graph_flashback",
-        source=Source(
-            "Rao et al., Graph-Flashback, KDD 2022",
-            "kevin-xuan/Graph-Flashback@3489e9a52bf22c36efc54b1eb1e1dabc94d8a596",
-            "evaluation.py L76-132",
-        ),
-    )
+    code = "kevin-xuan/Graph-Flashback@3489e9a52bf22c36efc54b1eb1e1dabc94d8a596"
+    source = Source("Rao et al., Graph-Flashback, KDD 2022", code, "evaluation.py L76-132")
+    return replace(flashback(), name="graph_flashback", source=source)
 
 
 def deepmove() -> Protocol:
@@ -234,17 +191,10 @@ def deepmove() -> Protocol:
         >>> deepmove().evaluate(scores, target, users=users)["acc@1"]
         0.75
     """
-    return Protocol(
-        "deepmove",
-        Source(
-            "Feng et al., DeepMove, WWW 2018",
-            "vonfeng/DeepMove@6a969a430e177e87004ca39bea4adba93072bcad",
-            "codes/train.py L245-259, L338-353",
-        ),
-        at("acc@{k}", "hit", (1, 5, 10), depth=10),
-        zero="never a hit",
-        average="users",
-    )
+    code = "vonfeng/DeepMove@6a969a430e177e87004ca39bea4adba93072bcad"
+    source = Source("Feng et al., DeepMove, WWW 2018", code, "codes/train.py L245-259, L338-353")
+    metrics = at("acc@{k}", "hit", (1, 5, 10), depth=10)
+    return Protocol("deepmove", source, metrics, zero="never a hit", average="users")
 
 
 def sasrec(seed: int | None = None, torch: bool = True) -> Protocol:
@@ -261,14 +211,9 @@ def sasrec(seed: int | None = None, torch: bool = True) -> Protocol:
     if not torch:
         order, lines = "numpy places", "util.py L40-85"
         code = "kang205/SASRec@e3738967fddab206d6eeb4fda433e7a7034dd8b1"
-    return Protocol(
-        "sasrec",
-        Source("Kang and McAuley, SASRec, ICDM 2018", code, lines),
-        (Metric("NDCG@10", "ndcg", 10, order), Metric("HR@10", "hit", 10, order)),
-        queries="last of each user",
-        num_negatives=100,
-        seed=seed,
-    )
+    source = Source("Kang and McAuley, SASRec, ICDM 2018", code, lines)
+    metrics = (Metric("NDCG@10", "ndcg", 10, order), Metric("HR@10", "hit", 10, order))
+    return Protocol("sasrec", source, metrics, "last of each user", num_negatives=100, seed=seed)
 
 
 def geosan() -> Protocol:
@@ -277,18 +222,11 @@ def geosan() -> Protocol:
     Pass these locations as `negatives`, the nearest first; its query is each user's last visit to a
     new location. The code returns both metrics for each k up to 10.
     """
+    code = "libertyeagle/GeoSAN@2eb5ef6a886ac972865ff7468f4920d41d72580d"
+    source = Source("Lian et al., GeoSAN, KDD 2020", code, "quadkey_train.py L24-56")
     cuts = range(1, 11)
-    return Protocol(
-        "geosan",
-        Source(
-            "Lian et al., GeoSAN, KDD 2020",
-            "libertyeagle/GeoSAN@2eb5ef6a886ac972865ff7468f4920d41d72580d",
-            "quadkey_train.py L24-56",
-        ),
-        (*at("HR@{k}", "hit", cuts, "sort"), *at("NDCG@{k}", "ndcg", cuts, "sort")),
-        num_negatives=100,
-        drawn="given",
-    )
+    metrics = (*at("HR@{k}", "hit", cuts, "sort"), *at("NDCG@{k}", "ndcg", cuts, "sort"))
+    return Protocol("geosan", source, metrics, num_negatives=100, drawn="given")
 
 
 def recbole(
@@ -305,28 +243,23 @@ def recbole(
     cuts = cut_offs(k)
     names = ("recall", "mrr", "ndcg", "hit", "precision", "map")
     metrics = [at(f"{name}@{{k}}", KINDS[name], cuts, depth=max(cuts)) for name in names]
-    protocol = Protocol(
-        "recbole",
-        Source(
-            "Zhao et al., RecBole, CIKM 2021",
-            "RUCAIBox/RecBole@7b02be5ec80a88310f2d04a27a82adfcbb5dc211",
-            "recbole/trainer/trainer.py L521-630, recbole/evaluator/collector.py L159-169, "
-            "recbole/evaluator/metrics.py L39-227",
-        ),
-        tuple(chain.from_iterable(metrics)),
-        never=(0,),
-        masks_seen="not the target" if masks_seen else "no",
-        decimals=4,
+    read = (
+        "L542-559, recbole/data/dataloader/general_dataloader.py L150-181"
+        if sampled
+        else "L521-630"
     )
-    if not sampled:
-        return protocol
     lines = (
-        "recbole/trainer/trainer.py L542-559, recbole/data/dataloader/general_dataloader.py "
-        "L150-181, recbole/evaluator/collector.py L159-169, recbole/evaluator/metrics.py L39-227"
+        f"recbole/trainer/trainer.py {read}, recbole/evaluator/collector.py L159-169, "
+        "recbole/evaluator/metrics.py L39-227"
     )
-    source = replace(protocol.source, lines=lines)
-    protocol = replace(protocol, name="recbole_uni100", source=source, never=(), masks_seen="no")
-    return replace(protocol, num_negatives=100, drawn="given", keeps_columns=True)
+    code = "RUCAIBox/RecBole@7b02be5ec80a88310f2d04a27a82adfcbb5dc211"
+    source = Source("Zhao et al., RecBole, CIKM 2021", code, lines)
+    protocol = Protocol("recbole", source, tuple(chain.from_iterable(metrics)), decimals=4)
+    if not sampled:
+        masked: MasksSeen = "not the target" if masks_seen else "no"
+        return replace(protocol, never=(0,), masks_seen=masked)
+    protocol = replace(protocol, name="recbole_uni100", keeps_columns=True)
+    return replace(protocol, num_negatives=100, drawn="given")
 
 
 def stan(first: int | None = 100) -> Protocol:
@@ -336,17 +269,16 @@ def stan(first: int | None = 100) -> Protocol:
     target is the third location from the end. With `users`, these rows are chosen, if each visit of
     a user but the first is a row; without, every row counts.
     """
-    return Protocol(
-        "stan",
-        Source(
-            "Luo et al., STAN, WWW 2021",
-            "yingtaoluo/Spatial-Temporal-Attention-Network-for-POI-Recommendation@8b82f2840e7f435a25398e1d42a835fc4129a4e2",
-            "train.py L10-21, L134-147, L220, load.py L76-109",
-        ),
-        at("Recall@{k}", "hit", CUTS),
-        queries="third last of each user",
-        first=first,
+    code = (
+        "yingtaoluo/Spatial-Temporal-Attention-Network-for-POI-Recommendation@"
+        "8b82f2840e7f435a25398e1d42a835fc4129a4e2"
     )
+    lines = "train.py L10-21, L134-147, L220, load.py L76-109"
+    source, metrics = (
+        Source("Luo et al., STAN, WWW 2021", code, lines),
+        at("Recall@{k}", "hit", CUTS),
+    )
+    return Protocol("stan", source, metrics, queries="third last of each user", first=first)
 
 
 def lstpm() -> Protocol:
@@ -357,16 +289,9 @@ def lstpm() -> Protocol:
     """
     cuts = (1, 5, 10)
     metrics = (*at("Acc@{k}", "hit", cuts, depth=10), *at("NDCG@{k}", "ndcg", cuts, depth=10))
-    return Protocol(
-        "lstpm",
-        Source(
-            "Sun et al., LSTPM, AAAI 2020",
-            "NLPWM-WHU/LSTPM@bce2384f33ec3efe08c106033632987d14738abe",
-            "train/train.py L409-482",
-        ),
-        metrics,
-        zero="ends its sequence",
-    )
+    code = "NLPWM-WHU/LSTPM@bce2384f33ec3efe08c106033632987d14738abe"
+    source = Source("Sun et al., LSTPM, AAAI 2020", code, "train/train.py L409-482")
+    return Protocol("lstpm", source, metrics, zero="ends its sequence")
 
 
 def cslsl(batch_size: int | None = 64, seed: int | None = None) -> Protocol:
@@ -376,19 +301,12 @@ def cslsl(batch_size: int | None = 64, seed: int | None = None) -> Protocol:
     stays in the divisor. `batch_size` is 64 in evaluate.py and 128 in train_test.py; `seed` is of
     Python's `random.shuffle`.
     """
-    return Protocol(
-        "cslsl",
-        Source(
-            "Huang et al., CSLSL, EPJ Data Science 2024",
-            "urbanmobility/CSLSL@d59c882b1feb329d0d3f72067bb111e72a57cbe3",
-            "utils.py L8-156, train_test.py L173-198, evaluate.py L122-143",
-        ),
-        at("Rec-l@{k}", "hit", (1, 5, 10), depth=20),
-        drops_remainder=True,
-        zero="never a hit",
-        batch_size=batch_size,
-        seed=seed,
-    )
+    code = "urbanmobility/CSLSL@d59c882b1feb329d0d3f72067bb111e72a57cbe3"
+    lines = "utils.py L8-156, train_test.py L173-198, evaluate.py L122-143"
+    source = Source("Huang et al., CSLSL, EPJ Data Science 2024", code, lines)
+    metrics = at("Rec-l@{k}", "hit", (1, 5, 10), depth=20)
+    protocol = Protocol("cslsl", source, metrics, drops_remainder=True, zero="never a hit")
+    return replace(protocol, batch_size=batch_size, seed=seed)
 
 
 def sthgcn() -> Protocol:
@@ -402,16 +320,10 @@ def sthgcn() -> Protocol:
         *at("MAP@{k}", "reciprocal", CUTS, "sort"),
         Metric("MRR", "reciprocal", None, "sort"),
     )
-    return Protocol(
-        "sthgcn",
-        Source(
-            "Yan et al., STHGCN, SIGIR 2023",
-            "ant-research/Spatio-Temporal-Hypergraph-Model@27b595846d29019799485985bff49f9ed02c4ade",
-            "metric/rank_metric.py L4-23, utils/pipeline_util.py L38-74",
-        ),
-        metrics,
-        queries="last of each sequence",
-    )
+    code = "ant-research/Spatio-Temporal-Hypergraph-Model@27b595846d29019799485985bff49f9ed02c4ade"
+    lines = "metric/rank_metric.py L4-23, utils/pipeline_util.py L38-74"
+    source = Source("Yan et al., STHGCN, SIGIR 2023", code, lines)
+    return Protocol("sthgcn", source, metrics, queries="last of each sequence")
 
 
 def hstu(masks_seen: bool = False) -> Protocol:
@@ -427,18 +339,11 @@ def hstu(masks_seen: bool = False) -> Protocol:
         *at("hr@{k}", "hit", longer, depth=2500),
         Metric("mrr", "reciprocal", None, depth=2500, missed=2501),
     )
-    return Protocol(
-        "hstu",
-        Source(
-            "Zhai et al., HSTU, ICML 2024",
-            "meta-recsys/generative-recommenders@db1bf8f2e8f6a92a738dafd52a245eafb25a222b",
-            "generative_recommenders/research/data/eval.py L73-257",
-        ),
-        metrics,
-        queries="last of each user",
-        masks_seen="also the target" if masks_seen else "no",
-        clipped=True,
-    )
+    code = "meta-recsys/generative-recommenders@db1bf8f2e8f6a92a738dafd52a245eafb25a222b"
+    lines = "generative_recommenders/research/data/eval.py L73-257"
+    source = Source("Zhai et al., HSTU, ICML 2024", code, lines)
+    masked: MasksSeen = "also the target" if masks_seen else "no"
+    return Protocol("hstu", source, metrics, "last of each user", masks_seen=masked, clipped=True)
 
 
 # The last five read lists of ids.
@@ -446,20 +351,15 @@ def hstu(masks_seen: bool = False) -> Protocol:
 
 def llm_mob() -> Protocol:
     """LLM-Mob: all rows, lists of ten ids; an answer without an id is a miss."""
-    return Protocol(
-        "llm_mob",
-        Source(
-            "Wang et al., Where would I go next?, 2023",
-            "xlwang233/LLM-Mob@9ace25f7ca08971bd0b81f6d06f52d557a12aed3",
-            "metrics.ipynb cells 2, 4",
-        ),
-        (
-            Metric("number of samples", "count", order="list", summed=True),
-            *at("Acc@{k}", "hit", (1, 5, 10), "list"),
-            Metric("Weighted F1", "weighted f1", order="list"),
-            Metric("NDCG@10", "ndcg", 10, "list"),
-        ),
+    code = "xlwang233/LLM-Mob@9ace25f7ca08971bd0b81f6d06f52d557a12aed3"
+    source = Source("Wang et al., Where would I go next?, 2023", code, "metrics.ipynb cells 2, 4")
+    metrics = (
+        Metric("number of samples", "count", order="list", summed=True),
+        *at("Acc@{k}", "hit", (1, 5, 10), "list"),
+        Metric("Weighted F1", "weighted f1", order="list"),
+        Metric("NDCG@10", "ndcg", 10, "list"),
     )
+    return Protocol("llm_mob", source, metrics)
 
 
 def agentmove() -> Protocol:
@@ -468,23 +368,14 @@ def agentmove() -> Protocol:
     Accuracies are divided by the number of readable answers (`answered`); MRR, MAP and NDCG by the
     number of rows. MAP equals MRR, and none of the three has a cut-off.
     """
-    accuracies = [
-        replace(one, over="answered") for one in at("Top-{k} Accuracy", "hit", (1, 3, 5), "list")
-    ]
-    others = [
-        Metric(f"{name} Accuracy", KINDS[name.lower()], None, "list")
-        for name in ("MRR", "MAP", "NDCG")
-    ]
-    return Protocol(
-        "agentmove",
-        Source(
-            "Feng et al., AgentMove, NAACL 2025",
-            "tsinghua-fib-lab/AgentMove@61a3e47667f2862c81478bfa442595b766f2f4d6",
-            "evaluate/evaluations.py L71-83, L149-207",
-        ),
-        tuple(replace(one, scale=100.0) for one in (*accuracies, *others)),
-        decimals=2,
-    )
+    accuracies = at("Top-{k} Accuracy", "hit", (1, 3, 5), "list")
+    kinds: dict[str, Reported] = {"MRR": "reciprocal", "MAP": "reciprocal", "NDCG": "ndcg"}
+    metrics = [replace(one, over="answered", scale=100.0) for one in accuracies]
+    metrics += [Metric(f"{x} Accuracy", kinds[x], order="list", scale=100.0) for x in kinds]
+    code = "tsinghua-fib-lab/AgentMove@61a3e47667f2862c81478bfa442595b766f2f4d6"
+    lines = "evaluate/evaluations.py L71-83, L149-207"
+    source = Source("Feng et al., AgentMove, NAACL 2025", code, lines)
+    return Protocol("agentmove", source, tuple(metrics), decimals=2)
 
 
 def hmt_grn(novel: bool = False) -> Protocol:
@@ -495,17 +386,13 @@ def hmt_grn(novel: bool = False) -> Protocol:
     With `novel`, only targets count that are not in `seen`, the user's training locations, which
     are taken out of the lists; the search is then always done. MAP is 1 / rank without a cut-off.
     """
-    return Protocol(
-        "hmt_grn_novel" if novel else "hmt_grn",
-        Source(
-            "Lim et al., HMT-GRN, SIGIR 2022",
-            "poi-rec/HMT-GRN@843a30df915c38fe93fca11ffebcd5606390b92a",
-            "utils/func.py L34-210",
-        ),
-        (*at("Acc@{k}", "hit", (1, 5, 10, 20), "list"), Metric("MAP", "reciprocal", None, "list")),
-        queries="targets new to the user" if novel else "all",
-        masks_seen="also the target" if novel else "no",
-    )
+    code = "poi-rec/HMT-GRN@843a30df915c38fe93fca11ffebcd5606390b92a"
+    source = Source("Lim et al., HMT-GRN, SIGIR 2022", code, "utils/func.py L34-210")
+    metrics = (*at("Acc@{k}", "hit", CUTS, "list"), Metric("MAP", "reciprocal", None, "list"))
+    if not novel:
+        return Protocol("hmt_grn", source, metrics)
+    kept: Subset = "targets new to the user"
+    return Protocol("hmt_grn_novel", source, metrics, kept, masks_seen="also the target")
 
 
 def llm4poi() -> Protocol:
@@ -513,15 +400,9 @@ def llm4poi() -> Protocol:
 
     The code samples one text per query at temperature 0.6, so each run gives another value.
     """
-    return Protocol(
-        "llm4poi",
-        Source(
-            "Li et al., LLM4POI, SIGIR 2024",
-            "neolifer/LLM4POI@6145b45e444559aedd2643d40c31d411a853e693",
-            "eval_next_poi.py L262-339",
-        ),
-        (Metric("ACC@1", "hit", 1, "list"),),
-    )
+    code = "neolifer/LLM4POI@6145b45e444559aedd2643d40c31d411a853e693"
+    source = Source("Li et al., LLM4POI, SIGIR 2024", code, "eval_next_poi.py L262-339")
+    return Protocol("llm4poi", source, (Metric("ACC@1", "hit", 1, "list"),))
 
 
 def massive_steps() -> Protocol:
@@ -529,15 +410,10 @@ def massive_steps() -> Protocol:
 
     The code draws the users and their trajectories; pass the rows that it draws.
     """
-    return Protocol(
-        "massive_steps",
-        Source(
-            "Wongso et al., Massive-STEPS, 2025",
-            "cruiseresearchgroup/Massive-STEPS@aeb73058f267a50e28e31f3836820e3b9ba4546d",
-            "src/run_next_poi_llm.py L32-99",
-        ),
-        (*at("acc_{k}", "hit", (1, 5), "list"), Metric("ndcg_5", "ndcg", 5, "list")),
-    )
+    code = "cruiseresearchgroup/Massive-STEPS@aeb73058f267a50e28e31f3836820e3b9ba4546d"
+    source = Source("Wongso et al., Massive-STEPS, 2025", code, "src/run_next_poi_llm.py L32-99")
+    metrics = (*at("acc_{k}", "hit", (1, 5), "list"), Metric("ndcg_5", "ndcg", 5, "list"))
+    return Protocol("massive_steps", source, metrics)
 
 
 def every_protocol(k: Sequence[int], seed: int | None) -> list[Protocol]:

@@ -80,17 +80,15 @@ class GeneratedProtocol:
             >>> found["distance"], found["duration"]  # no stay is counted
             (0.0, nan)
         """
-        degrees = _read_coordinates(coordinates)
-        sets = [
-            _read_days(n, x, len(degrees)) for n, x in (("generated", generated), ("real", real))
-        ]
+        degrees, named = _read_coordinates(coordinates), {"generated": generated, "real": real}
+        sets = [_read_days(name, days, len(degrees)) for name, days in named.items()]
         if len(degrees) < self.ranks[0]:
             raise ValueError(
                 f"`coordinates` must have at least {self.ranks[0]} locations for {self.name}, got "
                 f"{len(degrees)}."
             )
         places = [degrees[days] for days in sets]
-        jumps = [((points[:, 1:] - points[:, :-1]) ** 2).sum(2) for points in places]
+        jumps = [(np.diff(points, axis=1) ** 2).sum(2) for points in places]
         end = None if self.max_radius == "largest" else self.max_distance
         end = end and end ** (2 if self.max_radius == "squared" else 1)
         radii = [_radii(points) for points in places]
@@ -186,15 +184,10 @@ def movesim(max_distance: float = 247.3) -> GeneratedProtocol:
     G-rank and I-rank are histograms of the shares of the first 100 ranks. `max_distance` is the
     constant of the data set in the code: 247.3 for GeoLife, 2.088 for its mobile data.
     """
-    return GeneratedProtocol(
-        "movesim",
-        Source(
-            "Feng et al., Learning to Simulate Human Mobility, KDD 2020",
-            "FIBLAB/MoveSim@93e6837fa318a9e5a3966f5267accfb303ed8bb6",
-            "code/evaluations.py L38-53, L82-96, L193-238, L283-335, L346-385",
-        ),
-        max_distance=max_distance,
-    )
+    paper = "Feng et al., Learning to Simulate Human Mobility, KDD 2020"
+    code = "FIBLAB/MoveSim@93e6837fa318a9e5a3966f5267accfb303ed8bb6"
+    lines = "code/evaluations.py L38-53, L82-96, L193-238, L283-335, L346-385"
+    return GeneratedProtocol("movesim", Source(paper, code, lines), max_distance=max_distance)
 
 
 def pategail(max_distance: float = 2101.45) -> GeneratedProtocol:
@@ -203,14 +196,15 @@ def pategail(max_distance: float = 2101.45) -> GeneratedProtocol:
     Radii, in squared degrees, end where distances do. G-rank counts the ids of the 50 most visited
     locations among their shares: `get_topk_visits` returns both. I-rank is the curve of 20 ranks.
     """
+    paper = (
+        "Wang et al., PateGail: A Privacy-Preserving Mobility Trajectory Generator with "
+        "Imitation Learning, AAAI 2023"
+    )
+    code = "tsinghua-fib-lab/PateGail@0c79f0cebfc6111987a3d9633c1421e2a4d26b44"
+    lines = "utils/evaluations.py L41-54, L91-104, L193-247, L296-422, L455-466"
     return GeneratedProtocol(
         "pategail",
-        Source(
-            "Wang et al., PateGail: A Privacy-Preserving Mobility Trajectory Generator with "
-            "Imitation Learning, AAAI 2023",
-            "tsinghua-fib-lab/PateGail@0c79f0cebfc6111987a3d9633c1421e2a4d26b44",
-            "utils/evaluations.py L41-54, L91-104, L193-247, L296-422, L455-466",
-        ),
+        Source(paper, code, lines),
         bins=1000,
         max_distance=max_distance,
         max_radius="distance",
@@ -227,16 +221,10 @@ def sec_movesim() -> GeneratedProtocol:
 
     Where that is 0, as for a city, the code stops with an error.
     """
-    return GeneratedProtocol(
-        "sec_movesim",
-        Source(
-            "a private variant of MoveSim",
-            "VictorRubio98/Sec-MoveSim@0f7b4704113eb9389858cfa0421720aa32798d5f",
-            "code/evaluations.py L41-56, L91-105, L197-250, L299-366",
-        ),
-        max_distance=None,
-        max_radius="largest",
-    )
+    code = "VictorRubio98/Sec-MoveSim@0f7b4704113eb9389858cfa0421720aa32798d5f"
+    lines = "code/evaluations.py L41-56, L91-105, L197-250, L299-366"
+    source = Source("a private variant of MoveSim", code, lines)
+    return GeneratedProtocol("sec_movesim", source, max_distance=None, max_radius="largest")
 
 
 @dataclass(repr=False)

@@ -7,7 +7,6 @@ that the code gives them on this machine; other ranks are the same by every oper
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -93,12 +92,6 @@ def rank_by(
     return ranks
 
 
-def chunks(scores: Tensor, target: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Split the rows, so that few enough scores are sorted at once."""
-    step = _rows_at_once(scores)
-    return zip(torch.split(scores, step), torch.split(target, step), strict=True)
-
-
 def _rows_at_once(scores: Tensor) -> int:
     return max(1, _NUMBERS // max(1, scores.shape[1]))
 
@@ -109,13 +102,12 @@ def _find(order: Order, scores: Tensor, target: Tensor, depth: int | None) -> Te
     if order == "sort":
         return rank_in(torch.sort(scores, dim=1, descending=True).indices, target)
     if order == "torch places":
-        return (
-            torch.argsort(torch.argsort(-scores, dim=1), dim=1).gather(1, target[:, None])[:, 0] + 1
-        )
+        above = (-scores).argsort(dim=1).argsort(dim=1)
+        return above.gather(1, target[:, None])[:, 0] + 1
     rows: Any = _to_numpy(scores)
     if order == "numpy places":
-        above = (-rows).argsort(axis=1).argsort(axis=1)
-        return torch.from_numpy(above).gather(1, target[:, None])[:, 0] + 1
+        above = torch.from_numpy((-rows).argsort(axis=1).argsort(axis=1))
+        return above.gather(1, target[:, None])[:, 0] + 1
     if order == "reversed":
         return rank_in(torch.from_numpy(rows.argsort(axis=1)[:, ::-1].copy()), target)
     ten = torch.from_numpy(rows.argpartition(-_TEN, axis=1)[:, -_TEN:])
@@ -136,9 +128,9 @@ def rank_in(ids: Tensor, target: Tensor) -> Tensor:
 
 def count(scores: Tensor, target: Tensor) -> TargetCounts:
     """Count the scores above each target's, those equal to it, and the NaN of each row."""
-    return TargetCounts(
-        *map(torch.cat, zip(*(_count(*x) for x in chunks(scores, target)), strict=True))
-    )
+    step = _rows_at_once(scores)
+    parts = map(_count, torch.split(scores, step), torch.split(target, step))
+    return TargetCounts(*map(torch.cat, zip(*parts, strict=True)))
 
 
 def _count(scores: Tensor, target: Tensor) -> TargetCounts:

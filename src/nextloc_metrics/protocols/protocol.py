@@ -32,6 +32,7 @@ Subset = Literal[
     "targets known to the user",
     "answered queries",
 ]
+MasksSeen = Literal["no", "not the target", "also the target"]
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ class Protocol:
     drawn: Literal["uniform", "by visits", "given"] = "uniform"
     keeps_columns: bool = False
     never: tuple[int, ...] = ()
-    masks_seen: Literal["no", "not the target", "also the target"] = "no"
+    masks_seen: MasksSeen = "no"
     zero: Literal["a location", "never a hit", "ends its sequence"] = "a location"
     average: Literal["queries", "users", "batches", "full batches"] = "queries"
     batch_size: int | None = None
@@ -137,7 +138,7 @@ class Protocol:
             0.6666666666666666
         """
         case = self._read(preds, target, users=users, times=times, **given)
-        return self._round(self._values(case, None))
+        return self._values(case, None)
 
     def bounds(
         self, preds: Array, target: Array, users: Maybe = None, times: Maybe = None, **given: Maybe
@@ -154,8 +155,7 @@ class Protocol:
             (0.0, 1.0)
         """
         case = self._read(preds, target, users=users, times=times, **given)
-        low = self._round(self._values(case, "pessimistic"))
-        high = self._round(self._values(case, "optimistic"))
+        low, high = self._values(case, "pessimistic"), self._values(case, "optimistic")
         return {key: (low[key], high[key]) for key in low}
 
     def expected(
@@ -217,7 +217,10 @@ class Protocol:
         return values
 
     def _values(self, case: Case, ties: Ties | None) -> dict[str, float]:
-        """Return all values, by the code's operations; with `ties`, over the orders left open."""
+        """Return all values, by the code's operations; with `ties`, over the orders left open.
+
+        All but the expected values are rounded as the code rounds them.
+        """
         ranked: dict[tuple[Order, int | None], tuple[Ranking, Tensor | None]] = {}
         values = {}
         for metric in case.metrics:
@@ -232,10 +235,7 @@ class Protocol:
                 ranked[call] = reported.rank(case, *call, ties)
             scores = reported.score(metric, *ranked[call])
             values[metric.key] = reported.average(metric, scores, case)
-        return values
-
-    def _round(self, values: dict[str, float]) -> dict[str, float]:
-        if self.decimals is None:
+        if self.decimals is None or ties == "expected":
             return values
         return {key: round(value, self.decimals) for key, value in values.items()}
 
@@ -257,8 +257,8 @@ class Protocol:
             raise ValueError(f"`preds` must be lists of ids for {self.name}, got scores.")
         else:
             scores, columns = self._candidates(given)
-        can_hit, weights = self._can_hit(given), self._weigh(given)
-        return Case(given, metrics, scores, columns, can_hit, weights, self.clipped)
+        weights = self._weigh(given)
+        return Case(given, metrics, scores, columns, self._can_hit(given), weights, self.clipped)
 
     @property
     def reads_lists(self) -> bool:
@@ -335,23 +335,20 @@ class Protocol:
             return given.negatives.long()
         if self.drawn == "given":
             self._need(given, "negatives", "its candidates are drawn before the evaluation")
+        seed = self._need(self, "seed", "it draws candidates at random")
         if self.drawn == "uniform":
-            seed = self._need(self, "seed", "it draws candidates at random")
             return rows.draw_uniform(number, width, self.num_negatives, given.seen, seed)
         counts = self._need(given, "train_counts", "it draws candidates by their visits")
         if counts.shape != (width,):
             raise ValueError(f"`train_counts` must have {width} counts, got {len(counts)}.")
-        seed = self._need(self, "seed", "it draws candidates at random")
         return rows.draw_popular(number, counts, self.num_negatives, seed)
 
     def _can_hit(self, given: ProtocolInput) -> Tensor:
         is_zero = given.target == 0
-        if self.zero == "never a hit":
-            return ~is_zero
         if self.zero == "ends its sequence" and bool(is_zero.any()):
             why = "a target 0 ends its sequence"
             return ~rows.ended(given.target, self._need(given, "sequences", why))
-        return torch.ones_like(is_zero)
+        return ~is_zero if self.zero == "never a hit" else torch.ones_like(is_zero)
 
     def _weigh(self, given: ProtocolInput) -> Tensor:
         """Return the weights of the queries: a value is the weighted sum of their scores."""

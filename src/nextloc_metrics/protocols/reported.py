@@ -117,9 +117,8 @@ def rank(
     if case.given.is_list:
         return Ranking.from_ranks(rank_in(case.scores, case.target)), None
     if ties is None:
-        return Ranking.from_ranks(
-            rank_by(order, case.scores, case.target, depth, case.counts)
-        ), None
+        ranks = rank_by(order, case.scores, case.target, depth, case.counts)
+        return Ranking.from_ranks(ranks), None
     above, tied, last = find_blocks(order, case.scores.shape[1], case.counts)
     return Ranking.from_ranks(above + 1, tied=tied).break_ties(ties), last
 

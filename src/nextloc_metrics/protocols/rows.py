@@ -173,8 +173,7 @@ def ended(target: Tensor, sequences: Tensor) -> Tensor:
 
 def draw_uniform(number: int, width: int, count: int, seen: Tensor | None, seed: int) -> Tensor:
     """Draw ids from 1 on uniformly by NumPy, with replacement, and again if an id is in `seen`."""
-    draw = np.random.RandomState(seed)
-    drawn = np.empty((number, count), np.int64)
+    draw, drawn = np.random.RandomState(seed), np.empty((number, count), np.int64)
     for row in range(number):
         known = set() if seen is None else set(seen[row].tolist())
         if known.issuperset(range(1, width)):
@@ -190,10 +189,10 @@ def draw_uniform(number: int, width: int, count: int, seen: Tensor | None, seed:
 def count_drawn(given: ProtocolInput) -> int:
     """Return the mean number of ids from 1 on that are not in `seen`."""
     number, width = given.preds.shape
-    known = torch.zeros(number, width, dtype=torch.bool)
+    left = torch.ones(number, width, dtype=torch.bool)
     if given.seen is not None:
-        known.scatter_(1, given.seen.clamp(min=0).long(), True)
-    return round(float((~known[:, 1:]).sum(1).double().mean()))
+        left.scatter_(1, given.seen.clamp(min=0).long(), False)
+    return round(float(left[:, 1:].sum(1).double().mean()))
 
 
 def draw_popular(number: int, counts: Tensor, count: int, seed: int) -> Tensor:

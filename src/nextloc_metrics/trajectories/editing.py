@@ -11,9 +11,10 @@ from nextloc_metrics.trajectories.metric import DistanceOfPairs, PairMetric, bac
 from nextloc_metrics.trajectories.pairs import Pairs
 
 
-def _over_longer(found: Tensor, record: Pairs) -> Tensor:
-    longer = torch.maximum(record.predicted, record.true).to(found.device)
-    return found / longer.clamp(min=1)
+def _count_edits(pairs: Sequences, normalized: bool, within: float = 0.0) -> Tensor:
+    found = backend_of(pairs).align(pairs, "edits", within=within)
+    longer = torch.maximum(pairs.first_length, pairs.second_length)
+    return found / longer.clamp(min=1) if normalized else found
 
 
 class EditDistance(PairMetric):
@@ -39,7 +40,6 @@ class EditDistance(PairMetric):
     """
 
     label = "edit distance"
-    unit = "edits"
 
     normalized: bool = False
 
@@ -49,8 +49,7 @@ class EditDistance(PairMetric):
 
     def score(self, record: Pairs) -> Tensor:
         pairs = Sequences(*numbered(record), record.predicted.cpu(), record.true.cpu())
-        found = backend_of(pairs).align(pairs, "edits")
-        return _over_longer(found, record) if self.normalized else found
+        return _count_edits(pairs, self.normalized)
 
 
 class EDR(DistanceOfPairs):
@@ -62,8 +61,7 @@ class EDR(DistanceOfPairs):
     Args:
         within: the largest distance of equal points, in the unit of the coordinates, or in km.
         normalized: divide by the length of the longer sequence, so that scores are in [0, 1].
-        kwargs: `units` and `locations`, as in
-            [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
+        kwargs: those of [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
 
     Example:
         >>> from torch import tensor
@@ -78,8 +76,6 @@ class EDR(DistanceOfPairs):
     `within`.
     """
 
-    unit = "edits"
-
     within: NumberFromZero
     normalized: bool = False
 
@@ -88,9 +84,7 @@ class EDR(DistanceOfPairs):
         super().__post_init__()
 
     def score(self, record: Pairs) -> Tensor:
-        pairs = self.sequences(record)
-        found = backend_of(pairs).align(pairs, "edits", within=self.within)
-        return _over_longer(found, record) if self.normalized else found
+        return _count_edits(self.sequences(record), self.normalized, self.within)
 
 
 class LCSS(DistanceOfPairs):
@@ -102,8 +96,7 @@ class LCSS(DistanceOfPairs):
 
     Args:
         within: the largest distance of equal points, in the unit of the coordinates, or in km.
-        kwargs: `units` and `locations`, as in
-            [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
+        kwargs: those of [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
 
     Example:
         >>> from torch import tensor

@@ -35,14 +35,13 @@ class _PointErrors(DistanceOfPairs):
         """
         pairs = self.sequences(record)
         width = pairs.second.shape[1]
+        # a negative number of rows cuts them off
         first = torch.nn.functional.pad(
-            pairs.first, (0, 0, 0, max(0, width - pairs.first.shape[1]))
-        )
-        found = torch.from_numpy(
-            sequences.distances(first[:, :width].numpy(), pairs.second.numpy(), pairs.diameter)
-        )
+            pairs.first, (0, 0, 0, width - pairs.first.shape[1])
+        ).numpy()
+        apart = sequences.distances(first, pairs.second.numpy(), pairs.diameter)
         step = torch.arange(width)
-        found = found.masked_fill(step >= pairs.first_length[:, None], torch.inf)
+        found = torch.from_numpy(apart).masked_fill(step >= pairs.first_length[:, None], torch.inf)
         return found.masked_fill(step >= pairs.second_length[:, None], 0), pairs.second_length
 
 
@@ -88,14 +87,12 @@ def _check_step(name: str, value: object) -> int:
 class PointErrorAt(_PointErrors):
     r"""Distance between the predicted and the true point of one step (FDE elsewhere, for the last).
 
-    Pairs that are too short to have this step do not count. Lower is better. Both sequences must
-    have one length. With `validate_args=False`, points behind the end of the target are not read,
-    and a step without a predicted point counts as infinity.
+    Pairs that are too short to have this step do not count. Lower is better. Lengths are as for
+    [`MeanPointError`][nextloc_metrics.trajectories.MeanPointError].
 
     Args:
         step: 1 for the first step, 2 for the second; -1 for the last step of each pair.
-        kwargs: `units` and `locations`, as in
-            [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
+        kwargs: those of [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
 
     Example:
         >>> from torch import tensor

@@ -40,8 +40,7 @@ class GeoBLEU(DistanceOfPairs):
         matching: `"greedy"` or `"optimal"`.
         divisor: what $p_n$ is divided by: the number of `"predicted"` or of `"matched"` n-grams.
             They differ if the prediction is longer than the target.
-        kwargs: `units` and `locations`, as in
-            [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
+        kwargs: those of [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
 
     Example:
         >>> from torch import tensor

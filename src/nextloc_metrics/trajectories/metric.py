@@ -51,8 +51,7 @@ class PairMetric(MeanMetric):
     `validate_args` it is an error.
 
     Args:
-        options: the options of a subclass, `validate_args`, and TorchMetrics' own keyword
-            arguments.
+        options: those of a subclass, `validate_args`, and TorchMetrics' own keyword arguments.
     """
 
     record = Pairs
@@ -104,11 +103,7 @@ class PairMetric(MeanMetric):
 
 
 def numbered(record: Pairs) -> tuple[Tensor, Tensor]:
-    """Return points on a line, float64 `[N, L, 1]` and `[N, M, 1]`, one for each different point.
-
-    So two points are equal exactly if their ids are, however large, or both their coordinates,
-    however near.
-    """
+    """Return points on a line, float64 `[N, L, 1]` and `[N, M, 1]`, equal for equal points only."""
     sides = record.preds, record.target
     points = np.concatenate([x.flatten(0, 1).cpu().numpy() for x in sides])
     if points.ndim == 2:
@@ -168,7 +163,10 @@ class DistanceOfPairs(PairMetric):
                 f"`preds` must be ids for the `locations` of {short(self)}, got coordinates."
             )
         if self.validate_args:
-            for name, points, lengths in _both(record):
+            for name, points, lengths in (
+                ("preds", record.preds, record.predicted),
+                ("target", record.target, record.true),
+            ):
                 is_point = torch.arange(points.shape[1], device=lengths.device) < lengths[:, None]
                 if self.locations is not None:
                     _check_known(self.locations, name, points, is_point)
@@ -194,13 +192,6 @@ class DistanceOfPairs(PairMetric):
                 )
         lengths = record.predicted.cpu(), record.true.cpu()
         return Sequences(first, second, *lengths, 0.0 if is_plane else 2 * EARTH_RADIUS)
-
-
-def _both(record: Pairs) -> list[tuple[str, Tensor, Tensor]]:
-    return [
-        ("preds", record.preds, record.predicted),
-        ("target", record.target, record.true),
-    ]
 
 
 def _check_known(locations: Locations, name: str, ids: Tensor, is_point: Tensor) -> None:

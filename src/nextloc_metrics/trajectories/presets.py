@@ -37,11 +37,9 @@ def trajectory_metrics(
     `locations`, `edit_distance`.
 
     Args:
-        units: what coordinates are: `"cells"`, `"km"` or `"m"` on a plane, or `"degrees"`.
-        locations: the coordinates of the locations, where the sequences are ids.
-        n: the longest n-gram of GEO-BLEU.
-        beta: how fast the proximity of GEO-BLEU falls.
-        scale: the distance of which the proximity is exp(-beta); the other metrics do not read it.
+        units: that of [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
+        locations: the same.
+        n: that of [`GeoBLEU`][nextloc_metrics.trajectories.GeoBLEU], as are `beta` and `scale`.
         within: the largest distance of equal points, for EDR and LCSS.
         steps: the steps whose errors are averaged, such as 1, 2 and 3.
         aligned: whether all predictions are as long as their targets, which the errors of points

@@ -102,25 +102,20 @@ def from_table(
     true, repeated_true = _in_order("target", true, users, on_missing)
     predicted, repeated = _in_order("preds", predicted, users, on_missing)
     at, has_prediction, extra = _join(true, predicted)
-    if on_missing == "raise" and not has_prediction.all():
-        row = int(np.flatnonzero(~has_prediction)[0])
-        raise ValueError(
-            f"`preds` must have a row for each row of `target`, got none for "
-            f"{_name(true, row, users)}; to count such rows use `on_missing='count'`."
-        )
-    if on_missing == "raise" and extra.any():
-        row = int(np.flatnonzero(extra)[0])
-        raise ValueError(
-            f"`target` must have a row for each row of `preds`, got none for "
-            f"{_name(predicted, row, users)}; to count such rows use `on_missing='count'`."
-        )
+    sides = ("preds", "target", true, ~has_prediction), ("target", "preds", predicted, extra)
+    for name, other, rows, wrong in sides:
+        if on_missing == "raise" and wrong.any():
+            raise ValueError(
+                f"`{name}` must have a row for each row of `{other}`, got none for "
+                f"{_name(rows, wrong.argmax(), users)}; to count such rows use "
+                "`on_missing='count'`."
+            )
     is_first = begins(true["user"], true["day"])
     query = is_first.cumsum() - 1
     points = np.stack([true["x"], true["y"]], axis=1)
     found = np.stack([predicted["x"], predicted["y"]], axis=1)[at[has_prediction]]
-    sizes, sizes_found = (
-        np.bincount(x, minlength=query[-1] + 1) for x in (query, query[has_prediction])
-    )
+    sizes = np.bincount(query)
+    sizes_found = np.bincount(query[has_prediction], minlength=len(sizes))
     kept = true["user"][is_first]
     used = np.unique(kept)
     return TrajectoryPairs(
@@ -171,8 +166,8 @@ def _numbers(name: str, values: Any, is_coordinate: bool) -> Any:
     if array.ndim != 1:
         raise ValueError(f"`{name}` must be one row of numbers, got {describe(values)}.")
     if is_coordinate:
-        if not np.isfinite(array).all():
-            row = int(np.flatnonzero(~np.isfinite(array))[0])
+        if (wrong := ~np.isfinite(array)).any():
+            row = int(wrong.argmax())
             raise ValueError(f"`{name}` must be finite, got {array[row]} in row {row}.")
         return array.astype(np.float64)
     whole = array.astype(np.int64)
@@ -180,7 +175,7 @@ def _numbers(name: str, values: Any, is_coordinate: bool) -> Any:
     if array.dtype.kind == "f":
         wrong |= abs(array) >= 2**53  # beyond that a float is not the number that was written
     if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
+        row = int(wrong.argmax())
         raise ValueError(f"`{name}` must be whole numbers, got {array[row]} in row {row}.")
     return whole
 
@@ -193,15 +188,14 @@ def _in_order(
     rows = {what: values[order] for what, values in rows.items()}
     repeats = ~begins(rows["user"], rows["day"], rows["slot"])
     if on_missing == "raise" and repeats.any():
-        row = int(repeats.argmax())
         raise ValueError(
             f"`{name}` must have one row for each user, day and slot, got two for "
-            f"{_name(rows, row, users)}; to count such rows use `on_missing='count'`."
+            f"{_name(rows, repeats.argmax(), users)}; to count such rows use `on_missing='count'`."
         )
     return {what: values[~repeats] for what, values in rows.items()}, int(repeats.sum())
 
 
-def _name(rows: dict[str, Any], row: int, users: Any) -> str:
+def _name(rows: dict[str, Any], row: Any, users: Any) -> str:
     (user,) = users[[rows["user"][row]]].tolist()
     return f"user {short(str(user))}, day {rows['day'][row]}, slot {rows['slot'][row]}"
 

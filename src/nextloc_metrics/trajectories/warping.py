@@ -33,8 +33,7 @@ class DTW(DistanceOfPairs):
         normalized: divide by the length of the longer sequence. The value is then at most the
             `MeanPointError` of sequences of equal length.
         free_start: let a path begin at any point of the target, without the distances before.
-        kwargs: `units` and `locations`, as in
-            [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
+        kwargs: those of [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
 
     Example:
         >>> from torch import tensor
@@ -78,8 +77,7 @@ class DTW(DistanceOfPairs):
         pairs = self.sequences(record)
         found = backend_of(pairs).align(pairs, "dtw", self.window, self.free_start) / self.scale
         if self.normalized:
-            longer = torch.maximum(pairs.first_length, pairs.second_length)
-            found = found / longer.clamp(min=1)
+            found /= torch.maximum(pairs.first_length, pairs.second_length).clamp(min=1)
         return found.masked_fill(pairs.first_length == 0, torch.inf)
 
 
