@@ -119,8 +119,8 @@ class EventPairs(Record):
             )
         counted = counted_by(None if mask is None else as_tensor("mask", mask), shape, device)
         self.queries = Queries(shape, counted)
-        self.predicted = _events("predicted", *sides[0], counted)
-        self.true = _events("true", *sides[1], counted)
+        self.predicted = _events("predicted", sides[0], counted)
+        self.true = _events("true", sides[1], counted)
         if start is None or isinstance(start, int | float):
             start = torch.full(shape, float(start or 0), dtype=torch.float64, device=device)
         given = as_tensor("start", start, device)
@@ -191,23 +191,31 @@ def _pad(name: str, events: Any) -> list[Tensor]:
     return [*(pad_sequence(x, batch_first=True) for x in columns), lengths]
 
 
-def _events(name: str, times: Tensor, values: Tensor, lengths: Tensor, counted: Tensor) -> Events:
+def _events(name: str, parts: list[Tensor], counted: Tensor) -> Events:
     """Return the events of the sequences that count, with times as integers; or raise."""
-    position = torch.arange(times.shape[1], device=times.device)
-    is_event = (position < lengths[:, None]) & counted[:, None]
-    if name == "true" and len(wrong := ((values < 0) & is_event).nonzero()):
+    times, values, lengths = parts
+    lengths, width = lengths.masked_fill(~counted, 0), times.shape[1]
+    if is_full := bool((lengths == width).all()):
+        is_event = torch.ones(1, 1, dtype=torch.bool, device=times.device)
+    else:
+        is_event = torch.arange(width, device=times.device) < lengths[:, None]
+    is_negative = values.ndim == 2 and values.numel() and int(values.min()) < 0
+    if is_negative and name == "true" and len(wrong := ((values < 0) & is_event).nonzero()):
         row, column = wrong[0].tolist()
         raise ValueError(
             f"`true` must have places from 0, got {int(values[row, column])} in sequence {row}."
         )
-    whole = _whole(name, times, is_event)
     if values.ndim == 2:
-        return Events(whole, values.long().clamp(min=-1).masked_fill_(~is_event, -2))
-    places = torch.zeros_like(whole)
-    if values.numel():  # of no events there is no best one
+        places = values.long().clamp(min=-1) if is_negative else values.long()
+    elif values.numel():
         best = values.detach().max(2)
         places = best.indices.masked_fill(~(best.values > -torch.inf), -1)
-    return Events(whole, places.masked_fill_(~is_event, -2), values)
+    else:  # of no events there is no best one
+        places = torch.zeros_like(times, dtype=torch.int64)
+    if not is_full:
+        places = places.masked_fill(~is_event, -2)
+    scores = values if values.ndim == 3 else None
+    return Events(_whole(name, times, is_event), places, scores)
 
 
 def _whole(name: str, times: Tensor, is_event: Tensor) -> Tensor:

@@ -98,11 +98,11 @@ def evaluate_flows(
     metrics = flow_metrics() if year is None else flow_metrics.as_of(year)
     box = box if year is None else HUMOB_2026_BOX
     cells = IDS if box is None else PLACES
-    tables = {"predicted": _read(predicted, cells), "true": _read(true, cells)}
+    tables: dict[str, Any] = {"predicted": _read(predicted, cells), "true": _read(true, cells)}
     for name, table in tables.items() if year is not None else ():
         _check_grid(name, table)
     limits: Any = {"num_cells": num_cells, "box": box, "missing_days": missing_days}
-    pairs = FlowPairs.from_tables(**tables, **limits)
+    pairs = FlowPairs.from_tables(tables["predicted"], tables["true"], **limits)
     metrics.update(pairs)
     found = metrics.results(confidence_level)
     steps = pairs.rounded * 2.0 ** -(STEP + 1)
