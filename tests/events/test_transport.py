@@ -193,6 +193,16 @@ def test_a_sequence_that_is_masked_out_is_not_read() -> None:
     assert (float(metric.compute()), metric.num_queries) == (0.5, 1)
 
 
+@pytest.mark.parametrize("place", [-1, -2, -7])
+def test_an_id_below_zero_is_an_event_without_a_place(place: int) -> None:
+    """Whatever the id, it is deleted and one too many; behind the lengths there is no event."""
+    times, places = torch.tensor([[1.0, 2.0]]), torch.tensor([[place, place]])
+    sides = (times, places, [1]), [([1.0], [3])]
+    assert float(EventTransport(2.0, 0.5)(*sides)) == 2.5
+    assert float(EventCountDifference()(*sides)) == 2
+    assert EventPairs(*sides).predicted.lengths.tolist() == [1]
+
+
 def test_costs_that_may_overflow_are_refused() -> None:
     """All events of a sequence without partner must cost less than 2^31."""
     metric = EventTransport(1e9, 1.0)

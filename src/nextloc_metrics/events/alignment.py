@@ -86,13 +86,11 @@ class EventCountDifference(EventMean):
     label = "difference of event counts"
 
     def score(self, record: EventPairs) -> Tensor:
-        both = zip((record.predicted, record.true), self.kept(record), (1, -1), strict=True)
         keys, signs = [], []
-        for side, kept, sign in both:
-            row, column = kept.nonzero(as_tuple=True)
-            keys.append(
-                torch.stack([row, side.places.masked_fill(~side.has_time, -1)[row, column]])
-            )
+        for side, sign in zip(self.sides(record), (1, -1), strict=True):
+            row, _ = at = (side.places > -2).nonzero(as_tuple=True)
+            place = side.places[at].masked_fill(~side.has_time[at], -1)
+            keys.append(torch.stack([row, place]))
             signs.append(torch.full_like(row, sign))
         cells, cell = torch.unique(torch.cat(keys, 1), dim=1, return_inverse=True)
         counts = torch.zeros_like(cells[0]).index_add_(0, cell, torch.cat(signs)).abs()
@@ -163,8 +161,8 @@ class NextEventAccuracy(EventMetric, MeanMetric):
 def _next_events(metric: EventMetric, record: EventPairs) -> list[tuple[Tensor, Tensor, Tensor]]:
     """Return time and place of the first event of each side, and whether it is, with a time."""
     found = []
-    for side, kept in zip((record.predicted, record.true), metric.kept(record), strict=True):
-        columns = side.times, side.places, kept & side.has_time
+    for side in metric.sides(record):
+        columns = side.times, side.places, (side.places > -2) & side.has_time
         time, place, has = (pad(x, (0, 1))[:, 0] for x in columns)
         found.append((time, place, has))
     return found

@@ -6,15 +6,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY
 
-from torch import Tensor
-
 from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.record import Record, Records
 from nextloc_metrics.backends.events import Moments
 from nextloc_metrics.base.declared import Positive, PositiveNumber
 from nextloc_metrics.base.mean import MeanMetric, RecordMetric
-from nextloc_metrics.events.pairs import AnyEvents, EventPairs
+from nextloc_metrics.events.pairs import AnyEvents, EventPairs, Events
 
 
 class EventMetric(RecordMetric):
@@ -75,16 +73,16 @@ class EventMetric(RecordMetric):
         found: EventPairs = self._plan.read(batch)[self.record]
         return found
 
-    def kept(self, pairs: EventPairs) -> tuple[Tensor, Tensor]:
-        """Return which predicted and which true events count, bool `[N, P]` and `[N, T]`."""
+    def sides(self, pairs: EventPairs) -> tuple[Events, Events]:
+        """Return the predicted and the true events that count."""
         end = pairs.end(self.horizon)
-        return pairs.predicted.within(self.first, end), pairs.true.within(self.first, end)
+        return pairs.predicted.cut(self.first, end), pairs.true.cut(self.first, end)
 
     def moments(self, pairs: EventPairs) -> Moments:
         """Return the events that count for a backend."""
-        end, sides = pairs.end(self.horizon), (pairs.predicted, pairs.true)
-        places = [side.counted_places(self.first, end) for side in sides]
-        return Moments(*(x.cpu() for x in (*(side.times for side in sides), *places)))
+        predicted, true = self.sides(pairs)
+        columns = predicted.times, true.times, predicted.places, true.places
+        return Moments(*(x.cpu() for x in columns))
 
 
 class EventMean(EventMetric, MeanMetric):

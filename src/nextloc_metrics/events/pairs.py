@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -31,32 +31,31 @@ class Events:
     Attributes:
         times: int64 `[N, L]`, multiples of 2^-32; the lowest integer for NaN and -inf, the highest
             for inf.
-        places: int64 `[N, L]`, -1 for an event without a place.
-        lengths: int64 `[N]`, the number of events; others are not read.
+        places: int64 `[N, L]`, -1 for an event without a place, -2 behind the last event.
         scores: floating `[N, L, C]`, the score of every place; None where an event has one place.
     """
 
     times: Tensor
     places: Tensor
-    lengths: Tensor
     scores: Tensor | None = None
 
-    def counted_places(self, first: int | None = None, end: Tensor | None = None) -> Tensor:
-        """Return the places, and -2 for events that do not count."""
-        if first is None and end is None and bool((self.lengths == self.times.shape[1]).all()):
-            return self.places
-        return self.places.masked_fill(~self.within(first, end), -2)
+    @property
+    def lengths(self) -> Tensor:
+        """The number of events of each sequence, int64 `[N]`."""
+        return (self.places > -2).sum(1)
 
     @property
     def has_time(self) -> Tensor:
         """Which events have a time, so that they may have a partner, bool `[N, L]`."""
         return (self.times != NO_TIME) & (self.times != NEVER)
 
-    def within(self, first: int | None = None, end: Tensor | None = None) -> Tensor:
-        """Return which events count, bool `[N, L]`: the first ones, before an end, int64 `[N]`."""
-        position = torch.arange(self.times.shape[1], device=self.times.device)
-        kept = position < self.lengths.clamp(0, first)[:, None]
-        return kept if end is None else kept & (self.times < end[:, None])
+    def cut(self, first: int | None, end: Tensor | None) -> Events:
+        """Return the first events that are before an end, int64 `[N]`; others have the place -2."""
+        scores = None if self.scores is None else self.scores[:, :first]
+        times, places = self.times[:, :first], self.places[:, :first]
+        if end is not None:
+            places = places.masked_fill(times >= end[:, None], -2)
+        return Events(times, places, scores)
 
 
 #: a list of (times, places or scores) per sequence, or (padded times, places or scores[, lengths])
@@ -130,7 +129,7 @@ class EventPairs(Record):
                 f"`start` must be a number, or one for each of {len(counted)} sequences, got "
                 f"{describe(given)}."
             )
-        self.start = _whole("start", given[:, None], lambda: counted[:, None])[:, 0]
+        self.start = _whole("start", given[:, None], counted[:, None])[:, 0]
 
     @classmethod
     def read(cls, batch: Any, needs: Any) -> EventPairs:
@@ -195,26 +194,31 @@ def _pad(name: str, events: Any) -> list[Tensor]:
 def _events(name: str, parts: list[Tensor], counted: Tensor) -> Events:
     """Return the events of the sequences that count, with times as integers; or raise."""
     times, values, lengths = parts
+    lengths, width = lengths.masked_fill(~counted, 0), times.shape[1]
+    if is_full := bool((lengths == width).all()):
+        is_event = torch.ones(1, 1, dtype=torch.bool, device=times.device)
+    else:
+        is_event = torch.arange(width, device=times.device) < lengths[:, None]
+    is_negative = values.ndim == 2 and values.numel() and int(values.min()) < 0
+    if is_negative and name == "true" and len(wrong := ((values < 0) & is_event).nonzero()):
+        row, column = wrong[0].tolist()
+        raise ValueError(
+            f"`true` must have places from 0, got {int(values[row, column])} in sequence {row}."
+        )
     if values.ndim == 2:
-        places = values.long()
+        places = values.long().clamp(min=-1) if is_negative else values.long()
     elif values.numel():
         best = values.detach().max(2)
         places = best.indices.masked_fill(~(best.values > -torch.inf), -1)
     else:  # of no events there is no best one
         places = torch.zeros_like(times, dtype=torch.int64)
-    found = Events(times, places, lengths.long().masked_fill(~counted, 0))
-    found.times = _whole(name, times, found.within)
-    found.scores = values if values.ndim == 3 else None
-    is_wrong = name == "true" and places.numel() and int(places.min()) < 0
-    if is_wrong and len(wrong := ((places < 0) & found.within()).nonzero()):
-        row, column = wrong[0].tolist()
-        raise ValueError(
-            f"`true` must have places from 0, got {int(places[row, column])} in sequence {row}."
-        )
-    return found
+    if not is_full:
+        places = places.masked_fill(~is_event, -2)
+    scores = values if values.ndim == 3 else None
+    return Events(_whole(name, times, is_event), places, scores)
 
 
-def _whole(name: str, times: Tensor, within: Callable[[], Tensor]) -> Tensor:
+def _whole(name: str, times: Tensor, is_event: Tensor) -> Tensor:
     """Return times as integers, also NaN and infinities of predicted ones; or raise."""
     times = exact.float64(times.detach())
     low, high = times.aminmax() if times.numel() else (times, times)
@@ -222,7 +226,7 @@ def _whole(name: str, times: Tensor, within: Callable[[], Tensor]) -> Tensor:
         return (times * exact.ONE).round_().long()
     near = times.abs() < exact.HIGHEST_FINITE
     may = near if name != "predicted" else near | ~times.isfinite()
-    if len(wrong := (within() & ~may).nonzero()):
+    if len(wrong := (is_event & ~may).nonzero()):
         row, column = wrong[0].tolist()
         raise ValueError(
             f"`{name}` must have times between -2^31 and 2^31, got {float(times[row, column])} "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -71,7 +71,7 @@ class FlowPairs(Record):
         """Read counts `[O, O]` of one day or `[D, O, O]`; `days` are integers from 0, `[D]`."""
         given = [as_tensor(name, x) for name, x in (("preds", preds), ("target", target))]
         matrices = [x.detach().cpu() if x.ndim == 3 else x.detach().cpu()[None] for x in given]
-        number, *_, cells = shape = matrices[0].shape
+        number, *_, cells = matrices[0].shape
         if any(x.shape != (number, cells, cells) for x in matrices) or not cells:
             raise ValueError(
                 "`preds` and `target` must be counts [O, O] or [D, O, O], got "
@@ -79,16 +79,12 @@ class FlowPairs(Record):
             )
         names = np.arange(number) if days is None else _integers("days", days, 0)
         if len(names) != number or len(np.unique(names)) < number:
-            raise ValueError(f"`days` must name each of {shape[0]} days once, got {short(days)}.")
-
-        def rows(number: int) -> list[Any]:
-            both = (x[number] for x in matrices)
-            return [
-                (x.nonzero().numpy().T, x[x != 0].double().numpy()) for x in both
-            ]  # NaN is not 0
-
-        order = np.argsort(names)
-        found = cls._join(names[order], map(rows, order), ("preds", "target"), [(0, cells - 1)])
+            raise ValueError(f"`days` must name each of {number} days once, got {short(days)}.")
+        sides = {}
+        for name, x in zip(("preds", "target"), matrices, strict=True):
+            day, *ends = x.nonzero().numpy().T  # NaN is not 0
+            sides[name] = _by_day(names[day], *ends, x[x != 0].double().numpy())
+        found = cls._join(np.sort(names), sides, [(0, cells - 1)])
         return found if days is not None else replace(found, days=np.full(number, -1))
 
     @classmethod
@@ -131,9 +127,7 @@ class FlowPairs(Record):
                 raise ValueError(
                     f"`{name}` must have columns of one length, got {describe(given)}."
                 )
-            count = given.detach().cpu().double().numpy()
-            sorts = slice(None) if (day[1:] >= day[:-1]).all() else np.argsort(day, kind="stable")
-            sides[name] = [x[sorts] for x in (day, *ends, count)]
+            sides[name] = _by_day(day, *ends, given.detach().cpu().double().numpy())
         held = {name: np.unique(day) for name, (day, *_) in sides.items()}
         for name, other in (("predicted", "true"), ("true", "predicted")):
             missing = np.setdiff1d(held[other], held[name])
@@ -142,49 +136,45 @@ class FlowPairs(Record):
                     f"`{name}` must have rows on each day, got none on day {missing[0]}; use "
                     "`missing_days='zero'` or 'skip'."
                 )
-
-        def rows(day: int) -> list[Any]:
-            found = []
-            for days, *ends, count in sides.values():
-                of_day = slice(*np.searchsorted(days, [day, day + 1]))
-                found.append(([x[of_day] for x in ends], count[of_day]))
-            return found
-
-        every = np.union1d(held["predicted"], held["true"])
-        kept = np.isin(every, held["predicted"]) & np.isin(every, held["true"])
-        kept |= missing_days == "zero"
-        return cls._join(every, map(rows, every.tolist()), [*sides], limits, kept)
+        kept = np.intersect1d if missing_days == "skip" else np.union1d
+        return cls._join(kept(*held.values()), sides, limits)
 
     @classmethod
-    def _join(
-        cls, days: Any, rows: Iterable[Any], names: Sequence[str], limits: Any, kept: Any = None
-    ) -> FlowPairs:
-        """Add the counts of each day by pair; all are checked, and days that are `kept` stay."""
-        kept = np.ones(len(days), dtype=bool) if kept is None else kept
+    def _join(cls, days: Any, sides: Mapping[str, Sequence[Any]], limits: Any) -> FlowPairs:
+        """Add the counts of each of these days by pair; the rows of all days are checked."""
         width = math.prod(high - low + 1 for low, high in limits)
+        (*predicted, rounded), (*true, too) = (_read(x, *y, limits) for x, y in sides.items())
         found: list[Any] = [(np.zeros((3, 0), np.int64), np.zeros((2, 0), np.int64))]
-        rounded = [False, False]
-        for day, sides, keep in zip(days.tolist(), rows, kept, strict=True):
-            read = [_read(x, day, y, z, limits) for x, (y, z) in zip(names, sides, strict=True)]
-            rounded = [x or y for x, (*_, y) in zip(rounded, read, strict=True)]
-            if keep:
-                pair, counts = _add(day, width, *(x[:2] for x in read))
-                number = np.full(len(pair), len(found) - 1)
-                found.append((np.stack([number, *np.divmod(pair, width)]), counts))
+        for number, name in enumerate(days.tolist()):
+            pair, counts = _add(name, width, _of_day(name, *predicted), _of_day(name, *true))
+            found.append((np.stack([np.full(len(pair), number), *np.divmod(pair, width)]), counts))
         (day, *ends), counts = (np.concatenate(x, 1) for x in zip(*found, strict=True))
-        return cls(days[kept], day, ends[0], ends[1], counts, width, sum(rounded))
+        return cls(days, day, ends[0], ends[1], counts, width, rounded + too)
 
 
-def _read(name: str, day: int, ends: Any, counts: Any, limits: Any) -> tuple[Any, Any, bool]:
-    """Return the pairs of a day that are within limits, counts in steps, and if some are rounded.
+def _by_day(day: Any, *columns: Any) -> list[Any]:
+    """Sort rows by day."""
+    is_sorted = (day[1:] >= day[:-1]).all()
+    order = slice(None) if is_sorted else np.argsort(day, kind="stable")
+    return [x[order] for x in (day, *columns)]
 
-    `limits` are those of a cell's number, or of x and y.
+
+def _of_day(name: int, day: Any, *columns: Any) -> list[Any]:
+    """Return the rows of a day of sorted ones."""
+    return [x[slice(*np.searchsorted(day, [name, name + 1]))] for x in columns]
+
+
+def _read(name: str, day: Any, *columns: Any) -> tuple[Any, Any, Any, bool]:
+    """Return the days, pairs and counts, in steps, that are within limits, and if some are rounded.
+
+    The columns are the ends, the counts and the limits of a cell's number, or of x and y.
     """
+    *ends, counts, limits = columns
     if not (right := (counts >= 0) & (counts <= MOST)).all():
         at = int(right.argmin())
         raise ValueError(
             f"`{name}` must hold counts from 0 to 2^31, got {counts[at]:g} for {_pair(ends, at)} "
-            f"on day {day}."
+            f"on day {day[at]}."
         )
     cells, inside, width = np.zeros((2, len(counts)), np.int64), np.ones(len(counts), bool), 1
     for axis, (low, high) in enumerate(limits):
@@ -195,11 +185,13 @@ def _read(name: str, day: int, ends: Any, counts: Any, limits: Any) -> tuple[Any
     if len(limits) == 1 and not inside.all():
         at = int(inside.argmin())
         raise ValueError(
-            f"`{name}` must have cells from 0 to {width - 1}, got {_pair(ends, at)} on day {day}."
+            f"`{name}` must have cells from 0 to {width - 1}, got {_pair(ends, at)} on day "
+            f"{day[at]}."
         )
     steps = np.rint(scaled := counts * (1 << STEP))
     pair = cells[0] * width + cells[1]
-    return pair[inside], steps[inside].astype(np.int64), bool((steps != scaled).any())
+    rounded = bool((steps != scaled).any())
+    return day[inside], pair[inside], steps[inside].astype(np.int64), rounded
 
 
 def _add(day: int, width: int, predicted: Any, true: Any) -> tuple[Any, Any]:
@@ -258,7 +250,8 @@ def _column(name: str, table: Any, column: str) -> Any:
 
 def _integers(name: str, values: Any, least: int) -> Any:
     read = as_tensor(name, values).detach().cpu().numpy()
-    found = np.nan_to_num(read).astype(np.int64)
+    with np.errstate(invalid="ignore"):  # NaN becomes an integer, which differs
+        found = read.astype(np.int64, copy=False)
     if read.ndim != 1 or (found != read).any() or (found < least).any():
         raise ValueError(f"`{name}` must be integers from {least} in a row, got {short(values)}.")
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
@@ -98,13 +98,11 @@ def evaluate_flows(
     metrics = flow_metrics() if year is None else flow_metrics.as_of(year)
     box = box if year is None else HUMOB_2026_BOX
     cells = IDS if box is None else PLACES
-    tables = {"predicted": _read(predicted, cells), "true": _read(true, cells)}
-    if year is not None:
-        for name, table in tables.items():
-            _check_grid(name, table)
-    pairs = FlowPairs.from_tables(
-        tables["predicted"], tables["true"], num_cells=num_cells, box=box, missing_days=missing_days
-    )
+    tables: dict[str, Any] = {"predicted": _read(predicted, cells), "true": _read(true, cells)}
+    for name, table in tables.items() if year is not None else ():
+        _check_grid(name, table)
+    limits: Any = {"num_cells": num_cells, "box": box, "missing_days": missing_days}
+    pairs = FlowPairs.from_tables(tables["predicted"], tables["true"], **limits)
     metrics.update(pairs)
     found = metrics.results(confidence_level)
     steps = pairs.rounded * 2.0 ** -(STEP + 1)
@@ -133,12 +131,9 @@ def evaluate_flows(
 
 
 def _by_day(metrics: Mapping[str, DailyMetric]) -> Table:
-    values = {name: x.values_by_day() for name, x in metrics.items() if x.per == "day"}
-    rows: dict[int, dict[str, float]] = {}
-    for name, of_days in values.items():
-        for day, value in of_days:
-            rows.setdefault(day, {})[name] = value
-    return _table("day", values, [(str(day), found) for day, found in rows.items()])
+    values = {name: dict(x.values_by_day()) for name, x in metrics.items() if x.per == "day"}
+    days = next(iter(values.values()))
+    return _table("day", values, {str(x): [of[x] for of in values.values()] for x in days})
 
 
 def _by_weekday(metrics: Mapping[str, DailyMetric]) -> Table:
@@ -148,23 +143,22 @@ def _by_weekday(metrics: Mapping[str, DailyMetric]) -> Table:
         try:
             at = date(int(text[:4]), int(text[4:6]), int(text[6:])).weekday()
         except ValueError:
-            return _table("weekday", metrics, [])
+            return _table("weekday", metrics, {})
         found.setdefault(at, []).append(day)
-    rows = [
-        (f"{_WEEKDAYS[at]} ({len(days)})", {x: y.value_of(days) for x, y in metrics.items()})
+    rows = {
+        f"{_WEEKDAYS[at]} ({len(days)})": [x.value_of(days) for x in metrics.values()]
         for at, days in sorted(found.items())
-    ]
+    }
     return _table("weekday", metrics, rows)
 
 
-def _table(
-    title: str, names: Mapping[str, Any], rows: Sequence[tuple[str, dict[str, float]]]
-) -> Table:
+def _table(title: str, names: Iterable[str], rows: Mapping[str, Sequence[float]]) -> Table:
     texts = [
-        [first, *("-" if math.isnan(x) else f"{x:.6g}" for x in found.values())]
-        for first, found in rows
+        [name, *("-" if math.isnan(x) else f"{x:.6g}" for x in row)] for name, row in rows.items()
     ]
-    return Table([title, *names], texts, records=[{title: x, **found} for x, found in rows])
+    heads = [title, *names]
+    records = [dict(zip(heads, (name, *row), strict=True)) for name, row in rows.items()]
+    return Table(heads, texts, records=records)
 
 
 def _read(rows: Any, cells: Sequence[str]) -> dict[str, Any]:
