@@ -3,7 +3,7 @@
 HOTPP names a clone of github.com/ivan-chai/hotpp-benchmark; without it only this library is timed.
 Contestants run in turn, and times are those of the processor.
 
-HOTPP=FOLDER python benchmarks/horizon.py [--sequences 2000] [--places 5] [--seconds 9] [--json F]
+HOTPP=FOLDER python benchmarks/horizon.py [--sequences 2000] [--places 5] [--seconds 20] [--json F]
 """
 
 import argparse

@@ -23,7 +23,7 @@ LIBRARY = Path(__file__).with_name("_kernels.so")
 # Up to this many relevant locations, one pass per location is faster than a binary search.
 _MOST_RELEVANT = 1 << 9
 
-# Up to this many first candidates, a heap is faster than PyTorch's `topk`.
+# Equal to the constant in `kernels.c`. Beyond, PyTorch's `topk` is faster.
 _MOST_FIRST = 1 << 7
 
 # Below this many scores or comparisons, one thread is faster than several.

@@ -42,9 +42,10 @@
 
 enum {
     BLOCK = 1 << 9, /* keys that fit the L1 cache, and whose counts fit 16 bits */
-    GROUP = 1 << 6,  /* scores that are skipped together if none is high enough */
+    GROUP = 1 << 6, /* scores that are skipped together if none is high enough */
     PARTS_PER_THREAD = 4, /* for load balance: a slower thread takes fewer parts */
     MOST_FORMULAS = 64,
+    MOST_FIRST = 1 << 7, /* candidates that are kept in order, as in `cpu.py` */
 };
 
 enum { DONE = 0, MISPLACED = 1, UNKNOWN = 2, NO_MEMORY = 3 }; /* what functions return */

@@ -84,59 +84,43 @@ static ALWAYS_INLINE void NAME(count_row)(const SCORE *row, int64_t columns, con
 }
 #endif
 
-/* Whether one candidate ranks after another: a lower score, or an equal one and a higher index. */
-static ALWAYS_INLINE int NAME(is_behind)(const KEY *row, KEY infinity, int64_t one, int64_t other)
+/* Add a key to those kept in falling order, after equal ones; of `number` the last one leaves. */
+static ALWAYS_INLINE int64_t NAME(keep)(KEY *kept, int64_t *ids, int64_t size, int64_t number,
+                                        KEY key, int64_t id)
 {
-    const KEY a = NAME(key)(row[one], infinity), b = NAME(key)(row[other], infinity);
-    return a < b || (a == b && one > other);
-}
-
-/* Restore the heap below `root`: every parent ranks after its children. */
-static ALWAYS_INLINE void NAME(sift_down)(const KEY *row, KEY infinity, int64_t *heap, int64_t root,
-                                          int64_t size)
-{
-    const int64_t moved = heap[root];
-    for (;;) {
-        int64_t child = 2 * root + 1;
-        if (child >= size)
-            break;
-        if (child + 1 < size && NAME(is_behind)(row, infinity, heap[child + 1], heap[child]))
-            child++;
-        if (!NAME(is_behind)(row, infinity, heap[child], moved))
-            break;
-        heap[root] = heap[child];
-        root = child;
+    if (size == number && key <= kept[number - 1])
+        return size;
+    size += size < number;
+    int64_t at = size - 1;
+    for (; at > 0 && kept[at - 1] < key; at--) {
+        kept[at] = kept[at - 1];
+        ids[at] = ids[at - 1];
     }
-    heap[root] = moved;
+    kept[at] = key;
+    ids[at] = id;
+    return size;
 }
 
-/* Find the first `number` candidates by score; which of those tied at the end is not promised. The
-   root of the heap is the last one, so that a group of scores without a higher one is skipped. */
+/* Find the first `number` candidates by score; which of those tied at the end is not promised. They
+   are in the groups of scores whose highest are the first `number`: only these are searched. */
 static ALWAYS_INLINE void NAME(first_of_row)(const KEY *row, int64_t columns, KEY infinity,
                                              int64_t number, int64_t *first)
 {
-    KEY keys[GROUP];
-    for (int64_t i = 0; i < number; i++)
-        first[i] = i;
-    for (int64_t i = number / 2 - 1; i >= 0; i--)
-        NAME(sift_down)(row, infinity, first, i, number);
-    KEY last = NAME(key)(row[first[0]], infinity);
-    for (int64_t start = number; start < columns; start += GROUP) {
+    KEY keys[GROUP], highest[MOST_FIRST], kept[MOST_FIRST];
+    int64_t groups[MOST_FIRST], found = 0, size = 0;
+    for (int64_t start = 0; start < columns; start += GROUP) {
         const int64_t here = columns - start < GROUP ? columns - start : GROUP;
-        if (NAME(read_keys)(row + start, here, infinity, keys) <= last)
-            continue;
-        for (int64_t i = 0; i < here; i++)
-            if (keys[i] > last) {
-                first[0] = start + i;
-                NAME(sift_down)(row, infinity, first, 0, number);
-                last = NAME(key)(row[first[0]], infinity);
-            }
+        const KEY best = NAME(read_keys)(row + start, here, infinity, keys);
+        found = NAME(keep)(highest, groups, found, number, best, start);
     }
-    for (int64_t size = number - 1; size > 0; size--) {
-        const int64_t behind = first[0];
-        first[0] = first[size];
-        first[size] = behind;
-        NAME(sift_down)(row, infinity, first, 0, size);
+    const KEY lowest = found < number ? -LARGEST : highest[number - 1];
+    for (int64_t j = 0; j < found && (size < number || highest[j] > kept[number - 1]); j++) {
+        const int64_t start = groups[j];
+        const int64_t here = columns - start < GROUP ? columns - start : GROUP;
+        NAME(read_keys)(row + start, here, infinity, keys);
+        for (int64_t i = 0; i < here; i++)
+            if (keys[i] >= lowest)
+                size = NAME(keep)(kept, first, size, number, keys[i], start + i);
     }
 }
 

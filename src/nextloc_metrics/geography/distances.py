@@ -125,29 +125,38 @@ class AccuracyWithin(_NearTarget):
             self.locations.check_known("preds", ids, _LEAVE_OUT, part)
 
     def score(self, ranking: Ranking) -> Tensor:
-        return self._score_block(self._first_near(ranking))
+        return self._score_block(self._first_near(ranking), [self.k])[0]
 
     @staticmethod
     def _score_many(metrics: Sequence[Any], record: Ranking) -> list[tuple[Tensor, Tensor]]:
-        largest: dict[Any, Any] = {}
-        for metric in sorted(metrics, key=lambda metric: metric.k):
-            largest[id(metric.locations), metric.km] = metric
-        found = {key: metric._first_near(record) for key, metric in largest.items()}
-        scored = []
-        for metric in metrics:
-            scores = metric._score_block(found[id(metric.locations), metric.km])
-            scores, counted = finish_scores([metric], scores[None], record)
-            scored.append((scores[0], counted))
-        return scored
+        together: dict[Any, dict[int, Any]] = {}
+        for number, metric in enumerate(metrics):
+            group = id(metric.locations), metric.km, metric.ties, metric.empty_target_action
+            together.setdefault(group, {})[number] = metric
+        found: dict[int, tuple[Tensor, Tensor]] = {}
+        for members in together.values():
+            same = list(members.values())
+            deepest = max(same, key=lambda metric: metric.k)
+            block = deepest._first_near(record)
+            scores = deepest._score_block(block, [metric.k for metric in same])
+            scores, counted = finish_scores(same, scores, record)
+            found |= {n: (one, counted) for n, one in zip(members, scores, strict=True)}
+        return [found[number] for number in range(len(metrics))]
 
-    def _score_block(self, block: _Block) -> Tensor:
-        """Return the probability that a near candidate of the block is among the first k."""
+    def _score_block(self, block: _Block, cut_offs: Sequence[int]) -> Tensor:
+        """Return the probability that a near candidate of the block is among the first k.
+
+        Float64 `[len(cut_offs), N]`, one row per k.
+        """
         start, tied, near = block
         if self.ties == "pessimistic":
             start = start + (tied - near)
         if self.ties != "expected":
             tied, near = tied.clamp(max=1), near.clamp(max=1)
-        return any_of_block(tied, near, (self.k - start).clamp(min=0).minimum(tied))
+        k = torch.tensor(cut_offs, device=start.device)[:, None]
+        within = (k - start).clamp(min=0).minimum(tied)
+        blocks = (x.expand_as(within).flatten() for x in (tied, near))
+        return any_of_block(*blocks, within.flatten()).view_as(within)
 
     def _first_near(self, ranking: Ranking) -> _Block:
         """Find the first tied block with a near candidate; a block beyond rank k may be missed."""

@@ -361,9 +361,9 @@ class Ranking(Record):
         if needs.best:
             _ = self.best
         if needs.top:
-            self.top_candidates(needs.top)
+            self._at_least(needs.top)
         if needs.within and self.scores is None:
-            self.top_candidates(needs.within)
+            self._at_least(needs.within)
         if needs.scores and self.scores is None:
             raise ValueError(
                 f"{short(reader)} reads the scores of all candidates, but this Ranking does not "
@@ -438,6 +438,11 @@ class Ranking(Record):
             tensor([[ 1],
                     [-1]])
         """
+        first = self._at_least(k)
+        return first if first.top == k else first.cut(k)
+
+    def _at_least(self, k: int) -> TopCandidates:
+        """Return the first candidates that are kept, or raise if they are fewer than k."""
         self._check_ids()
         if self.scores is not None and (self.first is None or self.first.top < k):
             self.first = find_first(self.scores, max(2, k))
@@ -447,7 +452,7 @@ class Ranking(Record):
                 f"the first {k} candidates are needed, but this Ranking kept {kept}; "
                 f"make it with `top={k}`."
             )
-        return self.first if self.first.top == k else self.first.cut(k)
+        return self.first
 
     @property
     def best(self) -> Tensor:

@@ -112,6 +112,10 @@ def evaluate(ranking: Ranking, formulas: Sequence[Formula]) -> Tensor:
 
 def _evaluate(ranking: Ranking, formulas: Sequence[Formula]) -> Tensor:
     """Evaluate formulas for few queries; intermediate tensors are shared between formulas."""
+    if max(ranking.above.shape[1], _most_relevant(ranking)) == 1 and ranking.grades is None:
+        scores_of_one = _evaluate_one(ranking, tuple(formulas))
+        if scores_of_one is not None:
+            return scores_of_one
     blocks = _retrieved(ranking)
     tied = blocks.tied.double()
     made: dict[Any, Any] = {}
@@ -152,6 +156,29 @@ def _evaluate(ranking: Ranking, formulas: Sequence[Formula]) -> Tensor:
     return torch.stack(scores)
 
 
+def _evaluate_one(ranking: Ranking, formulas: tuple[Formula, ...]) -> Tensor | None:
+    """Evaluate all formulas at once where a query has at most one relevant location."""
+    constants = _constants(formulas, ranking.num_candidates, ranking.above.device)
+    if constants is None:
+        return None
+    table, last, start, divisor = constants
+    above, tied = ranking.above.T, ranking.tied.T
+    begin, end = above.minimum(last) + start, (above + tied).minimum(last) + start
+    return (table.take(end) - table.take(begin)) / tied / divisor
+
+
+@lru_cache
+def _constants(
+    formulas: tuple[Formula, ...], num_candidates: int | None, device: torch.device
+) -> list[Tensor] | None:
+    """Return `for_one_relevant` on a device: the table, and columns of one row per formula."""
+    found = for_one_relevant(formulas, num_candidates)
+    if found is None:
+        return None
+    _, *columns = (torch.from_numpy(one).to(device)[:, None] for one in found)
+    return [table_of_sums(device), *columns]
+
+
 def _refuse(formula: Formula) -> NoReturn:
     """Raise for a sum of precisions with other weights, whose mean over orders is not known."""
     raise ValueError(
@@ -187,7 +214,7 @@ def _divisor(ranking: Ranking, formula: Formula) -> Tensor | float | None:
 
 @lru_cache
 def for_one_relevant(
-    formulas: tuple[Formula, ...], num_candidates: int
+    formulas: tuple[Formula, ...], num_candidates: int | None
 ) -> tuple[Any, Any, Any, Any] | None:
     """Return the constants of formulas for one relevant location per query, as NumPy arrays.
 
