@@ -189,10 +189,8 @@ def _check_missing(name: str, column: Any) -> None:
     if not kind.startswith(("int", "uint", "bool")):
         return
     is_missing = getattr(column, "isna", getattr(column, "is_null", None))
-    if is_missing is not None:
-        rows = np.flatnonzero(np.asarray(is_missing()))
-        if len(rows):
-            raise _missing(name, rows[0])
+    if is_missing is not None and len(rows := np.flatnonzero(np.asarray(is_missing()))):
+        raise _missing(name, rows[0])
 
 
 def _of_objects(name: str, value: Any, array: Any) -> Any:

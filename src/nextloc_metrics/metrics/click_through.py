@@ -31,13 +31,10 @@ _LARGEST_LOSS = -math.log(torch.finfo(torch.float64).eps)
 
 @dataclass(eq=False)
 class Clicks(Record):
-    """The record of `LogLoss`: which labels count, in `queries`, and their `loss`.
-
-    It is float64 `[N]`, -log of the label's probability, as a fraction of the largest loss.
-    """
+    """The record of `LogLoss`: which labels count, in `queries`, and their `loss`."""
 
     queries: Queries
-    loss: Tensor
+    loss: Tensor  #: float64 `[N]`, -log of the label's probability, as a share of the largest loss
 
     @classmethod
     def read(cls, batch: Batch, needs: Needs) -> Clicks:
