@@ -59,12 +59,9 @@ def _dense(name: str, tensor: Tensor) -> Tensor:
 
 
 def as_tensor(name: str, value: Any, device: torch.device | None = None) -> Tensor:
-    """Return a dense tensor unchanged, and convert other rows of numbers to a tensor.
+    """Return a dense tensor unchanged, and convert an `Array` to a tensor on a device.
 
-    Args:
-        name: the name of the argument, for messages.
-        value: an `Array`. Rows of ids may have different lengths, rows of scores may not.
-        device: the device of a new tensor.
+    Rows of ids may have different lengths, rows of scores may not; `name` is for messages.
     """
     if isinstance(value, Tensor):
         return _dense(name, value)
@@ -192,10 +189,8 @@ def _check_missing(name: str, column: Any) -> None:
     if not kind.startswith(("int", "uint", "bool")):
         return
     is_missing = getattr(column, "isna", getattr(column, "is_null", None))
-    if is_missing is not None:
-        rows = np.flatnonzero(np.asarray(is_missing()))
-        if len(rows):
-            raise _missing(name, rows[0])
+    if is_missing is not None and len(rows := np.flatnonzero(np.asarray(is_missing()))):
+        raise _missing(name, rows[0])
 
 
 def _of_objects(name: str, value: Any, array: Any) -> Any:

@@ -80,22 +80,28 @@ _DEFAULTS = {"exempt_target": False}
 
 @dataclass(eq=False)
 class Batch:
-    """The arguments of an update; `RankingMetric.update` describes them.
+    """The arguments of an update.
 
-    Attributes:
-        preds: scores or lists of ids, `Answers`, or a record that was read before.
-        target: the relevant locations; None with a record.
-        mask: which queries count, or None.
-        groups: the groups of the queries, or None.
-        exclude: the candidates that are not ranked, or None.
-        exempt_target: whether a relevant location in `exclude` is ranked.
-        confidence: the probability of the first id of each list, or None.
-        weights: the weights of the queries, or None.
-        extra: what scores of one's own read of each query, by name, or None.
-        ignore_index: an id that is never relevant.
-        validate_args: whether values are read and checked.
-        grades: the grades of several relevant ids, in the shape of `target`, or None.
-        ids: the id of each query, integers or text, for the digests of an evaluation; or None.
+    <<<<<<< HEAD
+        Attributes:
+            preds: scores or lists of ids, `Answers`, or a record that was read before.
+            target: the relevant locations; None with a record.
+            mask: which queries count, or None.
+            groups: the groups of the queries, or None.
+            exclude: the candidates that are not ranked, or None.
+            exempt_target: whether a relevant location in `exclude` is ranked.
+            confidence: the probability of the first id of each list, or None.
+            weights: the weights of the queries, or None.
+            extra: what scores of one's own read of each query, by name, or None.
+            ignore_index: an id that is never relevant.
+            validate_args: whether values are read and checked.
+            grades: the grades of several relevant ids, in the shape of `target`, or None.
+            ids: the id of each query, integers or text, for the digests of an evaluation; or None.
+    =======
+        `preds` (also `Answers`), `target`, `mask`, `groups`, `exclude`, `exempt_target`, `confidence`,
+        `weights` and `extra` are as for `RankingMetric.update`, `ignore_index` and `validate_args` as
+        for `RankingMetric`; `grades` are those of several relevant ids, in the shape of `target`.
+    >>>>>>> lines3
     """
 
     preds: Any
@@ -134,11 +140,8 @@ class Batch:
             return self._with_lists(self.preds).read(device)
         preds = as_tensor("preds", self.preds, device)
         given = {"mask": self.mask, "exclude": self.exclude, "grades": self.grades}
-        read: dict[str, Any] = {
-            name: as_tensor(name, value, preds.device)
-            for name, value in given.items()
-            if value is not None
-        }
+        given = {name: x for name, x in given.items() if x is not None}
+        read: dict[str, Any] = {x: as_tensor(x, given[x], preds.device) for x in given}
         target = as_tensor("target", self.target, preds.device)
         return replace(self, preds=preds, target=target, **read)
 
@@ -159,6 +162,9 @@ class Batch:
 
 # Numbers per chunk, few enough for any memory.
 _CHUNK = 1 << 20
+
+# Of `ArrayRows`, a row per query or None.
+_OPTIONS = ("mask", "exclude", "confidence", "weights", "grades")
 
 
 class Grouping(NamedTuple):
@@ -188,20 +194,8 @@ class Rows(Protocol):
 
 
 @dataclass(eq=False)
-class ArrayRows:
-    """Rows of arrays in memory, or of an array of scores on disk.
-
-    Attributes:
-        preds: scores or lists of ids, a row per query, or `Answers`.
-        target: integer `[N]` or `[N, M]`.
-        kinds: the groups of each query.
-        mask: bool `[N]`, or None.
-        exclude: the candidates that are not ranked, a row per query, or None.
-        confidence: the confidence of each answer, or None.
-        weights: the weight of each query, or None.
-        grades: the grades of several relevant ids, in the shape of `target`, or None.
-        ids: the id of each query, integers or text, or None.
-    """
+class ArrayRows(Rows):
+    """Rows of arrays in memory, or of an array of scores on disk; they are those of a `Batch`."""
 
     preds: Any
     target: Tensor
@@ -215,7 +209,6 @@ class ArrayRows:
 
     @property
     def num_candidates(self) -> int | None:
-        """The number of scores per row; None for lists of ids."""
         if isinstance(self.preds, Answers):
             return None
         is_scores = as_tensor("preds", self.preds[:1]).is_floating_point()
@@ -223,12 +216,10 @@ class ArrayRows:
 
     @property
     def has_several(self) -> bool:
-        """Whether a row may have several relevant locations."""
         return self.target.ndim == 2
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The names of the kinds of groups."""
         return tuple(self.kinds)
 
     def chunks(self) -> Iterator[Batch]:
@@ -243,8 +234,7 @@ class ArrayRows:
 
     def chunk(self, rows: slice) -> Batch:
         """Return some of the rows."""
-        options = ("mask", "exclude", "confidence", "weights", "grades", "ids")
-        given = {x: found for x in options if (found := getattr(self, x)) is not None}
+        given = {x: y for x in (*_OPTIONS, "ids") if (y := getattr(self, x)) is not None}
         preds = self.preds[rows]
         return Batch(
             preds if isinstance(preds, Answers) else as_tensor("preds", preds),
@@ -303,14 +293,8 @@ def read_rows(
         raise TypeError(f"`target` must be integers, ids of locations, got {describe(target)}.")
     target = target.long()
     kinds = {name: _read_kind(name, x, len(target)) for name, x in (groups or {}).items()}
-    options = {
-        "mask": mask,
-        "exclude": exclude,
-        "confidence": confidence,
-        "weights": weights,
-        "grades": grades,
-    }
-    read: dict[str, Any] = {x: None if y is None else as_tensor(x, y) for x, y in options.items()}
+    options = zip(_OPTIONS, (mask, exclude, confidence, weights, grades), strict=True)
+    read: dict[str, Any] = {x: None if y is None else as_tensor(x, y) for x, y in options}
     read["ids"] = None if ids is None else as_tensor_or_text("ids", ids)
     for name, option in read.items():
         is_scalar = isinstance(option, Tensor) and not option.ndim

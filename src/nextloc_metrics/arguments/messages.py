@@ -53,16 +53,10 @@ def _shape(value: object) -> str | None:
     return short(shape) if isinstance(shape, tuple) else None
 
 
-def got(name: str, value: object, otherwise: str = "") -> str:
-    """Return the end of a message about an argument that must be a tensor: value and remedy.
-
-    Args:
-        name: the name of the argument.
-        value: its value.
-        otherwise: the remedy for a tensor of the wrong dtype or shape.
-    """
-    remedy = otherwise if isinstance(value, Tensor) else _remedy(name, value)
-    return f"got {describe(value)}" + (f"; {remedy}" if remedy else "")
+def got(name: str, value: object) -> str:
+    """Return the end of a message about an argument that must be a tensor: value and remedy."""
+    remedy = "" if isinstance(value, Tensor) else f"; {_remedy(name, value)}"
+    return f"got {describe(value)}{remedy}"
 
 
 def read_row(name: str, values: Any) -> Tensor:

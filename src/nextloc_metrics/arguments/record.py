@@ -83,11 +83,9 @@ class Record:
         return self.queries.counted.device
 
     def with_groups(self, groups: Array | Mapping[str, Array] | None) -> Self:
-        """Return the record with a group for every query; `Grouped` metrics need one.
+        """Return the record with a group for every query, for `Grouped` metrics.
 
-        Args:
-            groups: integer, in the shape of the queries; or several kinds by name, such as
-                `{"user": users, "hour": hours}`. None changes nothing.
+        `groups` are as for `RankingMetric.update`, but numbers. None changes nothing.
         """
         if groups is None:
             return self
@@ -98,10 +96,7 @@ class Record:
     def with_weights(self, weights: Array | None, validate_args: bool = True) -> Self:
         """Return the record with a weight for every query, for `Weighted` metrics.
 
-        Args:
-            weights: 0, or numbers from 2^-32 to 2^31, in the shape of the queries; those of
-                skipped queries are not read. None changes nothing.
-            validate_args: read the values, and raise where they are out of range.
+        They are as for `RankingMetric.update`, not read where skipped; None changes nothing.
         """
         if weights is None:
             return self
@@ -127,12 +122,7 @@ class Record:
         return replace(self, queries=replace(self.queries, weights=numbers))  # type: ignore[type-var]
 
     def with_extra(self, extra: Mapping[str, Array]) -> Self:
-        """Return the record with more to read of every query, for scores of your own.
-
-        Args:
-            extra: arrays whose first dimensions are the shape of the queries, by name, such as
-                `{"age": ages}`.
-        """
+        """Return the record with more to read, `extra` as for `RankingMetric.update`."""
         check_named("extra", extra, '`{"age": ages}`')
         read = {}
         for name, values in extra.items():

@@ -36,9 +36,8 @@ Members: TypeAlias = AnyMember | Sequence[AnyMember] | Mapping[str, AnyMember]
 class SummedCollection(MetricCollection):
     """A `MetricCollection` whose members are summed over the processes at once.
 
-    Every member checks a batch before any member is updated, so that an error changes no state. A
-    dict keeps its order, such as k = 1, 5, 10. A subclass defines `update`, and what it passes to
-    [`Plan`][nextloc_metrics.base.plan.Plan]; the arguments are those of `RankingCollection`.
+    A subclass defines `update`, and what it passes to [`Plan`][nextloc_metrics.base.plan.Plan]; the
+    rest is as for [`RankingCollection`][nextloc_metrics.RankingCollection].
     """
 
     _plan: Plan | None = None
@@ -145,21 +144,19 @@ class SummedCollection(MetricCollection):
         values, intervals, *_ = self._results(confidence_level, count=False)
         bounds = {
             self._set_name(name): {
-                self._set_name(f"{name}_{end}"): bound
-                for end, bound in zip(("low", "high"), interval, strict=True)
+                self._set_name(f"{name}_low"): low, self._set_name(f"{name}_high"): high
             }
-            for name, interval in intervals.items()
-        }
-        if taken := {name for named in bounds.values() for name in named} & set(values):
+            for name, (low, high) in intervals.items()
+        }  # fmt: skip
+        if taken := values.keys() & {name for named in bounds.values() for name in named}:
             raise ValueError(
                 f"the names of bounds must be free, but {short(sorted(taken))} are members of the "
                 "collection; rename these members."
             )
-        return {
-            key: found
-            for name, value in values.items()
-            for key, found in {name: value, **bounds.get(name, {})}.items()
-        }
+        found: dict[str, Any] = {}
+        for name, value in values.items():
+            found |= {name: value, **bounds.get(name, {})}
+        return found
 
     def results(self, confidence_level: float | None, count: bool = True) -> Results:
         """Return float64 values, intervals, and the numbers of queries, if `count`.
@@ -203,7 +200,7 @@ class SummedCollection(MetricCollection):
         Args:
             percent: write fractions as percent.
             intervals: write the confidence interval next to every mean of scores.
-            confidence_level: the confidence level; a `ValueError` unless between 0 and 1.
+            confidence_level: between 0 and 1, else a `ValueError`.
             notes: further lines below the table.
 
         Example:
@@ -233,8 +230,7 @@ class SummedCollection(MetricCollection):
         Returned are the figure and its axes, or a list of these, one per member.
 
         Args:
-            val: values of `compute` or `forward`, or a list of them for several steps; None
-                computes the values and intervals, on all processes.
+            val: as for `RankingMetric.plot`.
             ax: the matplotlib axes: one per member, or one with `together`; None makes figures.
             together: draw one figure.
 
@@ -289,11 +285,9 @@ class SummedCollection(MetricCollection):
             groups: list[list[str]] = []
             for name, member in self.named_members():
                 alike = (group for group in groups if _share(self._modules[group[0]], member))
-                group = next(alike, None)
-                if group is None:
-                    groups.append([name])
-                else:
-                    group.append(name)
+                if (group := next(alike, None)) is None:
+                    groups.append(group := [])
+                group.append(name)
             self._groups = dict(enumerate(groups))
             self._groups_checked = True
         self._compute_groups_create_state_ref()

@@ -25,12 +25,7 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from nextloc_metrics.arguments.checks import (
-    check_bool,
-    check_choice,
-    check_number,
-    check_positive,
-)
+from nextloc_metrics.arguments.checks import check_bool, check_choice, check_number, check_positive
 
 Check = Callable[[str, Any], Any]
 Value = TypeVar("Value")
@@ -58,11 +53,8 @@ class Option(NamedTuple):
     def parameter(self, name: str) -> inspect.Parameter:
         """Return the parameter of a constructor."""
         kind = inspect.Parameter
-        return kind(
-            name,
-            kind.KEYWORD_ONLY if self.by_name_only else kind.POSITIONAL_OR_KEYWORD,
-            default=self.default,
-        )
+        form = kind.KEYWORD_ONLY if self.by_name_only else kind.POSITIONAL_OR_KEYWORD
+        return kind(name, form, default=self.default)
 
 
 def own_options(cls: type) -> dict[str, Option]:

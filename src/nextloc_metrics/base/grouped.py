@@ -145,10 +145,8 @@ class Grouped(OfMean):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        of = self.average and f"mean over {self.average}"
-        if self.group is not None:
-            of = f"group {self.group}"
-        self.label = self.metric.label + (f", {of}" if of else "")
+        of = f", mean over {self.average}" if self.average else ""
+        self.label = self.metric.label + (of if self.group is None else f", group {self.group}")
 
     @property
     def _groups(self) -> GroupKind:
@@ -288,10 +286,10 @@ def _check_unweighted(name: str, metric: Any) -> MeanMetric:
 class Weighted(OfMean, MeanMetric):
     r"""The weighted mean of a score over queries: the sum of w s, divided by the sum of w.
 
-    `update` takes `weights`, 0 or numbers from 2^-32 to 2^31, in the shape of the queries; others
-    can be multiplied by one number, which changes no value. A query with the weight 0 is left out,
-    as one that `mask` leaves out. Other metrics of a collection do not read
-    the weights. `Grouped(Weighted(metric), num_groups)` has the weighted mean of each group.
+    `update` takes `weights`, 0 or numbers from 2^-32 to 2^31; others can be multiplied by one
+    number, which changes no value. A query with the weight 0 is left out. Other metrics of a
+    collection do not read the weights. `Grouped(Weighted(metric), num_groups)` has the weighted
+    mean of each group.
 
     The sums are exact: each summand is rounded to a multiple of 2^-96. The standard error is that
     of a ratio of two sums over independent queries: its square is the sum of w^2 (s - m)^2, divided
@@ -299,8 +297,7 @@ class Weighted(OfMean, MeanMetric):
     standard error, with Student's t.
 
     Args:
-        metric: a mean of scores, with its `ignore_index` and `validate_args`; its own state is not
-            updated.
+        metric: as for `Grouped`.
 
     Example:
         >>> from torch import tensor

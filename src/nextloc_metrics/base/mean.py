@@ -309,11 +309,6 @@ class RecordMetric(SummedMetric):
             return exact.fits(state, queries)
         return not self._is_ours or bool((state >= 0).all())
 
-    @property
-    def _is_ours(self) -> bool:
-        """Whether the class is of this library."""
-        return type(self).__module__.startswith("nextloc_metrics.")
-
     def _renumbered(self, state: Tensor, numbers: Mapping[str, Tensor]) -> Tensor:
         """Return a state whose groups had other numbers, by the key of the groups."""
         return state

@@ -6,7 +6,7 @@ import operator
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,59 +25,14 @@ from nextloc_metrics.scoring.formulas import Formula, for_lists, for_one_relevan
 _PLAIN = Tensor, torch.nn.Parameter
 
 
-class Member(Protocol):
-    """What a plan asks of a metric."""
-
-    _state_name: str
-    ignore_index: int | None
-    validate_args: bool
-
-    @property
-    def record(self) -> type[Record]:
-        """The class of the record that the metric reads."""
-
-    @property
-    def needs(self) -> Needs:
-        """What it reads of the record."""
-
-    @property
-    def _groups(self) -> GroupKind | None:
-        """The groups that it has sums of."""
-
-    @property
-    def _one_pass(self) -> Formula | int | None:
-        """What the fused update computes for it; None if it cannot."""
-
-    @property
-    def state(self) -> Tensor:
-        """The state."""
-
-    @property
-    def _scored(self) -> Any:
-        """The metric whose scores it sums, by `sum_many`; None if it has a `tally`."""
-
-    @staticmethod
-    def _sum_many(
-        metrics: Sequence[Any], scores: Sequence[Tensor], counted: Tensor, record: Any
-    ) -> Sequence[Tensor]:
-        """Return the batch's summands for several metrics, from their scores."""
-
-    def _check(self, record: Any) -> None:
-        """Raise if the metric cannot be updated with the record."""
-
-    @staticmethod
-    def _tallies(metrics: Sequence[Any], record: Any) -> list[Tensor]:
-        """Return the batch's summands for several metrics that share this method."""
-
-
 class Plan:
-    """Read a batch once for several metrics, and update all of them or none.
+    """Read a batch once for several `RecordMetric`s, and update all of them or none.
 
     Metrics with the same state name have equal summands. Each of these *kinds* is checked and
     tallied once per batch. The members have equal `ignore_index`.
     """
 
-    def __init__(self, members: Sequence[Member]) -> None:
+    def __init__(self, members: Sequence[Any]) -> None:
         self.members = tuple(members)
         kinds = {member._state_name: member for member in members}
         self.kinds = tuple(kinds.values())
@@ -94,7 +49,9 @@ class Plan:
         self._scored = [kind._scored for kind in self.kinds]
         self._scores = [one and one._scores_name for one in self._scored]
         self._is_weighted = any(one is not None and one._is_weighted for one in self._scored)
-        self._groups = [member._groups for member in members if member._groups is not None]
+        self._groups: list[GroupKind] = [
+            member._groups for member in members if member._groups is not None
+        ]
         self._kinds_of_groups = {(one.by, one.number) for one in self._groups}
         self._of_ranks = [n for n, record in enumerate(self._records) if record is Ranking]
         self._one_pass = _read_one_pass([self.kinds[number] for number in self._of_ranks])
@@ -102,7 +59,7 @@ class Plan:
         self._num_locations = decided[0] if decided else None
         self._formulas = tuple(one for one in self._one_pass if not isinstance(one, int))
 
-    def serves(self, members: Sequence[Member]) -> bool:
+    def serves(self, members: Sequence[Any]) -> bool:
         """Whether the plan was made for these metric objects, in this order."""
         return len(members) == len(self.members) and all(map(operator.is_, members, self.members))
 
@@ -160,8 +117,7 @@ class Plan:
             groups = {name: self._number(name, x, record) for name, x in groups.items()}
         elif groups is not None:
             groups = self._number(None, groups, record)
-        if groups is not None:
-            record = record.with_groups(groups)
+        record = record.with_groups(groups)
         if len(self._kinds_of_groups) > 1 and "" in record.groups:
             raise ValueError(
                 "`groups` without names fits only one kind of `Grouped` members, got (by, "
@@ -319,7 +275,7 @@ class Plan:
         deque(map(dict.update, map(vars, self.members), changes), maxlen=0)
 
 
-def _read_one_pass(kinds: Sequence[Member]) -> tuple[Formula | int, ...]:
+def _read_one_pass(kinds: Sequence[Any]) -> tuple[Formula | int, ...]:
     """Return each kind's `one_pass`.
 
     Empty if a kind has none, if two count decisions, or if no kind has a formula.

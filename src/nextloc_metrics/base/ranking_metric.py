@@ -66,10 +66,6 @@ class RankingMetric(MeanMetric, RankingTally):
             it, `"neg"` scores 0, `"pos"` scores 1, `"error"` raises.
         options: the options of a subclass, and those of `RecordMetric`.
 
-    Attributes:
-        of_decision: whether the score reads the decision only: the best candidate, of tied ones
-            the lowest id. `ties` must then be `"expected"`.
-
     Example:
         >>> from torch import tensor
         >>> from nextloc_metrics import RankingMetric, scoring
@@ -85,6 +81,7 @@ class RankingMetric(MeanMetric, RankingTally):
         (RankBiasedPrecision(persistence=0.5), tensor(0.7500))
     """
 
+    #: whether the score reads the best candidate only, so that `ties` have no meaning
     _of_decision: ClassVar[bool] = False
 
     _: KW_ONLY
@@ -208,13 +205,13 @@ class RankingMetric(MeanMetric, RankingTally):
 
     def _check(self, record: Ranking) -> None:
         super()._check(record)
-        if self.empty_target_action == "error":
-            empty = (record.counted & (record.num_relevant == 0)).nonzero()
-            if empty.numel():
-                raise ValueError(
-                    "every query must have a relevant location with `empty_target_action='error'`, "
-                    f"but query {int(empty[0])} has none; exclude it with `mask`."
-                )
+        if self.empty_target_action != "error":
+            return
+        if len(empty := (record.counted & (record.num_relevant == 0)).nonzero()):
+            raise ValueError(
+                "every query must have a relevant location with `empty_target_action='error'`, "
+                f"but query {int(empty[0])} has none; exclude it with `mask`."
+            )
 
 
 def score_together(metrics: Sequence[RankingMetric], ranking: Ranking) -> tuple[Tensor, Tensor]:

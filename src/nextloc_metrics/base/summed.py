@@ -49,7 +49,7 @@ class SummedMetric(BaseMetric, ABC):
     must hold every option that `update` reads. An option that only `compute` reads is `Computed`:
     metrics that differ only in such options share one state. Rules between options are checked in
     `__post_init__`, which runs when all of them are set. Classes that differ only in `compute`
-    share one state if they set the same `_counted_as`, which is not inherited.
+    share one state if they set the same `_counted_as`, which only classes of this library inherit.
     """
 
     full_state_update = False
@@ -112,9 +112,8 @@ class SummedMetric(BaseMetric, ABC):
         # sorted: classes that share a state may declare the same options in another order
         computed = {name for name, option in declared.items() if option.is_computed}
         read_by_update = sorted(own.keys() - computed)
-        module = type(self).__module__
-        owner = "" if module.startswith("nextloc_metrics.") else f"{module}."
-        kind = vars(type(self)).get("_counted_as")
+        owner = "" if self._is_ours else f"{type(self).__module__}."
+        kind = self._counted_as if self._is_ours else vars(type(self)).get("_counted_as")
         name = owner + self._describe(read_by_update, kind) + self._namesake
         # PyTorch splits names at dots
         self._state_name = name.replace("%", "%25").replace("/", "%2F").replace(".", "/")
@@ -158,6 +157,11 @@ class SummedMetric(BaseMetric, ABC):
     def _scores_name(self) -> str:
         """What metrics with equal scores share: the name of the state, unless it holds more."""
         return self._state_name
+
+    @property
+    def _is_ours(self) -> bool:
+        """Whether the class is of this library."""
+        return type(self).__module__.startswith("nextloc_metrics.")
 
     def _overrides(self, base: type, *methods: str) -> bool:
         """Return whether this class overrides one of these methods of a base class."""

@@ -27,27 +27,17 @@ Given = Literal["logits", "log_probabilities", "probabilities"]
 class DistributionNeeds:
     """What a metric reads of a `Distribution`; `a | b` serves both metrics.
 
-    Attributes:
-        given: what scores are; None reads logits, and refuses rows that look like probabilities.
-        temperature: by which logits are divided.
-        likelihood: whether the probabilities of all candidates are read, and not the confidence
-            only.
-        masses: the masses of the prediction sets whose sizes are read.
-        scores: whether the scores of all candidates are kept.
+    `given` and `temperature` are those of `DistributionMetric`.
     """
 
     given: Given | None = None
     temperature: float = 1.0
-    likelihood: bool = True
-    masses: frozenset[float] = frozenset()
-    scores: bool = False
+    likelihood: bool = True  #: whether all probabilities are read, and not the confidence only
+    masses: frozenset[float] = frozenset()  #: of the prediction sets whose sizes are read
+    scores: bool = False  #: whether the scores of all candidates are kept
 
     def __or__(self, other: DistributionNeeds) -> DistributionNeeds:
-        """Return the needs of both metrics.
-
-        Raises:
-            ValueError: they read scores in different ways.
-        """
+        """Return the needs of both metrics, or raise if they read scores in different ways."""
         for name in ("given", "temperature"):
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine != theirs:

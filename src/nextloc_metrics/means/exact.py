@@ -97,14 +97,8 @@ def tally(
 ) -> Tensor:
     """Sum the scores of a batch, float64 `[..., N]` and 0 where not `counted`, bool `[N]`.
 
-    Args:
-        scores: the scores.
-        counted: which scores count.
-        is_bounded: whether scores are in [0, 1].
-        weights: float64 `[N]`, the weight of each score; None for equal weights.
-
-    Returns:
-        The state of the batch, int64 `[..., width]`.
+    Scores that are `is_bounded` are in [0, 1], and `weights` float64 `[N]`, None for equal ones.
+    The result is the state of the batch, int64 `[..., width]`.
     """
     sums = _columns_of(scores, counted, is_bounded, weights).sum(-1)
     number = counted.sum().expand_as(sums[:1])
@@ -168,23 +162,13 @@ def _wide_columns(scores: Tensor) -> Tensor:
 
 
 def fits(state: Tensor, queries: int) -> bool:
-    """Return whether the sums of states `[..., 3 or 7]` fit their numbers of scores."""
+    """Return whether the sums of states `[..., width]` fit their numbers of scores."""
     total, squares, count, *rest = state.unbind(-1)
-    if is_weighted(state):
-        return bool((state >= 0).all() & (count <= queries).all())
-    if rest:
-        *wholes, infinite = rest
-        fractions = torch.stack([total, squares]) <= count * ONE
-        return bool(
-            fractions.all()
-            & (infinite <= count).all()
-            & (count <= queries).all()
-            & (torch.stack([total, squares, count, *wholes, infinite]) >= 0).all()
-        )
-    return bool(
-        ((squares >= 0) & (squares <= total) & (count >= 0) & (count <= queries)).all()
-        and (total <= count * ONE).all()
-    )
+    fit = (state >= 0).all(-1) & (count <= queries)
+    if not is_weighted(state):
+        fit &= total <= count * ONE
+        fit &= (squares <= count * ONE) & (rest[-1] <= count) if rest else squares <= total
+    return bool(fit.all())
 
 
 def mean(state: Tensor) -> Tensor:

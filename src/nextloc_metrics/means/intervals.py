@@ -79,9 +79,8 @@ def of_queries(state: Tensor) -> Estimate:
 
 
 def _of_weighted(state: Tensor) -> Estimate:
-    """Estimate a weighted mean: the standard error of a ratio of two sums over queries.
+    """Estimate a weighted mean, with the standard error of `Weighted`.
 
-    Its square is the sum of w^2 (s - m)^2 over the square of the sum of w, times n / (n - 1).
     Where the scores are all equal, the effective sample size is Kish's, that of the weights.
     """
     mean, square, count = exact.moments(state)

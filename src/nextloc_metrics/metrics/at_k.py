@@ -18,15 +18,11 @@ class AccuracyAtK(RankingMetric):
 
     The share of queries with at least one relevant location among the first `k` candidates; for
     one relevant location, recall at k. `HitRateAtK` is the same class. An unretrieved location (not
-    in the list, or scored NaN or -inf) is a miss for every `k`. `k` may exceed the number of
-    candidates.
+    in the list, or scored NaN or -inf) is a miss for every `k`. `k` is a positive integer, and may
+    exceed the number of candidates.
 
     Expectation under ties, for one relevant location: m / e, where `e` candidates are tied (the
     location included) and `m` ranks of this tied block lie within the first `k`.
-
-    Args:
-        k: how many ranks count, a positive integer.
-        kwargs: the options of [`RankingMetric`][nextloc_metrics.RankingMetric].
 
     Example:
         >>> from torch import tensor
@@ -50,11 +46,8 @@ class PassAtK(AccuracyAtK):
     r"""Whether one of k draws is right, pass@k: 1 - C(S - c, k) / C(S, k) for c right of S draws.
 
     It is Acc@k of a tied block of S candidates, c of them relevant. Draws are independent answers,
-    of which any `k` are as likely as others; beams of one search are not. `update` takes
-    [`Draws`][nextloc_metrics.report.Draws], which are ranked as by `Ranking.from_draws`.
-
-    Args:
-        k: how many draws count, a positive integer, at most S.
+    of which any `k`, at most S, are as likely as others; beams of one search are not. `update`
+    takes [`Draws`][nextloc_metrics.report.Draws], which are ranked as by `Ranking.from_draws`.
 
     Example:
         >>> from nextloc_metrics.report import Draws
@@ -251,13 +244,11 @@ class F1AtK(RankingMetric):
 
     def empty_tally(self) -> Tensor:
         """Return the zero state; pooled: whole hits, relevant locations, queries, parts of hits."""
-        size = 3 if self.average == "queries" else 4
-        return torch.zeros(size, dtype=torch.int64)
+        return torch.zeros(3 if self.average == "queries" else 4, dtype=torch.int64)
 
     @property
     def _scored(self) -> "F1AtK | None":
-        own = self.average == "queries" and type(self).tally is F1AtK.tally
-        return self if own else None
+        return self if self._averages_scores and type(self).tally is F1AtK.tally else None
 
     def tally(self, ranking: Ranking) -> Tensor:
         if self.average == "queries":

@@ -19,7 +19,7 @@ from nextloc_metrics.base.ranking_metric import RankingMetric
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.means import exact
 from nextloc_metrics.metrics.bins import TrainCounts, read_visits
-from nextloc_metrics.metrics.recommended import COUNTED_AS, FirstRanks, RecommendedTally, dot
+from nextloc_metrics.metrics.recommended import FirstRanks, RecommendedTally, dot
 from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking
 from nextloc_metrics.scoring.weights import row_sum
@@ -31,7 +31,6 @@ _AT_ONCE = 1 << 20
 
 
 def _check_all(num_candidates: int, num_locations: int) -> None:
-    """Raise unless all locations are candidates."""
     if num_candidates != num_locations:
         raise ValueError(
             f"`num_candidates` must be the number of locations, {num_locations}, got "
@@ -46,7 +45,7 @@ class Personalization(RecommendedTally):
     `k`. Its mean over all pairs of N queries follows from the numbers r_c of queries that have
     location c: the sum of r_c (r_c - 1), divided by k N (N - 1). So no pair is visited, and no
     list is kept. 0 if all lists are equal; NaN below two queries. (PyG's `LinkPredPersonalization`
-    reads the first 4,096 queries only.) What counts as recommended, and the options: see
+    reads the first 4,096 queries only.) What counts as recommended, and the options:
     [`RecommendedTally`][nextloc_metrics.metrics.recommended.RecommendedTally].
 
     Example:
@@ -57,7 +56,6 @@ class Personalization(RecommendedTally):
         tensor(0.3333)
     """
 
-    _counted_as = COUNTED_AS
     higher_is_better = None
 
     def chance(self, num_candidates: int, num_relevant: int = 1) -> float:
@@ -93,7 +91,6 @@ class Entropy(RecommendedTally):
     27, 1948.
     """
 
-    _counted_as = COUNTED_AS
     higher_is_better = None
     plot_upper_bound = None
     unit = "bits"
@@ -117,7 +114,6 @@ class TailShare(RecommendedTally):
     RecBole's `TailPercentage` has `of="locations"` and `share=0.1`, of the locations with a visit.
 
     Args:
-        k: how many ranks count.
         train_counts: integer `[C]`, the visits of each location in the training data.
         share: the share of the tail, between 0 and 1.
         of: `"visits"`, a share of the visits; `"locations"`, a share of the locations.
@@ -133,7 +129,6 @@ class TailShare(RecommendedTally):
     systems with personalized re-ranking", FLAIRS 2019.
     """
 
-    _counted_as = COUNTED_AS
     higher_is_better = None
 
     k: Positive
@@ -187,8 +182,7 @@ class Novelty(MeanMetric, FirstRanks):
     relevance and rank.
 
     Args:
-        k: how many ranks count.
-        train_counts: integer `[C]`, the visits of each location in the training data.
+        train_counts: integer `[C]`, as for `TailShare`.
         total: V; None for the sum of `train_counts`.
 
     Example:
@@ -326,13 +320,9 @@ class IntraListDiversity(MeanMetric, FirstRanks):
         if ids.shape[1] < 2 or not len(ids):
             return torch.zeros(len(ids), dtype=torch.float64, device=ids.device), counted
         ids = ids.masked_fill(~known, 0)
-        width = ids.shape[1] * max(ids.shape[1], table[:1].numel())
-        parts = [
-            self._sum_pairs(table, *part)
-            for part in zip(
-                *(torch.split(x, max(1, _AT_ONCE // width)) for x in (ids, known)), strict=True
-            )
-        ]
+        rows = max(1, _AT_ONCE // (ids.shape[1] * max(ids.shape[1], table[:1].numel())))
+        split = zip(torch.split(ids, rows), torch.split(known, rows), strict=True)
+        parts = [self._sum_pairs(table, *part) for part in split]
         pairs = (number * (number - 1) / 2).double().clamp(min=1)
         scores = torch.cat(parts) / pairs / self.largest_value
         return scores.clamp(0, 1).masked_fill(~counted, 0), counted
@@ -367,9 +357,7 @@ class Serendipity(RankingMetric):
     `empty_target_action="neg"` for the latter.
 
     Args:
-        k: how many ranks count.
-        train_counts: integer `[C]`, the visits of each location in the training data.
-        kwargs: the options of [`RankingMetric`][nextloc_metrics.RankingMetric].
+        train_counts: integer `[C]`, as for `TailShare`.
 
     Example:
         >>> from torch import tensor

@@ -57,10 +57,9 @@ class PopularityBins(torch.nn.Module):
                     f"is given, got {used} different bins up to {highest}; make bins of visits by "
                     "`PopularityBins.from_counts(counts)`."
                 )
-        num_bins = check_positive("num_bins", num_bins)
+        self.num_bins = num_bins = check_positive("num_bins", num_bins)
         if highest > num_bins:
             raise ValueError(f"`bin_of` must be at most `num_bins`, {num_bins}, got {highest}.")
-        self.num_bins = num_bins
         self.by: By | None = None
         self.register_buffer("bin_of", table, persistent=False)
         self.register_buffer("counts", None, persistent=False)

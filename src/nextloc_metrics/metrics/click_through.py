@@ -23,7 +23,7 @@ from nextloc_metrics.base.fixes import unchanged_by_errors
 from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.means import exact
 from nextloc_metrics.ranking.needs import Needs
-from nextloc_metrics.ranking.target import counted_by
+from nextloc_metrics.ranking.target import counted_labels
 
 # Loss of a certain mistake in float64: the largest loss after clipping.
 _LARGEST_LOSS = -math.log(torch.finfo(torch.float64).eps)
@@ -31,13 +31,10 @@ _LARGEST_LOSS = -math.log(torch.finfo(torch.float64).eps)
 
 @dataclass(eq=False)
 class Clicks(Record):
-    """The record of `LogLoss`: which labels count, in `queries`, and their `loss`.
-
-    It is float64 `[N]`, -log of the label's probability, as a fraction of the largest loss.
-    """
+    """The record of `LogLoss`: which labels count, in `queries`, and their `loss`."""
 
     queries: Queries
-    loss: Tensor
+    loss: Tensor  #: float64 `[N]`, -log of the label's probability, as a share of the largest loss
 
     @classmethod
     def read(cls, batch: Batch, needs: Needs) -> Clicks:
@@ -48,9 +45,7 @@ class Clicks(Record):
         of_label = torch.where(label > 0, probability, 1 - probability).nan_to_num(nan=0.0)
         eps = torch.finfo(preds.dtype).eps
         loss = -of_label.clamp(eps, 1 - eps).log() / _LARGEST_LOSS
-        counted = counted_by(batch.mask, preds.shape, preds.device)
-        if batch.ignore_index is not None:
-            counted = counted & (target.flatten() != batch.ignore_index)
+        counted = counted_labels(batch)
         loss = loss.masked_fill(~counted.to(loss.device), 0)
         return cls(Queries(preds.shape, counted), loss)
 

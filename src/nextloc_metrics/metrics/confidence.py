@@ -120,9 +120,8 @@ class CalibrationError(ConfidenceTally):
     | `"l2"`, `debiased` | the same with gap_b^2 - accuracy_b (1 - accuracy_b) / (n_b - 1) |
     | `"max"` | the largest abs(gap_b): the maximum calibration error (MCE) |
 
-    With `edges="right"` bins are (lo, hi], as in Guo et al.; with `"left"` [lo, hi) and 1 in the
-    last one, as torchmetrics intends.
-    Bins of `"width"` have equal width, those of `"mass"` equally many queries: equally sure ones on
+    With `edges="right"` bins are as in Guo et al., with `"left"` as torchmetrics intends. Bins of
+    `"width"` have equal width, those of `"mass"` equally many queries: equally sure ones on
     their edge are split in proportion. A debiased sum below 0 counts as 0, and a bin with one query
     adds nothing to it. The value depends on the number of bins, and for few queries it is too high:
     compare models on the same queries and bins. What confidence and a correct answer are:
@@ -146,7 +145,6 @@ class CalibrationError(ConfidenceTally):
     calibration", NeurIPS 2019.
     """
 
-    _counted_as = "ConfidenceTally"
     higher_is_better = False
 
     bins: Computed[Positive] = 15
@@ -214,8 +212,6 @@ class _Selective(ConfidenceTally):
     Equally sure queries are answered in random order: the expected number of errors counts.
     """
 
-    _counted_as = "ConfidenceTally"
-
     def curve(self) -> tuple[Tensor, Tensor]:
         """Return coverages and risks of all processes' queries, at the end of each used cell."""
         number, wrong, before, wrong_before = self._of_all_processes(self._levels)
@@ -234,9 +230,9 @@ class AURC(_Selective):
     r"""Area under the risk-coverage curve: the mean risk of answering only when sure.
 
     It is the mean of the risks at the coverages j / n of n queries, for j = 1 to n. The risk is the
-    share of wrong answers among the j most confident. Lower is better; a model that is as often
-    wrong at any confidence has its error rate as area. Equally sure queries are answered in random
-    order, and the expected area counts. Confidences within 1 / 50,400 count as equal.
+    share of wrong answers among the j most confident; of equally sure ones (those of one cell of
+    the state) their expected number, as in random order. Lower is better; a model that is as often
+    wrong at any confidence has its error rate as area.
 
     Args:
         kind: `"mean"`, the mean over the n coverages; `"trapezoid"`, the area by the trapezoidal
@@ -254,7 +250,6 @@ class AURC(_Selective):
     neural classifiers", ICLR 2019.
     """
 
-    _counted_as = "ConfidenceTally"
     higher_is_better = False
 
     kind: Computed[Area] = "mean"
@@ -298,8 +293,6 @@ class AccuracyAtCoverage(_Selective):
     JMLR 11, 2010.
     """
 
-    _counted_as = "ConfidenceTally"
-
     coverage: Computed[Annotated[float, _check_coverage]]
 
     def __post_init__(self) -> None:
@@ -342,8 +335,6 @@ class CoverageAtRisk(_Selective):
     Source: as for [`AccuracyAtCoverage`][nextloc_metrics.AccuracyAtCoverage].
     """
 
-    _counted_as = "ConfidenceTally"
-
     risk: Computed[Annotated[float, _check_risk]]
 
     def __post_init__(self) -> None:
@@ -366,8 +357,7 @@ class CoverageAtRisk(_Selective):
 class AnsweredShare(DistributionMean):
     r"""The share of queries with an answer: a list that holds an id, or scores without NaN.
 
-    A language model leaves queries without an answer, which count as wrong in every other metric
-    but `AnsweredAccuracy`.
+    The others count as wrong in every other metric but `AnsweredAccuracy`.
 
     Example:
         >>> from torch import tensor

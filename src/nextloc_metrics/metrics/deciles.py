@@ -226,9 +226,9 @@ class DecileScore(DecileMetric, MeanMetric):
     def _estimate(self) -> intervals.Estimate:
         if not self._has_means:
             return super()._estimate()
-        bins, every = self.deciles(self.bins), self.state.roll(-1, 0)
+        every = self.state.roll(-1, 0)
         return intervals.of_queries(
-            every if self.decile is None else every[bins.index(self.decile)]
+            every if self.decile is None else every[self.deciles(self.bins).index(self.decile)]
         )
 
     def _estimate_of_all(self) -> intervals.Estimate:
@@ -309,12 +309,10 @@ class DecileKForRecall(DecileMetric):
     r"""The smallest k at which recall within each popularity bin reaches `min_recall`.
 
     k counts ranks of the bin's own list, a tied block at its worst ranks. The value is the median
-    over the queries with a relevant location in the bin, read from a histogram: exact over any
-    number of processes.
-
-    A query has no k if the bin's own list ends before recall reaches `min_recall`. The median
-    sorts it last, and is NaN if the middle query, or one of the two middle queries, has no k. The
-    mean is NaN if any query has no k.
+    over the queries with a relevant location in the bin, read from a histogram. A query has no k if
+    the bin's own list ends before recall reaches `min_recall`. The median sorts it last, and is NaN
+    if the middle query, or one of the two middle queries, has no k. The mean is NaN if any
+    has none.
 
     Args:
         min_recall: the recall to reach, above 0 and at most 1.
@@ -361,5 +359,4 @@ class DecileKForRecall(DecileMetric):
         return bool((state >= 0).all() and (state.sum(1) <= queries).all())
 
     def values(self) -> Tensor:
-        value = of_histogram(self.state, self.statistic, self.exhausted)
-        return value.roll(-1)
+        return of_histogram(self.state, self.statistic, self.exhausted).roll(-1)

@@ -108,14 +108,11 @@ class DecileCoverage(DecileAtK):
         mapped = self.bins.bin_of > 0
         if self.denominator == "mapped":
             occurs, covered = mapped, covered & mapped
-        sizes = self.bins.num_bins + 1
-        parts = torch.stack(
-            [self.bins.bin_of[x].bincount(minlength=sizes) for x in (covered, occurs)]
-        )
+        bins, sizes = self.bins.bin_of, self.bins.num_bins + 1
+        parts = torch.stack([bins[x].bincount(minlength=sizes) for x in (covered, occurs)])
         parts = torch.cat([parts.sum(1, keepdim=True), parts.roll(-1, 1)], 1)
         covered, occurs = exact.float64(parts).unbind()
-        coverage = covered / occurs
-        return coverage.masked_fill(self.state[0].sum() == 0, torch.nan)
+        return (covered / occurs).masked_fill(self.state[0].sum() == 0, torch.nan)
 
     @classmethod
     def deciles(cls, bins: PopularityBins) -> list[Any]:

@@ -17,9 +17,6 @@ from nextloc_metrics.ranking.ranking import Ranking
 
 LocationAverage = Literal["weighted", "macro", "micro"]
 
-#: name of the state that these metrics share
-COUNTED_AS = "LocationTally"
-
 
 class LocationTally(RankingTally):
     """Counts of true positives TP, decisions P and support S of each of `num_locations`.
@@ -27,6 +24,7 @@ class LocationTally(RankingTally):
     In a collection the classes share one state, for any `average`.
     """
 
+    _counted_as = "LocationTally"
     plot_legend_name = "location"
     needs = Needs(best=True)  # the decision
     _for_several: ClassVar[str]
@@ -50,24 +48,21 @@ class LocationTally(RankingTally):
     def _check(self, ranking: Ranking) -> None:
         super()._check(ranking)
         check_num_locations(self.num_locations, ranking.num_candidates)
-        candidates = ranking.num_candidates
-        relevant = ranking.relevant
-        if self.validate_args and len(relevant) and relevant.shape[1] > 1:
-            most = int(ranking.num_relevant.max())
-            if most > 1:
-                raise ValueError(
-                    "`target` must hold one relevant location per query for "
-                    f"{type(self).__name__}, got up to {most}; use {self._for_several} for several."
-                )
+        candidates, relevant = ranking.num_candidates, ranking.relevant
+        may_be_several = self.validate_args and len(relevant) and relevant.shape[1] > 1
+        if may_be_several and (most := int(ranking.num_relevant.max())) > 1:
+            raise ValueError(
+                "`target` must hold one relevant location per query for "
+                f"{type(self).__name__}, got up to {most}; use {self._for_several} for several."
+            )
         # check even without `validate_args` if that does not sync: a too large id would be counted
         # for another location
-        waits = must_not_sync(ranking.above)
-        if len(relevant) and (not waits or (self.validate_args and candidates is None)):
-            highest = int(relevant.max())
-            if highest >= self.num_locations:
-                raise ValueError(
-                    f"`target` must be below `num_locations`, {self.num_locations}, got {highest}."
-                )
+        must_check = self.validate_args and candidates is None
+        is_checked = len(relevant) and (must_check or not must_not_sync(ranking.above))
+        if is_checked and (highest := int(relevant.max())) >= self.num_locations:
+            raise ValueError(
+                f"`target` must be below `num_locations`, {self.num_locations}, got {highest}."
+            )
 
     def tally(self, ranking: Ranking) -> Tensor:
         target, decided = ranking.relevant[:, 0], ranking.best  # -1 for none
@@ -98,14 +93,11 @@ class LocationTally(RankingTally):
         score = (true_positives / self.divisor(decisions, support)).nan_to_num()
         score = score.masked_fill(decisions + support == 0, torch.nan)
         if self.average == "weighted":
-            score = (score.nan_to_num() * support).sum() / support.sum()
-        if self.average == "macro":
-            score = score.nanmean()
-        return score
+            return (score.nan_to_num() * support).sum() / support.sum()
+        return score.nanmean() if self.average == "macro" else score
 
     @property
     def num_queries(self) -> int:
-        """The number of queries that this process has counted."""
         return int(self.state[2].sum())
 
     @property
@@ -147,7 +139,6 @@ class LocationF1(LocationTally):
         tensor(0.5417)
     """
 
-    _counted_as = COUNTED_AS
     label, _for_several = "F1", "F1AtK"
 
     def divisor(self, decisions: Tensor, support: Tensor) -> Tensor:
@@ -169,7 +160,6 @@ class LocationPrecision(LocationTally):
         tensor(0.8750)
     """
 
-    _counted_as = COUNTED_AS
     label, _for_several = "Precision", "PrecisionAtK"
 
     def divisor(self, decisions: Tensor, support: Tensor) -> Tensor:
@@ -191,7 +181,6 @@ class LocationRecall(LocationTally):
         tensor(0.4444)
     """
 
-    _counted_as = COUNTED_AS
     label, _for_several = "Recall", "RecallAtK"
 
     def divisor(self, decisions: Tensor, support: Tensor) -> Tensor:

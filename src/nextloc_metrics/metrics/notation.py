@@ -49,10 +49,6 @@ def _rprec(k: int | None) -> RankingMetric:
     return RPrecision()
 
 
-def _rbp(k: int | None, p: float = 0.8) -> RankingMetric:
-    return RBP(float(p), k)
-
-
 _MEASURES: dict[str, Callable[..., RankingMetric]] = {
     "nDCG": _ndcg,
     "RR": lambda k: MRR(k),
@@ -61,7 +57,7 @@ _MEASURES: dict[str, Callable[..., RankingMetric]] = {
     "R": _cut("R", RecallAtK),
     "Success": _cut("Success", AccuracyAtK),
     "Rprec": _rprec,
-    "RBP": _rbp,
+    "RBP": lambda k, p=0.8: RBP(float(p), k),
     "ERR": lambda k: ERRAtK(_last(k), max_grade=_GDEVAL_GRADE),
 }
 _OTHER_NAMES = {

@@ -147,8 +147,7 @@ def probability_metrics(
     """Collect what tells how likely, how calibrated and how sure a model is.
 
     In one `RankingCollection` with the members of `next_location_metrics`, a row of scores is read
-    once for ranks and once for probabilities. `given` is that of
-    [`NegativeLogLikelihood`][nextloc_metrics.NegativeLogLikelihood].
+    once for ranks and once for probabilities. `given` is that of `NegativeLogLikelihood`.
 
     Args:
         mass: the mass of the prediction sets.
@@ -363,8 +362,7 @@ def decile_metrics(
 ) -> RankingCollection:
     """Collect the decile metrics as one scalar per bin, as Lightning's `log_dict` needs.
 
-    The scalars of one metric share a state and an update. `min_recall` is that of
-    `DecileKForRecall`.
+    The scalars of one metric share a state. `min_recall` is that of `DecileKForRecall`.
 
     Example:
         >>> from torch import tensor
@@ -391,11 +389,8 @@ def _check_thresholds(threshold: float, thresholds: int | list[float] | Tensor |
     if not _is_probability(threshold):
         raise ValueError(f"`threshold` must be a float in [0, 1], got {short(threshold)}.")
     values = thresholds.double().tolist() if isinstance(thresholds, Tensor) else thresholds
-    if isinstance(values, list):
-        are_thresholds = all(map(_is_probability, values))
-    else:
-        are_thresholds = values is None or (type(values) is int and values > 1)
-    if not are_thresholds:
+    are_fine = values is None or (type(values) is int and values > 1)
+    if not (all(map(_is_probability, values)) if isinstance(values, list) else are_fine):
         raise ValueError(
             "`thresholds` must be None, an integer of at least 2, or a tensor or list of floats in "
             f"[0, 1], got {short(thresholds)}."

@@ -39,8 +39,7 @@ class NegativeLogLikelihood(DistributionMean):
     For logits s it is log(sum of exp(s_i)) - s_target, which is finite for logits that differ by up
     to 2^31. A target of probability 0 or with a logit that is lower by more, such as one that a
     model masks, or a row with NaN or infinity, has the score infinity: the mean is then infinite,
-    and `num_impossible` counts these queries. The unit is nats, or bits
-    for `base=2`.
+    and `num_impossible` counts these queries. The unit is nats, or bits for `base=2`.
 
     Args:
         base: the base of the logarithm; None for e.
@@ -92,11 +91,8 @@ class Perplexity(NegativeLogLikelihood):
 
     It is the number of equally likely candidates among which a model that is as sure would choose.
     It shares its state with [`NegativeLogLikelihood`][nextloc_metrics.NegativeLogLikelihood], whose
-    conventions it has. Its interval is that of the log-likelihood, exponentiated. It is no mean of
-    scores, so it cannot be grouped: group the log-likelihood instead.
-
-    Args:
-        floor: as for `NegativeLogLikelihood`.
+    conventions and `floor` it has. Its interval is that of the log-likelihood, exponentiated. It is
+    no mean of scores, so it cannot be grouped: group the log-likelihood instead.
 
     Example:
         >>> from torch import tensor
@@ -111,7 +107,6 @@ class Perplexity(NegativeLogLikelihood):
 
     label = "perplexity"
     unit = ""
-    _counted_as = "NegativeLogLikelihood"
     _has_interval = True
 
     floor: _Share | None = None
@@ -232,13 +227,9 @@ class SetCoverage(_OfSets):
 class SetSize(_OfSets):
     r"""Size of prediction sets: the mean number of candidates in the set of `SetCoverage`.
 
-    A row with NaN or infinity, or without mass because all other candidates are excluded, has all
-    candidates in its set. A set of a `threshold` may be empty;
-    [`EmptySets`][nextloc_metrics.EmptySets] is the share of these.
-
-    Args:
-        mass: as for `SetCoverage`.
-        threshold: as for `SetCoverage`.
+    `mass` and `threshold` are those of [`SetCoverage`][nextloc_metrics.SetCoverage]. A row with NaN
+    or infinity, or without mass because all other candidates are excluded, has all candidates in
+    its set. A set of a `threshold` may be empty: [`EmptySets`][nextloc_metrics.EmptySets].
 
     Example:
         >>> from torch import tensor
@@ -247,7 +238,7 @@ class SetSize(_OfSets):
         >>> size.compute()  # two and one
         tensor(1.5000)
 
-    Source: as for [`SetCoverage`][nextloc_metrics.SetCoverage].
+    Source: as for `SetCoverage`.
     """
 
     largest_value = math.inf
@@ -275,9 +266,6 @@ class SetSize(_OfSets):
 
 class EmptySets(DistributionMean):
     r"""The share of queries in which no candidate has a probability of at least `threshold`.
-
-    Args:
-        threshold: the least probability of a candidate in a set.
 
     Example:
         >>> from torch import tensor

@@ -49,8 +49,7 @@ class MeanRank(RankingMetric):
 
     Args:
         unretrieved: `"last"` counts L + 1; `"error"` raises, with the number of the query.
-        kwargs: the options of [`RankingMetric`][nextloc_metrics.RankingMetric];
-            `empty_target_action` is `"skip"` or `"error"`.
+        empty_target_action: `"skip"` or `"error"`.
 
     Example:
         >>> from torch import tensor
@@ -99,7 +98,6 @@ class RankQuantile(QuantileMetric, MeanRank):
 
     Args:
         q: the share of queries, between 0 and 1; 0.5 is the median.
-        unretrieved: as for `MeanRank`.
 
     Example:
         >>> from torch import tensor
@@ -159,10 +157,7 @@ class _AmongOthers(RankingMetric):
         return ranking.lengths - (ranking.above < UNRETRIEVED).sum(1)
 
     def _score_queries(self, record: Ranking) -> tuple[Tensor, Tensor]:
-        """Return the scores and which queries count: those with a candidate that is not relevant.
-
-        A query without a relevant one is treated as `empty_target_action` says.
-        """
+        """Skip also queries without a candidate that is not relevant."""
         scores, counted = RankingMetric._score_many([self], record)[0]
         counted = counted & (self.others(record) > 0).to(counted.device)
         return scores.masked_fill(~counted, 0), counted
@@ -208,9 +203,8 @@ class MeanPercentileRank(_AmongOthers):
     What is unretrieved has 1. A query with one candidate is skipped.
 
     Args:
-        num_candidates: L for lists of ids; for scores it is known.
-        kwargs: the options of [`RankingMetric`][nextloc_metrics.RankingMetric];
-            `empty_target_action` is `"skip"` or `"error"`.
+        num_candidates: as for `AUC`.
+        empty_target_action: as for `MeanRank`.
 
     Example:
         >>> from torch import tensor
@@ -248,10 +242,7 @@ class FallOutAtK(_AmongOthers):
     `RetrievalFallOut` scores it 1 by default.) A candidate scored NaN counts as irrelevant.
 
     Args:
-        k: how many ranks count, a positive integer.
-        num_candidates: the number of candidates that lists of ids were chosen from; for scores it
-            is known.
-        kwargs: the options of [`RankingMetric`][nextloc_metrics.RankingMetric].
+        num_candidates: as for `AUC`.
 
     Example:
         >>> from torch import tensor
@@ -303,7 +294,6 @@ class RBP(RankingMetric):
     Args:
         p: the persistence, between 0 and 1.
         k: the last rank that counts; None for all ranks.
-        kwargs: the options of [`RankingMetric`][nextloc_metrics.RankingMetric].
 
     Example:
         >>> from torch import tensor
@@ -339,12 +329,8 @@ class ERRAtK(RankingMetric):
     grade 1: with G = 1 the user stops there with probability 1/2. gdeval, and so ir-measures'
     `ERR`, has G = 4.
 
-    Under ties the value is the exact expectation over the orders of the tied candidates.
-
     Args:
-        k: how many ranks count, a positive integer.
         max_grade: G; a higher grade is an error.
-        kwargs: the options of [`RankingMetric`][nextloc_metrics.RankingMetric].
 
     Example:
         >>> from torch import tensor

@@ -19,9 +19,6 @@ from nextloc_metrics.ranking.ranking import Ranking
 
 Definition = Literal["population", "sample", "evenness"]
 
-#: name of the state that these metrics share
-COUNTED_AS = "RecommendedTally"
-
 # Scores that are compared at once if a tied block crosses rank k.
 _AT_ONCE = 1 << 20
 
@@ -116,6 +113,8 @@ class RecommendedTally(FirstRanks):
         num_locations: number of location ids, 0 to `num_locations` - 1.
     """
 
+    _counted_as = "RecommendedTally"
+
     num_locations: Size
     k: Positive
 
@@ -141,7 +140,6 @@ class RecommendedTally(FirstRanks):
 
     @property
     def num_queries(self) -> int:
-        """The number of queries that this process has counted."""
         return int(self.state[-1])
 
     @property
@@ -167,12 +165,9 @@ class Coverage(RecommendedTally):
     systems by coverage and serendipity", RecSys 2010.
     """
 
-    _counted_as = COUNTED_AS
-
     def compute(self) -> Tensor:
         found = exact.float64((self.counts > 0).sum()) / self.num_locations
-        is_empty = exact.float64(self.state[-1]) == 0
-        return found.masked_fill(is_empty, torch.nan)
+        return found.masked_fill(exact.float64(self.state[-1]) == 0, torch.nan)
 
 
 class Gini(RecommendedTally):
@@ -204,7 +199,6 @@ class Gini(RecommendedTally):
     (elliot/evaluation/metrics/diversity/gini_index/gini_index.py, lines 80 to 84, commit fc27efe).
     """
 
-    _counted_as = COUNTED_AS
     higher_is_better = None
 
     definition: Computed[Definition] = "population"
@@ -239,7 +233,6 @@ class AveragePopularity(RecommendedTally):
     VLDB 2012.
     """
 
-    _counted_as = COUNTED_AS
     higher_is_better = None
     plot_upper_bound = None
 

@@ -48,8 +48,7 @@ class SampledRanks(RankingTally):
                 f"{ranking.num_candidates}."
             )
         if self.validate_args and len(ranking):
-            relevant = int(ranking.num_relevant.max())
-            if relevant > 1:
+            if (relevant := int(ranking.num_relevant.max())) > 1:
                 raise ValueError(
                     "`target` must hold one relevant location per query for SampledRanks, got up "
                     f"to {relevant}."
@@ -83,7 +82,7 @@ class SampledRanks(RankingTally):
     @property
     def shares(self) -> Tensor:
         """The share of queries with each rank, of all processes, float `[num_sampled + 1]`."""
-        counts = self._of_all_processes(self._counts)
+        counts = self.counts
         return (counts / counts.sum()).float().to(self.device)
 
     @property
@@ -97,5 +96,4 @@ class SampledRanks(RankingTally):
 
     @property
     def num_queries(self) -> int:
-        """The number of queries that this process has counted."""
         return int(self.state[-1])

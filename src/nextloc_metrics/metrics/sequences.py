@@ -21,10 +21,9 @@ class SequenceAccuracy(MeanMetric, RankingTally):
 
     Steps that `mask` or `ignore_index` leaves out, and steps without a relevant location, are
     skipped: the first `first` of the other steps count. If a sequence has fewer, all of them count;
-    if it has none, it is left out. To leave short sequences out, mask them. In `Grouped` and
-    `PerQueryScores` a sequence has the group and the id of its first step that counts.
-
-    Without `first`, all decisions of a sequence must be correct.
+    if it has none, it is left out. To leave short sequences out, mask them. Without `first`, all
+    decisions must be correct. In `Grouped` and `PerQueryScores` a sequence has the group and the id
+    of its first step that counts.
 
     Example:
         >>> from torch import tensor

@@ -59,18 +59,14 @@ def train_overlap(
     The length of the longest run of consecutive visits that also occurs in a training trajectory,
     divided by the length of the history; NaN for an empty history. With `bins` the share is a group
     for `Grouped(metric, bins)`, from 0 for the least to bins - 1, and -1 for an empty history,
-    which `Grouped` refuses: leave it out with `mask`.
-
-    The cost is one sort of all visits per length that is still found.
+    which `Grouped` refuses: leave it out with `mask`. The cost is one sort of all visits per length
+    that is still found.
 
     Args:
         history: the locations of each query's history in the order of time, integer `[N, T]`,
             padded with -1, or lists of different lengths.
         train: the training trajectories, in the same form.
-        bins: the number of equal bins; None for the shares.
-
-    Returns:
-        float64 `[N]`, or int64 `[N]` with `bins`.
+        bins: the number of equal bins, for int64 `[N]`; None for the shares, float64 `[N]`.
 
     Example:
         >>> train_overlap([[1, 2, 3, 4], [9, 2]], [[7, 2, 3, 4], [2, 1]])

@@ -24,7 +24,7 @@ from nextloc_metrics.means import exact
 from nextloc_metrics.metrics.at_k import AccuracyAtK
 from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking
-from nextloc_metrics.ranking.target import counted_by
+from nextloc_metrics.ranking.target import counted_labels
 
 TimeKind = Literal["elapsed", "clock"]
 
@@ -33,24 +33,16 @@ _DAY = 1440.0  # minutes
 
 @dataclass(eq=False)
 class Times(Record):
-    """Differences of predicted and true times: the record of `TimeError` and `TimeWithin`.
-
-    Attributes:
-        queries: which queries count.
-        difference: float64 `[N]`, predicted minus true minutes; NaN without a prediction.
-    """
+    """Differences of predicted and true times: the record of `TimeError` and `TimeWithin`."""
 
     queries: Queries
-    difference: Tensor
+    difference: Tensor  #: float64 `[N]`, predicted minus true minutes; NaN without a prediction
 
     @classmethod
     def read(
         cls, batch: Batch, needs: Needs, names: tuple[str, str] = ("preds", "target")
     ) -> Times:
-        """Read predicted times `preds` and true times `target`, minutes, of one shape.
-
-        `names` are what messages call the two.
-        """
+        """Read predicted and true times, minutes of one shape; `names` are those of messages."""
         preds, target = batch.preds, batch.target
         if preds.shape != target.shape or any(
             x.is_complex() or x.dtype == torch.bool for x in (preds, target)
@@ -59,9 +51,7 @@ class Times(Record):
                 f"`{names[0]}` and `{names[1]}` must be numbers of minutes of one shape, got "
                 f"{describe(preds)} and {describe(target)}."
             )
-        counted = counted_by(batch.mask, preds.shape, preds.device)
-        if batch.ignore_index is not None:
-            counted = counted & (target.flatten() != batch.ignore_index)
+        counted = counted_labels(batch)
         true = exact.float64(target.detach().flatten())
         if batch.validate_args:
             wrong = (counted.to(true.device) & ~true.isfinite()).nonzero()
@@ -128,7 +118,7 @@ class TimeWithin(MeanMetric):
 
     Args:
         minutes: the largest error of a hit.
-        kind: `"elapsed"` or `"clock"`.
+        kind: as for `TimeError`.
 
     Example:
         >>> from torch import tensor
@@ -150,13 +140,7 @@ class TimeWithin(MeanMetric):
 
 @dataclass(eq=False)
 class TimedRanking(Record):
-    """Where and when: the record of `JointAccuracy`, a ranking beside the times.
-
-    Attributes:
-        queries: which queries count.
-        ranking: the ranks of the relevant locations.
-        times: the differences of the times.
-    """
+    """Where and when: the record of `JointAccuracy`, a ranking beside the times."""
 
     queries: Queries
     ranking: Ranking
@@ -242,8 +226,7 @@ class JointAccuracy(MeanMetric):
             target_times: the true times.
         """
         if isinstance(preds, Record | Records):
-            read: TimedRanking = super().read(preds, target, mask, groups, **given)
-            return read
+            return super().read(preds, target, mask, groups, **given)  # type: ignore[no-any-return]
         if times is None or target_times is None:
             raise ValueError("`times` and `target_times` must be given, in minutes, got None.")
         weights = given.pop("weights", None)

@@ -92,15 +92,14 @@ def previously_visited(
     """
     users, locations = read_check_ins(user, location)
     if history is None:
-        first = _first_rows(_number(users), locations)
-        return torch.from_numpy(first < np.arange(len(locations)))
+        return torch.from_numpy(_first_rows(users, locations) < np.arange(len(locations)))
     old_users, old_locations = read_check_ins(*history)
     if len(old_users) and len(users) and old_users.dtype.hasobject != users.dtype.hasobject:
         raise TypeError(
             "`user` and the users of `history` must both be integers or both be text, got "
             f"{describe(user)} and {describe(history[0])}."
         )
-    both = _number(np.concatenate([old_users, users]))
+    both = np.concatenate([old_users, users])
     first = _first_rows(both, np.concatenate([old_locations, locations]))
     return torch.from_numpy(first[len(old_locations) :] < len(old_locations))
 
@@ -274,6 +273,6 @@ def _pairs(users: Any, locations: Any) -> tuple[Any, int]:
 
 def _first_rows(users: Any, locations: Any) -> Any:
     """Return for each row the first row with the same user and location."""
-    pairs, _ = _pairs(users, locations)
+    pairs, _ = _pairs(_number(users), locations)
     _, first, inverse = np.unique(pairs, return_index=True, return_inverse=True)
     return first[inverse.reshape(-1)]

@@ -103,9 +103,8 @@ class Codes:
         """Return the codebook, and the first row of it with each beam that has tokens."""
         book = self.tokens[:, : None if level is None else check_positive("level", level)]
         tokens = self.tokens if beams is None else self._read("beams", beams, 3)
-        return book, _find(book, tokens[..., : book.shape[1] if level else None])[
-            (tokens >= 0).any(-1)
-        ]
+        found = _find(book, tokens[..., : book.shape[1] if level else None])
+        return book, found[(tokens >= 0).any(-1)]
 
     def _read(self, name: str, codes: Any, ndim: int) -> Tensor:
         """Return the tokens of codes, int64 `[..., L]`."""

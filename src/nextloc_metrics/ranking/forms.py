@@ -144,7 +144,7 @@ def of_scores(batch: Batch, needs: Needs) -> Attributes:
     number = batch.preds.shape[-1]
     relevant = read_target(batch, number)
     scores = comparable(batch.preds).reshape(-1, number)
-    excluded = None if batch.exclude is None else read_exclude(batch, relevant, number)
+    excluded = read_exclude(batch, relevant, number)
     depth = needs.depth
     if relevant.most == 1 or must_not_sync(scores) or excluded is not None:
         depth = None  # counting all ranks is as fast here
@@ -168,7 +168,7 @@ def of_lists(batch: Batch, needs: Needs) -> Attributes:
     check_candidates(batch.preds, batch.target)
     relevant = read_target(batch, None)
     lists = flat_lists(batch.preds)
-    excluded = None if batch.exclude is None else read_exclude(batch, relevant, None)
+    excluded = read_exclude(batch, relevant, None)
     checked = relevant.counted if batch.validate_args else None
     if excluded is not None:
         if checked is not None:  # what remains may be mostly repeats
@@ -207,8 +207,7 @@ def of_shards(batch: Batch, offset: int, process_group: Any, needs: Needs) -> At
         )
     relevant = read_target(batch, None)
     scores = comparable(batch.preds).reshape(len(relevant.ids), batch.preds.shape[-1])
-    excluded = read_exclude(batch, relevant, None)
-    if excluded is not None:
+    if (excluded := read_exclude(batch, relevant, None)) is not None:
         is_here = (excluded >= offset) & (excluded < offset + scores.shape[1])
         scores = leave_out(scores, (excluded - offset).where(is_here, -1))
     number, found = survey_shards(

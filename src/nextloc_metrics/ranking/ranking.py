@@ -101,12 +101,9 @@ class Ranking(Record):
         """Rank by the scores of all candidates.
 
         Args:
-            preds: floating `[..., C]`, one score per candidate; only their order matters. `...` is
-                the shape of the queries, such as `[N]` or `[N, T]`.
-            target: the relevant locations. Integer `[...]`, one id per query; integer `[..., M]`,
-            mask: as for `RankingMetric.update`, like `exclude` and `exempt_target`.
-            ignore_index: as for `RankingMetric`.
-            validate_args: as for `RankingMetric`. The check waits for the device.
+            preds: floating `[..., C]`, one score per candidate; only their order matters.
+            target: as for `RankingMetric.update`, like `mask`, `exclude` and `exempt_target`.
+            ignore_index: as for `RankingMetric`, like `validate_args`.
             top: the number of first ranks whose candidate ids are kept.
             best: keep the best candidate, of tied ones the lowest id; cheaper than `top=1`.
             depth: the number of first ranks that are read; None for all. Relevant locations beyond

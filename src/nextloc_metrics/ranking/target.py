@@ -37,8 +37,7 @@ def read_target(batch: Batch, num_candidates: int | None) -> Relevant:
     preds, target, mask = batch.preds, batch.target, batch.mask
     ignore_index, validate_args = batch.ignore_index, batch.validate_args
     _check_form(batch, num_candidates)
-    has_ids = batch.has_ids
-    queries = preds.shape[:-1]
+    has_ids, queries = batch.has_ids, preds.shape[:-1]
     counted = counted_by(mask, queries, target.device)
     grades = None
     if has_ids:
@@ -130,6 +129,13 @@ def counted_by(mask: Tensor | None, queries: torch.Size, device: torch.device) -
     if mask.device != device:
         raise ValueError(f"`mask` must be on the device of `target`, {device}, got {mask.device}.")
     return mask.reshape(-1).clone()
+
+
+def counted_labels(batch: Batch) -> Tensor:
+    """Return which queries count, bool `[N]`, where each has one label, which may be ignored."""
+    counted = counted_by(batch.mask, batch.preds.shape, batch.preds.device)
+    ignored = batch.ignore_index
+    return counted if ignored is None else counted & (batch.target.flatten() != ignored)
 
 
 def positive_columns(relevance: Tensor, counted: Tensor | None) -> tuple[Tensor, Tensor | None]:

@@ -44,12 +44,8 @@ def rank_biased_precision(ranking: Ranking, p: float, k: int | None = None) -> T
 def auc(ranking: Ranking, others: Tensor) -> Tensor:
     """Return the share of pairs, relevant and other, in the right order; ties count half.
 
-    Of J other candidates, A - R are above and e - r tied with a relevant one. One that is not
+    Of J `others`, int64 `[N]`, A - R are above and e - r tied with a relevant one. One that is not
     retrieved is below all of them.
-
-    Args:
-        ranking: the ranks.
-        others: J, int64 `[N]`, the number of candidates that are not relevant.
     """
     above, tied = ranking.above - ranking.relevant_above, ranking.tied - ranking.relevant_tied
     right = ((others[:, None] - above).double() - tied.double() / 2).clamp(min=0)
@@ -81,13 +77,9 @@ def expected_reciprocal_rank(ranking: Ranking, k: int, max_grade: float = 1.0) -
     products = torch.zeros(len(ranking), last + 1, dtype=torch.float64, device=ranking.device)
     products[:, 0] = 1
     fewer = torch.arange(last + 1, device=ranking.device).double()
+    ranks = ranking.above, ranking.tied, ranking.relevant_above, ranking.relevant_tied
     for column in range(ranking.above.shape[1]):
-        above, tied, before, number = (
-            x[:, column]
-            for x in (
-                ranking.above, ranking.tied, ranking.relevant_above, ranking.relevant_tied
-            )
-        )  # fmt: skip
+        above, tied, before, number = (x[:, column] for x in ranks)
         retrieved = above < UNRETRIEVED
         go_on = 1 - stops[:, column]
         inside = (column - before + 1).clamp(min=1).double()  # how many of the block were added

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import Any, Literal, NamedTuple, NoReturn, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -41,6 +41,20 @@ _NUMBERS, _NUMBERS_ON_DEVICES = 1 << 16, 1 << 22
 _MOST_CANDIDATES = 1 << 31
 
 
+# How the parts of a formula are written.
+_NAMES = {
+    "count": "1",
+    "harmonic": "1 / rank",
+    "discount": "1 / log2(rank + 1)",
+    "first": "the first relevant one",
+    "all": "each relevant one, summed",
+    "precision": "each relevant one x the relevant ones up to it, summed",
+    "ideal": "the DCG of the best min(n, k)",
+    "full ideal": "the DCG of the best n",
+    "retrieved": "min(k, list length)",
+}
+
+
 class Formula(NamedTuple):
     """The formula of a query's score: a weight per rank, a sum over locations, and a divisor.
 
@@ -66,24 +80,12 @@ class Formula(NamedTuple):
 
     def __str__(self) -> str:
         """Return the mathematics in one line."""
-        weight = {"count": "1", "harmonic": "1 / rank", "discount": "1 / log2(rank + 1)"}[
-            self.weight
-        ]
-        of = {
-            "first": "the first relevant one",
-            "all": "each relevant one, summed",
-            "precision": "each relevant one x the relevant ones up to it, summed",
-        }[self.of]
+        weight, of = _NAMES[self.weight], _NAMES[self.of]
         cut = "" if self.k is None else f", 0 beyond rank {self.k}"
         gain = "gain" if self.gain == "linear" else "(2^gain - 1)"
-        names = {
-            "ideal": "the DCG of the best min(n, k)",
-            "full ideal": "the DCG of the best n",
-            "retrieved": "min(k, list length)",
-        }
         if "ideal" in self.over:
             weight = weight.replace("1", gain, 1)
-        over = "" if self.over == "1" else f", divided by {names.get(self.over, self.over)}"
+        over = "" if self.over == "1" else f", divided by {_NAMES.get(self.over, self.over)}"
         weight += " for" if weight == "1" else " of"
         return f"{weight} {of}{cut}{over}; ties: mean over orders"
 
@@ -95,18 +97,13 @@ class Formula(NamedTuple):
 
 
 def evaluate(ranking: Ranking, formulas: Sequence[Formula]) -> Tensor:
-    """Score every query with several formulas, float64 `[len(formulas), N]`.
-
-    A score is the expectation over a random order of tied candidates; 0 without a relevant
-    location.
-    """
+    """Score every query with several formulas, float64 `[len(formulas), N]`."""
     width = max(ranking.above.shape[1], _most_relevant(ranking))
     numbers = _NUMBERS_ON_DEVICES if must_not_sync(ranking.above) else _NUMBERS
     rows = max(1, numbers // 4 // width)
-    number = len(ranking.above)
-    if number <= rows:
+    if len(ranking) <= rows:
         return _evaluate(ranking, formulas)
-    parts = (ranking[row : row + rows] for row in range(0, number, rows))
+    parts = (ranking[row : row + rows] for row in range(0, len(ranking), rows))
     return torch.cat([_evaluate(part, formulas) for part in parts], 1)
 
 
@@ -127,8 +124,7 @@ def _evaluate(ranking: Ranking, formulas: Sequence[Formula]) -> Tensor:
 
     scores = []
     for formula in formulas:
-        if formula.of == "precision" and formula.weight != "harmonic":
-            _refuse(formula)
+        _check_weight(formula)
         last = _last(formula.k, ranking.num_candidates)
         ends = once(last, partial(_ends, blocks, last))
         start, end = ends
@@ -179,21 +175,21 @@ def _constants(
     return [table_of_sums(device), *columns]
 
 
-def _refuse(formula: Formula) -> NoReturn:
+def _check_weight(formula: Formula) -> None:
     """Raise for a sum of precisions with other weights, whose mean over orders is not known."""
-    raise ValueError(
-        f"`weight` must be 'harmonic' for `of='precision'`, got {short(formula.weight)}."
-    )
+    if formula.of == "precision" and formula.weight != "harmonic":
+        raise ValueError(
+            f"`weight` must be 'harmonic' for `of='precision'`, got {short(formula.weight)}."
+        )
 
 
 def _divisor(ranking: Ranking, formula: Formula) -> Tensor | float | None:
     """Return the divisor of a formula, for every query; None for 1."""
     over, k, number = formula.over, formula.k, ranking.num_relevant
-    if over == "1" or (over != "n" and k is None):
-        return None
     if over == "n":
         return number.clamp(min=1)
-    assert k is not None
+    if over == "1" or k is None:
+        return None
     if over == "k":
         return float(k)
     if over == "min(n, k)":
@@ -222,8 +218,7 @@ def for_one_relevant(
     table, and the divisor. None if ranks exceed the table or a divisor is not constant.
     """
     for formula in formulas:
-        if formula.of == "precision" and formula.weight != "harmonic":
-            _refuse(formula)
+        _check_weight(formula)
     last = [_last(formula.k, num_candidates) for formula in formulas]
     if max(last) > TABLE_LENGTH or any(formula.over == "retrieved" for formula in formulas):
         return None
@@ -246,11 +241,9 @@ def for_lists(formulas: tuple[Formula, ...], width: int) -> tuple[Any, Any, Any]
     ranking = replace(Ranking.from_ranks(numbers), num_relevant=numbers, most_relevant=width)
     rows, divisors = [], torch.ones(len(formulas), width + 1, dtype=torch.float64)
     for formula, row in zip(formulas, divisors, strict=True):
-        if formula.of == "precision" and formula.weight != "harmonic":
-            _refuse(formula)
-        rows.append(
-            (row_start(formula.weight), _last(formula.k, TABLE_LENGTH), kinds.index(formula.of))
-        )
+        _check_weight(formula)
+        last = _last(formula.k, TABLE_LENGTH)
+        rows.append((row_start(formula.weight), last, kinds.index(formula.of)))
         divisor = _divisor(ranking, formula)
         if divisor is not None:
             row.copy_(torch.as_tensor(divisor))
@@ -378,9 +371,8 @@ def _of_first_block(
     if weight == "count":
         most = blocks.above.shape[1]
         return _where_several(first, score, partial(_any_of_several, most=most), most)
-    return _where_several(
-        first, score, partial(_first_weight, last=last, weight=weight), SUMMED_RANKS
-    )
+    of_several = partial(_first_weight, last=last, weight=weight)
+    return _where_several(first, score, of_several, SUMMED_RANKS)
 
 
 def any_of_block(tied: Tensor, relevant: Tensor, within: Tensor) -> Tensor:
@@ -428,11 +420,8 @@ def _where_several(
 ) -> Tensor:
     """Replace the scores of queries whose first block has several relevant locations.
 
-    Args:
-        blocks: `e`, `r`, `m` and `A` of the first blocks, int64 `[N]`.
-        score: float64 `[N]`, correct for blocks with one relevant location.
-        of_several: scores queries from `e`, `r`, `m` and `A`, int64 `[n]`.
-        width: the temporary elements per query, which bound the queries per chunk.
+    `blocks` are `e`, `r`, `m` and `A` of the first blocks, int64 `[N]`, which `of_several` scores
+    with `width` temporary elements per query.
     """
     several = blocks[1] > 1
     if must_not_sync(score):
