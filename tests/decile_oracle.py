@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -34,6 +34,9 @@ class Query(NamedTuple):
     blocks: Blocks
     relevant: dict[int, float]
 
+
+#: of the bin's own list and relevant ids
+Score = Callable[[list[Entry], dict[int, float]], float]
 
 # Bins --------------------------------------------------------------------------------------------
 
@@ -136,9 +139,14 @@ def mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values) if values else math.nan
 
 
-def precision(of: Sequence[Query], bin_of: Sequence[int], number: int, **options: Any) -> float:
-    """The mean precision of the queries with a relevant id in the bin."""
-    return mean(precisions(of, bin_of, number, **options))
+def scored(
+    of: Sequence[Query], bin_of: Sequence[int], number: int, candidates: int, score: Score
+) -> Iterator[list[float]]:
+    """The scores of all orders, for each query with a relevant id in the bin."""
+    for query in of:
+        if relevant := own_relevant(query, bin_of, number):
+            every = orders(first_ranks(query.blocks, candidates))
+            yield [score(own_list(order, bin_of, number), relevant) for order in every]
 
 
 def precisions(
@@ -152,26 +160,13 @@ def precisions(
     ties: str = "expected",
 ) -> list[float]:
     """Hits / min(k, predictions of the bin), of every query."""
-    values = []
-    for query in of:
-        relevant = own_relevant(query, bin_of, number)
-        if not relevant:
-            continue
-        blocks = first_ranks(query.blocks, candidates)
-        if scope == "global":
-            blocks = first_ranks(blocks, k)
-        scores = []
-        for order in orders(blocks):
-            own = own_list(order, bin_of, number)
-            hits = sum(entry.can_hit and entry.id in relevant for entry in own[:k])
-            scores.append(hits / min(k, len(own)) if own else 0.0)
-        values.append(settle(scores, ties))
-    return values
 
+    def score(own: list[Entry], relevant: dict[int, float]) -> float:
+        hits = sum(entry.can_hit and entry.id in relevant for entry in own[:k])
+        return hits / min(k, len(own)) if own else 0.0
 
-def ndcg(of: Sequence[Query], bin_of: Sequence[int], number: int, **options: Any) -> float:
-    """The mean NDCG of the queries with a relevant id in the bin."""
-    return mean(ndcgs(of, bin_of, number, **options))
+    first = min(k, candidates) if scope == "global" else candidates
+    return [settle(scores, ties) for scores in scored(of, bin_of, number, first, score)]
 
 
 def ndcgs(
@@ -184,20 +179,20 @@ def ndcgs(
     ties: str = "expected",
 ) -> list[float]:
     """Discounted gains at the ranks of the bin's own list, over the best possible, per query."""
-    values = []
-    for query in of:
-        relevant = own_relevant(query, bin_of, number)
-        if not relevant:
-            continue
-        best = sorted(relevant.values(), reverse=True)[:k]
-        ideal = sum(gain / math.log2(rank + 1) for rank, gain in enumerate(best, 1))
-        scores = []
-        for order in orders(first_ranks(query.blocks, candidates)):
-            own = own_list(order, bin_of, number)[:k]
-            gains = [relevant.get(entry.id, 0.0) if entry.can_hit else 0.0 for entry in own]
-            scores.append(sum(g / math.log2(r + 1) for r, g in enumerate(gains, 1)) / ideal)
-        values.append(settle(scores, ties))
-    return values
+
+    def discounted(gains: list[float]) -> float:
+        return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains[:k], 1))
+
+    def score(own: list[Entry], relevant: dict[int, float]) -> float:
+        gains = [relevant.get(entry.id, 0.0) if entry.can_hit else 0.0 for entry in own]
+        return discounted(gains) / discounted(sorted(relevant.values(), reverse=True))
+
+    return [settle(scores, ties) for scores in scored(of, bin_of, number, candidates, score)]
+
+
+def mean_of(function: Callable[..., list[float]]) -> Callable[..., float]:
+    """The mean of a score over the queries with a relevant id in the bin."""
+    return lambda *args, **options: mean(function(*args, **options))
 
 
 def k_for_recall(
@@ -211,23 +206,15 @@ def k_for_recall(
     exhausted: int | None = None,
 ) -> float:
     """The smallest k at which recall is reached, in the worst order; NaN without an answer."""
-    unanswered = math.inf if exhausted is None else exhausted
-    values = []
-    for query in of:
-        relevant = own_relevant(query, bin_of, number)
-        if not relevant:
-            continue
-        ks: list[float] = []
-        for order in orders(first_ranks(query.blocks, candidates)):
-            own = own_list(order, bin_of, number)
-            reached = unanswered
-            for k in range(1, len(own) + 1):
-                hits = sum(entry.can_hit and entry.id in relevant for entry in own[:k])
-                if hits / len(relevant) >= min_recall:
-                    reached = k
-                    break
-            ks.append(reached)
-        values.append(max(ks))
+
+    def score(own: list[Entry], relevant: dict[int, float]) -> float:
+        for k in range(1, len(own) + 1):
+            hits = sum(entry.can_hit and entry.id in relevant for entry in own[:k])
+            if hits / len(relevant) >= min_recall:
+                return k
+        return math.inf if exhausted is None else exhausted
+
+    values = list(map(max, scored(of, bin_of, number, candidates, score)))
     if not values:
         return math.nan
     value = float(statistics.median(values)) if statistic == "median" else mean(values)
@@ -299,8 +286,8 @@ def sure(values: Sequence[float], confidence_level: float) -> tuple[float, float
 
 SCORES = {"DecilePrecision": precisions, "DecileNDCG": ndcgs}
 NAMES = {
-    "DecilePrecision": ("precision_at_{k}", precision),
-    "DecileNDCG": ("ndcg_at_{k}", ndcg),
+    "DecilePrecision": ("precision_at_{k}", mean_of(precisions)),
+    "DecileNDCG": ("ndcg_at_{k}", mean_of(ndcgs)),
     "DecileKForRecall": ("k_for_recall_{percent}", k_for_recall),
     "DecilePredictionShare": ("prediction_share_at_{k}", prediction_share),
     "DecileCoverage": ("coverage_at_{k}", coverage),

@@ -117,55 +117,6 @@ def test_only_mrr_goes_without_k(metric: Any) -> None:
         metric()
 
 
-@pytest.mark.parametrize("number", [0, -1, 2.5, True, "5", None])
-def test_num_locations_must_be_a_positive_integer(number: Any) -> None:
-    """The message names `num_locations` and the value."""
-    with pytest.raises(Wrong, match=rf"`num_locations`.*{re.escape(repr(number))}"):
-        LocationF1(number)
-
-
-@pytest.mark.parametrize(
-    ("make", "name", "allowed"),
-    [
-        (lambda **o: AccuracyAtK(1, **o), "ties", ["expected", "optimistic", "pessimistic"]),
-        (lambda **o: MRR(**o), "ties", ["expected", "optimistic", "pessimistic"]),
-        (lambda **o: MRR(**o), "empty_target_action", ["skip", "neg", "pos", "error"]),
-        (lambda **o: NDCGAtK(3, **o), "gain", ["linear", "exponential"]),
-        (lambda **o: NDCGAtK(3, **o), "ideal", ["truncated", "full"]),
-        (lambda **o: MAPAtK(3, **o), "normalizer", ["min", "relevant"]),
-        (lambda **o: PrecisionAtK(3, **o), "denominator", ["k", "retrieved"]),
-        (lambda **o: F1AtK(3, **o), "average", ["queries", "pooled"]),
-        (lambda **o: LocationF1(3, **o), "average", ["weighted", "macro", "micro"]),
-    ],
-)
-def test_choices_name_what_is_allowed(
-    make: Callable[..., Any], name: str, allowed: list[str]
-) -> None:
-    """An unknown choice names the option, the value and every choice there is."""
-    for value in ("best", 3, True, ["min"]):
-        with pytest.raises(Wrong, match=f"`{name}`") as raised:
-            make(**{name: value})
-        for text in [*allowed, repr(value)]:
-            assert text in str(raised.value)
-
-
-@pytest.mark.parametrize("value", ["yes", 1, None, 0.5])
-@pytest.mark.parametrize("name", ["normalized", "validate_args"])
-def test_switches_must_be_bool(name: str, value: Any) -> None:
-    """A switch is True or False."""
-    with pytest.raises(Wrong, match=rf"`{name}`.*{re.escape(repr(value))}"):
-        RecallAtK(3, **{name: value})
-
-
-@pytest.mark.parametrize("value", [2.5, "0", True, [0]])
-@pytest.mark.parametrize("make", [MRR, lambda **o: LocationF1(3, **o), next_location_metrics])
-def test_ignore_index_must_be_an_integer(make: Any, value: Any) -> None:
-    """An id that is ignored is an id."""
-    more = {"num_locations": 3} if make is next_location_metrics else {}
-    with pytest.raises(Wrong, match=rf"`ignore_index`.*{re.escape(repr(value))}"):
-        make(ignore_index=value, **more)
-
-
 def test_an_unknown_keyword_is_named() -> None:
     """A misspelt option is an error that says which."""
     for case in CLASSES:

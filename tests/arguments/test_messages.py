@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -31,11 +32,15 @@ from nextloc_metrics import (
     analysis,
     click_through_metrics,
     decile_metrics,
+    events,
+    flows,
     functional,
+    geography,
     libcity_metrics,
     next_location_metrics,
     recommendation_metrics,
     report,
+    trajectories,
 )
 from nextloc_metrics.trajectories import DTW
 from strategies import named
@@ -185,6 +190,68 @@ def test_messages_on_options_are_short() -> None:
                     assert len(str(raised.value)) <= LONGEST
                 else:
                     message_of(call, option)
+
+
+#: the options that take some of these values; all others refuse them, with their name
+ODD = {
+    "-3": -3,
+    "0": 0,
+    "1.5": 1.5,
+    "True": True,
+    "nan": math.nan,
+    "x": "x",
+    "[]": [],
+    "None": None,
+}
+ODD_TAKEN = {
+    "aligned": "True", "as_hotpp": "True", "average": "None", "F1AtK.average": "",
+    "events.average": "", "base": "1.5 None", "beta": "1.5", "events.bins": "None",
+    "by": "x None", "FlowNRMSE.by": "1.5", "decile": "None", "delete_cost": "0 1.5",
+    "diagonal": "1.5", "exhausted": "None", "first": "None", "floor": "None",
+    "free_start": "True", "given": "None", "group": "0 None", "horizon": "1.5 None",
+    "ignore_index": "-3 0 None", "trajectories.ignore_index": "None",
+    "events.ignore_index": "None", "flows.ignore_index": "None", "insert_cost": "0 1.5",
+    "MRR.k": "None", "RBP.k": "None", "km": "0 1.5", "JointAccuracy.km": "None",
+    "limit": "1.5 None", "locations": "None", "geography.locations": "", "max_grade": "1.5",
+    "minutes": "0 1.5", "ndcg_k": "None", "normalized": "True", "num_candidates": "None",
+    "num_cells": "None", "num_places": "None", "others": "1.5", "risk": "0", "root": "True",
+    "scale": "1.5", "separator": "x", "step": "-3", "steps": "[]", "temperature": "1.5",
+    "click_through_metrics.thresholds": "[] None", "total": "None", "validate_args": "True",
+    "visits": "None", "window": "0 None", "within": "0 1.5",
+    "trajectory_metrics.within": "0 1.5 None",
+}  # fmt: skip
+
+
+def test_every_option_of_every_metric_is_checked() -> None:
+    """Of all classes and presets: what is no value of the option is an error that names it."""
+    checked = 0
+    more = {"horizon": 1.0, "thresholds": [1.0], "insert_cost": 1.0, "delete_cost": 1.0}
+    for room in (nextloc_metrics, geography, trajectories, events, flows):
+        for name in room.__all__:
+            made = getattr(room, name)
+            is_metric = inspect.isclass(made) and issubclass(made, Metric)
+            is_preset = not inspect.isclass(made) and name.endswith("_metrics")
+            if not (is_metric or is_preset) or inspect.isabstract(made) or made is RankingMetric:
+                continue
+            options = inspect.signature(made).parameters
+            needed = {x: v for x, v in (NEEDED | more).items() if x in options}
+            needed = {x: v for x, v in needed.items() if options[x].default is options[x].empty}
+            needed |= {"Grouped": {"num_groups": 3}}.get(name, {})
+            asked = {x for x, y in options.items() if y.kind is not y.VAR_KEYWORD}
+            if inspect.isclass(made) and issubclass(made, RankingMetric):
+                asked |= set(COMMON)
+            for option in sorted(asked - {"prefix", "postfix", "labels"}):
+                given = needed | (
+                    {"mass": 0.5} if "mass" in options and option != "threshold" else {}
+                )
+                keys = (f"{name}.{option}", f"{room.__name__.split('.')[-1]}.{option}", option)
+                taken = next((ODD_TAKEN[x] for x in keys if x in ODD_TAKEN), "").split()
+                for text, value in ODD.items():
+                    checked += 1
+                    with named(f"{name}({option}={text})"):
+                        call = partial(made, **{**given, option: value})
+                        _ = call() if text in taken else message_of(call, option)
+    assert checked > 3500
 
 
 @by_value

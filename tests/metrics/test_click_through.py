@@ -136,11 +136,6 @@ def test_a_certain_mistake_is_clipped(dtype: torch.dtype, eps: float) -> None:
     assert log_loss.compute().item() == pytest.approx(-math.log(eps))
 
 
-def test_log_loss_without_data_is_nan() -> None:
-    """Without data the loss is NaN."""
-    assert updated(LogLoss(), torch.empty(0), torch.empty(0, dtype=torch.long)).compute().isnan()
-
-
 def test_ignored_labels_are_left_out() -> None:
     """Ignoring a label equals removing its rows."""
     preds, target = clicks()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -623,45 +623,13 @@ def test_a_subclass_with_another_value_has_no_interval() -> None:
 
 # Options are checked, inputs are checked, and errors change nothing ------------------------------
 
-TWO = PopularityBins([1, 2, 0])
-BAD_OPTIONS: list[tuple[Callable[[], Any], list[str]]] = [
-    (lambda: DecilePrecision(TWO, k=0), ["`k`", "positive", "0"]),
-    (lambda: DecilePrecision(TWO, k=1.5), ["`k`", "positive", "1.5"]),
-    (lambda: DecileNDCG(TWO, k=-3), ["`k`", "positive", "-3"]),
-    (lambda: DecilePredictionShare(TWO, k=True), ["`k`", "positive", "True"]),
-    (lambda: DecileCoverage(TWO, k=None), ["`k`", "positive", "None"]),
-    (lambda: DecilePrecision(TWO, k=1, candidates=0), ["`candidates`", "positive", "0"]),
-    (lambda: DecilePrecision(TWO, k=1, scope="all"), ["`scope`", "within", "all"]),
-    (lambda: DecilePrecision(TWO, k=1, ties="best"), ["`ties`", "expected", "best"]),
-    (lambda: DecilePrecision(TWO, k=1, decile=0), ["`decile`", "1 to 2", "0"]),
-    (lambda: DecilePrecision(TWO, k=1, decile=3), ["`decile`", "1 to 2", "3"]),
-    (lambda: DecilePrecision(TWO, k=1, decile="overall"), ["`decile`", "unmapped", "overall"]),
-    (lambda: DecilePrecision(TWO, k=1, decile=True), ["`decile`", "True"]),
-    (lambda: DecilePrecision(TWO, k=1, decile=1.0), ["`decile`", "1.0"]),
-    (lambda: DecileKForRecall(TWO, 0), ["`min_recall`", "above 0", "0"]),
-    (lambda: DecileKForRecall(TWO, 1.1), ["`min_recall`", "at most 1", "1.1"]),
-    (lambda: DecileKForRecall(TWO, math.nan), ["`min_recall`", "nan"]),
-    (lambda: DecileKForRecall(TWO, "half"), ["`min_recall`", "half"]),
-    (lambda: DecileKForRecall(TWO, 0.5, statistic="mode"), ["`statistic`", "median", "mode"]),
-    (lambda: DecileKForRecall(TWO, 0.5, exhausted=-1), ["`exhausted`", "positive", "-1"]),
-    (lambda: DecileCoverage(TWO, 1, denominator="all"), ["`denominator`", "actual", "all"]),
-]
 
-
-@pytest.mark.parametrize(("wrong", "says"), BAD_OPTIONS)
-def test_wrong_options_raise(wrong: Callable[[], Any], says: list[str]) -> None:
-    """A message has the option's name, the rule and the value."""
-    with pytest.raises(ValueError) as caught:  # noqa: PT011  # the message is checked below
-        wrong()
-    for part in says:
-        assert part in str(caught.value)
-
-
-@pytest.mark.parametrize("bins", [[1, 2], torch.tensor([1, 2]), None])
-def test_bins_must_be_popularity_bins(bins: Any) -> None:
-    """A plain table of bins is a `TypeError`."""
-    with pytest.raises(TypeError, match=r"`bins` must be a PopularityBins, got \w+"):
-        DecilePrecision(bins, k=1)
+@pytest.mark.parametrize("decile", [0, 3, "overall"])
+def test_deciles_are_those_of_the_bins(decile: Any) -> None:
+    """From 1 to the number of bins, or `unmapped`."""
+    says = rf"`decile` must be None, 'unmapped' or a bin from 1 to 2, got '?{decile}"
+    with pytest.raises(ValueError, match=says):
+        DecilePrecision(PopularityBins([1, 2, 0]), k=1, decile=decile)
 
 
 @every_class
@@ -754,39 +722,6 @@ def test_what_differs_is_never_merged(kind: Any) -> None:
         assert computed.keys() == alone.keys()
         for name, metric in alone.items():
             assert same(computed[name], metric.compute()), name
-
-
-@COLLECTIONS
-def test_bins_that_differ_are_never_merged(kind: Any) -> None:
-    """Two binnings of the same size keep states of their own."""
-    one, two = PopularityBins([1, 2, 2]), PopularityBins([2, 1, 2])
-    metrics = kind(
-        {"one": DecilePrecision(one, 1, decile=1), "two": DecilePrecision(two, 1, decile=1)}
-    )
-    metrics.update(torch.rand(2, 3), torch.tensor([2, 2]))
-    metrics.update(torch.tensor([[3.0, 2.0, 1.0]]), torch.tensor([0]))
-    computed = metrics.compute()
-    assert computed["one"] == 1
-    assert computed["two"].isnan()
-
-
-@every_class
-def test_equal_tables_of_fewer_and_more_bins_are_never_merged(name: str, options: Options) -> None:
-    """Bins with equal tables and different numbers of bins have states of their own."""
-    counted = PopularityBins.from_counts([2, 9, 1, 0, 8, 2, 1, 7, 0], num_bins=2)
-    table = counted.bin_of
-    all_bins = [PopularityBins(table, 2), PopularityBins(table, 10), PopularityBins(table), counted]
-    members, alone = (
-        {f"of_{i}": make(name, bins, options, decile=2) for i, bins in enumerate(all_bins)}
-        for _ in range(2)
-    )
-    metrics = MetricCollection(members)
-    for _ in range(3):
-        batch = tied_batch()
-        metrics.update(*batch)
-        for metric in alone.values():
-            metric.update(*batch)
-        assert same(metrics.compute(), {key: metric.compute() for key, metric in alone.items()})
 
 
 def test_state_names_tell_apart_what_update_reads() -> None:

@@ -259,23 +259,14 @@ def test_wrong_groups_raise_and_change_no_state(members: str, groups: Any, says:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"num_groups": 0}, ["num_groups", "positive", "0"]),
-        ({"num_groups": 2.0}, ["num_groups", "positive", "2.0"]),
-        ({"group": 3}, ["group", "from 0 to 2", "3"]),
-        ({"group": -1}, ["group", "from 0 to 2", "-1"]),
-        ({"group": True}, ["group", "True"]),
-        ({"group": 1.0}, ["group", "1.0"]),
-        ({"group": "user"}, ["group", "user"]),
-        ({"average": "users"}, ["average", "groups", "users"]),
-        ({"group": 1, "average": "groups"}, ["group", "average"]),
+        ({"group": 3}, "`group` must be .*from 0 to 2.* 3"),
+        ({"group": 1, "average": "groups"}, "average"),
     ],
 )
-def test_wrong_options_raise(options: dict[str, Any], says: list[str]) -> None:
-    """A message has the option's name, the rule and the value."""
-    with pytest.raises(ValueError) as caught:  # noqa: PT011  # the message is checked below
-        Grouped(MRR(), **{"num_groups": 3, **options})
-    for part in says:
-        assert part in str(caught.value)
+def test_wrong_options_raise(options: dict[str, Any], says: str) -> None:
+    """A group beyond the others, and a group of an average."""
+    with pytest.raises(ValueError, match=says):
+        Grouped(MRR(), 3, **options)
 
 
 @pytest.mark.parametrize(

@@ -263,9 +263,6 @@ def test_sums_that_do_not_fit_are_an_error() -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: Coverage(0, 1), "`num_locations` must be a positive integer, got 0"),
-        (lambda: Coverage(3, 0), "`k` must be a positive integer, got 0"),
-        (lambda: Gini(3, 1, "gini"), "`definition` must be one of"),
         (lambda: AveragePopularity([1, -2], 1), "`train_counts` must be at least 0, got -2"),
         (lambda: AveragePopularity([0.5], 1), "`train_counts` must be one row of integers"),
         (lambda: Coverage(3, 1).update(torch.rand(1, 4), torch.tensor([0])), "`num_locations`.*4"),

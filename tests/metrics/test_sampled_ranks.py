@@ -138,9 +138,3 @@ def test_another_sample_is_an_error(update: tuple[Tensor, Tensor], message: str)
     with pytest.raises(ValueError, match=message):
         metric.update(*update)
     assert not metric.state.any()
-
-
-def test_the_size_is_checked() -> None:
-    """A sample has at least one candidate."""
-    with pytest.raises(ValueError, match="`num_sampled` must be a positive integer, got 0"):
-        SampledRanks(0)

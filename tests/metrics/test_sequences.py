@@ -180,7 +180,6 @@ def test_it_is_drawn_and_listed() -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: SequenceAccuracy(0), "`first` must be a positive integer, got 0"),
         (
             lambda: SequenceAccuracy().update(torch.rand(4, 3), torch.tensor([0, 1, 2, 0])),
             r"`preds` must be scores \[N, T, C\].*got queries of shape \(4,\)",

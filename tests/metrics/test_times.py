@@ -215,7 +215,6 @@ WRONG: list[tuple[Any, str]] = [
         lambda: TimeError()([1.0], [math.nan]),
         "`target` must hold finite times, got nan for",
     ),
-    (lambda: TimeWithin(-1), "`minutes` must be a finite number of at least 0, got -1"),
     (lambda: JointAccuracy(1, 5, km=1.0), "`km` and `locations` must be given together"),
     (
         lambda: JointAccuracy(1, 5).update([[1]], [1], times=[1], target_times=[math.nan]),

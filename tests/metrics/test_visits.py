@@ -127,7 +127,6 @@ def ranking() -> Ranking:
             ValueError,
             "`groups` must hold the key 'check_in'",
         ),
-        (lambda: exploration_metrics(k=0), ValueError, "`k`"),
     ],
 )
 def test_errors_say_what_is_wrong(make: Any, error: type[Exception], says: str) -> None:

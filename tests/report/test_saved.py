@@ -76,6 +76,15 @@ def rewrite(path: Path, header: dict[str, Any], arrays: dict[str, Any]) -> None:
     np.savez(path, header=np.array(text), checksum=np.array(check), **arrays)
 
 
+@pytest.mark.parametrize("number", [0, 4])
+def test_a_perfect_model_and_none_are_read(number: int, tmp_path: Path) -> None:
+    """Sums may be as large as the number of scores, also if that is 0."""
+    path = tmp_path / "counts.npz"
+    right = report.evaluate(np.tile([[2, 1, 0]], (number, 1)), np.full(number, 2), k=1)
+    right.save(path)
+    assert str(report.merge([path])) == str(right)
+
+
 def test_what_was_saved_is_read(path: Path) -> None:
     """All numbers and tables are those of the evaluation."""
     whole = evaluation()

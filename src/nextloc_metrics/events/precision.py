@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import partial
+from numbers import Real
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
@@ -42,7 +43,8 @@ def _check_bins(name: str, value: Any) -> int | tuple[float, ...] | None:
     if value is None or isinstance(value, int):
         return None if value is None else check_positive(name, value)
     edges = tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else ()
-    if not edges or not all(x < y for x, y in zip((-math.inf, *edges), edges, strict=False)):
+    are_numbers = len(edges) > 0 and all(isinstance(x, Real) for x in edges)
+    if not are_numbers or not all(x < y for x, y in zip((-math.inf, *edges), edges, strict=False)):
         raise ValueError(
             f"`{name}` must be None, a number of bins of [0, 1], or rising edges of bins, got "
             f"{short(value)}."
