@@ -82,26 +82,10 @@ _DEFAULTS = {"exempt_target": False}
 class Batch:
     """The arguments of an update.
 
-    <<<<<<< HEAD
-        Attributes:
-            preds: scores or lists of ids, `Answers`, or a record that was read before.
-            target: the relevant locations; None with a record.
-            mask: which queries count, or None.
-            groups: the groups of the queries, or None.
-            exclude: the candidates that are not ranked, or None.
-            exempt_target: whether a relevant location in `exclude` is ranked.
-            confidence: the probability of the first id of each list, or None.
-            weights: the weights of the queries, or None.
-            extra: what scores of one's own read of each query, by name, or None.
-            ignore_index: an id that is never relevant.
-            validate_args: whether values are read and checked.
-            grades: the grades of several relevant ids, in the shape of `target`, or None.
-            ids: the id of each query, integers or text, for the digests of an evaluation; or None.
-    =======
-        `preds` (also `Answers`), `target`, `mask`, `groups`, `exclude`, `exempt_target`, `confidence`,
-        `weights` and `extra` are as for `RankingMetric.update`, `ignore_index` and `validate_args` as
-        for `RankingMetric`; `grades` are those of several relevant ids, in the shape of `target`.
-    >>>>>>> lines3
+    `preds` (also `Answers`), `target`, `mask`, `groups`, `exclude`, `exempt_target`, `confidence`,
+    `weights` and `extra` are as for `RankingMetric.update`, `ignore_index` and `validate_args` as
+    for `RankingMetric`; `grades` are those of several relevant ids, in the shape of `target`, and
+    `ids` those of the queries, integers or text, which digests are of.
     """
 
     preds: Any
