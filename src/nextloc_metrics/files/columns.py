@@ -163,16 +163,14 @@ def read_group(file: str, name: str, rows: Sequence[int], column: Any) -> Groupi
 
 def read_ids(file: str, name: str, rows: Sequence[int], column: Any) -> Any:
     """Return the ids of rows, integers as they are or text; raise for a missing one."""
+    if not isinstance(column, np.ndarray | list):
+        column = plain(column)
+        if need_arrow().types.is_int64(column.type) and not column.null_count:
+            column = column.to_numpy(zero_copy_only=False)
     if isinstance(column, np.ndarray) and column.dtype.kind in "iu" and column.ndim == 1:
-        return column.astype(np.int64)
-    if isinstance(column, np.ndarray | list):
-        kind = read_group(file, name, rows, column)
-        return [kind.labels.names[x] for x in kind.numbers.tolist()]
-    column = plain(column)
-    if need_arrow().types.is_int64(column.type) and not column.null_count:
-        return column.to_numpy(zero_copy_only=False)
-    values, numbers = _of_arrow(file, name, rows, column)
-    return np.array([*map(str, values)], object)[numbers].tolist()
+        return column.astype(np.int64, copy=False)
+    kind = read_group(file, name, rows, column)
+    return np.array(kind.labels.names, object)[kind.numbers.numpy()].tolist()
 
 
 def _of_arrow(file: str, name: str, rows: Sequence[int], column: Any) -> tuple[list[Any], Any]:

@@ -116,16 +116,13 @@ class Evaluation(Result):
 
         Args:
             salt: a secret, without which digests of rows say nothing; it is not in the receipt.
-            note: what the values are, such as a table of a paper; outside the checksum.
-            source: where the data are: an address, a commit, a licence; outside the checksum.
-            sums_by: the groups, such as `"user"`, whose sums and numbers of queries the receipt
-                has, by hashes of their names: `compare` takes such receipts in place of
-                predictions. Without a salt, who can guess a name finds it by its hash.
+            note: what the values are, outside the checksum.
+            source: where the data are: address, commit, licence; outside the checksum.
+            sums_by: the groups, such as `"user"`, whose sums the receipt has, for `compare`.
             min_queries: groups with fewer queries are merged into one.
 
         Raises:
-            ValueError: without the sums of groups, the text would have more than 8 KB; or
-                `sums_by` is none of the groups.
+            ValueError: without these sums it would have more than 8 KB; or `sums_by` is no group.
         """
         counted, key, clusters = self._counted, (salt or "").encode(), None
         if sums_by is not None:

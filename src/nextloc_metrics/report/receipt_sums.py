@@ -59,12 +59,7 @@ def clusters_of(counted: Counted, kind: str, least: int, key: bytes) -> dict[str
     for name, of in of_all.items():
         rows = [*of[order].tolist(), *([of[small].sum(0).tolist()] if small.any() else [])]
         sums[name] = [" ".join(map(str, column)) for column in zip(*rows, strict=True)]
-    found: dict[str, Any] = {
-        "by": kind,
-        "min_queries": least,
-        "merged": int(small.sum()),
-        "sums": sums,
-    }
+    found = {"by": kind, "min_queries": least, "merged": int(small.sum()), "sums": sums}
     return {**found, "names": " ".join(names[i] for i in order)}
 
 
@@ -133,10 +128,10 @@ class ReceiptSums:
             add_state(members[key], state)
         for key in members.keys() - self.sums.keys():
             add_state(members[key], members[key].empty_tally())
-        found, values = readings_of(RankingCollection(members), confidence_level), {}
+        found = readings_of(RankingCollection(members), confidence_level)
         for key in members.keys() - self.sums.keys():
-            values[key] = float(self.content["values"][key])
-        return found | {key: found[key]._replace(value=x) for key, x in values.items()}
+            found[key] = found[key]._replace(value=float(self.content["values"][key]))
+        return found
 
 
 def read_sums(

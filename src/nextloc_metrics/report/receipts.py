@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib.metadata import version
@@ -13,6 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from nextloc_metrics.arguments.messages import clip, short
@@ -214,6 +215,7 @@ class Verification:
 
     differences: list[str]
     notes: list[str] = field(default_factory=list)
+    _buckets: Sequence[int] = ()  # that differ
 
     @property
     def equal(self) -> bool:
@@ -230,13 +232,14 @@ def differences(receipt: Receipt, found: Receipt, counted: Counted) -> Verificat
     notes = [] if receipt.is_canonical else ["note: the text has other spaces or line ends"]
     if old["schema"] != _SCHEMA:
         return Verification([f"another schema: {short(old['schema'])}, not {_SCHEMA!r}"], notes)
-    lines = []
+    lines, wrong = [], list[int]()
     if old["salted"] != new["salted"]:
         lines.append("another salt: the receipt " + ("has" if old["salted"] else "has none"))
     for what, said in (("test_set", "another test set"), ("predictions", "answers differ")):
         if lines or old[what] == new[what]:
             continue
-        wrong = buckets_that_differ(receipt, found, what)
+        pair = [np.frombuffer(b64decode(x[what]["buckets"]), np.uint8) for x in (old, new)]
+        wrong = np.flatnonzero((pair[0] != pair[1]).reshape(256, _OF_BUCKET).any(1)).tolist()
         among = sum(sums_of(counted.digests[1])[i][1] for i in wrong)
         listed = ", ".join(f"0x{i:02x}" for i in wrong[:8]) + (", ..." if len(wrong) > 8 else "")
         lines.append(
@@ -260,26 +263,19 @@ def differences(receipt: Receipt, found: Receipt, counted: Counted) -> Verificat
         lines.append(f"{'the sums were changed' if same else made}: {', '.join(changed)}")
     if old["checksum"] != _checksum(old):
         lines.append("the text was changed after it was written: its checksum is another")
-    return Verification(lines, notes)
+    return Verification(lines, notes, wrong)
 
 
-def buckets_that_differ(first: Receipt, second: Receipt, what: str) -> list[int]:
-    """Return the numbers of the buckets that differ."""
-    a, b = (b64decode(x.content[what]["buckets"]) for x in (first, second))
-    size = _OF_BUCKET
-    return [i for i in range(256) if a[size * i : size * (i + 1)] != b[size * i : size * (i + 1)]]
-
-
-def ids_in(rows: Any, key: str | None, buckets: list[int]) -> str:
+def ids_in(rows: Any, key: str | None, buckets: Sequence[int]) -> str:
     """Return the ids of the rows of some buckets, as text; "" where ids cannot be read."""
     key = "id" if key is None and has_column(rows, "id") else key
     is_table = isinstance(rows, str | PathLike) or hasattr(rows, "__arrow_c_stream__")
     if not key or not buckets or not is_table:
         return ""
-    wanted, found = set(buckets), []
+    found: list[str] = []
     for part in source_of(rows, Names(key, key), "raise").parts([key]):
         names = read_column(part.file, key, part.rows, part.columns[key])
         hashes = (read_ids(names) & 255).tolist() if len(names) else []
-        found += [str(x) for x, i in zip(names, hashes, strict=True) if i in wanted]
+        found += [str(x) for x, i in zip(names, hashes, strict=True) if i in buckets]
     more = ", ..." if len(found) > _MOST_IDS else ""
     return f"ids of these rows: {', '.join(found[:_MOST_IDS])}{more}"

@@ -180,9 +180,8 @@ def pop_digests(
 ) -> tuple[Tensor, list[Tensor]]:
     """Take digests and ids out of the arrays of a file, or raise if they are not of its queries."""
     found, rows = arrays.pop("digests"), card["queries"] - card.get("left_out", 0)
-    if found.dtype != torch.int64 or found.shape != SHAPE or bool((found < 0).any()):
-        raise ValueError(f"its digests are {describe(found)}")
-    if found[..., -1].sum(1).tolist() != [rows, rows]:
+    is_digest = found.dtype == torch.int64 and found.shape == SHAPE and not (found < 0).any()
+    if not is_digest or found[..., -1].sum(1).tolist() != [rows, rows]:
         raise ValueError("its digests are not those of its queries")
     ids = [arrays.pop("ids")] if has_ids else []
     if any(x.dtype != torch.int64 or x.shape != (rows,) for x in ids):

@@ -6,13 +6,7 @@ from os import PathLike
 from typing import Any
 
 from nextloc_metrics.report.evaluation import Evaluation
-from nextloc_metrics.report.receipts import (
-    Receipt,
-    Verification,
-    buckets_that_differ,
-    differences,
-    ids_in,
-)
+from nextloc_metrics.report.receipts import Receipt, Verification, differences, ids_in
 from nextloc_metrics.report.table_evaluation import evaluate_table
 
 
@@ -56,8 +50,6 @@ def compared(
     by, least = clusters.get("by"), clusters.get("min_queries", 5)
     found = evaluation.receipt(salt, sums_by=by, min_queries=least)
     result = differences(receipt, found, evaluation._counted)
-    if found.content["ids"] == "given" and any("buckets" in x for x in result.differences):
-        of = [buckets_that_differ(receipt, found, x) for x in ("test_set", "predictions")]
-        said = ids_in(rows, key, sorted({*of[0], *of[1]})) if rows is not None else ""
-        result.notes[:0] = [said] if said else []
+    if found.content["ids"] == "given" and (said := ids_in(rows, key, result._buckets)):
+        result.notes.insert(0, said)
     return result
