@@ -21,15 +21,10 @@ _MOST = 1 << 62
 
 @dataclass(eq=False)
 class UserSums:
-    """The scores of one model: int64 `[R, U]`, sums over the queries of each user, by run.
+    """The scores of one model: int64 `[R, U]`, sums over the queries of each user, by run."""
 
-    Attributes:
-        sums: the sums of scores in multiples of a unit, over all `draws` of a query.
-        draws: the answers of each run to a query.
-    """
-
-    sums: Any
-    draws: int = 1
+    sums: Any  #: in multiples of a unit, over all `draws` of a query
+    draws: int = 1  #: the answers of each run to a query
 
     @property
     def runs(self) -> int:

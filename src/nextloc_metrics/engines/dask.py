@@ -7,14 +7,7 @@ from typing import Any
 
 from dask.delayed import delayed
 
-from nextloc_metrics.engines.partition import (
-    BUCKET,
-    FAN_IN,
-    Count,
-    Merge,
-    as_table,
-    bucket_of,
-)
+from nextloc_metrics.engines.partition import BUCKET, FAN_IN, Count, Merge, as_table, bucket_of
 from nextloc_metrics.files.opening import need_arrow
 
 

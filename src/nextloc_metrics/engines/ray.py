@@ -8,14 +8,7 @@ from typing import Any
 import pyarrow as pa
 import ray
 
-from nextloc_metrics.engines.partition import (
-    BUCKET,
-    FAN_IN,
-    Count,
-    Merge,
-    bucket_of,
-    concat,
-)
+from nextloc_metrics.engines.partition import BUCKET, FAN_IN, Count, Merge, bucket_of, concat
 
 
 def names(rows: Any) -> list[str]:

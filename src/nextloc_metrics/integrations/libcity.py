@@ -73,11 +73,8 @@ class ExactEvaluator:
 
     def evaluate(self) -> dict[str, float]:
         """Return the values of all batches since the last `clear`, NaN without a batch."""
-        return {
-            name: float(value)
-            for name, value in self.collection.compute().items()
-            if name.split("@")[0] in self.reported
-        }
+        values = self.collection.compute().items()
+        return {name: float(x) for name, x in values if name.split("@")[0] in self.reported}
 
     def save_result(self, save_path: str, filename: str | None = None) -> None:
         """Write the values to a JSON file in a folder, which may be new; named by time if None."""

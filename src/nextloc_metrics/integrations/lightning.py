@@ -69,12 +69,16 @@ class CheckEachRowOnce(Callback):  # type: ignore[misc]
     on_exception = teardown
 
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
-        """Check the validation loaders."""
-        self._check_loaders(trainer, "Validation")
+        """Check the validation or test loaders."""
+        self._hidden.close()
+        stage = "Test" if trainer.testing else "Validation"
+        for index, loader in enumerate(_loaders(trainer)):
+            is_whole = isinstance(loader, DataLoader) and not _is_cut_short(trainer, index, loader)
+            _, message = count_surplus(loader, f"{stage} loader {index}") if is_whole else (0, "")
+            if message:
+                self._warn(message)
 
-    def on_test_start(self, trainer: Any, pl_module: Any) -> None:
-        """Check the test loaders."""
-        self._check_loaders(trainer, "Test")
+    on_test_start = on_validation_start
 
     def on_validation_batch_start(
         self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
@@ -108,14 +112,6 @@ class CheckEachRowOnce(Callback):  # type: ignore[misc]
 
     on_test_batch_start = on_validation_batch_start
     on_test_batch_end = on_validation_batch_end
-
-    def _check_loaders(self, trainer: Any, stage: str) -> None:
-        self._hidden.close()
-        for index, loader in enumerate(_loaders(trainer)):
-            is_whole = isinstance(loader, DataLoader) and not _is_cut_short(trainer, index, loader)
-            _, message = count_surplus(loader, f"{stage} loader {index}") if is_whole else (0, "")
-            if message:
-                self._warn(message)
 
     def _warn(self, message: str) -> None:
         if message not in self._warned:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import KW_ONLY
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -23,6 +23,8 @@ from nextloc_metrics.mobility.pictures import Axis, draw_flows
 from nextloc_metrics.mobility.trajectories import Integers, Numbers, Trajectories
 
 _RANKS = 100
+
+CellNumbers: TypeAlias = tuple[Integers, Integers, Integers]
 
 
 class UserVisitFrequency(DenseMeasure):
@@ -107,9 +109,7 @@ class SparseMeasure(Measure, KeyedMetric):
         return torch.from_numpy(np.concatenate([found, sizes]))
 
     @abstractmethod
-    def cells(
-        self, trajectories: Trajectories, part: Integers
-    ) -> tuple[Integers, Integers, Integers]:
+    def cells(self, trajectories: Trajectories, part: Integers) -> CellNumbers:
         """Return the part and the two numbers of the cell of each visit or flow."""
 
     def histograms(self) -> tuple[Any, Callable[[Any], Any]]:
@@ -167,9 +167,7 @@ class VisitFrequency(SparseMeasure):
     def places(self) -> Numbers:
         return np.arange(1.0, self.ranks + 2)
 
-    def cells(
-        self, trajectories: Trajectories, part: Integers
-    ) -> tuple[Integers, Integers, Integers]:
+    def cells(self, trajectories: Trajectories, part: Integers) -> CellNumbers:
         ids = trajectories.need_ids(self)
         return part[trajectories.row], ids, np.zeros_like(ids)
 
@@ -221,9 +219,7 @@ class Flows(SparseMeasure):
         # `Metric` lets no one set it
         vars(self)["higher_is_better"] = self.comparison == "cpc"
 
-    def cells(
-        self, trajectories: Trajectories, part: Integers
-    ) -> tuple[Integers, Integers, Integers]:
+    def cells(self, trajectories: Trajectories, part: Integers) -> CellNumbers:
         ids = trajectories.need_ids(self)
         moves = trajectories.follows
         if not self.itself:

@@ -110,8 +110,7 @@ class Measure(RecordMetric):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        of_logarithm = "bits" if self.base == 2 else "nats"
-        units = {"jsd": of_logarithm, "wasserstein": self.quantity_unit}
+        units = {"jsd": "bits" if self.base == 2 else "nats", "wasserstein": self.quantity_unit}
         self.unit = units.get(self.comparison, "")
 
     def update(  # type: ignore[override]  # there are no queries

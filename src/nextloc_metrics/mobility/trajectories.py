@@ -130,7 +130,6 @@ class Trajectories:
             points: coordinates `[P, 2]`, or integer `[P]`, ids of locations.
             times: numbers or `datetime64` `[P]`.
             users: integers or text `[P]`, the user of each point, one for all of a trajectory.
-            time_unit: the unit of `times` that are numbers.
 
         Example:
             >>> from nextloc_metrics.mobility import Trajectories

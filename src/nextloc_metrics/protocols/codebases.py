@@ -418,21 +418,6 @@ def massive_steps() -> Protocol:
 
 def every_protocol(k: Sequence[int], seed: int | None) -> list[Protocol]:
     """Return the protocols that differ from each other, except STAN, which needs sorted rows."""
-    return [
-        libcity(k),
-        mie_lab(),
-        getnext(),
-        dchl(),
-        flashback(),
-        deepmove(),
-        recbole(k),
-        lstpm(),
-        cslsl(seed=seed),
-        sthgcn(),
-        hstu(),
-        llm_mob(),
-        agentmove(),
-        massive_steps(),
-        sasrec(seed),
-        libcity(k, sampled=True, seed=seed),
-    ]
+    first = [libcity(k), mie_lab(), getnext(), dchl(), flashback(), deepmove(), recbole(k), lstpm()]
+    rest = [cslsl(seed=seed), sthgcn(), hstu(), llm_mob(), agentmove(), massive_steps()]
+    return [*first, *rest, sasrec(seed), libcity(k, sampled=True, seed=seed)]

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nextloc_metrics import mobility
 from nextloc_metrics.arguments.arrays import Array, as_tensor, begins
@@ -16,10 +15,8 @@ from nextloc_metrics.arguments.messages import describe
 from nextloc_metrics.display.page import Result
 from nextloc_metrics.display.table import Table
 from nextloc_metrics.geography.locations import Locations
-from nextloc_metrics.mobility.trajectories import Numbers, Trajectories
+from nextloc_metrics.mobility.trajectories import Integers, Numbers, Trajectories
 from nextloc_metrics.protocols.protocol import Source
-
-Days = NDArray[np.int64]
 
 #: the quantities, in the order of MoveSim's code
 QUANTITIES = ("distance", "radius", "duration", "daily locations", "G-rank", "I-rank")
@@ -97,7 +94,7 @@ class GeneratedProtocol:
         values += [self._diverge([count(days) for days in sets]) for count in counts]
         return dict(zip(QUANTITIES, values, strict=True))
 
-    def _duration(self, days: Days) -> Any:
+    def _duration(self, days: Integers) -> Any:
         ends = np.ones(days.shape, dtype=bool)
         ends[:, :-1] = days[:, 1:] != days[:, :-1]
         rows, columns = ends.nonzero()
@@ -108,17 +105,17 @@ class GeneratedProtocol:
             return _histogram(stays, 1, _SLOTS + 1, _SLOTS)
         return _histogram(stays / _SLOTS, 0, 1, _SLOTS)
 
-    def _daily(self, days: Days) -> Any:
+    def _daily(self, days: Integers) -> Any:
         numbers = 1 + (np.diff(np.sort(days, 1), axis=1) != 0).sum(1)
         return _histogram(numbers / _SLOTS, 0, 1, _SLOTS)
 
-    def _of_all(self, days: Days) -> Any:
+    def _of_all(self, days: Integers) -> Any:
         visits = np.bincount(days.ravel(), minlength=self.ranks[0]) / days.size
         order = np.argsort(-visits, kind="stable")[: self.ranks[0]]
         values = np.append(visits[order], order if self.counts_ids else [])
         return _histogram(values, 0, 1, self.ranks[0])
 
-    def _within(self, days: Days) -> Any:
+    def _within(self, days: Integers) -> Any:
         curve = np.zeros((len(days), max(self.ranks[1], _SLOTS)))
         for row, day in zip(curve, days, strict=True):
             counts = np.unique(day, return_counts=True)[1]
@@ -161,7 +158,7 @@ def _entropy(p: Numbers, q: Numbers) -> float:
     return float((p[own] * np.log(p[own] / q[own])).sum())
 
 
-def _read_days(name: str, days: Array, locations: int) -> Days:
+def _read_days(name: str, days: Array, locations: int) -> Integers:
     found = as_tensor(name, days).detach().cpu()
     if found.ndim != 2 or found.shape[1] != _SLOTS or not len(found) or not is_integer(found):
         raise ValueError(f"`{name}` must be integer days [N, {_SLOTS}], got {describe(found)}.")

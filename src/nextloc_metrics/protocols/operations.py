@@ -69,11 +69,6 @@ def rank_by(
 
     A rank counts from 1; 0 stands for a target that is not among the `depth` candidates that the
     operation returns, None for all. Fewer candidates are a `ValueError`.
-
-    Example:
-        >>> scores, target = torch.tensor([[0.5, 0.9, 0.5]]), torch.tensor([2])
-        >>> rank_by("above", scores, target, None, count(scores, target))
-        tensor([2])
     """
     width = scores.shape[1]
     needed = _TEN if order == "partition" else depth if order == "topk" else 1

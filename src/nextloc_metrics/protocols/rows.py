@@ -100,10 +100,6 @@ def last_of_each(groups: Tensor, times: Tensor | None) -> Tensor:
     """Return the row of the last query of each group, groups in rising order.
 
     Among queries at the same time, and without times, the last row is the last query.
-
-    Example:
-        >>> last_of_each(torch.tensor([7, 3, 7]), None)
-        tensor([1, 2])
     """
     order, sizes = _by_group(groups, times)
     return order[sizes.cumsum(0) - 1]
@@ -133,12 +129,7 @@ def third_last(users: Tensor, times: Tensor | None) -> Tensor:
 
 
 def split_targets(seen: Tensor, target: Tensor, new: bool) -> Tensor:
-    """Return the rows whose target is in `seen`, or is not if `new`; none is a `ValueError`.
-
-    Example:
-        >>> split_targets(torch.tensor([[4, 2], [3, -1]]), torch.tensor([2, 2]), new=True)
-        tensor([1])
-    """
+    """Return the rows whose target is in `seen`, or is not if `new`; none is a `ValueError`."""
     rows = ((seen == target[:, None]).any(1) != new).nonzero()[:, 0]
     if not len(rows):
         does, got = ("lack", "all targets") if new else ("hold", "no target")
@@ -157,12 +148,7 @@ def drop_remainder(users: Tensor | None, number: int, batch_size: int, seed: int
 
 
 def ended(target: Tensor, sequences: Tensor) -> Tensor:
-    """Mark in each sequence the first target 0 and all later targets.
-
-    Example:
-        >>> ended(torch.tensor([5, 0, 6, 7]), torch.tensor([1, 1, 1, 2]))
-        tensor([False,  True,  True, False])
-    """
+    """Mark in each sequence the first target 0 and all later targets."""
     found, stopped = [], set()
     for one, sequence in zip(target.tolist(), sequences.tolist(), strict=True):
         if one == 0:
@@ -210,11 +196,6 @@ def draw_popular(number: int, counts: Tensor, count: int, seed: int) -> Tensor:
 
 
 def weigh_groups(groups: Tensor) -> Tensor:
-    """Return the weights of queries whose weighted sum is the mean of the group means.
-
-    Example:
-        >>> weigh_groups(torch.tensor([8, 8, 5]))
-        tensor([0.2500, 0.2500, 0.5000], dtype=torch.float64)
-    """
+    """Return the weights of queries whose weighted sum is the mean of the group means."""
     _, numbers, sizes = torch.unique(groups, return_inverse=True, return_counts=True)
     return torch.as_tensor(1 / (sizes.double()[numbers] * len(sizes)))
