@@ -162,8 +162,8 @@ class AccuracyWithin(_NearTarget):
             tied, near = tied.clamp(max=1), near.clamp(max=1)
         k = torch.tensor(cut_offs, device=start.device)[:, None]
         within = (k - start).clamp(min=0).minimum(tied)
-        blocks = (x.expand_as(within).flatten() for x in (tied, near))
-        return any_of_block(*blocks, within.flatten()).view_as(within)
+        tied, near = tied.expand_as(within).flatten(), near.expand_as(within).flatten()
+        return any_of_block(tied, near, within.flatten()).view_as(within)
 
     def _first_near(self, ranking: Ranking) -> _Block:
         """Find the first tied block with a near candidate; a block beyond rank k may be missed."""
