@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import threads_allowed
 from torch import Tensor
 
+from conftest import threads_allowed
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
