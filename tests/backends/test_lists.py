@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from conftest import threads_allowed
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -79,12 +80,15 @@ def test_the_states_are_those_of_reference(
 ) -> None:
     """Also on several threads, for strided lists, and for one relevant id `[N]`."""
     lists, ids = make_lists(number, length, width, last)
+    if number == 50:  # the largest ids
+        lists, ids = (torch.where(x < 0, x, 2**63 - 1 - x) for x in (lists, ids))
     found = fused(monkeypatch)
     wide = torch.cat([lists, lists], 1)[:, :length]
     for target in (ids, ids[:, -1]):
         expected = states("reference", lists, target)
         assert not found
-        assert all(map(torch.equal, states("cpu", wide, target), expected))
+        with threads_allowed(2):
+            assert all(map(torch.equal, states("cpu", wide, target), expected))
         assert found == [True]
         found.clear()
 

@@ -155,7 +155,7 @@ class AccuracyWithin(_NearTarget):
             tied, near = tied.clamp(max=1), near.clamp(max=1)
         k = torch.tensor(cut_offs, device=start.device)[:, None]
         within = (k - start).clamp(min=0).minimum(tied)
-        tied, near = (x.expand_as(within).flatten() for x in (tied, near))
+        tied, near = tied.expand_as(within).flatten(), near.expand_as(within).flatten()
         return any_of_block(tied, near, within.flatten()).view_as(within)
 
     def _first_near(self, ranking: Ranking) -> _Block:
