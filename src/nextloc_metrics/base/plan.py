@@ -117,7 +117,8 @@ class Plan:
             groups = {name: self._number(name, x, record) for name, x in groups.items()}
         elif groups is not None:
             groups = self._number(None, groups, record)
-        record = record.with_groups(groups)
+        if groups is not None:
+            record = record.with_groups(groups)
         if len(self._kinds_of_groups) > 1 and "" in record.groups:
             raise ValueError(
                 "`groups` without names fits only one kind of `Grouped` members, got (by, "

@@ -174,13 +174,9 @@ class DailyMetric(FlowMetric):
             found += [(day - 1, by_part)] * number
         return sorted(found, key=lambda day: day[0])
 
+    @abstractmethod
     def square(self, sums: FlowSums) -> Fraction | None:
-        """Return the square of the value, with its sign; None where there is no value.
-
-        This is the mean of the squared differences.
-        """
-        squares = sums.predicted_squares + sums.true_squares - 2 * sums.products
-        return sums.mean(squares, 2 * STEP)
+        """Return the square of the value, with its sign; None where there is no value."""
 
     def scale(self, days: Sequence[FlowDay]) -> Fraction | None:
         """Return the square of the number by which values are divided; None for none."""

@@ -33,7 +33,15 @@ def _check_divisor(name: str, value: Any) -> Any:
     return check_choice(name, value, kinds) if isinstance(value, str) else check_number(name, value)
 
 
-class FlowRMSE(DailyMetric):
+class _MeanSquare(DailyMetric):
+    """Metrics of the mean of the squared differences."""
+
+    def square(self, sums: FlowSums) -> Fraction | None:
+        squares = sums.predicted_squares + sums.true_squares - 2 * sums.products
+        return sums.mean(squares, 2 * STEP)
+
+
+class FlowRMSE(_MeanSquare):
     """Root mean square error of the counts of all pairs, in trips.
 
     Args:
@@ -55,7 +63,7 @@ class FlowRMSE(DailyMetric):
     per: Computed[Per] = "day"
 
 
-class FlowNRMSE(DailyMetric):
+class FlowNRMSE(_MeanSquare):
     """`FlowRMSE`, divided by a number or a statistic of the true counts; NaN where that is 0.
 
     Args:
@@ -87,7 +95,7 @@ class FlowNRMSE(DailyMetric):
         return mean * mean if self.by == "mean" else squares - mean * mean
 
 
-class CombinedNRMSE(DailyMetric):
+class CombinedNRMSE(_MeanSquare):
     """The score of the HuMob Challenge 2026: the mean of the NRMSE of the diagonal and the others.
 
     Each is a `FlowNRMSE` by a number: the RMSE of each day, averaged over days, and divided.

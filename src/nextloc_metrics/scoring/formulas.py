@@ -101,9 +101,10 @@ def evaluate(ranking: Ranking, formulas: Sequence[Formula]) -> Tensor:
     width = max(ranking.above.shape[1], _most_relevant(ranking))
     numbers = _NUMBERS_ON_DEVICES if must_not_sync(ranking.above) else _NUMBERS
     rows = max(1, numbers // 4 // width)
-    if len(ranking) <= rows:
+    number = len(ranking.above)
+    if number <= rows:
         return _evaluate(ranking, formulas)
-    parts = (ranking[row : row + rows] for row in range(0, len(ranking), rows))
+    parts = (ranking[row : row + rows] for row in range(0, number, rows))
     return torch.cat([_evaluate(part, formulas) for part in parts], 1)
 
 
