@@ -110,11 +110,11 @@ def test_values_of_a_dict_and_no_fractions() -> None:
     metrics = RankingCollection(members)
     metrics.update(torch.tensor([[0, 2, 1, 3]]), torch.tensor([[1, 2]]))
     assert lines(metrics.table()) == [
-        "percent                     value",
-        "ndcg_at_1_decile_1         100.00",
-        "ndcg_at_1_decile_2           0.00",
-        "ndcg_at_1_decile_unmapped       -",
-        "k (not %)                       2",
+        "metric                          value",
+        "ndcg_at_1_decile_1 (%)         100.00",
+        "ndcg_at_1_decile_2 (%)           0.00",
+        "ndcg_at_1_decile_unmapped (%)       -",
+        "k                                   2",
     ]
     assert lines(metrics.table(percent=False))[-1].split() == ["k", "2"]
 
