@@ -85,6 +85,7 @@ def update_without_waiting(metric: Any, *args: Tensor, **kwargs: Tensor) -> None
 WAITING = ("geography.AccuracyWithin", "ERRAtK", "Novelty", "IntraListDiversity", "Serendipity")
 
 
+@pytest.mark.slow  # PyTorch takes a fifth of a second for each case
 @pytest.mark.parametrize("case", [c for c in CLASSES if c.name not in WAITING], ids=str)
 def test_an_update_without_validation_reads_no_value(case: Case) -> None:
     """Whatever would wait for a device cannot run on tensors without values.

@@ -282,7 +282,7 @@ def test_answers_of_a_language_model_are_scored(tmp_path: Path) -> None:
     assert shown["card"]["num_asked"] == 4
     assert shown["missing"]["value"] == 0.25
     assert shown["card"]["about"] == "decoding: free"
-    for part in ("'next'", "folded", "last", "after ':'"):
+    for part in ("'next'", "fold=True", "last", "after=':'"):
         assert part in shown["card"]["answers"]
     shown = json.loads(run(*common).stdout)
     assert [shown[x]["value"] for x in ("acc_at_1", "answered", "unreadable")] == [

@@ -47,6 +47,11 @@ class FlowSums(NamedTuple):
         """Return a sum in steps of 2^-`bits` over the number of pairs."""
         return share(total, self.pairs << bits)
 
+    def mean_square(self) -> Fraction | None:
+        """Return the mean of the squared differences."""
+        squares = self.predicted_squares + self.true_squares - 2 * self.products
+        return self.mean(squares, 2 * STEP)
+
 
 #: The sums of one day by `Of`, behind its name, which is -1 for none.
 FlowDay: TypeAlias = tuple[int, dict[str, FlowSums]]
@@ -174,10 +179,9 @@ class DailyMetric(FlowMetric):
             found += [(day - 1, by_part)] * number
         return sorted(found, key=lambda day: day[0])
 
+    @abstractmethod
     def square(self, sums: FlowSums) -> Fraction | None:
         """Return the square of the value, with its sign; None where there is no value."""
-        squares = sums.predicted_squares + sums.true_squares - 2 * sums.products
-        return sums.mean(squares, 2 * STEP)  # of the RMSE
 
     def scale(self, days: Sequence[FlowDay]) -> Fraction | None:
         """Return the square of the number by which values are divided; None for none."""

@@ -54,6 +54,9 @@ class FlowRMSE(DailyMetric):
     of: Computed[Of] = "all"
     per: Computed[Per] = "day"
 
+    def square(self, sums: FlowSums) -> Fraction | None:
+        return sums.mean_square()
+
 
 class FlowNRMSE(DailyMetric):
     """`FlowRMSE`, divided by a number or a statistic of the true counts; NaN where that is 0.
@@ -76,6 +79,9 @@ class FlowNRMSE(DailyMetric):
     by: Computed[Annotated[Literal["std", "mean"] | float, _check_divisor]] = "std"
     of: Computed[Of] = "all"
     per: Computed[Per] = "day"
+
+    def square(self, sums: FlowSums) -> Fraction | None:
+        return sums.mean_square()
 
     def scale(self, days: Sequence[FlowDay]) -> Fraction | None:
         if not isinstance(self.by, str):
@@ -108,6 +114,9 @@ class CombinedNRMSE(DailyMetric):
 
     diagonal: Computed[PositiveNumber] = 26.57
     others: Computed[PositiveNumber] = 0.0176
+
+    def square(self, sums: FlowSums) -> Fraction | None:
+        return sums.mean_square()
 
     def of_day(self, day: FlowDay) -> Fraction | None:
         divisors = {"diagonal": self.diagonal, "others": self.others}

@@ -133,9 +133,7 @@ def compare(
     check_choice("average", average, Average)
     about: Any = options["about"] or {}
     cluster = options["cluster"]
-    _check_options(margin, deterministic, about, list(runs))
-    if average == "groups" and cluster is None:
-        raise ValueError("`average='groups'` needs a `cluster`, such as 'user', got None.")
+    _check_options(margin, deterministic, about, list(runs), average == "groups" and not cluster)
     asked = Asked(
         test, options["confidence_level"], as_number(seed), family, as_number(margin), against,
         average, cluster,
@@ -149,16 +147,14 @@ def compare(
         for name, of in runs.items()
     }
     if history is not None and not isinstance(history, Predictability):
-        size = options["num_locations"]
-        counts = rows_of(history, whole, cluster or "user", size, times, last)
+        by, size = cluster or "user", options["num_locations"]
+        counts = rows_of(history, whole, by, size, times, last)
         rows |= {name: [[replace(one, kinds=kinds)]] for name, one in counts.items()}
         others, deterministic = [*others, *counts], [*deterministic, *counts]
     found = {name: _Method(of, average, options) for name, of in rows.items()}
     names = [(first, x) for x in others] if against == "first" else list(combinations(rows, 2))
-    pairs = {
-        (a, b): pair_models(found[b].scores, found[a].scores, kinds.get(cluster or ""), average)
-        for a, b in names
-    }
+    kind = kinds.get(cluster or "")
+    pairs = {(a, b): pair_models(found[b].scores, found[a].scores, kind, average) for a, b in names}
     texts = {name: write_about(about[name]) for name in runs if name in about}
     result = _summarize(found, decide_pairs(pairs, asked), asked, deterministic, texts)
     result._targets = digest(whole.target)
@@ -166,8 +162,14 @@ def compare(
 
 
 def _check_options(
-    margin: float | None, deterministic: Sequence[str], about: Any, names: list[str]
+    margin: float | None,
+    deterministic: Sequence[str],
+    about: Any,
+    names: list[str],
+    lacks_cluster: bool,
 ) -> None:
+    if lacks_cluster:
+        raise ValueError("`average='groups'` needs a `cluster`, such as 'user', got None.")
     if not isinstance(about, Mapping) or not about.keys() <= set(names):
         raise ValueError(
             f"`about` must have a text for models, by their names {short(names)}, got "
