@@ -283,7 +283,9 @@ def test_the_command_writes_the_page_of_a_comparison(tmp_path: Path) -> None:
     assert card["files"] == ", ".join(files)
     assert card["rows"] == "3 of each file"
     assert card["columns"] == "preds, target, user"
-    assert card["options"] == "k 1,2; padding -1; on-error raise; confidence-level 0.95; against first"
+    assert (
+        card["options"] == "k 1,2; padding -1; on-error raise; confidence-level 0.95; against first"
+    )
     runner = pytest.importorskip("click.testing").CliRunner()
     from nextloc_metrics.cli.commands import main
 
