@@ -438,6 +438,7 @@ def test_a_row_says_the_mass_of_its_sets() -> None:
     names = [row[0].strip() for row in table.rows]
     assert {"set_coverage, mass 0.8 (%)", "set_size, mass 0.8 (candidates)"} <= set(names)
     assert "set_coverage" in [record["metric"] for record in table.records]
+    assert Grouped(metrics["set_size"], 2, average="queries").detail == "mass 0.8"
 
 
 def test_numbers_of_clusters_that_differ_are_a_range() -> None:
