@@ -67,7 +67,10 @@ def side_by_side(
     import_pyplot()
     if not models:
         raise ValueError("`models` must hold a collection, got none.")
-    found = {x: read_counted(of, confidence_level, keep_base=True) for x, of in models.items()}
+    found = {
+        name: read_counted(model, confidence_level, keep_base=True)
+        for name, model in named(models).items()
+    }
     readings = {name: one for name, (one, _) in found.items()}
     queries = _join_counts({name: number for name, (_, number) in found.items()})
     return draw_readings(readings, confidence_level, ax, queries)
@@ -110,7 +113,7 @@ def by_group(
         >>> axes.get_xlabel(), axes.get_ylabel()
         ('purpose', 'Accuracy@1')
     """
-    for name, metric in named(models).items():
+    for name, metric in (models if isinstance(models, Mapping) else {"": models}).items():
         if not isinstance(metric, RecordMetric):
             kind = "a collection" if isinstance(metric, SummedCollection) else short(metric)
             raise TypeError(f"`models` must hold metrics, got {kind} for {name}; pass a member.")

@@ -52,7 +52,7 @@ def test_findings_are_those_of_loops(train: list[Any], test: list[Any], random: 
             any(test[j][:2] == x[:2] and inputs[j] == inputs[i] for j in range(i))
             for i, x in enumerate(test)
         ],
-        "of the 1 busiest users": [x[0] == busiest for x in test],
+        "of the busiest user": [x[0] == busiest for x in test],
     }
     found = check(train, test, queries=inputs)
     assert list(found.findings) == list(expected)
@@ -80,7 +80,7 @@ def test_times_may_be_dates_or_text_and_columns_have_other_names() -> None:
         assert check_split(*parts, user="who", location="where", time="t").findings == expected
     without = check_split(*parts, user="who", location="where", time=None).findings
     assert list(without) == [
-        "unseen user", "unseen location", "new to the user", "of the 1 busiest users"
+        "unseen user", "unseen location", "new to the user", "of the busiest user"
     ]  # fmt: skip
 
 
@@ -106,5 +106,7 @@ def test_wrong_tables_are_refused() -> None:
         check(rows, [])
     with pytest.raises(ValueError, match="`queries` must have a list of ids for each of the 1"):
         check(rows, rows, queries=[[1], [2]])
-    with pytest.raises(KeyError):
+    with pytest.raises(ValueError, match=r"`train` .* column .person., got .* name columns"):
         check(rows, rows, user="person")
+    with pytest.raises(ValueError, match=r"`train` must be .* got str 'train.csv'"):
+        check_split("train.csv", "test.csv")

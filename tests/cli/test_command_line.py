@@ -344,3 +344,24 @@ def test_compare_with_one_of_the_files_or_all_pairs(tmp_path: Path) -> None:
     assert "not separated from the best" in run("compare", *paths, "--against", "all").stdout
     wrong = run("compare", *paths, "--against", "d")
     assert (wrong.exit_code, "must be one of PATHS, first or all, got d" in wrong.output) == (2, 1)
+
+
+def test_notes_of_an_audit_name_options(tmp_path: Path) -> None:
+    """Not the arguments of Python."""
+    np.savez(tmp_path / "scores.npz", preds=np.eye(3), target=np.arange(3))
+    shown = run("audit", str(tmp_path / "scores.npz"), "--k", "1").stdout
+    assert "without `--sequences`, every row counts" in shown
+    assert "without `--users`" in shown
+    assert "`sequences`" not in shown
+
+
+def test_a_card_of_lists_has_no_empty_row_and_one_model_no_legend(tmp_path: Path) -> None:
+    """Lists have no number of candidates; more than thirty users are drawn without intervals."""
+    rows = "".join(f'"[{i % 3}]",0,u{i}\n' for i in range(40))
+    (tmp_path / "a.csv").write_text("preds,target,user\n" + rows, encoding="utf-8")
+    shared = [str(tmp_path / "a.csv"), "--k", "1", "--group", "user", "--cluster", "user"]
+    assert "candidates" not in run("score", *shared).stdout
+    run("report", *shared, "--out", str(tmp_path / "a.html"))
+    page = (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert "acc_at_1 by user<" in page
+    assert ">model<" not in page

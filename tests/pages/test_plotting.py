@@ -33,6 +33,7 @@ from nextloc_metrics import (
     libcity_metrics,
     next_location_metrics,
     plotting,
+    probability_metrics,
     recommendation_metrics,
 )
 from nextloc_metrics.metrics.exposure import DecileCoverage, DecilePredictionShare
@@ -821,3 +822,35 @@ def test_absent_matplotlib_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         with pytest.raises(ModuleNotFoundError, match="matplotlib; install the extra `plot`"):
             draw()
+
+
+def test_reliability_draws_several_models() -> None:
+    """Dots of each bin with queries, of a dict of metrics or of collections; one model has bars."""
+    found = {}
+    for name, best in (("sure", 0.95), ("fair", 0.55)):
+        found[name] = probability_metrics(given="probabilities", bins=10)
+        found[name].update(torch.tensor([[best, 1 - best]] * 4), torch.tensor([0, 0, 0, 1]))
+    errors = {name: one["ece"] for name, one in found.items()}
+    for models in (found, errors):
+        _, axes = plotting.reliability(models)
+        dots = {box.get_label(): box.lines[0].get_xydata().tolist() for box in axes.containers}
+        assert dots["sure"] == [pytest.approx([0.95, 0.75])]
+        assert dots["fair"] == [pytest.approx([0.55, 0.75])]
+        assert [text.get_text() for text in axes.get_legend().get_texts()] == ["sure", "fair"]
+    for one in (errors["sure"], found["sure"], {"": errors["sure"]}):
+        _, axes = plotting.reliability(one)
+        assert [bar.get_height() for bar in axes.patches] == [0.75]
+    with pytest.raises(ValueError, match="`models` must have members CalibrationError, and a has"):
+        plotting.reliability({"a": RankingCollection({"mrr": MRR()})})
+
+
+def test_what_is_no_collection_or_no_figure_is_named(tmp_path: Path) -> None:
+    """An evaluation is no collection, and what a function returns is a figure with its axes."""
+    metrics = RankingCollection({"acc": AccuracyAtK(1)})
+    metrics.update(torch.tensor([[0.1, 0.9]]), torch.tensor([1]))
+    for draw in (plotting.accuracy_within_k, plotting.side_by_side, plotting.risk_coverage):
+        with pytest.raises(TypeError, match=r"`models` must be a collection, or a dict .* got 7"):
+            draw({"gru": 7})  # type: ignore[dict-item]
+    with pytest.raises(TypeError, match=r"`figure` must be a figure .* the figure and its axes"):
+        plotting.save(plotting.side_by_side(metrics), tmp_path / "a.pdf")  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())

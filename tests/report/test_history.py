@@ -199,3 +199,22 @@ def test_a_history_needs_users() -> None:
     """The groups must name them."""
     with pytest.raises(ValueError, match=r"`groups` must have the key 'user' .* got \['hour'\]"):
         evaluate(groups={"hour": TARGET})
+
+
+def test_a_ceiling_prints_its_table_and_says_that_there_is_no_limit() -> None:
+    """Without users with enough visits there is one note, and no share that is not a number."""
+    assert str(evaluate()).splitlines()[0].startswith("percent")
+    short = report.evaluate(
+        SCORES, TARGET, history=(VISITS[:50], OWNERS[:50]), groups={"user": USERS}, k=1
+    )
+    assert short.ceiling is not None
+    assert str(short.ceiling).splitlines()[-1] == "no limit: no user has enough visits and a query"
+    assert "nan %" not in str(short)
+
+
+def test_what_is_no_history_is_refused_with_the_remedy() -> None:
+    """A data frame has to be taken apart, and limits need the users of the queries."""
+    with pytest.raises(TypeError, match=r"`history` must be \(visits, users\)"):
+        report.evaluate(SCORES, TARGET, history={"user": OWNERS}, groups={"user": USERS})
+    with pytest.raises(ValueError, match=r"got \[\]; pass `groups=\{'user': users\}`"):
+        report.evaluate(SCORES, TARGET, history=(VISITS, OWNERS))

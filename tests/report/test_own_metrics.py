@@ -423,6 +423,7 @@ def test_the_command_line_takes_a_function(tmp_path: Path, monkeypatch: pytest.M
         ("mine_of_a_test:none", "`--metrics` must be `module:function`"),
         ("mine_of_a_test:number", "`--metrics` must be `module:function`"),
         ("none_of_a_test:chosen", "No module named 'none_of_a_test'"),
+        ("mine_of_a_test.py:chosen", "a module without `.py`"),
     ):
         shown = run("score", "a.parquet", "--metrics", wrong)
         assert (shown.exit_code, says in shown.output) == (1, True), shown.output

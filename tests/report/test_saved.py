@@ -305,3 +305,9 @@ def test_the_command_names_another_file(tmp_path: Path) -> None:
     assert done.exit_code == 1
     assert "gru.parquet must be a file that `score --save` wrote" in done.output
     assert "pickle" not in done.output
+
+
+def test_a_pattern_is_no_list_of_files() -> None:
+    """A text would be read letter by letter."""
+    with pytest.raises(TypeError, match=r"`shards` must be a list .* got 'p\*.npz'; .*glob"):
+        report.merge("p*.npz")

@@ -26,6 +26,7 @@ from nextloc_metrics import (
     PopularityBins,
     RankingCollection,
     analysis,
+    probability_metrics,
     report,
     tables,
 )
@@ -110,11 +111,11 @@ def test_values_of_a_dict_and_no_fractions() -> None:
     metrics = RankingCollection(members)
     metrics.update(torch.tensor([[0, 2, 1, 3]]), torch.tensor([[1, 2]]))
     assert lines(metrics.table()) == [
-        "percent                     value",
-        "ndcg_at_1_decile_1         100.00",
-        "ndcg_at_1_decile_2           0.00",
-        "ndcg_at_1_decile_unmapped       -",
-        "k (not %)                       2",
+        "metric                          value",
+        "ndcg_at_1_decile_1 (%)         100.00",
+        "ndcg_at_1_decile_2 (%)           0.00",
+        "ndcg_at_1_decile_unmapped (%)       -",
+        "k                                   2",
     ]
     assert lines(metrics.table(percent=False))[-1].split() == ["k", "2"]
 
@@ -427,3 +428,26 @@ def test_a_wrong_confidence_is_an_error() -> None:
         hits(30).table(intervals=True, confidence_level=95)
     with pytest.raises(ValueError, match="`confidence_level` must be between 0 and 1"):
         tables.side_by_side({"A": hits(30)}, intervals=True, confidence_level=0)
+
+
+def test_a_row_says_the_mass_of_its_sets() -> None:
+    """In text; the names of numbers stay those of the collection."""
+    metrics = probability_metrics(mass=0.8, given="probabilities")
+    metrics.update(torch.tensor([[0.75, 0.25]]), torch.tensor([0]))
+    table = metrics.table()
+    names = [row[0].strip() for row in table.rows]
+    assert {"set_coverage, mass 0.8 (%)", "set_size, mass 0.8 (candidates)"} <= set(names)
+    assert "set_coverage" in [record["metric"] for record in table.records]
+    assert Grouped(metrics["set_size"], 2, average="queries").detail == "mass 0.8"
+
+
+def test_numbers_of_clusters_that_differ_are_a_range() -> None:
+    """Members may count other users each: from the fewest to the most, not a list of all."""
+    members = {
+        action: Grouped(MRR(empty_target_action=action), 3, average="queries", by="user")
+        for action in ("skip", "neg")
+    }
+    metrics = RankingCollection(members)
+    users, target = torch.tensor([0, 1, 2]), torch.tensor([[0], [-1], [1]])
+    metrics.update(torch.rand(3, 3), target, groups={"user": users})
+    assert metrics.table(intervals=True).notes[-1] == "intervals by 2 to 3 users"

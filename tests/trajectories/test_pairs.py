@@ -132,7 +132,7 @@ def test_the_preset_reads_each_batch_once(monkeypatch: Any) -> None:
     for metric, name in ((GeoBLEU(), "geo_bleu"), (DTW(), "dtw"), (LCSS(1.0), "lcss")):
         assert values[f"val/{name}"] == updated(metric, PREDS, TARGET).compute()
     rows = {row[0]: row[1] for row in metrics.table().rows}
-    assert rows.keys() >= {"val/dtw (cells)", "val/edr (edits)", "val/geo_bleu"}
+    assert rows.keys() >= {"val/dtw (cells)", "val/edr (edits)", "val/geo_bleu (%)"}
     with pytest.raises(ValueError, match="`steps` must be empty unless `aligned` is True"):
         trajectory_metrics(aligned=False, steps=[1])
     assert "last_point_error" not in trajectory_metrics(aligned=False)

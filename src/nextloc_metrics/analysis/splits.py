@@ -82,9 +82,9 @@ def check_split(
             the column of `test` that holds these lists. Locations are then integers.
 
     Raises:
-        KeyError: a table has no such column.
         TypeError: a column has values of several types.
-        ValueError: a column has a missing value or another length, or a part has no row.
+        ValueError: a table has no such column, a column has a missing value or another length, or
+            a part has no row.
 
     Example:
         >>> train = {"user": ["ann", "ann", "bob"], "location": [3, 5, 3], "time": [1, 2, 9]}
@@ -190,7 +190,8 @@ def _busiest(people: Any, users: Any) -> dict[str, tuple[Any, str]]:
     number = math.ceil(_BUSIEST * np.count_nonzero(people))
     busiest = np.argsort(-people, kind="stable")[:number]
     sentence = f"means over rows are theirs to this share; they have up to {people.max():,} rows"
-    return {f"of the {number} busiest users": (np.isin(users, busiest), sentence)}
+    who = "busiest user" if number == 1 else f"{number} busiest users"
+    return {f"of the {who}": (np.isin(users, busiest), sentence)}
 
 
 def _is_repeated(rows: Any) -> Any:
@@ -200,7 +201,14 @@ def _is_repeated(rows: Any) -> Any:
 
 def _read(part: str, table: Any, name: str) -> Any:
     """Return a column as an array without missing values."""
-    column = table[name]
+    try:
+        column = table[name]
+    except (KeyError, TypeError, IndexError, ValueError) as error:
+        raise ValueError(
+            f"`{part}` must be a data frame or a dict with the column {name!r}, got "
+            f"{short(list(table)) if hasattr(table, 'keys') else describe(table)}; `user=`, "
+            "`location=` and `time=` name columns."
+        ) from error
     array = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
     if array.ndim != 1:
         raise ValueError(f"`{name}` of `{part}` must be one column, got {describe(array)}.")

@@ -262,9 +262,12 @@ def _missing(name: str, row: int) -> ValueError:
 
 
 def _unreadable(name: str, value: Any) -> TypeError:
+    remedy = "text needs a vocabulary of ids"
+    if name == "preds" and hasattr(value, "relevant_above"):
+        remedy = "pass a Ranking to `update` of a metric or collection"
     return TypeError(
         f"`{name}` must be a tensor, an array, a column or nested lists of numbers, got "
-        f"{describe(value)}; text needs a vocabulary of ids."
+        f"{describe(value)}; {remedy}."
     )
 
 

@@ -58,9 +58,10 @@ def takes_batch(method: Method) -> Method:
         if not (takes_all or names.issuperset(given)):
             unknown = min(given.keys() - names)
             near = get_close_matches(unknown, names - {"self"}, 1)
+            known = ", ".join(f"`{name}`" for name in sorted(names - {"self"}))
             raise TypeError(
                 f"{type(self).__name__}.{method.__name__}() got an unexpected argument "
-                f"`{unknown}`{f'; use `{near[0]}`' if near else ''}."
+                f"`{unknown}`; {f'use `{near[0]}`' if near else f'it takes {known}'}."
             )
         try:
             return method(self, *args, **given)

@@ -26,6 +26,7 @@ _OF_METRIC = (
     "largest_value",
     "_factor",
     "unit",
+    "detail",
     "higher_is_better",
     "plot_lower_bound",
     "plot_upper_bound",

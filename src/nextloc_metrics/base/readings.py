@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import torch
 from torch import Tensor
 
+from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.display.reading import Reading, plural
 from nextloc_metrics.display.style import count
 
@@ -47,7 +48,14 @@ class Results(NamedTuple):
 
 def named(models: Mapping[str, Model] | Model) -> Mapping[str, Model]:
     """Return collections by the names of models; one collection has the name ""."""
-    return models if isinstance(models, Mapping) else {"": models}
+    found = models if isinstance(models, Mapping) else {"": models}
+    for model in found.values():
+        if not hasattr(model, "update"):
+            raise TypeError(
+                "`models` must be a collection, or a dict with names as keys and collections as "
+                f"values, got {short(model)}."
+            )
+    return found
 
 
 def members_of(
@@ -91,8 +99,17 @@ def write_sample(numbers: Iterable[tuple[Any, Any]]) -> str:
 
     `numbers` are the members, with the number of queries of each group.
     """
-    found = {count(int((x > 0).sum()), one._sampled_by) for one, x in numbers if one._sampled_by}
-    return f"intervals by {' and '.join(sorted(found))}" if found else ""
+    found: dict[str, set[int]] = {}
+    for one, x in numbers:
+        if one._sampled_by:
+            found.setdefault(one._sampled_by, set()).add(int((x > 0).sum()))
+    if not found:
+        return ""
+    kinds = [
+        (f"{min(sizes):,} to " if len(sizes) > 1 else "") + count(max(sizes), kind)
+        for kind, sizes in sorted(found.items())
+    ]
+    return f"intervals by {' and '.join(kinds)}"
 
 
 def _write_number(results: Results) -> str:
@@ -156,7 +173,9 @@ def read_values(
         groups = plural(by) if by else ""
         for key in keys_of(collection, name, member, values).values():
             one = Reading.of(values[key], bounds, member.plot_upper_bound == 1, groups)
-            readings[key] = one._replace(higher_is_better=member.higher_is_better, unit=member.unit)
+            readings[key] = one._replace(
+                higher_is_better=member.higher_is_better, unit=member.unit, detail=member.detail
+            )
     return readings
 
 

@@ -129,7 +129,9 @@ class SummedMetric(BaseMetric, ABC):
             elif option.default is not REQUIRED and option.is_annotated:
                 found[name] = option.default
             elif option.is_annotated:
-                raise TypeError(f"{type(self).__name__}.__init__() needs the option `{name}`.")
+                other = given.keys() - self._all_options.keys()
+                got = f", got `{min(other)}`" if other else ""
+                raise TypeError(f"{type(self).__name__}.__init__() needs the option `{name}`{got}.")
         return found
 
     def __post_init__(self) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -134,11 +136,14 @@ def _read_metrics(name: str) -> Any:
     module, _, function = name.partition(":")
     if str(Path.cwd()) not in sys.path:
         sys.path.append(str(Path.cwd()))
-    found = getattr(import_module(module), function, None) if module and function else None
-    if not callable(found):
+    try:
+        found = getattr(import_module(module), function)
+        signature(found).bind()
+    except (AttributeError, ImportError, TypeError, ValueError) as error:
         raise ValueError(
-            f"`metrics` must be `module:function`, a function without arguments, got {short(name)}."
-        )
+            "`metrics` must be `module:function`, a module without `.py` and its function without "
+            f"arguments, got {short(name)}: {error}."
+        ) from error
     return found()
 
 
@@ -249,9 +254,13 @@ def write_comparisons(result: Comparisons, kind: str) -> str:
 
 def write_audit(result: Audit, kind: str) -> str:
     """Write the values under each protocol in one of the formats."""
-    if kind != "json":
-        return write_table(result.table, kind)
-    return json.dumps(result.table.records, indent=2)
+    table = result.table
+    if kind == "json":
+        return json.dumps(table.records, indent=2)
+    notes = [re.sub(r"`(users|sequences)`", r"`--\1`", note) for note in table.notes]
+    return write_table(
+        Table(table.header, table.rows, notes, table.records, tuple(table.bold)), kind
+    )
 
 
 def write_days(result: TrajectoryEvaluation | FlowEvaluation, kind: str) -> str:

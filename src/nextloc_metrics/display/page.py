@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.display.style import import_pyplot
-from nextloc_metrics.display.table import Table, markdown, one_line, write_fact
+from nextloc_metrics.display.table import Table, markdown, one_line, write_facts
 
 # Tables with more rows are folded.
 _LONG = 30
@@ -134,7 +134,7 @@ def write_page(
 
 def show_card(card: Mapping[str, Any]) -> str:
     """Show facts by name."""
-    html = _list({name.replace("_", " "): write_fact(value) for name, value in card.items()})
+    html = _list(write_facts({name.replace("_", " "): value for name, value in card.items()}))
     # no line is broken within an option such as `--group`
     return re.sub(r"(?<= )--[\w-]+", lambda x: f"<span>{x[0]}</span>", html)
 
@@ -313,7 +313,7 @@ class Result:
 
     def __repr__(self) -> str:
         card = self._card if self._prints_card else {}
-        facts = (f"{name}: {write_fact(value)}" for name, value in card.items())
+        facts = (f"{name}: {text}" for name, text in write_facts(card).items())
         return "\n".join([*map(str, self._printed()), *facts])
 
     def _repr_html_(self) -> str:
@@ -326,7 +326,7 @@ class Result:
         for title, table in self._others().items():
             parts.append(f"{markdown(one_line(title))}:\n\n{table.to_markdown()}")
         if self._card:
-            rows = [[name, write_fact(value)] for name, value in self._card.items()]
+            rows = list(write_facts(self._card).items())
             parts.append(Table(["protocol", ""], rows).to_markdown())
         return "\n\n".join(parts)
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 
-from nextloc_metrics.arguments.messages import extra, short
+from nextloc_metrics.arguments.messages import describe, extra, short
 from nextloc_metrics.arguments.outputs import new_file
 from nextloc_metrics.display.reading import plural
 
@@ -115,6 +115,7 @@ def save(figure: Any, path: str | Path) -> None:
 
     Raises:
         ValueError: the suffix is another one.
+        TypeError: `figure` is no figure.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -123,6 +124,11 @@ def save(figure: Any, path: str | Path) -> None:
         >>> with TemporaryDirectory() as folder:
         ...     plotting.save(figure, f"{folder}/accuracy.pdf")
     """
+    if not hasattr(figure, "savefig"):
+        raise TypeError(
+            f"`figure` must be a figure of matplotlib, got {describe(figure)}; a function that "
+            "draws returns the figure and its axes."
+        )
     suffix = Path(path).suffix.lower()
     if suffix not in _FORMATS:
         raise ValueError(f"`path` must end in .png, .svg or .pdf, got {short(str(path))}.")

@@ -41,11 +41,13 @@ def one_line(text: str) -> str:
     return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
-def write_fact(value: Any) -> str:
-    """Return a value of a card as text."""
-    if value is None:
-        return "-"
-    return f"{value:,}" if isinstance(value, int) else one_line(str(value))
+def write_facts(card: Mapping[str, Any]) -> dict[str, str]:
+    """Return the facts of a card as text, by name; None is left out."""
+    return {
+        name: f"{value:,}" if isinstance(value, int) else one_line(str(value))
+        for name, value in card.items()
+        if value is not None
+    }
 
 
 def in_percent(fraction: float, sign: str = "") -> str:
@@ -205,16 +207,18 @@ def of_readings(
     """Make a table of values, one row per name and one column per model.
 
     `confidence_level` is the level of the intervals, None for none; `marks` are texts after values;
-    `percent` writes fractions as percent.
+    `percent` writes fractions as percent. The header says so if all values are fractions, else each
+    row has its unit.
     """
     marks = marks or {}
     names = list(dict.fromkeys(chain.from_iterable(models.values())))
     first = {name: next(x[name] for x in models.values() if name in x) for name in names}
     titles = {name: reading.title(name) for name, reading in first.items()}
-    columns = [
-        ["percent" if percent else "fraction"]
-        + [titles[name] + _unit(reading, percent) for name, reading in first.items()]
-    ]
+    mixed = not all(reading.is_fraction for reading in first.values())
+    head = "metric" if mixed else "percent" if percent else "fraction"
+    units = {name: _unit(reading, percent) if mixed else "" for name, reading in first.items()}
+    details = {name: f", {one.detail}" if one.detail else "" for name, one in first.items()}
+    columns = [[head, *(titles[name] + details[name] + units[name] for name in names)]]
     bold: list[tuple[int, int]] = []
     for model, readings in models.items():
         found = [readings.get(name) for name in names]
@@ -277,9 +281,8 @@ def _sizes(name: str, models: Models) -> str:
 
 
 def _unit(reading: Reading, percent: bool) -> str:
-    if not percent or reading.is_fraction:
-        return ""
-    return f" ({reading.unit or 'not %'})"
+    unit = ("%" if percent else "") if reading.is_fraction else reading.unit
+    return f" ({unit})" if unit else ""
 
 
 def _number(reading: Reading, value: float, percent: bool) -> str:

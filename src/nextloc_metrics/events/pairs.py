@@ -19,8 +19,9 @@ from nextloc_metrics.means import exact
 from nextloc_metrics.ranking.target import counted_by
 
 _FORMS = (
-    "a list of one (times [P], places [P] or scores [P, C]) per sequence, or a tuple of padded "
-    "times [N, P], places [N, P] or scores [N, P, C], and lengths [N]; true events have places"
+    "a list of one (times [P], places [P] or floating scores [P, C]) per sequence, or a tuple of "
+    "padded times [N, P], places [N, P] or scores [N, P, C], and lengths [N]; true events have "
+    "places"
 )
 
 

@@ -48,15 +48,15 @@ class FlowPreset:
             >>> metrics = flow_metrics()
             >>> metrics.update(tensor([[5, 0], [0, 3]]), tensor([[1, 4], [0, 3]]))
             >>> metrics.table()
-            percent                    value
+            metric                     value
             rmse (trips)             2.82843
             rmse_diagonal (trips)    2.82843
             rmse_others (trips)      2.82843
-            nrmse (not %)            1.78885
+            nrmse                    1.78885
             mae (trips)                    2
-            cpc                        50.00
+            cpc (%)                    50.00
             jsd (bits)              0.381242
-            correlation (not %)    -0.149071
+            correlation            -0.149071
         """
         members: dict[str, FlowMetric] = {
             "rmse": FlowRMSE(),

@@ -64,6 +64,14 @@ _OTHER_NAMES = {
     "NDCG": "nDCG", "MRR": "RR", "MAP": "AP", "Precision": "P", "Recall": "R", "RPrec": "Rprec",
 }  # fmt: skip
 
+# Names of other libraries, in lower case and without `_`, for which a message proposes a measure.
+_FOREIGN = {
+    **dict.fromkeys(("acc", "accuracy", "hit", "hits", "hitrate", "hitratio", "hr"), "Success"),
+    **dict.fromkeys(("reciprocalrank", "meanreciprocalrank", "reciprank"), "RR"),
+    **dict.fromkeys(("ndcgcut", "normalizeddcg"), "nDCG"),
+}
+_CUT = re.compile(r"(.*?)(?:(?:_at_|@|_)(\d+))?")
+
 
 def parse_measure(measure: Any) -> RankingMetric:
     """Return the metric of a measure in ir-measures' notation: a name, options, a cut-off.
@@ -95,12 +103,10 @@ def parse_measure(measure: Any) -> RankingMetric:
     found = _FORM.fullmatch(str(measure).strip())
     name = "" if found is None else _OTHER_NAMES.get(found["name"], found["name"])
     if found is None or name not in _MEASURES:
-        similar = ""
-        if found is not None and (near := _nearest(found["name"])):
-            similar = f"; use `{str(measure).strip().replace(found['name'], near, 1)}`"
+        near = _nearest(str(measure).strip())
         raise ValueError(
             f"a measure must be one of {', '.join(_MEASURES)}, with a cut-off such as `nDCG@10`, "
-            f"got {short(str(measure))}{similar}."
+            f"got {short(str(measure))}{f'; use `{near}`' if near else ''}."
         )
     options = _read_options(str(measure), found["options"] or "")
     if (rel := options.pop("rel", 1)) != 1:
@@ -113,11 +119,15 @@ def parse_measure(measure: Any) -> RankingMetric:
         raise ValueError(f"{measure} has an unknown option, got {short(options)}.") from error
 
 
-def _nearest(name: str) -> str:
-    """Return the most similar name of a measure, whatever its case; empty for none."""
-    known = {one.lower(): one for one in (*_OTHER_NAMES, *_MEASURES)}
-    found = difflib.get_close_matches(name.lower(), known, 1, 0.7)
-    return known[found[0]] if found else ""
+def _nearest(measure: str) -> str:
+    """Return the measure that is meant, of other libraries' names and of similar ones; or none."""
+    found = _CUT.fullmatch(measure)
+    name, k = ("", None) if found is None else found.groups()
+    known = {one.lower(): one for one in _MEASURES}
+    known |= {other.lower(): one for other, one in _OTHER_NAMES.items()} | _FOREIGN
+    close = difflib.get_close_matches(name.replace("_", "").lower(), known, 1, 0.7)
+    near = known[close[0]] if close else ""
+    return f"{near}@{k}" if near and k else near
 
 
 def cut_offs_of(measures: Iterable[Any]) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -15,20 +16,34 @@ from nextloc_metrics.display.style import (
     add_grid,
     add_legend,
     errors,
+    looks,
     make_axes,
     style,
 )
 from nextloc_metrics.means import exact, intervals
-from nextloc_metrics.metrics.confidence import AURC, CalibrationError
+from nextloc_metrics.metrics.confidence import AURC, CalibrationError, Reliability
 from nextloc_metrics.metrics.probabilities import SetSize
 
 
 @style()
-def reliability(metric: CalibrationError, *, confidence_level: float = 0.95, ax: Any = None) -> Any:
+def reliability(
+    models: Collections | CalibrationError | Mapping[str, CalibrationError],
+    *,
+    confidence_level: float = 0.95,
+    ax: Any = None,
+) -> Any:
     """Draw a reliability diagram: the accuracy of each bin beside its mean confidence.
 
     A bar is the accuracy of the queries of a bin, with Wilson's interval and the number of queries;
-    the line over it is their mean confidence. Bars below their line are overconfident.
+    the line over it is their mean confidence. Bars below their line are overconfident. Of several
+    models each bin is a dot at its mean confidence; dots below the diagonal are overconfident.
+
+    Args:
+        models: a `CalibrationError` or a collection with one; or several by the names of the
+            models.
+
+    Raises:
+        ValueError: a collection has no `CalibrationError`.
 
     Example:
         >>> from torch import tensor
@@ -39,28 +54,55 @@ def reliability(metric: CalibrationError, *, confidence_level: float = 0.95, ax:
         >>> axes.get_xlabel(), axes.get_ylabel()
         ('confidence', 'accuracy')
     """
-    found = metric.reliability()
-    used = found.number > 0
-    number, sure, right, low, high = (x[used] for x in found)
-    counts = torch.stack([right * number, right * number, number], 1)
-    state = (counts * torch.tensor([exact.ONE, exact.ONE, 1])).round().long()
-    bounds = intervals.of_queries(state).interval(confidence_level)
+    found: dict[str, Any] = {}
+    each: Mapping[str, Any] = named(models)
+    for name, model in each.items():
+        own = [("", model)] if isinstance(model, CalibrationError) else model.named_members()
+        make = "make it with `probability_metrics(given=...)`"
+        metric = next(iter(members_of(name, own, CalibrationError, make).values()))
+        found[name] = _bins_of(metric, confidence_level)
     figure, axes = make_axes(ax, 4.2, 3.6)
-    middle, heights, widths = (x.tolist() for x in ((low + high) / 2, right, high - low))
-    edge: Any = {"edgecolor": "white", "linewidth": 0.7}
-    axes.bar(middle, heights, widths, color=COLORS[4], label="accuracy", **edge)
-    ends = [[float(a), float(b)] for a, b in zip(*bounds, strict=True)]
-    axes.errorbar(middle, heights, yerr=errors(heights, ends), fmt="none", ecolor=COLORS[0])
-    axes.hlines(sure, low, high, color=COLORS[2], linewidth=2, label="mean confidence")
+    if len(found) == 1:
+        _draw_bins(axes, *next(iter(found.values())))
+    else:
+        own_looks = looks(found)
+        for name, (bins, bounds) in found.items():
+            sure, right = bins.confidence.tolist(), bins.accuracy.tolist()
+            own_looks[name].draw_dots(axes, sure, right, name, bounds, "y", capsize=1.5)
     axes.plot([0, 1], [0, 1], color="0.6", linestyle=(0, (1, 1.2)), linewidth=1, zorder=0)
-    above: Any = {"textcoords": "offset points", "ha": "center", "fontsize": 6}
-    for x, (_, top), n in zip(middle, ends, number.tolist(), strict=True):
-        axes.annotate(f"{n:,.0f}", (x, top), (0, 2), **above)
-    axes.set(xlim=(0, 1), ylim=(0, 1.08))
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1.08)
     for axis, label in ((axes.xaxis, "confidence"), (axes.yaxis, "accuracy")):
         Scale(label, 0, 1).label(axis)
     add_legend(axes)
     return figure, axes
+
+
+def _bins_of(metric: CalibrationError, confidence_level: float) -> tuple[Reliability, list[Any]]:
+    """Return the bins with queries, and the interval of the accuracy of each."""
+    found = metric.reliability()
+    used = Reliability(*(x[found.number > 0] for x in found))
+    right = used.accuracy * used.number
+    counts = torch.stack([right, right, used.number], 1)
+    state = (counts * torch.tensor([exact.ONE, exact.ONE, 1])).round().long()
+    bounds = intervals.of_queries(state).interval(confidence_level)
+    return used, [[float(a), float(b)] for a, b in zip(*bounds, strict=True)]
+
+
+def _draw_bins(axes: Any, bins: Reliability, ends: list[Any]) -> None:
+    """Draw the bins of one model as bars, with a line at their mean confidence."""
+    number, sure, right, low, high = bins
+    middle = ((low + high) / 2).tolist()
+    look = {"color": COLORS[4], "edgecolor": "white", "linewidth": 0.7}
+    axes.bar(middle, right.tolist(), (high - low).tolist(), label="accuracy", **look)
+    axes.errorbar(
+        middle, right.tolist(), yerr=errors(right.tolist(), ends), fmt="none", ecolor=COLORS[0]
+    )
+    axes.hlines(sure, low, high, color=COLORS[2], linewidth=2, label="mean confidence")
+    for x, (_, top), n in zip(middle, ends, number.tolist(), strict=True):
+        axes.annotate(
+            f"{n:,.0f}", (x, top), (0, 2), textcoords="offset points", ha="center", fontsize=6
+        )
 
 
 @style()

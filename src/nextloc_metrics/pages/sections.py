@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nextloc_metrics.base.collection import SummedCollection
 from nextloc_metrics.base.plots import plot_groups
-from nextloc_metrics.display.bars import Groups, draw_groups, draw_histogram
+from nextloc_metrics.display.bars import MOST_BARS, Groups, draw_groups, draw_histogram
 from nextloc_metrics.display.lines import draw_differences, draw_readings
 from nextloc_metrics.display.page import show_picture, show_table
 from nextloc_metrics.display.reading import Models, Reading
@@ -29,7 +29,8 @@ def show_headline(
     confidence_level: float,
 ) -> str:
     """Show the values as a picture and as a table, and below them the skill."""
-    named = {"model" if name == "value" else name: of for name, of in columns.items()}
+    own = "model" if len(columns) > 1 else ""
+    named = {own if name == "value" else name: of for name, of in columns.items()}
     shown = show_values(named, table, confidence_level)
     if skill:
         rows = [[name, in_percent(x)] for name, x in skill.items()]
@@ -61,9 +62,16 @@ def show_ceiling(rows: Mapping[str, Reading], table: Table, confidence_level: fl
     return drawn + show_table(table)
 
 
-def show_groups(caption: str, metric: Any, table: Table, confidence_level: float) -> str:
-    """Draw a metric for each group, and show the table of all metrics."""
+def show_groups(
+    name: str, notes: Sequence[str], metric: Any, table: Table, confidence_level: float
+) -> str:
+    """Draw a metric for each group, and show the table of all metrics.
+
+    The notes are about intervals, which a histogram of many groups has not.
+    """
     draw = partial(plot_groups, confidence_level=confidence_level, ax=None)
+    is_histogram = metric.num_groups > MOST_BARS
+    caption = name if is_histogram else "; ".join([name, *notes])
     return show_picture(caption, draw, metric) + show_table(table)
 
 

@@ -65,6 +65,10 @@ class Codes:
             raise ValueError(f"`codebook` must have at least one token in each code, got {got}.")
         self.numbers = _find(self.tokens, self.tokens)
 
+    def __repr__(self) -> str:
+        locations, tokens = self.tokens.shape
+        return f"Codes({locations:,} locations, up to {tokens} tokens each)"
+
     def validity(self, beams: Array | None = None, level: int | None = None) -> float:
         """Return the share of beams that are valid; NaN without beams.
 

@@ -353,7 +353,8 @@ def _copy_of(name: Any, metric: Any) -> RecordMetric:
     if not isinstance(metric, RecordMetric):
         raise TypeError(
             "`metrics` must hold metrics of nextloc_metrics, or subclasses of such as "
-            f"`RankingMetric`, got {short(metric)} as {short(name)}."
+            f"`RankingMetric`, got {short(metric)} as {short(name)}"
+            f"{'; make an object of the class' if isinstance(metric, type) else ''}."
         )
     if reason := _why_not(metric):
         raise ValueError(f"`metrics` must hold no metric that {reason}, got {short(metric)}.")

@@ -173,8 +173,8 @@ class Evaluation(Result):
         }
         for kind, table in self.groups.items():
             name, member = next(iter(parts[f"by {kind}"].named_members()))
-            caption = "; ".join([f"{name} by {kind}", *counted.note_intervals(kind)])
-            sections[f"By {kind}"] = show_groups(caption, member, table, level)
+            notes = counted.note_intervals(kind)
+            sections[f"By {kind}"] = show_groups(f"{name} by {kind}", notes, member, table, level)
         if self.ceiling is not None:
             section = show_ceiling(self.ceiling.rows, self.ceiling.table, level)
             sections["How far from the ceiling"] = section
@@ -199,7 +199,7 @@ class Evaluation(Result):
         return [(name, metric) for name, metric in self._counted.rows() if name in self.values]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Ceiling:
     """Acc@1 of a model between the floor and the ceiling; see `history` of `evaluate`.
 
@@ -225,6 +225,9 @@ class Ceiling:
     def table(self) -> Table:
         """The rows with notes on the users and on the share."""
         users = int((~self.limits.few_visits).sum())
+        if not users:
+            note = "no limit: no user has enough visits and a query"
+            return of_readings({"acc_at_1": self.rows}, self.confidence_level, [note])
         notes = [
             f"mean over {users:,} users; {int(self.limits.few_visits.sum()):,} users left out",
             f"way from the baseline to the limit: {100 * self.share:.0f} %; to the limit of "
@@ -233,6 +236,9 @@ class Ceiling:
             "their shares",
         ]
         return of_readings({"acc_at_1": self.rows}, self.confidence_level, notes)
+
+    def __repr__(self) -> str:
+        return str(self.table)
 
     def _share(self, limit: str) -> float:
         floor = self.rows.get("most frequent", self.rows.get("chance"))
@@ -281,6 +287,7 @@ def merge(
 
     Raises:
         FileNotFoundError: a file does not exist.
+        TypeError: `shards` is one file or one evaluation.
         ValueError: there is no shard, a shard is repeated, or shards have different settings; or a
             file is cut, was changed, or is not one that `Evaluation.save` wrote.
 
@@ -293,6 +300,11 @@ def merge(
         (0.5, 0.75, 2)
     """
     own = check_metrics(metrics)
+    if isinstance(shards, (str, Path, Evaluation)):
+        raise TypeError(
+            f"`shards` must be a list of files or evaluations, got {short(shards)}; for a pattern, "
+            "use `Path().glob(...)`."
+        )
     read = [
         (f"evaluation {number}", shard._counted)
         if isinstance(shard, Evaluation)

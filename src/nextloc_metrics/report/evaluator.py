@@ -327,7 +327,7 @@ class Evaluator:
         if self._data.limits is not None and setting.by_user not in form.groups:
             raise ValueError(
                 f"`groups` must have the key {setting.by_user!r} if there is a `history`, got "
-                f"{list(form.groups)}: limits are those of users."
+                f"{list(form.groups)}; pass `groups={{{setting.by_user!r}: users}}`."
             )
         return setting
 

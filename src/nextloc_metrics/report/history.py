@@ -11,7 +11,7 @@ from torch import Tensor
 from nextloc_metrics.analysis import Predictability, VisitCounts, predictability
 from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.batch import ArrayRows
-from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.report.data import count_locations
 
 #: The locations, users and maybe times of all visits; or their counts, or the limits of users.
@@ -29,6 +29,11 @@ def _counts_of(history: Any, size: int | None) -> VisitCounts:
     """Return counts of at least so many locations; None is as many as there are visits to."""
     if isinstance(history, VisitCounts):
         return history
+    if not isinstance(history, (tuple, list)) or len(history) not in (2, 3):
+        raise TypeError(
+            "`history` must be (visits, users), (visits, users, times), `analysis.VisitCounts` or "
+            f"`analysis.predictability(...)`, got {describe(history)}."
+        )
     visits, users, *times = history
     ids = as_tensor("visits", visits)
     size = int(ids.max()) + 1 if size is None and ids.numel() else size or 1

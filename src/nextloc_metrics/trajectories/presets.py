@@ -54,8 +54,8 @@ def trajectory_metrics(
         >>> metrics = trajectory_metrics(steps=[1])
         >>> metrics.update(tensor([[[0.0, 0.0], [3.0, 4.0]]]), tensor([[[0.0, 1.0], [0.0, 0.0]]]))
         >>> metrics.table()
-        percent                       value
-        geo_bleu                      16.70
+        metric                        value
+        geo_bleu (%)                  16.70
         dtw (cells)                       6
         frechet (cells)                   5
         hausdorff (cells)           4.24264
