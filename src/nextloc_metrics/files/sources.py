@@ -106,6 +106,14 @@ def _count_parquet(file: str) -> int:
         return int(read_metadata(opened).num_rows)
 
 
+def columns_of_parquet(file: str) -> list[str]:
+    """Return the names of the columns."""
+    from pyarrow.parquet import read_schema
+
+    with _explained(file), open_bytes(file) as opened:
+        return [*read_schema(opened).names]
+
+
 def _read_parquet(file: str, wanted: Wanted) -> Iterator[Part]:
     """Read row groups in batches, so that wide rows of scores do not fill the memory."""
     from pyarrow.parquet import ParquetFile

@@ -47,7 +47,13 @@ from nextloc_metrics.files.ids import (
 )
 from nextloc_metrics.files.numbers import Numbering, Survey
 from nextloc_metrics.files.opening import RUNS, Part, RowSource, find_files, place, suffix_of
-from nextloc_metrics.files.sources import Arrays, Files, Stream, is_pandas
+from nextloc_metrics.files.sources import (
+    Arrays,
+    Files,
+    Stream,
+    columns_of_parquet,
+    is_pandas,
+)
 
 # Values of lists per chunk.
 _VALUES = 1 << 21
@@ -484,6 +490,8 @@ def has_column(source: Any, name: str) -> bool:
     """Return whether a table has a column, as far as that is known without an error."""
     if isinstance(source, str | os.PathLike | list | tuple):
         with suppress(ValueError, OSError):
+            if suffix_of(first := find_files(source)[0]) == ".parquet":
+                return name in columns_of_parquet(first)
             parts = source_of(source, Names(name, name), "miss").parts([name])
             return next(parts, None) is not None
         return False
