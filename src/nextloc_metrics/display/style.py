@@ -124,6 +124,7 @@ def save(figure: Any, path: str | Path) -> None:
         >>> with TemporaryDirectory() as folder:
         ...     plotting.save(figure, f"{folder}/accuracy.pdf")
     """
+    pyplot = import_pyplot()
     if not hasattr(figure, "savefig"):
         raise TypeError(
             f"`figure` must be a figure of matplotlib, got {describe(figure)}; a function that "
@@ -132,7 +133,7 @@ def save(figure: Any, path: str | Path) -> None:
     suffix = Path(path).suffix.lower()
     if suffix not in _FORMATS:
         raise ValueError(f"`path` must end in .png, .svg or .pdf, got {short(str(path))}.")
-    with import_pyplot().rc_context(_FILES), new_file(path) as file:
+    with pyplot.rc_context(_FILES), new_file(path) as file:
         figure.savefig(file, format=suffix[1:], **_FORMATS[suffix])
 
 

@@ -19,8 +19,13 @@ PADDING = -100
 class EvalPrediction(Protocol):
     """The Trainer's argument: `transformers.EvalPrediction`, or an object with its attributes."""
 
-    predictions: Any  #: the logits, or lists of ids
-    label_ids: Any  #: the targets
+    @property
+    def predictions(self) -> Any:
+        """The logits, or lists of ids."""
+
+    @property
+    def label_ids(self) -> Any:
+        """The targets."""
 
 
 class TrainerMetrics:

@@ -175,8 +175,8 @@ class _OfSets(DistributionMean):
                 f"one of `mass` and `threshold` must be given, got {short(self.mass)} and "
                 f"{short(self.threshold)}."
             )
-        self.detail = f"p >= {self.threshold:g}" if self.mass is None else f"mass {self.mass:g}"
-        self.label += f", {self.detail}"
+        self._detail = f"p >= {self.threshold:g}" if self.mass is None else f"mass {self.mass:g}"
+        self.label += f", {self._detail}"
 
 
 class SetCoverage(_OfSets):
