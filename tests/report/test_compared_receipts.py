@@ -4,6 +4,7 @@ import json
 import random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from nextloc_metrics import report
@@ -123,3 +124,18 @@ def test_what_cannot_be_compared_is_named() -> None:
         one = report.evaluate(MODELS["a"], TARGET, groups=groups, **extra, **OPTIONS)
         with pytest.raises(ValueError, match="`sums_by` must be one of `groups`"):
             one.receipt(sums_by="user")
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_receipts_of_tables_that_give_their_number_of_locations(several: bool) -> None:
+    """Of one relevant location per query, or of several, whose preset has other metrics."""
+    target = [[x, (x + 1) % 12] for x in TARGET] if several else TARGET
+    found = {}
+    for name, lists in MODELS.items():
+        rows = pa.table({"preds": lists, "target": target, "user": USER})
+        one = report.evaluate_table(rows, groups=["user"], k=(1, 4))
+        found[name] = one.receipt(sums_by="user", min_queries=1)
+    expected = report.compare(MODELS, target, groups={"user": USER}, k=(1, 4), cluster="user")
+    compared = report.compare(found)
+    assert compared.to_csv() == expected.to_csv()
+    assert ("precision_at_4" in next(iter(compared.pairs.values()))) == several

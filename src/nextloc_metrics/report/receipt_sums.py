@@ -89,9 +89,8 @@ class ReceiptSums:
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"the sums by cluster of {short(name)} are wrong: {error}.") from error
         options = self.content["options"]
-        headline = make_headline(
-            options["num_locations"], options["k"], measures=options["measures"]
-        )
+        number = options["num_locations"] or (1 if "f1" in self.content["values"] else None)
+        headline = make_headline(number, options["k"], measures=options["measures"])
         self.members = headline.named_members()
         self.sums = {key: self.sums[key] for key, _ in self.members if key in self.sums}
         most = max((int(sizes.sum()) for _, sizes in self.sums.values()), default=0)
