@@ -301,7 +301,7 @@ def test_the_command_writes_and_verifies(tmp_path: Path) -> None:
     assert runner.invoke(main, ["score", str(good), "--sums-by", "user"]).exit_code == 2
     result = runner.invoke(main, [*arguments[:2], *arguments[4:], "--force", "--sums-by", "id"])
     assert "id" in report.Receipt.read(receipt).content["groups"], result.output
-    (tmp_path / "no.json").write_text("{}")
+    (tmp_path / "no.json").write_text("{}", "utf-8")
     result = runner.invoke(main, ["verify", str(tmp_path / "no.json"), str(good)])
     assert result.exit_code == 1
     assert "must be a receipt" in result.output

@@ -438,7 +438,9 @@ def test_a_row_says_the_mass_of_its_sets() -> None:
     names = [row[0].strip() for row in table.rows]
     assert {"set_coverage, mass 0.8 (%)", "set_size, mass 0.8 (candidates)"} <= set(names)
     assert "set_coverage" in [record["metric"] for record in table.records]
-    assert Grouped(metrics["set_size"], 2, average="queries").detail == "mass 0.8"
+    grouped = RankingCollection({"size": Grouped(metrics["set_size"], 2, average="queries")})
+    grouped.update(torch.tensor([[0.75, 0.25]]), torch.tensor([0]), groups=torch.tensor([1]))
+    assert grouped.table().rows[0][0].strip() == "size, mass 0.8 (candidates)"
 
 
 def test_numbers_of_clusters_that_differ_are_a_range() -> None:
