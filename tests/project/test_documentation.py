@@ -367,7 +367,7 @@ def test_code_of_docstrings_fits_beside_the_navigation(site: Path) -> None:
 INNER = {
     "what collections do with their members": {
         "add_state", "forward_with", "merge_state", "named_members", "plan", "results",
-        "update_with", "SummedCollection.members",
+        "state_dict", "update_with", "SummedCollection.members",
         "state_key", "summed_at_once", "sync_context", "tallies",
     },
     "how records are made, and what is kept beside them": {

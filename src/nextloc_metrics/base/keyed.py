@@ -42,8 +42,7 @@ class KeyedMetric(RecordMetric):
         return merged
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the state, merged, if it is persistent."""
-        self.state  # noqa: B018  # merges
+        self.state  # noqa: B018  # merges what is saved
         return super().state_dict(*args, **kwargs)
 
     def _reduce_states(self, incoming_state: dict[str, Any]) -> None:

@@ -59,7 +59,7 @@ class EventTransport(EventMean):
             )
 
     def score(self, record: EventPairs) -> Tensor:
-        moments, costs = self.moments(record), (fixed(self.delete_cost), fixed(self.insert_cost))
+        moments, costs = self._moments(record), (fixed(self.delete_cost), fixed(self.insert_cost))
         sides = zip((moments.first_place, moments.second_place), costs, strict=True)
         alone = [(places > -2).sum(1) * cost for places, cost in sides]
         saved = choose(moments.first, "aligns").transport(moments, sum(costs))
@@ -87,7 +87,7 @@ class EventCountDifference(EventMean):
 
     def score(self, record: EventPairs) -> Tensor:
         keys, signs = [], []
-        for side, sign in zip(self.sides(record), (1, -1), strict=True):
+        for side, sign in zip(self._sides(record), (1, -1), strict=True):
             row, _ = at = (side.places > -2).nonzero(as_tuple=True)
             place = side.places[at].masked_fill(~side.has_time[at], -1)
             keys.append(torch.stack([row, place]))
@@ -161,7 +161,7 @@ class NextEventAccuracy(EventMetric, MeanMetric):
 def _next_events(metric: EventMetric, record: EventPairs) -> list[tuple[Tensor, Tensor, Tensor]]:
     """Return time and place of the first event of each side, and whether it is, with a time."""
     found = []
-    for side in metric.sides(record):
+    for side in metric._sides(record):
         columns = side.times, side.places, (side.places > -2) & side.has_time
         time, place, has = (pad(x, (0, 1))[:, 0] for x in columns)
         found.append((time, place, has))

@@ -73,14 +73,14 @@ class EventMetric(RecordMetric):
         found: EventPairs = self._plan.read(batch)[self.record]
         return found
 
-    def sides(self, pairs: EventPairs) -> tuple[Events, Events]:
+    def _sides(self, pairs: EventPairs) -> tuple[Events, Events]:
         """Return the predicted and the true events that count."""
         end = pairs.end(self.horizon)
         return pairs.predicted.cut(self.first, end), pairs.true.cut(self.first, end)
 
-    def moments(self, pairs: EventPairs) -> Moments:
+    def _moments(self, pairs: EventPairs) -> Moments:
         """Return the events that count for a backend."""
-        predicted, true = self.sides(pairs)
+        predicted, true = self._sides(pairs)
         columns = predicted.times, true.times, predicted.places, true.places
         return Moments(*(x.cpu() for x in columns))
 

@@ -101,7 +101,7 @@ class PooledEvents(EventMetric, KeyedMetric):
             )
 
     def tally(self, record: EventPairs) -> Any:
-        moments, given = self.moments(record), record.predicted.scores
+        moments, given = self._moments(record), record.predicted.scores
         scores = None if given is None else exact.float64(given[:, : self.first].detach().cpu())
         numbers = [(1 << 64) - 1 if fixed(x) == NEVER else fixed(x) for x in self.thresholds]
         matched = choose(moments.first, "aligns").match_events(moments, scores, numbers).numpy()
