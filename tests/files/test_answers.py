@@ -315,9 +315,12 @@ def test_reading_is_linear(form: str, text: str) -> None:
     """Twenty times the text takes about twenty times as long; nothing crashes."""
     seconds = []
     for number in (5_000, 100_000):
-        start = time.process_time()
-        report.read_answers([text * number], ids=["x"], form=form, k=1)
-        seconds.append(time.process_time() - start)
+        taken = []
+        for _ in range(3):
+            start = time.process_time()
+            report.read_answers([text * number], ids=["x"], form=form, k=1)
+            taken.append(time.process_time() - start)
+        seconds.append(min(taken))
     assert seconds[1] < 60 * seconds[0] + 0.2
 
 
