@@ -23,7 +23,7 @@ from nextloc_metrics import (
     RankingMetric,
     scoring,
 )
-from nextloc_metrics.scoring import weights
+from nextloc_metrics.arguments import arrays
 from strategies import CLASSES, RANKING_CASES, Case
 
 Grades = list[float]
@@ -217,8 +217,8 @@ def test_rows_are_added_and_multiplied_in_one_order(width: int) -> None:
         return row[0]
 
     for function, neutral, combine in (
-        (weights.row_sum, 0.0, operator.add),
-        (weights.row_product, 1.0, operator.mul),
+        (arrays.row_sum, 0.0, operator.add),
+        (arrays.row_product, 1.0, operator.mul),
     ):
         expected = [halved(row, neutral, combine) for row in rows.tolist()]
         padded = torch.nn.functional.pad(rows, (0, width + 5), value=neutral)

@@ -5,7 +5,7 @@ shares the array's memory.
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any, Protocol, TypeAlias
 
@@ -277,3 +277,28 @@ def is_repeat(ids: Tensor) -> Tensor:
     again = torch.zeros_like(in_order, dtype=torch.bool)
     again[..., 1:] = (in_order[..., 1:] == in_order[..., :-1]) & (in_order[..., 1:] >= 0)
     return torch.zeros_like(again).scatter(-1, order, again)
+
+
+def row_sum(values: Tensor) -> Tensor:
+    """Sum over the last dimension, in an order that padding with zeros does not change.
+
+    The order of `Tensor.sum` depends on shapes, threads and device. Repeated halving of the row,
+    its length rounded up to a power of two, always adds the same pairs.
+    """
+    return _halve(values, torch.add, 0.0)
+
+
+def row_product(values: Tensor) -> Tensor:
+    """Multiply over the last dimension, in an order that padding with ones does not change."""
+    return _halve(values, torch.mul, 1.0)
+
+
+def _halve(values: Tensor, combine: Callable[[Tensor, Tensor], Tensor], neutral: float) -> Tensor:
+    length = values.shape[-1]
+    size = 1 << (length - 1).bit_length()
+    if size > length:
+        values = torch.nn.functional.pad(values, (0, size - length), value=neutral)
+    while size > 1:
+        size //= 2
+        values = combine(values[..., :size], values[..., size:])
+    return values[..., 0]

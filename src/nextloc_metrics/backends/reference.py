@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments import siphash
-from nextloc_metrics.arguments.arrays import must_not_sync
+from nextloc_metrics.arguments.arrays import must_not_sync, row_sum
 from nextloc_metrics.backends import mass
 from nextloc_metrics.backends.events import match_events, transport
 from nextloc_metrics.backends.sequences import align, match_ngrams
@@ -240,11 +240,7 @@ class Reference:
             ends = [x.clamp(max=last) + start for x in (above, above + 1)]
             values = table[ends[1]] - table[ends[0]]
             values = values[:, :1] if kind == 0 else values * place if kind == 2 else values
-            length = 1 << (values.shape[1] - 1).bit_length()
-            values = torch.nn.functional.pad(values, (0, length - values.shape[1]))
-            while values.shape[1] > 1:
-                values = torch.add(*values.chunk(2, 1))
-            score = (values[:, 0] / divisor[number]).clamp(max=1)
+            score = (row_sum(values) / divisor[number]).clamp(max=1)
             fixed = [(one * 2**32 + 0.5).long().sum() for one in (score, score * score)]
             sums.append(torch.stack([*fixed, torch.tensor(len(ids), device=ids.device)]))
         return torch.stack(sums)

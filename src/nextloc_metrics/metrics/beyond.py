@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.arrays import as_tensor
+from nextloc_metrics.arguments.arrays import as_tensor, row_sum
 from nextloc_metrics.arguments.checks import check_share, is_integer
 from nextloc_metrics.arguments.messages import describe
 from nextloc_metrics.base.declared import Computed, Positive
@@ -22,7 +22,6 @@ from nextloc_metrics.metrics.bins import TrainCounts, read_visits
 from nextloc_metrics.metrics.recommended import FirstRanks, RecommendedTally, dot
 from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking
-from nextloc_metrics.scoring.weights import row_sum
 
 Tail = Literal["visits", "locations"]
 

@@ -8,10 +8,11 @@ import math
 import torch
 from torch import Tensor
 
+from nextloc_metrics.arguments.arrays import row_sum
 from nextloc_metrics.backends import UNRETRIEVED
 from nextloc_metrics.ranking.ranking import Ranking
 from nextloc_metrics.scoring.formulas import hits
-from nextloc_metrics.scoring.weights import between, row_sum
+from nextloc_metrics.scoring.weights import between
 
 
 def first_rank(ranking: Ranking) -> Tensor:

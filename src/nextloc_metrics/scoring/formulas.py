@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nextloc_metrics.arguments.arrays import row_product, row_sum
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.backends import UNRETRIEVED, must_not_sync
 from nextloc_metrics.ranking.needs import Needs
@@ -21,9 +22,7 @@ from nextloc_metrics.scoring.weights import (
     between,
     discounts,
     first_of_several,
-    row_product,
     row_start,
-    row_sum,
     table_of_sums,
 )
 

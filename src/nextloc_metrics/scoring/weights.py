@@ -10,6 +10,8 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from nextloc_metrics.arguments.arrays import row_sum
+
 Weight = Literal["count", "harmonic", "discount"]
 
 _WEIGHTS = get_args(Weight)
@@ -191,28 +193,3 @@ def _sum_up_weights() -> Tensor:
 def row_start(weight: Weight) -> int:
     """Return the index in the table where the sums of a weight start."""
     return _WEIGHTS.index(weight) * (TABLE_LENGTH + 1)
-
-
-def row_sum(values: Tensor) -> Tensor:
-    """Sum over the last dimension, in an order that padding with zeros does not change.
-
-    The order of `Tensor.sum` depends on shapes, threads and device. Repeated halving of the row,
-    its length rounded up to a power of two, always adds the same pairs.
-    """
-    return _halve(values, torch.add, 0.0)
-
-
-def row_product(values: Tensor) -> Tensor:
-    """Multiply over the last dimension, in an order that padding with ones does not change."""
-    return _halve(values, torch.mul, 1.0)
-
-
-def _halve(values: Tensor, combine: Callable[[Tensor, Tensor], Tensor], neutral: float) -> Tensor:
-    length = values.shape[-1]
-    size = 1 << (length - 1).bit_length()
-    if size > length:
-        values = torch.nn.functional.pad(values, (0, size - length), value=neutral)
-    while size > 1:
-        size //= 2
-        values = combine(values[..., :size], values[..., size:])
-    return values[..., 0]
