@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.cli.options import has_columns, is_page, write_text
+from nextloc_metrics.cli.options import for_command, has_columns, is_page, write_text
 from nextloc_metrics.display.table import Table, one_line
 from nextloc_metrics.files.answers import cells_of, propose
 from nextloc_metrics.files.beside import read_coordinates, read_counts, read_words
@@ -257,7 +256,7 @@ def write_audit(result: Audit, kind: str) -> str:
     table = result.table
     if kind == "json":
         return json.dumps(table.records, indent=2)
-    notes = [re.sub(r"`(users|sequences)`", r"`--\1`", note) for note in table.notes]
+    notes = [for_command(note) for note in table.notes]
     return write_table(
         Table(table.header, table.rows, notes, table.records, tuple(table.bold)), kind
     )

@@ -254,7 +254,7 @@ def check_outputs(force: bool) -> None:
         try:
             check_free(path, force)
         except FileExistsError as error:
-            raise click.ClickException(_for_command(str(error))) from error
+            raise click.ClickException(for_command(str(error))) from error
 
 
 def _inputs(params: Mapping[click.Parameter, Any]) -> Iterator[str | Path]:
@@ -289,12 +289,12 @@ def explained() -> Iterator[None]:
                 yield
             finally:
                 for warning in caught:
-                    click.echo(f"Warning: {_for_command(str(warning.message))}", err=True)
+                    click.echo(f"Warning: {for_command(str(warning.message))}", err=True)
     except (ImportError, OSError, TypeError, ValueError) as error:
-        raise click.ClickException(_for_command(str(error))) from error
+        raise click.ClickException(for_command(str(error))) from error
 
 
-def _for_command(message: str) -> str:
+def for_command(message: str) -> str:
     """Name options instead of Python arguments, and count rows from 1, as editors count lines."""
     context = click.get_current_context()
     if _STDIN in context.meta:
