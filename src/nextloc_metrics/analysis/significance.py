@@ -124,10 +124,11 @@ def mcnemar(wins: int, losses: int) -> float:
     proportions or percentages", Psychometrika 12, 1947.
     """
     n, fewer = wins + losses, min(wins, losses)
-    logs = math.lgamma(n + 1) - math.lgamma(fewer + 1) - math.lgamma(n - fewer + 1)
-    first = math.exp(logs - n * math.log(2))
     if n <= _MOST_WHOLE:
         first = math.comb(n, fewer) / (1 << n)
+    else:
+        logs = math.lgamma(n + 1) - math.lgamma(fewer + 1) - math.lgamma(n - fewer + 1)
+        first = math.exp(logs - n * math.log(2))
     share = rest = 1.0
     for i in range(fewer, 0, -1):
         rest *= i / (n - i + 1)

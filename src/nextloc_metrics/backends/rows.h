@@ -1,8 +1,8 @@
 /* The loops over one row of scores; included once for each width of a score.
 
    KEY is the signed integer of the width of a score, LARGEST its largest value, NAME(x) the name of
-   x for this width, SCORE the type of scores, if C has it. Scores are compared by their keys: integers in the order of the scores, where
-   -0 equals 0 and every NaN is the highest. */
+   x for this width, SCORE the type of scores, if C has it. Scores are compared by their keys:
+   integers in the order of the scores, where -0 equals 0 and every NaN is the highest. */
 
 static ALWAYS_INLINE KEY NAME(key)(KEY bits, KEY infinity)
 {

@@ -89,6 +89,7 @@ class ReceiptSums:
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"the sums by cluster of {short(name)} are wrong: {error}.") from error
         options = self.content["options"]
+        # a number that was read from the rows is no option; the preset of one relevant one has F1
         number = options["num_locations"] or (1 if "f1" in self.content["values"] else None)
         headline = make_headline(number, options["k"], measures=options["measures"])
         self.members = headline.named_members()

@@ -272,10 +272,10 @@ def ids_in(rows: Any, key: str | None, buckets: Sequence[int]) -> str:
     is_table = isinstance(rows, str | PathLike) or hasattr(rows, "__arrow_c_stream__")
     if not key or not buckets or not is_table:
         return ""
-    found: list[str] = []
+    wanted, found = set(buckets), []
     for part in source_of(rows, Names(key, key), "raise").parts([key]):
         names = read_column(part.file, key, part.rows, part.columns[key])
         hashes = (read_ids(names) & 255).tolist() if len(names) else []
-        found += [str(x) for x, i in zip(names, hashes, strict=True) if i in buckets]
+        found += [str(x) for x, i in zip(names, hashes, strict=True) if i in wanted]
     more = ", ..." if len(found) > _MOST_IDS else ""
     return f"ids of these rows: {', '.join(found[:_MOST_IDS])}{more}"
