@@ -8,7 +8,6 @@ import math
 import pickle
 import threading
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -492,20 +491,6 @@ def test_the_default_device_changes_nothing(relevant: int) -> None:
     assert {name: float(value) for name, value in found.items()} == {
         name: float(value) for name, value in values.items()
     }
-
-
-def test_permutations_as_far_from_zero_are_told_exactly() -> None:
-    """Fractions such as 1/2, 1/3 and 1/6 give equal sums that rounding would tell apart."""
-    generator = torch.Generator().manual_seed(0)
-    for _ in range(60):
-        ranks = torch.randint(1, 7, (2, 8), generator=generator)
-        differences = [Fraction(1, a) - Fraction(1, b) for a, b in ranks.T.tolist()]
-        differences = [difference for difference in differences if difference]
-        signs = itertools.product((1, -1), repeat=len(differences))
-        sums = [abs(sum(s * d for s, d in zip(sign, differences, strict=True))) for sign in signs]
-        expected = sum(total >= sums[0] for total in sums) / len(sums)
-        first, second = 1 / ranks.double()
-        assert analysis.compare(first, second).p_value == expected
 
 
 def test_an_update_of_ones_own_is_called_for_every_batch() -> None:
