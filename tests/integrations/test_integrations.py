@@ -484,13 +484,6 @@ def test_scorer_leaves_the_users_metric_alone() -> None:
     assert metric.compute() == 0.5
 
 
-def test_a_scorer_refuses_what_a_search_would_maximize_wrongly() -> None:
-    """A distance is better where it is smaller."""
-    locations = geography.Locations([40.0, 41.0], [-74.0, -74.0])
-    with pytest.raises(ValueError, match="`metric` must be better where it is higher, got D"):
-        RankingScorer(geography.DistanceError(locations))
-
-
 def test_score_of_wrong_labels() -> None:
     """A message says how many labels there are, and what to use where folds differ."""
     with pytest.raises(ValueError, match=r"^`y_score` must have a column for each of the 2 labels"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -12,10 +13,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import oracle
-from nextloc_metrics import LocationF1, Ranking, functional, scoring
+from nextloc_metrics import Ranking, functional, scoring
 from strategies import (
+    BLOCK_CASES,
     DIRTY,
     LOCATION_CASES,
+    RANK_CASES,
     RANKING_CASES,
     Case,
     examples,
@@ -25,7 +28,6 @@ from strategies import (
     padded_ids,
     scores,
     several_relevant,
-    updated,
 )
 
 SCORES: dict[str, Any] = {
@@ -145,7 +147,10 @@ TARGETS = ("ids", "padded", "bool", "graded", "lists")
 
 @pytest.mark.parametrize(
     ("case", "form"),
-    [(case, TARGETS[(i + j) % 5]) for i, case in enumerate(RANKING_CASES) for j in (0, 2)],
+    [
+        *((case, TARGETS[(i + j) % 5]) for i, case in enumerate(RANKING_CASES) for j in (0, 2)),
+        *itertools.product([*BLOCK_CASES, *RANK_CASES], ("graded", "lists")),
+    ],
     ids=str,
 )
 def test_metrics_over_a_few_batches(case: Case, form: str) -> None:
@@ -206,40 +211,6 @@ def test_location_metrics_over_a_few_batches(case: Case, by_scores: bool) -> Non
     assert metric.num_queries == len(targets)
 
 
-@pytest.mark.parametrize("case", LOCATION_CASES, ids=str)
-def test_functions_of_decisions_are_those_of_classes(case: Case) -> None:
-    """Of scores, lists and rankings, masked or not, and checked alike."""
-    options = case.options
-    name = f"location_{case.name.removeprefix('Location').lower()}"
-    function = getattr(functional, name)
-    preds, target, mask = torch.rand(9, 6), torch.randint(6, (9,)), torch.rand(9) < 0.8
-    expected = updated(case.make(), preds, target, mask=mask).compute()
-    assert function(preds, target, mask, **options) == expected
-    ranking = Ranking.from_scores(preds, target, mask, top=1)
-    assert function(ranking, None, **options) == expected
-    lists = preds.argsort(descending=True)[:, :2]
-    assert function(lists, target, mask=mask, **options) == expected
-    with pytest.raises(ValueError, match="`num_locations` must be at least"):
-        function(preds, target, **{**options, "num_locations": 5})
-    with pytest.raises(
-        ValueError, match=rf"one relevant location .* for {case.name}, .*use \w+AtK for"
-    ):
-        function(preds, torch.tensor([[0, 1]]).expand(9, -1), **options)
-
-
-def test_location_f1_of_each_location() -> None:
-    """`average=None` gives one value a location, an F1 for those visited or decided for."""
-    preds, target = torch.randint(4, (30, 5)).float(), torch.randint(4, (30,))
-    preds[:, 4] = -1.0
-    each = updated(LocationF1(5, average=None), preds, target).compute()
-    assert each.shape == (5,)
-    decisions = [oracle.decision(row, by_scores=True) for row in preds.tolist()]
-    for location in range(4):
-        right = sum(d == t == location for d, t in zip(decisions, target.tolist(), strict=True))
-        both = decisions.count(location) + target.tolist().count(location)
-        assert each[location].item() == pytest.approx(2 * right / both)
-
-
 @given(graded_relevant(DIRTY), st.data())
 def test_ignored_and_masked_queries(batch: tuple[Tensor, Tensor], data: st.DataObject) -> None:
     """`ignore_index` takes one id out of every query, `mask` takes queries out."""
@@ -274,41 +245,6 @@ def test_functions_keep_the_shape_of_the_target(preds: Tensor, ids: list[int]) -
     assert (flat.shape, deep.shape, one.shape) == ((2,), (1, 2), ())
     assert torch.equal(deep[0], flat)
     assert torch.equal(one, flat[0])
-
-
-def test_reciprocal_rank_in_a_very_large_block() -> None:
-    """Of 300,000 equal scores the expected reciprocal rank is H(n)/n, found without a table."""
-    n = 300_000
-    ranking = Ranking.from_scores(torch.zeros(1, n), torch.tensor([5]))
-    harmonic = math.fsum(1 / rank for rank in range(1, n + 1))
-    assert scoring.reciprocal_rank(ranking).item() == pytest.approx(harmonic / n, rel=1e-9)
-    dcg = math.fsum(1 / math.log2(rank + 1) for rank in range(1, n + 1))
-    assert scoring.ndcg(ranking, n).item() == pytest.approx(dcg / n, rel=1e-9)
-    relevant = torch.zeros(1, 5000, dtype=torch.bool)
-    relevant[0, :40] = True
-    several = Ranking.from_scores(torch.zeros(1, 5000), relevant)
-    (query,) = oracle.queries(torch.zeros(1, 5000), relevant)
-    for case in (Case("MRR"), Case("MRR", {"k": 100}), Case("AccuracyAtK", {"k": 70})):
-        expected = oracle.score(case.name, query, **case.options)
-        got = SCORES[case.name](several, **case.options).item()
-        assert got == pytest.approx(expected, rel=1e-9)
-
-
-@pytest.mark.parametrize("rank", [65_535, 65_536, 65_537, 70_001, 99_999])
-def test_places_far_down(rank: int) -> None:
-    """Reciprocal ranks and discounts stay exact where tables would end."""
-    preds = -torch.arange(100_000.0)[None]
-    ranking = Ranking.from_scores(preds, torch.tensor([rank - 1]))
-    assert scoring.reciprocal_rank(ranking).item() == pytest.approx(1 / rank, rel=1e-11)
-    discount = 1 / math.log2(rank + 1)
-    assert scoring.ndcg(ranking, 10**6).item() == pytest.approx(discount, rel=1e-11)
-    preds[0, rank - 6 : rank + 1] = preds[0, rank - 3]
-    tied = Ranking.from_scores(preds, torch.tensor([rank - 1]))
-    places = range(rank - 5, rank + 2)
-    expected = sum(1 / place for place in places) / 7
-    assert scoring.reciprocal_rank(tied).item() == pytest.approx(expected, rel=1e-11)
-    expected = sum(1 / math.log2(place + 1) for place in places) / 7
-    assert scoring.ndcg(tied, 10**6).item() == pytest.approx(expected, rel=1e-11)
 
 
 @pytest.mark.parametrize("levels", [3, 100_000])

@@ -22,8 +22,6 @@ from nextloc_metrics import (
     PrecisionAtK,
     Ranking,
     RecallAtK,
-    next_location_metrics,
-    recommendation_metrics,
     scoring,
 )
 from strategies import (
@@ -503,34 +501,3 @@ def test_strided_scores_are_read_as_they_are() -> None:
     cases = [*FORMULAS, *one_f1(LOCATIONS)]
     for view in (preds, row):
         assert same_all(states(cases, view, target), states(cases, view.contiguous(), target))
-
-
-# Presets -----------------------------------------------------------------------------------------
-
-
-@given(one_relevant(DIRTY))
-def test_the_presets_equal_separate_metrics(batch: tuple[Tensor, Tensor]) -> None:
-    """Ranking once for all members gives each member its own bits."""
-    preds, target = batch
-    locations = preds.shape[1]
-    ours = updated(next_location_metrics(locations, k=(1, 5)), preds, target).compute()
-    separate: dict[str, Metric] = {
-        "acc_at_1": AccuracyAtK(1),
-        "acc_at_5": AccuracyAtK(5),
-        "mrr": MRR(),
-        "ndcg_at_5": NDCGAtK(5),
-        "f1": LocationF1(locations),
-    }
-    expected = {key: updated(metric, preds, target).compute() for key, metric in separate.items()}
-    assert same(ours, expected)
-
-
-@over_all_metrics
-@given(graded_relevant(DIRTY))
-def test_the_preset_of_several_k_equals_presets_of_one_k(batch: tuple[Tensor, Tensor]) -> None:
-    """Every metric is reported at every k, none at the first or the last only."""
-    both = updated(recommendation_metrics(k=(2, 3)), *batch).compute()
-    for k in (2, 3):
-        alone = updated(recommendation_metrics(k=(k,)), *batch).compute()
-        assert all(same(both[key], alone[key]) for key in alone)
-    assert len(both) == 12

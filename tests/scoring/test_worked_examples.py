@@ -114,7 +114,6 @@ BY_HAND: list[tuple[Metric, tuple[Tensor, Tensor], float]] = [
 def test_values_by_hand(metric: Metric, batch: tuple[Tensor, Tensor], expected: float) -> None:
     """The value of one batch is the fraction that a person writes down."""
     assert of(metric, *batch) == pytest.approx(expected)
-    metric.reset()
 
 
 def test_weighted_f1_of_a_confusion_matrix() -> None:
