@@ -17,7 +17,6 @@ from nextloc_metrics import Ranking, functional, scoring
 from strategies import (
     BLOCK_CASES,
     DIRTY,
-    LOCATION_CASES,
     RANK_CASES,
     RANKING_CASES,
     Case,
@@ -178,37 +177,6 @@ def test_metrics_over_a_few_batches(case: Case, form: str) -> None:
     assert metric.compute().item() == pytest.approx(
         oracle.value(case.name, seen, **options), abs=1e-6
     )
-
-
-@pytest.mark.parametrize("case", LOCATION_CASES, ids=str)
-@pytest.mark.parametrize("by_scores", [True, False])
-def test_location_metrics_over_a_few_batches(case: Case, by_scores: bool) -> None:
-    """From scores with ties and oddities, and from lists, masked rows left out."""
-    metric = case.make()
-    decisions: list[int | None] = []
-    targets: list[int] = []
-    odd = torch.tensor([math.nan, -math.inf, math.inf])
-    for _ in range(4):
-        target = torch.randint(6, (9,))
-        mask = torch.rand(9) < 0.8
-        if by_scores:
-            preds = torch.randint(4, (9, 6)).float()
-            where = torch.rand(9, 6) < 0.04
-            preds[where] = odd[torch.randint(3, (int(where.sum()),))]
-            preds[0] = -math.inf
-        else:
-            preds = torch.randint(6, (9, 3))
-            preds[1] = -1
-            preds[2, 1:] = -1
-        metric.update(preds, target, mask=mask)
-        for row, wanted, counts in zip(preds.tolist(), target.tolist(), mask.tolist(), strict=True):
-            if counts:
-                decisions.append(oracle.decision(row, by_scores=by_scores))
-                targets.append(wanted)
-    average = case.options.get("average", "weighted")
-    expected = oracle.location_score(case.name, decisions, targets, average)
-    assert metric.compute().item() == pytest.approx(expected, abs=1e-6)
-    assert metric.num_queries == len(targets)
 
 
 @given(graded_relevant(DIRTY), st.data())

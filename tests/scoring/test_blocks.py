@@ -20,7 +20,6 @@ from nextloc_metrics import (
     RBP,
     ERRAtK,
     FallOutAtK,
-    Grouped,
     MeanPercentileRank,
     MeanRank,
     Ranking,
@@ -151,16 +150,6 @@ def test_excluded_candidates_are_no_pairs() -> None:
     assert AUC()(scores, target) == pytest.approx(2 / 3)
     assert AUC()(scores, target, exclude=exclude) == 1
     assert FallOutAtK(2)(scores, target, exclude=exclude) == 1 / 2
-
-
-def test_group_auc() -> None:
-    """GAUC is AUC in `Grouped`, and queries with candidates of one kind are skipped."""
-    scores = torch.tensor([[0.9, 0.1], [0.1, 0.9], [0.5, 0.5]])
-    relevant = torch.tensor([[True, False], [True, False], [True, True]])
-    grouped = Grouped(AUC(), 3, average="groups")
-    grouped.update(scores, relevant, groups=torch.tensor([0, 1, 2]))
-    assert grouped.compute() == 0.5
-    assert grouped.num_queries.tolist() == [1, 1, 0]
 
 
 def test_weighted_auc_is_recboles_gauc() -> None:

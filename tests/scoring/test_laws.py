@@ -41,7 +41,6 @@ from strategies import (
     one_relevant,
     padded_ids,
     same,
-    scores,
     several_relevant,
     split,
     state,
@@ -185,18 +184,6 @@ def test_any_split_into_batches_gives_the_same_bits(
     assert whole.num_queries == parts.num_queries
 
 
-@over_all_metrics
-@given(graded_relevant(DIRTY), st.integers(0, 4))
-def test_several_relevant_split_into_batches(batch: tuple[Tensor, Tensor], cut: int) -> None:
-    """A batch of graded queries, cut in two."""
-    preds, relevance = batch
-    for case in ONE_EACH:
-        metric = case.make()
-        for part in split([cut] if cut else [], preds, relevance):
-            metric.update(*part)
-        assert same(state(metric), states([case], preds, relevance)[0])
-
-
 @pytest.mark.parametrize("case", FAMILIES, ids=str)
 def test_an_empty_batch_changes_nothing(case: Case) -> None:
     """A batch of no queries is a batch."""
@@ -229,15 +216,6 @@ def test_scores_never_fall_with_k(batch: tuple[Tensor, Tensor]) -> None:
     for name, score in rising.items():
         values = torch.stack([score(k)[has_some] for k in KS])
         assert (values.diff(dim=0) >= -1e-12).all(), name
-
-
-@given(one_relevant(DIRTY))
-def test_ndcg_and_map_of_one_relevant_never_fall_with_k(batch: tuple[Tensor, Tensor]) -> None:
-    """With one relevant location every score but precision and F1 rises with k."""
-    ranking = Ranking.from_scores(*batch)
-    for score in (scoring.ndcg, scoring.average_precision):
-        values = torch.stack([score(ranking, k) for k in KS])
-        assert (values.diff(dim=0) >= -1e-12).all()
 
 
 @over_all_metrics
@@ -301,15 +279,6 @@ def test_optimists_exceed_expectation_and_pessimists_fall_below(
             expected = scoring.ndcg(ranking, k, gain)
             assert (scoring.ndcg(best, k, gain) >= expected - 1e-12).all()
             assert (scoring.ndcg(worst, k, gain) <= expected + 1e-12).all()
-
-
-@given(graded_relevant(DIRTY))
-def test_without_ties_the_policies_agree(batch: tuple[Tensor, Tensor]) -> None:
-    """Settled ties stay settled: a second policy changes nothing."""
-    ranking = Ranking.from_scores(*batch).break_ties("pessimistic")
-    again = ranking.break_ties("optimistic")
-    for name in ("above", "tied", "relevant_above", "relevant_tied"):
-        assert torch.equal(getattr(ranking, name), getattr(again, name))
 
 
 @over_all_metrics
@@ -472,17 +441,6 @@ def test_dtypes_change_nothing(case: Case) -> None:
         assert same(state(updated(case.make(), lists.to(dtype), target.to(dtype))), by_lists)
 
 
-@over_all_metrics
-@given(scores(rows=3, columns=6, values=st.floats(-10, 10, width=32)))
-def test_low_precision_equals_its_own_upcast(preds: Tensor) -> None:
-    """bf16 and fp16 scores are what they are: their values as float32 rank alike."""
-    target = torch.tensor([0, 2, 5])
-    cases = [*FORMULAS, *one_f1(6)]
-    for dtype in (torch.bfloat16, torch.float16):
-        low = preds.to(dtype)
-        assert same_all(states(cases, low, target), states(cases, low.float(), target))
-
-
 def test_large_ids_of_a_small_dtype() -> None:
     """A uint8 id of 200 is location 200, in scores and in lists."""
     preds = torch.zeros(1, 256)
@@ -492,12 +450,3 @@ def test_large_ids_of_a_small_dtype() -> None:
     assert updated(LocationF1(256), preds, target).compute() == 1
     lists = torch.tensor([[7, 200, 255]], dtype=torch.uint8)
     assert updated(MRR(), lists, target).compute() == 0.5
-
-
-def test_strided_scores_are_read_as_they_are() -> None:
-    """A transposed or expanded view of scores ranks as its copy does."""
-    preds, target = torch.randint(4, (LOCATIONS, 8)).float().t(), torch.randint(LOCATIONS, (8,))
-    row = torch.randint(4, (1, LOCATIONS)).float().expand(8, -1)
-    cases = [*FORMULAS, *one_f1(LOCATIONS)]
-    for view in (preds, row):
-        assert same_all(states(cases, view, target), states(cases, view.contiguous(), target))

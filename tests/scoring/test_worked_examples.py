@@ -20,7 +20,6 @@ from nextloc_metrics import (
     PrecisionAtK,
     Ranking,
     RecallAtK,
-    next_location_metrics,
     scoring,
 )
 from nextloc_metrics.scoring import formulas
@@ -134,16 +133,6 @@ def test_weighted_f1_of_a_confusion_matrix() -> None:
     assert each.tolist() == pytest.approx(f1)
 
 
-def test_accuracy_from_counts_of_hits() -> None:
-    """1,037, 1,908 and 2,064 of 3,502 queries within 1, 5 and 10 places, as percentages."""
-    ranks = [1] * 1037 + [4] * (1908 - 1037) + [8] * (2064 - 1908) + [12] * (3502 - 2064)
-    preds, target = at_ranks(*ranks)
-    metrics = next_location_metrics(20)
-    metrics.update(preds, target)
-    percent = {key: round(100 * value.item(), 2) for key, value in metrics.compute().items()}
-    assert (percent["acc_at_1"], percent["acc_at_5"], percent["acc_at_10"]) == (29.61, 54.48, 58.94)
-
-
 @pytest.mark.parametrize("target", [0, 7, 19])
 def test_equal_scores_earn_what_chance_earns(target: int) -> None:
     """Twenty locations with one score: every location stands at every place equally often."""
@@ -174,22 +163,6 @@ def test_a_diverged_model_scores_nothing(k: int) -> None:
         assert metric.num_queries == 3
 
 
-def test_precision_of_a_list_that_is_longer_than_k() -> None:
-    """The places are at most k, whatever a Ranking keeps for other metrics."""
-    ranking = Ranking.from_lists(torch.tensor([[3, 1, 2, 0, 4]]), torch.tensor([[1, 4]]), top=5)
-    for k in (1, 2, 4, 5, 9):
-        hits = (k >= 2) + (k >= 5)
-        if k <= 5:
-            metric = PrecisionAtK(k, denominator="retrieved")
-            metric.update(ranking)
-            assert metric.compute().item() == pytest.approx(hits / k)
-        assert of(
-            PrecisionAtK(k, denominator="retrieved"),
-            torch.tensor([[3, 1, 2, 0, 4]]),
-            torch.tensor([[1, 4]]),
-        ) == pytest.approx(hits / min(k, 5))
-
-
 def test_the_places_of_a_ranking() -> None:
     """Relevant 0, 1 and 3 of the scores 2, 3, 3, 2, 1: where each landed, best place first."""
     ranking = Ranking.from_scores(
@@ -203,25 +176,6 @@ def test_the_places_of_a_ranking() -> None:
     assert ranking.relevant[0, 0] == 1
     assert sorted(ranking.relevant[0].tolist()) == [0, 1, 3]
     assert ranking.counted.tolist() == [True]
-
-
-def test_a_query_without_a_relevant_location() -> None:
-    """Skipped, counted as nothing, or counted as everything."""
-    ranked, relevant = torch.tensor([[0, 1], [0, 1]]), torch.tensor([[0, -1], [-1, -1]])
-    expected = {"skip": (1.0, 1), "neg": (0.5, 2), "pos": (1.0, 2)}
-    for action, (value, queries) in expected.items():
-        metric = updated(AccuracyAtK(1, empty_target_action=action), ranked, relevant)
-        assert (metric.compute().item(), metric.num_queries) == (value, queries)
-    metric = AccuracyAtK(1, empty_target_action="pos")
-    metric.update(torch.tensor([[5], [0]]), torch.tensor([[1], [-1]]))
-    assert metric.compute().item() == 0.5
-
-
-def test_location_f1_breaks_ties_by_the_lowest_id() -> None:
-    """As `argmax` and scikit-learn do: a decision, unlike a rank, cannot be half of each."""
-    preds = torch.tensor([[1.0, 1.0, 0.0]])
-    assert of(LocationF1(3), preds, torch.tensor([0])) == 1.0
-    assert of(LocationF1(3), preds, torch.tensor([1])) == 0.0
 
 
 def test_location_f1_of_rows_that_decide_nothing() -> None:
