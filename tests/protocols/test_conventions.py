@@ -112,6 +112,8 @@ def test_libcity_metrics_beside_the_others() -> None:
     assert city["NDCG@5"] == papers["ndcg_at_5"]
     assert city["MRR@5"] < papers["mrr"]
     assert city["F1@5"] == pytest.approx(2 * city["Recall@5"] / 6)
+    several = torch.tensor([[0, 9], [0, 9]]), torch.tensor([[0, -1, -1], [0, 1, 2]])
+    assert computed(libcity_metrics(2), *several)["F1@2"] == 2 * 2 / (4 + 4)  # of pooled counts
     others = computed(recommendation_metrics(5), preds, target)
     for name in ("Precision", "Recall", "MRR", "MAP", "NDCG"):
         assert city[f"{name}@5"] == others[f"{name.lower()}_at_5"]

@@ -67,7 +67,7 @@ def check_queries(preds: Tensor, target: Tensor) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@examples(4)
+@examples(8)
 @given(data=st.data())
 def test_scores_by_brute_force(form: str, data: st.DataObject) -> None:
     """Every form of a batch, over every tie order."""

@@ -15,6 +15,8 @@ from nextloc_metrics import (
     F1AtK,
     HitRateAtK,
     LocationF1,
+    LocationPrecision,
+    LocationRecall,
     MAPAtK,
     NDCGAtK,
     PrecisionAtK,
@@ -185,6 +187,8 @@ def test_location_f1_of_rows_that_decide_nothing() -> None:
     metric = updated(LocationF1(3), preds, target)
     assert metric.compute().item() == pytest.approx(2 * 1 / (3 + 1))
     assert metric.num_queries == 3
+    assert of(LocationPrecision(3, average="micro"), preds, target) == 1 / 1
+    assert of(LocationRecall(3, average="micro"), preds, target) == pytest.approx(1 / 3)
 
 
 @pytest.mark.parametrize("looks", [True, False])
