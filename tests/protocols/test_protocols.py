@@ -688,8 +688,8 @@ def test_corrected_values_are_those_of_loops() -> None:
 def test_an_audit_shows_the_corrected_value() -> None:
     """It is nearer to the exact value than what the code prints; not for draws by visits."""
     draw = np.random.default_rng(1)
-    scores, target = draw.random((800, 1500)), draw.integers(1, 1500, 800)
-    scores[np.arange(800), target] += draw.exponential(0.7, 800)
+    scores, target = draw.random((400, 1500)), draw.integers(1, 1500, 400)
+    scores[np.arange(400), target] += draw.exponential(0.7, 400)
     counts = np.ones(1500, dtype=int)
     chosen = [protocols.sasrec(0), protocols.libcity(10, sampled=True, seed=0)]
     audit = protocols.audit(scores, target, k=10, protocols=chosen, train_counts=counts)

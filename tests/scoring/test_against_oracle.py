@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import oracle
+import strategies
 from nextloc_metrics import Ranking, functional, scoring
 from strategies import (
     BLOCK_CASES,
@@ -29,15 +30,8 @@ from strategies import (
     several_relevant,
 )
 
-SCORES: dict[str, Any] = {
-    "AccuracyAtK": scoring.accuracy,
-    "MRR": scoring.reciprocal_rank,
-    "NDCGAtK": scoring.ndcg,
-    "MAPAtK": scoring.average_precision,
-    "PrecisionAtK": scoring.precision,
-    "RecallAtK": scoring.recall,
-    "F1AtK": scoring.f1,
-}
+NAMES = ("AccuracyAtK", "MRR", "NDCGAtK", "MAPAtK", "PrecisionAtK", "RecallAtK", "F1AtK")
+SCORES: dict[str, Any] = dict(zip(NAMES, strategies.SCORES[1:], strict=True))
 # Per-query scores with all their options, ties apart.
 SCORE_CASES = [
     *(Case(name, {"k": k}) for name in SCORES for k in (1, 3, 8)),

@@ -59,6 +59,7 @@ GRADED = torch.tensor([[3.0, 2.0, 1.0]]), torch.tensor([[3.0, 0.0, 2.0]])
 FALLING, FIRST_THREE = torch.tensor([[3.0, 2.0, 1.0, 0.0]]), torch.tensor([[0, 1, 2]])
 HITS_AT_2_AND_4 = one_list(5, 0, 6, 1, 2), FIRST_THREE
 RULED_OUT = torch.tensor([[-inf, -inf, 0.5, -inf], [0.5, -inf, -inf, -inf]]), torch.tensor([0, 0])
+ALL_EQUAL = torch.full((3, 20), 0.25), torch.tensor([0, 7, 19])
 BOTH_INFINITE = torch.tensor([[inf, 0.0, inf]])
 
 BY_HAND: list[tuple[Metric, tuple[Tensor, Tensor], float]] = [
@@ -69,6 +70,13 @@ BY_HAND: list[tuple[Metric, tuple[Tensor, Tensor], float]] = [
     # each rank earns 1 / log2(rank + 1), and rank 15 lies beyond the tenth place
     (NDCGAtK(10), at_ranks(1, 3, 7, 15), (1 + 1 / math.log2(4) + 1 / math.log2(8)) / 4),
     (HitRateAtK(2), at_ranks(2, 3), 1 / 2),
+    # every location stands at each of 20 ranks equally often; optimists put it first
+    (AccuracyAtK(5), ALL_EQUAL, 5 / 20),
+    (MRR(), ALL_EQUAL, sum(1 / rank for rank in range(1, 21)) / 20),
+    (NDCGAtK(5), ALL_EQUAL, sum(1 / math.log2(rank + 1) for rank in range(1, 6)) / 20),
+    (AccuracyAtK(1, ties="optimistic"), ALL_EQUAL, 1),
+    (AccuracyAtK(19, ties="pessimistic"), ALL_EQUAL, 0),
+    (MRR(ties="pessimistic"), ALL_EQUAL, 1 / 20),
     # what is scored -inf is no recommendation; +inf ties like any other score
     (AccuracyAtK(10), RULED_OUT, 1 / 2),
     (MRR(), RULED_OUT, 1 / 2),
@@ -133,27 +141,6 @@ def test_weighted_f1_of_a_confusion_matrix() -> None:
     assert of(micro, preds, torch.tensor(target)) == pytest.approx((50 + 80 + 35) / 230)
     each = updated(LocationF1(3, average=None), preds, torch.tensor(target)).compute()
     assert each.tolist() == pytest.approx(f1)
-
-
-@pytest.mark.parametrize("target", [0, 7, 19])
-def test_equal_scores_earn_what_chance_earns(target: int) -> None:
-    """Twenty locations with one score: every location stands at every place equally often."""
-    preds = torch.full((1, 20), 0.25)
-    harmonic = sum(1 / rank for rank in range(1, 21))
-    ids = torch.tensor([target])
-    assert of(AccuracyAtK(5), preds, ids) == 0.25
-    assert of(MRR(), preds, ids) == pytest.approx(harmonic / 20)
-    assert of(NDCGAtK(5), preds, ids) == pytest.approx(
-        sum(1 / math.log2(rank + 1) for rank in range(1, 6)) / 20
-    )
-
-
-def test_equal_scores_under_the_other_tie_policies() -> None:
-    """Optimists put the relevant one first of 20, pessimists last."""
-    preds, target = torch.zeros(1, 20), torch.tensor([7])
-    assert of(AccuracyAtK(1, ties="optimistic"), preds, target) == 1.0
-    assert of(AccuracyAtK(19, ties="pessimistic"), preds, target) == 0.0
-    assert of(MRR(ties="pessimistic"), preds, target) == pytest.approx(1 / 20)
 
 
 @pytest.mark.parametrize("k", [1, 10, 50])
