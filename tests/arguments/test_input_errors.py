@@ -25,7 +25,6 @@ from nextloc_metrics import (
     PrecisionAtK,
     Ranking,
     RankingCollection,
-    RecallAtK,
     SequenceAccuracy,
     analysis,
     functional,
@@ -219,14 +218,6 @@ def test_location_f1_knows_its_locations() -> None:
         assert same(state(metric), before)
 
 
-def test_location_f1_needs_one_relevant_location() -> None:
-    """Two relevant locations have no confusion matrix."""
-    metric = LocationF1(LOCATIONS)
-    with pytest.raises(ValueError, match="one relevant"):
-        metric.update(SCORES, torch.tensor([[0, 1], [2, -1], [3, -1], [0, -1]]))
-    assert metric.num_queries == 0
-
-
 def test_a_ranking_that_kept_too_little() -> None:
     """A metric that needs the best candidate refuses a `Ranking` without it."""
     ranking = Ranking.from_scores(SCORES, IDS)
@@ -241,34 +232,6 @@ def test_a_list_has_no_number_of_locations() -> None:
     lists = torch.tensor([[10**12, 5], [7, 10**15]])
     target = torch.tensor([5, 10**15])
     assert updated(MRR(), lists, target).compute() == 0.5
-
-
-def test_long_lists_of_different_ids_are_lists() -> None:
-    """A hundred ids, few of them repeats, are no visit counts."""
-    lists = torch.stack([torch.randperm(1000)[:100] for _ in range(4)])
-    metric = updated(MRR(), lists, lists[:, 1])
-    assert metric.compute() == 0.5
-
-
-def test_long_padding_is_no_repeat() -> None:
-    """Short lists padded to many columns are lists."""
-    lists = torch.full((4, 100), -1)
-    lists[:, :3] = torch.tensor([4, 2, 1])
-    assert updated(MRR(), lists, torch.full((4,), 2)).compute() == 0.5
-
-
-def test_masked_queries_may_hold_anything() -> None:
-    """Nothing of a masked query is looked at."""
-    mask = torch.tensor([True, False, False, False])
-    scores = SCORES.clone()
-    scores[1:] = math.nan
-    for target in (torch.tensor([1, -100, 10**6, -(10**12)]), torch.tensor([[1], [-9], [77], [6]])):
-        for case in KINDS:
-            assert updated(case.make(), scores, target, mask=mask).num_queries == 1
-    relevance = torch.full((4, 6), -1.0)
-    relevance[0] = torch.tensor([0.0, 1, 0, 0, 0, 0])
-    relevance[2] = math.nan
-    assert updated(MRR(), scores, relevance, mask=mask).compute() == 1
 
 
 def test_without_validation_nothing_is_refused() -> None:
@@ -305,24 +268,6 @@ def test_groups_on_another_device_are_refused() -> None:
     """With both devices, and the remedy."""
     with pytest.raises(ValueError, match="`groups` must be on the device of the scores, cpu, got"):
         Grouped(MRR(), 3).update(SCORES, IDS, groups=IDS.to("meta"))
-
-
-@pytest.mark.usefixtures("each_backend")
-@pytest.mark.parametrize(
-    "view",
-    [
-        lambda x: torch.stack([x, x], -1)[..., 0],
-        lambda x: torch.cat([x, x], 1).view(4, 2, -1)[:, 1],
-        lambda x: x.T.contiguous().T,
-        lambda x: x.repeat_interleave(2, 1)[:, ::2],
-    ],
-)
-def test_relevance_may_be_a_view(view: Callable[[Tensor], Tensor]) -> None:
-    """Of any strides, for scores and for lists."""
-    relevance = torch.rand(4, 6) > 0.6
-    for preds in (SCORES, SCORES.argsort(1, descending=True)):
-        expected = updated(RecallAtK(2), preds, relevance.clone()).compute()
-        assert same(updated(RecallAtK(2), preds, view(relevance)).compute(), expected)
 
 
 def test_padding_inside_a_list_is_no_part_of_its_length() -> None:

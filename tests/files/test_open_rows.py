@@ -253,18 +253,6 @@ def test_lines_end_only_at_line_ends(tmp_path: Path) -> None:
     assert values(open_rows(path, vocabulary=names)) == ([names] * 400, names * 200)
 
 
-def test_a_cell_may_hold_a_line_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As text of language models does, also where a block ends."""
-    monkeypatch.setattr("nextloc_metrics.files.csv_rows._BLOCK", 100)
-    path = tmp_path / "a.csv"
-    pd.DataFrame({"preds": ["a\nb", '["a\\nb", "c"]'], "target": ["a\nb", "c"]}).to_csv(
-        path, index=False
-    )
-    assert values(open_rows(path)) == ([["a\nb"], ["a\nb", "c"]], ["a\nb", "c"])
-    pd.DataFrame({"preds": ["a\n\nb"] * 99, "target": ["a\n\nb"] * 99}).to_csv(path, index=False)
-    assert values(open_rows(path)) == ([["a\n\nb"]] * 99, ["a\n\nb"] * 99)
-
-
 # Integers ----------------------------------------------------------------------------------------
 
 
@@ -425,16 +413,6 @@ def test_nulls_are_broken_answers(tmp_path: Path) -> None:
     for path in (typed, json_lines):
         with pytest.raises(ValueError, match=r"row 1 of .*must hold ids.*None"):
             values(open_rows(path, on_error="miss"))
-
-
-def test_null_stays_null_after_the_first_block(tmp_path: Path) -> None:
-    """Arrow's reader of JSON turns [null, 1] into [1, 0]."""
-    right = {"preds": [2, 1], "target": 1}
-    path = lines(tmp_path / "a.jsonl", *[right] * 400, {"preds": [None, 1], "target": 1})
-    rows = open_rows(path, on_error="miss")
-    assert (values(rows)[0], rows.missed) == ([[2, 1]] * 400 + [[]], 1)
-    path = text(tmp_path / "a.json", "\ufeff" + json.dumps([right] * 2))
-    assert values(open_rows(path)) == ([[2, 1]] * 2, [1, 1])
 
 
 def test_lists_of_targets_may_be_empty(tmp_path: Path) -> None:

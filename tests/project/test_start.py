@@ -43,7 +43,8 @@ def python(code: str, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
 
 
-@pytest.mark.parametrize(("words", "status", "shown"), ANSWERS, ids=lambda x: str(x))
+@pytest.mark.slow  # starts processes
+@pytest.mark.parametrize(("words", "status", "shown"), ANSWERS)
 def test_help_and_usage_errors_need_no_pytorch(words: str, status: int, shown: str) -> None:
     """Neither NumPy, pandas or pyarrow, by `python -m nextloc_metrics`."""
     run = "import runpy; runpy.run_module('nextloc_metrics', run_name='__main__', alter_sys=True)"
