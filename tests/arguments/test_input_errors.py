@@ -234,6 +234,23 @@ def test_a_list_has_no_number_of_locations() -> None:
     assert updated(MRR(), lists, target).compute() == 0.5
 
 
+def test_masked_queries_may_hold_anything() -> None:
+    """Nothing of a masked query is looked at."""
+    mask = torch.tensor([True, False, False, False])
+    scores = SCORES.clone()
+    scores[1:] = math.nan
+    lists = torch.stack([torch.arange(70)] * 4)
+    lists[1:] = torch.tensor([[-5], [0], [1]])  # the last two as visit counts
+    for target in (torch.tensor([1, -100, 10**6, -(10**12)]), torch.tensor([[1], [-9], [77], [6]])):
+        for case in KINDS:
+            assert updated(case.make(), scores, target, mask=mask).num_queries == 1
+        assert updated(MRR(), lists, target, mask=mask).compute() == 0.5
+    relevance = torch.full((4, 6), -1.0)
+    relevance[0] = torch.tensor([0.0, 1, 0, 0, 0, 0])
+    relevance[2] = math.nan
+    assert updated(MRR(), scores, relevance, mask=mask).compute() == 1
+
+
 def test_without_validation_nothing_is_refused() -> None:
     """`validate_args=False` drops the checks that read values, as a negative relevance."""
     relevance = torch.tensor([[0.0, 1.0, -1.0, 0.0, 0.0, 0.0]]).repeat(4, 1)

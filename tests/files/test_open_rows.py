@@ -106,16 +106,9 @@ def test_a_file_that_ends_inside_a_quoted_cell(
 
 
 def test_a_column_occurs_once(tmp_path: Path) -> None:
-    """In a header, in an object of JSON, and in a table; another column may occur twice."""
-    path = text(tmp_path / "a.csv", "preds,target,preds\n1,1,2\n")
-    with pytest.raises(ValueError, match="must have every column once, got 'preds' 2 times"):
-        open_rows(path)
-    text(path, "x,preds,target,x\n0,1,1,0\n")
+    """In a table as in a file; another column may occur twice."""
+    path = text(tmp_path / "a.csv", "x,preds,target,x\n0,1,1,0\n")
     assert values(open_rows(path)) == ([[1]], [1])
-    right = {"preds": [1], "target": 1}
-    path = lines(tmp_path / "a.jsonl", right, *[right] * 300, '{"preds": [2], "preds": [1]}')
-    with pytest.raises(ValueError, match=r"row 301 of .*a\.jsonl .*the key 'preds' more than once"):
-        values(open_rows(path))
     twice = pa.Table.from_arrays([pa.array([1])] * 3, names=["preds", "target", "target"])
     with pytest.raises(ValueError, match="Table must have every column once, got 'target' 2 times"):
         open_rows(twice)
@@ -173,12 +166,9 @@ def test_text_is_compared_byte_for_byte(tmp_path: Path) -> None:
 
 
 def test_real_text_that_begins_with_a_bracket_is_one_id(tmp_path: Path) -> None:
-    """Only where the predictions are real lists; among cells of text it is a broken list."""
+    """Where the predictions are real lists; among cells of text it would be a broken list."""
     path = lines(tmp_path / "a.jsonl", {"preds": ["[gone]"], "target": "[gone]"})
     assert values(open_rows(path)) == ([["[gone]"]], ["[gone]"])
-    path = text(tmp_path / "a.csv", "preds,target\n[gone],Bar\n")
-    with pytest.raises(ValueError, match=r"row 0 .* '\[gone\]'; text that begins with \[ must be"):
-        values(open_rows(path))
 
 
 @pytest.mark.parametrize(
