@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,32 +27,15 @@ PROSE = st.sampled_from(
 )
 
 
-def python_list(names: list[str]) -> str:
-    """As Python prints a list."""
-    return repr(names)
-
-
-def python_object(names: list[str]) -> str:
-    """As Python prints a dict with a text and a missing value beside the list."""
-    return repr({"reason": "it's [near]", "next": names, "sure": None})
-
-
-def json_object(names: list[str]) -> str:
-    """An object in an object, over several lines."""
-    return json.dumps({"answer": {"n": 0.5, "next": names}, "why": "[1] {2}"}, indent=1)
-
-
-def with_comma(names: list[str]) -> str:
-    """A comma before the end, which JSON refuses."""
-    return f"{json.dumps(names, ensure_ascii=False)[:-1]},]" if names else "[]"
-
-
-def fenced(names: list[str]) -> str:
-    """A block of code."""
-    return f"```json\n{json.dumps(names)}\n```"
-
-
-WRITERS = [json.dumps, python_list, python_object, json_object, with_comma, fenced]
+#: as JSON, Python and people write lists
+WRITERS: list[Callable[[list[str]], str]] = [
+    json.dumps,
+    repr,
+    lambda names: repr({"reason": "it's [near]", "next": names, "sure": None}),
+    lambda names: json.dumps({"answer": {"n": 0.5, "next": names}, "why": "[1] {2}"}, indent=1),
+    lambda names: f"{json.dumps(names, ensure_ascii=False)[:-1]},]",  # which JSON refuses
+    lambda names: f"```json\n{json.dumps(names)}\n```",
+]
 
 
 @st.composite
