@@ -42,6 +42,7 @@ def write(kind: str, folder: Path) -> Path:
         table.to_parquet(path)
     elif kind in (".jsonl", ".json"):
         table.to_json(path, orient="records", lines=kind == ".jsonl")
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
     elif kind == ".npz":
         padded = [row + [-1] * (3 - len(row)) for row in LISTS]
         np.savez(path, preds=padded, target=TARGETS, user=np.array(USERS))

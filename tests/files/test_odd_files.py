@@ -16,7 +16,7 @@ import torch
 
 from nextloc_metrics import AccuracyAtK, LocationF1, previously_visited, report
 from nextloc_metrics.files import csv_rows, opening
-from nextloc_metrics.files.beside import read_coordinates, read_counts
+from nextloc_metrics.files.beside import read_coordinates, read_counts, read_words
 from nextloc_metrics.files.tables import open_rows
 from nextloc_metrics.geography import Locations
 
@@ -79,20 +79,22 @@ def test_several_numbers_are_a_name_beside_names_only(cell: str, tmp_path: Path)
     """Beside integers such a target is refused, in any order and file; `1-2` is a name."""
     (tmp_path / "rows").mkdir()
 
-    def of(*parts: list[str]) -> float:
+    def are_hits(*parts: list[str]) -> bool:
         for i, part in enumerate(parts):
             lines = [f'"[1, ""{x}""]","{x}"' for x in part]
             (tmp_path / "rows" / f"{i}.csv").write_text(
                 "\n".join(["preds,target", *lines]), "utf-8"
             )
-        return report.evaluate_table(tmp_path / "rows", k=2).values["acc_at_2"]
+        batches = open_rows(tmp_path / "rows").chunks()
+        return all(bool((x.preds == x.target[:, None]).any(1).all()) for x in batches)
 
     for right in ([cell, "5,6"], [cell, "1-2", "7"]):
-        assert of(right, right[::-1]) == of(right[:1], right[::-1]) == 1
+        assert are_hits(right, right[::-1])
+        assert are_hits(right[:1], right[::-1])
     for wrong in ([cell, "7"], ["7", cell]):
         for parts in ([wrong, []], [wrong[:1], wrong[1:]]):
             with pytest.raises(ValueError, match=r"row [01] of .* in `target`, .* `separator="):
-                of(*parts)
+                are_hits(*parts)
 
 
 @pytest.mark.parametrize("block", [1, 2, 3, 7, 1 << 22])
@@ -259,6 +261,16 @@ def test_ids_of_a_run_are_text(tmp_path: Path) -> None:
         says = rf"{name} must be text in UTF-8, and is not after line \d"
         with pytest.raises(ValueError, match=says):
             report.read(tmp_path / name, targets=judged)
+
+
+def test_lines_of_a_vocabulary_end_at_line_ends_only(tmp_path: Path) -> None:
+    """Other separators, such as U+0085, are characters of a name."""
+    words = ["x\x85y", "b\u20282", "c\x0bd\x0ce\x1cf", "\rg", " h "]
+    for end in ("\n", "\r\n"):
+        for last in ("", end):
+            content = "\ufeff" + end.join(words) + last
+            (tmp_path / "v.txt").write_bytes(content.encode())
+            assert read_words(tmp_path / "v.txt") == words
 
 
 @pytest.mark.parametrize("count", ["9223372036854775808", "9" * 5000, "-1", "1.5", "1_0", "\u0663"])

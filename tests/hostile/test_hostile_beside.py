@@ -97,8 +97,7 @@ def test_files_of_locations(case: Case) -> None:
         folder = Path(name)
         rows = [{"preds": [case.words[a]], "target": case.words[b]} for a, b in case.pairs]
         (folder / "p.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
-        mark = "\ufeff" if case.end == "\r\n" else ""
-        (folder / "words.txt").write_bytes((mark + case.end.join([*case.words, ""])).encode())
+        (folder / "words.txt").write_bytes(case.end.join([*case.words, ""]).encode())
         (folder / "counts.txt").write_bytes(case.end.join(case.counts).encode())
         (folder / "places.csv").write_bytes(case.coordinates)
         options = {"vocabulary": "words.txt", "train-counts": "counts.txt"}
