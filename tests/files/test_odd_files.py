@@ -190,6 +190,21 @@ def test_padding_among_text_is_no_id(tmp_path: Path) -> None:
     assert (found.preds.tolist(), found.vocabulary) == ([[0, -1, -1]], ("a",))
 
 
+def test_large_ids_keep_their_digits_beside_null(tmp_path: Path) -> None:
+    """A float would hold 53 bits of them."""
+    large = 2**53 + 1
+    table = {"preds": pa.array([large, None]), "target": pa.array([large, 5])}
+    parquet.write_table(pa.table(table), tmp_path / "a.parquet")
+    found = report.read(tmp_path / "a.parquet", on_error="miss")
+    assert found.vocabulary == (5, large)
+    assert (found.preds.tolist(), found.target.tolist()) == ([[1], [-1]], [1, 0])
+    lists = {"preds": pa.array([[large, 3], [None, 4]]), "target": pa.array([large, 4])}
+    parquet.write_table(pa.table(lists), tmp_path / "b.parquet")
+    found = report.read(tmp_path / "b.parquet", on_error="miss")
+    assert (found.vocabulary, found.missed) == ((4, large, 3), 1)
+    assert found.preds.tolist() == [[1, 2], [-1, -1]]
+
+
 def test_a_file_that_ends_within_its_mark_is_refused(tmp_path: Path) -> None:
     """It is not an empty file; a whole mark may stand before a quoted header."""
     path, mark = tmp_path / "a.csv", b"\xef\xbb\xbf"

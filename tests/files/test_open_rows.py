@@ -246,6 +246,20 @@ def test_lines_end_only_at_line_ends(tmp_path: Path) -> None:
 # Integers ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("number", [2**63, 2**64 - 1, 2**64, 10**30])
+def test_integers_beyond_64_bits_are_no_scores(number: int, tmp_path: Path) -> None:
+    """They are an error or a counted miss, and all other rows stay what they are."""
+    rows = [{"preds": [3, 1], "target": 3}] * 300 + [{"preds": [number, 3], "target": 3}]
+    path = lines(tmp_path / "a.jsonl", *rows)
+    with pytest.raises(ValueError, match=rf"row 300 of .*a\.jsonl must hold ids.*\[{number}, 3\]"):
+        values(open_rows(path))
+    opened = open_rows(path, on_error="miss")
+    assert values(opened) == ([[3, 1]] * 300 + [[]], [3] * 301)
+    assert (opened.missed, opened.num_candidates, opened.num_locations) == (1, None, 4)
+    with pytest.raises(ValueError, match=r"row 0 of .*b\.jsonl must hold ids"):
+        values(open_rows(lines(tmp_path / "b.jsonl", {"preds": [1], "target": number})))
+
+
 def test_targets_without_ids_do_not_tell_what_ids_are(tmp_path: Path) -> None:
     """Text behind them makes all ids text, also in another part or file; a number makes none."""
     first = lines(tmp_path / "0.jsonl", *[{"preds": [], "target": []}] * 300)
@@ -734,6 +748,24 @@ def test_other_kinds_of_lists() -> None:
     for kind in (pa.large_list(pa.large_string()), pa.list_(pa.string_view())):
         rows = pa.table({"preds": pa.array(words, kind), "target": ["a", "d"]})
         assert values(open_rows(rows)) == (words, ["a", "d"])
+
+
+def test_a_column_may_be_runs_of_equal_rows(tmp_path: Path) -> None:
+    """Targets, groups and predictions, in memory and in Arrow IPC."""
+
+    def runs(values: Any) -> Any:
+        return pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array(values))
+
+    whole = pa.table({"preds": [[3], [5], [4]], "target": runs([3, 4]), "user": runs(["a", "b"])})
+    with ipc.new_file(tmp_path / "a.arrow", whole.schema) as writer:
+        writer.write(whole)
+    for source in (whole, tmp_path / "a.arrow"):
+        rows = open_rows(source, groups=["user"])
+        assert values(rows) == ([[3], [5], [4]], [3, 3, 4])
+        assert labels(rows, "user") == ["a", "a", "b"]
+    if not IS_ARROW_18:
+        lists = whole.set_column(0, "preds", runs([[3, 1], [4]]))
+        assert values(open_rows(lists))[0] == [[3, 1], [3, 1], [4]]
 
 
 def test_nan_in_a_cell_of_pandas_is_no_missing_value() -> None:
