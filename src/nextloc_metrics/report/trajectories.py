@@ -196,7 +196,6 @@ def _usual(year: Year, units: Units, aligned: bool) -> dict[str, PairMetric]:
 
 
 def _errors_of_slots(rows: TrajectoryPairs, pairs: sequences.Sequences) -> dict[int, float]:
-    """Return the mean distance of the points of each slot."""
     apart = sequences.distances(pairs.first.numpy(), pairs.second.numpy(), pairs.diameter)
     is_point = (rows.slots >= 0).numpy()
     slots, codes = np.unique(rows.slots.numpy()[is_point], return_inverse=True)
