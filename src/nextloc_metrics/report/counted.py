@@ -24,7 +24,6 @@ from nextloc_metrics.base.plan import Plan
 from nextloc_metrics.base.ranking_metric import RankingMetric
 from nextloc_metrics.means.intervals import check_confidence_level
 from nextloc_metrics.metrics.at_k import AccuracyAtK
-from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.presets import decile_metrics, likelihood_metrics
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 from nextloc_metrics.report import digests, saved
@@ -104,7 +103,10 @@ class Counted:
             by_location = Grouped(AccuracyAtK(1), len(locations), by=_TARGET)
             self.parts["map"] = RankingCollection({"acc_at_1": by_location})
         if data.bins is not None and not setting.is_weighted:
-            self.parts["deciles"] = _make_deciles(self, data.bins)
+            made, cluster = decile_metrics(data.bins, k=max(setting.k)), setting.cluster
+            if cluster:
+                made = made.clustered(max(1, len(self.labels[cluster])), by=cluster)
+            self.parts["deciles"] = made
         if by_user := _make_by_user(self):
             self.parts["ceiling"] = by_user
         self._plan = Plan([x for part in self.parts.values() for x in _metrics_of(part)])
@@ -124,14 +126,11 @@ class Counted:
             mask = (answer[:, 0] == ANSWERED) & records[Ranking].counted
             tallies.append((plan, plan.tally(replace(batch, mask=mask, confidence=None))))
         ranking: Ranking = records[Ranking]
-        self._check_targets(batch.target[ranking.queries.counted])
+        known, target = self.setting.known_locations, batch.target[ranking.queries.counted]
+        # also where F1 reads no target
+        if known is not None and target.numel() and (highest := int(target.max())) >= known:
+            raise ValueError(f"`target` must be below `num_locations`, {known}, got {highest}.")
         return Tallied(ranking, tallies, *self._describe(batch, ranking))
-
-    def _check_targets(self, target: Tensor) -> None:
-        """Raise for an id beyond the announced locations, also where F1 reads no target."""
-        size, highest = self.setting.known_locations, int(target.max()) if target.numel() else -1
-        if size is not None and highest >= size:
-            raise ValueError(f"`target` must be below `num_locations`, {size}, got {highest}.")
 
     def add(self, tallied: Tallied) -> None:
         """Add what `tally` returned."""
@@ -296,11 +295,6 @@ class Counted:
                 continue
             add_state(member, member._renumbered(members[name].state, rows))
 
-    @property
-    def is_in_order(self) -> bool:
-        """Whether groups are in the order that `add_up` gives them, without room for more."""
-        return self.labels == {x: GroupLabels.sorted(self.names_of(x)) for x in self.labels}
-
     def names_of(self, kind: str) -> Sequence[str]:
         """Return the names of the groups of one kind, without the room for more."""
         return self.names.get(kind, self.labels[kind].names)
@@ -379,12 +373,6 @@ def _make_parts(counted: Counted) -> dict[str, RankingCollection]:
     if cluster is not None and len(labels[cluster]):
         parts["cluster"] = grouped(cluster, "queries")
     return parts
-
-
-def _make_deciles(counted: Counted, bins: PopularityBins) -> RankingCollection:
-    """Make the decile metrics; those that average scores have clustered intervals, if asked."""
-    made, cluster = decile_metrics(bins, k=max(counted.setting.k)), counted.setting.cluster
-    return made.clustered(max(1, len(counted.labels[cluster])), by=cluster) if cluster else made
 
 
 def _metrics_of(part: RankingCollection) -> list[Any]:

@@ -18,7 +18,7 @@ from nextloc_metrics.analysis import Predictability
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.outputs import new_file
 from nextloc_metrics.base.collection import RankingCollection
-from nextloc_metrics.base.readings import MOST_ROWS, Results, read_results
+from nextloc_metrics.base.readings import MOST_ROWS, read_results
 from nextloc_metrics.display.page import Result, show_meanings
 from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.table import Table, csv_cell, of_readings
@@ -321,8 +321,8 @@ def evaluation_of(counted: Counted) -> Evaluation:
     """Compute values and tables from the counts."""
     check_ids(counted.ids)
     setting, parts = counted.setting, counted.parts
-    readings, results = _read_values(counted)
-    values = {name: float(value) for name, value in results.values.items()}
+    readings = _read_values(counted)
+    values = {name: one.value for name, one in readings.items()}
     references = _references(counted)
     columns = {"value": readings}
     for title in (AMONG_ANSWERED, "chance", BASELINE):
@@ -340,9 +340,7 @@ def evaluation_of(counted: Counted) -> Evaluation:
     higher = {name: metric.higher_is_better for name, metric in counted.rows()}
     return Evaluation(
         values=values,
-        intervals={
-            name: (float(low), float(high)) for name, (low, high) in results.intervals.items()
-        },
+        intervals={name: one.bounds for name, one in readings.items() if one.bounds},
         card=counted.describe(),
         table=_table_of_headline(counted, columns),
         chance=references.get("chance", {}),
@@ -363,16 +361,17 @@ def evaluation_of(counted: Counted) -> Evaluation:
     )
 
 
-def _read_values(counted: Counted) -> tuple[dict[str, Reading], Results]:
+def _read_values(counted: Counted) -> dict[str, Reading]:
     """Compute the metrics of all rows; intervals are clustered if asked."""
-    confidence_level, rows = (
-        counted.setting.confidence_level,
+    rows, confidence_level = (
         RankingCollection(dict(counted.rows())),
+        counted.setting.confidence_level,
     )
     results = rows.results(confidence_level, count=False)
-    if clustered := counted.parts.get("cluster"):
-        results = results._replace(intervals=clustered.results(confidence_level).intervals)
-    return read_results(rows, results, keep_base=False, by_group=False), results
+    if "cluster" in counted.parts:
+        clustered = counted.parts["cluster"].results(confidence_level, count=False)
+        results = results._replace(intervals=clustered.intervals)
+    return read_results(rows, results, keep_base=False, by_group=False)
 
 
 def _references(counted: Counted) -> dict[str, dict[str, float]]:

@@ -270,11 +270,12 @@ class Evaluator:
     def _finished(self) -> Counted:
         """Return the counts with groups in order, and the name of the shard."""
         assert self._counted is not None  # its callers have checked
-        if self._counted.is_in_order:
-            self._lent, counted = self._counted, copy(self._counted)
+        old = self._counted
+        if old.labels == {x: GroupLabels.sorted(old.names_of(x)) for x in old.labels}:
+            self._lent, counted = old, copy(old)  # groups are in order, without room for more
             counted.card, counted.names = counted.card.copy(), {}
         else:
-            counted = add_up([self._counted])
+            counted = add_up([old])
         name = digest(counted.digests.flatten())
         counted.shards = (name,) if counted.digests.any() else ()
         return counted
