@@ -247,7 +247,7 @@ WRONG: list[tuple[Any, str]] = [
     (lambda: tables(count=[1]), "columns of one length"),
     (lambda: FlowPairs.from_tables({}, TRUE, num_cells=2), "a table with a column 'day'"),
     (lambda: FlowPairs.from_tables(TRUE, TRUE), "as numbers or as x and y, got neither"),
-    (lambda: FlowPairs.from_tables(TRUE, TRUE, num_cells=2, box=BOX), "as numbers or as x and y, got both"),
+    (lambda: FlowPairs.from_tables(TRUE, TRUE, num_cells=2, box=BOX), "as x and y, got both"),
     (lambda: FlowPairs.from_tables(TRUE, TRUE, num_cells=0), "`num_cells` must be a positive"),
     (lambda: FlowPairs.from_tables(TRUE, TRUE, num_cells=2**31 + 1), "at most 2^31 cells"),
     (lambda: FlowPairs.from_tables(PLACES, PLACES, box=BOX[:1]), "`box` must be ((x, x), (y"),
