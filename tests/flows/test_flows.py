@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
-from scipy.spatial.distance import jensenshannon
 
 import distributed_workers as work
 from flows import flow_oracle as oracle
@@ -23,8 +22,6 @@ from flows.flow_workers import evaluate, members
 from nextloc_metrics import flows
 from nextloc_metrics.base.fixes import unrounded
 from nextloc_metrics.flows import FlowCollection, FlowPairs, flow_metrics
-
-METRICS = members()
 
 
 def values(metrics: FlowCollection) -> dict[str, float]:
@@ -102,7 +99,7 @@ CASES = 2000 if os.environ.get("HYPOTHESIS_PROFILE") == "new" else 200
 
 
 @pytest.mark.parametrize(
-    ("seed", "cases"), [(0, 30), pytest.param(1, CASES, marks=pytest.mark.slow)]
+    ("seed", "cases"), [(0, 12), pytest.param(1, CASES, marks=pytest.mark.slow)]
 )
 def test_values_are_those_of_plain_python(seed: int, cases: int) -> None:
     """Random days have the bits of fractions and decimals, rounded once."""
@@ -300,25 +297,6 @@ def test_counts_are_rounded_half_to_even() -> None:
     assert abs(value - np.sqrt(np.mean((given[0] - given[1]) ** 2))) <= 2**-17
 
 
-def test_known_formulas_and_libraries() -> None:
-    """NumPy and SciPy have the same values for one matrix of whole counts."""
-    draw = np.random.RandomState(3)
-    p, t = draw.poisson(2, (20, 20)), draw.poisson(2, (20, 20))
-    with unrounded():
-        found = {name: float(x) for name, x in FlowCollection(members())(p, t).items()}
-    error = np.sqrt(((p - t) ** 2).mean())
-    assert found["rmse all all"] == pytest.approx(error, rel=1e-14)
-    assert found["nrmse std all all"] == pytest.approx(error / t.std(), rel=1e-14)
-    assert found["cpc all"] == pytest.approx(np.minimum(p, t).sum() * 2 / (p + t).sum())
-    pearson = np.corrcoef(p.ravel(), t.ravel())[0, 1]
-    assert found["correlation all"] == pytest.approx(pearson, rel=1e-12)
-    both = np.stack([p, t])
-    shares = {"pairs": both, "origins": both.sum(2), "destinations": both.sum(1)}
-    for of, sides in shares.items():
-        distance = jensenshannon(*(x.ravel() for x in sides), base=2)
-        assert found[f"jsd {of} True"] == pytest.approx(distance, rel=1e-12)
-
-
 def test_intervals_take_days_as_independent() -> None:
     """Student's t of the days' values; the divisor is taken as known; sums have none."""
     draw = np.random.RandomState(2)
@@ -356,13 +334,6 @@ def test_a_metric_survives_copies_and_checkpoints(name: str) -> None:
             made.update(torch.eye(3), torch.ones(3, 3), [4])
     metric.reset()
     assert metric.days_held() == []
-
-
-def test_days_share_one_state() -> None:
-    """A collection adds days once for all formulas on them, and once for the divergences."""
-    metrics = FlowCollection(members())
-    metrics.update(torch.eye(3), torch.ones(3, 3))
-    assert len(metrics.compute_groups) == 2
 
 
 @pytest.mark.slow
