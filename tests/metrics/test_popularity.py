@@ -42,60 +42,6 @@ def test_bins_are_those_of_the_definition(by: str, counts: list[int], num_bins: 
     assert len(bins) == len(counts)
 
 
-@pytest.mark.parametrize("by", BY)
-@given(data=st.data(), counts=COUNTS)
-def test_permuting_ids_permutes_the_bins(by: str, data: st.DataObject, counts: list[int]) -> None:
-    """The bin of a location does not depend on its id."""
-    order = data.draw(st.permutations(range(len(counts))))
-    bins = PopularityBins.from_counts(counts, 4, by).bin_of
-    permuted = PopularityBins.from_counts([counts[i] for i in order], 4, by).bin_of
-    assert torch.equal(permuted, bins[torch.tensor(order)])
-
-
-@pytest.mark.parametrize("by", BY)
-@given(counts=COUNTS)
-def test_equally_popular_locations_share_a_bin(by: str, counts: list[int]) -> None:
-    """Bins rise with the counts, equal counts share one, the extremes are first and last."""
-    bins = PopularityBins.from_counts(counts, 5, by).bin_of.tolist()
-    ranked = sorted(zip(counts, bins, strict=True))
-    assert [number for _, number in ranked] == sorted(bins)
-    assert len(set(ranked)) == len(set(counts))
-    mapped = [pair for pair in ranked if pair[0] > 0]
-    if mapped:
-        assert mapped[-1][1] == 5
-        assert mapped[0][1] == (1 if len({count for count, _ in mapped}) > 1 else 5)
-
-
-@pytest.mark.parametrize(
-    ("counts", "by", "expected"),
-    [
-        ([50, 30, 10, 5, 5, 0], "mass", [10, 3, 2, 1, 1, 0]),  # 20/70 and 10/90 of the visits
-        ([50, 30, 10, 5, 5, 0], "items", [10, 8, 6, 1, 1, 0]),  # 3/4 and 2/4 of the locations
-        ([3, 3, 3], "mass", [10, 10, 10]),
-        ([3, 3, 3], "items", [10, 10, 10]),
-        ([0, 0, 0], "mass", [0, 0, 0]),
-        ([0, 0, 0], "items", [0, 0, 0]),
-        ([7], "mass", [10]),
-        ([0], "items", [0]),
-        ([2, 1], "items", [10, 1]),
-        ([2, 1, 0], "mass", [10, 1, 0]),
-        ([0, 4, 0], "mass", [0, 10, 0]),
-    ],
-)
-def test_bins_worked_out_by_hand(counts: list[int], by: str, expected: list[int]) -> None:
-    """Few locations, equal counts, one location and none have the bins of the formula."""
-    assert PopularityBins.from_counts(counts, by=by).bin_of.tolist() == expected
-
-
-def test_mass_gives_every_bin_a_like_share_of_the_visits() -> None:
-    """With many locations and no large block, bins hold a tenth of visits or of locations."""
-    counts = torch.arange(1, 2001)
-    by_mass, by_items = (PopularityBins.from_counts(counts, by=by).bin_of for by in BY)
-    share = torch.zeros(11).index_add(0, by_mass, counts / counts.sum())
-    assert share[1:].sub(0.1).abs().max() < 0.002
-    assert by_items.bincount().tolist() == [0, *[200] * 10]
-
-
 def test_counts_and_bins_are_read_from_any_integers() -> None:
     """Lists, int32 and uint8 tensors give the same int64 table."""
     wanted = PopularityBins.from_counts([9, 4, 4, 0])
