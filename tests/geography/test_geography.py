@@ -103,7 +103,7 @@ def within_by_orders(row: list[float], target: int, k: int, km: float) -> list[F
     return [Fraction(sum(hits), len(hits)), Fraction(any(hits)), Fraction(all(hits))]
 
 
-@examples(25)
+@examples(10)
 @given(tied_batches(), st.sampled_from([0.0, 0.5, 1.0, 2.5]))
 def test_accuracy_within_is_the_mean_over_all_orders(
     batch: tuple[Any, Any, int], km: float

@@ -232,6 +232,17 @@ def test_exact_recall_thresholds() -> None:
 # Values do not depend on ids ---------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("target", "median"),
+    [([0, 3, 5], 4), ([0, 1, 3, 5], 3), ([0, 1, 5, 5], math.nan), ([3, 3, 3, 3, 5, 5, 5], 4)],
+)
+def test_queries_without_an_answer_sort_last(target: list[int], median: float) -> None:
+    """The median is a number where both of the middle queries have one."""
+    metric = DecileKForRecall(PopularityBins([1] * 6), 1.0, decile=1)
+    metric.update(torch.tensor([[0, 1, 2, 3]]).expand(len(target), 4), torch.tensor(target))
+    assert float(metric.compute()) == pytest.approx(median, nan_ok=True)
+
+
 @pytest.mark.parametrize("kept", [2, 4])
 def test_shares_of_rows_of_nan_do_not_depend_on_ids_or_on_the_ranks_kept(kept: int) -> None:
     """More NaNs than ranks are on none of them, for any ids and any number of ranks kept."""

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import copy
-import csv
-import gzip
 import pickle
-from collections import Counter
-from pathlib import Path
 
 import pytest
 import torch
@@ -19,16 +15,6 @@ from nextloc_metrics import PopularityBins
 
 BY = ["mass", "items"]
 COUNTS = st.lists(st.integers(0, 6), min_size=1, max_size=12)
-
-
-@pytest.fixture(scope="module")
-def visits(data: Path) -> list[int]:
-    """How often the training data visits every location id."""
-    with gzip.open(
-        data / "foursquare_nyc" / "foursquare_train.csv.gz", "rt", encoding="utf-8"
-    ) as lines:
-        counted = Counter(int(row["location_id"]) for row in csv.DictReader(lines))
-    return [counted[i] for i in range(max(counted) + 1)]
 
 
 @pytest.mark.parametrize("by", BY)
@@ -141,33 +127,3 @@ def test_bins_move_copy_and_pickle_and_stay_out_of_a_state_dict() -> None:
         assert repr(copied) == repr(bins)
         assert torch.equal(copied.bin_of, bins.bin_of)
     assert bins.half().bin_of.dtype == torch.int64
-
-
-def test_real_visits_are_binned_as_defined(visits: list[int]) -> None:
-    """On real check-ins both binnings follow the formula and do not depend on ids."""
-    order = torch.randperm(len(visits))
-    for by in BY:
-        bins = PopularityBins.from_counts(visits, by=by)
-        assert bins.bin_of.tolist() == _bins_by_distinct_count(visits, by)
-        permuted = PopularityBins.from_counts(torch.tensor(visits)[order], by=by)
-        assert torch.equal(permuted.bin_of, bins.bin_of[order])
-        assert int((bins.bin_of == 0).sum()) == sum(count == 0 for count in visits)
-
-
-def _bins_by_distinct_count(counts: list[int], by: str) -> list[int]:
-    """The definition, in one pass over the distinct counts."""
-    sizes = Counter(count for count in counts if count > 0)
-    weights = {count: n * count if by == "mass" else n for count, n in sizes.items()}
-    total, below, found = sum(weights.values()), 0, {0: 0}
-    for count in sorted(weights):
-        others = total - weights[count]
-        found[count] = min(10 * below // others, 9) + 1
-        below += weights[count]
-    return [found[count] for count in counts]
-
-
-def test_item_boundaries_of_real_visits_fall_inside_blocks(visits: list[int]) -> None:
-    """Nine cuts into equal numbers of locations would each part equally popular ones."""
-    ranked = sorted(count for count in visits if count > 0)
-    cuts = [round(part * len(ranked) / 10) for part in range(1, 10)]
-    assert [ranked[cut - 1] == ranked[cut] for cut in cuts] == [True] * 9

@@ -78,7 +78,7 @@ def test_quantiles_of_a_histogram(values: list[float], share: float) -> None:
     assert histogram.quantile(histogram.tally(infinite, infinite != 0), share) == math.inf
 
 
-@pytest.mark.parametrize("number", [10, 100, 1000])
+@pytest.mark.parametrize("number", [10, 100, pytest.param(1000, marks=pytest.mark.slow)])
 def test_one_rule_for_all_shares(number: int) -> None:
     """A share of j / n of n numbers is j of them, in quantiles, thresholds and coverages."""
     values = torch.arange(1, number + 1)

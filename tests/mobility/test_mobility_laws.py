@@ -317,7 +317,7 @@ def commuters(seed: int, users: int, chosen: Any = slice(None)) -> Trajectories:
 @pytest.mark.parametrize("comparison", ["jsd", "ks", "wasserstein"])
 def test_a_floor_is_no_larger_than_any_value(comparison: Any) -> None:
     """Few trajectories, whose halves differ more: ln 2 nats, 1, or the width of what is real."""
-    for seed in range(10):
+    for seed in range(5):
         metrics = mobility_metrics(
             "ids", times=True, locations=PLACES, ranks=4, comparison=comparison, base="e"
         )
