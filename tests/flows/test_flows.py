@@ -336,6 +336,13 @@ def test_a_metric_survives_copies_and_checkpoints(name: str) -> None:
     assert metric.days_held() == []
 
 
+def test_days_share_one_state() -> None:
+    """A collection adds days once for all formulas on them, and once for the divergences."""
+    metrics = FlowCollection(members())
+    metrics.update(torch.eye(3), torch.ones(3, 3))
+    assert len(metrics.compute_groups) == 2
+
+
 @pytest.mark.slow
 def test_thirty_days_of_many_pairs() -> None:
     """Of 100,000 stored pairs on each side and day, as dense matrices in NumPy have it."""

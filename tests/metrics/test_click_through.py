@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics as sklearn_metrics
 from torch import Tensor
-from torchmetrics import MetricCollection
+from torchmetrics import MetricCollection, MetricTracker
 from torchmetrics.classification import BinaryAccuracy
 
 import distributed_workers as work
@@ -131,6 +131,18 @@ def test_groups_reset_copies_and_forward(thresholds: int | None) -> None:
         copied.update(*batches[0])
         fresh = click_through_metrics(thresholds=thresholds, prefix="val/", postfix="_ctr")
         assert values(copied) == values(updated(fresh, *batches[0]))
+
+
+def test_log_loss_is_better_when_lower() -> None:
+    """A tracker keeps the epoch of the lowest log loss and of the highest AUC."""
+    tracker = MetricTracker(click_through_metrics())
+    target = torch.tensor([0, 1, 1, 0])
+    for preds in ([0.1, 0.9, 0.8, 0.2], [0.4, 0.6, 0.6, 0.7]):
+        tracker.increment()
+        tracker.update(torch.tensor(preds), target)
+    best, steps = tracker.best_metric(return_step=True)
+    assert steps["log_loss"] == steps["auc"] == 0
+    assert best["log_loss"] == pytest.approx(-(2 * math.log(0.9) + 2 * math.log(0.8)) / 4)
 
 
 # Errors ------------------------------------------------------------------------------------------

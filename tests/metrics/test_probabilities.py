@@ -275,6 +275,12 @@ def test_excluded_candidates_have_no_probability() -> None:
     assert shares == pytest.approx(math.log(2), rel=1e-6)
 
 
+def test_one_target_per_query() -> None:
+    """Several relevant locations have no likelihood."""
+    with pytest.raises(ValueError, match="`target` must be one id per query"):
+        updated(NegativeLogLikelihood(), [[1.0, 2.0]], [[0, 1]])
+
+
 # Calibration -------------------------------------------------------------------------------------
 
 
@@ -369,6 +375,13 @@ def test_bins_of_equal_mass_split_equal_confidences() -> None:
     assert found.accuracy.tolist() == pytest.approx([1.5 / 4, 0.5, 3.5 / 4])
     assert found.confidence.tolist() == pytest.approx([2.6 / 4, 0.8, 3.5 / 4])
     assert float(metric.compute()) == pytest.approx((1.1 + 1.2 + 0.0) / 12)
+
+
+def test_tied_best_candidates_are_correct_in_part() -> None:
+    """Of two best candidates, each is the answer half the time; their order changes nothing."""
+    for target in (0, 1):
+        metric = updated(CalibrationError(1, given=LOGITS), [[2.0, 2.0, 1.0]], [target])
+        assert metric.reliability().accuracy.tolist() == [0.5]
 
 
 def test_bins_that_cannot_be_exact_are_an_error() -> None:

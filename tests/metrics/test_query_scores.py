@@ -73,6 +73,14 @@ def test_what_is_left_out_has_no_score() -> None:
     assert kept(counting)[12] == 0.0
 
 
+def test_sequences_have_ids_in_their_shape() -> None:
+    """`[B, T]` queries have `[B, T]` ids."""
+    by_query = PerQueryScores(MRR())
+    ids = torch.arange(6).view(2, 3)
+    by_query.update(torch.rand(2, 3, 4), torch.zeros(2, 3).long(), query_ids=ids)
+    assert len(kept(by_query)) == 6
+
+
 def test_an_id_counts_once() -> None:
     """A repeat with the same score is one query, in one batch and in several."""
     lists, target = torch.tensor([[0, 1], [1, 0], [0, 1]]), torch.tensor([0, 0, 0])
