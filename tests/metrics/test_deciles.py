@@ -243,6 +243,13 @@ def test_queries_without_an_answer_sort_last(target: list[int], median: float) -
     assert float(metric.compute()) == pytest.approx(median, nan_ok=True)
 
 
+def test_a_tied_block_is_covered_where_all_of_it_is_within_k() -> None:
+    """Of three candidates alike, none is within two ranks in every order."""
+    for k, covered in ((2, 0), (3, 1)):
+        metric = DecileCoverage(PopularityBins([1, 1, 1]), k=k, decile=1)
+        assert updated(metric, torch.zeros(1, 3), torch.tensor([0])).compute() == covered
+
+
 @pytest.mark.parametrize("kept", [2, 4])
 def test_shares_of_rows_of_nan_do_not_depend_on_ids_or_on_the_ranks_kept(kept: int) -> None:
     """More NaNs than ranks are on none of them, for any ids and any number of ranks kept."""

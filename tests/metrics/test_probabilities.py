@@ -13,6 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, tensor
+from torchmetrics.classification import MulticlassCalibrationError
 
 from conftest import threads_allowed
 from nextloc_metrics import (
@@ -362,6 +363,18 @@ def test_full_confidence_is_in_the_last_bin() -> None:
         metric = updated(CalibrationError(10, edges=edges, given="probabilities"), preds, target)
         assert float(metric.compute()) == pytest.approx(0.225)  # one bin: accuracy .75, .975 sure
         assert metric.reliability().number.tolist() == [0] * 9 + [4]
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2", "max"])
+def test_as_torchmetrics_where_its_bins_agree(norm: Any) -> None:
+    """Without a confidence of 1, for the three norms and two numbers of bins."""
+    torch.manual_seed(4)
+    preds = (2 * torch.randn(500, 6)).softmax(1)
+    target = torch.randint(6, (500,))
+    for bins in (10, 15):
+        theirs = MulticlassCalibrationError(6, n_bins=bins, norm=norm)(preds, target)
+        ours = value(CalibrationError(bins, norm, given="probabilities"), preds, target)
+        assert ours == pytest.approx(float(theirs), abs=1e-5)
 
 
 def test_bins_of_equal_mass_split_equal_confidences() -> None:

@@ -66,6 +66,9 @@ def test_forms_of_a_sample() -> None:
     metric = SampledRanks(2)
     metric.update(Ranking.from_ranks([2, 3]))
     assert metric.shares.tolist() == [0, 0.5, 0.5]
+    metric.reset()
+    metric.update(torch.zeros(1, 3), torch.tensor([1]))  # thirds are no multiples of 2^-32
+    assert int(metric.state[:-1].sum()) == 1 << 32
 
 
 def test_a_target_that_is_missing_has_the_last_rank() -> None:
