@@ -243,6 +243,13 @@ def test_queries_without_an_answer_sort_last(target: list[int], median: float) -
     assert float(metric.compute()) == pytest.approx(median, nan_ok=True)
 
 
+def test_a_hit_on_the_last_rank_is_one_of_k() -> None:
+    """By scores, of which those of the bin are counted, and by a list, which is sorted."""
+    for preds in (torch.tensor([[4.0, 3.0, 2.0, 1.0]]), torch.tensor([[0, 1, 2, 3]])):
+        metric = DecilePrecision(PopularityBins([1, 1, 2, 2]), k=2, decile=1)
+        assert updated(metric, preds, torch.tensor([1])).compute() == 0.5
+
+
 def test_a_tied_block_is_covered_where_all_of_it_is_within_k() -> None:
     """Of three candidates alike, none is within two ranks in every order."""
     for k, covered in ((2, 0), (3, 1)):
