@@ -115,23 +115,6 @@ def test_weights_of_an_evaluation() -> None:
     assert clustered.intervals != found.intervals
 
 
-def test_weighted_evaluations_are_saved_and_merged(tmp_path: Path) -> None:
-    """With the same bits, and never with one without weights."""
-    scores, target = batch(20)
-    weights = torch.rand(20)
-    options: Any = {"k": 1, "measures": ["RR", "RBP(p=0.5)"]}
-    whole = report.evaluate(scores, target, weights=weights, **options)
-    for number, rows in enumerate((slice(0, 7), slice(7, None))):
-        part = report.evaluate(scores[rows], target[rows], weights=weights[rows], **options)
-        part.save(tmp_path / f"{number}.npz")
-    merged = report.merge([tmp_path / "0.npz", tmp_path / "1.npz"])
-    assert merged.values == whole.values
-    assert merged.intervals == whole.intervals
-    plain = report.evaluate(scores[:7], target[:7], **options)
-    with pytest.raises(ValueError, match="shards must agree on `is_weighted`"):
-        report.merge([tmp_path / "1.npz", plain])
-
-
 WRONG: list[tuple[Any, str]] = [
     ("nDCG@0", "`k` must be a positive integer, got 0"),
     ("P", "`P` needs a cut-off, such as `P@10`"),
@@ -174,15 +157,8 @@ def test_wrong_grades_and_weights() -> None:
         evaluator.add(Batch([[1, 2]], [[1]]))
 
 
-def test_tables_have_weights_and_runs_have_grades(tmp_path: Path) -> None:
-    """A column of weights, and the grades of TREC judgements, also from the command line."""
-    path = tmp_path / "answers.csv"
-    path.write_text('preds,target,w\n"[7, 3]",3,2\n"[5, 7]",5,1\n"[5, 7]",1,0\n', encoding="utf-8")
-    found = report.evaluate_table(path, weights="w", measures=["RR"])
-    assert found.values == {"RR": pytest.approx((2 * 0.5 + 1) / 3)}
-    path.write_text('preds,target,w\n"[7, 3]",3,heavy\n', encoding="utf-8")
-    with pytest.raises(ValueError, match=r"row 0 of .*answers.csv must hold a number"):
-        report.evaluate_table(path, weights="w", measures=["RR"])
+def test_runs_have_grades(tmp_path: Path) -> None:
+    """The grades of TREC judgements, also from the command line."""
     (tmp_path / "a.run").write_text(
         "q1 Q0 a 1 2 me\nq1 Q0 b 2 1 me\nq2 Q0 b 1 1 me\n", encoding="utf-8"
     )
