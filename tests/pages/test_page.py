@@ -81,7 +81,7 @@ def page() -> str:
 
 
 def test_the_page_holds_every_table_and_the_card() -> None:
-    """Headline, groups, deciles, ties, protocol; the same data give the same bytes."""
+    """Headline, groups, deciles, ties, protocol."""
     e, html = evaluation(), page()
     read = Reader(html)
     text = " ".join(read.text)
@@ -94,7 +94,6 @@ def test_the_page_holds_every_table_and_the_card() -> None:
     assert TITLE in text
     assert EVIL[1] in text
     assert "2026-11-24" in text
-    assert html == e.to_html(TITLE, source={"files": EVIL[1], "date": "2026-11-24"})
 
 
 def test_the_page_says_what_each_metric_is() -> None:

@@ -177,6 +177,7 @@ def test_a_value_is_a_thin_row_with_a_sentence(case: Case) -> None:
     assert " ".join(written(axes).split()) == sentence
 
 
+@pytest.mark.slow  # draws each class
 @BY_CLASS
 def test_steps_are_a_line_on_the_axes_given(case: Case) -> None:
     """Values of several batches, as `forward` returns them."""

@@ -101,6 +101,7 @@ def test_other_unknown_ids_are_another_shard() -> None:
         report.merge([one.result(), same.result()])
 
 
+@pytest.mark.slow
 def test_parts_with_references_and_a_map() -> None:
     """Training counts, deciles, distances and the accuracy of each location add up too."""
     first, other = (
@@ -129,7 +130,8 @@ def test_an_empty_evaluator_adds_nothing() -> None:
 
 def test_bytes_keep_the_options() -> None:
     """Of an evaluator with and without batches: what is added next counts as before."""
-    options: dict[str, Any] = {"cluster": "user", "confidence_level": 0.5, **MORE}
+    options: dict[str, Any] = {"cluster": "user", "confidence_level": 0.5, "km": 2.0}
+    options["locations"] = MORE["locations"]
     more = {**rows_of("lists", range(30, 60)), "exclude": np.full((30, 1), 8)}
     for number in (9, None):  # None for several targets
         if number is None:
