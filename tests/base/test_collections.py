@@ -222,26 +222,6 @@ def test_foreign_metrics_belong_elsewhere() -> None:
     assert list(collection.keys()) == ["mrr"]
 
 
-def test_beside_foreign_metrics_in_a_plain_collection() -> None:
-    """The remedy works: this library's metrics beside others."""
-    preds, target = torch.randn(20, LOCATIONS), torch.randint(LOCATIONS, (20,))
-    plain = MetricCollection(
-        {
-            "theirs": MulticlassAccuracy(num_classes=LOCATIONS, average="micro", top_k=2),
-            "ours": AccuracyAtK(2),
-        }
-    )
-    plain.update(preds, target)
-    values = plain.compute()
-    assert values["ours"].item() == pytest.approx(values["theirs"].item())
-
-
-def test_members_as_a_list() -> None:
-    """A list of different metrics is named by their classes."""
-    values = updated_collection(RankingCollection([MRR(), AccuracyAtK(2)])).compute()
-    assert sorted(values) == ["AccuracyAtK", "MRR"]
-
-
 def test_ignore_index_is_taken_from_the_members() -> None:
     """A member's own `ignore_index` holds inside a collection."""
     preds, target = batch(n=12)
@@ -298,30 +278,6 @@ def test_members_equal_separate_metrics(make: Make, keys: list[str]) -> None:
         )
 
 
-@PRESETS
-def test_a_batch_is_ranked_once(
-    make: Make, keys: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One ranking an update and one a forward, however many members, where there is a mask."""
-    calls: list[torch.dtype] = []
-    original = Ranking.read.__func__  # type: ignore[attr-defined]
-
-    def counted(cls: type[Ranking], batch: Any, needs: Any) -> Any:
-        calls.append(batch.preds.dtype)
-        return original(cls, batch, needs)
-
-    monkeypatch.setattr(Ranking, "read", classmethod(counted))
-    metrics, mask = make(), torch.arange(8) < 7
-    for step in range(3):
-        metrics.update(*batch(8), mask)
-        assert calls == [torch.float32] * (step + 1)
-    metrics.compute()
-    metrics(*batch(8), mask)
-    assert calls == [torch.float32] * 4
-    metrics.update(torch.tensor([[0, 1]]), torch.tensor([1]), torch.tensor([True]))
-    assert calls == [torch.float32] * 4 + [torch.int64]
-
-
 class Reads(TorchDispatchMode):
     """Counts the operations that read the scores."""
 
@@ -338,15 +294,17 @@ class Reads(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def test_scores_are_read_no_more_often_for_more_members() -> None:
+@pytest.mark.parametrize("way", ["update", "forward"])
+@pytest.mark.parametrize("mask", [None, torch.arange(8) < 7])
+def test_scores_are_read_no_more_often_for_more_members(way: str, mask: Tensor | None) -> None:
     """Six metrics look at the scores no more often than the two most different do."""
     preds, target = torch.randn(8, 400), torch.randint(400, (8,))
 
     def reads(metric: Any) -> int:
         for _ in range(2):  # the first finds who shares a state, the second makes the tables
-            metric.update(preds, target)
+            metric.update(preds, target, mask)
         with Reads(preds) as counter:
-            metric.update(preds, target)
+            (metric.update if way == "update" else metric)(preds, target, mask)
         return counter.count
 
     alone = reads(AccuracyAtK(1)) + reads(LocationF1(400))
@@ -365,20 +323,6 @@ def test_a_ranking_in_place_of_scores() -> None:
     with pytest.raises(ValueError, match="best=True"):
         metrics.update(Ranking.from_scores(preds, target))
     assert same(states(metrics), before)
-
-
-@pytest.mark.parametrize("way", ["update", "forward"])
-def test_all_or_nothing(way: str) -> None:
-    """Eleven scores for ten locations change no member, though only one member minds."""
-    metrics = next_location_metrics(10)
-    metrics.update(torch.rand(5, 10), torch.arange(5))
-    before = states(metrics)
-    values = metrics.compute()
-    with pytest.raises(ValueError, match=r"(?s)(11.*10|10.*11)"):
-        (metrics.update if way == "update" else metrics)(torch.rand(5, 11), torch.arange(5))
-    assert same(states(metrics), before)
-    assert all(metric.num_queries == 5 for metric in metrics.values())
-    assert same(metrics.compute(), values)
 
 
 @pytest.mark.parametrize("way", ["update", "forward"])
@@ -444,17 +388,6 @@ def test_keys_without_data(make: Make, keys: list[str]) -> None:
         assert all(value.isnan() for value in values.values())
 
 
-def test_nested_in_a_module() -> None:
-    """A collection is a module: it is found, moved and listed with the model it belongs to."""
-    module = torch.nn.Module()
-    module.val = next_location_metrics(LOCATIONS)
-    names = [name for name, _ in module.named_modules()]
-    assert "val" in names
-    assert any(name.endswith("ndcg_at_10") for name in names)
-    assert list(module.parameters()) == []
-    assert module.state_dict() == {}
-
-
 def test_what_cannot_be_clustered_is_refused_or_stays() -> None:
     """A median has no interval; that of a perplexity would not be by user."""
     bins = PopularityBins([1, 1, 2, 2])
@@ -468,18 +401,6 @@ def test_what_cannot_be_clustered_is_refused_or_stays() -> None:
         RankingCollection([Perplexity(given="probabilities")]).clustered(2)
     with pytest.raises(ValueError, match="`num_groups` must be given"):
         metrics.clustered()
-
-
-def test_the_first_batch_cannot_merge_members() -> None:
-    """Torchmetrics' own trap: a first batch without hits, then one that tells k apart."""
-    for metrics in (
-        RankingCollection({"at_1": AccuracyAtK(1), "at_2": AccuracyAtK(2)}),
-        MetricCollection({"at_1": AccuracyAtK(1), "at_2": AccuracyAtK(2)}),
-    ):
-        metrics.update(torch.tensor([[3.0, 2.0, 1.0]]), torch.tensor([2]))
-        metrics.update(torch.tensor([[3.0, 2.0, 1.0]]), torch.tensor([1]))
-        assert metrics.compute()["at_1"] == 0.0
-        assert metrics.compute()["at_2"] == 0.5
 
 
 def test_classes_of_one_name_are_never_merged() -> None:
@@ -500,17 +421,3 @@ def test_classes_of_one_name_are_never_merged() -> None:
             "one": 0.0,
             "two": 0.5,
         }
-
-
-@pytest.mark.parametrize("compute_groups", [True, [["aa", "hit"]]])
-def test_members_are_added_all_or_none(compute_groups: Any) -> None:
-    """A name that does not fit, or a group of different counts, leaves the collection as it was."""
-    metrics = RankingCollection({"mrr": MRR()})
-    if compute_groups is not True:
-        metrics._enable_compute_groups = compute_groups
-    wrong = {"aa": MRR(), "b.c": MRR()} if compute_groups is True else {"aa": MRR(2), "hit": MRR()}
-    with pytest.raises((KeyError, ValueError)):
-        metrics.add_metrics(wrong)
-    assert list(metrics) == ["mrr"]
-    metrics.update(torch.tensor([[0.2, 0.5]]), torch.tensor([0]))
-    assert {name: float(value) for name, value in metrics.compute().items()} == {"mrr": 0.5}
