@@ -391,25 +391,19 @@ def _no_warning_before_update() -> Iterator[None]:
         yield
 
 
-def evaluate_intervals(rank: int, shares: dict[str, list[Share]]) -> dict[str, dict[str, Any]]:
+def evaluate_intervals(rank: int, shares: list[Share]) -> tuple[Any, Any, str]:
     """Ask for all intervals of a process' share of the rows, at once and member by member."""
-    found: dict[str, dict[str, Any]] = {}
-    for name, share in shares.items():
-        metrics = many_metrics()
-        for batch in share[rank]:
-            add(metrics, rows(*batch))
-        with _no_warning_before_update():
-            for seen in ("first", "cached"):
-                before = states(metrics)
-                with collectives() as called:
-                    found[f"{name}, {seen}"] = metrics.compute_with_intervals(0.9)
-                assert called == ["all_reduce"], called
-                assert all(map(torch.equal, before, states(metrics)))
-            with collectives() as called:
-                found[f"{name}, table"] = {"text": str(metrics.table(intervals=True))}
-            assert called == ["all_reduce"], called
-        found[f"{name}, alone"] = intervals_one_by_one(metrics)
-    return found
+    metrics = many_metrics()
+    for batch in shares[rank]:
+        add(metrics, rows(*batch))
+    before = states(metrics)
+    with _no_warning_before_update(), collectives() as called:
+        found, cached = (metrics.compute_with_intervals(0.9) for _ in range(2))
+        text = str(metrics.table(intervals=True))
+    assert called == ["all_reduce"] * 3, called
+    assert all(map(torch.equal, before, states(metrics)))
+    same(found, cached)
+    return found, intervals_one_by_one(metrics), text
 
 
 def draw(rank: int, shares: list[Share]) -> list[str]:
@@ -435,7 +429,7 @@ def intervals_one_by_one(metrics: RankingCollection) -> dict[str, Any]:
     }
 
 
-def keep_scores(rank: int, shares: list[Share]) -> dict[str, Any]:
+def keep_scores(rank: int, shares: list[Share]) -> tuple[Any, ...]:
     """Keep the scores of a process' share of the rows, and then two scores of one query."""
     by_query = PerQueryScores(MRR())
     for start, stop, masked in shares[rank]:
@@ -443,11 +437,11 @@ def keep_scores(rank: int, shares: list[Share]) -> dict[str, Any]:
         del batch["groups"]
         by_query.update(**batch, query_ids=torch.arange(start, stop))
     with _no_warning_before_update():
-        found: dict[str, Any] = {"kept": tuple(by_query.compute()), "own": by_query.num_queries}
+        kept = tuple(by_query.compute())
     by_query.update(*hits(rank), query_ids=torch.tensor([1000]))
-    for ask in ("first", "second"):
-        found[f"error, {ask}"] = _error(by_query.compute)
-    return found
+    for _ in range(2):
+        assert "got id 1000 with the scores 0.5 and 1.0" in _error(by_query.compute)
+    return kept
 
 
 # What is counted and compared --------------------------------------------------------------------

@@ -284,23 +284,23 @@ def test_flags() -> None:
 
 @BY_FAMILY
 def test_forward_updates_once(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`forward` returns the batch's value, adds the batch to the rest, and ranks it once."""
+    """`forward` returns the batch's value, adds the batch to the rest, and reads it once."""
     calls = []
-    original = Ranking.from_scores.__func__  # type: ignore[attr-defined]
-
-    def counted(cls: type[Ranking], *args: Any, **kwargs: Any) -> Ranking:
-        calls.append(1)
-        ranking: Ranking = original(cls, *args, **kwargs)
-        return ranking
-
     first, second = batch(), batch()
+    all_rows = torch.ones(len(second[1]), dtype=torch.bool)  # with a mask the record is made
     by_update = updated(case.make(), *first)
     alone = updated(case.make(), *second).compute()
     by_update.update(*second)
     metric = updated(case.make(), *first)
-    monkeypatch.setattr(Ranking, "from_scores", classmethod(counted))
-    value = metric(*second)
-    assert len(calls) <= 1
+    original = metric.record.read.__func__
+
+    def counted(cls: Any, batch: Any, needs: Any) -> Any:
+        calls.append(1)
+        return original(cls, batch, needs)
+
+    monkeypatch.setattr(metric.record, "read", classmethod(counted))
+    value = metric(*second, all_rows)
+    assert calls == [1]
     assert same(value, alone)
     assert same(state(metric), state(by_update))
     assert same(metric.compute(), by_update.compute())
@@ -494,9 +494,11 @@ def alone_on(name: str, first: int, number: int) -> Tensor:
     return updated(ALL[name].make(), *batches_after(first)[number]).compute()  # type: ignore[no-any-return]
 
 
-WAYS = [pytest.param("all", 0, marks=pytest.mark.slow), ("update", 1), ("forward", 2)]
+WAYS: list[Any] = [
+    pytest.param(x, n, marks=pytest.mark.slow) for x, n in (("all", 0), ("update", 1))
+]
 # what is called between updates: the groups that share a state were found in the first of them
-WAYS += [("clone", 0), ("compute", 1), ("reset", 2), ("values", 2)]
+WAYS += [("forward", 2), ("clone", 0), ("compute", 1), ("reset", 2), ("values", 2)]
 
 
 @pytest.mark.parametrize(

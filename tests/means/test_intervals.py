@@ -486,6 +486,7 @@ def test_coverage_of_independent_queries(
         assert coverage(low, high, truth) == pytest.approx(confidence_level, abs=0.02)
 
 
+@pytest.mark.slow  # 40,000 users
 def test_coverage_of_dependent_queries() -> None:
     """Users differ, and in the number of queries too: the clustered interval holds the mean."""
     metric, truth, users, experiments = MRR(), 0.4 + 0.6 / 3, 40, 1000
