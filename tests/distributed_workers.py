@@ -32,56 +32,22 @@ from torch import Tensor
 from torchmetrics.classification import MulticlassAccuracy
 
 from nextloc_metrics import (
-    AUC,
-    AURC,
     MRR,
-    RBP,
-    AccuracyAtCoverage,
     AccuracyAtK,
-    AnsweredAccuracy,
-    AnsweredShare,
-    AveragePopularity,
-    BrierScore,
-    CalibrationError,
-    Coverage,
-    CoverageAtRisk,
     DecileKForRecall,
     DecileNDCG,
     DecilePrecision,
     Distribution,
-    EmptySets,
-    Entropy,
-    ERRAtK,
     F1AtK,
-    FallOutAtK,
-    Gini,
     Grouped,
-    IntraListDiversity,
     LocationF1,
-    LocationPrecision,
-    LocationRecall,
-    MAPAtK,
-    MeanPercentileRank,
-    MeanRank,
-    NDCGAtK,
-    NegativeLogLikelihood,
-    Novelty,
     Perplexity,
     PerQueryScores,
-    Personalization,
     PopularityBins,
-    PrecisionAtK,
     Ranking,
     RankingCollection,
-    RankQuantile,
-    RecallAtK,
-    RPrecision,
     SampledRanks,
-    SequenceAccuracy,
-    Serendipity,
-    SetCoverage,
     SetSize,
-    TailShare,
     decile_metrics,
     libcity_metrics,
     next_location_metrics,
@@ -94,6 +60,7 @@ from nextloc_metrics.distributed import PaddedDataset
 from nextloc_metrics.means import exact
 from nextloc_metrics.metrics.exposure import DecileCoverage, DecilePredictionShare
 from nextloc_metrics.metrics.location_f1 import LocationTally
+from strategies import CLASSES, LOCATIONS
 
 TIME_OUT = timedelta(seconds=300)
 
@@ -304,40 +271,23 @@ def collectives() -> Iterator[list[str]]:
 
 # What is evaluated --------------------------------------------------------------------------------
 
-LOCATIONS = 8
 ROWS = 101
 GROUPS = 4
-BINS = [3, 3, 2, 2, 1, 1, 0, 0]
+OF_A_BATCH = {"ignore_index", "temperature"}  # options on which a collection must agree
+BINS = [3, 2, 2, 1, 1, 0]
 
 
 def bins() -> PopularityBins:
-    """Three popularity bins, and two locations in none."""
+    """Three popularity bins, and a location in none."""
     return PopularityBins(BINS)
 
 
 def single_metrics() -> dict[str, RecordMetric]:
     """Make one of every public class, and of the options that change how they count."""
-    metrics = [
-        AccuracyAtK(3),
-        AccuracyAtK(3, ties="optimistic"),
-        AccuracyAtK(3, empty_target_action="neg"),
-        MRR(),
-        MRR(3, ties="pessimistic"),
-        NDCGAtK(3),
-        NDCGAtK(3, gain="exponential", ideal="full"),
-        MAPAtK(3),
-        MAPAtK(3, normalizer="relevant"),
-        PrecisionAtK(3),
-        PrecisionAtK(3, denominator="retrieved"),
-        RecallAtK(3),
-        RecallAtK(3, normalized=True),
-        F1AtK(3),
-        F1AtK(3, average="pooled"),
-        LocationF1(LOCATIONS),
-        LocationF1(LOCATIONS, average="macro"),
+    metrics: list[Any] = [
+        *(case.make() for case in CLASSES if not OF_A_BATCH & case.options.keys()),
+        Perplexity(given="logits"),
         LocationF1(LOCATIONS, average=None),
-        LocationPrecision(LOCATIONS),
-        LocationRecall(LOCATIONS, average="macro"),
         DecilePrecision(bins(), 2),
         DecilePrecision(bins(), 2, scope="global"),
         DecileNDCG(bins(), 2),
@@ -346,38 +296,6 @@ def single_metrics() -> dict[str, RecordMetric]:
         DecilePredictionShare(bins(), 3),
         DecileCoverage(bins(), 1),
         DecileCoverage(bins(), 1, denominator="mapped", decile="overall"),
-        Coverage(LOCATIONS, 3),
-        Coverage(LOCATIONS, 1),
-        Gini(LOCATIONS, 3),
-        Gini(LOCATIONS, 3, definition="evenness"),
-        AveragePopularity(range(LOCATIONS), 3),
-        SampledRanks(LOCATIONS - 1),
-        MeanRank(),
-        RankQuantile(0.5),
-        MeanPercentileRank(),
-        AUC(),
-        RPrecision(),
-        FallOutAtK(3),
-        RBP(0.8),
-        ERRAtK(3),
-        Entropy(LOCATIONS, 3),
-        Personalization(LOCATIONS, 3),
-        TailShare(3, range(LOCATIONS)),
-        Novelty(3, range(1, LOCATIONS + 1)),
-        IntraListDiversity(3, torch.arange(LOCATIONS) % 4),
-        Serendipity(3, range(1, LOCATIONS + 1)),
-        NegativeLogLikelihood(given="logits"),
-        Perplexity(floor=0.01, given="logits"),
-        BrierScore(given="logits"),
-        CalibrationError(given="logits"),
-        AURC(given="logits"),
-        AccuracyAtCoverage(0.5, given="logits"),
-        CoverageAtRisk(0.5, given="logits"),
-        SetCoverage(0.7, given="logits"),
-        SetSize(0.7, given="logits"),
-        EmptySets(0.5, given="logits"),
-        AnsweredShare(given="logits"),
-        AnsweredAccuracy(given="logits"),
         Grouped(AccuracyAtK(3), GROUPS),
         Grouped(SetSize(0.7, given="logits"), GROUPS),
         Grouped(MRR(), GROUPS, average="groups"),
@@ -452,42 +370,22 @@ def states(metric: Any) -> list[Tensor]:
     return [member.state.clone() for member in members]
 
 
-def sequences_of(batch: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Make sequences of three steps of the rows of a batch, the last ones masked."""
-    padded = {}
-    for name in ("preds", "target", "mask"):
-        rest = batch[name].new_zeros(-len(batch[name]) % 3, *batch[name].shape[1:])
-        padded[name] = torch.cat([batch[name], rest]).unflatten(0, (-1, 3))
-    return padded
-
-
-def evaluate_sequences(rank: int, share: list[list[tuple[int, int]]]) -> list[Any]:
-    """Tell how many sequences of a process' share of the rows are right, and how surely."""
-    metric = SequenceAccuracy(first=1)
-    for start, stop in share[rank]:
-        metric.update(**sequences_of(rows(start, stop)))
-    return [metric.compute(), *metric.interval()]
-
-
 # A process' share: its batches, each (first row, row behind the last, all masked).
 Share = list[tuple[int, int, bool]]
 
 
-def evaluate(rank: int, shares: dict[str, list[Share]]) -> dict[str, Any]:
-    """Evaluate everything on a process' share of the rows, for every way to share them."""
-    values: dict[str, dict[str, Any]] = {}
-    for name, share in shares.items():
-        values[name] = {}
-        for several in (False, True):
-            batches = [rows(*batch, several) for batch in share[rank]]
-            for label, metric in evaluated(several).items():
-                for batch in batches:
-                    add(metric, batch)
-                before = states(metric)
-                with _no_warning_before_update():
-                    values[name][f"{label}, several={several}"] = metric.compute()
-                after = states(metric)
-                assert all(map(torch.equal, before, after)), f"{label}: compute changed the state"
+def evaluate(rank: int, shares: list[Share]) -> dict[str, Any]:
+    """Evaluate everything on a process' share of the rows."""
+    values: dict[str, Any] = {}
+    for several in (False, True):
+        batches = [rows(*batch, several) for batch in shares[rank]]
+        for label, metric in evaluated(several).items():
+            for batch in batches:
+                add(metric, batch)
+            before = states(metric)
+            with _no_warning_before_update():
+                values[f"{label}, several={several}"] = metric.compute()
+            assert all(map(torch.equal, before, states(metric))), f"{label}: changed by compute"
     return values
 
 
@@ -498,25 +396,19 @@ def _no_warning_before_update() -> Iterator[None]:
         yield
 
 
-def evaluate_intervals(rank: int, shares: dict[str, list[Share]]) -> dict[str, dict[str, Any]]:
+def evaluate_intervals(rank: int, shares: list[Share]) -> tuple[Any, Any, str]:
     """Ask for all intervals of a process' share of the rows, at once and member by member."""
-    found: dict[str, dict[str, Any]] = {}
-    for name, share in shares.items():
-        metrics = many_metrics()
-        for batch in share[rank]:
-            add(metrics, rows(*batch))
-        with _no_warning_before_update():
-            for seen in ("first", "cached"):
-                before = states(metrics)
-                with collectives() as called:
-                    found[f"{name}, {seen}"] = metrics.compute_with_intervals(0.9)
-                assert called == ["all_reduce"], called
-                assert all(map(torch.equal, before, states(metrics)))
-            with collectives() as called:
-                found[f"{name}, table"] = {"text": str(metrics.table(intervals=True))}
-            assert called == ["all_reduce"], called
-        found[f"{name}, alone"] = intervals_one_by_one(metrics)
-    return found
+    metrics = many_metrics()
+    for batch in shares[rank]:
+        add(metrics, rows(*batch))
+    before = states(metrics)
+    with _no_warning_before_update(), collectives() as called:
+        found, cached = (metrics.compute_with_intervals(0.9) for _ in range(2))
+        text = str(metrics.table(intervals=True))
+    assert called == ["all_reduce"] * 3, called
+    assert all(map(torch.equal, before, states(metrics)))
+    same(found, cached)
+    return found, intervals_one_by_one(metrics), text
 
 
 def draw(rank: int, shares: list[Share]) -> list[str]:
@@ -542,7 +434,7 @@ def intervals_one_by_one(metrics: RankingCollection) -> dict[str, Any]:
     }
 
 
-def keep_scores(rank: int, shares: list[Share]) -> dict[str, Any]:
+def keep_scores(rank: int, shares: list[Share]) -> tuple[Any, ...]:
     """Keep the scores of a process' share of the rows, and then two scores of one query."""
     by_query = PerQueryScores(MRR())
     for start, stop, masked in shares[rank]:
@@ -550,56 +442,47 @@ def keep_scores(rank: int, shares: list[Share]) -> dict[str, Any]:
         del batch["groups"]
         by_query.update(**batch, query_ids=torch.arange(start, stop))
     with _no_warning_before_update():
-        found: dict[str, Any] = {"kept": tuple(by_query.compute()), "own": by_query.num_queries}
+        kept = tuple(by_query.compute())
     by_query.update(*hits(rank), query_ids=torch.tensor([1000]))
-    for ask in ("first", "second"):
-        found[f"error, {ask}"] = _error(by_query.compute)
-    return found
+    for _ in range(2):
+        assert "got id 1000 with the scores 0.5 and 1.0" in _error(by_query.compute)
+    return kept
 
 
 # What is counted and compared --------------------------------------------------------------------
 
 
-def count_collectives(rank: int) -> dict[str, Any]:
-    """List the collectives of collections: at once, member by member, and cached."""
-    counts: dict[str, Any] = {}
+def count_collectives(rank: int) -> None:
+    """A collection sums all states at once; its members sum theirs each, as `log_dict` does."""
     for name, metrics in {**presets(), "more than thirty": many_metrics()}.items():
         if rank == 0:  # the other process is never updated
             add(metrics, rows(0, 20))
-        one_by_one = metrics.clone()
         with _no_warning_before_update():
-            with collectives() as together:
-                metrics.compute()
-            with collectives() as cached:
-                metrics.compute()
-            each = []
-            for member in one_by_one.values():
+            for member in metrics.clone().values():
                 with collectives() as alone:
                     member.compute()
-                each.append(len(alone))
-        counts[name] = together, each, cached
+                assert alone in ([], ["all_reduce"]), name
+            for expected in (["all_reduce"], []):  # the second values are cached
+                with collectives() as called:
+                    metrics.compute()
+                assert called == expected, name
     other = MulticlassAccuracy(LOCATIONS)
     other.update(torch.tensor([1]), torch.tensor([1]))
-    with collectives() as counts["torchmetrics' own accuracy"]:
+    with collectives() as called:
         other.compute()
-    return counts
+    assert len(called) > 4  # so they are counted at all
 
 
-def count_collectives_of_large_states(rank: int) -> dict[str, list[str]]:
-    """List the collectives of presets for 300,000 locations."""
+def count_collectives_of_large_states(rank: int) -> None:
+    """A state over two megabytes has a collective of its own; the other states share one."""
     table = PopularityBins.from_counts(torch.arange(300_000))
-    large = {
-        "next_location_metrics": next_location_metrics(len(table)),
-        "decile_metrics": decile_metrics(table, candidates=20),
-    }
-    counts: dict[str, list[str]] = {}
-    for name, metrics in large.items():
+    for metrics in (next_location_metrics(len(table)), decile_metrics(table, candidates=20)):
         metrics.update(torch.tensor([[5, 6, 7]]), torch.tensor([7 - rank]))
         before = states(metrics)
-        with collectives() as counts[name]:
+        with collectives() as called:
             metrics.compute()
-        assert all(map(torch.equal, before, states(metrics))), f"{name}: the state has changed"
-    return counts
+        assert called == ["all_reduce"] * 2
+        assert all(map(torch.equal, before, states(metrics))), "the state has changed"
 
 
 def hits(*hit: int) -> tuple[Tensor, Tensor]:
@@ -616,111 +499,71 @@ def sum_and_remember(state: Tensor, group: Any = None, *, seen: list[Tensor]) ->
     return [gathered[0], gathered[1] * torch.tensor([1, 1, 0])]
 
 
-def keep_meaning(rank: int) -> dict[str, Any]:
+def expect(found: Any, *values: float) -> None:
+    """Check a metric's value, or those of a collection's members."""
+    found = found.values() if isinstance(found, dict) else [found]
+    assert [float(value) for value in found] == list(values)
+
+
+def hit_and_mrr(**kwargs: Any) -> RankingCollection:
+    """Make two metrics that have one value for queries of one relevant location."""
+    return RankingCollection({"hit": AccuracyAtK(1, **kwargs), "mrr": MRR(1, **kwargs)})
+
+
+def keep_meaning(rank: int) -> None:
     """Try TorchMetrics' options, where process 0 misses and process 1 hits, then both hit."""
-    first, second = hits(rank), hits(1)
-    seen: dict[str, Any] = {}
+    first, second, mine = hits(rank), hits(1), float(rank)
+    seen: list[Tensor] = []
+    both = {"dist_sync_fn": partial(sum_and_remember, seen=seen)}
+    for kwargs, value, calls in [
+        ({}, 0.5, ["all_reduce"]),
+        ({"compute_with_cache": False}, 0.5, ["all_reduce"] * 2),
+        ({"sync_on_compute": False}, mine, []),
+        ({"distributed_available_fn": lambda: False}, mine, []),
+        (both, 1.0, ["all_gather"] * 2),  # the sum of both
+    ]:
+        metrics = hit_and_mrr(**kwargs)
+        metrics.update(*first)
+        with collectives() as called:
+            for _ in range(2):
+                expect(metrics.compute(), value, value)
+        assert called == calls, kwargs
+    assert len(seen) == 2
 
-    def accuracy(**kwargs: Any) -> AccuracyAtK:
-        return AccuracyAtK(1, **kwargs)
-
-    def collection(**kwargs: Any) -> RankingCollection:
-        return RankingCollection({"hit": accuracy(**kwargs), "mrr": MRR(1, **kwargs)})
-
-    def values(metrics: RankingCollection) -> list[float]:
-        return [float(value) for value in metrics.compute().values()]
-
-    metrics = collection(sync_on_compute=False)
-    metrics.update(*first)
-    with collectives() as seen["sync_on_compute=False, collectives"]:
-        seen["sync_on_compute=False"] = values(metrics)
-
-    states_seen: list[Tensor] = []
-    metrics = collection(dist_sync_fn=partial(sum_and_remember, seen=states_seen))
-    metrics.update(*first)
-    seen["own dist_sync_fn"] = values(metrics)
-    seen["own dist_sync_fn, states seen"] = len(states_seen)
-
-    for name, kwargs in {"default": {}, "own": {"dist_sync_fn": all_reduce}}.items():
-        metric = accuracy()
+    for kwargs in ({}, {"dist_sync_fn": all_reduce}):
+        metric = AccuracyAtK(1)
         metric.update(*first)
         metric.sync(**kwargs)
-        synced = float(exact.mean(metric.state))
+        expect(exact.mean(metric.state), 0.5)
         metric.unsync()
-        seen[f"sync, {name}"] = [synced, float(exact.mean(metric.state)), float(metric.compute())]
+        expect(exact.mean(metric.state), mine)
+        expect(metric.compute(), 0.5)
 
     for on_step in (True, False):
-        name = "dist_sync_on_step" if on_step else "forward"
-        metric = accuracy(dist_sync_on_step=on_step)
-        steps = [metric(*first), metric(*second), metric.compute()]
-        seen[name] = [float(value) for value in steps]
-        metrics = collection(dist_sync_on_step=on_step)
-        steps = [metrics(*first), metrics(*second), metrics.compute()]
-        assert all(value["hit"] == value["mrr"] for value in steps)
-        seen[f"{name}, collection"] = [float(value["hit"]) for value in steps]
-
-    metric, other = accuracy(), accuracy()
-    metric.update(*first)
-    other.update(*second)
-    metric.merge_state(other)
-    seen["merge_state"] = [float(metric.compute())]
-    metric = accuracy()
-    metric.update(*first)
-    metric.merge_state(other.metric_state)
-    seen["merge_state"].append(float(metric.compute()))
-
-    metrics = collection()
-    metrics.update(*first)
-    seen["reset"] = values(metrics)[:1]
-    metrics.reset()
-    metrics.update(*second)
-    seen["reset"] += values(metrics)[:1]
-
-    metrics = collection(compute_with_cache=False)
-    metrics.update(*first)
-    counts = []
-    for _ in range(2):
-        with collectives() as called:
-            metrics.compute()
-        counts.append(called)
-    seen["compute_with_cache=False"] = counts
-
-    metrics = collection(distributed_available_fn=lambda: False)
-    metrics.update(*first)
-    seen["distributed_available_fn"] = values(metrics)
-
-    metrics = collection()
-    metrics.update(*first)
-    between = values(metrics)[:1]
-    metrics.update(*second)
-    between += values(metrics)[:1]
-    seen["update between computes"] = between + values(metrics)[:1]
-    return seen
+        metrics = hit_and_mrr(dist_sync_on_step=on_step)
+        expect(metrics(*first), *[0.5 if on_step else mine] * 2)
+        expect(metrics(*second), 1.0, 1.0)
+        expect(metrics.compute(), 0.75, 0.75)
 
 
-def use_process_groups(rank: int) -> dict[str, Any]:
+def use_process_groups(rank: int) -> None:
     """Evaluate in the groups 0, 1 and 2: one miss, half a hit, one hit."""
     pair, alone = (torch.distributed.new_group(ranks) for ranks in ([0, 1], [2]))
-    group = pair if rank < 2 else alone
-    batch = [hits(0, 0), hits(0, 1), hits(1, 1)][rank]
-    seen: dict[str, Any] = {}
-    metric = AccuracyAtK(1, process_group=group)
-    metric.update(*batch)
-    seen["metric"] = float(metric.compute())
-    metrics = RankingCollection(
-        {"hit": AccuracyAtK(1, process_group=group), "mrr": MRR(1, process_group=group)}
-    )
-    metrics.update(*batch)
-    seen["collection"] = [float(value) for value in metrics.compute().values()]
-    metrics = RankingCollection({"hit": AccuracyAtK(1, process_group=group), "mrr": MRR(1)})
-    metrics.update(*batch)
-    with collectives() as seen["mixed, collectives"]:
-        seen["mixed"] = [float(value) for value in metrics.compute().values()]
-    return seen
+    group, value = (pair, 0.25) if rank < 2 else (alone, 1.0)
+    mixed = RankingCollection({"hit": AccuracyAtK(1, process_group=group), "mrr": MRR(1)})
+    for metric, values, calls in [
+        (AccuracyAtK(1, process_group=group), [value], 1),
+        (hit_and_mrr(process_group=group), [value, value], 1),
+        (mixed, [value, 0.5], 2),
+    ]:
+        metric.update(*[hits(0, 0), hits(0, 1), hits(1, 1)][rank])
+        with collectives() as called:
+            expect(metric.compute(), *values)
+        assert called == ["all_reduce"] * calls
 
 
-def update_one_member(rank: int, compute_groups: bool) -> dict[str, dict[str, float]]:
-    """Update the members of a collection together, then some of them on process 1 alone."""
+def update_different_members(rank: int, compute_groups: bool) -> None:
+    """Compute, then update another member on each process by itself, and compute again."""
     table = PopularityBins([1, 1, 2])
     metrics = RankingCollection(
         {
@@ -728,21 +571,20 @@ def update_one_member(rank: int, compute_groups: bool) -> dict[str, dict[str, fl
             "decile_2": DecileNDCG(table, 1, decile=2),
             "decile_1_again": DecileNDCG(table, 1, decile=1),
             "mrr": MRR(),
+            "hit": AccuracyAtK(1),
         },
         compute_groups=compute_groups,
     )
-
-    def values() -> dict[str, float]:
-        computed = metrics.clone().compute()  # a copy, so that no process keeps a cached value
-        return {name: float(value.nan_to_num()) for name, value in computed.items()}
-
     metrics.update(*hits(0, 1))
-    seen = {"before": values()}
-    for member in ("mrr", "decile_1_again"):
-        if rank == 1:
-            metrics[member].update(*hits(1, 1, 1, 1))
-        seen[member] = values()
-    return seen
+    before = metrics.compute()
+    del before["decile_2"]  # which has no query
+    expect(before, 1 / 2, 1 / 2, 3 / 4, 1 / 2)
+    metrics["mrr" if rank == 0 else "decile_1_again"].update(*hits(1, 1, 1, 1))
+    with collectives() as called:
+        after = metrics.compute()
+    assert len(called) == 2  # that of the member whose state is no longer that of its group
+    del after["decile_2"]
+    expect(after, 1 / 2, 3 / 4, 7 / 8, 1 / 2)
 
 
 class Late(AccuracyAtK):
@@ -767,28 +609,17 @@ class Late(AccuracyAtK):
         return torch.cat([self.late, self.largest[None], super().compute()[None]])
 
 
-def sum_second_states(rank: int) -> dict[str, list[float]]:
+def sum_second_states(rank: int) -> None:
     """Update a metric with three states alone and in a collection, and put processes together."""
-    alone = Late(1)
     metrics = RankingCollection({"late": Late(1), "hit": AccuracyAtK(1), "mrr": MRR()})
+    alone = Late(1)
     for metric in (alone, metrics):
         for _ in range(2 + rank):
             metric.update(*hits(rank))
     together = metrics.compute()
-    return {"alone": alone.compute().tolist(), "together": together["late"].tolist()} | {
-        name: together[name][None].tolist() for name in ("hit", "mrr")
-    }
-
-
-def update_different_members(rank: int) -> dict[str, float]:
-    """Compute, then update another member on each process by itself, and compute again."""
-    metrics = RankingCollection({"at_1": AccuracyAtK(1), "at_2": AccuracyAtK(2), "mrr": MRR()})
-    metrics.update(*hits(1, 0))
-    metrics.compute()
-    metrics["at_1" if rank == 0 else "at_2"].update(*hits(0, 0))
-    with collectives() as called:
-        values = metrics.compute()
-    return {"collectives": len(called), **{name: float(values[name]) for name in values}}
+    same(alone.compute(), together["late"])
+    same(together["late"], torch.tensor([5, 0, 0, 3, 3 / 5]))
+    same(together["hit"], torch.tensor(3 / 5))
 
 
 def die_in_the_middle(rank: int) -> dict[str, str]:
@@ -813,12 +644,12 @@ def _error(function: Callable[[], Any]) -> str:
 # Sharded candidates, padded rows ------------------------------------------------------------------
 
 # The widths of the slices of the candidates, by number of processes.
-SLICES = {2: [[3, 5], [0, 8], [8, 0]], 3: [[3, 0, 5], [1, 6, 1], [0, 0, 8]]}
+SLICES = {2: [[2, 4], [0, 6], [6, 0]], 3: [[2, 0, 4], [1, 4, 1], [0, 0, 6]]}
 TOPS = [0, 1, 3, 20]
 
 
 def sharded_batches() -> dict[str, dict[str, Any]]:
-    """Make queries over 8 candidates, with everything that is hard to rank."""
+    """Make queries over 6 candidates, with everything that is hard to rank."""
     one, several = rows(0, 40), rows(0, 40, several=True)
     scores, target, mask = one["preds"], one["target"], one["mask"]
     odd = torch.tensor(
@@ -828,8 +659,8 @@ def sharded_batches() -> dict[str, dict[str, Any]]:
             [torch.inf] * LOCATIONS,
             [0.0] * LOCATIONS,
             [torch.nan, *[-torch.inf] * (LOCATIONS - 1)],
-            [*[1.0] * 4, *[2.0] * 4],
-            [0.0, -0.0] * 4,
+            [*[1.0] * 3, *[2.0] * 3],
+            [0.0, -0.0] * 3,
         ]
     )
     close = 1 + torch.rand(40, LOCATIONS, generator=torch.Generator().manual_seed(1)) / 50
@@ -838,7 +669,7 @@ def sharded_batches() -> dict[str, dict[str, Any]]:
         "masked": {"scores": scores, "target": target, "mask": mask},
         "several": {"scores": scores, "target": several["target"], "mask": mask},
         "ignored": {"scores": scores, "target": several["target"], "ignore_index": 2},
-        "odd": {"scores": odd, "target": torch.tensor([0, 1, 2, 3, 4, 5, 6])},
+        "odd": {"scores": odd, "target": torch.tensor([0, 1, 2, 3, 4, 5, 5])},
         "last": {"scores": odd, "target": torch.full((7,), LOCATIONS - 1)},
         "bfloat16": {"scores": close.bfloat16(), "target": target},
         "float64": {"scores": close.double(), "target": target},
@@ -885,13 +716,13 @@ def rank_slices(rank: int, widths: list[int]) -> dict[str, Any]:
 WRONG_IDS = [-1, LOCATIONS, 10**12]
 
 
-def rank_slices_that_do_not_fit(rank: int) -> list[str]:
+def rank_slices_that_do_not_fit(rank: int) -> None:
     """Rank slices of three candidates each that overlap, are swapped or leave a gap."""
     scores = torch.tensor([[0.9, 0.1, 0.2, 0.3, 0.4, 0.5]])[:, 3 * rank : 3 * rank + 3]
-    return [
-        _error(partial(Ranking.from_sharded_scores, scores, torch.tensor([1]), offsets[rank]))
-        for offsets in ([0, 0], [0, 4], [1, 4], [0, 2])
-    ]
+    rank_at = partial(Ranking.from_sharded_scores, scores, torch.tensor([1]))
+    for offsets in ([0, 0], [0, 4], [1, 4], [0, 2]):
+        error = _error(partial(rank_at, offsets[rank]))
+        assert "`offset` must be the number of candidates on the processes before" in error
 
 
 def sharded_metrics() -> RankingCollection:
@@ -901,23 +732,22 @@ def sharded_metrics() -> RankingCollection:
     return RankingCollection(names)
 
 
-def rank_slices_in_a_group(rank: int) -> dict[str, Any]:
+def rank_slices_in_a_group(rank: int) -> None:
     """Rank by slices that processes 0 and 1 hold, while process 2 does something else."""
     pair = torch.distributed.new_group([0, 1])
     if rank == 2:
-        return {}
-    batch = rows(0, 40)
-    ranking = Ranking.from_sharded_scores(
-        batch["preds"][:, rank * 4 : rank * 4 + 4], batch["target"], rank * 4, process_group=pair
+        return
+    scores, target = rows(0, 40)["preds"], rows(0, 40)["target"]
+    found = Ranking.from_sharded_scores(
+        scores[:, rank * 3 : rank * 3 + 3], target, rank * 3, process_group=pair
     )
-    return parts(ranking)
+    same(parts(found), parts(Ranking.from_scores(scores, target)))
 
 
-def length(rank: int, padded: PaddedDataset[int]) -> int:
-    """Tell how long a dataset is here that was made and pickled where there is no group."""
-    return len(padded)
+def pad(rank: int, made_before: PaddedDataset[int]) -> bytes:
+    """Pickle a dataset of 3 rows, padded for this group; one made before it is padded for it, too.
 
-
-def pad(rank: int) -> bytes:
-    """Pickle a dataset of 3 rows, padded for the processes of this group."""
+    Lightning's `ddp_spawn` makes it before the processes start.
+    """
+    assert len(made_before) == 4
     return pickle.dumps(PaddedDataset([0, 1, 2]))  # type: ignore[arg-type]

@@ -27,7 +27,6 @@ from nextloc_metrics import (
     functional,
     next_location_metrics,
     recommendation_metrics,
-    scoring,
 )
 from nextloc_metrics.backends import UNRETRIEVED, cpu, reference
 from nextloc_metrics.ranking import counting
@@ -87,7 +86,10 @@ def test_all_paths_count_as_python_does(
         assert torch.equal(best.scores.nan_to_num(9e4), scores.gather(1, best.ids).nan_to_num(9e4))
 
 
-@pytest.mark.parametrize(("number", "queries", "columns"), [(3, 64, 3000), (2, 5, 200_000)])
+@pytest.mark.parametrize(
+    ("number", "queries", "columns"),
+    [(3, 64, 3000), pytest.param(2, 5, 200_000, marks=pytest.mark.slow)],
+)
 def test_threads_that_share_rows_count_them_once(
     number: int, queries: int, columns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -272,19 +274,6 @@ def test_a_ranking_of_the_first_places_serves_no_metric_that_looks_further() -> 
         assert metric.num_queries == 0
 
 
-@pytest.mark.parametrize("num_relevant", [1, 13, 133])
-def test_whatever_byte_stands_for_true(num_relevant: int) -> None:
-    """Bytes that are viewed as bool are seldom 1, and all but 0 are true."""
-    scores = torch.randn(5, 133)
-    target = scores.argsort(dim=1)[:, :num_relevant]
-    dense = torch.zeros(scores.shape, dtype=torch.uint8)
-    dense.scatter_(1, target, torch.arange(1, 1 + num_relevant, dtype=torch.uint8).expand(5, -1))
-    metrics, expected = recommendation_metrics(k=10), recommendation_metrics(k=10)
-    metrics.update(scores, dense.view(torch.bool))
-    expected.update(scores, target)
-    assert metrics.compute() == expected.compute()
-
-
 @pytest.mark.parametrize("columns", [64, 127, 128, 129, 32_640, 32_700, 65_280])
 def test_relevant_locations_are_counted_however_many_there_are(columns: int) -> None:
     """All of them, none, some, all but the last: a sum of bytes must not overflow."""
@@ -361,19 +350,6 @@ def test_rows_between_the_elements_of_memory_are_left_to_the_reference(dtype: to
     assert ranking.above.tolist() == [[16], [0]]
 
 
-@NEEDS_C
-@pytest.mark.parametrize("shape", [(0, 5), (3, 1), (1, 1), (0, 1)])
-def test_few_scores_are_counted_too(shape: tuple[int, int]) -> None:
-    """No query, or one candidate."""
-    scores = torch.zeros(shape)
-    target = torch.zeros(shape[0], dtype=torch.int64)
-    metrics = next_location_metrics(5, k=1)
-    metrics.update(scores, target)
-    value = metrics.compute()["acc_at_1"]
-    assert value.isnan() if shape[0] == 0 else value == (1 / shape[1])
-    assert Ranking.from_scores(scores, target, top=3).tied.tolist() == [[shape[1]]] * shape[0]
-
-
 _OTHER_OPENMP = """
 import sklearn.cluster  # which brings an OpenMP of its own
 import torch
@@ -397,15 +373,6 @@ def test_other_openmp_may_be_loaded_first() -> None:
     shown = subprocess.run(command, capture_output=True, encoding="utf-8", check=True, timeout=600)
     compiled, plain = shown.stdout.split()
     assert compiled == plain
-
-
-def test_columns_that_are_not_adjacent_take_the_plain_path() -> None:
-    """Transposed scores are counted too, with the same result."""
-    scores = torch.randn(50, 20, generator=torch.Generator().manual_seed(0))
-    transposed = Ranking.from_scores(scores.T, torch.arange(20))
-    assert torch.equal(
-        transposed.above, Ranking.from_scores(scores.T.clone(), torch.arange(20)).above
-    )
 
 
 @pytest.mark.usefixtures("each_backend")
@@ -477,7 +444,12 @@ def peak_of(run: Callable[[], object], given: Sequence[Tensor], sortable: int) -
 
 
 @pytest.mark.parametrize(
-    ("dtype", "number"), [(torch.float32, 1), (torch.bfloat16, 1), (torch.float32, 8)]
+    ("dtype", "number"),
+    [
+        (torch.float32, 1),
+        pytest.param(torch.bfloat16, 1, marks=pytest.mark.slow),
+        pytest.param(torch.float32, 8, marks=pytest.mark.slow),
+    ],
 )
 @pytest.mark.usefixtures("each_backend")
 def test_the_preset_neither_sorts_nor_copies_the_scores(dtype: torch.dtype, number: int) -> None:
@@ -542,31 +514,21 @@ def test_ties_everywhere_copy_a_small_part_of_the_scores() -> None:
     assert peak <= scores.nbytes / 10
 
 
-@pytest.mark.parametrize("k", [50, 5000])
+@pytest.mark.parametrize("k", [50, pytest.param(5000, marks=pytest.mark.slow)])
 @pytest.mark.usefixtures("each_backend")
 def test_any_depth_copies_a_small_part_of_the_scores(k: int) -> None:
     """Whether first ranks are looked for or all ranks counted."""
-    scores, target = wide_scores(), torch.arange(512).view(256, 2)
+    scores, target = wide_scores()[:128], torch.arange(256).view(128, 2)
     update = RecallAtK(k).update
     peak = peak_of(lambda: update(scores, target), [scores, target], 50_000)
     assert peak <= scores.nbytes / 12
-
-
-@pytest.mark.parametrize("depth", [10, 100])
-def test_relevant_locations_that_fill_the_first_places_are_found(depth: int) -> None:
-    """Many, few, and more than are compared one by one."""
-    scores = torch.randint(50, (7, 2000), generator=torch.Generator().manual_seed(1)).float()
-    for target in (scores > 40, scores == 49, scores >= 0):
-        near, every = (Ranking.from_scores(scores, target, depth=d) for d in (depth, None))
-        for k in (1, depth):
-            assert torch.equal(scoring.hits(near, k), scoring.hits(every, k))
 
 
 @ON_THE_CPU
 @pytest.mark.usefixtures("each_backend")
 def test_thousands_of_relevant_locations_may_share_the_last_place() -> None:
     """They are counted around part by part, whatever the depth."""
-    scores, target = torch.zeros(16, 4000), torch.ones(16, 4000, dtype=torch.bool)
+    scores, target = torch.zeros(8, 4000), torch.ones(8, 4000, dtype=torch.bool)
     update = recommendation_metrics(k=300).update
     peak = peak_of(lambda: update(scores, target), [scores, target], 4000)
     assert peak <= 40 * 8 * scores.numel() + 4 * 8 * (1 << 18)
@@ -579,14 +541,6 @@ def test_thousands_of_relevant_locations_make_no_square_of_them() -> None:
     metric = NDCGAtK(10, ideal="full")
     peak = peak_of(lambda: metric.update(scores, target), [scores, target], 8000)
     assert peak <= 40 * 8 * scores.numel() + 3 * 8 * (1 << 18)
-
-
-@pytest.mark.usefixtures("each_backend")
-def test_a_batch_without_queries_is_one_of_any_layout() -> None:
-    """Transposed, too."""
-    metric = PrecisionAtK(1)
-    metric.update(torch.zeros(5, 0).T, torch.zeros(0, dtype=torch.int64))
-    assert metric.num_queries == 0
 
 
 @pytest.mark.slow  # traces memory
@@ -630,13 +584,13 @@ def test_embeddings_give_the_places_of_the_full_scores(chunk_size: int | None, t
     generator = torch.Generator().manual_seed(top)
     queries, table, bias = (
         torch.randint(-3, 4, shape, generator=generator).float()
-        for shape in ((30, 8), (30, 8), (30,))
+        for shape in ((30, 8), (15, 8), (15,))
     )
     scores = queries @ table.T + bias
     for target in (
-        torch.randint(30, (30,), generator=generator),
-        torch.randint(-1, 30, (30, 4), generator=generator),
-        torch.rand(30, 30, generator=generator) < 0.9,
+        torch.randint(15, (30,), generator=generator),
+        torch.randint(-1, 15, (30, 4), generator=generator),
+        torch.rand(30, 15, generator=generator) < 0.9,
     ):
         full = Ranking.from_scores(scores, target, top=top)
         parts = Ranking.from_embeddings(

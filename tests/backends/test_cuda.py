@@ -118,7 +118,7 @@ def decile_metrics() -> Iterator[RecordMetric]:
         yield make().to("cpu").clone()  # bins of its own
 
 
-@pytest.mark.parametrize("form", ["one", "lists, several"])
+@pytest.mark.parametrize("form", ["one", pytest.param("lists, several", marks=pytest.mark.slow)])
 def test_decile_metrics_and_groups_read_no_value(form: str) -> None:
     """Nor do the metrics that need ids, and those of groups."""
     preds, target, counted = without_values(form)

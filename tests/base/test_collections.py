@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import io
 import pickle
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -61,50 +60,48 @@ PRESETS = pytest.mark.parametrize(
 # Keys --------------------------------------------------------------------------------------------
 
 
-@PRESETS
+LIBCITYS = ("Precision", "Recall", "F1", "MRR", "MAP", "NDCG")
+
+
+@pytest.mark.parametrize(
+    ("make", "keys"),
+    [
+        (lambda: next_location_metrics(LOCATIONS), NEXT),
+        (lambda: next_location_metrics(LOCATIONS, 20), ["acc_at_20", "mrr", "ndcg_at_20", "f1"]),
+        (
+            lambda: next_location_metrics(LOCATIONS, (20, 3), ndcg_k=5),
+            ["acc_at_20", "acc_at_3", "mrr", "ndcg_at_5", "f1"],
+        ),
+        (
+            lambda: next_location_metrics(
+                LOCATIONS, (3, 20, 5), separator="@", prefix="val/", postfix="_nyc"
+            ),
+            [f"val/{key}_nyc" for key in ("acc@3", "acc@20", "acc@5", "mrr", "ndcg@20", "f1")],
+        ),
+        (recommendation_metrics, RECOMMENDED),
+        (lambda: recommendation_metrics(k=(10, 5)), RECOMMENDED[6:] + RECOMMENDED[:6]),
+        # no dot, which a module's name cannot have, but the papers' `@`
+        (
+            lambda: libcity_metrics(k=(5, 1), prefix="val/"),
+            [f"val/{name}@{k}" for k in (5, 1) for name in LIBCITYS],
+        ),
+    ],
+)
 def test_keys_of_the_presets(make: Make, keys: list[str]) -> None:
-    """The keys are fixed, safe for trackers, and the same in every result."""
+    """The keys follow the options, in their order, and are the same in every result and copy."""
     metrics = make()
-    assert sorted(metrics.keys()) == sorted(keys)
-    forwarded = metrics(*batch())
-    metrics.update(*batch())
-    computed = metrics.compute()
-    assert sorted(computed) == sorted(forwarded) == sorted(keys)
-    assert all(re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", key) for key in computed)
-    assert all(value.shape == () for value in computed.values())
-    assert all(value.dtype == torch.float32 for value in computed.values())
-
-
-def test_keys_of_next_location_metrics_keep_their_order() -> None:
-    """1, 5, 10 and not 1, 10, 5, wherever the keys are read."""
-    metrics = next_location_metrics(LOCATIONS)
-    forwarded = metrics(*batch())
-    for keys in (metrics.keys(), metrics.compute(), forwarded, dict(metrics.items())):
-        assert list(keys) == NEXT
-    assert [type(metric).__name__ for metric in metrics.values()] == [
-        *["AccuracyAtK"] * 3,
-        "MRR",
-        "NDCGAtK",
-        "LocationF1",
-    ]
-    assert list(updated_collection(metrics.clone()).compute()) == NEXT
-    assert list(updated_collection(pickle.loads(pickle.dumps(metrics))).compute()) == NEXT
+    copies = metrics.clone(), pickle.loads(pickle.dumps(metrics))
+    results = [metrics(*batch()), *(updated_collection(x).compute() for x in (metrics, *copies))]
+    assert list(metrics.keys()) == list(dict(metrics.items())) == keys
+    for values in results:
+        assert list(values) == keys
+        assert all(value.shape == () and value.dtype == torch.float32 for value in values.values())
 
 
 def updated_collection(metrics: RankingCollection) -> RankingCollection:
     """The collection after one update."""
     metrics.update(*batch())
     return metrics
-
-
-def test_keys_of_recommendation_metrics_keep_the_order_of_k() -> None:
-    """Within each metric the k come in the order they were given."""
-    for k in ((5, 10), (10, 5, 1)):
-        keys = list(updated_collection(recommendation_metrics(k=k)).compute())
-        for name in ("precision", "recall", "hit_rate", "mrr", "map", "ndcg"):
-            of_name = [key for key in keys if key.rsplit("_at_", 1)[0] == name]
-            assert of_name == [f"{name}_at_{one}" for one in k]
-        assert len(keys) == 6 * len(k)
 
 
 def test_members_of_recommendation_metrics_are_what_their_keys_say() -> None:
@@ -123,29 +120,6 @@ def test_members_of_recommendation_metrics_are_what_their_keys_say() -> None:
         for k in (5, 10):
             alone = updated(make(k), preds, relevant).compute()
             assert same(values[f"{name}_at_{k}"], alone)
-
-
-def test_keys_of_libcity_metrics() -> None:
-    """They are the evaluator's: no dot, which a module's name cannot have, but the papers' `@`."""
-    metrics = libcity_metrics(k=(5, 1), prefix="val/")
-    forwarded = metrics(*batch())
-    expected = [
-        f"val/{name}@{k}"
-        for k in (5, 1)
-        for name in ("Precision", "Recall", "F1", "MRR", "MAP", "NDCG")
-    ]
-    for keys in (metrics.compute(), forwarded, updated_collection(metrics.clone()).compute()):
-        assert list(keys) == expected
-
-
-def test_separator_prefix_and_postfix() -> None:
-    """Papers write acc@5, loggers val/acc_at_5."""
-    papers = next_location_metrics(LOCATIONS, separator="@", prefix="val/", postfix="_nyc")
-    values = updated_collection(papers).compute()
-    expected = ["acc@1", "acc@5", "acc@10", "mrr", "ndcg@10", "f1"]
-    assert list(values) == [f"val/{key}_nyc" for key in expected]
-    values = papers(*batch())
-    assert list(values) == [f"val/{key}_nyc" for key in expected]
 
 
 @pytest.mark.usefixtures("each_backend")
@@ -177,13 +151,8 @@ def test_scores_of_decisions_share_one_state(kind: type[MetricCollection]) -> No
     assert all(same(values[name], metric.compute()) for name, metric in alone.items())
 
 
-def test_choice_of_k() -> None:
-    """The keys follow k and ndcg_k; no number is there that nobody asked for."""
-    metrics = next_location_metrics(LOCATIONS, (20, 3), ndcg_k=5)
-    assert list(metrics.keys()) == ["acc_at_20", "acc_at_3", "mrr", "ndcg_at_5", "f1"]
-    metrics = next_location_metrics(LOCATIONS, (3, 20, 5), separator="@")
-    assert list(metrics.keys())[-2:] == ["ndcg@20", "f1"]
-    assert list(next_location_metrics(LOCATIONS, 20)) == ["acc_at_20", "mrr", "ndcg_at_20", "f1"]
+def test_the_k_of_ndcg_is_positive() -> None:
+    """It is an option of its own."""
     with pytest.raises(ValueError, match="`ndcg_k` must be a positive integer, got 0"):
         next_location_metrics(LOCATIONS, ndcg_k=0)
 
@@ -222,26 +191,6 @@ def test_foreign_metrics_belong_elsewhere() -> None:
     assert list(collection.keys()) == ["mrr"]
 
 
-def test_beside_foreign_metrics_in_a_plain_collection() -> None:
-    """The remedy works: this library's metrics beside others."""
-    preds, target = torch.randn(20, LOCATIONS), torch.randint(LOCATIONS, (20,))
-    plain = MetricCollection(
-        {
-            "theirs": MulticlassAccuracy(num_classes=LOCATIONS, average="micro", top_k=2),
-            "ours": AccuracyAtK(2),
-        }
-    )
-    plain.update(preds, target)
-    values = plain.compute()
-    assert values["ours"].item() == pytest.approx(values["theirs"].item())
-
-
-def test_members_as_a_list() -> None:
-    """A list of different metrics is named by their classes."""
-    values = updated_collection(RankingCollection([MRR(), AccuracyAtK(2)])).compute()
-    assert sorted(values) == ["AccuracyAtK", "MRR"]
-
-
 def test_ignore_index_is_taken_from_the_members() -> None:
     """A member's own `ignore_index` holds inside a collection."""
     preds, target = batch(n=12)
@@ -276,7 +225,7 @@ def test_members_equal_separate_metrics(make: Make, keys: list[str]) -> None:
     """Through update, forward, compute between and reset."""
     metrics = make()
     separate = {key: copy.deepcopy(metric) for key, metric in metrics.items()}
-    for step in range(4):
+    for step in range(5):  # the last is an update after a value
         preds, target = batch()
         mask = torch.rand(len(target)) < 0.7
         if step == 2:
@@ -298,30 +247,6 @@ def test_members_equal_separate_metrics(make: Make, keys: list[str]) -> None:
         )
 
 
-@PRESETS
-def test_a_batch_is_ranked_once(
-    make: Make, keys: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One ranking an update and one a forward, however many members, where there is a mask."""
-    calls: list[torch.dtype] = []
-    original = Ranking.read.__func__  # type: ignore[attr-defined]
-
-    def counted(cls: type[Ranking], batch: Any, needs: Any) -> Any:
-        calls.append(batch.preds.dtype)
-        return original(cls, batch, needs)
-
-    monkeypatch.setattr(Ranking, "read", classmethod(counted))
-    metrics, mask = make(), torch.arange(8) < 7
-    for step in range(3):
-        metrics.update(*batch(8), mask)
-        assert calls == [torch.float32] * (step + 1)
-    metrics.compute()
-    metrics(*batch(8), mask)
-    assert calls == [torch.float32] * 4
-    metrics.update(torch.tensor([[0, 1]]), torch.tensor([1]), torch.tensor([True]))
-    assert calls == [torch.float32] * 4 + [torch.int64]
-
-
 class Reads(TorchDispatchMode):
     """Counts the operations that read the scores."""
 
@@ -338,15 +263,17 @@ class Reads(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def test_scores_are_read_no_more_often_for_more_members() -> None:
+@pytest.mark.parametrize("way", ["update", "forward"])
+@pytest.mark.parametrize("mask", [None, torch.arange(8) < 7])
+def test_scores_are_read_no_more_often_for_more_members(way: str, mask: Tensor | None) -> None:
     """Six metrics look at the scores no more often than the two most different do."""
     preds, target = torch.randn(8, 400), torch.randint(400, (8,))
 
     def reads(metric: Any) -> int:
         for _ in range(2):  # the first finds who shares a state, the second makes the tables
-            metric.update(preds, target)
+            metric.update(preds, target, mask)
         with Reads(preds) as counter:
-            metric.update(preds, target)
+            (metric.update if way == "update" else metric)(preds, target, mask)
         return counter.count
 
     alone = reads(AccuracyAtK(1)) + reads(LocationF1(400))
@@ -365,20 +292,6 @@ def test_a_ranking_in_place_of_scores() -> None:
     with pytest.raises(ValueError, match="best=True"):
         metrics.update(Ranking.from_scores(preds, target))
     assert same(states(metrics), before)
-
-
-@pytest.mark.parametrize("way", ["update", "forward"])
-def test_all_or_nothing(way: str) -> None:
-    """Eleven scores for ten locations change no member, though only one member minds."""
-    metrics = next_location_metrics(10)
-    metrics.update(torch.rand(5, 10), torch.arange(5))
-    before = states(metrics)
-    values = metrics.compute()
-    with pytest.raises(ValueError, match=r"(?s)(11.*10|10.*11)"):
-        (metrics.update if way == "update" else metrics)(torch.rand(5, 11), torch.arange(5))
-    assert same(states(metrics), before)
-    assert all(metric.num_queries == 5 for metric in metrics.values())
-    assert same(metrics.compute(), values)
 
 
 @pytest.mark.parametrize("way", ["update", "forward"])
@@ -444,17 +357,6 @@ def test_keys_without_data(make: Make, keys: list[str]) -> None:
         assert all(value.isnan() for value in values.values())
 
 
-def test_nested_in_a_module() -> None:
-    """A collection is a module: it is found, moved and listed with the model it belongs to."""
-    module = torch.nn.Module()
-    module.val = next_location_metrics(LOCATIONS)
-    names = [name for name, _ in module.named_modules()]
-    assert "val" in names
-    assert any(name.endswith("ndcg_at_10") for name in names)
-    assert list(module.parameters()) == []
-    assert module.state_dict() == {}
-
-
 def test_what_cannot_be_clustered_is_refused_or_stays() -> None:
     """A median has no interval; that of a perplexity would not be by user."""
     bins = PopularityBins([1, 1, 2, 2])
@@ -468,18 +370,6 @@ def test_what_cannot_be_clustered_is_refused_or_stays() -> None:
         RankingCollection([Perplexity(given="probabilities")]).clustered(2)
     with pytest.raises(ValueError, match="`num_groups` must be given"):
         metrics.clustered()
-
-
-def test_the_first_batch_cannot_merge_members() -> None:
-    """Torchmetrics' own trap: a first batch without hits, then one that tells k apart."""
-    for metrics in (
-        RankingCollection({"at_1": AccuracyAtK(1), "at_2": AccuracyAtK(2)}),
-        MetricCollection({"at_1": AccuracyAtK(1), "at_2": AccuracyAtK(2)}),
-    ):
-        metrics.update(torch.tensor([[3.0, 2.0, 1.0]]), torch.tensor([2]))
-        metrics.update(torch.tensor([[3.0, 2.0, 1.0]]), torch.tensor([1]))
-        assert metrics.compute()["at_1"] == 0.0
-        assert metrics.compute()["at_2"] == 0.5
 
 
 def test_classes_of_one_name_are_never_merged() -> None:
@@ -500,17 +390,3 @@ def test_classes_of_one_name_are_never_merged() -> None:
             "one": 0.0,
             "two": 0.5,
         }
-
-
-@pytest.mark.parametrize("compute_groups", [True, [["aa", "hit"]]])
-def test_members_are_added_all_or_none(compute_groups: Any) -> None:
-    """A name that does not fit, or a group of different counts, leaves the collection as it was."""
-    metrics = RankingCollection({"mrr": MRR()})
-    if compute_groups is not True:
-        metrics._enable_compute_groups = compute_groups
-    wrong = {"aa": MRR(), "b.c": MRR()} if compute_groups is True else {"aa": MRR(2), "hit": MRR()}
-    with pytest.raises((KeyError, ValueError)):
-        metrics.add_metrics(wrong)
-    assert list(metrics) == ["mrr"]
-    metrics.update(torch.tensor([[0.2, 0.5]]), torch.tensor([0]))
-    assert {name: float(value) for name, value in metrics.compute().items()} == {"mrr": 0.5}

@@ -1,4 +1,4 @@
-"""Several processes give the same bits as one: real groups of processes, over gloo."""
+"""Several processes give the same bits as one: real groups of processes over gloo, and threads."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,30 +19,24 @@ from typing import Any
 import pytest
 import torch
 from torch.utils.data import DataLoader, DistributedSampler, IterableDataset
-from torchmetrics import Metric
 
 import distributed_workers as work
-import nextloc_metrics
 from distributed_workers import Share, same
-from nextloc_metrics import Ranking
+from nextloc_metrics import MRR, PerQueryScores, Ranking
 from nextloc_metrics.distributed import PaddedDataset, check_each_row_once, padding_mask
 
 # How the rows are shared: the number of rows of every batch of every process. A batch without
 # rows is an update; a process without batches is never updated. Negative sizes are all masked.
 SHARED = {
-    1: {"40+1+60": [[40, 1, 60]]},
-    2: {
-        "40+1/60": [[40, 1], [60]],
-        "30/30 masked": [[30], [-30]],
-        "30 masked/30": [[-30], [30]],
-        "never/101": [[], [101]],
-    },
-    3: {
-        "100/0/1": [[100], [0], [1]],
-        "0/0/5": [[0], [0], [5]],
-        "never/never/5": [[], [], [5]],
-        "3+0+27/20 masked/never": [[3, 0, 27], [-20], []],
-    },
+    "40+1+60": [[40, 1, 60]],
+    "40+1/60": [[40, 1], [60]],
+    "30/30 masked": [[30], [-30]],
+    "30 masked/30": [[-30], [30]],
+    "never/101": [[], [101]],
+    "100/0/1": [[100], [0], [1]],
+    "0/0/5": [[0], [0], [5]],
+    "never/never/5": [[], [], [5]],
+    "3+0+27/20 masked/never": [[3, 0, 27], [-20], []],
 }
 
 
@@ -77,74 +73,57 @@ def _real(shares: list[Share]) -> tuple[tuple[int, int], ...]:
     return tuple(zip(starts, stops, strict=True))
 
 
-def test_every_public_metric_is_evaluated():
-    """No metric class of the public names is left out of these tests."""
-    public = {
-        value
-        for name in nextloc_metrics.__all__
-        if isinstance(value := getattr(nextloc_metrics, name), type) and issubclass(value, Metric)
-    }
-    tested_below = {
-        nextloc_metrics.MeanMetric,
-        nextloc_metrics.RankingMetric,
-        nextloc_metrics.PerQueryScores,
-        nextloc_metrics.SequenceAccuracy,
-    }
-    # in files of their own
-    of_others = {
-        "AccuracyAtLevel",
-        "JointAccuracy",
-        "PassAtK",
-        "TimeError",
-        "TimeWithin",
-        "Weighted",
-    }
-    tested_below |= {getattr(nextloc_metrics, name) for name in of_others}
-    assert public - tested_below == {type(metric) for metric in work.single_metrics().values()}
-
-
-@pytest.mark.parametrize(
-    "num_processes", [pytest.param(n, marks=[pytest.mark.slow] * (n > 2)) for n in SHARED]
-)
-def test_processes_equal_one(num_processes: int):
+@pytest.mark.slow  # starts processes
+@pytest.mark.parametrize("name", SHARED)
+def test_processes_equal_one(name: str):
     """However the rows are shared, every process returns the bits that one process computes."""
-    shares = {name: _shares(sizes) for name, sizes in SHARED[num_processes].items()}
-    for values in work.run(work.evaluate, num_processes, shares):
-        for name, evaluated in values.items():
-            expected = _expected(_real(shares[name]))
-            assert evaluated.keys() == expected.keys()
-            for label, value in evaluated.items():
-                same(value, expected[label])
-
-
-def test_sequences_of_processes_equal_those_of_one():
-    """The share of right sequences and its interval are the same bits on every process."""
-    expected = work.evaluate_sequences(0, [[(0, 99)]])
-    assert 0 < expected[0] < 1
-    for found in work.run(work.evaluate_sequences, 2, [[(0, 30), (30, 33)], [(33, 99)]]):
+    shares = _shares(SHARED[name])
+    expected = _expected(_real(shares))
+    for found in work.run(work.evaluate, len(shares), shares):
         same(found, expected)
 
 
-def test_intervals_of_processes_equal_those_of_one():
+def test_threads_in_place_of_processes_equal_one(monkeypatch: pytest.MonkeyPatch):
+    """The quick case: two threads, and a sum of theirs in place of gloo's."""
+    meeting, given = threading.Barrier(2, timeout=60), {}
+
+    def all_reduce(tensor: torch.Tensor, group: Any = None) -> None:
+        given[threading.get_ident()] = tensor.clone()
+        meeting.wait()
+        total = sum(given.values())
+        meeting.wait()
+        tensor.copy_(total)
+
+    monkeypatch.setattr(torch.distributed, "all_reduce", all_reduce)
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    shares = _shares(SHARED["40+1/60"])
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(work.evaluate, (0, 1), [shares] * 2))
+    monkeypatch.undo()
+    for values in found:
+        same(values, _expected(_real(shares)))
+
+
+@pytest.mark.slow  # starts processes
+@pytest.mark.parametrize("name", ["40+1/60", "never/101"])
+def test_intervals_of_processes_equal_those_of_one(name: str):
     """Bounds and standard errors are the same bits, at once and alone, from one collective."""
-    shares = {name: _shares(SHARED[2][name]) for name in ("40+1/60", "never/101")}
+    shares, metrics = _shares(SHARED[name]), work.many_metrics()
+    for stretch in _real(shares):
+        work.add(metrics, work.rows(*stretch))
+    expected = metrics.compute_with_intervals(0.9)
+    assert len(expected) == len(metrics.compute()) + 2 * 39
+    alone, text = work.intervals_one_by_one(metrics), str(metrics.table(intervals=True))
     for found in work.run(work.evaluate_intervals, 2, shares):
-        for name in shares:
-            metrics = work.many_metrics()
-            for stretch in _real(shares[name]):
-                work.add(metrics, work.rows(*stretch))
-            expected = metrics.compute_with_intervals(0.9)
-            assert len(expected) == len(metrics.compute()) + 2 * 43
-            same(found[f"{name}, first"], expected)
-            same(found[f"{name}, cached"], expected)
-            same(found[f"{name}, alone"], work.intervals_one_by_one(metrics))
-            assert found[f"{name}, table"]["text"] == str(metrics.table(intervals=True))
+        same(found[:2], (expected, alone))
+        assert found[2] == text
 
 
+@pytest.mark.slow  # starts processes
 def test_pictures_of_processes_equal_those_of_one():
     """All members are drawn after one collective, with the values and intervals of all rows."""
     pytest.importorskip("matplotlib", reason="pictures need matplotlib")
-    shares = _shares(SHARED[2]["never/101"])
+    shares = _shares(SHARED["never/101"])
     expected = work.draw(0, [_real(shares)])
     assert len(expected) == 3
     for found in work.run(work.draw, 2, shares):
@@ -152,6 +131,7 @@ def test_pictures_of_processes_equal_those_of_one():
 
 
 # Rows of the second process that the first has too, as where a sampler repeats them.
+@pytest.mark.slow  # starts processes
 @pytest.mark.parametrize(
     "shares",
     [
@@ -163,95 +143,38 @@ def test_pictures_of_processes_equal_those_of_one():
 )
 def test_scores_of_all_processes_are_kept_once(shares: list[Share]):
     """Ids and scores of all processes, each once; two scores of one id are an error on both."""
-    alone = nextloc_metrics.PerQueryScores(nextloc_metrics.MRR())
+    alone = PerQueryScores(MRR())
     batch = work.rows(0, work.ROWS)
     del batch["groups"]
     alone.update(**batch, query_ids=torch.arange(work.ROWS))
     assert 80 < alone.num_queries < work.ROWS
     for found in work.run(work.keep_scores, 2, shares):
-        same(found["kept"], tuple(alone.compute()))
-        for ask in ("first", "second"):
-            assert "got id 1000 with the scores 0.5 and 1.0" in found[f"error, {ask}"]
-
-
-def test_most_collectives_are_one():
-    """A collection sums all states at once; its members sum theirs each, as `log_dict` does."""
-    for counts in work.run(work.count_collectives, 2):
-        assert len(counts.pop("torchmetrics' own accuracy")) > 4  # so they are counted at all
-        for name, (together, one_by_one, cached) in counts.items():
-            assert together == ["all_reduce"], name
-            assert cached == [], name
-            assert set(one_by_one) <= {0, 1}, name
-        assert "more than thirty" in counts
+        same(found, tuple(alone.compute()))
 
 
 @pytest.mark.slow  # starts processes
-def test_large_states_are_not_copied():
-    """A state over two megabytes has a collective of its own; the other states share one."""
-    for counts in work.run(work.count_collectives_of_large_states, 2):
-        assert counts == {
-            "next_location_metrics": ["all_reduce"] * 2,
-            "decile_metrics": ["all_reduce"] * 2,
-        }
+@pytest.mark.parametrize(
+    ("check", "num_processes", "arguments"),
+    [
+        (work.count_collectives, 2, ()),
+        (work.count_collectives_of_large_states, 2, ()),
+        (work.keep_meaning, 2, ()),
+        (work.use_process_groups, 3, ()),
+        (work.update_different_members, 2, (True,)),
+        (work.update_different_members, 2, (False,)),
+        (work.sum_second_states, 2, ()),
+        (work.rank_slices_in_a_group, 3, ()),
+        (work.rank_slices_that_do_not_fit, 2, ()),
+    ],
+)
+def test_rules_hold_in_each_process(
+    check: Callable[..., None], num_processes: int, arguments: tuple[Any, ...]
+) -> None:
+    """What the check says is asserted in the processes; an error there is an error here."""
+    work.run(check, num_processes, *arguments)
 
 
-def test_torchmetrics_options_keep_their_meaning():
-    """TorchMetrics' options of synchronisation keep their documented effect on two processes."""
-    seen = work.run(work.keep_meaning, 2)
-    for rank, values in enumerate(seen):
-        mine, theirs = float(rank), float(1 - rank)  # each process' own accuracy
-        assert values["sync_on_compute=False"] == [mine] * 2
-        assert values["sync_on_compute=False, collectives"] == []
-        assert values["own dist_sync_fn"] == [mine + theirs] * 2
-        assert values["own dist_sync_fn, states seen"] == 2
-        assert values["sync, default"] == values["sync, own"] == [0.5, mine, 0.5]
-        assert values["dist_sync_on_step"] == [0.5, 1.0, 0.75]
-        assert values["forward"] == [mine, 1.0, 0.75]
-        assert values["dist_sync_on_step, collection"] == [0.5, 1.0, 0.75]
-        assert values["forward, collection"] == [mine, 1.0, 0.75]
-        assert values["merge_state"] == [0.75, 0.75]
-        assert values["reset"] == [0.5, 1.0]
-        assert values["compute_with_cache=False"] == [["all_reduce"], ["all_reduce"]]
-        assert values["distributed_available_fn"] == [mine] * 2
-        assert values["update between computes"] == [0.5, 0.75, 0.75]
-
-
-def test_groups_of_processes():
-    """`process_group` sums over that group, also where the members of a collection differ."""
-    for rank, values in enumerate(work.run(work.use_process_groups, 3)):
-        own_group = 0.25 if rank < 2 else 1.0
-        assert values["metric"] == own_group
-        assert values["collection"] == [own_group, own_group]
-        assert values["mixed"] == [own_group, 0.5]
-        assert values["mixed, collectives"] == ["all_reduce", "all_reduce"]
-
-
-@pytest.mark.parametrize("compute_groups", [True, False])
-def test_members_updated_by_themselves(compute_groups: bool):
-    """An update of one member on one process changes that member alone."""
-    first, second = work.run(work.update_one_member, 2, compute_groups)
-    assert first == second
-    before = {"decile_1": 1 / 2, "decile_2": 0.0, "decile_1_again": 1 / 2, "mrr": 3 / 4}
-    assert first["before"] == before
-    assert first["mrr"] == {**before, "mrr": 7 / 8}
-    assert first["decile_1_again"] == {**before, "mrr": 7 / 8, "decile_1_again": 3 / 4}
-
-
-def test_every_state_of_a_metric_is_put_together_as_itself() -> None:
-    """A second sum is summed, a maximum is a maximum; alone and in a collection."""
-    for seen in work.run(work.sum_second_states, 2):
-        assert seen["alone"] == seen["together"]
-        assert seen["together"][:4] == [5, 0, 0, 3]
-        assert seen["together"][4:] == seen["hit"] == pytest.approx([3 / 5])
-
-
-def test_different_members_updated_on_every_process():
-    """After a value was computed, each process may update another member: none is mixed up."""
-    expected = {"collectives": 1, "at_1": 2 / 6, "at_2": 1, "mrr": 3 / 4}
-    for values in work.run(work.update_different_members, 2):
-        assert values == pytest.approx(expected)
-
-
+@pytest.mark.slow  # starts processes
 def test_a_process_that_dies_leaves_an_error():
     """Where a process ends in the middle, the others raise, and never return a wrong number."""
     first, died = work.run(work.die_in_the_middle, 2, seconds=30, may_die=True)
@@ -288,16 +211,6 @@ def test_slices_of_the_candidates_rank_as_all(widths: list[int]):
     for wrong in work.WRONG_IDS:
         (message,) = {process[f"error {wrong}"] for process in found}
         assert f"got {wrong}" in message
-
-
-def test_slices_of_a_group_of_processes():
-    """`process_group` exchanges scores within that group only."""
-    batch = work.rows(0, 40)
-    whole = work.parts(Ranking.from_scores(batch["preds"], batch["target"]))
-    *pair, other = work.run(work.rank_slices_in_a_group, 3)
-    assert other == {}
-    for found in pair:
-        same(found, whole)
 
 
 def test_slices_of_one_process():
@@ -362,13 +275,6 @@ def test_masks_add_up_to_the_rows(drop_last: bool, shuffle: bool):
         assert dropped or sorted(kept) == list(range(num_rows))
 
 
-def test_the_example_of_padding_mask_is_what_the_sampler_does():
-    """Five rows on two processes: the second gets rows 1 and 3, and row 0 again."""
-    share = list(DistributedSampler(range(5), num_replicas=2, rank=1, shuffle=False))
-    assert share == [1, 3, 0]
-    assert padding_mask(5, 2, 1).tolist() == [True, True, False]
-
-
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("drop_last", [False, True])
 def test_padded_datasets_hold_every_row_once(drop_last: bool, shuffle: bool):
@@ -389,18 +295,14 @@ def test_padded_datasets_hold_every_row_once(drop_last: bool, shuffle: bool):
         assert real == list(range(100, 100 + num_rows))
 
 
-def test_padded_datasets_reach_the_workers_of_a_loader():
-    """A loader's worker process holds a pickled copy, has no group, and can read the padding."""
-    for pickled in work.run(work.pad, 2):
+@pytest.mark.slow  # starts processes
+def test_padded_datasets_reach_other_processes():
+    """A loader's worker holds a pickled copy, has no group, and can read the padding."""
+    for pickled in work.run(work.pad, 2, PaddedDataset([0, 1, 2])):
         padded = pickle.loads(pickled)
         assert padded[3] == (0, False)
         with pytest.raises(IndexError):
             padded[4]
-
-
-def test_padded_datasets_reach_processes_started_later():
-    """Made before the processes start, as with Lightning's `ddp_spawn`, it pads for all of them."""
-    assert work.run(work.length, 2, PaddedDataset([0, 1, 2])) == [4, 4]
 
 
 @pytest.mark.parametrize(
@@ -592,14 +494,6 @@ def test_a_fork_of_a_process_with_threads_evaluates_on_one():
         check=False,
     )
     assert done.returncode == 0, done.stderr
-
-
-def test_slices_that_overlap_or_leave_a_gap_are_an_error_everywhere() -> None:
-    """With a wrong offset two processes would hold one id, and their scores would be added."""
-    for errors in work.run(work.rank_slices_that_do_not_fit, 2):
-        assert len(errors) == 4
-        for error in errors:
-            assert "`offset` must be the number of candidates on the processes before" in error
 
 
 @pytest.mark.parametrize("offset", [-1, 1.5, True])

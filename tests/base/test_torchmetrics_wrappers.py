@@ -190,7 +190,7 @@ def test_values_by_class():
 @pytest.mark.parametrize("compute_groups", [True, False])
 def test_inside_a_metric_collection(compute_groups: bool):
     """Beside TorchMetrics' own metrics, with and without merging, values are their own."""
-    bins = PopularityBins([1, 1, 2, 2, 3, 3, 0, 0])
+    bins = work.bins()
     members: dict[str, Any] = {
         "theirs": MulticlassAccuracy(work.LOCATIONS, average="micro"),
         "ours": next_location_metrics(work.LOCATIONS),
@@ -283,11 +283,13 @@ def test_a_member_that_counts_otherwise_is_refused(groups: list[list[str]]):
 
 
 def test_members_are_added_all_or_none():
-    """Where a name is taken, or a group refused, the collection is as it was."""
+    """Where a name is taken or wrong, or a group refused, the collection is as it was."""
     metrics = RankingCollection([AccuracyAtK(1)])
     metrics.update(*_batch(1))
     with pytest.raises(ValueError, match="AccuracyAtK"):
         metrics.add_metrics([MRR(), AccuracyAtK(2)])
+    with pytest.raises(KeyError):
+        metrics.add_metrics({"aa": MRR(), "b.c": MRR()})
     assert list(metrics) == ["AccuracyAtK"]
     metrics.update(*_batch(0))
     assert metrics.compute() == {"AccuracyAtK": 0.5}

@@ -290,15 +290,6 @@ def dask_cluster() -> Iterator[Any]:
 
 
 @engines
-@pytest.mark.parametrize("kind", KINDS)
-def test_dask_in_processes(kind: str, dask_cluster: Any) -> None:
-    """A cluster of Dask gives the numbers of one process."""
-    with dask_cluster.as_current():
-        frame = partition(table(kind).to_pandas(), 20)
-        assert show(evaluate(frame, kind)) == expect(kind)
-
-
-@engines
 def test_dask_loses_a_worker(dask_cluster: Any, tmp_path: Path) -> None:
     """A worker is killed while it counts, with what it had counted; the numbers are the same."""
     before = set(dask_cluster.scheduler_info()["workers"])
@@ -318,14 +309,6 @@ def ray_cluster() -> Iterator[Any]:
     ray.data.DataContext.get_current().enable_progress_bars = False
     yield ray
     ray.shutdown()
-
-
-@engines
-@pytest.mark.parametrize("kind", KINDS)
-def test_ray(kind: str, ray_cluster: Any) -> None:
-    """Blocks of a data set of Ray give the numbers of one process."""
-    rows = ray_cluster.data.from_arrow(table(kind)).repartition(20)
-    assert show(evaluate(rows, kind)) == expect(kind)
 
 
 @engines
@@ -388,14 +371,6 @@ def spark() -> Iterator[Any]:
 
 
 @engines
-@pytest.mark.parametrize("kind", KINDS)
-def test_spark(kind: str, spark: Any) -> None:
-    """Partitions of Spark give the numbers of one process."""
-    rows = spark.createDataFrame(table(kind).drop_columns("other")).repartition(20)
-    assert show(evaluate(rows, kind)) == expect(kind)
-
-
-@engines
 def test_spark_loses_a_worker(spark: Any, tmp_path: Path) -> None:
     """A Python process is killed while it counts; the numbers are the same."""
     rows = with_last().drop(columns="other")
@@ -406,26 +381,37 @@ def test_spark_loses_a_worker(spark: Any, tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 4, "the partition was not counted again"
 
 
-def of_ray(rows: Any, request: pytest.FixtureRequest) -> Any:
-    """Return a data set of Ray."""
-    return request.getfixturevalue("ray_cluster").data.from_arrow(rows).repartition(9)
-
-
-def of_spark(rows: Any, request: pytest.FixtureRequest) -> Any:
-    """Return a data frame of Spark."""
-    return request.getfixturevalue("spark").createDataFrame(rows).repartition(9)
+def on(engine: str, rows: Any, request: pytest.FixtureRequest, partitions: int = 9) -> Any:
+    """Return the rows of a table on an engine, in so many partitions."""
+    if engine == "dask":
+        request.getfixturevalue("dask_cluster")
+        return partition(rows.to_pandas(), partitions)
+    if engine == "ray":
+        made = request.getfixturevalue("ray_cluster").data.from_arrow(rows)
+    else:
+        made = request.getfixturevalue("spark").createDataFrame(rows)
+    return made.repartition(partitions)
 
 
 @engines
-@pytest.mark.parametrize("make", [of_ray, of_spark])
-def test_errors_of_other_engines(make: Callable[..., Any], request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("engine", ["dask", "ray", "spark"])
+def test_processes_of_engines(engine: str, kind: str, request: pytest.FixtureRequest) -> None:
+    """Partitions of Dask, blocks of Ray and partitions of Spark give the numbers of one process."""
+    rows = table(kind).drop_columns("other") if engine == "spark" else table(kind)
+    assert show(evaluate(on(engine, rows, request, 20), kind)) == expect(kind)
+
+
+@engines
+@pytest.mark.parametrize("engine", ["ray", "spark"])
+def test_errors_of_other_engines(engine: str, request: pytest.FixtureRequest) -> None:
     """A row that cannot be read is a ValueError with the same text, or is counted as a miss."""
     preds = [str(row) for row in table()["preds"].to_pylist()]
     preds[200] = "[1, oops"
     rows = pa.table({"preds": preds, "target": table()["target"]})
     with pytest.raises(ValueError, match=r"row .* must hold ids .*oops"):
-        report.evaluate_table(make(rows, request), k=1)
-    e = report.evaluate_table(make(rows, request), k=1, on_error="miss")
+        report.evaluate_table(on(engine, rows, request), k=1)
+    e = report.evaluate_table(on(engine, rows, request), k=1, on_error="miss")
     assert show(e) == show(report.evaluate_table(rows, k=1, on_error="miss"))
 
 
@@ -462,11 +448,7 @@ def test_a_bucket(bucket: str, dask_cluster: Any) -> None:
 
 def points_on(engine: str, frame: Any, request: pytest.FixtureRequest) -> Any:
     """Return points in any order on an engine."""
-    if engine == "dask":
-        request.getfixturevalue("dask_cluster")
-        return partition(frame, 6)
-    rows = pa.Table.from_pandas(frame, preserve_index=False)
-    return (of_ray if engine == "ray" else of_spark)(rows, request)
+    return on(engine, pa.Table.from_pandas(frame, preserve_index=False), request)
 
 
 @engines
