@@ -362,6 +362,19 @@ for backend in ("cpu", "reference"):
 """
 
 
+@NEEDS_C
+@pytest.mark.parametrize("shape", [(0, 5), (3, 1), (1, 1), (0, 1)])
+def test_few_scores_are_counted_too(shape: tuple[int, int]) -> None:
+    """No query, or one candidate."""
+    scores = torch.zeros(shape)
+    target = torch.zeros(shape[0], dtype=torch.int64)
+    metrics = next_location_metrics(5, k=1)
+    metrics.update(scores, target)
+    value = metrics.compute()["acc_at_1"]
+    assert value.isnan() if shape[0] == 0 else value == (1 / shape[1])
+    assert Ranking.from_scores(scores, target, top=3).tied.tolist() == [[shape[1]]] * shape[0]
+
+
 @pytest.mark.slow
 @NEEDS_C
 def test_other_openmp_may_be_loaded_first() -> None:

@@ -202,6 +202,22 @@ def test_log_is_within_its_bound(x: float) -> None:
     assert found[2:] == [-math.inf, 0.0]
 
 
+@given(
+    st.lists(st.lists(st.floats(-700, 700), min_size=5, max_size=5), min_size=1, max_size=5),
+    st.integers(0, 5),
+)
+def test_a_row_has_the_same_bits_in_any_batch(rows: list[list[float]], cut: int) -> None:
+    """Each row is summed in an order of its own."""
+    scores = torch.tensor(rows, dtype=torch.float64).repeat(1, 211)
+    target, weights = torch.zeros(len(rows), dtype=torch.int64), Weights(are_scores=False)
+
+    def sums(part: Tensor) -> Tensor:
+        return choose(scores, "weighs").weigh(scores[part], target[part], weights)[0]
+
+    order = torch.arange(len(rows))
+    assert torch.equal(torch.cat([sums(order[:cut]), sums(order[cut:])]), sums(order))
+
+
 def test_exp_is_within_its_bound_everywhere() -> None:
     """Weights from 1 to the smallest, each alone in its row beside the highest."""
     depth = torch.cat([torch.linspace(0, 40, 4001), torch.linspace(40, 745, 706)]).double()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import re
 from contextlib import ExitStack
 from inspect import signature
@@ -22,6 +23,8 @@ from nextloc_metrics import (
     AccuracyAtK,
     DecilePrecision,
     Grouped,
+    LocationF1,
+    PopularityBins,
     RankingCollection,
     next_location_metrics,
 )
@@ -52,6 +55,30 @@ def test_evaluation_resumes_from_a_file(name: str, tmp_path: Path):
     second.reset()
     work.add(second, work.rows(0, 101))
     work.same(second.compute(), whole.compute())
+
+
+@pytest.mark.parametrize("name", ONE_EACH)
+def test_copies_and_batches_of_any_size_go_on(name: str):
+    """Copies share nothing; `forward`, inference mode, batches of no or one query change no bit."""
+    whole, metric = _make(name), _make(name)
+    first, second = work.rows(0, 40), work.rows(40, 101)
+    for batch in (first, second):
+        work.add(whole, batch)
+    work.add(metric, first)
+    before = work.states(metric)
+    for other in (pickle.loads(pickle.dumps(metric)), copy.deepcopy(metric), metric.clone()):
+        assert repr(other) == repr(metric)
+        work.add(other, second)
+        work.same(other.compute(), whole.compute())
+        assert all(map(torch.equal, work.states(metric), before))
+    work.add(metric.to("cpu").half(), work.rows(40, 40))
+    assert all(map(torch.equal, work.states(metric), before))
+    with torch.inference_mode():
+        work.add(metric, work.rows(40, 41))
+    alone = _make(name)
+    work.add(alone, work.rows(41, 101))
+    work.same(work.add(metric, work.rows(41, 101), forward=True), alone.compute())
+    work.same(metric.compute(), whole.compute())
 
 
 def test_loading_replaces_what_was_counted():
@@ -144,6 +171,21 @@ def test_a_state_of_another_shape_names_both(name: str, wrong: Tensor, expected:
         with pytest.raises(RuntimeError, match=re.escape(message)):
             metric.load_state_dict({key: wrong}, strict=strict)
     assert torch.equal(metric.state, before)
+
+
+def test_states_of_other_options_are_not_taken_for_this():
+    """Options that change what is counted are in the state's name, tables by their values."""
+    pairs = [
+        (LocationF1(8), LocationF1(9)),
+        (MRR(), MRR(ties="pessimistic")),
+        (DecilePrecision(PopularityBins([1, 2]), 1), DecilePrecision(PopularityBins([2, 1]), 1)),
+        (Grouped(MRR(), 3), Grouped(MRR(5), 3)),
+    ]
+    for one, other in pairs:
+        one.persistent(True)
+        other.persistent(True)
+        with pytest.raises(RuntimeError, match=r"(?i)missing"):
+            other.load_state_dict(one.state_dict())
 
 
 def test_collections_load_before_and_after_their_first_update():

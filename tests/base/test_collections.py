@@ -357,6 +357,17 @@ def test_keys_without_data(make: Make, keys: list[str]) -> None:
         assert all(value.isnan() for value in values.values())
 
 
+def test_nested_in_a_module() -> None:
+    """A collection is a module: it is found, moved and listed with the model it belongs to."""
+    module = torch.nn.Module()
+    module.val = next_location_metrics(LOCATIONS)
+    names = [name for name, _ in module.named_modules()]
+    assert "val" in names
+    assert any(name.endswith("ndcg_at_10") for name in names)
+    assert list(module.parameters()) == []
+    assert module.state_dict() == {}
+
+
 def test_what_cannot_be_clustered_is_refused_or_stays() -> None:
     """A median has no interval; that of a perplexity would not be by user."""
     bins = PopularityBins([1, 1, 2, 2])

@@ -307,6 +307,17 @@ def test_forward_updates_once(case: Case, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @BY_FAMILY
+def test_reset_forgets_everything(case: Case) -> None:
+    """After `reset` a metric is as new."""
+    metric = updated(case.make(), *batch())
+    metric.compute()
+    metric.reset()
+    assert same(state(metric), state(case.make()))
+    later = batch()
+    assert same(updated(metric, *later).compute(), updated(case.make(), *later).compute())
+
+
+@BY_FAMILY
 def test_inference_mode_and_after(case: Case) -> None:
     """Updates and a reset inside inference mode go on outside of it, and the other way round."""
     one, other = batch(), batch()
@@ -601,6 +612,16 @@ def test_a_ranking_outlives_what_it_was_made_of(form: str, relevance: str) -> No
     assert torch.equal(ranking.first.ids, kept.first.ids)
     assert torch.equal(ranking.first.best, kept.first.best)
     assert torch.equal(ranking.first.retrieved, kept.first.retrieved)
+
+
+def test_a_ranking_leaves_queries_out() -> None:
+    """`counted` is False for masked queries and for those whose ids are all ignored."""
+    preds = torch.zeros(4, 3)
+    target = torch.tensor([[0, 1], [1, 1], [1, 2], [-1, -1]])
+    mask = torch.tensor([False, True, True, True])
+    ranking = Ranking.from_scores(preds, target, mask, ignore_index=1)
+    assert ranking.counted.tolist() == [False, False, True, True]
+    assert ranking.num_relevant[2:].tolist() == [1, 0]
 
 
 @BY_FAMILY

@@ -43,6 +43,7 @@ from strategies import (
     one_relevant,
     padded_ids,
     same,
+    scores,
     several_relevant,
     split,
     state,
@@ -445,6 +446,17 @@ def test_dtypes_change_nothing(case: Case) -> None:
         assert same(state(updated(case.make(), lists.to(dtype), target.to(dtype))), by_lists)
 
 
+@over_all_metrics
+@given(scores(rows=3, columns=6, values=st.floats(-10, 10, width=32)))
+def test_low_precision_equals_its_own_upcast(preds: Tensor) -> None:
+    """bf16 and fp16 scores are what they are: their values as float32 rank alike."""
+    target = torch.tensor([0, 2, 5])
+    cases = [*FORMULAS, one_f1(6)]
+    for dtype in (torch.bfloat16, torch.float16):
+        low = preds.to(dtype)
+        assert same_all(states(cases, low, target), states(cases, low.float(), target))
+
+
 def test_large_ids_of_a_small_dtype() -> None:
     """A uint8 id of 200 is location 200, in scores and in lists."""
     preds = torch.zeros(1, 256)
@@ -454,3 +466,12 @@ def test_large_ids_of_a_small_dtype() -> None:
     assert updated(LocationF1(256), preds, target).compute() == 1
     lists = torch.tensor([[7, 200, 255]], dtype=torch.uint8)
     assert updated(MRR(), lists, target).compute() == 0.5
+
+
+def test_strided_scores_are_read_as_they_are() -> None:
+    """A transposed or expanded view of scores ranks as its copy does."""
+    preds, target = torch.randint(4, (LOCATIONS, 8)).float().t(), torch.randint(LOCATIONS, (8,))
+    row = torch.randint(4, (1, LOCATIONS)).float().expand(8, -1)
+    cases = [*FORMULAS, one_f1(LOCATIONS)]
+    for view in (preds, row):
+        assert same_all(states(cases, view, target), states(cases, view.contiguous(), target))
