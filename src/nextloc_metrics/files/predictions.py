@@ -183,8 +183,8 @@ def _of_scores(source: Arrays, rows: TableRows) -> Predictions:
     if not len(arrays[names.target]):
         rows.warn_of_none(stacklevel=4)
     kept = {name: arrays[name] for name in names.others}
-    number, name = range(len(arrays[names.target])), names.mask
-    mask = None if name is None else read_mask(source.files[0], name, number, arrays[name])
+    (part,) = source.parts(names.all)
+    mask = None if names.mask is None else read_mask(part, names.mask)
     exclude = None if names.exclude is None else as_tensor(names.exclude, arrays[names.exclude])
     relevant = as_tensor(names.target, arrays[names.target]).long()
     return Predictions(arrays[names.preds], relevant, kept, 0, rows.vocabulary, mask, exclude)
