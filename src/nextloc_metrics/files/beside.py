@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 from nextloc_metrics.arguments.arrays import join
 from nextloc_metrics.arguments.messages import clip, short
 from nextloc_metrics.files.ids import integers_of, is_text, plain
-from nextloc_metrics.files.opening import Part, find_files, need_arrow, open_bytes
+from nextloc_metrics.files.opening import Part, RowSource, find_files, need_arrow, open_bytes
 from nextloc_metrics.files.sources import Files, Stream, load_array
 
 
@@ -60,20 +61,17 @@ def read_coordinates(path: Path) -> list[Any]:
             )
         return list(table.T)
 
-    def read(part: Part, name: str) -> Any:
-        return read_numbers(part, name, may_miss=True)
-
     def check(part: Part, latitude: Any, longitude: Any) -> None:
         if len(half := np.flatnonzero(np.isnan(latitude) != np.isnan(longitude))):
             raise ValueError(
                 f"{part.place(half[0])} must have both `latitude` and `longitude`, or neither."
             )
 
-    names = ["latitude", "longitude"]
-    columns = _read_columns(Files(find_files(path)), dict.fromkeys(names, read), check)
-    if not len(columns[0]):
+    readers = dict.fromkeys(["latitude", "longitude"], partial(read_numbers, may_miss=True))
+    columns = _read_columns(Files(find_files(path)), readers, check)
+    if not len(columns["latitude"]):
         raise ValueError(f"{path} must hold at least one location, got no rows.")
-    return columns
+    return [*columns.values()]
 
 
 def read_days(rows: Any, user: str, day: str, slot: str, x: str, y: str) -> Any:
@@ -85,7 +83,7 @@ def read_days(rows: Any, user: str, day: str, slot: str, x: str, y: str) -> Any:
         return rows
     source = Files(find_files(rows), unnamed=("uid", "d", "t", "x", "y"))
     readers = {user: read_names, **dict.fromkeys((day, slot, x, y), read_numbers)}
-    found = dict(zip(readers, _read_columns(source, readers), strict=True))
+    found = _read_columns(source, readers)
     if source.untyped and found[user].dtype == object:
         numbers, wrong = integers_of(need_arrow().array(found[user], "string"))
         found[user] = found[user] if wrong is not None else numbers
@@ -100,8 +98,7 @@ def read_visits(rows: str, user: str, location: str, time: str, ids: bool) -> di
     place = read_numbers if ids else read_names
     readers: dict[str, Any] = {user: read_names, location: place, time: _read_times}
     readers.pop("", None)
-    source = Files(find_files(rows))
-    return dict(zip(readers, _read_columns(source, readers), strict=True))
+    return _read_columns(Files(find_files(rows)), readers)
 
 
 def _read_times(part: Part, name: str) -> Any:
@@ -119,18 +116,15 @@ def read_flows(rows: Any, cells: Sequence[str]) -> dict[str, Any]:
     """
     if isinstance(rows, dict):
         return rows
-    readers = {"day": _read_day, **dict.fromkeys(cells, read_numbers), "count": _read_count}
+    readers: dict[str, Any] = {"day": _read_day, **dict.fromkeys(cells, read_numbers)}
+    readers["count"] = partial(read_numbers, may_miss=True)  # NaN is refused with its day and pair
     if isinstance(rows, str | os.PathLike):
         if os.path.isfile(rows) and (found := _read_humob(os.fspath(rows))):
             return found
         source: Any = Files(find_files(rows))
     else:
         source = Stream(rows, list(readers))
-    return dict(zip(readers, _read_columns(source, readers), strict=True))
-
-
-def _read_count(part: Part, name: str) -> Any:
-    return read_numbers(part, name, may_miss=True)  # NaN is refused with its day and pair
+    return _read_columns(source, readers)
 
 
 def _read_day(part: Part, name: str) -> Any:
@@ -180,16 +174,17 @@ def _cell(text: str) -> tuple[int, int]:
 
 
 def _read_columns(
-    source: Files,
+    source: RowSource,
     readers: Mapping[str, Callable[[Part, str], Any]],
     check: Callable[..., None] = lambda *_: None,
-) -> list[Any]:
+) -> dict[str, Any]:
     """Return whole columns, each read by its reader, in whose parts `check` finds no fault."""
     parts = [[np.zeros(0) for _ in readers]]
     for part in source.parts(list(readers)):
         parts.append([read(part, name) for name, read in readers.items()])
         check(part, *parts[-1])
-    return [join([x for x in column if len(x)] or column) for column in zip(*parts, strict=True)]
+    columns = (join([x for x in column if len(x)] or column) for column in zip(*parts, strict=True))
+    return dict(zip(readers, columns, strict=True))
 
 
 def read_names(part: Part, name: str) -> Any:

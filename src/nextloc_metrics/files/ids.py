@@ -281,7 +281,7 @@ def _of_text(column: Any, how: CellReading) -> Cells:
     if not len(text):
         return _single(text, how)
     found = []
-    for mask, read in ((easy, _easy), (listed & ~easy, _hard), (~listed, _single)):
+    for mask, read in ((easy, _easy), (listed & ~easy, _of_python), (~listed, _single)):
         if mask.any():
             found.append((mask, read(text if mask.all() else _filter(text, mask), how)))
     cells = found[0][1] if len(found) == 1 else _interleave(len(text), found, how.kind)
@@ -300,10 +300,6 @@ def _easy(text: Any, how: CellReading) -> Cells:
         lengths[empty] = 0
     tokens = pc.ascii_trim_whitespace(tokens)
     return Cells(tokens if how.kind == "text" else _numpy(tokens.cast(pa.int64())), lengths)
-
-
-def _hard(text: Any, how: CellReading) -> Cells:
-    return _of_python(text.to_pylist(), how)
 
 
 def _single(text: Any, how: CellReading) -> Cells:
@@ -343,8 +339,8 @@ def _interleave(number: int, parts: Sequence[tuple[Any, Cells]], kind: CellKind)
     return Cells(joined[order], lengths, bad, lists)
 
 
-def _of_python(cells: Sequence[Any], how: CellReading) -> Cells:
-    flat: list[Any] = []
+def _of_python(column: Any, how: CellReading) -> Cells:
+    cells, flat = column if isinstance(column, list) else column.to_pylist(), list[Any]()
     lengths, bad = np.zeros(len(cells), np.int64), np.zeros(len(cells), bool)
     lists = np.zeros(len(cells), bool)
     for row, cell in enumerate(cells):

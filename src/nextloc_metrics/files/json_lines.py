@@ -87,13 +87,15 @@ def _by_arrow(
             read = arrow_json.ReadOptions(block_size=len(block) + 1)
             table = arrow_json.read_json(pa.BufferReader(block), read, parse)
             kinds = {name: table.schema.field(name).type for name in names}
-            times = {x: kind for x, kind in kinds.items() if pa.types.is_temporal(_leaf(kind))}
+            text = pa.string()
+            times = {
+                x: pa.list_(text) if hasattr(kind, "value_type") else text
+                for x, kind in kinds.items()
+                if pa.types.is_temporal(getattr(kind, "value_type", kind))
+            }
             if not times:
                 break
-            as_text.update(
-                (x, pa.string() if pa.types.is_temporal(kind) else pa.list_(pa.string()))
-                for x, kind in times.items()
-            )
+            as_text.update(times)
         columns = {name: table[name].combine_chunks() for name in names}
         are_exact = (_is_exact(x, name in wanted.ids) for name, x in columns.items())
         if len(table) != number or not all(are_exact):
@@ -101,10 +103,6 @@ def _by_arrow(
     except (KeyError, ValueError):
         return None
     return Part(wanted.file, range(start, start + number), columns)
-
-
-def _leaf(kind: Any) -> Any:
-    return kind.value_type if hasattr(kind, "value_type") else kind
 
 
 def _is_exact(column: Any, are_ids: bool) -> bool:
@@ -127,31 +125,23 @@ def _records(
     """Return the records of lines, their numbers, and the numbers of lines that are none."""
     records, rows, broken = [], [], []
     for row, line in enumerate(lines, start):
-        record, why = _of_line(line)
-        if record is not None:
+        record, why = None, "it is not an object"
+        try:
+            record = json.loads(line, object_pairs_hook=_record)
+        except (ValueError, RecursionError) as error:
+            why = str(error)
+        if isinstance(record, dict):
             records.append(record)
             rows.append(row)
         elif may_lose:
             broken.append(row)
         else:
+            text = short(line[:100].decode(errors="replace"))
             raise ExplainedError(
-                f"{place(file, row)} must be a JSON object, got {short(_text(line))}: {why}; "
-                "count such lines as broken answers with `on_error='miss'`."
+                f"{place(file, row)} must be a JSON object, got {text}: {why}; count such lines as "
+                "broken answers with `on_error='miss'`."
             )
     return records, rows, broken
-
-
-def _of_line(line: bytes) -> tuple[dict[str, Any] | None, str]:
-    """Return the record of a line, or why it is none."""
-    try:
-        record = json.loads(line, object_pairs_hook=_record)
-    except (ValueError, RecursionError) as error:
-        return None, str(error)
-    return (record, "") if isinstance(record, dict) else (None, "it is not an object")
-
-
-def _text(line: bytes) -> str:
-    return line[:100].decode(errors="replace")
 
 
 def _record(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from nextloc_metrics.arguments.messages import clip, extra, short
 
@@ -199,7 +199,7 @@ def _line(opened: Any, kind: str, row: int, has_header: bool) -> int:
     return 0
 
 
-class RowSource(Protocol):
+class RowSource:
     """Parts of the named columns, from the first row to the last.
 
     Attributes:
@@ -211,17 +211,15 @@ class RowSource(Protocol):
     """
 
     files: list[str]
-    num_rows: int | None
-    untyped: bool
-    loose: bool
-    once: bool
-    is_run: bool
+    num_rows: int | None = None
+    untyped = loose = once = is_run = False
 
     def parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Part]:
         """Yield the rows; in columns of `ids`, an integer beside a float stays an integer.
 
         A missing or repeated column, or an unreadable file, is a `ValueError`.
         """
+        raise NotImplementedError
 
     def push_back(self, seen: Sequence[Part]) -> None:
         """Yield parts again that were read already, if the rows can be read only once."""

@@ -26,6 +26,7 @@ from nextloc_metrics.files.opening import (
     TEXT,
     ExplainedError,
     Part,
+    RowSource,
     Wanted,
     check_columns,
     need_arrow,
@@ -44,7 +45,7 @@ _UNREADABLE = (
 
 
 @dataclass(eq=False)
-class Files:
+class Files(RowSource):
     """Tables in files of one kind: Parquet, CSV, JSON or Arrow IPC.
 
     With `may_lose`, a line of JSON that is no record is counted; else it is an error. `unnamed`
@@ -54,9 +55,7 @@ class Files:
     files: list[str]
     may_lose: bool = False
     unnamed: Sequence[str] = ()
-    num_rows: int | None = field(init=False, default=None)
     _seen: Sequence[Part] = field(init=False, default=())
-    once = is_run = False
 
     def __post_init__(self) -> None:
         need_arrow()
@@ -64,7 +63,7 @@ class Files:
         self.untyped = self._kind in (".csv", ".tsv")
         self.loose = self._kind in TEXT
         if self._kind == ".parquet":
-            self.num_rows = sum(map(_count_parquet, self.files))
+            self.num_rows = sum(metadata_of(file).num_rows for file in self.files)
 
     def push_back(self, seen: Sequence[Part]) -> None:
         """Keep parts that are all rows, as those of a small file are; others are read again."""
@@ -99,19 +98,12 @@ def _explained(file: str) -> Iterator[None]:
         raise ValueError(f"`path` must be readable, and {file} is not: {error}") from error
 
 
-def _count_parquet(file: str) -> int:
+def metadata_of(file: str) -> Any:
+    """Return the metadata of a Parquet file."""
     from pyarrow.parquet import read_metadata
 
     with _explained(file), open_bytes(file) as opened:
-        return int(read_metadata(opened).num_rows)
-
-
-def columns_of_parquet(file: str) -> list[str]:
-    """Return the names of the columns."""
-    from pyarrow.parquet import read_schema
-
-    with _explained(file), open_bytes(file) as opened:
-        return [*read_schema(opened).names]
+        return read_metadata(opened)
 
 
 def _read_parquet(file: str, wanted: Wanted) -> Iterator[Part]:
@@ -160,13 +152,11 @@ def table_of(frame: Any) -> Any:
     return table
 
 
-class Stream:
+class Stream(RowSource):
     """Whatever exports an Arrow stream: polars, pandas, DuckDB, `pyarrow.Table`.
 
     `columns` are those that will be read. A `pyarrow.RecordBatchReader` is read once.
     """
-
-    untyped = loose = False
 
     def __init__(self, table: Any, columns: Sequence[str], is_run: bool = False) -> None:
         self.files = [type(table).__name__]
@@ -199,7 +189,6 @@ class Stream:
             ) from error
 
     def parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Part]:
-        """Yield the rows in parts."""
         batches = iter(self._all() if self._rest is None else self._rest)
         if (first := next(batches, None)) is not None:
             check_columns(self.files[0], first.schema.names, columns)
@@ -213,14 +202,12 @@ class Stream:
             self._rest = chain(batches, self._rest)
 
 
-class Arrays:
+class Arrays(RowSource):
     """The arrays of a `.npz`, or a `.npy` of predictions and another of targets.
 
     `file` has the predictions. `preds`, `target` and `others` (groups, mask, exclude) are names in
     a `.npz`; else `target` is the file of the targets.
     """
-
-    untyped = loose = once = is_run = False
 
     def __init__(self, file: str, preds: str, target: str, others: Sequence[str]) -> None:
         self.files = [file]
@@ -239,7 +226,7 @@ class Arrays:
             found[preds] = answers = answers[:, None]
         self._check(file, answers, found[target], {x: found[x] for x in others})
         self.arrays = found
-        self.num_rows: int | None = len(answers)
+        self.num_rows = len(answers)
 
     def _check(self, name: str, answers: Any, relevant: Any, others: dict[str, Any]) -> None:
         is_empty = answers.dtype.kind == "f" and answers.shape[1:] == (0,)
@@ -260,9 +247,6 @@ class Arrays:
                     f"`{other}` in {name} must have one value for each of the {len(answers)} "
                     f"predictions, got {describe(values)}."
                 )
-
-    def push_back(self, seen: Sequence[Part]) -> None:
-        """Do nothing: arrays are read again."""
 
     def parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Part]:
         """Yield all rows; a memory-mapped array is read as far as it is used."""

@@ -50,8 +50,8 @@ from nextloc_metrics.files.sources import (
     Arrays,
     Files,
     Stream,
-    columns_of_parquet,
     is_pandas,
+    metadata_of,
 )
 
 # Values of lists per chunk.
@@ -474,7 +474,7 @@ def has_column(source: Any, name: str) -> bool:
     if isinstance(source, str | os.PathLike | list | tuple):
         with suppress(ValueError, OSError):
             if suffix_of(first := find_files(source)[0]) == ".parquet":
-                return name in columns_of_parquet(first)
+                return name in metadata_of(first).schema.to_arrow_schema().names
             parts = source_of(source, Names(name, name), "miss").parts([name])
             return next(parts, None) is not None
         return False
