@@ -15,7 +15,7 @@ import numpy as np
 from nextloc_metrics.arguments.arrays import join
 from nextloc_metrics.arguments.messages import clip, short
 from nextloc_metrics.files.ids import integers_of, is_text, plain
-from nextloc_metrics.files.opening import Part, RowSource, find_files, need_arrow, open_bytes
+from nextloc_metrics.files.opening import Part, RowSource, find_files, open_bytes, pa, pc
 from nextloc_metrics.files.sources import Files, Stream, load_array
 
 
@@ -85,7 +85,7 @@ def read_days(rows: Any, user: str, day: str, slot: str, x: str, y: str) -> Any:
     readers = {user: read_names, **dict.fromkeys((day, slot, x, y), read_numbers)}
     found = _read_columns(source, readers)
     if source.untyped and found[user].dtype == object:
-        numbers, wrong = integers_of(need_arrow().array(found[user], "string"))
+        numbers, wrong = integers_of(pa.array(found[user], "string"))
         found[user] = found[user] if wrong is not None else numbers
     return found
 
@@ -190,21 +190,21 @@ def _read_columns(
 def read_names(part: Part, name: str) -> Any:
     """Return integers, or text as objects; dates are text."""
     column = _arrow(part, name, int)
-    types = need_arrow().types
+    types = pa.types
     if types.is_integer(column.type) and not types.is_uint64(column.type):
         return column.to_numpy(zero_copy_only=False).astype(np.int64)
     if types.is_floating(column.type):
         raise ValueError(
             f"column `{name}` must be integers or text, got {column.type} in {part.file}; cast it."
         )
-    text = column.cast(need_arrow().string()).to_numpy(zero_copy_only=False).astype(object)
+    text = column.cast(pa.string()).to_numpy(zero_copy_only=False).astype(object)
     _refuse_missing(part, name, text == "")
     return text
 
 
 def read_indices(part: Part, name: str) -> Any:
     """Return the rows of a table of locations that a column of integers names."""
-    column, pa = _arrow(part, name, (int, float)), need_arrow()
+    column = _arrow(part, name, (int, float))
     try:
         found = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid as error:
@@ -225,10 +225,7 @@ def read_numbers(part: Part, name: str, may_miss: bool = False, may_be_dates: bo
 
     A missing one is an error, or NaN with `may_miss`.
     """
-    import pyarrow.compute as pc
-
     column = _arrow(part, name, (int, float), may_miss)
-    pa = need_arrow()
     if is_text(column.type):
         column = pc.utf8_trim_whitespace(column)
         column = pc.if_else(pc.equal(column, ""), "nan", column)
@@ -254,7 +251,6 @@ def read_numbers(part: Part, name: str, may_miss: bool = False, may_be_dates: bo
 
 
 def _is_number(cell: Any) -> bool:
-    pa = need_arrow()
     try:
         cell.cast(pa.float64())
     except pa.ArrowInvalid:
@@ -267,7 +263,7 @@ def _arrow(part: Part, name: str, loose: Any = (), may_miss: bool = False) -> An
 
     In a list of Python values that has text, those of the types `loose` become text.
     """
-    pa, column = need_arrow(), part.columns[name]
+    column = part.columns[name]
     if isinstance(column, list) and any(isinstance(x, str) for x in column):
         column = [str(x) if isinstance(x, loose) and not isinstance(x, bool) else x for x in column]
     try:

@@ -15,7 +15,7 @@ from nextloc_metrics.arguments.arrays import as_tensor, pad_rows
 from nextloc_metrics.arguments.batch import Grouping, GroupLabels
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.files.ids import CellReading, Cells, is_list, is_text, plain, split
-from nextloc_metrics.files.opening import Part, need_arrow
+from nextloc_metrics.files.opening import Part, pa, pc
 
 #: How many lists are scores, by their number; None counts lists of ids.
 Widths: TypeAlias = "Counter[int | None]"
@@ -56,8 +56,6 @@ def _lengths(column: Any) -> Any:
     if isinstance(column, list):
         cells = [len(x) if isinstance(x, list) else len(str(x)) // 4 for x in column]
         return np.array(cells, np.int64)
-    import pyarrow.compute as pc
-
     column = plain(column)
     if not is_list(column.type) and not is_text(column.type):
         return np.ones(len(column), np.int64)
@@ -100,7 +98,7 @@ def count_widths(column: Any, separator: str | None) -> Widths:
         return Counter({int(column.shape[1]) if column.dtype.kind == "f" else None: len(column)})
     if not isinstance(column, list):
         if is_list(column.type):
-            if not need_arrow().types.is_floating(column.type.value_type):
+            if not pa.types.is_floating(column.type.value_type):
                 return Counter({None: len(column)})
             return Counter(_lengths(column.drop_null()).tolist())
         if not is_text(column.type):
@@ -168,7 +166,7 @@ def read_ids(part: Part, name: str) -> Any:
     column = part.columns[name]
     if not isinstance(column, np.ndarray | list):
         column = plain(column)
-        if need_arrow().types.is_int64(column.type) and not column.null_count:
+        if pa.types.is_int64(column.type) and not column.null_count:
             column = column.to_numpy(zero_copy_only=False)
     if isinstance(column, np.ndarray) and column.dtype.kind in "iu" and column.ndim == 1:
         return column.astype(np.int64, copy=False)
@@ -184,8 +182,6 @@ def read_texts(part: Part, name: str) -> list[str]:
 
 def _of_arrow(part: Part, name: str) -> tuple[list[Any], Any]:
     """Return distinct groups, and the number of each row's."""
-    import pyarrow as pa
-
     column = plain(part.columns[name])
     kind, types = column.type, pa.types
     if column.null_count:

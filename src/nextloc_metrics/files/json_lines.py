@@ -11,10 +11,12 @@ from typing import Any
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.files.opening import (
     ExplainedError,
+    Lazy,
     Part,
     Wanted,
-    need_arrow,
     open_bytes,
+    pa,
+    pc,
     place,
 )
 
@@ -23,6 +25,8 @@ _BLOCK = 1 << 22
 
 # Arrow crashes on values nested some thousand deep, which takes as many bytes.
 _DEEPEST = 2000
+
+_arrow_json = Lazy("pyarrow.json")
 
 
 def read_json(file: str, wanted: Wanted) -> Iterator[Part]:
@@ -34,7 +38,8 @@ def read_json(file: str, wanted: Wanted) -> Iterator[Part]:
             yield _of_list(file, wanted)
             return
         part = None
-        if names is not None and not any(map(_may_be_deep, lines)):
+        is_deep = (len(x) > _DEEPEST and x.count(b"[") + x.count(b"{") > _DEEPEST for x in lines)
+        if names is not None and not any(is_deep):
             part = _by_arrow(wanted, block, len(lines), names, as_text, start)
         if part is None:
             records, rows, broken = _records(file, lines, start, wanted.may_lose)
@@ -63,10 +68,6 @@ def _blocks(file: str) -> Iterator[bytes]:
             yield rest
 
 
-def _may_be_deep(line: bytes) -> bool:
-    return len(line) > _DEEPEST and line.count(b"[") + line.count(b"{") > _DEEPEST
-
-
 def _by_arrow(
     wanted: Wanted, block: bytes, number: int, names: list[str], as_text: dict[str, Any], start: int
 ) -> Part | None:
@@ -74,18 +75,15 @@ def _by_arrow(
 
     One float makes all integers of a column floats, so that a column of ids may not have one.
     """
-    import pyarrow.json as arrow_json
-
-    pa = need_arrow()
     # Arrow reads [null, 1] as [1, 0]
     if not number or b"null" in block:
         return None
     try:
         block.decode()
         while True:
-            parse = arrow_json.ParseOptions(pa.schema(list(as_text.items())))
-            read = arrow_json.ReadOptions(block_size=len(block) + 1)
-            table = arrow_json.read_json(pa.BufferReader(block), read, parse)
+            parse = _arrow_json.ParseOptions(pa.schema(list(as_text.items())))
+            read = _arrow_json.ReadOptions(block_size=len(block) + 1)
+            table = _arrow_json.read_json(pa.BufferReader(block), read, parse)
             kinds = {name: table.schema.field(name).type for name in names}
             text = pa.string()
             times = {
@@ -107,9 +105,6 @@ def _by_arrow(
 
 def _is_exact(column: Any, are_ids: bool) -> bool:
     """Return whether Arrow's values of a column are those of the text, to the last digit."""
-    import pyarrow.compute as pc
-
-    pa = need_arrow()
     values = column.flatten() if pa.types.is_list(column.type) else column
     kind = values.type
     if pa.types.is_floating(kind):

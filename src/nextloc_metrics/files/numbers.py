@@ -12,7 +12,7 @@ import numpy as np
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.siphash import UNKNOWN, unknown_numbers
 from nextloc_metrics.files.ids import CellKind, Cells
-from nextloc_metrics.files.opening import need_arrow
+from nextloc_metrics.files.opening import pa, pc
 
 # Targets up to this id are dense; above it, ids are sparse if the largest is more than four times
 # the number of distinct targets.
@@ -42,14 +42,14 @@ class Survey:
         assert self.num_rows is not None
         self.num_rows += len(cells.lengths)
         ids = _arrow(self._kind, cells.values)
-        is_pad = _is_in(ids, _arrow(self._kind, self._padding))
-        # a list of nothing but padding has no relevant id
+        new, pads = ids.unique(), _arrow(self._kind, self._padding)
         self.has_several |= bool((cells.lengths[~cells.bad] != 1).any())
-        self.has_several |= bool(cells.lists[cells.rows[is_pad]].any())
+        if (is_pad := _is_in(new, pads)).any():
+            # a list of nothing but padding has no relevant id
+            self.has_several |= bool(cells.lists[cells.rows[_is_in(ids, pads)]].any())
+            new = new.filter(pa.array(~is_pad))
         if self._keeps:
-            new = ids.filter(need_arrow().array(~is_pad)).unique()
-            seen = [new] if self._ids is None else [self._ids, new]
-            self._ids = need_arrow().concat_arrays(seen).unique()
+            self._ids = new if self._ids is None else pa.concat_arrays([self._ids, new]).unique()
 
     def _numbers(self) -> Any:
         """Return the distinct integers from 0 on, in rising order."""
@@ -109,7 +109,7 @@ class Numbering:
         if not unknown.any():
             return numbers, None
         wrong = unknown & (values < 0) if self.kind == "integers" else None
-        numbers[unknown] = self._others_of(ids.filter(need_arrow().array(unknown)).to_pylist())
+        numbers[unknown] = self._others_of(ids.filter(pa.array(unknown)).to_pylist())
         return numbers, wrong
 
     def targets(self, values: Any) -> tuple[Any, Any]:
@@ -118,12 +118,13 @@ class Numbering:
 
     def _known(self, values: Any) -> tuple[Any, Any, Any]:
         """Return ids, their numbers, -1 for those without, and which are in no way known."""
-        import pyarrow.compute as pc
-
         ids = _arrow(self.kind, values)
         numbers = pc.index_in(ids, self._ids).fill_null(-1)
         numbers = numbers.to_numpy(zero_copy_only=False).astype(np.int64)
-        return ids, numbers, (numbers < 0) & ~_is_in(ids, self._pads)
+        unknown = numbers < 0
+        if unknown.any():
+            unknown &= ~_is_in(ids, self._pads)
+        return ids, numbers, unknown
 
     def _others_of(self, values: Sequence[Any]) -> Any:
         """Return the numbers of ids that are not in the vocabulary: the next, or their hashes."""
@@ -138,7 +139,6 @@ class Numbering:
 
 def _arrow(kind: CellKind, values: Any) -> Any:
     """Return ids as an Arrow array of text, or of integers."""
-    pa = need_arrow()
     if isinstance(values, pa.Array):
         return values.cast(pa.string())  # of only empty lists: null
     if kind == "text":
@@ -147,6 +147,4 @@ def _arrow(kind: CellKind, values: Any) -> Any:
 
 
 def _is_in(values: Any, among: Any) -> Any:
-    import pyarrow.compute as pc
-
     return pc.is_in(values, among).to_numpy(zero_copy_only=False)

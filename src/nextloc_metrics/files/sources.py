@@ -25,18 +25,21 @@ from nextloc_metrics.files.opening import (
     ARROW,
     TEXT,
     ExplainedError,
+    Lazy,
     Part,
     RowSource,
     Wanted,
     check_columns,
-    need_arrow,
     open_bytes,
+    pa,
     parts_of,
     suffix_of,
 )
 
 # Values of the widest column per part of a Parquet file.
 _VALUES = 1 << 21
+
+_parquet = Lazy("pyarrow.parquet")
 
 _UNREADABLE = (
     OSError, UnicodeError, ValueError, EOFError, RecursionError, lzma.LZMAError, zlib.error,
@@ -58,7 +61,7 @@ class Files(RowSource):
     _seen: Sequence[Part] = field(init=False, default=())
 
     def __post_init__(self) -> None:
-        need_arrow()
+        pa.load()
         self._kind = suffix_of(self.files[0])
         self.untyped = self._kind in (".csv", ".tsv")
         self.loose = self._kind in TEXT
@@ -100,18 +103,14 @@ def _explained(file: str) -> Iterator[None]:
 
 def metadata_of(file: str) -> Any:
     """Return the metadata of a Parquet file."""
-    from pyarrow.parquet import read_metadata
-
     with _explained(file), open_bytes(file) as opened:
-        return read_metadata(opened)
+        return _parquet.read_metadata(opened)
 
 
 def _read_parquet(file: str, wanted: Wanted) -> Iterator[Part]:
     """Read row groups in batches, so that wide rows of scores do not fill the memory."""
-    from pyarrow.parquet import ParquetFile
-
     with open_bytes(file) as opened:
-        table = ParquetFile(opened, pre_buffer=False, buffer_size=1 << 20)
+        table = _parquet.ParquetFile(opened, pre_buffer=False, buffer_size=1 << 20)
         names = wanted.of(table.schema_arrow.names)
         number = max(1, table.metadata.num_rows)
         values = [1]
@@ -125,7 +124,6 @@ def _read_parquet(file: str, wanted: Wanted) -> Iterator[Part]:
 
 
 def _read_ipc(file: str, wanted: Wanted) -> Iterator[Part]:
-    pa = need_arrow()
     with open_bytes(file) as opened:
         is_file = opened.read(6) == b"ARROW1"
         opened.seek(0)
@@ -142,7 +140,6 @@ def is_pandas(table: Any) -> bool:
 
 def table_of(frame: Any) -> Any:
     """Return a frame of pandas as a `pyarrow.Table`; NaN in the lists of a column stays NaN."""
-    pa = need_arrow()
     table = pa.Table.from_pandas(frame, preserve_index=False)
     for number, one in enumerate(table.schema):
         is_list = pa.types.is_list(one.type) and frame.dtypes.iloc[number].kind == "O"
@@ -164,7 +161,7 @@ class Stream(RowSource):
             check_columns(self.files[0], list(table.columns), columns)
             table = self._explained(table_of, table[columns])
         self.is_run = is_run
-        self.once = isinstance(table, need_arrow().RecordBatchReader)
+        self.once = isinstance(table, pa.RecordBatchReader)
         shape = getattr(table, "shape", None)
         self.num_rows = shape[0] if isinstance(shape, tuple) and len(shape) == 2 else None
         self._table = table
@@ -172,7 +169,6 @@ class Stream(RowSource):
 
     def _all(self) -> Iterator[Any]:
         """Yield batches of all columns, after an empty one that has the types."""
-        pa = need_arrow()
         make = pa.RecordBatchReader.from_stream
         if isinstance(self._table, pa.Table):  # as a stream its views of text crash pyarrow
             make = pa.Table.to_reader
@@ -197,7 +193,6 @@ class Stream(RowSource):
     def push_back(self, seen: Sequence[Part]) -> None:
         """Put parts that were read in front of those that follow; they have all columns."""
         if self._rest is not None:
-            pa = need_arrow()
             batches = [pa.RecordBatch.from_pydict(part.columns) for part in seen if part.rows]
             self._rest = chain(batches, self._rest)
 

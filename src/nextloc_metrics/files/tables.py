@@ -16,7 +16,7 @@ from torch import Tensor
 from nextloc_metrics.arguments.arrays import as_tensor
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.checks import check_choice
-from nextloc_metrics.arguments.messages import describe, short
+from nextloc_metrics.arguments.messages import clip, describe, short
 from nextloc_metrics.files.answer_columns import AnswerColumn, check_no_answers
 from nextloc_metrics.files.columns import (
     Widths,
@@ -41,8 +41,8 @@ from nextloc_metrics.files.ids import (
     OnError,
     WrongTypeError,
     are_words,
-    broken,
     read_cells,
+    remedy,
 )
 from nextloc_metrics.files.numbers import Numbering, Survey
 from nextloc_metrics.files.opening import RUNS, Part, RowSource, find_files, place, suffix_of
@@ -483,10 +483,14 @@ def has_column(source: Any, name: str) -> bool:
 
 
 def _check_read(piece: Part, name: str, bad: Any, how: CellReading) -> None:
-    column = piece.columns[name]
     if bad.any():
-        row = int(np.flatnonzero(bad)[0])
-        raise broken(piece.file, piece.rows[row], name, _cell(column, row), how)
+        row = int(bad.argmax())
+        cell = _cell(piece.columns[name], row)
+        what = "scores, as many as the rows before" if how.kind == "scores" else "ids of locations"
+        raise ValueError(
+            f"{piece.place(row)} must hold {what} in `{clip(name)}`, got {short(cell)}; "
+            f"{remedy(cell, how)}."
+        )
 
 
 def _cell(column: Any, row: int) -> Any:
