@@ -211,20 +211,13 @@ def compare(
 @ID
 @FORMAT
 def audit(
-    paths: tuple[str, ...],
-    kind: str,
-    users: str | None,
-    times: str | None,
-    sequences: str | None,
-    seed: int | None,
-    key: str | None,
-    **reading: Any,
+    paths: tuple[str, ...], kind: str, seed: int | None, key: str | None, **reading: Any
 ) -> None:
     """Print the values that other codebases would report for the predictions in PATHS."""
     from nextloc_metrics.cli.files import read_same, write_audit
     from nextloc_metrics.protocols import audit as audit_models
 
-    columns = {"users": users, "times": times, "sequences": sequences}
+    columns = {name: reading[name] for name in ("users", "times", "sequences")}
     named = {name: column for name, column in columns.items() if column is not None}
     with explained():
         found = read_same(paths, key, groups=list(named.values()), cluster=None, **reading)
@@ -258,11 +251,7 @@ def audit(
 @click.option(
     "--coordinates", "locations", type=FILE, help="As for `score`: of the locations 0, 1, ..."
 )
-@click.option(
-    "--comparison",
-    type=click.Choice(["jsd", "ks", "wasserstein"]),
-    default="jsd",
-)
+@click.option("--comparison", type=click.Choice(["jsd", "ks", "wasserstein"]), default="jsd")
 @WORKERS
 @writing(FORMAT, OUT, FORCE)
 def mobility(

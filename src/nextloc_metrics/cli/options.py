@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from functools import wraps
+from functools import reduce, wraps
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -39,13 +39,7 @@ def option_of(
 
 def options_of(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
     """Return a decorator that adds several options to a command, in this order."""
-
-    def decorate(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
+    return lambda command: reduce(lambda made, add: add(made), reversed(options), command)
 
 
 class KeepingGroup(click.Group):
@@ -166,10 +160,7 @@ SAMPLE = options_of(
     METRICS,
 )
 WORKERS = click.option(
-    "--workers",
-    type=click.IntRange(min=1),
-    default=1,
-    help="Processes that share the files.",
+    "--workers", type=click.IntRange(min=1), default=1, help="Processes that share the files."
 )
 EVALUATING = options_of(
     FILES,
