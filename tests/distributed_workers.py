@@ -200,6 +200,10 @@ def _attempt(
 
 _pool: list[tuple[Any, Any]] = []
 
+# Groups of a process that are over. PyTorch 2.4 can deadlock where it frees one: it joins a thread
+# that waits for the interpreter's lock to free the last tensors.
+_over: list[Any] = []
+
 
 def _members(number: int) -> list[tuple[Any, Any]]:
     """So many processes of the pool, each with the pipe to it."""
@@ -248,6 +252,7 @@ def _work(call: bytes) -> bytes:
         )
         failure = "error"
         returned = pickle.dumps(("returned", function(rank, *args)))
+        _over.append(torch.distributed.group.WORLD)
         torch.distributed.destroy_process_group()
         return returned
     except Exception:

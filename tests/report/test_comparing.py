@@ -279,6 +279,8 @@ def test_runs_without_an_effect_add_nothing() -> None:
     assert "fixed: one run: its runs' variance is not in this interval" in beside.table.notes
     with pytest.raises(ValueError, match=r"`deterministic` must be a list of names of `models`"):
         report.compare(models, np.ones(30, dtype=int), deterministic=["other"])
+    with pytest.raises(ValueError, match=r"`deterministic` must be models of one run, got \['runs"):
+        report.compare(models, np.ones(30, dtype=int), k=1, deterministic=["fixed", "runs"])
     with pytest.raises(ValueError, match="needs one run of each model, got several"):
         report.compare(models, np.ones(30, dtype=int), k=1, test="bootstrap")
 

@@ -273,6 +273,13 @@ def test_large_counts_are_not_compressed(path: Path, monkeypatch: pytest.MonkeyP
     assert str(report.merge([path])) == str(evaluation())
 
 
+def test_counts_are_no_picture_and_no_page(tmp_path: Path) -> None:
+    """A name of another kind of file is refused, and nothing is written."""
+    with pytest.raises(ValueError, match=r"`path` must end with .npz, got 'e.pdf'; a page is"):
+        evaluation().save(tmp_path / "e.pdf")
+    assert not list(tmp_path.iterdir())
+
+
 def test_other_files_are_refused(tmp_path: Path) -> None:
     """Another .npz, an .npy, a file of Parquet, pickled objects: not with NumPy's advice."""
     path = tmp_path / "counts.npz"

@@ -224,7 +224,10 @@ def _pair(ends: Any, at: int) -> str:
 def _limits(num_cells: Any, box: Any) -> list[tuple[int, int]]:
     """Return the lowest and the highest number of a cell, or those of x and y."""
     if (num_cells is None) == (box is None):
-        raise ValueError("one of `num_cells` and `box` must be given, got both or none.")
+        raise ValueError(
+            "one of `num_cells`, for cells as numbers, and `box`, for x and y, must be given, got "
+            f"{'neither' if box is None else 'both'}."
+        )
     if box is None:
         limits = [(0, check_positive("num_cells", num_cells) - 1)]
     else:

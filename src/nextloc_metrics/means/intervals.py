@@ -18,7 +18,7 @@ t-test robust to cluster heterogeneity", Review of Economics and Statistics 99, 
 """
 
 import math
-from functools import cache
+from functools import cache, lru_cache
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -165,6 +165,13 @@ def t_quantile(confidence_level: float, degrees_of_freedom: Tensor) -> Tensor:
     The degrees of freedom are 0, for which it is infinite, or at least 1, integers or not.
     """
     distinct, places = torch.unique(degrees_of_freedom.cpu(), return_inverse=True)
+    quantiles = _t_quantiles(confidence_level, tuple(distinct.tolist()))
+    return quantiles[places].to(degrees_of_freedom.device)
+
+
+@lru_cache(64)  # most metrics of an evaluation count the same queries
+def _t_quantiles(confidence_level: float, degrees_of_freedom: tuple[float, ...]) -> Tensor:
+    distinct = torch.tensor(degrees_of_freedom, dtype=torch.float64)
     normal = NormalDist().inv_cdf((1 + confidence_level) / 2)
     t = torch.full_like(distinct, normal).masked_fill(distinct <= 0, math.inf)
     is_known = (distinct > 0) & distinct.isfinite()
@@ -176,7 +183,7 @@ def t_quantile(confidence_level: float, degrees_of_freedom: Tensor) -> Tensor:
         if not ((angle - before).abs() > 1e-9 * angle).any():  # its error is about the square
             break
     t[is_known] = n.sqrt() * angle.tan()
-    return t[places].to(degrees_of_freedom.device)
+    return t
 
 
 def t_tail(t: Tensor, degrees_of_freedom: Tensor) -> Tensor:

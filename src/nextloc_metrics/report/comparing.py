@@ -145,6 +145,8 @@ def compare(
     runs = {str(name): read_runs(str(name), given) for name, given in models.items()}
     if len(runs) + (history is not None) < 2:
         raise ValueError(f"`models` must hold at least two models, got {short(list(runs))}.")
+    if several := [x for x in map(str, deterministic) if len(runs[x]) > 1]:
+        raise ValueError(f"`deterministic` must be models of one run, got {short(several)}.")
     first = next(iter(runs))
     whole = read_rows(Batch(runs[first][0].draws[0], target, mask, groups, exclude))
     check_cluster(cluster, whole.groups)

@@ -101,6 +101,7 @@ class Evaluation(Result):
 
         Raises:
             FileExistsError: the file exists, and `force` is False, or it is a link or a folder.
+            ValueError: the name has another suffix.
         """
         self._counted.save(Path(path), force)
 

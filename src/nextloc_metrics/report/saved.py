@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.messages import clip, describe
+from nextloc_metrics.arguments.messages import clip, describe, short
 from nextloc_metrics.arguments.outputs import new_file
 from nextloc_metrics.arguments.siphash import SHAPE
 from nextloc_metrics.base.mean import RecordMetric
@@ -47,6 +47,8 @@ def write(
     if isinstance(path, BytesIO):
         np.savez(path, **values)
         return
+    if path.suffix != ".npz":
+        raise ValueError(f"`path` must end with .npz, got {short(path.name)}; a page is `to_html`.")
     is_large = sum(array.nbytes + _OF_ARRAY for array in values.values()) > _MOST_INFLATED
     with new_file(path, force) as file:
         (np.savez if is_large else np.savez_compressed)(file, **values)
