@@ -13,7 +13,7 @@ import functools
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -335,45 +335,3 @@ def _pooled_f1(
     precision = hits / (k * len(counted))
     recall = hits / sum(query.n for query in counted)
     return 2 * precision * recall / (precision + recall) if hits else 0.0
-
-
-# The F1 of the locations -------------------------------------------------------------------------
-
-
-def decision(row: Sequence[float] | Sequence[int], *, by_scores: bool) -> int | None:
-    """The location a query decides for: the lowest id among the best, `None` if there is none."""
-    if not by_scores:
-        return next((int(i) for i in row if i != NOTHING_WRITTEN), None)
-    if any(math.isnan(score) for score in row) or max(row) == -math.inf:
-        return None
-    return list(row).index(max(row))
-
-
-def location_score(
-    name: str,
-    decisions: Sequence[int | None],
-    targets: Sequence[int],
-    average: str = "weighted",
-) -> float:
-    """F1, precision or recall of every location that was visited or decided for, averaged."""
-    divisors: dict[str, Callable[[int, int], float]] = {
-        "LocationF1": lambda visits, decided: (visits + decided) / 2,
-        "LocationPrecision": lambda visits, decided: decided,
-        "LocationRecall": lambda visits, decided: visits,
-    }
-
-    def score(hits: int, visits: int, decided: int) -> float:
-        return hits / divisors[name](visits, decided) if hits else 0.0
-
-    if not targets:
-        return math.nan
-    right = Counter(t for d, t in zip(decisions, targets, strict=True) if d == t)
-    visited = Counter(targets)
-    decided = Counter(d for d in decisions if d is not None)
-    if average == "micro":
-        return score(sum(right.values()), sum(visited.values()), sum(decided.values()))
-    labels = sorted({*visited, *decided})
-    each = {label: score(right[label], visited[label], decided[label]) for label in labels}
-    if average == "macro":
-        return sum(each.values()) / len(labels)
-    return sum(visited[label] * each[label] for label in labels) / len(targets)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import copy
+import functools
 import io
 import json
 import logging
@@ -119,6 +120,14 @@ def batches(number: int, size: int) -> list[slice]:
     return [slice(start, min(start + size, number)) for start in range(0, number, size)]
 
 
+def as_model(call: Any) -> Any:
+    """A model that is a function, in any mode."""
+    made: Any = functools.partial(call)
+    made.eval = made.train = lambda *_: None
+    made.device = "cpu"
+    return made
+
+
 def libcity(
     scores: Any, target: Any, k: tuple[int, ...], batch_size: int, sampled: bool = False
 ) -> Names:
@@ -169,21 +178,13 @@ def mie_lab(scores: Any, target: Any, batch_size: int = 32) -> Names:
     tree = parse("mie-lab+location-prediction", "utils/train.py")
     names = load(tree, wanted, {"f1_score": f1_score, "timer": lambda: 0.0})
     config = Stub(networkName="transformer", verbose=True, total_user_num=2)
-
-    class Model:
-        def eval(self) -> None:
-            """There is nothing to do."""
-
-        def __call__(self, x: Any, *_: Any) -> Any:
-            return x
-
     loader = [
         (torch.tensor(scores[rows]), torch.tensor(target[rows]),
          {"user": torch.ones(len(target[rows]), dtype=torch.int64)})
         for rows in batches(len(target), batch_size)
     ]  # fmt: skip
     with contextlib.redirect_stdout(io.StringIO()):
-        result, _ = names["test"](config, Model(), loader, "cpu")
+        result, _ = names["test"](config, as_model(lambda x, *_: x), loader, "cpu")
     return dict(names["get_performance_dict"](result))
 
 
@@ -305,18 +306,11 @@ def deepmove(scores: Any, target: Any, users: Any) -> Names:
         }
         for user in dict.fromkeys(users.tolist())
     }
-
-    class Model:
-        def train(self, flag: bool) -> None:
-            """There is nothing to do."""
-
-        def __call__(self, user: int, _: Any) -> Any:
-            return torch.tensor(scores[users == user])
-
     sessions = {user: [0] for user in data}
+    of_user = as_model(lambda user, _: torch.tensor(scores[users == user]))
     optimizer = Stub(zero_grad=lambda: None)
     _, accuracy, _ = names["run_simple"](
-        data, sessions, "test", 0, 0, Model(), optimizer, lambda *_: torch.zeros(1), "simple"
+        data, sessions, "test", 0, 0, of_user, optimizer, lambda *_: torch.zeros(1), "simple"
     )
     return {"acc@1": float(accuracy)}
 
@@ -338,23 +332,17 @@ def sasrec(scores: Any, target: Any, seed: int, seen: Any, pytorch: bool) -> Nam
         return torch.tensor(row) if pytorch else row
 
     np.random.seed(seed)
-    model, options = Stub(predict=predict), Stub(maxlen=5)
+    arguments = [Stub(predict=predict), [train, valid, test, number, width - 1], Stub(maxlen=5)]
     with contextlib.redirect_stdout(io.StringIO()):
-        ndcg, hits = names["evaluate"](
-            model, [train, valid, test, number, width - 1], options, *([] if pytorch else [None])
-        )
+        ndcg, hits = names["evaluate"](*arguments, *([] if pytorch else [None]))
     return {"NDCG@10": float(ndcg), "HR@10": float(hits)}
 
 
 def geosan(scores: Any) -> Names:
     """`evaluate`, on scores of the target, in column 0, and 100 others."""
 
-    class Model:
-        def eval(self) -> None:
-            """There is nothing to do."""
-
-        def __call__(self, user: Any, *_: Any, **__: Any) -> Any:
-            return torch.tensor(scores[user.numpy()]).T
+    def predict(user: Any, *_: Any, **__: Any) -> Any:
+        return torch.tensor(scores[user.numpy()]).T
 
     def loader(data: Any, batch_size: int, **_: Any) -> Any:
         for rows in batches(len(scores), batch_size):
@@ -367,7 +355,7 @@ def geosan(scores: Any) -> Names:
         "pad_sequence": lambda *_, **__: None, "generate_square_mask": lambda *_: None,
     }  # fmt: skip
     names = load(tree, ["evaluate"], stubs | {"np": np})
-    hits, gains = names["evaluate"](Model(), None, None, None, None, "cpu", 19, neg_given=True)
+    hits, gains = names["evaluate"](as_model(predict), *[None] * 4, "cpu", 19, neg_given=True)
     found = {f"HR@{k + 1}": float(one) for k, one in enumerate(hits)}
     return found | {f"NDCG@{k + 1}": float(one) for k, one in enumerate(gains)}
 
@@ -399,15 +387,11 @@ def hmt_grn(scores: Any, cells: Any, target: Any, users: Any, seen: Any, novel: 
     if novel:
         queries = iter([row for row in queries if target[row] not in seen[users[row]]])
 
-    class Model:
-        def train(self, flag: bool) -> None:
-            """There is nothing to do."""
-
-        def __call__(self, *_: Any) -> Any:
-            row = next(queries)
-            one, finest = torch.tensor([0.0, 1.0]), torch.tensor([0.0, *cells[row]])
-            whole = torch.tensor([0.0, *scores[row]])
-            return whole, one[None, None], one, one, one, finest
+    def predict(*_: Any) -> Any:
+        row = next(queries)
+        one, finest = torch.tensor([0.0, 1.0]), torch.tensor([0.0, *cells[row]])
+        whole = torch.tensor([0.0, *scores[row]])
+        return whole, one[None, None], one, one, one, finest
 
     tests = [[1, *(target[rows] + 1).tolist()] for rows in rows_of]
     train = [[int(one) + 1 for one in seen[user]] for user in np.unique(users)]
@@ -420,56 +404,10 @@ def hmt_grn(scores: Any, cells: Any, target: Any, users: Any, seen: Any, novel: 
     }  # fmt: skip
     load(parse("poi-rec+HMT-GRN", "utils/func.py"), ["evaluate"], names_of)
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        names_of["evaluate"](Model(), "gowalla", arg)
+        names_of["evaluate"](as_model(predict), "gowalla", arg)
     values = next(line for line in printed.getvalue().splitlines() if "," in line).split(",")
     keys = ["Acc@1", "Acc@5", "Acc@10", "Acc@20", "MAP"]
     return dict(zip(keys, map(float, values), strict=True))
-
-
-def llm4poi(lists: Any, target: Any, answered: Any) -> Names:
-    """The loop of `main` over lines; a long prompt is one that is not answered."""
-    whole = find(parse("neolifer+LLM4POI", "eval_next_poi.py"), "main").body
-    (start,) = [i for i, node in enumerate(whole) if isinstance(node, ast.FunctionDef)]
-    kept = [
-        node
-        for node in whole[start:]
-        if not isinstance(node, ast.With) and "data_path =" not in ast.unparse(node)
-    ]
-
-    class Prompt(dict):  # type: ignore[type-arg]
-        def __init__(self, number: int) -> None:
-            super().__init__(number=number)
-            self.input_ids = torch.zeros(1, 3)
-
-        def to(self, device: str) -> Any:
-            return self
-
-    class Tokenizer:
-        def __call__(self, prompt: str, **_: Any) -> Any:
-            return Prompt(int(prompt.split("row ")[1].split(";")[0]))
-
-        def tokenize(self, prompt: str) -> Any:
-            return range(10 if answered[self(prompt)["number"]] else 40_000)
-
-        def decode(self, tokens: Any, **_: Any) -> str:
-            return f" {int(tokens[0])}."
-
-    def generate(number: int, **_: Any) -> Any:
-        return torch.tensor([[0, 0, 0, int(lists[number][0])]])
-
-    lines = [
-        f"<question>: row {i}; at 2012-04-03 18:00:00, Which POI id will user 7 visit?"
-        f"<answer>: user 7 will visit POI id {one}."
-        for i, one in enumerate(target.tolist())
-    ]
-    model = Stub(eval=lambda: None, generate=generate)
-    names = {
-        "re": re, "lines": lines, "tokenizer": Tokenizer(), "model": model,
-        "generation_config": None, "tqdm": lambda found, **_: found,
-    }  # fmt: skip
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
-        execute(kept, names)
-    return {"ACC@1": float(printed.getvalue().splitlines()[0].partition(":")[2])}
 
 
 def recbole(
@@ -562,15 +500,11 @@ def lstpm(scores: Any, target: Any, users: Any) -> Names:
         lengths = [len(one) for one in sessions]
         return [user for user, _ in batch], [0] * len(batch), sessions, lengths, rest, rest
 
-    class Model:
-        def train(self, flag: bool) -> None:
-            """There is nothing to do."""
-
-        def __call__(self, ids: Any, sequence: Any, *_: Any) -> Any:
-            found = torch.full((len(ids), sequence.shape[1], scores.shape[1]), -9.0)
-            for own, user in zip(found, ids.tolist(), strict=True):
-                own[: len(of_user[user])] = torch.tensor(scores[of_user[user]])
-            return found
+    def predict(ids: Any, sequence: Any, *_: Any) -> Any:
+        found = torch.full((len(ids), sequence.shape[1], scores.shape[1]), -9.0)
+        for own, user in zip(found, ids.tolist(), strict=True):
+            own[: len(of_user[user])] = torch.tensor(scores[of_user[user]])
+        return found
 
     names: Names = {
         "Variable": lambda x: x, "device": "cpu", "data_neural": of_user,
@@ -580,7 +514,7 @@ def lstpm(scores: Any, target: Any, users: Any) -> Names:
     wanted = ["minibatch", "pad_batch_of_lists_masks", "generate_queue", "get_acc", "evaluate"]
     load(parse("NLPWM-WHU+LSTPM", "train/train.py"), wanted, names)
     keys = [f"{name}@{k}" for name in ("Acc", "NDCG") for k in (1, 5, 10)]
-    return dict(zip(keys, names["evaluate"](Model(), 1), strict=True))
+    return dict(zip(keys, names["evaluate"](as_model(predict), 1), strict=True))
 
 
 def cslsl(scores: Any, target: Any, users: Any, batch_size: int, seed: int) -> Names:
@@ -598,20 +532,17 @@ def cslsl(scores: Any, target: Any, users: Any, batch_size: int, seed: int) -> N
             "loc": [[1], (rows + 1).tolist()], "tim": [[[0, 0]], [[0, 0]] * len(rows)],
         }}  # fmt: skip
 
-    class Model:
-        def eval(self) -> None:
-            """There is nothing to do."""
-
-        def __call__(self, batch: Any, mask: Any) -> Any:
-            rows = batch[2].max(1).values - 1  # the last location names the row
-            return (torch.zeros(len(rows), 1, 1), 0, torch.tensor(scores)[rows][:, None],
-                    len(rows))  # fmt: skip
+    def predict(batch: Any, mask: Any) -> Any:
+        rows = batch[2].max(1).values - 1  # the last location names the row
+        return torch.zeros(len(rows), 1, 1), 0, torch.tensor(scores)[rows][:, None], len(rows)
 
     setting = Stub(device="cpu", cat_contained=False, batch_size=batch_size)
     random.seed(seed)
     with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the loss, which is no part of the evaluation
-        found, *_ = names["evaluate"](Model(), data, {user: [0] for user in data}, setting)
+        found, *_ = names["evaluate"](
+            as_model(predict), data, {user: [0] for user in data}, setting
+        )
     return dict(zip(["Rec-l@1", "Rec-l@5", "Rec-l@10"], found, strict=True))
 
 
@@ -626,15 +557,6 @@ def sthgcn(scores: Any, target: Any) -> Names:
         def to(self, device: str) -> Any:
             return self
 
-    class Model:
-        device = "cpu"
-
-        def eval(self) -> None:
-            """There is nothing to do."""
-
-        def __call__(self, data: Any, *_: Any, **__: Any) -> Any:
-            return data["x"], torch.zeros(1)
-
     graph = Rows(storage=Rows(row=lambda: torch.zeros(1, dtype=torch.int64)))
     rest = dict.fromkeys(["edge_attrs", "edge_delta_ts", "edge_delta_ss", "edge_types"], 0)
     loader = [
@@ -642,7 +564,8 @@ def sthgcn(scores: Any, target: Any) -> Names:
              y=torch.tensor(target[rows])[:, None], **rest)
         for rows in batches(len(target), 20)
     ]  # fmt: skip
-    *cut, mrr, _ = names["test_step"](Model(), loader)
+    predict = as_model(lambda data, *_, **__: (data["x"], torch.zeros(1)))
+    *cut, mrr, _ = names["test_step"](predict, loader)
     titles = zip(("Recall", "NDCG", "MAP"), cut, strict=True)
     return {f"{name}@{k}": float(x) for name, of in titles for k, x in of.items()} | {
         "MRR": float(mrr)
@@ -791,7 +714,10 @@ def genup(texts: list[str], target: Any) -> Names:
     return {"accuracy": json.loads(saved.getvalue())["accuracy"]}
 
 
-def ga_llm(texts: list[str], target: Any, answered: Any) -> Names:
+def ga_llm(
+    texts: list[str], target: Any, answered: Any,
+    repository: str = "liuzh368+GA-LLM", path: str = "eval_new.py",
+) -> Names:  # fmt: skip
     """The loop of `main` over lines; a long prompt is one that is not answered."""
     written = Written(texts, answered)
     lines = [
@@ -799,12 +725,18 @@ def ga_llm(texts: list[str], target: Any, answered: Any) -> Names:
         f"<answer>: user 7 will visit POI id {one}."
         for i, one in enumerate(target.tolist())
     ]
-    printed = in_main("liuzh368+GA-LLM", "eval_new.py", "def evaluate_prediction_accuracy", {
-        "lines": lines, "tokenizer": written, "model": written,
+    printed = in_main(repository, path, "def evaluate_prediction_accuracy", {
+        "lines": lines, "tokenizer": written, "model": written, "generation_config": None,
         "args": Stub(dataset_name="", test_file=""),
         "transformers": Stub(GenerationConfig=lambda **_: None),
     })  # fmt: skip
     return {"ACC@1": float(printed.partition("ACC@1:")[2].splitlines()[0])}
+
+
+def llm4poi(lists: Any, target: Any, answered: Any) -> Names:
+    """The same of the lists' first ids."""
+    texts = [f" {one[0]}." for one in lists]
+    return ga_llm(texts, target, answered, "neolifer+LLM4POI", "eval_next_poi.py")
 
 
 def think2go(texts: list[str], target: list[str]) -> Names:

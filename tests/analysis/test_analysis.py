@@ -22,11 +22,8 @@ from nextloc_metrics import (
     F1AtK,
     Grouped,
     LocationF1,
-    MAPAtK,
-    NDCGAtK,
     PerQueryScores,
     PopularityBins,
-    PrecisionAtK,
     Ranking,
     RankingCollection,
     RankingMetric,
@@ -40,22 +37,9 @@ from nextloc_metrics import (
 )
 from nextloc_metrics.analysis.significance import holm
 from nextloc_metrics.metrics.visits import GroupShare
-from strategies import RANKING_CASES, Case, same, updated
+from strategies import RANKING_CASES, Case, updated
 
 # Chance ------------------------------------------------------------------------------------------
-
-
-def test_figures_for_1187_locations() -> None:
-    """In percent; and "1 / log(n)", said to be the MRR of chance, is wrong by a factor of 22."""
-    found = analysis.chance(
-        {**next_location_metrics(1187), "mrr_at_10": MRR(10)}, num_candidates=1187
-    )
-    figures = {"acc_at_1": 0.0842, "mrr": 0.645, "mrr_at_10": 0.247, "ndcg_at_10": 0.383}
-    for name, percent in figures.items():
-        digits = len(str(percent).split(".")[1])
-        assert round(100 * found[name], digits) == percent, name
-    assert 1 / math.log(1187) == pytest.approx(0.14, abs=0.005)
-    assert 1 / math.log(1187) / found["mrr"] == pytest.approx(22, abs=0.5)
 
 
 @pytest.mark.parametrize("case", RANKING_CASES, ids=str)
@@ -74,18 +58,6 @@ def test_chance_is_the_mean_over_all_orders(case: Case, candidates: int, relevan
     assert metric.num_queries == len(orders)  # it was not updated
 
 
-def test_chance_by_hand() -> None:
-    """Fractions of small numbers, from the definitions."""
-    harmonic = sum(Fraction(1, rank) for rank in range(1, 8))
-    assert analysis.chance(MRR(), 7) == pytest.approx(float(harmonic / 7), rel=1e-14)
-    assert analysis.chance(AccuracyAtK(3), 7) == pytest.approx(3 / 7, rel=1e-14)
-    assert analysis.chance(AccuracyAtK(9), 7) == 1
-    missed = Fraction(math.comb(5, 3), math.comb(7, 3))
-    value = analysis.chance(AccuracyAtK(3), 7, num_relevant=2)
-    assert value == pytest.approx(float(1 - missed), rel=1e-14)
-    assert analysis.chance(PrecisionAtK(9, denominator="retrieved"), 7) == pytest.approx(1 / 7)
-
-
 def test_chance_among_fifty_million_candidates() -> None:
     """Nothing of the candidates' number is held: H(C) / C, and k / C."""
     candidates = 50_000_000
@@ -97,17 +69,6 @@ def test_chance_among_fifty_million_candidates() -> None:
     assert found["ndcg_at_10"] == pytest.approx(top_ten / candidates, rel=1e-12)
     several = analysis.chance(RecallAtK(10), candidates, num_relevant=3)
     assert several == pytest.approx(10 / candidates, rel=1e-12)
-
-
-def test_a_model_of_tied_scores_is_chance() -> None:
-    """What the README opens with: all scores tied give the same values."""
-    metrics = next_location_metrics(200, prefix="val/")
-    metrics.update(torch.zeros(50, 200), torch.arange(50))
-    found = analysis.chance(metrics, 200)
-    values = metrics.compute()
-    assert list(found) == [name for name in values if name != "val/f1"]
-    for name, value in found.items():
-        assert float(values[name]) == pytest.approx(value, rel=1e-5)
 
 
 def test_chance_of_groups_and_without() -> None:
@@ -164,6 +125,7 @@ def test_chance_of_a_users_own_score() -> None:
         ({"num_candidates": 2.0}, r"`num_candidates` must be a positive integer, got 2\.0"),
         ({"num_relevant": 0}, r"`num_relevant` must be a positive integer, got 0"),
         ({"num_relevant": 6}, r"`num_relevant` must be at most `num_candidates`, 5, got 6"),
+        ({"num_candidates": 10**30}, r"`num_candidates` must be at most 2\^40"),
     ],
 )
 def test_chance_refuses_impossible_numbers(arguments: dict[str, Any], message: str) -> None:
@@ -217,7 +179,9 @@ def test_chance_refuses_to_exclude(
 
 
 def test_skill_from_chance_to_perfect() -> None:
-    """0 at chance, 1 at perfect, negative below; tensors, and collections by name."""
+    """0 at chance, 1 at perfect, negative below, NaN if chance is perfect; collections by name."""
+    assert math.isnan(analysis.skill(1.0, 1.0))
+    assert analysis.skill(torch.tensor(1.0), 1.0).isnan()
     assert analysis.skill(0.2, 0.2) == 0
     assert analysis.skill(1.0, 0.2) == 1
     assert analysis.skill(0.0, 0.2) == pytest.approx(-0.25)
@@ -227,12 +191,6 @@ def test_skill_from_chance_to_perfect() -> None:
     found = analysis.skill(metrics.compute(), analysis.chance(metrics, 9))
     assert list(found) == list(metrics.compute())
     assert all(abs(float(value)) < 1e-6 for value in found.values())
-
-
-def test_skill_where_chance_is_perfect() -> None:
-    """There is nothing to be better than: NaN."""
-    assert math.isnan(analysis.skill(1.0, 1.0))
-    assert analysis.skill(torch.tensor(1.0), 1.0).isnan()
 
 
 def test_skill_of_other_names() -> None:
@@ -275,6 +233,7 @@ def test_most_frequent_takes_one_row_of_memory() -> None:
         ([1, math.inf], 3, "counts"),
         ([1, 2], -1, "num_queries"),
         ([1, 2], 2.0, "num_queries"),
+        ([1, 2], 10**30, "num_queries"),
     ],
 )
 def test_most_frequent_refuses(counts: Any, num_queries: Any, name: str) -> None:
@@ -296,7 +255,7 @@ def all_signs(differences: list[Fraction]) -> float:
     return sum(as_far) / len(as_far)
 
 
-@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=9))
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=7))
 def test_all_signs_of_few_queries(pairs: list[tuple[int, int]]) -> None:
     """With few queries the permutation test is exact, and both ways the same."""
     a, b = (torch.tensor(side) / 4 for side in zip(*pairs, strict=True))
@@ -312,7 +271,7 @@ def test_all_signs_of_few_queries(pairs: list[tuple[int, int]]) -> None:
 
 
 @given(
-    st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=2, max_size=9),
+    st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=2, max_size=8),
     st.sampled_from([1e-13, 1e-6, 1.0, 2.6e7]),
     st.sampled_from([torch.float32, torch.float64]),
 )
@@ -326,16 +285,6 @@ def test_all_signs_of_rounded_scores(
     )
     differences = [Fraction(1, x) - Fraction(1, y) for x, y in ranks]
     assert analysis.compare(a, b).p_value == pytest.approx(all_signs(differences))
-
-
-def test_the_smallest_p_value_of_five_queries() -> None:
-    """All differences are positive: 2 of 32 sign assignments are as far, and never none."""
-    a = [26161213.42, 29849114.34, 81422574.06, 9191594.21, 60010052.60]
-    for scale in (1, 1e-18):
-        scores = scale * torch.tensor(a, dtype=torch.float64)
-        found = analysis.compare(torch.zeros(5, dtype=torch.float64), scores)
-        assert found.p_value == 2 / 32
-        assert found.low > 0
 
 
 def test_scores_equal_but_for_rounding() -> None:
@@ -436,6 +385,7 @@ def test_the_bootstrap_of_groups_of_unequal_size_equals_scipys() -> None:
     )
 
 
+@pytest.mark.slow
 def test_alike_models_seldom_differ() -> None:
     """By the bootstrap, p below 0.1 would come in a tenth of all test sets, about.
 
@@ -537,6 +487,8 @@ OTHERS = updated(
         (KEPT, KEPT, {"test": "t"}, ValueError, "`test` must be one of"),
         (KEPT, KEPT, {"confidence_level": 95}, ValueError, "`confidence_level` must be between"),
         (KEPT, KEPT, {"num_resamples": 0}, ValueError, "`num_resamples` must be a positive"),
+        (KEPT, KEPT, {"seed": True}, ValueError, r"`seed` must be an integer from 0 to 2\^63 - 1"),
+        (KEPT, KEPT, {"seed": 2**63}, ValueError, r"`seed` must be an integer from 0 to 2\^63"),
         (KEPT, KEPT, {"groups": torch.zeros(2)}, ValueError, r"`groups` .* \(2,\).* got float32"),
         (KEPT, KEPT, {"groups": torch.zeros(3).long()}, ValueError, r"`groups` .*got int64 \(3,"),
     ],
@@ -552,27 +504,13 @@ def test_what_cannot_be_compared(
 # Several runs ------------------------------------------------------------------------------------
 
 
-def runs(mean: float, std: float, number: int) -> list[float]:
-    """Three or five runs with exactly this mean and standard deviation."""
-    shape = {3: [-1, 0, 1], 5: [-1, -1, 0, 1, 1]}[number]
-    return [mean + std * x for x in shape]
-
-
-def test_three_runs_are_undecided_and_five_are_not() -> None:
-    """30.2 +- 0.8 against 31.5 +- 0.6: p = .093 with 3 runs, .021 with 5."""
-    for number, p_value in ((3, 0.093), (5, 0.021)):
-        found = analysis.summarize({"A": runs(30.2, 0.8, number), "B": runs(31.5, 0.6, number)})
-        assert found.models["A"].mean == pytest.approx(30.2)
-        assert found.models["A"].std == pytest.approx(0.8)
-        assert found.models["B"].std == pytest.approx(0.6)
-        assert found.models["B"].num_runs == number
-        assert round(found.p_values["A", "B"], 3) == p_value
-
-
 def test_every_pair_of_models() -> None:
     """All pairs in the order given, tensors as well as lists; the table names them."""
-    values = {"a": torch.rand(4), "bb": torch.rand(5).tolist(), "c": [0.25]}
+    values: Any = {"a": torch.rand(4), "bb": torch.rand(5).tolist(), "c": [0.25]}
     found = analysis.summarize(values)
+    assert found.models["a"].mean == pytest.approx(float(values["a"].mean()))
+    assert found.models["a"].std == pytest.approx(float(values["a"].std()))
+    assert [model.num_runs for model in found.models.values()] == [4, 5, 1]
     assert list(found.p_values) == [("a", "bb"), ("a", "c"), ("bb", "c")]
     theirs = scipy.stats.ttest_ind(values["a"].double(), values["bb"], equal_var=False)
     assert found.p_values["a", "bb"] == pytest.approx(theirs.pvalue)
@@ -590,42 +528,19 @@ def test_runs_that_are_all_the_same() -> None:
     assert analysis.summarize({"a": [1, 1], "b": [2, 2, 3]}).p_values["a", "b"] < 0.1
 
 
-@pytest.mark.parametrize("wrong", [{}, {"a": [1.0], "b": []}])
-def test_a_model_without_a_run(wrong: dict[str, list[float]]) -> None:
-    """There is nothing to summarize."""
-    with pytest.raises(ValueError, match="`runs` must hold at least one run per model"):
-        analysis.summarize(wrong)
-
-
-def test_pooled_f1_of_one_query_a_time() -> None:
-    """With as many relevant locations in every query, the pooled F1 of chance is the mean F1's."""
-    assert analysis.chance(F1AtK(3, average="pooled"), 8, num_relevant=2) == pytest.approx(
-        analysis.chance(F1AtK(3), 8, num_relevant=2)
-    )
-    assert analysis.chance(MAPAtK(4), 8) == pytest.approx(analysis.chance(MRR(4), 8))
-    assert same(torch.tensor(analysis.chance(NDCGAtK(1), 8)), torch.tensor(1 / 8))
-
-
-@pytest.mark.parametrize("seed", [1.5, True, -1, 2**63])
-def test_a_seed_is_an_integer(seed: Any) -> None:
-    """Errors name the argument, the rule and the value."""
-    with pytest.raises(ValueError, match=r"`seed` must be an integer from 0 to 2\^63 - 1, got"):
-        analysis.compare(torch.zeros(3), torch.ones(3), seed=seed)
-
-
-def test_numbers_beyond_any_memory_are_refused() -> None:
-    """Instead of an error of PyTorch."""
-    with pytest.raises(ValueError, match=r"`num_candidates` must be at most 2\^40"):
-        analysis.chance(MRR(), num_candidates=10**30)
-    with pytest.raises(ValueError, match=r"`num_queries` must be an integer from 0 to 2\^40"):
-        analysis.most_frequent([1, 2], 10**30)
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_runs_without_a_value_are_named(value: float) -> None:
+@pytest.mark.parametrize(
+    ("runs", "message"),
+    [
+        ({}, "`runs` must hold at least one run per model"),
+        ({"a": [1.0], "b": []}, "`runs` must hold at least one run per model"),
+        ({"a": [1.0, 2.0], "b": [1.0, math.nan]}, "got nan in run 1 of 'b'; leave out runs"),
+        ({"a": [1.0, 2.0], "b": [1.0, math.inf]}, "got inf in run 1 of 'b'; leave out runs"),
+    ],
+)
+def test_runs_without_a_value_are_named(runs: dict[str, list[float]], message: str) -> None:
     """A run that failed has no value; the mean of the others would hide it."""
-    with pytest.raises(ValueError, match=rf"got {value} in run 1 of 'b'; leave out runs"):
-        analysis.summarize({"a": [1.0, 2.0], "b": [1.0, value]})
+    with pytest.raises(ValueError, match=message):
+        analysis.summarize(runs)
 
 
 def test_runs_of_models_with_numbers_as_names() -> None:

@@ -12,6 +12,7 @@ import torch
 from torch import tensor
 
 from nextloc_metrics import NegativeLogLikelihood, SetCoverage, analysis
+from nextloc_metrics.analysis import calibration
 
 
 def test_the_threshold_is_an_order_statistic() -> None:
@@ -44,20 +45,6 @@ def test_what_has_no_threshold(scores: Any, alpha: Any) -> None:
     """NaN, a table, and a share that is none."""
     with pytest.raises(ValueError, match=r"`(scores|alpha)` must be"):
         analysis.conformal_threshold(tensor(scores), alpha)
-
-
-def test_coverage_of_the_threshold_is_within_its_bounds() -> None:
-    """Over 2,000 splits, the mean coverage is between 1 - alpha and 1 - alpha + 1 / (n + 1)."""
-    torch.manual_seed(0)
-    n, alpha, splits = 39, 0.1, 2000
-    scores = torch.rand(splits, n + 1, dtype=torch.float64)
-    covered = [bool(row[-1] <= analysis.conformal_threshold(row[:-1], alpha)) for row in scores]
-    # exactly 36 / 40 here; the bounds of the mean of 2,000 draws at 1e-4
-    low, high = (
-        scipy.stats.binom.ppf(q, splits, p) / splits
-        for q, p in ((1e-4, 1 - alpha), (1 - 1e-4, 1 - alpha + 1 / (n + 1)))
-    )
-    assert low <= sum(covered) / splits <= high
 
 
 def test_sets_of_the_threshold_cover_other_queries() -> None:
@@ -95,16 +82,17 @@ def test_the_temperature_minimises_the_likelihood() -> None:
 
 
 @pytest.mark.parametrize("case", ["all rows", "a sample that is always right", "a mask of -1e9"])
-def test_the_temperature_of_many_logits(case: str) -> None:
+def test_the_temperature_of_many_logits(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The slope of PyTorch's likelihood is 0 there, whatever the sample of the first guess says."""
+    monkeypatch.setattr(calibration, "_SAMPLE", 1 << 17)
     torch.manual_seed(3)
-    logits = 3 * torch.randn(3000, 1000, dtype=torch.float64)
+    logits = 3 * torch.randn(600, 400, dtype=torch.float64)
     target = torch.distributions.Categorical(logits=logits / 2.5).sample()
     if case == "a sample that is always right":
         target[::2] = logits[::2].argmax(1)
     elif case == "a mask of -1e9":
-        others = torch.arange(1000) != target[:, None]
-        logits[others & (torch.rand(3000, 1000) < 0.1)] = -1e9
+        others = torch.arange(400) != target[:, None]
+        logits[others & (torch.rand(600, 400) < 0.1)] = -1e9
     given = logits.clone()
     found = analysis.fit_temperature(given, target)
     temperature = torch.tensor(found, dtype=torch.float64, requires_grad=True)

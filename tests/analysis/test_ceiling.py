@@ -65,11 +65,10 @@ def limit_of_dougct(entropy: float, size: int) -> float:
     """The first point of its grid at which the equation holds to 0.001, or 0."""
     if entropy == 0 or size <= 1:
         return 1.0
-    for p in np.arange(0.0001, 1.0, 0.0001):
-        own = -p * math.log2(p) - (1 - p) * math.log2(1 - p)
-        if abs(own + (1 - p) * math.log2(size - 1) - entropy) <= 0.001:
-            return float(round(p, 3))  # NumPy's rounding: p is a NumPy number
-    return 0.0
+    p = np.arange(0.0001, 1.0, 0.0001)
+    own = -p * np.log2(p) - (1 - p) * np.log2(1 - p)
+    solves = np.abs(own + (1 - p) * math.log2(size - 1) - entropy) <= 0.001
+    return float(p[solves][0].round(3)) if solves.any() else 0.0
 
 
 def fano(p: float, size: int) -> float:
@@ -100,16 +99,6 @@ def test_entropy_rate_of_long_sequences() -> None:
         )
 
 
-def test_conventions_change_the_value() -> None:
-    """The figures for "abc" twenty times."""
-    abc = [0, 1, 2] * 20
-    figures = {"k+1": 0.381, "k": 0.394, "zero": 0.815}
-    for end, figure in figures.items():
-        found = analysis.entropy_rate(abc, end=end)  # type: ignore[arg-type]
-        assert round(found, 3) == figure, end
-    assert round(analysis.entropy_rate(abc, overlap=True), 3) == 0.207
-
-
 @examples(60)
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=40))
 def test_profiles_are_those_codebases(visits: list[int]) -> None:
@@ -120,22 +109,6 @@ def test_profiles_are_those_codebases(visits: list[int]) -> None:
     }.items():
         found = analysis.entropy_rate(visits, profile=profile)  # type: ignore[arg-type]
         assert found == pytest.approx(of_code(visits), rel=1e-12), profile
-
-
-def test_profiles_differ_from_the_paper() -> None:
-    """Five different locations have log2(5) bits; joined text finds 1, 2 in 12."""
-    assert round(analysis.entropy_rate([0, 1, 2, 3, 4]), 3) == round(math.log2(5), 3) == 2.322
-    assert round(analysis.entropy_rate([0, 1, 2, 3, 4], profile="scikit-mobility"), 3) == 1.935
-    assert analysis.entropy_rate([12, 1, 2]) == pytest.approx(math.log2(3))
-    assert analysis.entropy_rate([12, 1, 2], profile="dougct") < math.log2(3)
-
-
-def test_short_histories_have_too_few_bits() -> None:
-    """300 visits over 200 equally likely locations: 7.64 bits, about 5.5 estimated."""
-    visits = np.random.default_rng(0).integers(0, 200, (20, 300))
-    found = np.mean([analysis.entropy_rate(one) for one in visits])
-    assert math.log2(200) == pytest.approx(7.64, abs=0.005)
-    assert found == pytest.approx(5.5, abs=0.1)
 
 
 def test_long_histories_converge() -> None:
@@ -194,12 +167,6 @@ def test_limit_of_a_profile_is_the_first_of_its_grid(bits: list[float], size: in
     assert found == pytest.approx([limit_of_dougct(one, size) for one in bits], abs=1e-12)
 
 
-def test_grid_of_a_profile_misses_roots() -> None:
-    """At log2(49) bits and N = 50 it has 0, where the root is 0.054."""
-    assert float(analysis.fano_limit(math.log2(49), 50, profile="dougct")) == 0
-    assert round(float(analysis.fano_limit(math.log2(49), 50)), 3) == 0.054
-
-
 # Users -------------------------------------------------------------------------------------------
 
 ANN = [int(one) for one in np.random.default_rng(1).integers(0, 9, 150) ** 2 // 9]
@@ -248,7 +215,7 @@ def test_shuffled_limit_is_that_of_random_orders() -> None:
     found = analysis.predictability(visits, [0] * 200, num_shuffles=50)
     draw = random.Random(0)
     limits = []
-    for _ in range(200):
+    for _ in range(60):
         draw.shuffle(visits)
         limits.append(float(analysis.fano_limit(analysis.entropy_rate(visits), 4)))
     spread = np.std(limits)

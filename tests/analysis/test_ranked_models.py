@@ -42,7 +42,7 @@ def test_friedman_and_wilcoxon_are_those_of_scipy(seed: int) -> None:
     assert found.mean_ranks == pytest.approx({f"m{j}": x for j, x in enumerate(expected)})
 
 
-@examples(100)
+@examples(40)
 @given(st.lists(st.integers(-3, 3), min_size=2, max_size=9))
 def test_zeros_and_equal_differences_are_exact(differences: list[int]) -> None:
     """Pratt's ranks include zeros and drop them; all signs of the others are tried here."""
@@ -55,7 +55,7 @@ def test_zeros_and_equal_differences_are_exact(differences: list[int]) -> None:
     assert p == pytest.approx(sum(x >= observed - 1e-9 for x in sums) / len(signs))
 
 
-@examples(100)
+@examples(40)
 @given(
     st.integers(2, 4).flatmap(
         lambda k: st.lists(st.lists(st.integers(0, 3), min_size=k, max_size=k), min_size=2)

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nextloc_metrics.analysis.significance import (
-    holm,
     letters,
     maximal_cliques,
     mcnemar,
@@ -98,12 +97,3 @@ def test_satterthwaite_of_one_and_of_equal_parts() -> None:
     parts = [(a[:6].var(ddof=1) / 6, 5), (b.var(ddof=1) / 9, 8)]
     assert satterthwaite(parts) == pytest.approx(welch.df)
     assert satterthwaite([]) == satterthwaite([(1.0, 0)]) == 0
-
-
-def test_holm_is_that_of_a_loop() -> None:
-    """Each p-value times the number of those that are not smaller, never below an earlier one."""
-    p_values = np.random.default_rng(3).random(20) ** 4
-    found, highest = holm(p_values.tolist()), 0.0
-    for rank, i in enumerate(np.argsort(p_values)):
-        highest = max(highest, min(1, p_values[i] * (20 - rank)))
-        assert found[i] == pytest.approx(highest)

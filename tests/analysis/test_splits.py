@@ -27,7 +27,7 @@ def check(train: list[Any], test: list[Any], **options: Any) -> SplitCheck:
     )
 
 
-@examples(40)
+@examples(20)
 @given(ROWS, ROWS, st.randoms(use_true_random=False))
 def test_findings_are_those_of_loops(train: list[Any], test: list[Any], random: Any) -> None:
     """Each row by itself, from what each finding says."""

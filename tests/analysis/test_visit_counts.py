@@ -77,7 +77,7 @@ def keys_by_loops(
     return found
 
 
-@examples(200)
+@examples(60)
 @given(VISITS, QUERIES, OPTIONS, st.booleans(), st.booleans())
 def test_scores_order_locations_as_a_loop_does(
     visits: list[Any], queries: list[Any], option: Any, has_times: bool, has_last: bool

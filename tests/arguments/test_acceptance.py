@@ -198,16 +198,6 @@ def test_integer_relevance_is_refused_next_to_ids() -> None:
     assert Ranking.from_embeddings(queries, table, target).num_relevant.tolist() == [2, 2]
 
 
-def test_visit_counts_are_refused_next_to_lists() -> None:
-    """A list of counts is refused among many lists of ids, and not looked at if masked."""
-    lists = torch.stack([torch.arange(LONG)] * 5)
-    lists[3] = torch.arange(LONG) % 3
-    with pytest.raises(ValueError, match=r"67 of the 70 entries of query 3.*counts"):
-        MRR().update(lists, torch.zeros(5, dtype=torch.long))
-    mask = torch.tensor([True, True, True, False, True])
-    assert MRR()(lists, torch.zeros(5, dtype=torch.long), mask) == 1
-
-
 @given(
     st.lists(
         st.lists(st.sampled_from(range(9)), max_size=90) | st.just([*range(100)]),

@@ -15,10 +15,8 @@ from nextloc_metrics import (
     MRR,
     AccuracyAtK,
     Grouped,
-    LocationF1,
     PerQueryScores,
     Ranking,
-    RankingCollection,
     functional,
     next_location_metrics,
     report,
@@ -207,13 +205,3 @@ def test_scores_of_every_width(dtype: Any) -> None:
     """Those that PyTorch has not are rounded to float64."""
     scores = torch.tensor([[0.5, 0.25, 0.125]]).numpy().astype(dtype)
     assert Ranking.from_scores(scores, [1]).above.tolist() == [[1]]
-
-
-def test_errors_change_no_member_of_a_collection() -> None:
-    """What cannot be read is found before anything is added."""
-    metrics = RankingCollection({"acc": AccuracyAtK(1), "f1": LocationF1(5)})
-    before = {name: member.state.clone() for name, member in metrics.items(copy_state=False)}
-    with pytest.raises(ValueError, match="`target` must have no missing value"):
-        metrics.update(SCORES, [0, None, 1, 2, 3, 4])
-    for name, member in metrics.items(copy_state=False):
-        assert torch.equal(member.state, before[name])

@@ -1,6 +1,7 @@
 """The error messages of the public interface, collected in `messages.txt` to be read in one go.
 
-After a change of messages, write the file again: `python tests/arguments/test_golden_messages.py`.
+After a change of messages, write the file again:
+`PYTHONPATH=tests python tests/arguments/test_golden_messages.py`.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from test_input_errors import BAD
 
 import nextloc_metrics as nm
-from nextloc_metrics import analysis, functional, geography, report, trajectories
+from nextloc_metrics import analysis, geography, report, trajectories
 
 GOLDEN = Path(__file__).with_name("messages.txt")
 SCORES, TARGET = torch.tensor([[0.1, 0.9, 0.3], [0.2, 0.7, 0.1]]), torch.tensor([1, 2])
@@ -46,6 +48,13 @@ NEEDED: dict[str, Any] = {
     "step": 1,
     "locations": geography.Locations.from_plane([0, 1, 2], [0, 1, 2]),
     "km": 1.0,
+    "horizon": 1.0,
+    "thresholds": [1.0],
+    "insert_cost": 1.0,
+    "delete_cost": 1.0,
+    "user": ["a"],
+    "location": [0],
+    "labels": ["a", "b", "c"],
 }
 # the value in a message, and messages of Python on signatures
 VALUE = re.compile(r", got .*?(?=;|\.?$)")
@@ -53,9 +62,9 @@ PYTHON = re.compile(r"__init__\(\) missing|unexpected keyword argument")
 ROOMS: dict[str, Any] = {"": nm, "geography.": geography, "trajectories.": trajectories}
 
 
-def constructors() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Constructors and presets with a wrong value of each option."""
-    for room, module in ROOMS.items():
+def every_option(rooms: dict[str, Any]) -> Iterator[tuple[str, Any, str, dict[str, Any]]]:
+    """Each option of constructors and presets: name, callable, option, and what else is needed."""
+    for room, module in rooms.items():
         for name in module.__all__:
             made = getattr(module, name)
             if not (inspect.isclass(made) or name.endswith("_metrics")) or inspect.isabstract(made):
@@ -70,39 +79,23 @@ def constructors() -> Iterator[tuple[str, Callable[[], Any]]]:
                 if option in NEEDED and x.default is x.empty
             }
             for option in dict.fromkeys(options):
-                if option in ("prefix", "postfix"):
-                    continue  # torchmetrics checks them
-                for value in WRONG:
-                    given = needed | {option: value}
-                    yield f"{room}{name}({option}={value!r})", lambda m=made, g=given: m(**g)
+                if option not in ("prefix", "postfix"):  # torchmetrics checks them
+                    yield f"{room}{name}", made, option, needed
+
+
+def constructors() -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Constructors and presets with a wrong value of each option."""
+    for name, made, option, needed in every_option(ROOMS):
+        for value in WRONG:
+            given = needed | {option: value}
+            yield f"{name}({option}={value!r})", lambda m=made, g=given: m(**g)
 
 
 def updates() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Wrong batches."""
-    batches: dict[str, dict[str, Any]] = {
-        "integer scores of one target": {"preds": torch.tensor([1, 2])},
-        "preds of one dimension": {"preds": SCORES[0]},
-        "preds is text": {"preds": "x"},
-        "target of another length": {"target": TARGET[:1]},
-        "target of floats": {"target": TARGET.double()},
-        "target beyond the scores": {"target": torch.tensor([1, 3])},
-        "negative target": {"target": torch.tensor([1, -4])},
-        "target is None": {"target": None},
-        "mask of integers": {"mask": TARGET},
-        "mask of another length": {"mask": torch.tensor([True])},
-        "exclude beyond the scores": {"exclude": torch.tensor([[3], [4]])},
-        "exclude of floats": {"exclude": SCORES},
-        "lists with a negative id": {"preds": torch.tensor([[1, -2], [0, 1]])},
-        "an unknown argument": {"predictions": SCORES},
-    }
-    for name, wrong in batches.items():
-        batch = {"preds": SCORES, "target": TARGET} | wrong
+    for name, (preds, target, more, _) in BAD.items():
+        batch = {"preds": preds, "target": target, **more}
         yield f"MRR().update: {name}", lambda b=batch: nm.MRR().update(**b)
-        yield (
-            f"next_location_metrics(3).update: {name}",
-            lambda b=batch: nm.next_location_metrics(3).update(**b),
-        )
-        yield f"functional.mrr: {name}", lambda b=batch: functional.mrr(**b)
         yield f"report.evaluate: {name}", lambda b=batch: report.evaluate(**b)
     groups = torch.tensor([0, 3])
     yield "LocationF1 with several targets", lambda: nm.LocationF1(3).update(SCORES, LISTS)

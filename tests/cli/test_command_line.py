@@ -184,14 +184,6 @@ def test_the_help_has_defaults_and_exit_statuses() -> None:
     assert "1 after an error in data or files" in " ".join(run("-h").output.split())
 
 
-def test_exit_statuses_are_those_of_the_help(path: str) -> None:
-    """0, 1 and 2."""
-    assert run("score", path, "--k", "1").exit_code == 0
-    assert run("score", path, "--k", "1", "--preds", "none").exit_code == 1
-    for usage in (["score", path, "--none"], ["score"], ["none"], ["score", path, "--format", "x"]):
-        assert run(*usage).exit_code == 2
-
-
 OUTPUTS = [
     (["score", "FILE", "--save", "o.npz", "--out", "o.npz"], "`--out` and `--save` must be two"),
     (["score", "FILE", "--out", "./o.csv", "--group", "user", "--group-table", "o.csv"], "two"),

@@ -173,13 +173,3 @@ def test_the_protocol_gives_the_values_of_hotpp_for_real_visits(data: Path) -> N
     true = torch.from_numpy(day[window] - began[:, None])
     assert "HOTPP" not in os.environ or len(starts) == 150
     compare((times, scores, true, place[window], torch.zeros(len(starts))), places, horizon=7.0)
-
-
-def test_the_record_reads_rows_and_moves() -> None:
-    """Some sequences of it, and the same on another device."""
-    pairs = record_of(SEQUENCES)
-    some = pairs[torch.tensor([3, 5])].to("cpu")
-    assert isinstance(some, EventPairs)
-    assert torch.equal(some.true.times, pairs.true.times[[3, 5]])
-    assert some.predicted.scores is not None
-    assert len(some.start) == len(some) == 2

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import random
 import re
-import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from hypothesis import strategies as st
 from nextloc_metrics import AccuracyAtK, report
 from nextloc_metrics.arguments.answers import OUTCOMES
 from nextloc_metrics.arguments.batch import Batch
+from nextloc_metrics.files import texts as forms
 from nextloc_metrics.files.answers import Reader
 
 # Names as people have them: Latin, right to left, CJK, digits, marks of JSON, of lists, of prose.
@@ -27,32 +27,15 @@ PROSE = st.sampled_from(
 )
 
 
-def python_list(names: list[str]) -> str:
-    """As Python prints a list."""
-    return repr(names)
-
-
-def python_object(names: list[str]) -> str:
-    """As Python prints a dict with a text and a missing value beside the list."""
-    return repr({"reason": "it's [near]", "next": names, "sure": None})
-
-
-def json_object(names: list[str]) -> str:
-    """An object in an object, over several lines."""
-    return json.dumps({"answer": {"n": 0.5, "next": names}, "why": "[1] {2}"}, indent=1)
-
-
-def with_comma(names: list[str]) -> str:
-    """A comma before the end, which JSON refuses."""
-    return f"{json.dumps(names, ensure_ascii=False)[:-1]},]" if names else "[]"
-
-
-def fenced(names: list[str]) -> str:
-    """A block of code."""
-    return f"```json\n{json.dumps(names)}\n```"
-
-
-WRITERS = [json.dumps, python_list, python_object, json_object, with_comma, fenced]
+#: as JSON, Python and people write lists
+WRITERS: list[Callable[[list[str]], str]] = [
+    json.dumps,
+    repr,
+    lambda names: repr({"reason": "it's [near]", "next": names, "sure": None}),
+    lambda names: json.dumps({"answer": {"n": 0.5, "next": names}, "why": "[1] {2}"}, indent=1),
+    lambda names: f"{json.dumps(names, ensure_ascii=False)[:-1]},]",  # which JSON refuses
+    lambda names: f"```json\n{json.dumps(names)}\n```",
+]
 
 
 @st.composite
@@ -305,51 +288,42 @@ def test_auto_only_proposes(capsys: pytest.CaptureFixture[str]) -> None:
     assert "separated: `form` must be one that can write all ids" in printed
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # reads long texts
 @pytest.mark.parametrize("form", ["json", "codes", "separated", "lines"])
-@pytest.mark.parametrize(
-    "text",
-    ["[", '{"a":', "[1,", '"', '["a",', "{", "{}", "[1]", "<a_1>", " ", "\\", "1. ", "- ", ', "'],
-)
-def test_reading_is_linear(form: str, text: str) -> None:
-    """Twenty times the text takes about twenty times as long; nothing crashes."""
-    seconds = []
-    for number in (5_000, 100_000):
-        taken = []
-        for _ in range(3):
-            start = time.process_time()
-            report.read_answers([text * number], ids=["x"], form=form, k=1)
-            taken.append(time.process_time() - start)
-        seconds.append(min(taken))
-    assert seconds[1] < 60 * seconds[0] + 0.2
+def test_long_repeats_are_read_as_short_ones(form: str) -> None:
+    """Twenty thousand brackets have the outcome of a thousand; nothing crashes."""
+    for text in (
+        "[",
+        '{"a":',
+        "[1,",
+        '"',
+        '["a",',
+        "{",
+        "{}",
+        "[1]",
+        "<a_1>",
+        " ",
+        "\\",
+        "1. ",
+        ", ",
+    ):
+        short, long = (
+            report.read_answers([text * number], ids=["x"], form=form, k=1).outcomes
+            for number in (1000, 20_000)
+        )
+        assert long == short, text
 
 
-@pytest.mark.slow
-def test_a_million_brackets_and_many_answers_are_read_fast() -> None:
-    """Within three times what `json.loads` takes for the lists alone."""
-    start = time.process_time()
-    assert report.read_answers(["[" * 10**6], ids=["x"]).outcomes == ["unreadable"]
-    assert time.process_time() - start < 1
-    draw = random.Random(5)
-    clean = [
-        json.dumps([f"Place {draw.randrange(5000)}" for _ in range(16)]) for _ in range(50_000)
-    ]
-    prose = (
-        "Here are the places that come next, best first:\n```json\n{}\n```\nI hope that it helps."
-    )
-    short = [json.dumps(json.loads(text)[:8]) for text in clean]
-    texts = [prose.format(x) if i % 2 else clean[i] for i, x in enumerate(short)]
-    reader, ratios = Reader([f"Place {i}" for i in range(5000)]), []
-    for _ in range(3):
-        times = [time.process_time()]
-        for _text in clean:
-            json.loads(_text)
-        times.append(time.process_time())
-        found = reader.read(texts)
-        times.append(time.process_time())
-        ratios.append((times[2] - times[1]) / (times[1] - times[0]))
-    assert found.shares["answered"] == 1
-    assert min(ratios) < 3
+def test_clean_lists_are_scanned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By JSON's scanner in C, also in prose: what stands around is read by no token."""
+    scanned: list[int] = []
+    scan = forms._scan
+    monkeypatch.setattr(forms, "_scan", lambda text, at: [scanned.append(at), scan(text, at)][1])
+    monkeypatch.setattr(forms, "_as_json", None)
+    prose = "The places that come next:\n```json\n{}\n```\nI hope {{that}} it helps."
+    given = [form.format(json.dumps(["Home"] * 16)) for form in ("{}", prose)] * 50
+    assert report.read_answers(given, ids=IDS).shares["answered"] == 1
+    assert len(scanned) == len(given)
 
 
 TEXTS = [
@@ -525,11 +499,9 @@ def csv(*cells: str) -> bytes:
 HOME = '["Home"]'
 ODD_FILES: dict[str, tuple[bytes, Any]] = {
     "bom.csv": (b"\xef\xbb\xbf" + csv(HOME), {"answered": 1}),
-    "bom.jsonl": (b'\xef\xbb\xbf{"said": "[12]", "target": "Home"}', {"answered": 1}),
     "blank.csv": (csv("", " ", "\xa0", "[]"), {"empty": 4}),
     "words.csv": (csv("NaN", "null", "[NaN]", "[Infinity]", "[null]"), {"unreadable": 5}),
     "quotes.csv": (csv("['Home']", "[“Home”]"), {"answered": 1, "unreadable": 1}),
-    "returns.csv": (csv(HOME, HOME).replace(b"\n", b"\r"), {"answered": 2}),
     "cut.csv": (csv('["Home', '```json\n["Home"', '{"a": ["Home"'), {"cut": 3}),
     "deep.csv": (csv("[" * 9**6 + HOME + "]" * 9**6, '{"a":' * 9**5 + HOME), {"unreadable": 2}),
     "long.csv": (csv("x" * 5 * 10**6 + HOME, HOME), {"answered": 2}),
@@ -538,14 +510,10 @@ ODD_FILES: dict[str, tuple[bytes, Any]] = {
         b'{"said": "[\\"\\ud800\\", \\"Home\\"]", "target": "Home"}', {"answered": 1},
     ),
     "empty.csv": (b"said,target\n", {}),
-    "half.csv": (csv(HOME)[:-6], "closing quote"),
     "half.jsonl": (b'{"said": "[1]", "target": "Home"}\n{"said": "[', "line 2.* JSON object"),
-    "latin.csv": (csv(HOME, "é").decode().encode("latin-1"), "can't decode"),
-    "utf16.csv": (csv(HOME).decode().encode("utf-16"), "can't decode"),
     "number.jsonl": (b'{"said": 5, "target": "Home"}', "must hold text in `said`, got 5"),
     "nan.jsonl": (b'{"said": NaN, "target": "Home"}', "must hold text in `said`, got nan"),
     "list.jsonl": (b'{"said": ["Home"], "target": "Home"}', "must hold text in `said`"),
-    "twice.jsonl": (b'{"said": "", "said": "[1]", "target": "Home"}', "more than once"),
     "place.csv": (csv(HOME).replace(b",Home", b",Rome"), "got 'Rome'"),
 }  # fmt: skip
 

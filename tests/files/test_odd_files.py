@@ -79,37 +79,22 @@ def test_several_numbers_are_a_name_beside_names_only(cell: str, tmp_path: Path)
     """Beside integers such a target is refused, in any order and file; `1-2` is a name."""
     (tmp_path / "rows").mkdir()
 
-    def of(*parts: list[str]) -> float:
+    def are_hits(*parts: list[str]) -> bool:
         for i, part in enumerate(parts):
             lines = [f'"[1, ""{x}""]","{x}"' for x in part]
             (tmp_path / "rows" / f"{i}.csv").write_text(
                 "\n".join(["preds,target", *lines]), "utf-8"
             )
-        return report.evaluate_table(tmp_path / "rows", k=2).values["acc_at_2"]
+        batches = open_rows(tmp_path / "rows").chunks()
+        return all(bool((x.preds == x.target[:, None]).any(1).all()) for x in batches)
 
     for right in ([cell, "5,6"], [cell, "1-2", "7"]):
-        assert of(right, right[::-1]) == of(right[:1], right[::-1]) == 1
+        assert are_hits(right, right[::-1])
+        assert are_hits(right[:1], right[::-1])
     for wrong in ([cell, "7"], ["7", cell]):
         for parts in ([wrong, []], [wrong[:1], wrong[1:]]):
             with pytest.raises(ValueError, match=r"row [01] of .* in `target`, .* `separator="):
-                of(*parts)
-
-
-@pytest.mark.parametrize(
-    ("rows", "says"),
-    [
-        ('[8],9,"oops\n[8],8,fine\n[8],8,"fine"', "line 3, row 1 .* behind each closing quote"),
-        ('[8],9,"a" b\n[8],8,c', "line 3, row 1 .* behind each closing quote"),
-        ('"[0, 1]", "0",b', "line 3, row 1 .* in `target`"),
-        ("preds,target,note\n[8],8,b", "line 3, row 1 .* must not be the header again"),
-    ],
-)
-def test_rows_of_csv_that_a_strict_reader_refuses(rows: str, says: str, tmp_path: Path) -> None:
-    """A cell that another row's quote closes, a space before a quote, a second header."""
-    path = tmp_path / "a.csv"
-    path.write_text(f"preds,target,note\n[7],7,ok\n{rows}\n", "utf-8")
-    with pytest.raises(ValueError, match=says):
-        report.evaluate_table(path, k=1)
+                are_hits(*parts)
 
 
 @pytest.mark.parametrize("block", [1, 2, 3, 7, 1 << 22])
@@ -157,25 +142,6 @@ def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
             report.evaluate_table(path, k=1)
 
 
-def test_deep_lines_of_json_do_not_crash(tmp_path: Path) -> None:
-    """They are an error that names the row; Arrow's reader would end the process."""
-    path = tmp_path / "a.jsonl"
-    first, deep = '{"preds": [1], "target": 1}\n' * 300, "[" * 20_000 + "]" * 20_000
-    path.write_text(f'{first}{{"preds": {deep}, "target": 1}}\n', "utf-8")
-    with pytest.raises(ValueError, match=r"line 301, row 300 of .*a\.jsonl must be a JSON object"):
-        report.evaluate_table(path, k=1)
-
-
-def test_weights_of_files_are_finite(tmp_path: Path) -> None:
-    """An infinite one is named with its row."""
-    path = tmp_path / "a.csv"
-    path.write_text("preds,target,w\n[1],1,1\n[1],1,inf\n", "utf-8")
-    with pytest.raises(
-        ValueError, match=r"line 3, row 1 .* a number in `w` that is finite, got 'inf'"
-    ):
-        report.evaluate_table(path, k=1, weights="w")
-
-
 def test_names_with_spaces_and_commas(tmp_path: Path) -> None:
     """A target is one name, commas included; lists in text are JSON or Python's, or are refused."""
     park = {"preds": ["Central Park", "O'Hare, Chicago"], "target": "Central Park"}
@@ -193,9 +159,6 @@ def test_names_with_spaces_and_commas(tmp_path: Path) -> None:
     found = report.read(text)
     assert words_of(found, found.preds) == [["Central Park", "Zoo"], ["Central Park, Zoo"]]
     assert words_of(found, found.target) == [["Zoo"], ["Central Park"]]
-    text.write_text("preds,target\n['Zoo' 'Central Park'],Zoo\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"row 0 of .* NumPy prints.*`\.tolist\(\)`"):
-        report.read(text)
 
 
 def test_a_vocabulary_holds_a_word_once(tmp_path: Path) -> None:
@@ -219,31 +182,8 @@ def test_minus_one_may_be_an_id_of_the_vocabulary(tmp_path: Path) -> None:
     assert found.preds.tolist() == [[2, -1], [2, -1]]
 
 
-def test_json_keeps_text_as_it_is(tmp_path: Path) -> None:
-    """01 is not 1, and a day is a group like any other."""
-    rows: list[dict[str, Any]] = [
-        {"preds": ["01"], "target": "01", "user": "01", "date": "2024-01-01"},
-        {"preds": ["1"], "target": "1", "user": "1", "date": "2024-01-02"},
-    ]
-    found = report.read(
-        write_lines(tmp_path / "a.jsonl", *rows, mark=b"\xef\xbb\xbf"), groups=["user", "date"],
-        vocabulary=["01", "1"],
-    )  # fmt: skip
-    assert found.target.tolist() == [0, 1]
-    e = report.evaluate(found.preds, found.target, k=1, groups=found.groups)
-    assert [row[0] for row in e.groups["user"].rows[:2]] == ["acc_at_1, 01", "acc_at_1, 1"]
-    assert e.groups["date"].rows[0][0] == "acc_at_1, 2024-01-01"
-
-
-def test_null_and_padding_among_text_are_no_ids(tmp_path: Path) -> None:
-    """A list with null is a broken answer; -1 and numbers in `padding` are padding."""
-    path = write_lines(
-        tmp_path / "a.jsonl", {"preds": ["a", None], "target": "b"}, {"preds": ["b"], "target": "b"}
-    )
-    with pytest.raises(ValueError, match="row 0 of"):
-        report.read(path)
-    found = report.read(path, on_error="miss")
-    assert (found.missed, found.vocabulary) == (1, ("b",))
+def test_padding_among_text_is_no_id(tmp_path: Path) -> None:
+    """-1 and numbers in `padding` are padding."""
     text = tmp_path / "a.csv"
     text.write_text('preds,target\n"a,-1,-100",a\n', encoding="utf-8")
     found = report.read(text, padding=[-100], separator=",")
@@ -265,17 +205,6 @@ def test_large_ids_keep_their_digits_beside_null(tmp_path: Path) -> None:
     assert found.preds.tolist() == [[1, 2], [-1, -1]]
 
 
-def test_an_empty_part_is_read(tmp_path: Path) -> None:
-    """Engines may write an empty part next to others."""
-    empty = {"preds": pa.array([], pa.list_(pa.int64())), "target": pa.array([], pa.int64())}
-    full = {"preds": pa.array([[3, 1]]), "target": pa.array([1])}
-    parquet.write_table(pa.table(empty), tmp_path / "part-0.parquet")
-    parquet.write_table(pa.table(full), tmp_path / "part-1.parquet")
-    assert report.read(tmp_path).preds.tolist() == [[3, 1]]
-    with pytest.warns(UserWarning, match="part-0.parquet should hold rows, got none"):
-        assert len(report.read(tmp_path / "part-0.parquet").target) == 0
-
-
 def test_a_file_that_ends_within_its_mark_is_refused(tmp_path: Path) -> None:
     """It is not an empty file; a whole mark may stand before a quoted header."""
     path, mark = tmp_path / "a.csv", b"\xef\xbb\xbf"
@@ -295,17 +224,6 @@ def test_no_file_stays_open_that_is_no_archive(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"a\.npz must hold arrays of numbers"):
         report.read(path)
     gc.collect()  # which closes it with a warning
-
-
-def test_runs_of_other_systems(tmp_path: Path) -> None:
-    """With a mark of the encoding, line ends of Windows, and compressed."""
-    (tmp_path / "a.qrels").write_bytes(b"\xef\xbb\xbf1 0 5 1\r\n2 0 6 1\r\n")
-    run = b"\xef\xbb\xbf1 Q0 5 1 0.9 x\r\n2 Q0 6 1 0.9 x\r\n"
-    (tmp_path / "a.run").write_bytes(run)
-    (tmp_path / "a.run.gz").write_bytes(gzip.compress(run))
-    for name in ("a.run", "a.run.gz"):
-        found = report.read(tmp_path / name, targets=tmp_path / "a.qrels")
-        assert report.evaluate(found.preds, found.target, k=1).values["acc_at_1"] == 1
 
 
 def test_ids_of_a_run_are_text(tmp_path: Path) -> None:
@@ -396,9 +314,9 @@ def test_arrays_of_any_integers(kind: str, tmp_path: Path) -> None:
         report.read(tmp_path / "a.npz")
 
 
-@pytest.mark.parametrize("weight", ["1_0", "\uff11", "\u0663", "x", ""])
+@pytest.mark.parametrize("weight", ["1_0", "\uff11", "\u0663", "x", "", "inf"])
 def test_weights_in_text_are_plain_numbers(weight: str, tmp_path: Path) -> None:
-    """Not what Python takes for one besides."""
+    """Finite ones, and not what Python takes for one besides."""
     path = tmp_path / "a.csv"
     path.write_text(f"preds,target,w\n1,1,2.5\n1,2,{weight}\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"line 3, row 1 of .*a\.csv must hold a number in `w`"):
@@ -459,10 +377,8 @@ def test_tables_of_coordinates_and_days_shift_no_column(tmp_path: Path) -> None:
         days(path)
 
 
-def test_evaluations_of_nothing() -> None:
-    """An evaluation without queries, and one with all queries masked, have a result."""
-    e = report.evaluate(np.zeros((0, 4)), np.zeros(0, int), k=1, train_counts=[3, 2, 1, 1])
-    assert np.isnan(e.values["mrr"])
+def test_an_evaluation_of_masked_queries_has_a_page() -> None:
+    """Also of distances, of which there is none."""
     places = Locations([1.0, 2.0], [1.0, 2.0])
     masked = report.evaluate(np.eye(2), [0, 1], k=1, locations=places, mask=[False] * 2)
     assert "<h2>Distance</h2>" in masked.to_html()
@@ -485,18 +401,11 @@ def test_labels_that_are_one_number_have_one_order(order: list[str]) -> None:
     assert [row[0] for row in e.groups["u"].rows[:2]] == ["acc_at_1, 01", "acc_at_1, 1"]
 
 
-def test_groups_may_be_bool_and_no_value_may_be_missing() -> None:
-    """A missing name is an error with its row."""
+def test_groups_may_be_bool() -> None:
+    """Such as those of visits; they have the names 0 and 1."""
     visited = previously_visited(["a", "a"], [3, 3])
     e = report.evaluate([[3], [4]], [3, 4], k=1, groups={"visited": visited})
     assert [row[0] for row in e.groups["visited"].rows[:2]] == ["acc_at_1, 0", "acc_at_1, 1"]
-    for names, error in (
-        (["a", None], ValueError),
-        (["a", 1], TypeError),
-        ([None, "a"], ValueError),
-    ):
-        with pytest.raises(error, match=r"row [01]"):
-            report.evaluate([[1], [2]], [1, 2], groups={"u": np.array(names, object)})
 
 
 def test_options_have_a_row_for_every_query(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -504,20 +413,6 @@ def test_options_have_a_row_for_every_query(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("nextloc_metrics.arguments.batch._CHUNK", 4)
     with pytest.raises(ValueError, match="`mask` must have a row for each of the 3 queries"):
         report.evaluate(torch.eye(3), [0, 1, 2], mask=[True] * 7)
-
-
-def test_the_command_needs_a_folder_to_write_to(tmp_path: Path) -> None:
-    """It raises before it reads or writes."""
-    runner = pytest.importorskip("click.testing").CliRunner()
-    from nextloc_metrics.cli.commands import main
-
-    (tmp_path / "a.csv").write_text("preds,target\n1,1\n", encoding="utf-8")
-    saved = tmp_path / "a.npz"
-    command = ["score", str(tmp_path / "a.csv"), "--save", str(saved)]
-    shown = runner.invoke(main, [*command, "--out", str(tmp_path / "none" / "a.txt")])
-    assert shown.exit_code == 1
-    assert "none must be an existing folder" in shown.output
-    assert not saved.exists()
 
 
 def test_scores_of_scikit_learn_may_be_integers() -> None:

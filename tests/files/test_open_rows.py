@@ -16,12 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from nextloc_metrics import report
 from nextloc_metrics.files.tables import TableRows, open_rows
-from strategies import examples
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
@@ -78,16 +75,6 @@ def labels(rows: TableRows, name: str) -> list[str]:
 # Rows and columns --------------------------------------------------------------------------------
 
 
-def test_a_field_too_many_shifts_nothing(tmp_path: Path) -> None:
-    """The row is named, and so is one with a field too few."""
-    path = tmp_path / "a.csv"
-    for row, cells in (("7,3,3", 3), ("7", 1)):
-        text(path, f"preds,target\n5,5\n{row}\n")
-        says = rf"row 1 of .*a\.csv must have 2 cells as the header, got {cells}: '{row}'; quote"
-        with pytest.raises(ValueError, match=says):
-            values(open_rows(path))
-
-
 @pytest.mark.parametrize(("kind", "size"), [(".csv", 100), (".tsv", 1 << 22), (".csv.gz", 100)])
 def test_a_file_that_ends_inside_a_quoted_cell(
     kind: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -119,16 +106,9 @@ def test_a_file_that_ends_inside_a_quoted_cell(
 
 
 def test_a_column_occurs_once(tmp_path: Path) -> None:
-    """In a header, in an object of JSON, and in a table; another column may occur twice."""
-    path = text(tmp_path / "a.csv", "preds,target,preds\n1,1,2\n")
-    with pytest.raises(ValueError, match="must have every column once, got 'preds' 2 times"):
-        open_rows(path)
-    text(path, "x,preds,target,x\n0,1,1,0\n")
+    """In a table as in a file; another column may occur twice."""
+    path = text(tmp_path / "a.csv", "x,preds,target,x\n0,1,1,0\n")
     assert values(open_rows(path)) == ([[1]], [1])
-    right = {"preds": [1], "target": 1}
-    path = lines(tmp_path / "a.jsonl", right, *[right] * 300, '{"preds": [2], "preds": [1]}')
-    with pytest.raises(ValueError, match=r"row 301 of .*a\.jsonl .*the key 'preds' more than once"):
-        values(open_rows(path))
     twice = pa.Table.from_arrays([pa.array([1])] * 3, names=["preds", "target", "target"])
     with pytest.raises(ValueError, match="Table must have every column once, got 'target' 2 times"):
         open_rows(twice)
@@ -186,12 +166,9 @@ def test_text_is_compared_byte_for_byte(tmp_path: Path) -> None:
 
 
 def test_real_text_that_begins_with_a_bracket_is_one_id(tmp_path: Path) -> None:
-    """Only where the predictions are real lists; among cells of text it is a broken list."""
+    """Where the predictions are real lists; among cells of text it would be a broken list."""
     path = lines(tmp_path / "a.jsonl", {"preds": ["[gone]"], "target": "[gone]"})
     assert values(open_rows(path)) == ([["[gone]"]], ["[gone]"])
-    path = text(tmp_path / "a.csv", "preds,target\n[gone],Bar\n")
-    with pytest.raises(ValueError, match=r"row 0 .* '\[gone\]'; text that begins with \[ must be"):
-        values(open_rows(path))
 
 
 @pytest.mark.parametrize(
@@ -225,7 +202,8 @@ def test_what_numpy_prints_is_no_list(cell: str, tmp_path: Path) -> None:
         [2**63 - 1]), ("[9223372036854775808]", None), ("[18446744073709551616]", None),
         ("[1, 9007199254740993]", [1, LARGE]), ("['3', 5]", [3, 5]), ("(3, 5)", None), ("", []),
         ("3", [3]), ("3.0", [3]), ("3.5", None), ("1e3", None), ("3 5", None), ("0x1F", None),
-        ("9007199254740993.0", None), ("9007199254740993", [LARGE]),
+        ("[3,5]", [3, 5]), (" [ 3 , 5 ]", [3, 5]), ("[9007199254740993, 7.0]", [LARGE, 7]),
+        ("[1, 7.5]", None), ("9007199254740993.0", None), ("9007199254740993", [LARGE]),
         ("[9007199254740992.0]", None), ("[9007199254740991.0]", [2**53 - 1]), ("-0", None),
         ("+3", None),
     ],
@@ -263,18 +241,6 @@ def test_lines_end_only_at_line_ends(tmp_path: Path) -> None:
     path = lines(tmp_path / "a.jsonl", *rows * 200)
     assert values(open_rows(path)) == ([names] * 400, names * 200)
     assert values(open_rows(path, vocabulary=names)) == ([names] * 400, names * 200)
-
-
-def test_a_cell_may_hold_a_line_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As text of language models does, also where a block ends."""
-    monkeypatch.setattr("nextloc_metrics.files.csv_rows._BLOCK", 100)
-    path = tmp_path / "a.csv"
-    pd.DataFrame({"preds": ["a\nb", '["a\\nb", "c"]'], "target": ["a\nb", "c"]}).to_csv(
-        path, index=False
-    )
-    assert values(open_rows(path)) == ([["a\nb"], ["a\nb", "c"]], ["a\nb", "c"])
-    pd.DataFrame({"preds": ["a\n\nb"] * 99, "target": ["a\n\nb"] * 99}).to_csv(path, index=False)
-    assert values(open_rows(path)) == ([["a\n\nb"]] * 99, ["a\n\nb"] * 99)
 
 
 # Integers ----------------------------------------------------------------------------------------
@@ -439,16 +405,6 @@ def test_nulls_are_broken_answers(tmp_path: Path) -> None:
             values(open_rows(path, on_error="miss"))
 
 
-def test_null_stays_null_after_the_first_block(tmp_path: Path) -> None:
-    """Arrow's reader of JSON turns [null, 1] into [1, 0]."""
-    right = {"preds": [2, 1], "target": 1}
-    path = lines(tmp_path / "a.jsonl", *[right] * 400, {"preds": [None, 1], "target": 1})
-    rows = open_rows(path, on_error="miss")
-    assert (values(rows)[0], rows.missed) == ([[2, 1]] * 400 + [[]], 1)
-    path = text(tmp_path / "a.json", "\ufeff" + json.dumps([right] * 2))
-    assert values(open_rows(path)) == ([[2, 1]] * 2, [1, 1])
-
-
 def test_lists_of_targets_may_be_empty(tmp_path: Path) -> None:
     """Such a query has no target; targets of one id each are one column."""
     path = table(tmp_path / "a.parquet", [[3], [3]], [[3, 1], []])
@@ -457,24 +413,6 @@ def test_lists_of_targets_may_be_empty(tmp_path: Path) -> None:
     assert (values(rows), rows.has_several) == (([[3], [3]], [3, 1]), False)
     rows = open_rows(table(tmp_path / "c.parquet", [[3], [3]], [[3], [-1]]))
     assert (values(rows), rows.has_several) == (([[3], [3]], [[3], []]), True)
-
-
-def test_files_without_rows_are_a_warning(tmp_path: Path) -> None:
-    """Of every kind, with a header or without; the chunk has no rows."""
-    empty = pa.array([], pa.list_(pa.string()))
-    paths = [
-        text(tmp_path / "a.csv", "preds,target,user\n"), text(tmp_path / "b.csv", ""),
-        text(tmp_path / "a.jsonl", "\n"), text(tmp_path / "a.json", "[]"),
-        table(tmp_path / "a.parquet", empty, pa.array([], "string"), user=pa.array([], "string")),
-    ]  # fmt: skip
-    for path in paths:
-        rows = open_rows(path, groups=["user"])
-        with pytest.warns(UserWarning, match=rf"{path.name} should hold rows, got none"):
-            batches = list(rows.chunks())
-        assert [len(batch.target) for batch in batches] == [0]
-        with pytest.warns(UserWarning, match="got none"):
-            found = report.read(path, groups=["user"])
-        assert np.isnan(report.evaluate(found.preds, found.target, k=1).values["mrr"])
 
 
 def test_a_broken_line_of_json_is_named_or_counted(tmp_path: Path) -> None:
@@ -497,8 +435,8 @@ def test_one_float_changes_no_other_list(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("nextloc_metrics.files.json_lines._BLOCK", 1 << 10)
     right = {"preds": [1, 2, 3], "target": 1, "seen": [4], "pad": "y" * 100}
     for name, cell in (("preds", [2.5, 1]), ("preds", [1.0]), ("target", 1.0), ("seen", [4.0])):
-        for at in (0, 3, 99):
-            rows = [right] * 99
+        for at in (0, 24):
+            rows = [right] * 24
             rows.insert(at, {**right, name: cell})
             path = lines(tmp_path / "a.jsonl", *rows)
             place = f"line {at + 1}, row {at} of {path} must hold ids of locations in `{name}`"
@@ -506,7 +444,7 @@ def test_one_float_changes_no_other_list(tmp_path: Path, monkeypatch: pytest.Mon
                 values(open_rows(path, exclude="seen", on_error="raise"))
             if name == "preds":
                 found = report.evaluate_table(path, k=1, exclude="seen", on_error="miss")
-                assert found.values["acc_at_1"] == pytest.approx(0.99)
+                assert found.values["acc_at_1"] == pytest.approx(0.96)
                 assert found.card["broken_answers"] == 1
 
 
@@ -742,18 +680,6 @@ def test_scores_are_read_as_they_are(tmp_path: Path) -> None:
     assert next(iter(open_rows(path, vocabulary=["a", "b"]).chunks())).target.tolist() == [1]
 
 
-def test_scores_of_numpy_stay_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And come in chunks."""
-    scores = np.random.default_rng(0).normal(size=(300, 5))
-    np.save(tmp_path / "a.npy", scores)
-    np.save(tmp_path / "b.npy", np.arange(300) % 5)
-    monkeypatch.setattr("nextloc_metrics.files.tables._VALUES", 64)
-    rows = open_rows(tmp_path / "a.npy", target=str(tmp_path / "b.npy"))
-    batches = list(rows.chunks())
-    assert (len(batches), rows.num_candidates, rows.num_rows) == (25, 5, 300)
-    assert torch.equal(torch.cat([batch.preds for batch in batches]), torch.from_numpy(scores))
-
-
 def test_an_array_larger_than_memory_is_refused(tmp_path: Path) -> None:
     """With the size that a header declares, before any is taken."""
     made = io.BytesIO()
@@ -792,60 +718,12 @@ def test_what_is_no_source_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         open_rows(path)
 
 
-def test_trec_eval_keeps_single_precision(tmp_path: Path) -> None:
-    """Scores that float32 cannot tell apart tie, and ids decide, from last to first."""
-    run = "1 Q0 a 1 .123456789 x\n1 Q0 b 2 .123456788 x\n1 Q0 c 3 1e39 x\n1 Q0 d 4 1e40 x\n"
-    path, judged = text(tmp_path / "a.run", run), text(tmp_path / "a.qrels", "1 0 a 1\n")
-    found = report.read(path, targets=judged)
-    assert found.vocabulary == ("a", "d", "c", "b")
-    assert found.preds.tolist() == [[1, 2, 3, 0]]
-
-
 def test_times_in_csv_are_numbers(tmp_path: Path) -> None:
     """10 comes after 9."""
     path = text(tmp_path / "a.csv", "preds,target,time,user\n1,1,10,a\n1,1,9,01\n")
     found = report.read(path, groups=["time", "user"])
     assert found.groups["time"].tolist() == [10, 9]
     assert found.groups["user"].tolist() == ["a", "01"]
-
-
-# Round trips -------------------------------------------------------------------------------------
-
-WORDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), min_size=1)
-IDS = st.one_of(st.integers(0, 50), st.integers(0, 2**63 - 1))
-
-
-@st.composite
-def tables(draw: st.DrawFn) -> tuple[list[list[Any]], list[Any]]:
-    """Lists and targets, all integers or all text that is no number, list or padding."""
-    ids = draw(st.sampled_from([IDS, WORDS.map(lambda x: f"x{x}")]))
-    number = draw(st.integers(1, 8))
-    lists = st.lists(st.lists(ids, max_size=5), min_size=number, max_size=number)
-    return draw(lists), draw(st.lists(ids, min_size=number, max_size=number))
-
-
-@given(rows=tables())
-@settings(examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_lists_survive_every_kind_of_file(
-    tmp_path: Path, rows: tuple[list[list[Any]], list[Any]]
-) -> None:
-    """Ids are equal to those written, in Parquet, CSV, JSON lines and Arrow."""
-    lists, target = rows
-    kind = pa.string() if isinstance(target[0], str) else pa.int64()
-    whole = pa.table({"preds": pa.array(lists, pa.list_(kind)), "target": pa.array(target, kind)})
-    parquet.write_table(whole, tmp_path / "a.parquet")
-    with ipc.new_file(tmp_path / "a.arrow", whole.schema) as writer:
-        writer.write(whole)
-    lines(tmp_path / "a.jsonl", *whole.to_pylist())
-    pd.DataFrame({"preds": map(json.dumps, lists), "target": target}).to_csv(
-        tmp_path / "a.csv", index=False
-    )
-    pd.DataFrame({"preds": map(repr, lists), "target": target}).to_csv(
-        tmp_path / "b.csv", index=False
-    )
-    for name in ("a.parquet", "a.arrow", "a.jsonl", "a.csv", "b.csv"):
-        assert values(open_rows(tmp_path / name)) == (lists, target), name
-    assert values(open_rows(whole)) == (lists, target)
 
 
 def test_warnings_do_not_hide() -> None:
@@ -957,12 +835,3 @@ def test_many_invented_answers_take_bounded_memory(monkeypatch: pytest.MonkeyPat
     assert (first[-1], first[:-1]) == (0, second[:-1])
     assert (len({*first}), len(rows.others)) == (51, 3)
     assert min(first[:-1]) >= rows.num_locations
-
-
-def test_whole_floats_beside_integers_are_ids(tmp_path: Path) -> None:
-    """7.0 in a list of text is 7; 7.5 is none, and integers beside it keep their digits."""
-    path = text(tmp_path / "a.csv", 'preds,target\n"[7]",7\n"[9007199254740993, 7.0]",7\n')
-    assert values(open_rows(path)) == ([[7], [9007199254740993, 7]], [7, 7])
-    rows = open_rows(text(tmp_path / "b.csv", 'preds,target\n"[7]",7\n"[1, 7.5]",7\n'))
-    with pytest.raises(ValueError, match="row 1 of"):
-        values(rows)

@@ -134,7 +134,7 @@ def jsd(days: Sequence[Day], of: str, root: bool) -> float:
 
 
 def all_values(days: Sequence[Day]) -> dict[str, float]:
-    """The values of `test_flows.METRICS`, by its names."""
+    """The values of `flow_workers.members`, by its names."""
     found: dict[str, float] = {}
     with localcontext() as context:
         context.prec = 120

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
-from scipy.spatial.distance import jensenshannon
 
 import distributed_workers as work
 from flows import flow_oracle as oracle
@@ -23,8 +22,6 @@ from flows.flow_workers import evaluate, members
 from nextloc_metrics import flows
 from nextloc_metrics.base.fixes import unrounded
 from nextloc_metrics.flows import FlowCollection, FlowPairs, flow_metrics
-
-METRICS = members()
 
 
 def values(metrics: FlowCollection) -> dict[str, float]:
@@ -102,7 +99,7 @@ CASES = 2000 if os.environ.get("HYPOTHESIS_PROFILE") == "new" else 200
 
 
 @pytest.mark.parametrize(
-    ("seed", "cases"), [(0, 30), pytest.param(1, CASES, marks=pytest.mark.slow)]
+    ("seed", "cases"), [(0, 12), pytest.param(1, CASES, marks=pytest.mark.slow)]
 )
 def test_values_are_those_of_plain_python(seed: int, cases: int) -> None:
     """Random days have the bits of fractions and decimals, rounded once."""
@@ -139,7 +136,7 @@ def cut(table: Any, chosen: Any) -> dict[str, Any]:
     return {name: column[chosen] for name, column in table.items()}
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_any_split_by_day_and_any_order_give_the_same_bits(seed: int) -> None:
     """Rows in any order, days in any updates and both forms of input have one state."""
     draw, cells, days = np.random.RandomState(seed), 4, [3, 0, 20240201, 7]
@@ -246,8 +243,8 @@ WRONG: list[tuple[Any, str]] = [
     (lambda: tables(destination=[0, -1]), "got the pair (1, -1) on day 9"),
     (lambda: tables(count=[1]), "columns of one length"),
     (lambda: FlowPairs.from_tables({}, TRUE, num_cells=2), "a table with a column 'day'"),
-    (lambda: FlowPairs.from_tables(TRUE, TRUE), "must be given, got neither"),
-    (lambda: FlowPairs.from_tables(TRUE, TRUE, num_cells=2, box=BOX), "must be given, got both"),
+    (lambda: FlowPairs.from_tables(TRUE, TRUE), "as numbers or as x and y, got neither"),
+    (lambda: FlowPairs.from_tables(TRUE, TRUE, num_cells=2, box=BOX), "as x and y, got both"),
     (lambda: FlowPairs.from_tables(TRUE, TRUE, num_cells=0), "`num_cells` must be a positive"),
     (lambda: FlowPairs.from_tables(TRUE, TRUE, num_cells=2**31 + 1), "at most 2^31 cells"),
     (lambda: FlowPairs.from_tables(PLACES, PLACES, box=BOX[:1]), "`box` must be ((x, x), (y"),
@@ -298,25 +295,6 @@ def test_counts_are_rounded_half_to_even() -> None:
     with unrounded():
         value = float(flows.FlowRMSE()(*given))
     assert abs(value - np.sqrt(np.mean((given[0] - given[1]) ** 2))) <= 2**-17
-
-
-def test_known_formulas_and_libraries() -> None:
-    """NumPy and SciPy have the same values for one matrix of whole counts."""
-    draw = np.random.RandomState(3)
-    p, t = draw.poisson(2, (20, 20)), draw.poisson(2, (20, 20))
-    with unrounded():
-        found = {name: float(x) for name, x in FlowCollection(members())(p, t).items()}
-    error = np.sqrt(((p - t) ** 2).mean())
-    assert found["rmse all all"] == pytest.approx(error, rel=1e-14)
-    assert found["nrmse std all all"] == pytest.approx(error / t.std(), rel=1e-14)
-    assert found["cpc all"] == pytest.approx(np.minimum(p, t).sum() * 2 / (p + t).sum())
-    pearson = np.corrcoef(p.ravel(), t.ravel())[0, 1]
-    assert found["correlation all"] == pytest.approx(pearson, rel=1e-12)
-    both = np.stack([p, t])
-    shares = {"pairs": both, "origins": both.sum(2), "destinations": both.sum(1)}
-    for of, sides in shares.items():
-        distance = jensenshannon(*(x.ravel() for x in sides), base=2)
-        assert found[f"jsd {of} True"] == pytest.approx(distance, rel=1e-12)
 
 
 def test_intervals_take_days_as_independent() -> None:

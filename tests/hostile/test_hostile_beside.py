@@ -20,6 +20,7 @@ from hostile_points import written
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mobility.mobility_oracle import haversine
 from nextloc_metrics import report
 from nextloc_metrics.cli.commands import main
 
@@ -83,13 +84,6 @@ def expected_of(case: Case) -> tuple[float, float, int]:
     hits = sum(a == b for a, b in case.pairs)
     unseen = sum(case.counts[b].strip("0") == "" for _, b in case.pairs)
     return math.fsum(far) / len(far), hits / len(far), unseen
-
-
-def haversine(first: tuple[float, float], other: tuple[float, float]) -> float:
-    """Return the distance on the sphere, km."""
-    (a, b), (c, d) = (map(math.radians, point) for point in (first, other))
-    inside = math.sin((c - a) / 2) ** 2 + math.cos(a) * math.cos(c) * math.sin((d - b) / 2) ** 2
-    return 2 * 6371.0088 * math.asin(math.sqrt(inside))
 
 
 @tried(8)

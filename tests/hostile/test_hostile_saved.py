@@ -128,6 +128,7 @@ def test_forged_counts(data: bytes) -> None:
         attempt(evaluator.result)
 
 
+@pytest.mark.slow  # traces memory
 @pytest.mark.parametrize("member", ["x", "header", "checksum"])
 def test_a_small_file_does_not_fill_the_memory(member: str, tmp_path: Path) -> None:
     """Members that say more than a file can hold are refused before they are unpacked."""

@@ -175,3 +175,13 @@ def test_typed(table: Table, door: str) -> None:
 def test_numpy(table: Table, door: str) -> None:
     """Arrays of NumPy."""
     check(table, door)
+
+
+@pytest.mark.slow  # takes many tables
+@tried(150)
+@given(
+    st.one_of(csv_tables(), json_tables(), typed_tables(), numpy_tables()), st.sampled_from(DOORS)
+)
+def test_many_tables(table: Table, door: str) -> None:
+    """Of all formats, with what is rarely drawn."""
+    check(table, door)

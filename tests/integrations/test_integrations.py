@@ -28,6 +28,7 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
+from test_against_other_libraries import values_of_ranx
 from torch import Tensor, nn
 
 from nextloc_metrics import (
@@ -484,13 +485,6 @@ def test_scorer_leaves_the_users_metric_alone() -> None:
     assert metric.compute() == 0.5
 
 
-def test_a_scorer_refuses_what_a_search_would_maximize_wrongly() -> None:
-    """A distance is better where it is smaller."""
-    locations = geography.Locations([40.0, 41.0], [-74.0, -74.0])
-    with pytest.raises(ValueError, match="`metric` must be better where it is higher, got D"):
-        RankingScorer(geography.DistanceError(locations))
-
-
 def test_score_of_wrong_labels() -> None:
     """A message says how many labels there are, and what to use where folds differ."""
     with pytest.raises(ValueError, match=r"^`y_score` must have a column for each of the 2 labels"):
@@ -705,17 +699,8 @@ def test_recipe_for_rectools(recipes: dict[str, Callable[..., tuple[Any, Any]]])
         assert value == pytest.approx(expected, abs=1e-6), name
 
 
-RANX = """
-import json, sys, ranx
-qrels, run, names = json.load(sys.stdin)
-print(json.dumps(ranx.evaluate(ranx.Qrels(qrels), ranx.Run(run), names)))
-"""
-
-
 def test_recipe_for_ranx(recipes: dict[str, Callable[..., tuple[Any, Any]]]) -> None:
     """Graded documents, of which some were not retrieved."""
-    if importlib.util.find_spec("ranx") is None:
-        pytest.skip("needs ranx, of the extra `peers`")
     generator = np.random.default_rng(2)
     run = {
         f"q{i:02}": {f"d{j}": float(generator.random()) for j in generator.permutation(20)[:9]}
@@ -731,13 +716,4 @@ def test_recipe_for_ranx(recipes: dict[str, Callable[..., tuple[Any, Any]]]) -> 
         "hit_rate@2": AccuracyAtK(2),
     }  # fmt: skip
     ours = in_each(convention, *recipes["from_ranx"](run, qrels))
-    # a process of its own, for ranx takes minutes to compile what it needs here for a second
-    ran = subprocess.run(
-        [sys.executable, "-c", RANX],
-        input=json.dumps([qrels, run, list(convention)]),
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
-        capture_output=True,
-        encoding="utf-8",
-        check=True,
-    )
-    assert ours == pytest.approx(json.loads(ran.stdout.splitlines()[-1]), abs=1e-6)
+    assert ours == pytest.approx(values_of_ranx(qrels, run, list(convention)), abs=1e-6)

@@ -163,22 +163,14 @@ def test_two_epochs_with_two_validation_loaders(tmp_path: Path) -> None:
 
 
 def test_the_test_loop_after_fitting(tmp_path: Path) -> None:
-    """`trainer.test` counts test queries alone, also after validation."""
+    """`trainer.test` counts test queries alone, and metrics add nothing to a checkpoint."""
     model = Model()
     run = trainer(tmp_path, limit_train_batches=1)
     run.fit(model, loader([1, 1]), [loader(RANKS["near"]), loader(RANKS["far"])])
     (values,) = run.test(model, loader(RANKS["far"]), verbose=False)
     expected = {f"near/{key}": value for key, value in by_hand(RANKS["far"]).items()}
     assert values == pytest.approx({**expected, "test_f1": expected["near/f1"]})
-
-
-def test_checkpoints_of_models_with_metrics(tmp_path: Path) -> None:
-    """Metrics add nothing to a checkpoint, and one saved without them loads strictly."""
-    model = Model()
-    run = trainer(tmp_path, limit_train_batches=1)
-    run.fit(model, loader([1, 1]), [loader(RANKS["near"]), loader(RANKS["far"])])
-    path = tmp_path / "model.ckpt"
-    run.save_checkpoint(path)
+    run.save_checkpoint(path := tmp_path / "model.ckpt")
     saved = torch.load(path, weights_only=False)["state_dict"]
     assert sorted(saved) == ["layer.bias", "layer.weight"]
     Model().load_state_dict(saved, strict=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import json
-import math
 import struct
 import warnings
 from collections.abc import Iterator
@@ -12,76 +12,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import pytorch_lightning as pl
-import torch
-from pytorch_lightning.loggers import (
-    CSVLogger,
-    Logger,
-    MLFlowLogger,
-    TensorBoardLogger,
-    WandbLogger,
-)
-from torch import Tensor, nn
-from torch.utils.data import DataLoader, TensorDataset
+from test_lightning import PACKAGE, RANKS, Model, by_hand, loader, trainer
+from test_lightning import pytestmark as pytestmark
 
-import distributed_workers as work
-from nextloc_metrics import next_location_metrics
-
-pytestmark = [pytest.mark.filterwarnings(f"ignore:{text}") for text in work.LIGHTNINGS_OWN]
-
-SCORES = [0.1, 0.4, 0.3, 0.2]  # the order is 1, 2, 3, 0, and the other way around in odd epochs
-TARGETS = [1, 2, 0]  # ranks 1, 2, 4, then 4, 3, 1
+loggers = importlib.import_module(f"{PACKAGE}.loggers")
 
 # By hand, for both epochs.
 EXPECTED = {
-    "val/acc_at_1": [1 / 3, 1 / 3],
-    "val/acc_at_5": [1, 1],
-    "val/acc_at_10": [1, 1],
-    "val/mrr": [(1 + 1 / 2 + 1 / 4) / 3, (1 / 4 + 1 / 3 + 1) / 3],
-    "val/ndcg_at_10": [
-        (1 + 1 / math.log2(3) + 1 / math.log2(5)) / 3,
-        (1 / math.log2(5) + 1 / math.log2(4) + 1) / 3,
-    ],
-    "val/f1": [(1 / 2) / 3, (1 / 2) / 3],
+    f"{name}/{key}": [by_hand([rank + epoch for rank in ranks])[key] for epoch in (0, 1)]
+    for name, ranks in RANKS.items()
+    for key in by_hand([1])
 }
+EXPECTED["alone"] = EXPECTED["near/mrr"]
 
 
-class Model(pl.LightningModule):
-    """A model that turns its order around with every epoch."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.zeros(()))
-        self.metrics = next_location_metrics(len(SCORES), prefix="val/")
-
-    def training_step(self, batch: Any, batch_idx: int) -> Tensor:
-        """Train nothing."""
-        return self.weight.square()
-
-    def validation_step(self, batch: Any, batch_idx: int) -> None:
-        """Count a batch, and log the collection."""
-        scores, target = batch
-        self.metrics.update(scores if self.current_epoch % 2 == 0 else -scores, target)
-        self.log_dict(self.metrics)
-
-    def configure_optimizers(self) -> torch.optim.Optimizer:
-        """Nothing is learnt, but Lightning trains."""
-        return torch.optim.SGD(self.parameters(), lr=0.1)
-
-
-def _fit(logger: Logger) -> None:
-    rows = TensorDataset(torch.tensor(SCORES).repeat(len(TARGETS), 1), torch.tensor(TARGETS))
-    trainer = pl.Trainer(
-        accelerator="cpu",
-        devices=1,
-        max_epochs=2,
-        log_every_n_steps=1,
-        logger=logger,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-    )
-    trainer.fit(Model(), DataLoader(rows, batch_size=2), DataLoader(rows, batch_size=2))
+def _fit(logger: Any, folder: Path) -> None:
+    loaders = [loader(ranks) for ranks in RANKS.values()]
+    trainer(folder, logger=logger, log_every_n_steps=1).fit(Model(), loader([1, 1]), loaders)
 
 
 def _equal(found: dict[str, list[float]]) -> None:
@@ -97,7 +44,7 @@ def test_tensorboard(tmp_path: Path):
         warnings.filterwarnings("ignore", category=DeprecationWarning)  # on import
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    _fit(TensorBoardLogger(tmp_path, name="", version=""))
+    _fit(loggers.TensorBoardLogger(tmp_path, name="", version=""), tmp_path)
     events = EventAccumulator(str(tmp_path)).Reload()
     assert set(EXPECTED) <= set(events.Tags()["scalars"])
     _equal({name: [event.value for event in events.Scalars(name)] for name in EXPECTED})
@@ -105,7 +52,7 @@ def test_tensorboard(tmp_path: Path):
 
 def test_csv(tmp_path: Path):
     """The table has a column a name, and a row an epoch."""
-    _fit(CSVLogger(tmp_path, name="", version=""))
+    _fit(loggers.CSVLogger(tmp_path, name="", version=""), tmp_path)
     with (tmp_path / "metrics.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert set(EXPECTED) == {name for name in rows[0] if name not in ("epoch", "step")}
@@ -119,8 +66,8 @@ def test_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of MLflow about what it is made of
-        logger = MLFlowLogger("nextloc", tracking_uri=uri, artifact_location=str(tmp_path))
-        _fit(logger)
+        logger = loggers.MLFlowLogger("nextloc", tracking_uri=uri, artifact_location=str(tmp_path))
+        _fit(logger, tmp_path)
         client = mlflow.tracking.MlflowClient(uri)
         logged = client.get_run(logger.run_id).data.metrics
         assert set(EXPECTED) == set(logged) - {"epoch"}
@@ -141,7 +88,7 @@ def test_weights_and_biases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setenv(f"WANDB_{name}", value)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of W&B about what it is made of
-        _fit(WandbLogger("nextloc", save_dir=tmp_path, offline=True))
+        _fit(loggers.WandbLogger("nextloc", save_dir=tmp_path, offline=True), tmp_path)
         wandb.finish()
         wandb.teardown()
 
@@ -150,7 +97,7 @@ def test_weights_and_biases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     for data in _records(path.read_bytes()):
         items = wandb_internal_pb2.Record.FromString(data).history.item
         rows.append({i.key or "/".join(i.nested_key): json.loads(i.value_json) for i in items})
-    logged = [row for row in rows if "val/mrr" in row]
+    logged = [row for row in rows if "near/mrr" in row]
     _equal({name: [row[name] for row in logged] for name in EXPECTED})
 
 

@@ -16,15 +16,12 @@ from test_recommended import first_of_list, first_of_scores
 from torch import Tensor
 
 from nextloc_metrics import (
-    Coverage,
     Entropy,
-    Gini,
     Grouped,
     IntraListDiversity,
     Novelty,
     PerQueryScores,
     Personalization,
-    RankingCollection,
     Serendipity,
     TailShare,
     analysis,
@@ -140,22 +137,6 @@ def test_serendipity_over_every_order(batch: tuple[Tensor, Tensor], k: int) -> N
             )
     got = float(Serendipity(k, VISITS)(preds, relevant))
     assert got == pytest.approx(mean(values), abs=1e-6, nan_ok=True)
-
-
-def test_counts_share_one_state() -> None:
-    """Coverage, Gini, entropy, personalization and tail share are counted once."""
-    together = RankingCollection(
-        {
-            "coverage": Coverage(6, 2),
-            "gini": Gini(6, 2),
-            "entropy": Entropy(6, 2),
-            "personalization": Personalization(6, 2),
-            "tail": TailShare(2, VISITS),
-        }
-    )
-    together.update(torch.tensor([[0, 1], [1, 5]]), torch.tensor([2, 2]))
-    assert len(together.plan.kinds) == 1
-    assert together.compute()["tail"] == 1 / 4
 
 
 def test_novelty_has_an_interval_groups_and_scores() -> None:

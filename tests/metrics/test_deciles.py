@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,7 +17,6 @@ from torchmetrics import Metric, MetricCollection
 import decile_oracle
 import nextloc_metrics
 from nextloc_metrics import (
-    MRR,
     DecileKForRecall,
     DecileNDCG,
     DecilePrecision,
@@ -28,7 +26,7 @@ from nextloc_metrics import (
     decile_metrics,
 )
 from nextloc_metrics.metrics.exposure import DecileCoverage, DecilePredictionShare
-from strategies import examples, same, updated
+from strategies import examples, same, state, updated
 
 Options = dict[str, Any]
 Batch = tuple[Tensor, Tensor]
@@ -66,13 +64,10 @@ CASES: list[tuple[str, Options]] = [
     ("DecileCoverage", {"k": 2, "candidates": 1}),
 ]
 IDS = [f"{name}-{'-'.join(map(str, options.values()))}" for name, options in CASES]
-FEW = [2, 11, 19, 24, 27]  # one of each class
+FEW = [2, 11, 18, 24, 27]  # one of each class
 every_case = pytest.mark.parametrize(("name", "options"), CASES, ids=IDS)
 every_class = pytest.mark.parametrize(
     ("name", "options"), [CASES[i] for i in FEW], ids=[IDS[i] for i in FEW]
-)
-every_judgement = pytest.mark.parametrize(
-    ("name", "options"), [CASES[i] for i in FEW if "Share" not in IDS[i]]
 )
 every_mean = pytest.mark.parametrize(
     ("name", "options"), [CASES[i] for i in FEW if CASES[i][0] in decile_oracle.SCORES]
@@ -93,18 +88,6 @@ def agrees(computed: Mapping[str, Tensor], expected: Mapping[str, float]) -> Non
         assert computed[key].dtype == torch.float32
         assert computed[key].shape == ()
         assert computed[key].item() == pytest.approx(value, abs=1e-6, nan_ok=True), key
-
-
-def state(metric: Any) -> list[Tensor]:
-    """A copy of all that a metric, or a collection, has accumulated."""
-    if isinstance(metric, MetricCollection):
-        return [s for m in metric.values(copy_state=False) for s in state(m)]
-    return [value.clone() for value in metric.metric_state.values()]
-
-
-def equal_states(one: Sequence[Tensor], other: Sequence[Tensor]) -> bool:
-    """Whether two lists of tensors are the same to the bit."""
-    return len(one) == len(other) and all(map(torch.equal, one, other))
 
 
 def tied_batch(n: int = 12, locations: int = 9, levels: int = 4) -> Batch:
@@ -162,79 +145,6 @@ def problems(
     )
     ignored = draw(st.none() | st.none() | st.integers(0, locations - 1))
     return bin_of, num_bins, (preds, target, mask), ignored
-
-
-# The issue's example -----------------------------------------------------------------------------
-
-EXAMPLE_BINS = [10, 10, 9, 9, 8, 8, 1, 1, 0, 9]
-EXAMPLE_LISTS = [[0, 2, 4, 6, 8, 1, 3, 5, 7, 9], [0, 1, 9, 2, 3, 7, -1, -1, -1, -1]]
-EXAMPLE_TARGET = [[1, 3, 4, 6], [1, 4, 9, -1]]
-SECOND = 1 / math.log2(3)
-NOWHERE = {2, 3, 4, 5, 6, 7}
-EXAMPLES_BY_HAND: list[tuple[str, Options, str, dict[int | str, float]]] = [
-    ("DecilePrecision", {"k": 2}, "precision_at_2", {10: 0.5, 9: 0.5, 8: 0.25, 1: 0.5}),
-    ("DecileNDCG", {"k": 2}, "ndcg_at_2", {10: SECOND, 9: (SECOND + 1) / 2, 8: 0.5, 1: 1.0}),
-    (
-        "DecileKForRecall",
-        {"min_recall": 0.5},
-        "k_for_recall_50",
-        {10: 2.0, 9: 1.5, 1: 1.0},  # of two queries in bin 8, one has an empty list
-    ),
-    (
-        "DecileKForRecall",
-        {"min_recall": 0.5, "exhausted": 6},
-        "k_for_recall_50",
-        {10: 2.0, 9: 1.5, 8: (1 + 6) / 2, 1: 1.0},
-    ),
-    (
-        "DecilePredictionShare",
-        {"k": 4},
-        "prediction_share_at_4",
-        {10: 3 / 8, 9: 3 / 8, 8: 1 / 8, 1: 1 / 8, "unmapped": 0.0} | dict.fromkeys(NOWHERE, 0.0),
-    ),
-    ("DecileCoverage", {"k": 2}, "coverage_at_2", {10: 1.0, 9: 1.0, 8: 1.0, 1: 1.0}),
-    (
-        "DecileCoverage",
-        {"k": 2, "denominator": "mapped"},
-        "coverage_at_2",
-        {10: 1 / 2, 9: 2 / 3, 8: 1 / 2, 1: 1 / 2} | dict.fromkeys(NOWHERE, math.nan),
-    ),
-]
-
-
-def example(form: str) -> Batch:
-    """The example's two lists, as lists or as falling scores."""
-    lists, target = torch.tensor(EXAMPLE_LISTS), torch.tensor(EXAMPLE_TARGET)
-    if form == "lists":
-        return lists, target
-    scores = torch.full((2, 10), -math.inf)
-    for row, ids in enumerate(EXAMPLE_LISTS):
-        for rank, i in enumerate(ids):
-            if i >= 0:
-                scores[row, i] = -float(rank)
-    return scores, target
-
-
-@pytest.mark.parametrize("form", ["lists", "scores"])
-@pytest.mark.parametrize(("metric", "options", "stem", "figures"), EXAMPLES_BY_HAND)
-def test_worked_example(
-    form: str, metric: str, options: Options, stem: str, figures: dict[int | str, float]
-) -> None:
-    """The figures of two lists over four bins are those worked out by hand."""
-    computed = updated(
-        make(metric, PopularityBins(EXAMPLE_BINS), options), *example(form)
-    ).compute()
-    labels = [*range(1, 11), "unmapped"]
-    expected = {
-        f"{stem}_decile_{label if isinstance(label, str) else f'{label:02}'}": figures.get(
-            label, math.nan
-        )
-        for label in labels
-    }
-    if metric == "DecileCoverage":
-        overall = 5 / 9 if "denominator" in options else 1.0
-        expected = {stem: overall, **expected}
-    agrees(computed, expected)
 
 
 # The oracle --------------------------------------------------------------------------------------
@@ -308,168 +218,43 @@ def test_scalar_is_the_entry_of_the_dict(name: str, options: Options) -> None:
         assert same(overall, whole[stem])
 
 
-def test_skipped_and_scored_zero() -> None:
-    """A query without a relevant location in a bin is skipped; without a prediction it counts 0."""
-    bins = PopularityBins([1, 1, 2, 2])
-    lists, target = torch.tensor([[0, 1], [0, 1]]), torch.tensor([[0, 2], [0, -1]])
-    for metric in (DecilePrecision(bins, k=1), DecileNDCG(bins, k=1)):
-        assert [float(v) for v in updated(metric, lists, target).compute().values()][:2] == [1, 0]
-
-
-def test_global_scope_cuts_before_it_splits() -> None:
-    """Within, k cuts a bin's own list; globally, the list of all."""
-    bins = PopularityBins([1, 1, 2, 2])
-    lists, target = torch.tensor([[2, 3, 0, 1]]), torch.tensor([[1]])
-    # own list 0, 1: a hit among two; of the first three ranks only 0 is in bin 1
-    within = DecilePrecision(bins, k=3, decile=1)
-    across = DecilePrecision(bins, k=3, scope="global", decile=1)
-    assert updated(within, lists, target).compute() == 0.5
-    assert updated(across, lists, target).compute() == 0.0
-    assert updated(across, lists, torch.tensor([[0]])).compute() == 0.5
-
-
 def test_exact_recall_thresholds() -> None:
     """A recall that is exactly `min_recall` suffices, whatever fraction that is."""
     bins = PopularityBins([1] * 10)
     lists = torch.arange(10)[None]
-    for n in range(1, 11):
+    for n in (3, 7, 10):
         target = torch.arange(n)[None]
         for hits in range(1, n + 1):
             metric = DecileKForRecall(bins, min_recall=hits / n, decile=1)
             assert updated(metric, lists, target).compute() == hits
 
 
-def test_median_of_even_and_odd_numbers_of_queries() -> None:
-    """The median is the middle value, or the mean of the two middle ones."""
-    bins, lists = PopularityBins([1] * 6), torch.arange(6).repeat(4, 1)
-    metric = DecileKForRecall(bins, 1.0, decile=1)
-    metric.update(lists[:3], torch.tensor([5, 0, 3]))
-    assert metric.compute() == 4
-    metric.update(lists[:1], torch.tensor([4]))
-    assert metric.compute() == 4.5
-    mean = DecileKForRecall(bins, 1.0, statistic="mean", decile=1)
-    assert updated(mean, lists, torch.tensor([5, 0, 3, 4])).compute() == 4
-
-
-def test_exhausted_lists_may_count_less_than_found_ones() -> None:
-    """`exhausted` is sorted among the other values of k before the median is taken."""
-    bins, lists = PopularityBins([1] * 6), torch.tensor([[0, 1, 2, 3]] * 3)
-    metric = DecileKForRecall(bins, 1.0, exhausted=2, decile=1)
-    assert updated(metric, lists, torch.tensor([5, 0, 3])).compute() == 2
-    large = DecileKForRecall(bins, 1.0, exhausted=10**6, statistic="mean", decile=1)
-    expected = torch.tensor((10**6 + 1 + 4) / 3)
-    assert updated(large, lists, torch.tensor([5, 0, 3])).compute() == expected
+# Values do not depend on ids ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("target", "median"),
-    [
-        ([0, 3, 5], 4.0),
-        ([0, 5, 5], math.nan),
-        ([0, 1, 3, 5], 3.0),
-        ([0, 1, 5, 5], math.nan),
-        ([0, 5, 5, 5], math.nan),
-        ([5], math.nan),
-        ([3, 3, 3, 3, 5, 5, 5], 4.0),
-    ],
+    [([0, 3, 5], 4), ([0, 1, 3, 5], 3), ([0, 1, 5, 5], math.nan), ([3, 3, 3, 3, 5, 5, 5], 4)],
 )
 def test_queries_without_an_answer_sort_last(target: list[int], median: float) -> None:
-    """The median is a number where the middle is; the mean is not, from one of them on."""
-    bins, lists = PopularityBins([1] * 6), torch.tensor([[0, 1, 2, 3]]).expand(len(target), 4)
-    metric = DecileKForRecall(bins, 1.0, decile=1)
-    value = updated(metric, lists, torch.tensor(target)).compute()
-    assert value.isnan() if math.isnan(median) else value == median
-    mean = DecileKForRecall(bins, 1.0, statistic="mean", decile=1)
-    assert updated(mean, lists, torch.tensor(target)).compute().isnan()
+    """The median is a number where both of the middle queries have one."""
+    metric = DecileKForRecall(PopularityBins([1] * 6), 1.0, decile=1)
+    metric.update(torch.tensor([[0, 1, 2, 3]]).expand(len(target), 4), torch.tensor(target))
+    assert float(metric.compute()) == pytest.approx(median, nan_ok=True)
 
 
-def test_no_answer_is_a_dash_in_tables() -> None:
-    """A table has no number where no query of the bin has one."""
-    metrics = RankingCollection({"k": DecileKForRecall(PopularityBins([1, 1]), 1.0, decile=1)})
-    metrics.update(torch.tensor([[0]]), torch.tensor([1]))
-    assert metrics.table().rows[0][-1] == "-"
+def test_a_hit_on_the_last_rank_is_one_of_k() -> None:
+    """By scores, of which those of the bin are counted, and by a list, which is sorted."""
+    for preds in (torch.tensor([[4.0, 3.0, 2.0, 1.0]]), torch.tensor([[0, 1, 2, 3]])):
+        metric = DecilePrecision(PopularityBins([1, 1, 2, 2]), k=2, decile=1)
+        assert updated(metric, preds, torch.tensor([1])).compute() == 0.5
 
 
-def test_coverage_counts_a_location_once() -> None:
-    """One hit among many misses covers a location, in any batch."""
-    bins = PopularityBins([1, 1, 1])
-    metric = DecileCoverage(bins, k=1, decile=1)
-    metric.update(torch.tensor([[1], [2], [0], [0]]), torch.tensor([0, 0, 0, 0]))
-    metric.update(torch.tensor([[1], [0]]), torch.tensor([0, 1]))
-    assert metric.compute() == 0.5
-
-
-# No model profits from missing scores -----------------------------------------------------------
-
-
-@pytest.mark.parametrize("options", [{"k": 1}, {"k": 2}, {"k": 1, "candidates": 1}])
-def test_constant_scores_are_no_better_than_chance(options: Options) -> None:
-    """All tied: the precision is that of chance, or 0 where the block crosses the cut."""
-    bins, target = PopularityBins([1, 1, 1, 2]), torch.tensor([0, 1, 2, 3])
-    for scope in ("within", "global"):
-        metric = DecilePrecision(bins, scope=scope, decile=1, **options)
-        whole = scope == "within" and "candidates" not in options
-        chance = 1 / 3 if whole else 0.0
-        assert updated(metric, torch.zeros(4, 4), target).compute() == pytest.approx(chance)
-
-
-@every_judgement
-def test_model_of_nan_hits_nothing(name: str, options: Options) -> None:
-    """Scores of NaN have the same values as empty lists."""
-    bins, (preds, target) = some_bins(), tied_batch()
-    diverged = updated(make(name, bins, options), torch.full_like(preds, math.nan), target)
-    empty = updated(make(name, bins, options), torch.full((len(preds), 4), -1), target)
-    assert same(diverged.compute(), empty.compute())
-
-
-@every_judgement
-@examples(6)
-@given(problem=problems("scores", LEVELS), seed=st.integers(0, 99))
-def test_replacing_a_score_by_nan_improves_nothing(
-    name: str, options: Options, problem: Any, seed: int
-) -> None:
-    """A NaN in place of a relevant location's score never helps its own bin."""
-    bin_of, num_bins, (preds, _, _), _ = problem
-    row, column = seed % len(preds), seed % len(bin_of)
-    target = torch.full((len(preds),), column)
-    broken = preds.clone()
-    broken[row, column] = math.nan
-    if "exhausted" in options:  # a small number would reward a list that ends early
-        options = {**options, "exhausted": len(bin_of)}
-    bins = PopularityBins(bin_of, num_bins)
-    metric = make(name, bins, options, decile=bin_of[column] or "unmapped")
-    before = updated(metric, preds, target).compute()
-    metric.reset()
-    after = updated(metric, broken, target).compute()
-    if name == "DecileKForRecall":  # no answer is worse than any
-        before, after = before.nan_to_num(nan=math.inf), after.nan_to_num(nan=math.inf)
-    if not before.isnan():
-        assert (after <= before) if metric.higher_is_better else (after >= before)
-
-
-# Values do not depend on ids ---------------------------------------------------------------------
-
-
-@every_class
-@few_examples
-@given(problem=problems("scores"), data=st.data())
-def test_permuting_ids_permutes_nothing(
-    name: str, options: Options, problem: Any, data: st.DataObject
-) -> None:
-    """Every value is the same under other ids, NaN and ties included."""
-    bin_of, num_bins, (preds, target, mask), _ = problem
-    if target.ndim == 1:
-        target = target[:, None]
-    if target.dtype == torch.int64:
-        target = torch.zeros(len(target), len(bin_of) + 1).scatter(1, target % (len(bin_of) + 1), 1)
-        target = target[:, :-1]
-    order = torch.tensor(data.draw(st.permutations(range(len(bin_of)))))
-    bins = PopularityBins(bin_of, num_bins)
-    permuted = PopularityBins(torch.tensor(bin_of)[order], num_bins)
-    assert same(
-        updated(make(name, permuted, options), preds[:, order], target[:, order], mask).compute(),
-        updated(make(name, bins, options), preds, target, mask).compute(),
-    )
+def test_a_tied_block_is_covered_where_all_of_it_is_within_k() -> None:
+    """Of three candidates alike, none is within two ranks in every order."""
+    for k, covered in ((2, 0), (3, 1)):
+        metric = DecileCoverage(PopularityBins([1, 1, 1]), k=k, decile=1)
+        assert updated(metric, torch.zeros(1, 3), torch.tensor([0])).compute() == covered
 
 
 @pytest.mark.parametrize("kept", [2, 4])
@@ -504,17 +289,7 @@ def test_more_ranks_than_needed_change_nothing(
         if top >= alone.cut:
             ranking = Ranking.from_predictions(preds, target, top=top)
             other = updated(make(name, bins, options), ranking)
-            assert equal_states(state(other), state(alone)), top
-
-
-@every_class
-def test_lists_and_scores_in_the_same_order_give_the_same_bits(name: str, options: Options) -> None:
-    """Falling scores and the list of their ids have the same state."""
-    bins, target = some_bins(), tied_batch()[1]
-    scores = torch.rand(12, 9)
-    by_score = updated(make(name, bins, options), scores, target)
-    by_list = updated(make(name, bins, options), scores.argsort(descending=True), target)
-    assert equal_states(state(by_score), state(by_list))
+            assert same(state(other), state(alone)), top
 
 
 # Intervals ---------------------------------------------------------------------------------------
@@ -561,37 +336,20 @@ def test_interval_of_a_scalar_is_the_entry_of_the_dict(name: str, options: Optio
         assert torch.equal(metrics[member].num_queries, every.num_queries)
 
 
-@pytest.mark.parametrize("decile", [None, 2, "unmapped"])
-def test_intervals_are_of_all_processes(decile: Any) -> None:
-    """Two processes with a part of the queries each have the bits of one process with all."""
-
-    def numbers(found: Any) -> list[str]:
-        if isinstance(found, Tensor):
-            return [repr(float(found))]
-        parts = found.values() if isinstance(found, Mapping) else found
-        return [number for part in parts for number in numbers(part)]
-
+def test_intervals_are_of_all_processes() -> None:
+    """A process with a part of the queries has the bounds and errors of all, and its own state."""
     bins, (preds, target) = some_bins(), tied_batch(30)
-    whole = updated(DecileNDCG(bins, 2, decile=decile), preds, target)
-    parts: list[DecileNDCG] = []
-
-    def sum_of_parts(_state: Tensor, group: Any) -> list[Tensor]:
-        return [sum(part_states, torch.zeros_like(whole.state))]
-
-    for rows in (slice(0, 11), slice(11, 30)):
-        options: Options = {"dist_sync_fn": sum_of_parts, "distributed_available_fn": lambda: True}
-        parts.append(
-            updated(DecileNDCG(bins, 2, decile=decile, **options), preds[rows], target[rows])
-        )
-    part_states = [part.state.clone() for part in parts]
-    for part, own in zip(parts, part_states, strict=True):
-        assert not torch.equal(own, whole.state)
-        for found, expected in [
-            (part.interval(0.9), whole.interval(0.9)),
-            (part.standard_error(), whole.standard_error()),
-        ]:
-            assert numbers(found) == numbers(expected)
-        assert torch.equal(part.state, own)
+    whole = updated(DecileNDCG(bins, 2), preds, target)
+    options: Options = {"dist_sync_fn": lambda _, group: [whole.state]}
+    part = DecileNDCG(bins, 2, distributed_available_fn=lambda: True, **options)
+    part.update(preds[:11], target[:11])
+    own = part.state.clone()
+    bounds = [
+        {key: torch.stack(ends) for key, ends in one.interval(0.9).items()} for one in (part, whole)
+    ]
+    assert same(*bounds)
+    assert same(part.standard_error(), whole.standard_error())
+    assert torch.equal(part.state, own)
 
 
 def test_a_dict_has_no_interval_in_a_collection() -> None:
@@ -624,14 +382,6 @@ def test_a_subclass_with_another_value_has_no_interval() -> None:
 # Options are checked, inputs are checked, and errors change nothing ------------------------------
 
 
-@pytest.mark.parametrize("decile", [0, 3, "overall"])
-def test_deciles_are_those_of_the_bins(decile: Any) -> None:
-    """From 1 to the number of bins, or `unmapped`."""
-    says = rf"`decile` must be None, 'unmapped' or a bin from 1 to 2, got '?{decile}"
-    with pytest.raises(ValueError, match=says):
-        DecilePrecision(PopularityBins([1, 2, 0]), k=1, decile=decile)
-
-
 @every_class
 def test_bad_input_raises_and_changes_no_state(name: str, options: Options) -> None:
     """Ids without a bin, and wrong shapes and types, raise and do not change the state."""
@@ -653,7 +403,7 @@ def test_bad_input_raises_and_changes_no_state(name: str, options: Options) -> N
         for way in (metric.update, metric):
             with pytest.raises(ValueError, match=message):
                 way(*arguments)
-            assert equal_states(state(metric), before)
+            assert same(state(metric), before)
 
 
 @every_class
@@ -670,7 +420,7 @@ def test_an_invented_id_is_a_wrong_answer_that_keeps_its_rank(
         assert metric.num_invented == int((lists[:, : metric.k] == wrong).sum())
         assert padded.num_invented == 0
         metric.state[-2] = 0
-    assert equal_states(state(metric), state(padded))
+    assert same(state(metric), state(padded))
 
 
 @every_class
@@ -682,20 +432,9 @@ def test_what_is_left_out_is_not_looked_at(name: str, options: Options) -> None:
     rows = torch.tensor([0, 2])
     expected = state(updated(make(name, bins, options), lists[rows], target[rows]))
     masked = updated(make(name, bins, options), lists, target, mask)
-    assert equal_states(state(masked), expected)
+    assert same(state(masked), expected)
     ignoring = updated(make(name, bins, options, ignore_index=99), lists, target)
-    assert equal_states(state(ignoring), expected)
-
-
-# As a module -------------------------------------------------------------------------------------
-
-
-@every_class
-def test_bins_move_with_the_metric(name: str, options: Options) -> None:
-    """State and bins are moved together."""
-    metric = make(name, some_bins(), options).to("meta")
-    assert metric.state.device.type == "meta"
-    assert metric.bins.bin_of.device.type == "meta"
+    assert same(state(ignoring), expected)
 
 
 # Collections -------------------------------------------------------------------------------------
@@ -790,82 +529,6 @@ def test_scalars_of_one_metric_share_state_and_update(
     assert len(metrics.compute_groups) == 1
     members = list(metrics.values(copy_state=False))
     assert len({member.state.data_ptr() for member in members}) == 1
-
-
-STEPS = st.lists(
-    st.sampled_from(
-        ["update", "update", "compute", "reset", "forward", "clone", "pickle", "items", "members"]
-    ),
-    max_size=10,
-)
-
-
-@COLLECTIONS
-@examples(4)
-@given(steps=STEPS, seed=st.integers(0, 2**16))
-def test_any_course_of_calls_computes_what_was_counted(
-    kind: Any, steps: list[str], seed: int
-) -> None:
-    """Between updates a collection may be computed, reset, called, copied and iterated."""
-    torch.manual_seed(seed)
-    bins = some_bins()
-
-    def members() -> dict[str, Metric]:
-        return {
-            "p1": DecilePrecision(bins, 2, decile=1),
-            "p2": DecilePrecision(bins, 2, decile=2),
-            "q2": DecilePrecision(bins, 1, decile=2),
-            "k1": DecileKForRecall(bins, 0.5, decile=1),
-            "k2": DecileKForRecall(bins, 0.5, statistic="mean", decile=2),
-            "c0": DecileCoverage(bins, 2, decile="overall"),
-            "cu": DecileCoverage(bins, 2, decile="unmapped"),
-            "s1": DecilePredictionShare(bins, 2, decile=1),
-            "mrr": MRR(),
-        }
-
-    def expected(batches: list[Batch]) -> dict[str, Tensor]:
-        alone = members()
-        for metric in alone.values():
-            for batch in batches:
-                metric.update(*batch)
-        return {name: metric.compute() for name, metric in alone.items()}
-
-    def equals(computed: Mapping[str, Tensor], batches: list[Batch]) -> None:
-        wanted = expected(batches)
-        assert computed.keys() == wanted.keys()
-        for name, value in wanted.items():
-            assert same(computed[name], value), name
-
-    metrics, counted = kind(members()), []
-    left_behind = []
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*before the ``update`` method.*")
-        for step in [*steps, "update", "compute"]:
-            batch = tied_batch(3)
-            if step == "update":
-                metrics.update(*batch)
-                counted.append(batch)
-            elif step == "forward":
-                equals(metrics(*batch), [batch])
-                counted.append(batch)
-            elif step == "reset":
-                metrics.reset()
-                counted = []
-            elif step in ("clone", "pickle"):
-                left_behind.append((metrics, list(counted)))
-                metrics = (
-                    metrics.clone() if step == "clone" else pickle.loads(pickle.dumps(metrics))
-                )
-            elif step == "items":
-                equals({name: metric.compute() for name, metric in metrics.items()}, counted)
-            elif step == "members":  # as Lightning resets them, one by one
-                for metric in metrics.values(copy_state=False):
-                    metric.reset()
-                counted = []
-            else:
-                equals(metrics.compute(), counted)
-        for collection, batches in left_behind:
-            equals(collection.compute(), batches)
 
 
 def test_preset_has_every_scalar_in_order() -> None:

@@ -93,43 +93,6 @@ def test_every_group_is_a_metric_of_its_own(maker: Maker, seed: int) -> None:
 
 
 @every_metric
-def test_groups_add_up_to_the_metric_itself(maker: Maker) -> None:
-    """Sums of scores and numbers of queries add up to those of all queries."""
-    scores, target, mask, groups = batch(200)
-    grouped = updated(Grouped(maker(), GROUPS), scores, target, mask, groups)
-    assert torch.equal(grouped.state.sum(0), updated(maker(), scores, target, mask).state)
-
-
-@pytest.mark.parametrize("by", ["mass", "items"])
-@examples(8)
-@given(data=st.data())
-def test_accuracy_by_decile_of_the_target_adds_up(by: str, data: st.DataObject) -> None:
-    """Accuracy by the target's decile, unmapped included, sums to the overall accuracy exactly."""
-    counts = data.draw(st.lists(st.integers(0, 5), min_size=2, max_size=10))
-    ids = st.integers(0, len(counts) - 1)
-    target = torch.tensor(data.draw(st.lists(ids, min_size=1, max_size=20)))
-    torch.manual_seed(len(target))
-    scores = torch.randint(5, (len(target), len(counts))).float()
-    bins = PopularityBins.from_counts(counts, by=by)  # type: ignore[arg-type]
-    for metric in (AccuracyAtK(3), MRR(), NDCGAtK(4)):
-        by_decile = updated(Grouped(metric, 11), scores, target, groups=bins.of(target))
-        overall = updated(metric.clone(), scores, target)
-        assert torch.equal(by_decile.state.sum(0), overall.state)
-        sizes = bins.bin_of[target].bincount(minlength=11)
-        assert torch.equal(by_decile.state[:, 2], sizes)
-
-
-def test_values_worked_out_by_hand() -> None:
-    """Reciprocal ranks 1/2, 1 and 1/3 of users 2, 0 and 2."""
-    lists, target = torch.tensor([[5, 1, 3]] * 3), torch.tensor([1, 5, 3])
-    groups = torch.tensor([2, 0, 2])
-    by_user = updated(Grouped(MRR(), 3), lists, target, groups=groups)
-    assert same(by_user.compute(), torch.tensor([1.0, math.nan, 5 / 12]))
-    mean = updated(Grouped(MRR(), 3, average="groups"), lists, target, groups=groups)
-    assert mean.compute() == pytest.approx((1 + 5 / 12) / 2)
-
-
-@every_metric
 def test_scalars_are_the_entries_of_the_vector(maker: Maker) -> None:
     """`group` gives one value, `average` the mean over the groups with data."""
     part = batch()
@@ -167,30 +130,6 @@ def test_metric_inside_is_left_alone() -> None:
     assert torch.equal(one.state.sum(0), inner.state)
     one.reset()
     assert inner.num_queries > 0
-
-
-def test_metrics_of_ones_own_are_grouped() -> None:
-    """A user's own metric works inside a Grouped."""
-
-    class First(RankingMetric):
-        def score(self, ranking: Ranking) -> Tensor:
-            """1 if the first relevant location has rank 1."""
-            return (ranking.above[:, 0] == 0).double()
-
-    part = batch()
-    grouped = updated(Grouped(First(), GROUPS), *part)
-    assert torch.equal(grouped.state, one_by_one(First, part))
-
-
-def test_sequences_of_queries_have_groups_of_their_shape() -> None:
-    """Queries in two dimensions are the same as in one."""
-    scores, target = torch.rand(4, 5, LOCATIONS), torch.randint(LOCATIONS, (4, 5))
-    groups = torch.randint(GROUPS, (4, 5), dtype=torch.int32)
-    deep = updated(Grouped(MRR(), GROUPS), scores, target, groups=groups)
-    flat = updated(
-        Grouped(MRR(), GROUPS), scores.flatten(0, 1), target.flatten(), groups=groups.flatten()
-    )
-    assert torch.equal(deep.state, flat.state)
 
 
 def test_many_groups_are_small_and_fast() -> None:

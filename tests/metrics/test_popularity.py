@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import copy
-import csv
-import gzip
 import pickle
-from collections import Counter
-from pathlib import Path
 
 import pytest
 import torch
@@ -21,16 +17,6 @@ BY = ["mass", "items"]
 COUNTS = st.lists(st.integers(0, 6), min_size=1, max_size=12)
 
 
-@pytest.fixture(scope="module")
-def visits(data: Path) -> list[int]:
-    """How often the training data visits every location id."""
-    with gzip.open(
-        data / "foursquare_nyc" / "foursquare_train.csv.gz", "rt", encoding="utf-8"
-    ) as lines:
-        counted = Counter(int(row["location_id"]) for row in csv.DictReader(lines))
-    return [counted[i] for i in range(max(counted) + 1)]
-
-
 @pytest.mark.parametrize("by", BY)
 @given(counts=COUNTS, num_bins=st.integers(1, 11))
 def test_bins_are_those_of_the_definition(by: str, counts: list[int], num_bins: int) -> None:
@@ -40,60 +26,6 @@ def test_bins_are_those_of_the_definition(by: str, counts: list[int], num_bins: 
     assert bins.num_bins == num_bins
     assert bins.num_mapped == sum(count > 0 for count in counts)
     assert len(bins) == len(counts)
-
-
-@pytest.mark.parametrize("by", BY)
-@given(data=st.data(), counts=COUNTS)
-def test_permuting_ids_permutes_the_bins(by: str, data: st.DataObject, counts: list[int]) -> None:
-    """The bin of a location does not depend on its id."""
-    order = data.draw(st.permutations(range(len(counts))))
-    bins = PopularityBins.from_counts(counts, 4, by).bin_of
-    permuted = PopularityBins.from_counts([counts[i] for i in order], 4, by).bin_of
-    assert torch.equal(permuted, bins[torch.tensor(order)])
-
-
-@pytest.mark.parametrize("by", BY)
-@given(counts=COUNTS)
-def test_equally_popular_locations_share_a_bin(by: str, counts: list[int]) -> None:
-    """Bins rise with the counts, equal counts share one, the extremes are first and last."""
-    bins = PopularityBins.from_counts(counts, 5, by).bin_of.tolist()
-    ranked = sorted(zip(counts, bins, strict=True))
-    assert [number for _, number in ranked] == sorted(bins)
-    assert len(set(ranked)) == len(set(counts))
-    mapped = [pair for pair in ranked if pair[0] > 0]
-    if mapped:
-        assert mapped[-1][1] == 5
-        assert mapped[0][1] == (1 if len({count for count, _ in mapped}) > 1 else 5)
-
-
-@pytest.mark.parametrize(
-    ("counts", "by", "expected"),
-    [
-        ([50, 30, 10, 5, 5, 0], "mass", [10, 3, 2, 1, 1, 0]),  # 20/70 and 10/90 of the visits
-        ([50, 30, 10, 5, 5, 0], "items", [10, 8, 6, 1, 1, 0]),  # 3/4 and 2/4 of the locations
-        ([3, 3, 3], "mass", [10, 10, 10]),
-        ([3, 3, 3], "items", [10, 10, 10]),
-        ([0, 0, 0], "mass", [0, 0, 0]),
-        ([0, 0, 0], "items", [0, 0, 0]),
-        ([7], "mass", [10]),
-        ([0], "items", [0]),
-        ([2, 1], "items", [10, 1]),
-        ([2, 1, 0], "mass", [10, 1, 0]),
-        ([0, 4, 0], "mass", [0, 10, 0]),
-    ],
-)
-def test_bins_worked_out_by_hand(counts: list[int], by: str, expected: list[int]) -> None:
-    """Few locations, equal counts, one location and none have the bins of the formula."""
-    assert PopularityBins.from_counts(counts, by=by).bin_of.tolist() == expected
-
-
-def test_mass_gives_every_bin_a_like_share_of_the_visits() -> None:
-    """With many locations and no large block, bins hold a tenth of visits or of locations."""
-    counts = torch.arange(1, 2001)
-    by_mass, by_items = (PopularityBins.from_counts(counts, by=by).bin_of for by in BY)
-    share = torch.zeros(11).index_add(0, by_mass, counts / counts.sum())
-    assert share[1:].sub(0.1).abs().max() < 0.002
-    assert by_items.bincount().tolist() == [0, *[200] * 10]
 
 
 def test_counts_and_bins_are_read_from_any_integers() -> None:
@@ -195,33 +127,3 @@ def test_bins_move_copy_and_pickle_and_stay_out_of_a_state_dict() -> None:
         assert repr(copied) == repr(bins)
         assert torch.equal(copied.bin_of, bins.bin_of)
     assert bins.half().bin_of.dtype == torch.int64
-
-
-def test_real_visits_are_binned_as_defined(visits: list[int]) -> None:
-    """On real check-ins both binnings follow the formula and do not depend on ids."""
-    order = torch.randperm(len(visits))
-    for by in BY:
-        bins = PopularityBins.from_counts(visits, by=by)
-        assert bins.bin_of.tolist() == _bins_by_distinct_count(visits, by)
-        permuted = PopularityBins.from_counts(torch.tensor(visits)[order], by=by)
-        assert torch.equal(permuted.bin_of, bins.bin_of[order])
-        assert int((bins.bin_of == 0).sum()) == sum(count == 0 for count in visits)
-
-
-def _bins_by_distinct_count(counts: list[int], by: str) -> list[int]:
-    """The definition, in one pass over the distinct counts."""
-    sizes = Counter(count for count in counts if count > 0)
-    weights = {count: n * count if by == "mass" else n for count, n in sizes.items()}
-    total, below, found = sum(weights.values()), 0, {0: 0}
-    for count in sorted(weights):
-        others = total - weights[count]
-        found[count] = min(10 * below // others, 9) + 1
-        below += weights[count]
-    return [found[count] for count in counts]
-
-
-def test_item_boundaries_of_real_visits_fall_inside_blocks(visits: list[int]) -> None:
-    """Nine cuts into equal numbers of locations would each part equally popular ones."""
-    ranked = sorted(count for count in visits if count > 0)
-    cuts = [round(part * len(ranked) / 10) for part in range(1, 10)]
-    assert [ranked[cut - 1] == ranked[cut] for cut in cuts] == [True] * 9

@@ -9,7 +9,6 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-import sklearn.metrics
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,16 +27,13 @@ from nextloc_metrics import (
     Grouped,
     NegativeLogLikelihood,
     Perplexity,
-    PerQueryScores,
     RankingCollection,
     SetCoverage,
     SetSize,
-    analysis,
-    next_location_metrics,
     probability_metrics,
 )
 from nextloc_metrics.geography import ExpectedDistance, Locations
-from strategies import examples, float32, same
+from strategies import float32
 
 LOGITS = "logits"
 WORST = [math.nan, math.inf]
@@ -102,28 +98,6 @@ def test_likelihood_and_brier_score_in_plain_loops(batch: tuple[Tensor, Tensor])
     assert value(BrierScore(given=LOGITS), preds, target) == pytest.approx(brier, abs=1e-6)
     half = value(BrierScore(normalized=True, given=LOGITS), preds, target)
     assert half == pytest.approx(brier / 2, abs=1e-6)
-
-
-def test_as_scikit_learn() -> None:
-    """Log loss, and the Brier score of several classes."""
-    torch.manual_seed(0)
-    preds = (3 * torch.randn(200, 12)).double().softmax(1)
-    target = torch.randint(12, (200,))
-    nll = value(NegativeLogLikelihood(given="probabilities"), preds, target)
-    labels = list(range(12))
-    expected = sklearn.metrics.log_loss(target.numpy(), preds.numpy(), labels=labels)
-    assert nll == pytest.approx(expected, rel=1e-6)
-    one_hot = torch.nn.functional.one_hot(target, 12).double()
-    brier = value(BrierScore(given="probabilities"), preds, target)
-    assert brier == pytest.approx(float(((preds - one_hot) ** 2).sum(1).mean()), rel=1e-6)
-
-
-def test_logits_far_apart_have_a_finite_likelihood() -> None:
-    """Log of the softmax would be -infinity; nothing is impossible here."""
-    nll = updated(NegativeLogLikelihood(given=LOGITS), [[0.0, 2000.0]], [0])
-    assert float(nll.compute()) == 2000
-    assert nll.num_impossible == 0
-    assert value(Perplexity(given=LOGITS), [[0.0, 200.0]], [0]) == math.inf  # exp(200) in float32
 
 
 def test_the_interval_of_the_perplexity_is_that_of_the_likelihood() -> None:
@@ -472,14 +446,6 @@ def test_selection_in_plain_loops(
     assert value(CoverageAtRisk(risk, **kind), *batch) == pytest.approx(most / n, abs=1e-6)
 
 
-def test_the_order_of_rows_changes_no_area() -> None:
-    """Equally sure answers, right ones first or last: the same expected area."""
-    sure = [0.8] * 6
-    first = value(AURC(given="probabilities"), *as_rows(sure, [True] * 3 + [False] * 3))
-    last = value(AURC(given="probabilities"), *as_rows(sure, [False] * 3 + [True] * 3))
-    assert first == last == 0.5
-
-
 def test_calibration_and_selection_share_one_state() -> None:
     """One histogram in a collection, whatever bins, norms and shares."""
     metrics = probability_metrics(given=LOGITS)
@@ -577,14 +543,6 @@ def test_a_probability_of_exactly_the_threshold_is_in_the_set() -> None:
             assert value(EmptySets(**of), row, [0]) == 0, p
 
 
-def test_macro_coverage_leaves_out_locations_that_never_occur() -> None:
-    """The mean over the targets that occur, by `Grouped`."""
-    preds = [[0.9, 0.1, 0.0], [0.9, 0.1, 0.0], [0.9, 0.1, 0.0]]
-    target = tensor([0, 0, 1])
-    metric = Grouped(SetCoverage(0.5, given="probabilities"), 3, average="groups")
-    assert value(metric, preds, target, groups=target) == 0.5
-
-
 def test_one_of_mass_and_threshold() -> None:
     """Neither and both are errors, as is a share that is none."""
     for wrong in ({}, {"mass": 0.5, "threshold": 0.5}):
@@ -643,43 +601,3 @@ def test_candidates_without_coordinates_must_be_impossible() -> None:
 
 
 # All of them -------------------------------------------------------------------------------------
-
-
-@examples(6)
-@given(logits(), st.integers(0, 6), st.randoms())
-def test_any_split_gives_the_same_bits(batch: tuple[Tensor, Tensor], cut: int, random: Any) -> None:
-    """Batches, their order, and other rows beside a row change nothing."""
-    preds, target = batch
-    whole = updated(probability_metrics(given=LOGITS), preds, target)
-    order = list(range(len(preds)))
-    random.shuffle(order)
-    parts = probability_metrics(given=LOGITS)
-    for rows in (order[:cut], order[cut:]):
-        updated(parts, preds[rows], target[rows])
-    for name, member in whole.items():
-        assert torch.equal(member.state, parts[name].state), name
-
-
-def test_beside_ranks_in_one_collection() -> None:
-    """The values are those of two collections; groups, scores of queries and comparisons work."""
-    torch.manual_seed(1)
-    preds, target = torch.randn(60, 8), torch.randint(8, (60,))
-    ranks, shares = next_location_metrics(8), probability_metrics(given=LOGITS)
-    both = RankingCollection([next_location_metrics(8), probability_metrics(given=LOGITS)])
-    both.add_metrics(
-        {"by_user": Grouped(NegativeLogLikelihood(given=LOGITS), 3, average="queries")}
-    )
-    users = torch.arange(60) % 3
-    found = updated(both, preds, target, groups=users).compute()
-    alone = {**updated(ranks, preds, target).compute(), **updated(shares, preds, target).compute()}
-    assert same({name: found[name] for name in alone}, alone)
-    assert found["by_user"] == pytest.approx(float(alone["nll"]))
-    scores = []
-    for temperature in (1.0, 3.0):
-        metric = PerQueryScores(NegativeLogLikelihood(given=LOGITS, temperature=temperature))
-        updated(metric, preds, target, query_ids=torch.arange(60))
-        scores.append(metric)
-    compared = analysis.compare(*scores)
-    assert compared.num_queries == 60
-    assert compared.low < compared.difference < compared.high
-    assert "nats" in str(both.table(intervals=True))

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 from torchmetrics import MetricCollection
 
 from nextloc_metrics import (
@@ -20,11 +19,10 @@ from nextloc_metrics import (
     NDCGAtK,
     PerQueryScores,
     Ranking,
-    RankingCollection,
     RecallAtK,
     functional,
 )
-from strategies import batch, updated
+from strategies import batch
 
 
 def kept(metric: PerQueryScores) -> dict[int, float]:
@@ -59,17 +57,6 @@ def test_scores_are_those_of_the_functions(metric: Any, function: str, options: 
     assert kept(by_query) == pytest.approx(expected, abs=1e-7)
     assert by_query.num_queries == 25
     assert metric.num_queries == 0
-
-
-def test_the_mean_is_the_metric() -> None:
-    """Scores add up to the value, and the same ranking serves both."""
-    metrics = RankingCollection({"mrr": MRR(), "hit": AccuracyAtK(3)})
-    by_query = PerQueryScores(MRR())
-    ranking = metrics.rank(*batch(40))
-    metrics.update(ranking)
-    by_query.update(ranking, query_ids=torch.arange(40))
-    mean = by_query.compute().scores.mean()
-    assert float(mean) == pytest.approx(float(metrics.compute()["mrr"]))
 
 
 def test_what_is_left_out_has_no_score() -> None:
@@ -200,19 +187,6 @@ def test_a_ranking_of_other_devices_or_ignored_ids() -> None:
     preds, target = batch(4)
     with pytest.raises(ValueError, match=r"`ignore_index` must be equal .* got 1"):
         by_query.update(Ranking.from_scores(preds, target), query_ids=torch.arange(4))
-
-
-def test_no_graph_is_kept() -> None:
-    """The state of scores that require a gradient holds no graph."""
-    preds, target = batch(4)
-    by_query = PerQueryScores(MRR())
-    value: tuple[Tensor, Tensor] = by_query(
-        preds.requires_grad_(), target, query_ids=torch.arange(4)
-    )
-    assert not value[1].requires_grad
-    assert (
-        not updated(by_query, preds, target, query_ids=torch.arange(4)).compute()[1].requires_grad
-    )
 
 
 @pytest.mark.parametrize("number", [1, 2])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -130,63 +129,6 @@ def test_many_candidates_with_ties_in_every_dtype(
     metric.reset()
     metric.update(preds, target)
     assert metric.counts.tolist() == expected
-
-
-@given(scores(rows=4, columns=6, values=DIRTY), st.permutations(range(4)), st.integers(1, 3))
-def test_the_order_of_batches_is_irrelevant(preds: Tensor, order: list[int], cut: int) -> None:
-    """And so is their size: the state is the same."""
-    whole, parts = Gini(6, 3), Gini(6, 3)
-    target = torch.zeros(4, dtype=torch.long)
-    whole.update(preds, target)
-    for rows in (order[cut:], order[:cut]):
-        parts.update(preds[rows], target[rows])
-    assert torch.equal(whole.state, parts.state)
-
-
-def test_by_hand() -> None:
-    """Recommended 2, 3, 1 and 0 times."""
-    lists, target = torch.tensor([[0, 1], [1, 0], [1, 2]]), torch.tensor([3, 3, 3])
-    values = {d: float(Gini(4, 2, definition=d)(lists, target)) for d in DEFINITIONS}
-    assert values == pytest.approx({"population": 10 / 24, "sample": 10 / 18, "evenness": 8 / 18})
-    assert Coverage(4, 2)(lists, target) == 3 / 4
-    assert Coverage(4, 1)(lists, target) == 2 / 4
-    popularity = AveragePopularity(np.array([9, 5, 1, 7]), 2)
-    assert float(popularity(lists, target)) == pytest.approx((2 * 9 + 3 * 5 + 1) / 6)
-
-
-def test_the_ends_of_the_gini_coefficient() -> None:
-    """All recommendations for one of four locations, and the same number for each."""
-    target = torch.zeros(4, dtype=torch.long)
-    one, each = torch.full((4, 1), 2), torch.arange(4)[:, None]
-    found = {d: [float(Gini(4, 1, d)(x, target)) for x in (one, each)] for d in DEFINITIONS}
-    assert found == {"population": [0.75, 0], "sample": [1, 0], "evenness": [0, 1]}
-    assert math.isnan(Gini(1, 1, "sample")(target[:, None], target))  # 0 / 0
-    assert Gini(1, 1)(target[:, None], target) == 0
-
-
-def test_full_lists_give_the_numbers_of_other_libraries() -> None:
-    """Their formulas, each with its divisor, written for counts of k ids in each of N lists.
-
-    RecBole, recbole/evaluator/metrics.py, lines 680 to 689 and, for popularity, 556 to 569, commit
-    7b02be5; WarpRec, warprec/evaluation/metrics/diversity/gini_index.py, lines 71 to 95, commit
-    e00f8cc; Elliot, elliot/evaluation/metrics/diversity/gini_index/gini_index.py, lines 80 to 84,
-    commit fc27efe. All leave out locations that are never recommended, and count their ranks.
-    """
-    generator = np.random.default_rng(0)
-    n, k = 30, 5
-    lists = np.array([generator.permutation(12)[:k] for _ in range(40)])
-    rising = np.sort(np.unique(lists, return_counts=True)[1])
-    ranks = np.arange(n - len(rising) + 1, n + 1)
-    shares = ((2 * ranks - n - 1) * rising / lists.size).sum()
-    others = {"population": shares / n, "sample": shares / (n - 1)}
-    others["evenness"] = 1 - others["sample"]
-    target = torch.zeros(40, dtype=torch.long)
-    for definition, expected in others.items():
-        found = Gini(n, k, definition=definition)(lists, target)
-        assert float(found) == pytest.approx(expected, rel=1e-6)
-    visits = generator.integers(0, 99, n)
-    found = AveragePopularity(visits, k)(lists, target)
-    assert float(found) == pytest.approx(visits[lists].mean(1).mean())
 
 
 def test_ties_across_rank_k_take_the_lowest_ids() -> None:

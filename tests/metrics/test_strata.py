@@ -93,19 +93,6 @@ def test_the_gap_by_hand() -> None:
     assert ranks.gap().high == float("inf")  # a group with one query
 
 
-def test_gaps_hold_together() -> None:
-    """Of equal groups, at most about 5 % of intervals exclude a gap of 0."""
-    generator = torch.Generator().manual_seed(0)
-    excluded, grouped = 0, Grouped(MRR(), 8)
-    for _ in range(80):
-        grouped.reset()
-        scores = torch.rand(400, 5, generator=generator)
-        target = torch.randint(5, (400,), generator=generator)
-        grouped.update(scores, target, groups=torch.arange(400) % 8)
-        excluded += grouped.gap().low > 0
-    assert excluded <= 4
-
-
 WRONG: list[tuple[Any, str]] = [
     (lambda: moved([0.5], [1]), "`previous` and `target` must be integers"),
     (lambda: moved([1, 2], [1]), "one or several targets for each previous location"),

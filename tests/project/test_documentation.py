@@ -149,15 +149,6 @@ def test_the_contributing_page_names_what_exists() -> None:
         assert (ROOT / file).exists() or (SOURCE / file).exists(), file
 
 
-def test_the_citation_names_this_version() -> None:
-    """`CITATION.cff` and the page on citation name the version that is next or here."""
-    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    (version,) = re.findall(r"^version: (\S+)$", citation, re.MULTILINE)
-    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    assert re.search(rf'^version = "{re.escape(version)}(\.dev\d+)?"$', project, re.MULTILINE)
-    assert f"Version {version}," in (ROOT / "docs" / "project.md").read_text(encoding="utf-8")
-
-
 def test_the_citation_has_what_its_format_requires() -> None:
     """The required keys of version 1.2.0 of the Citation File Format, and a date."""
     yaml = pytest.importorskip("yaml", reason="needs PyYAML")

@@ -225,6 +225,7 @@ def test_simulation_is_reproducible() -> None:
     assert (time.groupby(first["user_id"]).diff().dropna().between(29, 17 * 60 + 1)).all()
 
 
+@pytest.mark.slow  # simulates thousands of visits
 def test_exploration_declines_as_the_law_says() -> None:
     """A user with S visited locations goes to a new one with probability rho S^-gamma."""
     table = simulate_check_ins(num_users=60, num_visits=150, num_locations=2000, seed=1)
@@ -241,6 +242,7 @@ def test_exploration_declines_as_the_law_says() -> None:
     assert shares == sorted(shares, reverse=True)
 
 
+@pytest.mark.slow  # simulates thousands of visits
 def test_returns_prefer_locations_of_this_time_of_the_week_and_recent_ones() -> None:
     """The chance of a return is proportional to the visits at this time, with fading weights."""
     table = simulate_check_ins(num_users=40, num_visits=150, num_locations=300, seed=2)

@@ -67,6 +67,8 @@ MODULES = {name_of(path): path for path in SOURCE.rglob("*.py")}
 def imports(node: ast.AST, late: bool = False) -> Iterator[tuple[str, bool]]:
     """Modules of ours that are imported, for types only too, and whether inside of a function."""
     for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            continue
         names: list[str] = []
         if isinstance(child, ast.Import):
             names = [alias.name for alias in child.names]

@@ -53,6 +53,7 @@ def test_the_citation_and_the_recipe_say_what_the_package_says(project: dict[str
         assert line_of(name, "version") == project["version"]
         assert line_of(name, "license") == project["license"]
     assert line_of("CITATION.cff", "  - name") == project["authors"][0]["name"]
+    assert f"Version {project['version']}," in (ROOT / "docs/project.md").read_text("utf-8")
     recipe = (ROOT / "recipe/recipe.yaml").read_text("utf-8")
     run = recipe.split("  run:\n")[1].split("\n\n")[0]
     wanted = [f"python{project['requires-python']}", *project["dependencies"]]

@@ -252,14 +252,15 @@ BOOK = Codes([[1, 2], [1, 3]])
 NAMES = Codes(["<a_1>", "<a_2>"])
 
 
+def ranked(*beams: str, **options: Any) -> Any:
+    """What ranks the beams of one query."""
+    return lambda: Ranking.from_codes([list(beams)], [0], NAMES, **options)
+
+
 @pytest.mark.parametrize(
     ("make", "error", "says"),
     [
-        (
-            lambda: Codes(np.empty((0, 2), int)),
-            ValueError,
-            "at least one token .*got no code",
-        ),
+        (lambda: Codes(np.empty((0, 2), int)), ValueError, "at least one token .*got no code"),
         (lambda: Codes(["<a_1>", " "]), ValueError, "got none in row 1"),
         (lambda: Codes([[1], [-1]]), ValueError, "got none in row 1"),
         (lambda: Codes([[1, -1, 2]]), ValueError, r"-1 only behind them, got \[1, -1, 2\]"),
@@ -270,35 +271,17 @@ NAMES = Codes(["<a_1>", "<a_2>"])
         (lambda: Ranking.from_codes(["<a_1>"], [0], NAMES), TypeError, "list of text for each"),
         (lambda: Ranking.from_codes(tensor([[[1]]]), [0], NAMES), TypeError, "`beams` must be a"),
         (lambda: Ranking.from_codes([["<a_1>"]], [2], NAMES), ValueError, "`target` must hold"),
+        (ranked("<a_1>", invalid="skip"), ValueError, "`invalid` must be one of"),
+        (ranked("<a_1>", scores=tensor([0.5])), ValueError, r"floating, one per beam, \(1, 1\)"),
         (
-            lambda: Ranking.from_codes([["<a_1>"]], [0], NAMES, invalid="skip"),
-            ValueError,
-            "`invalid` must be one of",
-        ),
-        (
-            lambda: Ranking.from_codes([["<a_1>"]], [0], NAMES, scores=tensor([0.5])),
-            ValueError,
-            r"`scores` must be floating, one per beam, \(1, 1\)",
-        ),
-        (
-            lambda: Ranking.from_codes(
-                [["<a_1>", "<a_2>"]], [0], NAMES, scores=tensor([[0.1, 0.5]])
-            ),
+            ranked("<a_1>", "<a_2>", scores=tensor([[0.1, 0.5]])),
             ValueError,
             "`scores` must not rise.*got 0.5 for beam 1 of query 0",
         ),
+        (ranked("<a_1>", scores=tensor([[math.nan]])), ValueError, "got nan for beam 0"),
+        (lambda: AccuracyAtLevel(1).update([[1]], [1]), ValueError, "`level` must be at most"),
         (
-            lambda: Ranking.from_codes([["<a_1>"]], [0], NAMES, scores=tensor([[math.nan]])),
-            ValueError,
-            "got nan for beam 0",
-        ),
-        (
-            lambda: AccuracyAtLevel(1).update([[1]], [1]),
-            ValueError,
-            "`level` must be at most the number of tokens",
-        ),
-        (
-            lambda: AccuracyAtLevel(2).update(Ranking.from_codes([["<a_1>"]], [0], NAMES)),
+            lambda: AccuracyAtLevel(2).update(ranked("<a_1>")()),
             ValueError,
             "made by `from_codes`, 1, got 2",
         ),

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import textwrap
+import runpy
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -15,12 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from nextloc_metrics import report
 from nextloc_metrics.report.evaluation import Evaluation
-from strategies import examples
 
 COUNTS = [5, 0, 3, 1, 1, 0, 9, 2, 4]
 
@@ -67,15 +60,6 @@ def same(merged: Evaluation, whole: Evaluation) -> None:
     for name in ("values", "intervals", "table", "chance", "baseline", "skill", "ties", "groups"):
         assert str(getattr(merged, name)) == str(getattr(whole, name)), name
     assert str(merged.deciles) == str(whole.deciles)
-
-
-@examples(2)
-@given(st.permutations(range(60)), st.lists(st.integers(0, 60), min_size=1, max_size=2))
-def test_parts_add_up_to_the_whole(order: list[int], cuts: list[int]) -> None:
-    """The merged parts equal the evaluation of all, in any order and for parts of any size."""
-    parts = np.split(np.array(order), sorted(cuts))
-    merged = report.merge([evaluate(part) for part in parts if len(part)])
-    same(merged, of_all_rows())
 
 
 def test_files_of_counts(tmp_path: Path) -> None:
@@ -175,69 +159,32 @@ def test_an_empty_shard_adds_nothing() -> None:
     assert report.merge([empty, empty]).card["queries"] == 0
 
 
-@pytest.mark.parametrize("content", [b"", b"PK broken", b"\x80\x04."])
-def test_other_files_are_refused(content: bytes, tmp_path: Path) -> None:
-    """They raise an error, and their content is not executed."""
-    path = tmp_path / "a.npz"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"a.npz must be a file that `Evaluation.save` wrote"):
-        report.merge([path])
-    np.savez(path, header=np.array('{"version": 99}'))
-    with pytest.raises(ValueError, match="version 99"):
-        report.merge([path])
-    with pytest.raises(FileNotFoundError):
-        report.merge([tmp_path / "none.npz"])
-
-
-@pytest.mark.slow
-def test_a_worker_that_dies_is_run_again(tmp_path: Path, repository: Path) -> None:
-    """`torchrun` starts the processes anew, and every part is counted once.
-
-    Takes some seconds: five processes import torch.
-    """
-    data = batch()
+def test_what_was_stopped_goes_on(
+    tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`score_shards.py` counts the parts that have no file of counts, and every part once."""
+    data, save = batch(), Evaluation.save
+    main = runpy.run_path(str(repository / "examples" / "score_shards.py"))["main"]
+    folders = [str(tmp_path / name) for name in ("parts", "out")]
     (tmp_path / "parts").mkdir()
     for number in range(4):
         rows = slice(15 * number, 15 * number + 15)
-        np.savez(
-            tmp_path / "parts" / f"{number}.npz",
-            preds=data["preds"][rows],
-            target=data["target"][rows],
-            user=data["user"][rows],
-        )
-    # the second process is killed when it has scored one of its parts, the first time
-    worker = tmp_path / "worker.py"
-    worker.write_text(
-        textwrap.dedent(f"""
-        import os, signal, sys
-        sys.path.insert(0, {str(repository / "examples")!r})
-        import score_shards
-        from nextloc_metrics.report.evaluation import Evaluation
+        columns = {name: data[name][rows] for name in ("preds", "target", "user")}
+        np.savez(tmp_path / "parts" / f"{number}.npz", **columns)
 
-        save = Evaluation.save
+    def dying(self: Evaluation, path: Path) -> None:
+        save(self, path)
+        raise KeyboardInterrupt
 
-        def dying(self, path, force=False):
-            save(self, path, force)
-            if path.name == "1.npz.npz":
-                os.kill(os.getpid(), signal.{signal.SIGKILL.name})
-
-        Evaluation.save = dying
-        score_shards.main(sys.argv[1:])
-        """),
-        encoding="utf-8",
-    )
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    done = subprocess.run(
-        [*torchrun, "--nproc-per-node", "2", "--max-restarts", "1", str(worker),
-         str(tmp_path / "parts"), str(tmp_path / "out")],
-        capture_output=True,
-        encoding="utf-8",
-        timeout=600,
-        check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "Signal 9" in done.stderr or "exitcode: -9" in done.stderr
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr(Evaluation, "save", dying)
+    with pytest.raises(KeyboardInterrupt):
+        main(folders)
+    monkeypatch.setattr(Evaluation, "save", save)
+    for rank in ("0", "1"):
+        monkeypatch.setenv("RANK", rank)
+        main(folders)
+        assert len(list((tmp_path / "out").iterdir())) == 2 + 2 * int(rank)
     whole = report.evaluate(
         data["preds"], data["target"], groups={"user": data["user"]}, cluster="user"
     )

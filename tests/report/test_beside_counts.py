@@ -119,8 +119,6 @@ def test_wrong_histories_name_what_to_change() -> None:
         report.compare({"m": SCORES}, TARGET, history=counts, groups={"user": USERS})
     with pytest.raises(ValueError, match="must be below `num_locations`, 8, got 8"):
         report.compare({"m": SCORES}, TARGET, history=([8], ["ann"]), groups={"user": USERS})
-    with pytest.raises(ValueError, match="at least two models"):
-        report.compare({"m": SCORES}, TARGET)
 
 
 def test_comparisons_are_ranked_over_data_sets_of_different_targets() -> None:

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import math
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from nextloc_metrics import (
     AccuracyAtK,
     DecileNDCG,
     Grouped,
     PopularityBins,
-    RankingCollection,
     report,
 )
-from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.pages import sections
 from nextloc_metrics.report.evaluation import Evaluation
-from strategies import examples
 
 NUMBER = 240
 
@@ -73,38 +66,24 @@ def rows_of(e: Evaluation, kind: str) -> dict[str, Any]:
     return {name.removeprefix("acc_at_1, "): x for name, x in rows.items() if "acc_at" in name}
 
 
-@cache
 def scores_of_each_query() -> dict[str, Any]:
     """By the decile, the score of each query in a batch of its own, NaN where it has none."""
-    data, bins = batch(), PopularityBins.from_counts(np.arange(1, 10))
-    deciles: dict[str, Any] = {f"{x:02}": x for x in range(1, 11)} | {"unmapped": "unmapped"}
-    made = {name: DecileNDCG(bins, k=1, decile=x) for name, x in deciles.items()}
-    metrics = RankingCollection(made)
+    data, metric = batch(), DecileNDCG(PopularityBins.from_counts(np.arange(1, 10)), k=1)
     queries = np.column_stack([data["preds"], data["target"], data["mask"]])
     kinds, kind_of = np.unique(queries, axis=0, return_inverse=True)
-    found: dict[str, list[float]] = {name: [] for name in metrics}
+    found: dict[str, list[float]] = {}
     for answer, target, counted in kinds:  # equal queries have equal scores
-        metrics.reset()
-        metrics.update([[answer]], [target], mask=[bool(counted)])
-        for name, value in metrics.compute().items():
-            found[name].append(float(value))
+        metric.reset()
+        metric.update([[answer]], [target], mask=[bool(counted)])
+        for name, value in metric.compute().items():
+            found.setdefault(name, []).append(float(value))
     return {name: np.array(values)[kind_of.reshape(-1)] for name, values in found.items()}
 
 
 def test_the_interval_of_a_decile_is_that_of_its_clusters() -> None:
     """By the definition, from the score of each query alone; the values are those of queries."""
-    data, counts = batch(), np.arange(1, 10)
-    options: dict[str, Any] = {"k": 1, "cluster": "user", "num_locations": 9}
-    parts = [report.Evaluator(train_counts=counts, **options) for _ in range(3)]
-    for row, start in enumerate(range(0, NUMBER, 40)):
-        rows = slice(start, start + 40)
-        groups = {name: x[rows] for name, x in data["groups"].items()}
-        more = {name: data[name][rows] for name in ("preds", "target", "mask")}
-        parts[row % 3].add(Batch(**more, groups=groups))
-    merged = parts[0].merge(report.Evaluator.from_bytes(parts[1].to_bytes()))
-    e = merged.merge(parts[2]).result()
-    assert str(e.deciles) == str(evaluate(train_counts=counts).deciles)
-    alone = evaluate(cluster=None, train_counts=counts)
+    e = evaluate(train_counts=np.arange(1, 10))
+    alone = evaluate(cluster=None, train_counts=np.arange(1, 10))
     assert e.deciles is not None
     assert alone.deciles is not None
     plain = {str(record["metric"]): record for record in alone.deciles.records}
@@ -114,10 +93,9 @@ def test_the_interval_of_a_decile_is_that_of_its_clusters() -> None:
         assert (record["value"], name) == pytest.approx((plain[name]["value"], name), nan_ok=True)
         if not name.startswith("ndcg") or math.isnan(record["value"]):
             continue
-        decile = name.rpartition("_")[2]
-        scores = scores_alone[decile]
+        scores = scores_alone[name]
         rows_in = ~np.isnan(scores)
-        expected = clustered(scores[rows_in], data["groups"]["user"][rows_in], 0.95)
+        expected = clustered(scores[rows_in], batch()["groups"]["user"][rows_in], 0.95)
         assert (record["low"], record["high"]) == pytest.approx(expected, abs=1e-6)
         seen += (record["low"], record["high"]) != (plain[name]["low"], plain[name]["high"])
     assert seen > 3
@@ -163,7 +141,6 @@ def test_one_group_has_the_interval_of_all() -> None:
         assert (record["low"], record["high"]) == pytest.approx((low, high), rel=1e-6)
 
 
-@pytest.mark.usefixtures("blank_pictures")
 def test_the_intervals_of_the_clusters_themselves_take_queries_as_independent() -> None:
     """Of one user there are only queries; a note says so, and which intervals are clustered."""
     e, alone = evaluate(train_counts=range(9)), evaluate(cluster=None, train_counts=range(9))
@@ -173,10 +150,6 @@ def test_the_intervals_of_the_clusters_themselves_take_queries_as_independent() 
     assert e.deciles is not None
     assert e.deciles.notes[-1] == "intervals: clustered by user"
     assert not any("intervals" in note for note in alone.groups["hour"].notes)
-    html = e.to_html()
-    assert "acc_at_1 by hour; intervals: clustered by user" in html
-    assert "acc_at_1 by user; intervals of one user: queries independent" in html
-    assert "by popularity of the target; intervals: clustered by user" in html
 
 
 def test_the_whiskers_are_the_intervals_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,6 +170,7 @@ def test_the_whiskers_are_the_intervals_of_the_table(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(sections, "show_picture", draw)
     e.to_html()
+    assert "acc_at_1 by user; intervals of one user: queries independent" in drawn
     found = drawn["acc_at_1 by hour; intervals: clustered by user"]
     for segment, record in zip(found, rows_of(e, "hour").values(), strict=False):
         if not math.isnan(record["low"]):
@@ -207,24 +181,6 @@ def test_the_whiskers_are_the_intervals_of_the_table(monkeypatch: pytest.MonkeyP
     lows = [x["low"] for name, x in records.items() if str(name).startswith("ndcg")]
     lowest = sorted(segment[0, 1] for segment in found if len(segment))
     assert lowest == pytest.approx(sorted(x for x in lows if not math.isnan(x)), abs=1e-6)
-
-
-@examples(2)
-@given(st.permutations(range(NUMBER)), st.lists(st.integers(0, NUMBER), max_size=3))
-def test_parts_add_up(order: list[int], cuts: list[int]) -> None:
-    """Any split of the queries gives equal tables, with users and hours in some parts only."""
-    parts = np.split(np.array(order), sorted(cuts))
-    merged = report.merge([evaluate(part) for part in parts if len(part)])
-    assert str(merged.groups) == str(evaluate().groups)
-
-
-def test_files_hold_the_pairs(tmp_path: Path) -> None:
-    """Also of merged parts."""
-    halves = [tmp_path / "a.npz", tmp_path / "b.npz"]
-    for path, rows in zip(halves, (slice(0, 100), slice(100, NUMBER)), strict=True):
-        evaluate(rows).save(path)
-    report.merge(halves).save(tmp_path / "both.npz")
-    assert str(report.merge([tmp_path / "both.npz"]).groups) == str(evaluate().groups)
 
 
 def test_many_pairs_take_no_more_memory_than_queries() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import random
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -28,6 +29,7 @@ MODELS = {"b": made(1), "a": made(2), "c": made(3)}
 OPTIONS: dict[str, Any] = {"k": (1, 4), "num_locations": 12}
 
 
+@cache
 def receipts(least: int = 1, salt: str | None = None) -> dict[str, report.Receipt]:
     """Return the receipt of each model, written and read."""
     found = {}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import warnings
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas
 import pytest
 import torch
@@ -172,20 +170,3 @@ def test_what_has_no_probabilities(preds: Any, target: Any, options: Any) -> Non
         report.evaluate_table(pandas.DataFrame(columns), k=1, **names)
     with pytest.raises(ValueError, match="`given` must be one of"):
         report.evaluate([[0.3, 1.0]], [1], given="softmax")  # type: ignore[arg-type]
-
-
-def test_the_command_line_takes_given(tmp_path: Path) -> None:
-    """`--given` adds the rows, and undeclared probabilities stay ranks only."""
-    logits, target = data()
-    path = tmp_path / "scores.npz"
-    np.savez(path, preds=logits.softmax(1).numpy(), target=target.numpy())
-    run = CliRunner().invoke(
-        main, ["score", str(path), "--k", "1", "--given", "probabilities", "--format", "json"]
-    )
-    assert run.exit_code == 0, run.output
-    found = json.loads(run.stdout)
-    metric = NegativeLogLikelihood(given="logits")
-    metric.update(logits, target)
-    assert json.dumps(found).count("nll") == 1
-    plain = CliRunner().invoke(main, ["score", str(path), "--k", "1"])
-    assert "nll" not in plain.output

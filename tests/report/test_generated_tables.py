@@ -20,7 +20,7 @@ from nextloc_metrics.engines import processes
 from nextloc_metrics.engines.partition import bucket_of
 from nextloc_metrics.files import csv_rows, sources
 from nextloc_metrics.geography import Locations
-from nextloc_metrics.mobility import Trajectories, mobility_metrics
+from nextloc_metrics.mobility import mobility_metrics
 from nextloc_metrics.report.points import Seen
 from points_of_users import COLUMNS, mixed, points, shown
 
@@ -39,10 +39,10 @@ def expected_of(kind: str = "ids") -> dict[str, Any]:
 
 
 def cut(frame: pd.DataFrame, folder: Path, suffix: str, seed: int) -> Path:
-    """Write rows to files that end anywhere, also within a trajectory or without a row."""
+    """Write rows to files that end within a trajectory, which then goes on behind an empty one."""
     folder.mkdir()
     bounds = np.sort(np.random.RandomState(seed).randint(0, len(frame), 5))
-    bounds = [0, 0, *bounds.tolist(), len(frame)]
+    bounds = [0, 0, *np.repeat(bounds, [1, 2, 1, 1, 1]).tolist(), len(frame)]
     for number, (start, end) in enumerate(pairwise(bounds)):
         rows, path = frame[start:end], folder / f"{number}.{suffix}"
         if suffix == "parquet":
@@ -65,11 +65,11 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "suffix"),
-    list(zip(KINDS, ["csv", "parquet", "jsonl", "csv"], strict=True)),
+    ("kind", "suffix", "workers"),
+    list(zip(KINDS, ["csv", "parquet", "jsonl", "csv"], [3, 1, 3, 1], strict=True)),
 )
 def test_files_and_workers_do_not_change_a_bit(
-    kind: str, suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, suffix: str, workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Values, floors and counts of frames are those of files cut anywhere, for any workers."""
     expected = expected_of(kind)
@@ -77,25 +77,7 @@ def test_files_and_workers_do_not_change_a_bit(
     monkeypatch.setattr(sources, "_VALUES", 50)
     real = cut(points(1), tmp_path / "real", suffix, 5)
     made = cut(points(2), tmp_path / "made", suffix, 6)
-    assert shown(report.evaluate_mobility(made, real, workers=3, **KINDS[kind])) == expected
-    assert shown(report.evaluate_mobility(points(2), real, workers=1, **KINDS[kind])) == expected
-
-
-def test_tables_are_counted_as_records() -> None:
-    """The counts of coordinates are those of records that hold all points at once."""
-    records = []
-    for seed in (2, 1):
-        frame = points(seed)
-        own = frame["user"].to_numpy() if seed == 1 else None
-        columns = (frame[name].to_numpy() for name in ("day", "time"))
-        day, time = columns
-        where = frame[["latitude", "longitude"]].to_numpy()
-        records.append(Trajectories.from_columns(day, where, time, own, time_unit="s"))
-    expected = mobility_metrics("coordinates", times=True)
-    expected.update(*records)
-    found = report.evaluate_mobility(points(2), points(1), **KINDS["coordinates"])
-    for name, state in expected.tallies().items():
-        assert torch.equal(found.metrics.tallies()[name], state), name
+    assert shown(report.evaluate_mobility(made, real, workers=workers, **KINDS[kind])) == expected
 
 
 def test_tallies_add_up() -> None:
@@ -150,18 +132,6 @@ def test_a_trajectory_in_two_files(files: str, again: str, workers: int, tmp_pat
     text = rf"must stand together in .*\.csv, got trajectory '{again}' again after others"
     with pytest.raises(ValueError, match=text):
         report.evaluate_mobility(tmp_path, tmp_path, location="place", workers=workers)
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_trajectory_goes_on_in_the_next_file(workers: int, tmp_path: Path) -> None:
-    """Three files of one trajectory, with an empty one between, are one trajectory."""
-    for number, places in enumerate(["home,work", "gym", "", "work"]):
-        rows = "".join(f"7,{place}\n" for place in places.split(",") if place)
-        (tmp_path / f"{number}.csv").write_text(f"trajectory,place\n{rows}", encoding="utf-8")
-    found = report.evaluate_mobility(tmp_path, tmp_path, location="place", workers=workers)
-    flows = found.metrics.tallies()["flows"]
-    assert int(found.metrics.measures()["flows"].sizes().sum()) == 2
-    assert len(flows[flows[:, 1] >= 0]) == 2 * 3
 
 
 def test_locations_do_not_depend_on_the_order_of_rows() -> None:
@@ -235,6 +205,9 @@ def test_missing_coordinates_and_ids() -> None:
     rows["latitude"] = pd.to_datetime(["2020-01-01", "2020-01-02"])
     with pytest.raises(ValueError, match=r"column `latitude` must be numbers, got dates in Table"):
         report.evaluate_mobility(pa.table(rows), pa.table(rows))
+    halves = pa.table({"trajectory": [0.5, 0.5], "place": [0, 1]})
+    with pytest.raises(ValueError, match="`trajectory` must be integers or text, got double"):
+        report.evaluate_mobility(halves, halves, location="place")
     below = pa.table({"trajectory": [1, 1], "place": [0, -1]})
     options: Any = {"location": "place", "locations": Locations([1.0], [2.0])}
     with pytest.raises(ValueError, match=r"`place` must be integers from 0 on .*, got -1 in row 1"):
@@ -298,13 +271,18 @@ def synchronous() -> Any:
 @pytest.mark.slow  # runs Dask
 @pytest.mark.usefixtures("synchronous")
 def test_dask() -> None:
-    """Rows in any order, in any partitions, give the bits of one sorted table."""
+    """Rows in any order, in any partitions, some twice, give the bits of one sorted table."""
     options, expected = KINDS["without users"], expected_of("without users")
     for real, made in (
         (on_dask(mixed(1), 4), on_dask(mixed(2), 1)),
         (points(1), on_dask(mixed(2), 3)),
     ):
         assert shown(report.evaluate_mobility(made, real, **options)) == expected
+    frames = [pd.concat([points(seed), points(seed)[::5]]) for seed in (1, 2)]
+    frames = [x.sort_values(["day", "time"], ignore_index=True) for x in frames]
+    expected = shown(report.evaluate_mobility(*frames[::-1], **COLUMNS))
+    frame = on_dask(frames[0].sample(frac=1, random_state=1, ignore_index=True), 4)
+    assert shown(report.evaluate_mobility(frames[1], frame, **COLUMNS)) == expected
 
 
 @pytest.mark.slow  # runs Dask
@@ -333,44 +311,22 @@ def test_buckets_of_names() -> None:
 
 @pytest.mark.slow  # runs Dask
 @pytest.mark.usefixtures("synchronous")
-def test_numbers_and_text_on_dask() -> None:
-    """The integer 7 in one partition and the text 7 in another are one trajectory."""
-    rows = pd.DataFrame({"day": [0, "0"], "place": "a", "time": [1, 2]})
-    with pytest.raises(TypeError, match="Expected bytes, got a 'int' object"):
-        report.evaluate_mobility(points(2), on_dask(rows, 2), **{**COLUMNS, "user": None})
-
-
-@pytest.mark.slow  # runs Dask
-@pytest.mark.usefixtures("synchronous")
 @pytest.mark.parametrize(
-    ("change", "text"),
+    ("change", "options", "text"),
     [
-        (lambda x: x.drop(columns="place"), r"must have the columns \['place'\]"),
-        (lambda x: x.assign(time=x["time"] // 40_000), "`time` must order .* trajectory 'day "),
-        (lambda x: x.assign(day=x["day"].where(x["time"] > 9000)), "`day` must have no missing"),
-        (lambda x: x.assign(day=0.5), "`day` must be integers or text"),
+        (lambda x: x.drop(columns="place"), {}, r"must have the columns \['place'\]"),
+        (lambda x: x.assign(time=x["time"] // 40_000), {}, "`time` must order .* trajectory 'day "),
+        (
+            lambda x: x.assign(day=x["day"].where(x["time"] > 9000)),
+            {},
+            "`day` must have no missing",
+        ),
+        (lambda x: x.assign(day=0.5), {}, "`day` must be integers or text"),
+        (lambda x: x, {"time": None}, "`time` must name a column if `real` is a table of"),
+        (lambda x: x.assign(day=[0] * 9 + ["0"] * (len(x) - 9)), {}, "Expected bytes, got a 'int'"),
     ],
 )
-def test_errors_of_dask(change: Any, text: str) -> None:
-    """A cell that cannot be read, and an order that no time tells, are errors."""
-    with pytest.raises(ValueError, match=text):
-        report.evaluate_mobility(points(2), on_dask(change(mixed(1)), 4), **COLUMNS)
-
-
-@pytest.mark.slow  # runs Dask
-@pytest.mark.usefixtures("synchronous")
-def test_dask_needs_times() -> None:
-    """Without times the order of rows would be lost, so it is an error before any work."""
-    with pytest.raises(ValueError, match="`time` must name a column if `generated` is a table of"):
-        report.evaluate_mobility(on_dask(mixed(2), 2), points(1), **KINDS["without times"])
-
-
-@pytest.mark.slow  # runs Dask
-@pytest.mark.usefixtures("synchronous")
-def test_a_point_twice_is_no_tie() -> None:
-    """Rows that are equal have one order, so they are counted."""
-    frames = [pd.concat([points(seed), points(seed)[::5]]) for seed in (1, 2)]
-    frames = [x.sort_values(["day", "time"], ignore_index=True) for x in frames]
-    expected = shown(report.evaluate_mobility(*frames[::-1], **COLUMNS))
-    frame = on_dask(frames[0].sample(frac=1, random_state=1, ignore_index=True), 4)
-    assert shown(report.evaluate_mobility(frames[1], frame, **COLUMNS)) == expected
+def test_errors_of_dask(change: Any, options: Any, text: str) -> None:
+    """A cell that cannot be read, an order that no time tells, and names of two kinds."""
+    with pytest.raises((ValueError, TypeError), match=text):
+        report.evaluate_mobility(points(2), on_dask(change(mixed(1)), 4), **{**COLUMNS, **options})

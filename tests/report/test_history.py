@@ -133,13 +133,6 @@ def test_the_ceiling_is_shown_beside_the_headline() -> None:
     assert found.values == plain.values
 
 
-def test_users_without_a_history_are_an_empty_mean() -> None:
-    """Nobody has visits enough: the rows are NaN, and nothing raises."""
-    found = evaluate(history=(VISITS[:50], OWNERS[:50]))
-    assert np.isnan([found.rows["model"].value, found.rows["limit"].value]).all()
-    assert bool(found.limits.few_visits.all())
-
-
 def test_shards_are_merged_bit_for_bit(tmp_path: Path) -> None:
     """Of files, of evaluators and of all queries at once; users are in several shards."""
     weights = np.arange(80) % 3
@@ -195,20 +188,12 @@ def test_limits_may_be_given_with_other_options() -> None:
         report.merge([one, other])
 
 
-def test_a_history_needs_users() -> None:
-    """The groups must name them."""
-    with pytest.raises(ValueError, match=r"`groups` must have the key 'user' .* got \['hour'\]"):
-        evaluate(groups={"hour": TARGET})
-
-
 def test_a_ceiling_prints_its_table_and_says_that_there_is_no_limit() -> None:
-    """Without users with enough visits there is one note, and no share that is not a number."""
+    """Without users with enough visits rows are NaN, and a note stands for the share."""
     assert str(evaluate()).splitlines()[0].startswith("percent")
-    short = report.evaluate(
-        SCORES, TARGET, history=(VISITS[:50], OWNERS[:50]), groups={"user": USERS}, k=1
-    )
-    assert short.ceiling is not None
-    assert str(short.ceiling).splitlines()[-1] == "no limit: no user has enough visits and a query"
+    short = evaluate(history=(VISITS[:50], OWNERS[:50]))
+    assert np.isnan([short.rows["model"].value, short.rows["limit"].value]).all()
+    assert str(short).splitlines()[-1] == "no limit: no user has enough visits and a query"
     assert "nan %" not in str(short)
 
 

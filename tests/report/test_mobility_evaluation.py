@@ -63,7 +63,7 @@ def sets(by_id: bool) -> tuple[Trajectories, Trajectories]:
 def test_tables_give_the_values_of_records(
     suffix: str, by_id: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Files read in small parts, and frames, have the values and floors of whole records."""
+    """Files read in small parts, and frames with dates, have the values of whole records."""
     monkeypatch.setattr(csv_rows, "_BLOCK", 512)
     monkeypatch.setattr(sources, "_VALUES", 7)
     given: list[Any] = []
@@ -75,10 +75,16 @@ def test_tables_give_the_values_of_records(
             frame.to_csv(path, index=False)
         elif suffix == "jsonl":
             frame.to_json(path, orient="records", lines=True, double_precision=15)
+        else:
+            frame["time"] = pd.to_datetime(frame["time"], unit="s")
         given.append(frame if suffix == "frame" else path)
     options = {"location": "place", "locations": Locations(LATITUDE, LONGITUDE)} if by_id else {}
     result = report.evaluate_mobility(
-        *given[::-1], time="time", user="user", time_unit="s", **options
+        *given[::-1],
+        time="time",
+        user="user",
+        time_unit=None if suffix == "frame" else "s",
+        **options,
     )
     expected = mobility_metrics(
         "ids" if by_id else "coordinates", times=True, locations=options.get("locations")
@@ -90,37 +96,6 @@ def test_tables_give_the_values_of_records(
         assert result.floors[name] == pytest.approx((*found.floor[:3], ""), abs=1e-12), name
     assert str(result) == str(result.table)
     assert "floor" in result.to_markdown()
-
-
-def test_text_and_dates_are_read() -> None:
-    """Locations that are text, and times that are dates, give the same values as numbers."""
-    options: dict[str, Any] = {"location": "place", "time": "time", "user": "user"}
-    plain = report.evaluate_mobility(table(2), table(1), time_unit="s", **options)
-    written = []
-    for seed in (1, 2):
-        frame = table(seed)
-        frame["time"] = pd.to_datetime(frame["time"], unit="s")
-        for name in ("place", "trajectory"):
-            frame[name] = "x" + frame[name].astype(str)
-        written.append(frame)
-    other = report.evaluate_mobility(*written[::-1], **options)
-    assert other.values == pytest.approx(plain.values, abs=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("change", "text"),
-    [
-        (lambda x: x.drop(columns="time"), "must have the columns"),
-        (lambda x: x.assign(time=None), "column `time` must have no missing value"),
-        (lambda x: x.assign(time="noon"), "column `time` must be numbers or dates"),
-        (lambda x: x.assign(trajectory=0.5), "column `trajectory` must be integers or text"),
-        (lambda x: pd.concat([x, x.head(3)]), "must stand together"),
-    ],
-)
-def test_errors_name_the_column(change: Any, text: str) -> None:
-    """A column that is missing or unreadable, and rows out of order, are errors."""
-    with pytest.raises(ValueError, match=text):
-        report.evaluate_mobility(table(2), change(table(1)), time="time", time_unit="s")
 
 
 @pytest.mark.usefixtures("blank_pictures")

@@ -27,7 +27,6 @@ from nextloc_metrics import (
 )
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.cli.commands import main
-from nextloc_metrics.metrics.notation import parse_measure
 from strategies import batch, float32
 
 NAMES: dict[str, Any] = {
@@ -44,6 +43,9 @@ NAMES: dict[str, Any] = {
     "RBP(p=0.5)": RBP(0.5),
     "RBP(p=0.5)@2": RBP(0.5, 2),
     "ERR@3": ERRAtK(3, max_grade=4),
+    "nDCG": NDCGAtK(6),  # without a cut-off, of all ranks
+    "AP": MAPAtK(6, normalizer="relevant"),
+    "ERR": ERRAtK(6, max_grade=4),
 }
 
 
@@ -76,18 +78,6 @@ def test_measures_are_metrics_by_name() -> None:
     assert "nDCG@3" in found.to_markdown()
 
 
-def test_names_without_a_cut_off_read_all_ranks() -> None:
-    """`nDCG`, `AP` and `ERR` alone."""
-    scores, _, _, dense = graded()
-    for name, metric in (
-        ("nDCG", NDCGAtK(6)),
-        ("AP", MAPAtK(6, normalizer="relevant")),
-        ("ERR", ERRAtK(6, max_grade=4)),
-    ):
-        got = parse_measure(name)(scores, dense)
-        assert got == pytest.approx(float(metric(scores, dense)), abs=1e-7)
-
-
 def test_weights_of_an_evaluation() -> None:
     """Means, intervals, groups, ties and chance; what is no mean is left out."""
     scores, target = batch(40)
@@ -113,23 +103,6 @@ def test_weights_of_an_evaluation() -> None:
     )
     assert clustered.values == found.values
     assert clustered.intervals != found.intervals
-
-
-def test_weighted_evaluations_are_saved_and_merged(tmp_path: Path) -> None:
-    """With the same bits, and never with one without weights."""
-    scores, target = batch(20)
-    weights = torch.rand(20)
-    options: Any = {"k": 1, "measures": ["RR", "RBP(p=0.5)"]}
-    whole = report.evaluate(scores, target, weights=weights, **options)
-    for number, rows in enumerate((slice(0, 7), slice(7, None))):
-        part = report.evaluate(scores[rows], target[rows], weights=weights[rows], **options)
-        part.save(tmp_path / f"{number}.npz")
-    merged = report.merge([tmp_path / "0.npz", tmp_path / "1.npz"])
-    assert merged.values == whole.values
-    assert merged.intervals == whole.intervals
-    plain = report.evaluate(scores[:7], target[:7], **options)
-    with pytest.raises(ValueError, match="shards must agree on `is_weighted`"):
-        report.merge([tmp_path / "1.npz", plain])
 
 
 WRONG: list[tuple[Any, str]] = [
@@ -174,15 +147,8 @@ def test_wrong_grades_and_weights() -> None:
         evaluator.add(Batch([[1, 2]], [[1]]))
 
 
-def test_tables_have_weights_and_runs_have_grades(tmp_path: Path) -> None:
-    """A column of weights, and the grades of TREC judgements, also from the command line."""
-    path = tmp_path / "answers.csv"
-    path.write_text('preds,target,w\n"[7, 3]",3,2\n"[5, 7]",5,1\n"[5, 7]",1,0\n', encoding="utf-8")
-    found = report.evaluate_table(path, weights="w", measures=["RR"])
-    assert found.values == {"RR": pytest.approx((2 * 0.5 + 1) / 3)}
-    path.write_text('preds,target,w\n"[7, 3]",3,heavy\n', encoding="utf-8")
-    with pytest.raises(ValueError, match=r"row 0 of .*answers.csv must hold a number"):
-        report.evaluate_table(path, weights="w", measures=["RR"])
+def test_runs_have_grades(tmp_path: Path) -> None:
+    """The grades of TREC judgements, also from the command line."""
     (tmp_path / "a.run").write_text(
         "q1 Q0 a 1 2 me\nq1 Q0 b 2 1 me\nq2 Q0 b 1 1 me\n", encoding="utf-8"
     )

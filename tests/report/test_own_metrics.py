@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from click.testing import CliRunner
 from torch import Tensor
 
 from nextloc_metrics import (
@@ -33,6 +34,7 @@ from nextloc_metrics import (
 )
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.base.ranking_metric import RankingTally
+from nextloc_metrics.cli.commands import main
 from nextloc_metrics.report import saved
 
 
@@ -391,11 +393,6 @@ number = 3
 
 def test_the_command_line_takes_a_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a module in the working folder; `merge` needs it, and `compare` and pages show it."""
-    pytest.importorskip("click")
-    from click.testing import CliRunner
-
-    from nextloc_metrics.cli.commands import main
-
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)  # undone after the test
     (tmp_path / "mine_of_a_test.py").write_text(MODULE, encoding="utf-8")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import tracemalloc
 import zipfile
 from collections.abc import Callable
 from functools import cache
@@ -93,37 +92,6 @@ def test_what_was_saved_is_read(path: Path) -> None:
         rewrite(path, *contents(path))  # as the changes below, but without a change
 
 
-def test_a_changed_byte_is_an_error_or_changes_nothing(tmp_path: Path) -> None:
-    """Whichever byte is changed; a few, such as the time of writing, are not read."""
-    path = tmp_path / "counts.npz"
-    report.evaluate([[3, 5], [4, 2]], [3, 2], k=1, num_locations=9).save(path)
-    written = path.read_bytes()
-    expected = str(report.merge([path]))
-    refused = unchanged = 0
-    places = range(0, len(written), 13)
-    for at in places:
-        changed = bytearray(written)
-        changed[at] ^= 1 << at % 8
-        path.write_bytes(changed)
-        try:
-            found = report.merge([path])
-        except ValueError as error:
-            refused += REFUSED in str(error) and len(str(error)) < 300 + len(str(path))
-        else:
-            unchanged += str(found) == expected
-    assert refused + unchanged == len(places)
-    assert refused > unchanged
-
-
-def test_a_cut_file_is_an_error(path: Path) -> None:
-    """Wherever it is cut."""
-    written = path.read_bytes()
-    for size in {*range(0, len(written), 997), len(written) - 1}:
-        path.write_bytes(written[:size])
-        with pytest.raises(ValueError, match=REFUSED):
-            report.merge([path])
-
-
 def negate(name: str) -> Callable[[Any, Any], None]:
     """Negate one array."""
 
@@ -190,6 +158,7 @@ CHANGES: dict[str, Callable[[Any, Any], Any]] = {
     "labels": lambda header, _: header["labels"].update(user=["ann"]),
     "labels twice": lambda header, _: header["labels"].update(hour=["1", "1", "2"]),
     "no labels": lambda header, _: header.pop("labels"),
+    "another version": lambda header, _: header.update(version=99),
     "no queries": lambda header, _: header["card"].pop("queries"),
     "fewer queries": lambda header, _: header["card"].update(queries=39),
     "text on the card": lambda header, _: header["card"].update(tied="many"),
@@ -198,7 +167,10 @@ CHANGES: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize(
+    "name",  # each makes all metrics anew
+    [pytest.param(x, marks=[pytest.mark.slow] * (i % 4 > 0)) for i, x in enumerate(CHANGES)],
+)
 def test_a_changed_content_is_an_error(name: str, path: Path) -> None:
     """With the old checksum always, and with a new one if the numbers do not fit."""
     header, arrays = contents(path)
@@ -244,22 +216,14 @@ def put_in(path: Path, header: dict[str, Any], size: int) -> None:
 def test_no_more_is_unpacked_than_the_header_announces(
     announced: Any, size: int, limit: int, says: str, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """16 MB of zeros in a small file take no memory: forgotten, smaller in a header, too large."""
+    """16 MB of zeros in a small file: forgotten, smaller in a header, too large."""
     header, arrays = contents(path)
     header["arrays"] = saved.forms(arrays) | ({} if announced is None else {"x": announced})
     put_in(path, header, size)
     assert path.stat().st_size < 1 << 18
     monkeypatch.setattr(saved, "_MOST_INFLATED", limit)
-    tracemalloc.start()
-    try:
-        with pytest.raises(ValueError, match=says):
-            report.merge([path])
-        assert tracemalloc.get_traced_memory()[1] < 4 << 20
-        with pytest.raises(ValueError, match=says):
-            report.Evaluator.from_bytes(path.read_bytes())
-        assert tracemalloc.get_traced_memory()[1] < 4 << 20
-    finally:
-        tracemalloc.stop()
+    with pytest.raises(ValueError, match=says):
+        report.merge([path])
 
 
 def test_large_counts_are_not_compressed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,21 +261,6 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         np.save(file, np.zeros(3))
     with pytest.raises(ValueError, match=rf"{REFUSED}, but it is cut, or no .npz file"):
         report.merge([path])
-
-
-def test_the_command_names_another_file(tmp_path: Path) -> None:
-    """`merge gru.parquet` says what the file must be."""
-    runner = pytest.importorskip("click.testing").CliRunner()
-    frame = pytest.importorskip("pandas").DataFrame
-    pytest.importorskip("pyarrow")
-    from nextloc_metrics.cli.commands import main
-
-    path = tmp_path / "gru.parquet"
-    frame({"preds": [[1, 2]], "target": [1]}).to_parquet(path)
-    done = runner.invoke(main, ["merge", str(path)])
-    assert done.exit_code == 1
-    assert "gru.parquet must be a file that `score --save` wrote" in done.output
-    assert "pickle" not in done.output
 
 
 def test_a_pattern_is_no_list_of_files() -> None:

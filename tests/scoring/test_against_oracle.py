@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -12,10 +13,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import oracle
-from nextloc_metrics import LocationF1, Ranking, functional, scoring
+import strategies
+from nextloc_metrics import Ranking, functional, scoring
 from strategies import (
+    BLOCK_CASES,
     DIRTY,
-    LOCATION_CASES,
+    RANK_CASES,
     RANKING_CASES,
     Case,
     examples,
@@ -25,18 +28,10 @@ from strategies import (
     padded_ids,
     scores,
     several_relevant,
-    updated,
 )
 
-SCORES: dict[str, Any] = {
-    "AccuracyAtK": scoring.accuracy,
-    "MRR": scoring.reciprocal_rank,
-    "NDCGAtK": scoring.ndcg,
-    "MAPAtK": scoring.average_precision,
-    "PrecisionAtK": scoring.precision,
-    "RecallAtK": scoring.recall,
-    "F1AtK": scoring.f1,
-}
+NAMES = ("AccuracyAtK", "MRR", "NDCGAtK", "MAPAtK", "PrecisionAtK", "RecallAtK", "F1AtK")
+SCORES: dict[str, Any] = dict(zip(NAMES, strategies.SCORES[1:], strict=True))
 # Per-query scores with all their options, ties apart.
 SCORE_CASES = [
     *(Case(name, {"k": k}) for name in SCORES for k in (1, 3, 8)),
@@ -145,7 +140,10 @@ TARGETS = ("ids", "padded", "bool", "graded", "lists")
 
 @pytest.mark.parametrize(
     ("case", "form"),
-    [(case, TARGETS[(i + j) % 5]) for i, case in enumerate(RANKING_CASES) for j in (0, 2)],
+    [
+        *((case, TARGETS[(i + j) % 5]) for i, case in enumerate(RANKING_CASES) for j in (0, 2)),
+        *itertools.product([*BLOCK_CASES, *RANK_CASES], ("graded", "lists")),
+    ],
     ids=str,
 )
 def test_metrics_over_a_few_batches(case: Case, form: str) -> None:
@@ -173,71 +171,6 @@ def test_metrics_over_a_few_batches(case: Case, form: str) -> None:
     assert metric.compute().item() == pytest.approx(
         oracle.value(case.name, seen, **options), abs=1e-6
     )
-
-
-@pytest.mark.parametrize("case", LOCATION_CASES, ids=str)
-@pytest.mark.parametrize("by_scores", [True, False])
-def test_location_metrics_over_a_few_batches(case: Case, by_scores: bool) -> None:
-    """From scores with ties and oddities, and from lists, masked rows left out."""
-    metric = case.make()
-    decisions: list[int | None] = []
-    targets: list[int] = []
-    odd = torch.tensor([math.nan, -math.inf, math.inf])
-    for _ in range(4):
-        target = torch.randint(6, (9,))
-        mask = torch.rand(9) < 0.8
-        if by_scores:
-            preds = torch.randint(4, (9, 6)).float()
-            where = torch.rand(9, 6) < 0.04
-            preds[where] = odd[torch.randint(3, (int(where.sum()),))]
-            preds[0] = -math.inf
-        else:
-            preds = torch.randint(6, (9, 3))
-            preds[1] = -1
-            preds[2, 1:] = -1
-        metric.update(preds, target, mask=mask)
-        for row, wanted, counts in zip(preds.tolist(), target.tolist(), mask.tolist(), strict=True):
-            if counts:
-                decisions.append(oracle.decision(row, by_scores=by_scores))
-                targets.append(wanted)
-    average = case.options.get("average", "weighted")
-    expected = oracle.location_score(case.name, decisions, targets, average)
-    assert metric.compute().item() == pytest.approx(expected, abs=1e-6)
-    assert metric.num_queries == len(targets)
-
-
-@pytest.mark.parametrize("case", LOCATION_CASES, ids=str)
-def test_functions_of_decisions_are_those_of_classes(case: Case) -> None:
-    """Of scores, lists and rankings, masked or not, and checked alike."""
-    options = case.options
-    name = f"location_{case.name.removeprefix('Location').lower()}"
-    function = getattr(functional, name)
-    preds, target, mask = torch.rand(9, 6), torch.randint(6, (9,)), torch.rand(9) < 0.8
-    expected = updated(case.make(), preds, target, mask=mask).compute()
-    assert function(preds, target, mask, **options) == expected
-    ranking = Ranking.from_scores(preds, target, mask, top=1)
-    assert function(ranking, None, **options) == expected
-    lists = preds.argsort(descending=True)[:, :2]
-    assert function(lists, target, mask=mask, **options) == expected
-    with pytest.raises(ValueError, match="`num_locations` must be at least"):
-        function(preds, target, **{**options, "num_locations": 5})
-    with pytest.raises(
-        ValueError, match=rf"one relevant location .* for {case.name}, .*use \w+AtK for"
-    ):
-        function(preds, torch.tensor([[0, 1]]).expand(9, -1), **options)
-
-
-def test_location_f1_of_each_location() -> None:
-    """`average=None` gives one value a location, an F1 for those visited or decided for."""
-    preds, target = torch.randint(4, (30, 5)).float(), torch.randint(4, (30,))
-    preds[:, 4] = -1.0
-    each = updated(LocationF1(5, average=None), preds, target).compute()
-    assert each.shape == (5,)
-    decisions = [oracle.decision(row, by_scores=True) for row in preds.tolist()]
-    for location in range(4):
-        right = sum(d == t == location for d, t in zip(decisions, target.tolist(), strict=True))
-        both = decisions.count(location) + target.tolist().count(location)
-        assert each[location].item() == pytest.approx(2 * right / both)
 
 
 @given(graded_relevant(DIRTY), st.data())
@@ -274,41 +207,6 @@ def test_functions_keep_the_shape_of_the_target(preds: Tensor, ids: list[int]) -
     assert (flat.shape, deep.shape, one.shape) == ((2,), (1, 2), ())
     assert torch.equal(deep[0], flat)
     assert torch.equal(one, flat[0])
-
-
-def test_reciprocal_rank_in_a_very_large_block() -> None:
-    """Of 300,000 equal scores the expected reciprocal rank is H(n)/n, found without a table."""
-    n = 300_000
-    ranking = Ranking.from_scores(torch.zeros(1, n), torch.tensor([5]))
-    harmonic = math.fsum(1 / rank for rank in range(1, n + 1))
-    assert scoring.reciprocal_rank(ranking).item() == pytest.approx(harmonic / n, rel=1e-9)
-    dcg = math.fsum(1 / math.log2(rank + 1) for rank in range(1, n + 1))
-    assert scoring.ndcg(ranking, n).item() == pytest.approx(dcg / n, rel=1e-9)
-    relevant = torch.zeros(1, 5000, dtype=torch.bool)
-    relevant[0, :40] = True
-    several = Ranking.from_scores(torch.zeros(1, 5000), relevant)
-    (query,) = oracle.queries(torch.zeros(1, 5000), relevant)
-    for case in (Case("MRR"), Case("MRR", {"k": 100}), Case("AccuracyAtK", {"k": 70})):
-        expected = oracle.score(case.name, query, **case.options)
-        got = SCORES[case.name](several, **case.options).item()
-        assert got == pytest.approx(expected, rel=1e-9)
-
-
-@pytest.mark.parametrize("rank", [65_535, 65_536, 65_537, 70_001, 99_999])
-def test_places_far_down(rank: int) -> None:
-    """Reciprocal ranks and discounts stay exact where tables would end."""
-    preds = -torch.arange(100_000.0)[None]
-    ranking = Ranking.from_scores(preds, torch.tensor([rank - 1]))
-    assert scoring.reciprocal_rank(ranking).item() == pytest.approx(1 / rank, rel=1e-11)
-    discount = 1 / math.log2(rank + 1)
-    assert scoring.ndcg(ranking, 10**6).item() == pytest.approx(discount, rel=1e-11)
-    preds[0, rank - 6 : rank + 1] = preds[0, rank - 3]
-    tied = Ranking.from_scores(preds, torch.tensor([rank - 1]))
-    places = range(rank - 5, rank + 2)
-    expected = sum(1 / place for place in places) / 7
-    assert scoring.reciprocal_rank(tied).item() == pytest.approx(expected, rel=1e-11)
-    expected = sum(1 / math.log2(place + 1) for place in places) / 7
-    assert scoring.ndcg(tied, 10**6).item() == pytest.approx(expected, rel=1e-11)
 
 
 @pytest.mark.parametrize("levels", [3, 100_000])

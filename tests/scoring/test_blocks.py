@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from test_against_oracle import FORMS
 from torch import Tensor
 
 import oracle
@@ -19,7 +20,6 @@ from nextloc_metrics import (
     RBP,
     ERRAtK,
     FallOutAtK,
-    Grouped,
     MeanPercentileRank,
     MeanRank,
     Ranking,
@@ -35,10 +35,6 @@ from strategies import (
     RANK_CASES,
     Case,
     examples,
-    graded_relevant,
-    id_lists,
-    one_relevant,
-    padded_ids,
     several_relevant,
     updated,
 )
@@ -55,7 +51,6 @@ OPTIONS = [
     Case("MeanRank"),
     Case("MeanRank", {"ties": "pessimistic"}),
 ]
-few = examples(6)
 
 
 def check_queries(preds: Tensor, target: Tensor) -> None:
@@ -71,54 +66,12 @@ def check_queries(preds: Tensor, target: Tensor) -> None:
             assert not counts or score == pytest.approx(expected, abs=1e-9), (str(case), query)
 
 
-@few
-@given(one_relevant(DIRTY))
-def test_one_relevant_by_brute_force(batch: tuple[Tensor, Tensor]) -> None:
-    """One relevant location among NaN and infinities, over every tie order."""
-    check_queries(*batch)
-
-
-@few
-@given(several_relevant())
-def test_several_relevant_by_brute_force(batch: tuple[Tensor, Tensor]) -> None:
-    """Several relevant locations, also as padded ids, over every tie order."""
-    check_queries(*batch)
-    check_queries(batch[0], padded_ids(batch[1]))
-
-
-@few
-@given(graded_relevant(DIRTY))
-def test_grades_by_brute_force(batch: tuple[Tensor, Tensor]) -> None:
-    """Grades among NaN and infinities, over every tie order."""
-    check_queries(*batch)
-
-
-@few
-@given(id_lists())
-def test_lists_by_brute_force(batch: tuple[Tensor, Tensor]) -> None:
-    """Lists with repeats and padding."""
-    check_queries(*batch)
-
-
-@pytest.mark.parametrize("case", [*BLOCK_CASES, *RANK_CASES], ids=str)
-@pytest.mark.parametrize("form", ["scores", "lists"])
-def test_metrics_over_a_few_batches(case: Case, form: str) -> None:
-    """The value over three batches, with empty and masked queries."""
-    metric, seen = case.make(), []
-    for _ in range(3):
-        relevant = torch.rand(7, 6) < 0.3
-        mask = torch.rand(7) < 0.8
-        preds, target = (
-            torch.randint(4, (7, 6)).float(),
-            relevant * torch.randint(1, 4, (7, 6)).float(),
-        )
-        if form == "lists":
-            preds, target = torch.randint(6, (7, 4)), padded_ids(relevant)
-            preds[2] = -1
-        metric.update(preds, target, mask=mask)
-        seen += oracle.queries(preds, target, mask)
-    expected = oracle.value(case.name, seen, **case.options)
-    assert metric.compute().item() == pytest.approx(expected, abs=1e-6)
+@pytest.mark.parametrize("form", FORMS)
+@examples(8)
+@given(data=st.data())
+def test_scores_by_brute_force(form: str, data: st.DataObject) -> None:
+    """Every form of a batch, over every tie order."""
+    check_queries(*data.draw(FORMS[form]))
 
 
 def test_expected_reciprocal_rank_of_long_blocks() -> None:
@@ -197,16 +150,6 @@ def test_excluded_candidates_are_no_pairs() -> None:
     assert AUC()(scores, target) == pytest.approx(2 / 3)
     assert AUC()(scores, target, exclude=exclude) == 1
     assert FallOutAtK(2)(scores, target, exclude=exclude) == 1 / 2
-
-
-def test_group_auc() -> None:
-    """GAUC is AUC in `Grouped`, and queries with candidates of one kind are skipped."""
-    scores = torch.tensor([[0.9, 0.1], [0.1, 0.9], [0.5, 0.5]])
-    relevant = torch.tensor([[True, False], [True, False], [True, True]])
-    grouped = Grouped(AUC(), 3, average="groups")
-    grouped.update(scores, relevant, groups=torch.tensor([0, 1, 2]))
-    assert grouped.compute() == 0.5
-    assert grouped.num_queries.tolist() == [1, 1, 0]
 
 
 def test_weighted_auc_is_recboles_gauc() -> None:

@@ -88,14 +88,6 @@ def test_padding_batches_and_backends_change_no_bit(metric: PairMetric, expected
     assert torch.equal(scores(metric, PAIRS), whole)
 
 
-@pytest.mark.parametrize("metric", [case[0] for case in CASES], ids=repr)
-def test_equal_sequences_have_the_best_score(metric: PairMetric) -> None:
-    """1 for similarities, 0 for distances."""
-    same = [(true, true) for _, true in PAIRS]
-    best = 1.0 if metric.higher_is_better else 0.0
-    assert torch.equal(scores(metric, same), torch.full((len(same),), best, dtype=torch.float64))
-
-
 def test_point_errors_are_those_of_plain_python() -> None:
     """The mean over the steps, and the errors at single steps; short pairs are left out."""
     wanted = [[oracle.distance(p, t) for p, t in zip(*pair, strict=True)] for pair in ALIGNED]
@@ -125,17 +117,6 @@ def test_the_best_matching_is_no_worse_and_has_no_order() -> None:
     other = scores(GeoBLEU(1, matching="optimal"), turned)
     torch.testing.assert_close(other, best, rtol=1e-12, atol=1e-12)
     assert not torch.equal(scores(GeoBLEU(1), turned).round(decimals=9), greedy.round(decimals=9))
-
-
-def test_distances_are_ordered() -> None:
-    """Hausdorff <= Frechet <= DTW, DTW over the length <= mean point error, a window only adds."""
-    hausdorff, frechet, dtw = (scores(m, PAIRS) for m in (Hausdorff(), DiscreteFrechet(), DTW()))
-    assert (hausdorff <= frechet).all()
-    assert (frechet <= dtw + 1e-12).all()
-    assert (scores(DTW(free_start=True), PAIRS) <= dtw).all()
-    assert (scores(DTW(window=2), PAIRS) >= dtw).all()
-    mean, ratio = scores(MeanPointError(), ALIGNED), scores(DTW(normalized=True), ALIGNED)
-    assert (ratio <= mean + 1e-12).all()
 
 
 @pytest.mark.parametrize(

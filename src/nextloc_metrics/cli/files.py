@@ -29,8 +29,7 @@ from nextloc_metrics.report.comparisons import Comparisons
 from nextloc_metrics.report.evaluation import Evaluation, write_groups
 from nextloc_metrics.report.options import Options
 from nextloc_metrics.report.receipts import Receipt, Verification
-from nextloc_metrics.report.table_evaluation import evaluate_table
-from nextloc_metrics.report.verifying import compared
+from nextloc_metrics.report.table_evaluation import compared, evaluate_table
 
 if TYPE_CHECKING:  # `score` needs neither
     from nextloc_metrics.report.flows import FlowEvaluation

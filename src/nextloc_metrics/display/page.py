@@ -151,7 +151,6 @@ def show_meanings(members: Iterable[tuple[Any, Any]]) -> str:
 
 
 def _meaning(metric: Any) -> str:
-    """Return the first paragraph of the docstring of a metric."""
     text = inspect.getdoc(type(metric)) or ""
     return " ".join(text.partition("\n\n")[0].replace("`", "").split())
 
@@ -300,7 +299,6 @@ class Result:
         return {"Result": show_table(self.table)}
 
     def _printed(self) -> Sequence[Table]:
-        """Return the tables that `print` shows."""
         return [self.table]
 
     def _others(self) -> Mapping[str, Table]:

@@ -265,7 +265,6 @@ def _records(names: Sequence[str], titles: Mapping[str, str], models: Models) ->
 
 
 def _is_best(model: str, name: str, models: Models) -> bool:
-    """Return whether a model has the best value among several models."""
     values = {of: x[name] for of, x in models.items() if name in x}
     known = [one.value for one in values.values() if one.value == one.value]
     if len(models) == 1 or model not in values or values[model].value not in known:

@@ -225,7 +225,7 @@ def _limits(num_cells: Any, box: Any) -> list[tuple[int, int]]:
     """Return the lowest and the highest number of a cell, or those of x and y."""
     if (num_cells is None) == (box is None):
         raise ValueError(
-            "one of `num_cells`, for cells as numbers, and `box`, for x and y, must be given, got "
+            "one of `num_cells` and `box` must be given, for cells as numbers or as x and y, got "
             f"{'neither' if box is None else 'both'}."
         )
     if box is None:

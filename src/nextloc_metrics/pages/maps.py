@@ -104,7 +104,6 @@ def error_map(by_location: Grouped, locations: Locations, *, ax: Any = None) -> 
 
 
 def _draw_hexagons(axes: Any, points: Tensor, values: Tensor, numbers: Tensor) -> Any:
-    """Draw the mean over the queries of each hexagon."""
     low, high = points.amin(0).tolist(), points.amax(0).tolist()
     options = {"gridsize": 45, "extent": (low[0], high[0], low[1], high[1]), "linewidths": 0.2}
     x, y = points.T.numpy()
@@ -121,7 +120,6 @@ def _draw_hexagons(axes: Any, points: Tensor, values: Tensor, numbers: Tensor) -
 
 
 def _explain_sizes(axes: Any, numbers: Tensor) -> None:
-    """Show three sizes of dots with their numbers of queries."""
     most = int(numbers.max())
     for number in sorted({1, max(1, most // 4), most}):
         size = 4 + 200 * number / most

@@ -2,7 +2,7 @@
 
 Arrays or files come in, a `Result` goes out: tables, a card and the sections of a page. It imports
 `files`, `engines`, `pages`, `analysis`, `protocols`, `trajectories` and `flows`. Begin with
-`evaluator.evaluate`; `contents` has the names, and imports them when one is asked for.
+`arrays.evaluate`; `contents` has the names, and imports them when one is asked for.
 """
 
 from typing import TYPE_CHECKING

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.analysis import Predictability
-from nextloc_metrics.analysis.comparison import Pair, Test, check_options
+from nextloc_metrics.analysis.comparison import Pair, Test, check_options, pair_up
 from nextloc_metrics.analysis.contrast import UserSums, contrast, sum_by
 from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.batch import ArrayRows, Batch, read_rows
@@ -27,7 +27,18 @@ from nextloc_metrics.base.plan import Plan
 from nextloc_metrics.base.readings import readings_of
 from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.means import exact
-from nextloc_metrics.report.comparisons import Comparisons, find_letters
+from nextloc_metrics.report.comparisons import (
+    Against,
+    Asked,
+    Comparisons,
+    Family,
+    decide_pairs,
+    detectable_range,
+    find_letters,
+    p_text,
+    pairs_of,
+    tabulate,
+)
 from nextloc_metrics.report.data import (
     check_cluster,
     check_metrics,
@@ -37,22 +48,9 @@ from nextloc_metrics.report.data import (
     make_headline,
     write_about,
 )
-from nextloc_metrics.report.families import (
-    Against,
-    Asked,
-    Family,
-    RunScores,
-    decide_pairs,
-    detectable_range,
-    p_text,
-    pair_models,
-    pairs_of,
-    tabulate,
-)
 from nextloc_metrics.report.history import History, rows_of
 from nextloc_metrics.report.options import SharedOptions, takes
-from nextloc_metrics.report.receipt_sums import ReceiptSums, read_sums
-from nextloc_metrics.report.receipts import Receipt
+from nextloc_metrics.report.receipts import Receipt, ReceiptSums, read_sums
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -129,10 +127,9 @@ def compare(
     check_named("models", models, '{"gru": preds, "lstm": others}')
     about: Any = options["about"] or {}
     cluster = options["cluster"]
-    lacks_cluster = average == "groups" and not cluster
-    _check_options(margin, deterministic, about, [str(x) for x in models], lacks_cluster)
-    how = test, options["confidence_level"], as_number(seed)
-    asked = _ask(Asked(*how, family, as_number(margin), against, average, cluster))
+    how = test, options["confidence_level"], as_number(seed), family, margin
+    asked = Asked(*how, against, average, cluster)
+    asked = _check_options(asked, deterministic, about, [str(x) for x in models])
     if any(isinstance(one, Receipt) for one in models.values()):
         of_rows: dict[str, Any] = {"target": target, "mask": mask, "groups": groups}
         of_rows |= {"exclude": exclude, "history": history, "about": options["about"]}
@@ -167,38 +164,31 @@ def compare(
     return result
 
 
-def _ask(asked: Asked) -> Asked:
-    """Return options that were checked."""
-    check_options(asked.test, asked.confidence_level, asked.seed)
-    check_choice("against", asked.against, Against)
-    check_choice("average", asked.average, Average)
-    if asked.family is None:
-        return asked._replace(family="metric" if asked.against == "all" else "all")
-    check_choice("family", asked.family, Family)
-    return asked
-
-
 def _check_options(
-    margin: float | None,
-    deterministic: Sequence[str],
-    about: Any,
-    names: list[str],
-    lacks_cluster: bool,
-) -> None:
-    if lacks_cluster:
+    asked: Asked, deterministic: Sequence[str], about: Any, names: Sequence[str]
+) -> Asked:
+    """Return how models are tested, or raise if it cannot be."""
+    if asked.average == "groups" and not asked.cluster:
         raise ValueError("`average='groups'` needs a `cluster`, such as 'user', got None.")
     if not isinstance(about, Mapping) or not about.keys() <= set(names):
         raise ValueError(
             f"`about` must have a text for models, by their names {short(names)}, got "
             f"{short(about)}."
         )
-    if margin is not None and not 0 < as_number(margin) < 1:
-        raise ValueError(f"`margin` must be a fraction above 0, got {short(margin)}.")
+    margin = as_number(asked.margin)
+    if margin is not None and not 0 < margin < 1:
+        raise ValueError(f"`margin` must be a fraction above 0, got {short(asked.margin)}.")
     if isinstance(deterministic, str) or not {str(x) for x in deterministic} <= set(names):
         raise ValueError(
             f"`deterministic` must be a list of names of `models`, {short(names)}, got "
             f"{short(deterministic)}."
         )
+    check_options(asked.test, asked.confidence_level, asked.seed)
+    check_choice("against", asked.against, Against)
+    check_choice("average", asked.average, Average)
+    usual: Family = "metric" if asked.against == "all" else "all"
+    family = check_choice("family", usual if asked.family is None else asked.family, Family)
+    return asked._replace(family=family, margin=margin)
 
 
 def _headline_of(rows: ArrayRows, options: SharedOptions) -> RankingCollection:
@@ -210,13 +200,12 @@ def _headline_of(rows: ArrayRows, options: SharedOptions) -> RankingCollection:
                 f"`metrics` of a comparison must be fractions, got {short(metric)}; `evaluate` "
                 "takes those with a unit."
             )
-    return make_headline(number, options["k"], measures=options["measures"], metrics=own)
+    return make_headline(number, options["k"], options["measures"], own)
 
 
 def _sizes_of(models: Mapping[str, _Method]) -> tuple[int, int]:
-    """Return the number of queries, and of their clusters."""
     kind = next(iter(models.values())).kind
-    counted = np.any([one.kept for of in models.values() for one in of.scores.values()], axis=0)
+    counted = np.any([kept for of in models.values() for _, kept in of.scores.values()], axis=0)
     number = 0 if kind is None else len(torch.unique(kind.numbers[torch.from_numpy(counted)]))
     return int(counted.sum()), number
 
@@ -265,10 +254,14 @@ def _summarize(
     if warned:
         card["notes"] = "; ".join(warned)
     table = tabulate(values, decided, asked, notes)
-    marks = find_letters(columns, decided.corrected, asked.level) if asked.against == "all" else {}
+    found = {x: {key: one.found for key, one in of.items()} for x, of in decided.pairs.items()}
+    corrected = {
+        x: {key: one.corrected for key, one in of.items()} for x, of in decided.pairs.items()
+    }
+    marks = find_letters(columns, corrected, asked.level) if asked.against == "all" else {}
     members = next(iter(models.values())).members
-    tests = decided.pairs, decided.corrected, table, decided.num_tests
-    return Comparisons(values, *tests, marks, columns, card, level, members)
+    tests = decided.num_tests, marks, columns, card, level, members
+    return Comparisons(values, found, corrected, table, *tests)
 
 
 def _note_runs(models: Mapping[str, _Method], deterministic: Sequence[str]) -> list[str]:
@@ -294,12 +287,12 @@ class _Method:
         self.kind = rows[0][0].kinds.get(options["cluster"] or "")
         self.members = _headline_of(rows[0][0], options).named_members()
         self.models: list[RankingCollection] = []
-        self.scores: dict[str, RunScores] = {}
+        self.scores: dict[str, tuple[Any, Any]] = {}  # in 2^-32 `[R, N]`, and which count
         found = [self._count(one, options) for one in chain.from_iterable(rows)]
         for key in found[0]:
             each = torch.stack([scores[key] for scores in found])
             units = exact.to_fixed_point(each).reshape(self.num_runs, self.draws, -1).sum(1)
-            self.scores[key] = RunScores(units.numpy(), ~each.isnan().any(0).numpy(), self.draws)
+            self.scores[key] = units.numpy(), ~each.isnan().any(0).numpy()
 
     def _count(self, rows: ArrayRows, options: SharedOptions) -> dict[str, Tensor]:
         """Count all queries, and return the scores of queries by metric, NaN if left out."""
@@ -336,7 +329,15 @@ class _Method:
 
     def pair(self, first: Any) -> dict[str, Pair]:
         """Pair the scores of another model with those of this one, by metric."""
-        return pair_models(self.scores, first.scores, self.kind, self.average)
+        pairs = {}
+        for key, (b, kept) in self.scores.items():
+            a, other = first.scores[key]
+            kept = kept & other
+            groups = None if self.kind is None else self.kind.numbers[torch.from_numpy(kept)]
+            units, as_means = (b[:, kept], a[:, kept]), self.average == "groups"
+            draws = self.draws, first.draws
+            pairs[key] = pair_up(units, draws, groups, 1 / exact.ONE, as_means)
+        return pairs
 
     def read(self, confidence_level: float) -> dict[str, Reading]:
         """Return the values with their intervals: means over runs and draws."""
@@ -352,9 +353,9 @@ class _Method:
         }
 
     def _bounds(self, key: str, confidence_level: float) -> tuple[float, float]:
-        units, kept, draws = self.scores[key]
+        units, kept = self.scores[key]
         groups = None if self.kind is None else self.kind.numbers[torch.from_numpy(kept)]
         sums, sizes = sum_by(groups, units[:, kept], self.average == "groups")
-        found = contrast([UserSums(sums, draws)], sizes, 1 / exact.ONE).estimate()
+        found = contrast([UserSums(sums, self.draws)], sizes, 1 / exact.ONE).estimate()
         low, high = found.interval(confidence_level)
         return float(low), float(high)

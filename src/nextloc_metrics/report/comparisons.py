@@ -1,24 +1,168 @@
-"""The result of `compare`: differences, letters, and a table of models."""
+"""The tests of pairs of models in families, and the result of `compare` with its tables."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import Any, ClassVar, Literal, NamedTuple
 
-from nextloc_metrics.analysis.comparison import Comparison
-from nextloc_metrics.analysis.significance import MARKS, letters, level_of, stars
+from nextloc_metrics.analysis.comparison import Comparison, Pair, Test, decide
+from nextloc_metrics.analysis.significance import MARKS, holm, letters, level_of, stars
+from nextloc_metrics.base.grouped import Average
 from nextloc_metrics.display.page import Result, show_meanings, show_table
 from nextloc_metrics.display.reading import Models, Reading
 from nextloc_metrics.display.table import Table, in_percent, of_readings
 from nextloc_metrics.pages.sections import show_differences, show_values
 
+Against = Literal["first", "all"]
+Family = Literal["metric", "all"]
+PairNames = tuple[str, str]
 Layout = Literal["differences", "models"]
 Spread = Literal["interval", "+-", "none"]
 
+# Random sign assignments; more where fewer than ten would have the smallest p that Holm needs.
+_RESAMPLES = 10_000
+_BELOW = 10
+
+_POWER = 0.8
+
 # After a value that is not separated from the best; in a paper a superscript.
 _NOT_SEPARATED = "~"
+
+
+class Asked(NamedTuple):
+    """How models are tested."""
+
+    test: Test
+    confidence_level: float
+    seed: int
+    family: Family | None
+    margin: float | None
+    against: Against
+    average: Average
+    cluster: str | None
+
+    @property
+    def level(self) -> float:
+        """The level of a test, 0.05 for 95 %."""
+        return level_of(self.confidence_level)
+
+
+class Tested(NamedTuple):
+    """The test of two models by one metric, with what its family adds."""
+
+    found: Comparison
+    detectable: float  #: the difference that the test finds
+    corrected: float
+    margins: Sequence[float]  #: corrected p of non-inferiority and equivalence, if asked
+
+    @property
+    def numbers(self) -> list[float]:
+        """The numbers of a row of the table."""
+        one = self.found
+        tested = one.difference, one.low, one.high, one.p_value
+        return [*tested, self.corrected, self.detectable, *self.margins]
+
+
+class Decided(NamedTuple):
+    """The tests of all pairs by metric."""
+
+    pairs: dict[PairNames, dict[str, Tested]]
+    num_tests: dict[str, int]  #: of the family of each metric
+    draws: int  #: the most random sign assignments
+
+
+def pairs_of(names: Sequence[str], against: Against) -> list[PairNames]:
+    """Return the pairs of names that are compared."""
+    return [x for x in combinations(names, 2) if against == "all" or x[0] == names[0]]
+
+
+def decide_pairs(pairs: Mapping[PairNames, Mapping[str, Pair]], asked: Asked) -> Decided:
+    """Test all pairs, and correct the p-values of each family by Holm's method."""
+    keys = list(dict.fromkeys(key for of in pairs.values() for key in of))
+    found: dict[PairNames, dict[str, Tested]] = {names: {} for names in pairs}
+    num_tests: dict[str, int] = {}
+    draws = _RESAMPLES
+    for family in [keys] if asked.family == "all" else [[key] for key in keys]:
+        inside = [(names, key) for names, of in pairs.items() for key in of if key in family]
+        distinct = {pairs[names][key].key: pairs[names][key] for names, key in inside}
+        number = max(1, len(distinct))
+        most = max(_RESAMPLES, math.ceil(_BELOW * number / asked.level))
+        draws = max(draws, most)
+        options = asked.test, asked.confidence_level, _RESAMPLES, most, asked.seed
+        decided = decide(list(distinct.values()), *options)
+        columns = [[one.p_value for one in decided]]
+        if asked.margin is not None:
+            columns += map(list, zip(*(one.within(asked.margin) for one in decided), strict=True))
+        corrected = zip(*map(holm, columns), strict=True)
+        by_key = dict(zip(distinct, zip(decided, corrected, strict=True), strict=True))
+        for names, key in inside:
+            pair = pairs[names][key]
+            one, (p_value, *margins) = by_key[pair.key]
+            own = {x: getattr(pair, x) for x in ("effect_size", "num_queries", "wins", "losses")}
+            detectable = one.detectable(number, _POWER)
+            found[names][key] = Tested(replace(one, **own), detectable, p_value, margins)
+        num_tests |= dict.fromkeys(family, number)
+    return Decided(found, num_tests, draws)
+
+
+def tabulate(
+    values: Mapping[str, Mapping[str, float]], decided: Decided, asked: Asked, notes: Sequence[str]
+) -> Table:
+    """Make a table with a row for each metric and pair."""
+    first = next(iter(values))
+    is_first = {a for a, _ in decided.pairs} == {first}
+    interval = f"{100 * asked.confidence_level:g} % interval"
+    header = ["percent", first if is_first else "first", "value", "difference", interval]
+    header += ["p", "corrected p", "detectable"]
+    names = ["metric", "first", "value", "difference", "low", "high", "p", "corrected p"]
+    names += ["detectable"]
+    if asked.margin is not None:
+        ways = [f"{way} {in_percent(asked.margin)}" for way in ("not worse by", "within")]
+        header, names = [*header, *ways], [*names, "p not worse", "p equivalent"]
+    rows, records = [], []
+    for key in values[first]:
+        for (a, b), tests in decided.pairs.items():
+            title = f"{key}, {b}" if is_first else f"{key}, {b} - {a}"
+            base, value = values[a][key], values[b][key]
+            numbers = [value - base, *[math.nan] * (len(names) - 4)]
+            numbers = tests[key].numbers if key in tests else numbers
+            difference, low, high, p_value, corrected, detectable, *within = numbers
+            ends = "-" if math.isnan(low) else f"{in_percent(low, '+')} to {in_percent(high, '+')}"
+            holds = corrected <= asked.level
+            cells = [in_percent(base), in_percent(value), in_percent(difference, "+"), ends]
+            cells += [_p_value(p_value), _p_value(corrected)]
+            cells += ["-" if holds else in_percent(detectable), *map(_p_value, within)]
+            rows.append([title, *cells])
+            records.append(dict(zip(names, [title, base, value, *numbers], strict=True)))
+    return Table(header, rows, notes, records)
+
+
+def detectable_range(decided: Decided, asked: Asked) -> str:
+    """Say which differences the tests find."""
+    found = [one.detectable for of in decided.pairs.values() for one in of.values()]
+    if not (known := [x for x in found if not math.isnan(x)]):
+        return "-"
+    ends = dict.fromkeys(in_percent(x) for x in (min(known), max(known)))
+    most = max(decided.num_tests.values())
+    level = f"{asked.level:g}" + (f"/{most}" if most > 1 else "")
+    return f"{' to '.join(ends)} points with power {_POWER:g} at level {level}"
+
+
+def p_text(decided: Decided, asked: Asked) -> str:
+    """Say how p-values were computed."""
+    kinds = {one.found.p_from for of in decided.pairs.values() for one in of.values()}
+    if asked.test == "bootstrap":
+        return "two-sided bootstrap test"
+    ways = {"exact": "all signs", "draws": f"up to {decided.draws:,} random signs"}
+    ways["t"] = "Student's t"
+    return f"two-sided permutation test ({', '.join(ways[x] for x in ways if x in kinds)})"
+
+
+def _p_value(p: float) -> str:
+    return "-" if math.isnan(p) else "<0.0001" if p < 0.0001 else f"{p:.4f}"
 
 
 @dataclass(repr=False)
@@ -92,7 +236,6 @@ class Comparisons(Result):
         return Table(header, rows, self._notes(spread), records, bold)
 
     def _best(self, key: str) -> str:
-        """Return the model with the best value."""
         known = {name: _goodness(of[key]) for name, of in self.columns.items()}
         known = {name: value for name, value in known.items() if not math.isnan(value)}
         return max(known, key=known.__getitem__, default="")

@@ -24,11 +24,7 @@ from nextloc_metrics.base.plan import Plan
 from nextloc_metrics.base.ranking_metric import RankingMetric
 from nextloc_metrics.means.intervals import check_confidence_level
 from nextloc_metrics.metrics.at_k import AccuracyAtK
-from nextloc_metrics.metrics.bins import PopularityBins
-from nextloc_metrics.metrics.presets import (
-    decile_metrics,
-    likelihood_metrics,
-)
+from nextloc_metrics.metrics.presets import decile_metrics, likelihood_metrics
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 from nextloc_metrics.report import digests, saved
 from nextloc_metrics.report.answers import count_answers
@@ -38,16 +34,11 @@ from nextloc_metrics.report.data import (
     Data,
     Setting,
     check_alike,
-    check_free,
     decoding_in,
-    make_answers,
-    make_headline,
-    make_probabilities,
-    reads_ranks_only,
-    weigh,
+    make_rows,
 )
 
-#: The parts whose metrics have a row in the table of all queries.
+#: The parts of `make_rows`.
 ROWS = ("", "probabilities", "own", "answers")
 
 # GroupNames of groups that are made here, of which users' names are none.
@@ -74,36 +65,17 @@ class Tallied(NamedTuple):
 
 
 class Counted:
-    """The states of all metrics of an evaluation, and the counts of its card.
+    """The states of all metrics of an evaluation, and the counts of its card."""
 
-    Args:
-        setting: the options of the evaluation.
-        labels: the labels of the groups, by their name.
-        data: what is known of locations and users besides the queries.
-    """
-
-    def __init__(
-        self,
-        setting: Setting,
-        labels: Mapping[str, GroupLabels],
-        data: Data,
-    ) -> None:
+    def __init__(self, setting: Setting, labels: Mapping[str, GroupLabels], data: Data) -> None:
         self.setting, self.labels = setting, dict(labels)
         self.data, locations, train_counts = data, data.locations, data.train_counts
         self.card, self.longest = Counter[str](), 0  # and the length of the longest list
         self.shards: tuple[str, ...] = ()
         self.digests, self.ids = digests.empty(), list[Tensor]()  # the hashes of ids of queries
         self.names: dict[str, list[str]] = {}  # of groups by kind, where there is room for more
-        ranked = {name: x for name, x in data.metrics.items() if reads_ranks_only(x)}
-        self.headline = make_headline(
-            setting.num_locations,
-            setting.k,
-            locations,
-            setting.km,
-            setting.measures,
-            setting.is_weighted,
-            ranked,
-        )
+        self.parts = make_rows(setting, data)
+        self.headline = self.parts[""]
         # one row of scores for all queries, by the title of the column of values
         self._rows: dict[str, Tensor] = {}
         if train_counts is not None:
@@ -126,30 +98,21 @@ class Counted:
             self.references[BASELINE_BY_USER] = by_user
             members[BASELINE] += _metrics_of(by_user)  # one ranking serves both
         self._plans = {name: Plan(metrics) for name, metrics in members.items()}
-        self.parts = {"": self.headline, "probabilities": make_probabilities(setting, locations)}
-        check_free(self.parts["probabilities"], data.metrics)
-        others: Any = {name: x.clone() for name, x in data.metrics.items() if name not in ranked}
-        check_free(self.headline, others)
-        own = RankingCollection(others)
-        self.parts["own"] = weigh(own) if setting.is_weighted else own
-        self.parts["answers"] = make_answers(setting, data.metrics)
         self.parts |= _make_parts(self)
         if locations is not None and setting.num_locations is not None and not setting.is_weighted:
             by_location = Grouped(AccuracyAtK(1), len(locations), by=_TARGET)
             self.parts["map"] = RankingCollection({"acc_at_1": by_location})
         if data.bins is not None and not setting.is_weighted:
-            self.parts["deciles"] = _make_deciles(self, data.bins)
+            made, cluster = decile_metrics(data.bins, k=max(setting.k)), setting.cluster
+            if cluster:
+                made = made.clustered(max(1, len(self.labels[cluster])), by=cluster)
+            self.parts["deciles"] = made
         if by_user := _make_by_user(self):
             self.parts["ceiling"] = by_user
         self._plan = Plan([x for part in self.parts.values() for x in _metrics_of(part)])
 
     def tally(self, batch: Batch, numbers: Mapping[str, Tensor]) -> Tallied:
-        """Return what one batch adds; all metrics share the scores of the queries.
-
-        Args:
-            batch: the queries, without their groups.
-            numbers: by kind of groups, the number of the group of each query.
-        """
+        """Return what a batch adds; `numbers` are those of its queries' groups, by kind."""
         groups = {**numbers, _TARGET: batch.target} if "map" in self.parts else dict(numbers)
         records = self._plan.read(replace(batch, groups=groups or None))
         tallies = [(self._plan, self._plan.tally(Batch(records, None)))]
@@ -163,14 +126,11 @@ class Counted:
             mask = (answer[:, 0] == ANSWERED) & records[Ranking].counted
             tallies.append((plan, plan.tally(replace(batch, mask=mask, confidence=None))))
         ranking: Ranking = records[Ranking]
-        self._check_targets(batch.target[ranking.queries.counted])
+        known, target = self.setting.known_locations, batch.target[ranking.queries.counted]
+        # also where F1 reads no target
+        if known is not None and target.numel() and (highest := int(target.max())) >= known:
+            raise ValueError(f"`target` must be below `num_locations`, {known}, got {highest}.")
         return Tallied(ranking, tallies, *self._describe(batch, ranking))
-
-    def _check_targets(self, target: Tensor) -> None:
-        """Raise for an id beyond the announced locations, also where F1 reads no target."""
-        size, highest = self.setting.known_locations, int(target.max()) if target.numel() else -1
-        if size is not None and highest >= size:
-            raise ValueError(f"`target` must be below `num_locations`, {size}, got {highest}.")
 
     def add(self, tallied: Tallied) -> None:
         """Add what `tally` returned."""
@@ -283,12 +243,7 @@ class Counted:
 
     @classmethod
     def load(cls, path: Path | BytesIO, metrics: Mapping[str, RecordMetric]) -> Counted:
-        """Read a file that `save` wrote, of an evaluation with these further metrics.
-
-        Raises:
-            OSError: the file cannot be opened.
-            ValueError: the file is cut, was changed, or is another file.
-        """
+        """Read a file that `save` wrote, of an evaluation with these further metrics."""
         header, arrays = saved.read(path)
         saved.check_metrics(path, header, metrics)
         with saved.refused(path):
@@ -296,18 +251,11 @@ class Counted:
 
     @classmethod
     def of_saved(
-        cls,
-        header: dict[str, Any],
-        arrays: dict[str, Tensor],
-        metrics: Mapping[str, RecordMetric],
+        cls, header: dict[str, Any], arrays: dict[str, Tensor], metrics: Mapping[str, RecordMetric]
     ) -> Counted:
         """Make an object from the content of a file, or raise if parts of it do not fit."""
-        setting = Setting(
-            **{
-                **header["setting"],
-                **{x: tuple(header["setting"][x]) for x in ("k", "groups", "measures", "metrics")},
-            }
-        )
+        lists = {x: tuple(header["setting"][x]) for x in ("k", "groups", "measures", "metrics")}
+        setting = Setting(**{**header["setting"], **lists})
         check_confidence_level(setting.confidence_level)
         labels = {kind: GroupLabels(names) for kind, names in header["labels"].items()}
         if "/f1" in arrays and arrays["/f1"].shape[1] - 1 != setting.num_locations:
@@ -323,8 +271,8 @@ class Counted:
         if members.keys() != arrays.keys():
             raise ValueError("its counts are not those of its options")
         counted.card, counted.shards = Counter(header["card"]), tuple(map(str, header["shards"]))
-        saved.check_card(counted.card)
-        counted.longest = saved.check_length(header["longest"])
+        counted.longest = header["longest"]
+        saved.check_card(counted.card, counted.longest)
         for name, member in members.items():
             saved.check_state(name, member, arrays[name], counted.card["queries"])
             add_state(member, arrays[name])
@@ -337,12 +285,7 @@ class Counted:
         return counted
 
     def add_states(self, other: Counted, rows: Mapping[str, Tensor]) -> None:
-        """Add the states of other counts.
-
-        Args:
-            other: the other counts.
-            rows: by the kind of groups, the number here of each group there.
-        """
+        """Add other counts; `rows` has the number here of each group there, by kind."""
         self.card.update(other.card)
         self.longest = max(self.longest, other.longest)
         self.digests, self.ids = self.digests + other.digests, [*self.ids, *other.ids]
@@ -351,11 +294,6 @@ class Counted:
             if name not in members:  # there was no group
                 continue
             add_state(member, member._renumbered(members[name].state, rows))
-
-    @property
-    def is_in_order(self) -> bool:
-        """Whether groups are in the order that `add_up` gives them, without room for more."""
-        return self.labels == {x: GroupLabels.sorted(self.names_of(x)) for x in self.labels}
 
     def names_of(self, kind: str) -> Sequence[str]:
         """Return the names of the groups of one kind, without the room for more."""
@@ -426,29 +364,15 @@ def _make_parts(counted: Counted) -> dict[str, RankingCollection]:
             make = partial(ClusteredGroups, by=kind, labels=labels[kind], **clusters)
         return RankingCollection({key: make(x) for key, x in means.items()})
 
-    parts = {
-        ties: RankingCollection(
-            {
-                name: _with_ties(x, ties)
-                for name, x in means.items()
-                if isinstance(metric := _unweighted(x), RankingMetric)
-                and metric._is_ours
-                and not metric._of_decision
-            }
-        )
-        for ties in get_args(Ties)
-        if ties != "expected"
-    }
+    parts = {}
+    for ties in get_args(Ties):
+        if ties != "expected":
+            others = {name: _with_ties(x, ties) for name, x in means.items()}
+            parts[ties] = RankingCollection({name: x for name, x in others.items() if x})
     parts |= {f"by {kind}": grouped(kind) for kind, names in labels.items() if len(names)}
     if cluster is not None and len(labels[cluster]):
         parts["cluster"] = grouped(cluster, "queries")
     return parts
-
-
-def _make_deciles(counted: Counted, bins: PopularityBins) -> RankingCollection:
-    """Make the decile metrics; those that average scores have clustered intervals, if asked."""
-    made, cluster = decile_metrics(bins, k=max(counted.setting.k)), counted.setting.cluster
-    return made.clustered(max(1, len(counted.labels[cluster])), by=cluster) if cluster else made
 
 
 def _metrics_of(part: RankingCollection) -> list[Any]:
@@ -465,13 +389,12 @@ def _make_by_user(counted: Counted) -> RankingCollection | None:
     return RankingCollection({"acc_at_1": by_user})
 
 
-def _unweighted(metric: Any) -> Any:
-    """Return the metric that a weighted one averages, or the metric itself."""
-    return metric.metric if isinstance(metric, Weighted) else metric
-
-
 def _with_ties(metric: Any, ties: Ties) -> Any:
+    """Return a metric of this library with other ties; None for one that reads none."""
     if isinstance(metric, Weighted):
-        return Weighted(_with_ties(metric.metric, ties))
+        found = _with_ties(metric.metric, ties)
+        return Weighted(found) if found else None
+    if not isinstance(metric, RankingMetric) or not metric._is_ours or metric._of_decision:
+        return None
     options = {name: getattr(metric, name) for name in metric._options if name != "ties"}
     return type(metric)(**options, ties=ties)

@@ -40,23 +40,14 @@ _LIMITS = "limits/"
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """What an evaluation knows of locations and users besides its queries.
-
-    Attributes:
-        bins: the popularity bin of each location.
-        train_counts: the visits of each location in the training data.
-        locations: the coordinates.
-        limits: the limits of predictability of users.
-        metrics: the further metrics by name.
-        tokens: the tokens of the vocabulary, of which digests are made.
-    """
+    """What an evaluation knows of locations and users besides its queries."""
 
     bins: PopularityBins | None = None
-    train_counts: Tensor | None = None
+    train_counts: Tensor | None = None  #: the visits of each location
     locations: Locations | None = None
     limits: Predictability | None = None
-    metrics: Mapping[str, RecordMetric] = field(default_factory=dict)
-    tokens: Tensor | None = None
+    metrics: Mapping[str, RecordMetric] = field(default_factory=dict)  #: the further ones by name
+    tokens: Tensor | None = None  #: those of the vocabulary, of which digests are made
 
     def digests(self) -> dict[str, Any]:
         """Return the digests by the attribute of `Setting`; "" for what is not there."""
@@ -143,29 +134,55 @@ def count_locations(rows: ArrayRows, given: int | None, train_counts: Tensor | N
 def make_headline(
     num_locations: int | None,
     k: int | Sequence[int],
-    locations: Locations | None = None,
-    km: float = 1.0,
-    measures: Sequence[str] = (),
-    is_weighted: bool = False,
-    metrics: Mapping[str, RecordMetric] | None = None,
+    measures: Sequence[str],
+    metrics: Mapping[str, RecordMetric],
+    **options: Any,
 ) -> RankingCollection:
     """Make the preset for one relevant location per query, or for several, or `measures`.
 
-    Copies of `metrics` follow. With weights, each mean of scores is a weighted one, and other
-    metrics are left out.
+    Copies of `metrics` follow; `options` are further ones of `next_location_metrics`.
     """
     if measures:
         headline = RankingCollection(dict(parse_measures(measures)))
     elif num_locations is None:
         headline = recommendation_metrics(k=k)
     else:
-        headline = next_location_metrics(num_locations, k, locations=locations, km=km)
-    check_free(headline, metrics or {})
-    headline.add_metrics({name: metric.clone() for name, metric in (metrics or {}).items()})
-    return weigh(headline) if is_weighted else headline
+        headline = next_location_metrics(num_locations, k, **options)
+    _check_free(headline, metrics)
+    headline.add_metrics({name: metric.clone() for name, metric in metrics.items()})
+    return headline
 
 
-def check_free(rows: Iterable[Any], metrics: Mapping[str, RecordMetric]) -> None:
+def make_rows(setting: Setting, data: Data) -> dict[str, RankingCollection]:
+    """Make the metrics that have a row in the table of all queries, by part.
+
+    With weights, each mean of scores is a weighted one, and other metrics are left out.
+    """
+    own = data.metrics
+    ranked = {x: y for x, y in own.items() if y.record is Ranking and not y.needs.scores}
+    others: Any = {x: y.clone() for x, y in own.items() if x not in ranked}
+    options = setting.num_locations, setting.k, setting.measures, ranked
+    likely = answered = RankingCollection({})
+    if setting.probabilities == CONFIDENCE:
+        likely = confidence_metrics()
+    elif setting.probabilities:
+        likely = probability_metrics(given=setting.probabilities, locations=data.locations)
+    if setting.answers:
+        answered = answer_shares(setting.k, UNSEEN not in setting.answers)
+    parts = {
+        "": make_headline(*options, locations=data.locations, km=setting.km),
+        "probabilities": likely,
+        "own": RankingCollection(others),
+        "answers": answered,
+    }
+    if setting.is_weighted:
+        parts = {name: _weigh(part) for name, part in parts.items()}
+    for name, further in {"probabilities": own, "": others, "answers": own}.items():
+        _check_free(parts[name], further)
+    return parts
+
+
+def _check_free(rows: Iterable[Any], metrics: Mapping[str, RecordMetric]) -> None:
     """Raise if a further metric has the name of a row."""
     if taken := sorted({str(name) for name in rows} & metrics.keys()):
         raise ValueError(
@@ -173,27 +190,7 @@ def check_free(rows: Iterable[Any], metrics: Mapping[str, RecordMetric]) -> None
         )
 
 
-def make_probabilities(setting: Setting, locations: Locations | None) -> RankingCollection:
-    """Make the metrics of probabilities that the setting asks for, or none."""
-    if not setting.probabilities:
-        return RankingCollection({})
-    if setting.probabilities == CONFIDENCE:
-        metrics = confidence_metrics()
-    else:
-        metrics = probability_metrics(given=setting.probabilities, locations=locations)
-    return weigh(metrics) if setting.is_weighted else metrics
-
-
-def make_answers(setting: Setting, own: Mapping[str, RecordMetric]) -> RankingCollection:
-    """Make the shares of the outcomes of answers, or none; `own` are the further metrics."""
-    if not setting.answers:
-        return RankingCollection({})
-    shares = answer_shares(setting.k, UNSEEN not in setting.answers)
-    check_free(shares, own)
-    return weigh(shares) if setting.is_weighted else shares
-
-
-def weigh(metrics: RankingCollection) -> RankingCollection:
+def _weigh(metrics: RankingCollection) -> RankingCollection:
     """Return the weighted means of a collection's means of scores, without its other metrics."""
     means = {name: x for name, x in metrics.named_members() if isinstance(x, MeanMetric)}
     return RankingCollection({name: Weighted(x) for name, x in means.items() if x._averages_scores})
@@ -243,50 +240,34 @@ class Form(NamedTuple):
 
 @dataclass(frozen=True)
 class Setting:
-    """The options of an evaluation. Counts with equal settings add up.
+    """The options of an evaluation, as in `Options` where nothing is said.
 
-    What is not here is as in `Options`; `bins`, `train_counts`, `vocabulary`, `locations` and
+    Counts with equal settings add up. `bins`, `train_counts`, `vocabulary`, `locations` and
     `history` are digests, "" for none.
-
-    Attributes:
-        num_locations: the number of ids for F1; None if several locations may be relevant.
-        known_locations: the number of ids, if the user passed it.
-        candidates: the number of scores per row; None for lists.
-        groups: the names of the groups, such as "user".
-        exclude: the excluded candidates: "none", "given ids" or "given ids, but not the targets".
-        probabilities: what scores are, or "confidence" for lists with the confidence of each
-            answer; "" for no metrics of probabilities.
-        measures: the measures by name; empty for the presets.
-        metrics: the further metrics: their names, with those of their states.
-        is_weighted: whether queries have weights.
-        answers: how answers of a language model were read; "" for other predictions.
-        num_ids: the number of their ids.
-        about: what made the predictions, as text.
-        has_ids: whether queries have ids of their own.
     """
 
     k: tuple[int, ...]
-    num_locations: int | None
-    known_locations: int | None
-    candidates: int | None
-    groups: tuple[str, ...]
+    num_locations: int | None  #: of ids for F1; None if several locations may be relevant
+    known_locations: int | None  #: of ids, if the user passed it
+    candidates: int | None  #: the number of scores per row; None for lists
+    groups: tuple[str, ...]  #: the names of the groups, such as "user"
     cluster: str | None
     confidence_level: float
-    exclude: str
+    exclude: str  #: "none", "given ids" or "given ids, but not the targets"
     bins: str
     train_counts: str
     vocabulary: str
     locations: str
     km: float
-    probabilities: str = ""
+    probabilities: str = ""  #: what scores are; "confidence" for lists with that of each answer
     measures: tuple[str, ...] = ()
-    metrics: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()  #: names, with those of the states
     is_weighted: bool = False
     history: str = ""
-    answers: str = ""
-    num_ids: int | None = None
+    answers: str = ""  #: how answers of a language model were read; "" for other predictions
+    num_ids: int | None = None  #: of these answers
     about: str = ""
-    has_ids: bool = False
+    has_ids: bool = False  #: whether queries have ids of their own
 
     @property
     def form(self) -> Form:
@@ -380,11 +361,6 @@ def _why_not(metric: RecordMetric) -> str:
         "has an `ignore_index`; use `mask`": metric.ignore_index is not None,
     }
     return next((reason for reason, holds in reasons.items() if holds), "")
-
-
-def reads_ranks_only(metric: RecordMetric) -> bool:
-    """Whether a ranking by chance, or by visits, has a value beside that of the model."""
-    return metric.record is Ranking and not metric.needs.scores
 
 
 def names_of(metrics: Mapping[str, RecordMetric]) -> tuple[str, ...]:

@@ -17,7 +17,8 @@ from nextloc_metrics import analysis
 from nextloc_metrics.analysis import Predictability
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.outputs import new_file
-from nextloc_metrics.base.readings import MOST_ROWS, Results, read_results
+from nextloc_metrics.base.collection import RankingCollection
+from nextloc_metrics.base.readings import MOST_ROWS, read_results
 from nextloc_metrics.display.page import Result, show_meanings
 from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.table import Table, csv_cell, of_readings
@@ -38,14 +39,12 @@ from nextloc_metrics.report.counted import (
     BASELINE,
     BASELINE_BY_USER,
     FREQUENCIES,
-    ROWS,
     Counted,
     merge_counted,
 )
 from nextloc_metrics.report.data import check_metrics
 from nextloc_metrics.report.digests import check_ids
-from nextloc_metrics.report.receipt_sums import clusters_of
-from nextloc_metrics.report.receipts import Receipt, receipt_of
+from nextloc_metrics.report.receipts import Receipt, clusters_of, receipt_of
 
 Interval = tuple[float, float]
 
@@ -148,7 +147,10 @@ class Evaluation(Result):
             >>> [(x["group"], x["value"]) for x in e.group_records("user") if x["metric"] == "mrr"]
             [('ann', 0.5), ('bob', 1.0)]
         """
-        kinds = check_kind(self._counted, kind)
+        kinds = self._counted.setting.groups
+        if kind is not None and kind not in kinds:
+            raise ValueError(f"`kind` must be one of {short(list(kinds))}, got {short(kind)}.")
+        kinds = kinds if kind is None else (kind,)
         return [record for kind in kinds for record in records_of(self._counted, kind)]
 
     def _printed(self) -> list[Table]:
@@ -225,17 +227,15 @@ class Ceiling:
     @property
     def table(self) -> Table:
         """The rows with notes on the users and on the share."""
-        users = int((~self.limits.few_visits).sum())
-        if not users:
-            note = "no limit: no user has enough visits and a query"
-            return of_readings({"acc_at_1": self.rows}, self.confidence_level, [note])
-        notes = [
-            f"mean over {users:,} users; {int(self.limits.few_visits.sum()):,} users left out",
-            f"way from the baseline to the limit: {100 * self.share:.0f} %; to the limit of "
-            f"shuffled visits: {100 * self._share('limit of shuffled visits'):.0f} %",
-            "limits of short histories are too high; shuffled visits have nothing to learn but "
-            "their shares",
-        ]
+        notes = ["no limit: no user has enough visits and a query"]
+        if users := int((~self.limits.few_visits).sum()):
+            notes = [
+                f"mean over {users:,} users; {int(self.limits.few_visits.sum()):,} users left out",
+                f"way from the baseline to the limit: {100 * self.share:.0f} %; to the limit of "
+                f"shuffled visits: {100 * self._share('limit of shuffled visits'):.0f} %",
+                "limits of short histories are too high; shuffled visits have nothing to learn but "
+                "their shares",
+            ]
         return of_readings({"acc_at_1": self.rows}, self.confidence_level, notes)
 
     def __repr__(self) -> str:
@@ -321,13 +321,17 @@ def evaluation_of(counted: Counted) -> Evaluation:
     """Compute values and tables from the counts."""
     check_ids(counted.ids)
     setting, parts = counted.setting, counted.parts
-    readings, results = _read_values(counted)
-    values = {name: float(value) for name, value in results.values.items()}
+    readings = _read_values(counted)
+    values = {name: one.value for name, one in readings.items()}
     references = _references(counted)
     columns = {"value": readings}
     for title in (AMONG_ANSWERED, "chance", BASELINE):
         if title in references:
-            columns[title] = _column(readings, references[title])
+            columns[title] = {
+                name: reading._replace(value=references[title][name], bounds=None)
+                for name, reading in readings.items()
+                if name in references[title]
+            }
     bounds = [parts[ties].compute() for ties in ("pessimistic", "optimistic")]
     groups = {
         kind: _table_of_kind(counted, kind) for kind in setting.groups if f"by {kind}" in parts
@@ -336,9 +340,7 @@ def evaluation_of(counted: Counted) -> Evaluation:
     higher = {name: metric.higher_is_better for name, metric in counted.rows()}
     return Evaluation(
         values=values,
-        intervals={
-            name: (float(low), float(high)) for name, (low, high) in results.intervals.items()
-        },
+        intervals={name: one.bounds for name, one in readings.items() if one.bounds},
         card=counted.describe(),
         table=_table_of_headline(counted, columns),
         chance=references.get("chance", {}),
@@ -359,21 +361,17 @@ def evaluation_of(counted: Counted) -> Evaluation:
     )
 
 
-def _read_values(counted: Counted) -> tuple[dict[str, Reading], Results]:
-    """Compute the metrics of ranks and of probabilities; intervals are clustered if asked."""
-    parts, confidence_level = counted.parts, counted.setting.confidence_level
-    first, *others = read = [parts[name] for name in ROWS if len(parts[name])]
-    results = first.results(confidence_level)
-    for part in others:
-        more = part.results(confidence_level)
-        results = results._replace(
-            values={**results.values, **more.values},
-            intervals={**results.intervals, **more.intervals},
-        )
-    if "cluster" in parts:
-        results = results._replace(intervals=parts["cluster"].results(confidence_level).intervals)
-    readings = [read_results(part, results, keep_base=False, by_group=False) for part in read]
-    return {name: one for part in readings for name, one in part.items()}, results
+def _read_values(counted: Counted) -> dict[str, Reading]:
+    """Compute the metrics of all rows; intervals are clustered if asked."""
+    rows, confidence_level = (
+        RankingCollection(dict(counted.rows())),
+        counted.setting.confidence_level,
+    )
+    results = rows.results(confidence_level, count=False)
+    if "cluster" in counted.parts:
+        clustered = counted.parts["cluster"].results(confidence_level, count=False)
+        results = results._replace(intervals=clustered.intervals)
+    return read_results(rows, results, keep_base=False, by_group=False)
 
 
 def _references(counted: Counted) -> dict[str, dict[str, float]]:
@@ -425,18 +423,9 @@ def _table_of_kind(counted: Counted, kind: str) -> Table:
 
 
 def _table_of_groups(counted: Counted, part: str, notes: Sequence[str]) -> Table:
-    """Make the table of a part of the counts, with notes."""
     notes = [*counted.note_lists(), *notes]
     confidence_level = counted.setting.confidence_level
     return counted.parts[part].table(intervals=True, confidence_level=confidence_level, notes=notes)
-
-
-def _column(readings: Mapping[str, Reading], values: Mapping[str, float]) -> dict[str, Reading]:
-    return {
-        name: reading._replace(value=values[name], bounds=None)
-        for name, reading in readings.items()
-        if name in values
-    }
 
 
 # The columns of a file of groups.
@@ -491,14 +480,6 @@ def write_groups(counted: Counted, path: Path, force: bool = False) -> None:
         for block in blocks:
             arrays = [pa.array(x, of) for x, of in zip(block, types, strict=True)]
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
-
-
-def check_kind(counted: Counted, kind: str | None) -> tuple[str, ...]:
-    """Return one kind of groups, or all; raise if there is no such kind."""
-    kinds = counted.setting.groups
-    if kind is not None and kind not in kinds:
-        raise ValueError(f"`kind` must be one of {short(list(kinds))}, got {short(kind)}.")
-    return kinds if kind is None else (kind,)
 
 
 def _columns_of(counted: Counted, kind: str) -> Iterator[list[list[Any]]]:

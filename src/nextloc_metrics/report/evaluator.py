@@ -47,6 +47,9 @@ from nextloc_metrics.report.options import Options, takes
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+# What all batches give, or none.
+_PER_QUERY = ("exclude", "confidence", "weights", "ids")
+
 
 class Evaluator:
     """The counts of `evaluate`, for predictions that come in parts.
@@ -214,7 +217,7 @@ class Evaluator:
         saved.check_metrics(file, header, own)
         with saved.refused(file):
             if "options" in header:
-                options, counted = header["options"], None
+                options = header["options"]
                 evaluator._data = Data.pop(arrays, header["users"], own)
                 check_confidence_level(options["confidence_level"])
             else:
@@ -257,11 +260,12 @@ class Evaluator:
     def _finished(self) -> Counted:
         """Return the counts with groups in order, and the name of the shard."""
         assert self._counted is not None  # its callers have checked
-        if self._counted.is_in_order:
-            self._lent, counted = self._counted, copy(self._counted)
+        old = self._counted
+        if old.labels == {x: GroupLabels.sorted(old.names_of(x)) for x in old.labels}:
+            self._lent, counted = old, copy(old)  # groups are in order, without room for more
             counted.card, counted.names = counted.card.copy(), {}
         else:
-            counted = add_up([self._counted])
+            counted = add_up([old])
         name = digest(counted.digests.flatten())
         counted.shards = (name,) if counted.digests.any() else ()
         return counted
@@ -290,11 +294,8 @@ class Evaluator:
             )
         check_cluster(options["cluster"], form.groups)
         for_scores, for_lists = bool(options["probabilities"]), form.confidence
-        if (
-            (for_scores and not is_scores)
-            or (for_lists and is_scores)
-            or ((for_scores or for_lists) and form.has_several)
-        ):
+        is_other = for_lists if is_scores else for_scores
+        if is_other or ((for_scores or for_lists) and form.has_several):
             raise ValueError(
                 "`target` must be one id per query for metrics of probabilities, with `given` for "
                 f"scores or `confidence` for lists of ids, got {form.describe()}."
@@ -347,9 +348,7 @@ class Evaluator:
 
 
 def _form_of(rows: ArrayRows) -> Form:
-    """Return which kind of batch rows are."""
-    names = ("exclude", "confidence", "weights", "ids")
-    given: Any = {x: getattr(rows, x) is not None for x in names}
+    given: Any = {x: getattr(rows, x) is not None for x in _PER_QUERY}
     form = Form(rows.num_candidates, rows.has_several, rows.groups, **given)
     if not isinstance(rows.preds, Answers):
         return form
@@ -362,7 +361,7 @@ def _check_form(first: Form, form: Form) -> None:
         raise ValueError(
             f"`groups` must be {short(first.groups)} in every batch, got {short(form.groups)}."
         )
-    for name in ("exclude", "confidence", "weights", "ids"):
+    for name in _PER_QUERY:
         if getattr(form, name) != getattr(first, name):
             raise ValueError(f"`{name}` must be given in every batch, or in none.")
     if form != first:

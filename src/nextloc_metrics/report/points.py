@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, NamedTuple, TypeAlias, get_args
@@ -31,9 +31,8 @@ PointRows: TypeAlias = dict[str, Any]
 class Columns:
     """The columns of a table of points.
 
-    Attributes:
-        is_located: whether the column of locations numbers known coordinates; other locations,
-            integers or text, become integers by a hash, the same ones in every table and process.
+    If `is_located`, the column of locations numbers known coordinates; other locations, integers or
+    text, become integers by a hash, the same ones in every table and process.
     """
 
     trajectory: str
@@ -73,30 +72,18 @@ class Columns:
 
     def make(self, rows: PointRows) -> Trajectories:
         """Return the trajectories of at least one row; all have their times in one unit."""
-        return Trajectories.from_columns(
-            rows["trajectory"],
-            rows["points"],
-            rows.get("time"),
-            rows.get("user"),
-            time_unit=self.time_unit,
-        )
+        columns = rows["trajectory"], rows["points"], rows.get("time"), rows.get("user")
+        return Trajectories.from_columns(*columns, time_unit=self.time_unit)
 
 
 class Together:
     """Rows in their order, of which whole trajectories are handed on.
 
     The first and the last trajectory of some files may go on in other files: their rows are `ends`.
-
-    Args:
-        columns: the columns of the rows, for messages.
-        use: is called with rows of whole trajectories.
-
-    Attributes:
-        seen: the trajectories that were handed on.
     """
 
     def __init__(self, columns: Columns, use: Callable[[PointRows], None]) -> None:
-        self.seen = Seen()
+        self.seen = Seen()  # the trajectories that were handed on, by calls of `use`
         self._columns, self._use = columns, use
         self._head: tuple[str, PointRows] | None = None
         self._tail: tuple[str, PointRows] | None = None
@@ -186,23 +173,18 @@ def _take(rows: PointRows, start: int, end: int) -> PointRows:
 
 
 class Counts:
-    """The counts of trajectories, which add up.
+    """The counts of trajectories, and of the points of each table, which add up."""
 
-    Attributes:
-        metrics: the measures.
-        num_points: the number of points of each table, by its name.
-    """
-
-    def __init__(self, metrics: MobilityCollection) -> None:
+    def __init__(self, metrics: MobilityCollection, parts: Iterable[bytes] = ()) -> None:
         self.metrics = metrics
         self.num_points: Counter[str] = Counter()
+        for part in parts:
+            self.merge(part)
 
     def add(self, name: str, found: Trajectories) -> None:
         """Add trajectories of the table of this name."""
-        if name == "real":
-            self.metrics.update(target=found)
-        else:
-            self.metrics.update(preds=found)
+        given: Any = {"target" if name == "real" else "preds": found}
+        self.metrics.update(**given)
         self.num_points[name] += len(found.row)
 
     def merge(self, data: bytes) -> None:
@@ -228,17 +210,11 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True)
 class Counting:
-    """How a table is counted.
+    """How a table is counted."""
 
-    Attributes:
-        name: `"generated"` or `"real"`.
-        columns: the columns that are read.
-        make: returns the measures without counts.
-    """
-
-    name: str
+    name: str  #: "generated" or "real"
     columns: Columns
-    make: Callable[[], MobilityCollection]
+    make: Callable[[], MobilityCollection]  #: the measures without counts
 
     def join(self, counts: Counts) -> Together:
         """Return what adds the trajectories of rows to the counts."""
@@ -296,19 +272,11 @@ class Counting:
 
     def merge_partitions(self, parts: Sequence[bytes]) -> bytes:
         """Merge what `count_partition` returned."""
-        counts = Counts(self.make())
-        for part in parts:
-            counts.merge(part)
-        return counts.to_bytes()
+        return Counts(self.make(), parts).to_bytes()
 
 
 def count_tables(tables: Sequence[tuple[Counting, Any]], workers: int) -> Counts:
-    """Return the counts of all tables.
-
-    Args:
-        tables: how each table is counted, and what `report.evaluate_mobility` was given.
-        workers: the number of processes, which share the files of all tables.
-    """
+    """Return the counts of all tables, whose files the workers share."""
     opened = [(counting, _open(counting, table)) for counting, table in tables]
     jobs = [
         (counting, files)

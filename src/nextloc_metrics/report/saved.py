@@ -69,12 +69,7 @@ def checksum(header: str, arrays: Mapping[str, Any]) -> str:
 
 
 def read(path: Path | BytesIO) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Read what `write` wrote.
-
-    Raises:
-        OSError: the file cannot be opened.
-        ValueError: the file is cut, was changed, or is another file.
-    """
+    """Read what `write` wrote; a ValueError if it is cut, was changed, or is something else."""
     opened: Any = nullcontext(path) if isinstance(path, BytesIO) else path.open("rb")
     with opened as file, refused(path):
         if not zipfile.is_zipfile(file):
@@ -167,14 +162,16 @@ def check_metrics(
         )
 
 
-def check_card(card: Mapping[str, int]) -> None:
-    """Raise if the numbers of the card are no numbers of queries."""
+def check_card(card: Mapping[str, int], longest: Any) -> None:
+    """Raise if the numbers of the card are no numbers of queries, or the longest list no length."""
     queries = card["queries"]
     for name, number in card.items():
         most = exact.MOST_QUERIES if name in ("queries", "broken_answers") else queries
         most = 1 << 62 if name.startswith("positions_") else most
         if type(number) is not int or not 0 <= number <= most:
             raise ValueError(f"`{clip(name)}` of its card is {clip(repr(number))}")
+    if type(longest) is not int or longest < 0:
+        raise ValueError(f"its longest list is {clip(repr(longest))}")
 
 
 def pop_digests(
@@ -189,13 +186,6 @@ def pop_digests(
     if any(x.dtype != torch.int64 or x.shape != (rows,) for x in ids):
         raise ValueError(f"its ids are {describe(ids[0])}")
     return found, ids
-
-
-def check_length(longest: Any) -> int:
-    """Return the length of the longest list, or raise if it is none."""
-    if type(longest) is not int or longest < 0:
-        raise ValueError(f"its longest list is {clip(repr(longest))}")
-    return longest
 
 
 def check_state(name: str, member: RecordMetric, state: Tensor, queries: int) -> None:

@@ -1,4 +1,4 @@
-"""The evaluation of a table of any size: in one pass, with memory for locations and groups only."""
+"""The evaluation of a table of any size, in one pass; and whether it is that of a receipt."""
 
 from __future__ import annotations
 
@@ -22,12 +22,10 @@ from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluator import Evaluator
 from nextloc_metrics.report.history import limits_of
 from nextloc_metrics.report.options import Options, takes
+from nextloc_metrics.report.receipts import Receipt, Verification, differences, ids_in
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-# Bytes of the number of unreadable answers, before those of the counts.
-_BYTES = 8
 
 
 @takes(Options)
@@ -99,38 +97,25 @@ def evaluate_table(
     engine = None if isinstance(rows, str | PathLike) else engines.engine_of(rows)
     reader = _reader_of(rows, preds, answers, queries, key, vocabulary)
     rows, preds = (rows, preds) if queries is None else (queries, str(key))
-    key = _key_of(key, rows, engine, [*kinds, preds, target, mask, exclude, weights, confidence])
-    source = (open_rows if engine is None else engines.open_rows_of)(
-        rows,
-        preds=preds,
-        target=target,
-        groups=kinds,
-        mask=mask,
-        exclude=exclude,
-        weights=weights,
-        confidence=confidence,
-        padding=padding,
-        vocabulary=vocabulary,
-        separator=separator,
-        on_error=on_error,
-        reader=reader,
-        key=key,
-    ).hashed()
+    columns = {"preds": preds, "target": target, "mask": mask, "exclude": exclude}
+    columns |= {"weights": weights, "confidence": confidence}
+    reading: Any = {"padding": padding, "separator": separator, "on_error": on_error}
+    reading |= {"groups": kinds, "vocabulary": vocabulary, "reader": reader, **columns}
+    reading["key"] = _key_of(key, rows, engine, [*kinds, *columns.values()])
+    source = (open_rows if engine is None else engines.open_rows_of)(rows, **reading).hashed()
     make = _maker(source, options)
-    count = partial(_count, make=make)
+    count, merge = partial(_count_share, make=make), partial(_merge, make=make)
     if engine is not None:
-        merge = partial(_merge, make=make)
-        evaluator, missed = _read([engines.count(rows, source, count, merge)], make)
+        found = _read([engines.count(rows, source, count, merge)], make)
     elif workers > 1 and len(source.files) > 1:
         shares = [source.of_files(share) for share in divide(source.files, workers)]
-        evaluator, missed = _read(run(count, shares, workers), make)
+        found = _read(run(count, shares, workers), make)
     else:
-        evaluator, missed = _count_rows(source, track(source.chunks(), source.num_rows), make)
-    return evaluator.result(missed if on_error == "miss" else None)
+        found = _count(source, track(source.chunks(), source.num_rows), make)
+    return found.result()
 
 
 def _key_of(key: str | None, rows: Any, engine: Any, others: Sequence[str | None]) -> str | None:
-    """Return the column of ids; None for none."""
     if key is not None:
         return key or None
     table = rows if engine is None else SimpleNamespace(columns=engine.names(rows))
@@ -163,33 +148,27 @@ def _reader_of(
     return JoinedAnswers(vocabulary, answers, preds, key, *parts)
 
 
-def _count_rows(
-    rows: TableRows, chunks: Iterable[Batch], make: Callable[[], Evaluator]
-) -> tuple[Evaluator, int]:
-    """Count the chunks of rows; return also the number of unreadable answers."""
+def _count(rows: TableRows, chunks: Iterable[Batch], make: Callable[[], Evaluator]) -> Evaluator:
+    """Count the chunks of rows, and the answers that are unreadable if they are misses."""
     counts = make()
     for batch in chunks:
         counts.add(batch)
-    return counts, rows.missed
+    if rows.on_error == "miss" and counts._counted is not None:
+        counts._counted.card["broken_answers"] += rows.missed
+    return counts
 
 
-def _count(rows: TableRows, make: Callable[[], Evaluator]) -> bytes:
-    return _write(*_count_rows(rows, rows.chunks(), make))
+def _count_share(rows: TableRows, make: Callable[[], Evaluator]) -> bytes:
+    return _count(rows, rows.chunks(), make).to_bytes()
+
+
+def _read(parts: Sequence[bytes], make: Callable[[], Evaluator]) -> Evaluator:
+    own = make().metrics
+    return reduce(Evaluator.merge, (Evaluator.from_bytes(part, own) for part in parts))
 
 
 def _merge(parts: Sequence[bytes], make: Callable[[], Evaluator]) -> bytes:
-    return _write(*_read(parts, make))
-
-
-def _write(counts: Evaluator, missed: int) -> bytes:
-    return missed.to_bytes(_BYTES, "big") + counts.to_bytes()
-
-
-def _read(parts: Sequence[bytes], make: Callable[[], Evaluator]) -> tuple[Evaluator, int]:
-    """Return the merged counts, and the number of unreadable answers."""
-    own = make().metrics
-    counts = reduce(Evaluator.merge, (Evaluator.from_bytes(x[_BYTES:], own) for x in parts))
-    return counts, sum(int.from_bytes(part[:_BYTES], "big") for part in parts)
+    return _read(parts, make).to_bytes()
 
 
 def _maker(source: TableRows, options: Options) -> Any:
@@ -217,3 +196,48 @@ def _make(inferred: int | None, **options: Unpack[Options]) -> Evaluator:
     evaluator = Evaluator(**options)
     evaluator.num_locations = inferred
     return evaluator
+
+
+def verify(
+    receipt: Receipt | str | PathLike[str], rows: Any, *, salt: str | None = None, **reading: Any
+) -> Verification:
+    """Count rows again with the options of a receipt, and say what differs, the cause first.
+
+    Args:
+        receipt: the receipt, its text or its file.
+        rows: a table as for `evaluate_table`, or an `Evaluation`.
+        salt: the secret that the receipt was made with.
+        reading: the arguments of `evaluate_table` that are not in a receipt, such as `preds`,
+            `train_counts` or `vocabulary`; or an option in place of that of the receipt.
+
+    Returns:
+        what differs; `print` shows "equal" if nothing does.
+
+    Raises:
+        ValueError: the receipt is none, or the rows cannot be counted.
+    """
+    known = receipt if isinstance(receipt, Receipt) else Receipt.read(receipt)
+    if isinstance(rows, Evaluation):
+        return compared(known, rows, salt)
+    key = reading.get("key")
+    if known.content.get("ids") == "none":
+        key = reading["key"] = ""
+    options = known.arguments() if "options" in known.content else {}
+    return compared(known, evaluate_table(rows, **{**options, **reading}), salt, rows, key)
+
+
+def compared(
+    receipt: Receipt,
+    evaluation: Evaluation,
+    salt: str | None = None,
+    rows: Any = None,
+    key: str | None = None,
+) -> Verification:
+    """Compare a receipt with an evaluation, of rows whose column `key` has their ids."""
+    clusters = receipt.content.get("clusters") or {}
+    by, least = clusters.get("by"), clusters.get("min_queries", 5)
+    found = evaluation.receipt(salt, sums_by=by, min_queries=least)
+    result = differences(receipt, found, evaluation._counted)
+    if found.content["ids"] == "given" and (said := ids_in(rows, key, result._buckets)):
+        result.notes.insert(0, said)
+    return result

@@ -12,6 +12,7 @@ from torch import Tensor
 from nextloc_metrics.backends import sequences
 from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.base.grouped import Grouped
+from nextloc_metrics.base.readings import readings_of
 from nextloc_metrics.display.page import Result, show_meanings, show_picture, show_table
 from nextloc_metrics.display.table import Table, one_line
 from nextloc_metrics.files.beside import read_days
@@ -152,15 +153,13 @@ def evaluate_trajectories(
         {name: Grouped(x, rows.num_users, None, "groups", "user") for name, x in chosen.items()}
     )
     by_user.update(record)
-    results = by_user.results(confidence_level)
+    readings = readings_of(by_user, confidence_level)
     of_points = MeanPointError(units=units)
     scores = {name: metric._score_queries(record)[0] for name, metric in chosen.items()}
     note = "mean over users of their means over days"
     return TrajectoryEvaluation(
-        values={name: float(value) for name, value in results.values.items()},
-        intervals={
-            name: (float(low), float(high)) for name, (low, high) in results.intervals.items()
-        },
+        values={name: one.value for name, one in readings.items()},
+        intervals={name: one.bounds for name, one in readings.items() if one.bounds},
         table=by_user.table(intervals=True, confidence_level=confidence_level, notes=[note]),
         card={
             "challenge": None if metrics or units != "cells" else f"HuMob {year}",
@@ -196,7 +195,6 @@ def _usual(year: Year, units: Units, aligned: bool) -> dict[str, PairMetric]:
 
 
 def _errors_of_slots(rows: TrajectoryPairs, pairs: sequences.Sequences) -> dict[int, float]:
-    """Return the mean distance of the points of each slot."""
     apart = sequences.distances(pairs.first.numpy(), pairs.second.numpy(), pairs.diameter)
     is_point = (rows.slots >= 0).numpy()
     slots, codes = np.unique(rows.slots.numpy()[is_point], return_inverse=True)
