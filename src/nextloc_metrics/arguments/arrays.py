@@ -75,24 +75,19 @@ def as_tensor_or_text(
     if isinstance(value, Tensor):
         return _dense(name, value)
     array = _array(name, value)
-    if array.dtype.kind in "UT":
-        return [str(one) for one in array.ravel()]
-    if array.dtype.hasobject and array.size and any(isinstance(x, str) for x in array.flat):
-        return _text(name, list(array.ravel()))
-    return _of_array(name, value, array, device)
-
-
-def _text(name: str, values: list[Any]) -> list[str]:
-    """Return the strings, or raise if a value is missing or not a string."""
-    for row, value in enumerate(values):
-        if _is_missing(value):
+    is_mixed = array.dtype.hasobject and any(isinstance(x, str) for x in array.flat)
+    if array.dtype.kind not in "UT" and not is_mixed:
+        return _of_array(name, value, array, device)
+    texts: list[str] = array.ravel().tolist()
+    for row, text in enumerate(texts):
+        if _is_missing(text):
             raise _missing(name, row)
-        if not isinstance(value, str):
+        if not isinstance(text, str):
             raise TypeError(
-                f"`{name}` must be all text or all numbers, got {short(value)} in row {row}; "
+                f"`{name}` must be all text or all numbers, got {short(text)} in row {row}; "
                 "convert all values with `str`."
             )
-    return values
+    return texts
 
 
 def _of_array(name: str, value: Any, array: Any, device: torch.device | None) -> Tensor:

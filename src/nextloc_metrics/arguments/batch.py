@@ -149,7 +149,7 @@ class Batch:
 _CHUNK = 1 << 20
 
 # Of `ArrayRows`, a row per query or None.
-_OPTIONS = ("mask", "exclude", "confidence", "weights", "grades")
+_OPTIONS = ("mask", "exclude", "confidence", "weights", "grades", "ids")
 
 
 class Grouping(NamedTuple):
@@ -185,8 +185,8 @@ class ArrayRows(Rows):
     preds: Any
     target: Tensor
     kinds: dict[str, Grouping]
-    mask: Tensor | None
-    exclude: Tensor | None
+    mask: Tensor | None = None
+    exclude: Tensor | None = None
     confidence: Tensor | None = None
     weights: Tensor | None = None
     grades: Tensor | None = None
@@ -219,7 +219,7 @@ class ArrayRows(Rows):
 
     def chunk(self, rows: slice) -> Batch:
         """Return some of the rows."""
-        given = {x: y for x in (*_OPTIONS, "ids") if (y := getattr(self, x)) is not None}
+        given = {x: y for x in _OPTIONS if (y := getattr(self, x)) is not None}
         preds = self.preds[rows]
         return Batch(
             preds if isinstance(preds, Answers) else as_tensor("preds", preds),
@@ -242,23 +242,15 @@ def track(items: Iterable[Item], number: int | None, unit: str = "row") -> Itera
             bar.update(len(item.target) if isinstance(item, Batch) else 1)
 
 
-def read_rows(
-    preds: Array | Answers,
-    target: Array,
-    groups: Mapping[str, Array | Grouping] | None,
-    mask: Array | None = None,
-    exclude: Array | None = None,
-    confidence: Array | None = None,
-    weights: Array | None = None,
-    grades: Array | None = None,
-    ids: Any = None,
-) -> ArrayRows:
+def read_rows(batch: Batch) -> ArrayRows:
     """Read and check the arguments; a NumPy array of scores is not copied, as it may be on disk."""
+    preds: Any = batch.preds
+    groups: Any = batch.groups
     if groups is not None:
         check_named("groups", groups, '{"user": users}')
         if wrong := [name for name in groups if "\0" in str(name)]:
             raise ValueError(f"names in `groups` must have no NUL, got {short(wrong[0])}.")
-    rows: Any = preds
+    rows = preds
     if isinstance(preds, Draws):
         raise TypeError(
             f"`preds` must be one answer per query, got {preds}; `compare` has their mean, and "
@@ -266,7 +258,7 @@ def read_rows(
         )
     if not (isinstance(preds, Answers) or (isinstance(preds, np.ndarray) and preds.ndim == 2)):
         rows = as_tensor("preds", preds)
-    target = as_tensor("target", target)
+    target = as_tensor("target", batch.target)
     if isinstance(rows, Tensor):
         check_candidates(rows, target)
     if len(rows.shape) != 2 or target.ndim not in (1, 2) or len(rows) != len(target):
@@ -278,12 +270,13 @@ def read_rows(
         raise TypeError(f"`target` must be integers, ids of locations, got {describe(target)}.")
     target = target.long()
     kinds = {name: _read_kind(name, x, len(target)) for name, x in (groups or {}).items()}
-    options = zip(_OPTIONS, (mask, exclude, confidence, weights, grades), strict=True)
-    read: dict[str, Any] = {x: None if y is None else as_tensor(x, y) for x, y in options}
-    read["ids"] = None if ids is None else as_tensor_or_text("ids", ids)
+    given = {x: y for x in _OPTIONS if (y := getattr(batch, x)) is not None}
+    read: dict[str, Any] = {x: as_tensor(x, y) for x, y in given.items() if x != "ids"}
+    if "ids" in given:
+        read["ids"] = as_tensor_or_text("ids", batch.ids)
     for name, option in read.items():
         is_scalar = isinstance(option, Tensor) and not option.ndim
-        if option is not None and (is_scalar or len(option) != len(target)):
+        if is_scalar or len(option) != len(target):
             raise ValueError(
                 f"`{name}` must have a row for each of the {len(target)} queries, got "
                 f"{describe(option)}."
@@ -292,26 +285,24 @@ def read_rows(
 
 
 def _read_kind(name: str, values: Array | Grouping, number: int) -> Grouping:
-    """Return values that have numbers, or number them."""
-    kind = values if isinstance(values, Grouping) else _number(name, values)
+    """Return values that have numbers, or number the distinct ones in rising order."""
+    found = None if isinstance(values, Grouping) else as_tensor_or_text("groups", values)
+    if isinstance(values, Grouping):
+        kind = values
+    elif not isinstance(found, Tensor):
+        labels = GroupLabels.sorted(found or [])
+        kind = Grouping(labels.number(found or []), labels)
+    elif is_integer(found) or found.dtype == torch.bool:
+        distinct, numbers = torch.unique(found, return_inverse=True)
+        kind = Grouping(numbers, GroupLabels([*map(str, distinct.long().tolist())]))
+    else:
+        raise TypeError(f"`groups[{name!r}]` must be integers or text, got {describe(found)}.")
     if kind.numbers.shape != (number,):
         raise ValueError(
             f"`groups[{name!r}]` must have a value for each of the {number} queries, got "
             f"{describe(kind.numbers)}."
         )
     return kind
-
-
-def _number(name: str, values: Array) -> Grouping:
-    """Number the distinct values of groups, text or integers, in rising order."""
-    found = as_tensor_or_text("groups", values)
-    if not isinstance(found, Tensor):
-        labels = GroupLabels.sorted(found)
-        return Grouping(labels.number(found), labels)
-    if is_integer(found) or found.dtype == torch.bool:
-        distinct, numbers = torch.unique(found, return_inverse=True)
-        return Grouping(numbers, GroupLabels([str(value) for value in distinct.long().tolist()]))
-    raise TypeError(f"`groups[{name!r}]` must be integers or text, got {describe(found)}.")
 
 
 class GroupLabels:

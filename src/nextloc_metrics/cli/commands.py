@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,15 +29,13 @@ from nextloc_metrics.cli.options import (
     SUMS_BY,
     WORKERS,
     KeepingGroup,
-    check_outputs,
+    Output,
     describe_read,
     explained,
-    has_columns,
-    is_page,
     name_of,
     short_names,
     source,
-    write_text,
+    writing,
 )
 
 # Each command imports what it needs: PyTorch takes seconds, and help and wrong options need none.
@@ -63,34 +61,21 @@ def main() -> None:
 @source("path")
 @EVALUATING
 @ANSWERS
-@FORMAT
-@INTERVALS
-@GROUP_TABLE
-@OUT
-@SAVE
-@RECEIPT
-@SALT
-@SUMS_BY
-@FORCE
+@writing(FORMAT, INTERVALS, GROUP_TABLE, OUT, SAVE, RECEIPT, SALT, SUMS_BY, FORCE)
 def score(
     path: str,
-    kind: str,
-    intervals: bool,
-    group_table: Path | None,
-    out: Path | None,
+    output: Output,
     save: Path | None,
     receipt: Path | None,
     salt: Path | None,
     sums_by: str | None,
-    force: bool,
     **reading: Any,
 ) -> None:
     """Score the predictions in PATH: .npy, .npz, .csv, .jsonl, .parquet or .run.
 
     PATH may be - for standard input; an .html `--out` is a page.
     """
-    check_outputs(force)
-    if group_table is not None and not (reading["groups"] or reading["cluster"]):
+    if output.group_table is not None and not (reading["groups"] or reading["cluster"]):
         raise click.UsageError("`--group-table` needs `--group COLUMN`, got none.")
     if sums_by is not None:
         if receipt is None:
@@ -101,17 +86,14 @@ def score(
     with explained():
         result = evaluate_file(path, **reading)
         if save is not None:
-            result.save(save, force=force)
+            result.save(save, force=output.force)
             click.echo(f"wrote {save}", err=True)
         if receipt is not None:
             secret = None if salt is None else salt.read_text("utf-8")
             text = str(result.receipt(secret, sums_by=sums_by))
-            write_text(text.rstrip("\n"), receipt, force)
+            Output(receipt, output.force).write(text.rstrip("\n"))
     with explained():
-        page = {}
-        if is_page(out):
-            page = {"title": Path(name_of(path)).name, "source": _source(path, result, reading)}
-        write_all(result, kind, intervals, group_table, out, force, page)
+        write_all(result, output, Path(name_of(path)).name, _source(path, result, reading))
 
 
 @main.command(epilog="Example: nextloc-metrics verify receipt.json lists.parquet")
@@ -140,42 +122,28 @@ def verify(receipt: Path, path: str, salt: Path | None, **reading: Any) -> None:
 @source("path")
 @EVALUATING
 @ANSWERS
-@click.option("--out", type=OUTPUT, required=True, help="Output file.")
-@click.option("--title", help="Title of the page; by default the file name.")
-@FORCE
-def report(path: str, out: Path, title: str | None, force: bool, **reading: Any) -> None:
+@writing(
+    click.option("--out", type=OUTPUT, required=True, help="Output file."),
+    click.option("--title", help="Title of the page; by default the file name."),
+    FORCE,
+)
+def report(path: str, output: Output, title: str | None, **reading: Any) -> None:
     """Write an HTML page with the evaluation of the predictions in PATH."""
-    check_outputs(force)
     from nextloc_metrics.cli.files import evaluate_file
 
     with explained():
         result = evaluate_file(path, **reading)
     with explained():
-        page = result.to_html(
-            title or Path(name_of(path)).name, source=_source(path, result, reading)
-        )
-        write_text(page, out, force)
+        title = title or Path(name_of(path)).name
+        output.write(result.to_html(title, source=_source(path, result, reading)))
 
 
 @main.command(epilog="Example: nextloc-metrics merge part-0.npz part-1.npz --format json")
 @click.argument("paths", nargs=-1, required=True)
 @METRICS
-@FORMAT
-@INTERVALS
-@GROUP_TABLE
-@OUT
-@FORCE
-def merge(
-    paths: tuple[str, ...],
-    metrics: str | None,
-    kind: str,
-    intervals: bool,
-    group_table: Path | None,
-    out: Path | None,
-    force: bool,
-) -> None:
+@writing(FORMAT, INTERVALS, GROUP_TABLE, OUT, FORCE)
+def merge(paths: tuple[str, ...], metrics: str | None, output: Output) -> None:
     """Merge files that `score --save` wrote for different queries; an .html `--out` is a page."""
-    check_outputs(force)
     from nextloc_metrics.cli.files import given_options, write_all
     from nextloc_metrics.report.evaluation import merge as merge_shards
     from nextloc_metrics.report.options import SharedOptions
@@ -183,11 +151,7 @@ def merge(
     with explained():
         result = merge_shards(paths, **given_options(SharedOptions, {"metrics": metrics}))
     with explained():
-        page = {
-            "title": "Evaluation",
-            "source": describe_read(paths, result.card["queries"], []),
-        }
-        write_all(result, kind, intervals, group_table, out, force, page)
+        write_all(result, output, "Evaluation", describe_read(paths, result.card["queries"]))
 
 
 @main.command(epilog="Example: nextloc-metrics compare a.parquet b.parquet --cluster user")
@@ -197,27 +161,17 @@ def merge(
 @click.option(
     "--against",
     default="first",
-    show_default=True,
     help="One of PATHS, with which the others are compared; or all, for all pairs.",
 )
 @ID
-@FORMAT
-@OUT
-@FORCE
+@writing(FORMAT, OUT, FORCE)
 def compare(
-    paths: tuple[str, ...],
-    kind: str,
-    against: str,
-    key: str | None,
-    out: Path | None,
-    force: bool,
-    **reading: Any,
+    paths: tuple[str, ...], output: Output, against: str, key: str | None, **reading: Any
 ) -> None:
     """Compare the predictions in PATHS with those of one file; all have the same queries.
 
     An .html `--out` is a page.
     """
-    check_outputs(force)
     from nextloc_metrics.cli.files import given_options, read_same, write_comparisons
     from nextloc_metrics.report.comparing import compare as compare_models
     from nextloc_metrics.report.options import SharedOptions
@@ -230,7 +184,7 @@ def compare(
         found = read_same(paths, key, groups=(), **reading)
         first = found[paths[0]]
         names = [name_of(path) for path in found]
-        titles = short_names(names) if is_page(out) else names
+        titles = short_names(names) if output.is_page else names
         result = compare_models(
             {title: one.preds for title, one in zip(titles, found.values(), strict=True)},
             first.target,
@@ -239,15 +193,12 @@ def compare(
             **given_options(SharedOptions, reading),
         )
     with explained():
-        if is_page(out):
-            files, columns = _split_target(
-                list(found), [reading["preds"], reading["target"], cluster, key]
-            )
-            source = describe_read(files, f"{len(first.target):,} of each file", columns)
+        if output.is_page:
+            source = describe_read(found, f"{len(first.target):,} of each file")
             text = result.to_html(" and ".join(titles), source)
         else:
-            text = write_comparisons(result, kind)
-        write_text(text, out, force)
+            text = write_comparisons(result, output.kind)
+        output.write(text)
 
 
 @main.command(epilog="Example: nextloc-metrics audit a.parquet b.parquet --users user --k 1")
@@ -260,20 +211,13 @@ def compare(
 @ID
 @FORMAT
 def audit(
-    paths: tuple[str, ...],
-    kind: str,
-    users: str | None,
-    times: str | None,
-    sequences: str | None,
-    seed: int | None,
-    key: str | None,
-    **reading: Any,
+    paths: tuple[str, ...], kind: str, seed: int | None, key: str | None, **reading: Any
 ) -> None:
     """Print the values that other codebases would report for the predictions in PATHS."""
     from nextloc_metrics.cli.files import read_same, write_audit
     from nextloc_metrics.protocols import audit as audit_models
 
-    columns = {"users": users, "times": times, "sequences": sequences}
+    columns = {name: reading[name] for name in ("users", "times", "sequences")}
     named = {name: column for name, column in columns.items() if column is not None}
     with explained():
         found = read_same(paths, key, groups=list(named.values()), cluster=None, **reading)
@@ -296,9 +240,9 @@ def audit(
 )
 @source("generated")
 @source("real")
-@click.option("--trajectory", default="trajectory", show_default=True, help="Column.")
-@click.option("--latitude", default="latitude", show_default=True, help="Column, or of x.")
-@click.option("--longitude", default="longitude", show_default=True, help="Column, or of y.")
+@click.option("--trajectory", default="trajectory", help="Column.")
+@click.option("--latitude", default="latitude", help="Column, or of x.")
+@click.option("--longitude", default="longitude", help="Column, or of y.")
 @click.option("--location", help="Column of locations, in place of coordinates.")
 @click.option("--time", help="Column of numbers or dates.")
 @click.option("--time-unit", type=click.Choice(["s", "min", "h"]), help="For times as numbers.")
@@ -307,46 +251,26 @@ def audit(
 @click.option(
     "--coordinates", "locations", type=FILE, help="As for `score`: of the locations 0, 1, ..."
 )
-@click.option(
-    "--comparison",
-    type=click.Choice(["jsd", "ks", "wasserstein"]),
-    default="jsd",
-    show_default=True,
-)
+@click.option("--comparison", type=click.Choice(["jsd", "ks", "wasserstein"]), default="jsd")
 @WORKERS
-@FORMAT
-@OUT
-@FORCE
+@writing(FORMAT, OUT, FORCE)
 def mobility(
-    generated: str,
-    real: str,
-    locations: Path | None,
-    kind: str,
-    out: Path | None,
-    force: bool,
-    **columns: Any,
+    generated: str, real: str, locations: Path | None, output: Output, **columns: Any
 ) -> None:
     """Compare GENERATED with REAL trajectories, a point per row; an .html `--out` is a page."""
-    check_outputs(force)
     from nextloc_metrics.cli.files import read_locations, write_table
     from nextloc_metrics.report.generated import evaluate_mobility
 
     with explained():
         points = None if locations is None else read_locations(locations)
         result = evaluate_mobility(generated, real, locations=points, **columns)
-        text = write_table(result.table, kind)
-        if is_page(out):
-            names = ("trajectory", "location", "latitude", "longitude", "time", "user")
-            unread = ("location",) if columns["location"] is None else ("latitude", "longitude")
+        text = write_table(result.table, output.kind)
+        if output.is_page:
+            unread = () if columns["location"] is None else ("latitude", "longitude")
             card = result.card
             rows = f"{card['generated_points']:,} generated, {card['real_points']:,} real"
-            source = describe_read(
-                map(name_of, (generated, real)),
-                rows,
-                [columns[x] for x in names if x not in unread],
-            )
-            text = result.to_html(source=source)
-        write_text(text, out, force)
+            text = result.to_html(source=describe_read((generated, real), rows, unread))
+        output.write(text)
 
 
 @main.command(epilog="Example: nextloc-metrics trajectories preds.csv.gz true.csv.gz --year 2023")
@@ -358,54 +282,37 @@ def mobility(
     "--on-missing",
     type=click.Choice(["raise", "count"]),
     default="raise",
-    show_default=True,
     help="Treat rows that do not fit as an error, or count them.",
 )
-@FORMAT
-@OUT
-@FORCE
-def trajectories(
-    preds: str, target: str, kind: str, out: Path | None, force: bool, **options: Any
-) -> None:
+@writing(FORMAT, OUT, FORCE)
+def trajectories(preds: str, target: str, output: Output, **options: Any) -> None:
     """Score predicted days, rows (uid, d, t, x, y), with true ones; an .html `--out` is a page."""
-    check_outputs(force)
     from nextloc_metrics.cli.files import write_days
     from nextloc_metrics.report.trajectories import evaluate_trajectories
 
     with explained():
         result = evaluate_trajectories(preds, target, **options)
-        text = write_days(result, kind)
-        if is_page(out):
+        text = write_days(result, output.kind)
+        if output.is_page:
             true, found = (
                 int((~x.isnan().any(-1)).sum()) for x in (result.rows.target, result.rows.preds)
             )
             rows = f"{found:,} predicted, {true:,} true"
-            source = describe_read(map(name_of, (preds, target)), rows, ["uid", "d", "t", "x", "y"])
+            source = describe_read((preds, target), rows, fixed=("uid", "d", "t", "x", "y"))
             text = result.to_html(Path(name_of(preds)).name, source)
-        write_text(text, out, force)
+        output.write(text)
 
 
 @main.command(epilog="Example: nextloc-metrics check train.csv test.csv --user uid --time ''")
 @source("train")
 @source("test")
-@click.option("--user", default="user", show_default=True, help="Column.")
-@click.option("--location", default="location", show_default=True, help="Column.")
-@click.option("--time", default="time", show_default=True, help="Column; '' for no times.")
+@click.option("--user", default="user", help="Column.")
+@click.option("--location", default="location", help="Column.")
+@click.option("--time", default="time", help="Column; '' for no times.")
 @click.option("--queries", help="Column in TEST: the locations that a model reads, lists of ids.")
-@FORMAT
-@OUT
-@FORCE
-def check(
-    train: str,
-    test: str,
-    queries: str | None,
-    kind: str,
-    out: Path | None,
-    force: bool,
-    **columns: str,
-) -> None:
+@writing(FORMAT, OUT, FORCE)
+def check(train: str, test: str, queries: str | None, output: Output, **columns: str) -> None:
     """Check what visits in TRAIN and TEST have in common; an .html `--out` is a page."""
-    check_outputs(force)
     from nextloc_metrics.analysis import check_split
     from nextloc_metrics.cli.files import write_table
     from nextloc_metrics.files.beside import read_visits
@@ -418,12 +325,11 @@ def check(
         if queries is not None:
             names["queries"] = read(test, preds=queries, target=columns["location"]).preds
         result = check_split(*parts, **names)
-        text = str(result) if kind == "text" else write_table(result.table, kind)
-        if is_page(out):
+        text = str(result) if output.kind == "text" else write_table(result.table, output.kind)
+        if output.is_page:
             rows = " and ".join(f"{result.card[x]:,}" for x in ("train_rows", "test_rows"))
-            source = describe_read(map(name_of, (train, test)), rows, columns.values())
-            text = result.to_html(source=source)
-        write_text(text, out, force)
+            text = result.to_html(source=describe_read((train, test), rows))
+        output.write(text)
 
 
 @main.command(epilog="Example: nextloc-metrics flows preds.tsv true.tsv --year 2026")
@@ -433,41 +339,24 @@ def check(
 @click.option("--num-cells", type=click.IntRange(min=1), help="Number of cells, from 0.")
 @click.option("--box", type=int, nargs=4, metavar="X X Y Y", help="Cells that are compared.")
 @click.option("--missing-days", type=click.Choice(["raise", "zero", "skip"]), default="raise")
-@FORMAT
-@OUT
-@FORCE
-def flows(
-    predicted: str, true: str, box: Any, kind: str, out: Path | None, force: bool, **options: Any
-) -> None:
+@writing(FORMAT, OUT, FORCE)
+def flows(predicted: str, true: str, box: Any, output: Output, **options: Any) -> None:
     """Score predicted trips, rows (day, origin, destination, count); an .html `--out` is a page."""
-    check_outputs(force)
     from nextloc_metrics.cli.files import write_days
     from nextloc_metrics.report.flows import evaluate_flows
 
     with explained():
         limits = box and (box[:2], box[2:])
         result = evaluate_flows(predicted, true, box=limits, **options)
-        text = write_days(result, kind)
-        if is_page(out):
-            source = describe_read(map(name_of, (predicted, true)), f"{result.card['rows']:,}", [])
+        text = write_days(result, output.kind)
+        if output.is_page:
+            source = describe_read((predicted, true), f"{result.card['rows']:,}")
             text = result.to_html(Path(name_of(predicted)).name, source)
-        write_text(text, out, force)
+        output.write(text)
 
 
 def _source(path: str, result: Evaluation, reading: Mapping[str, Any]) -> dict[str, Any]:
     """Return what was read, for the card of a page."""
-    reading = {**reading, "preds": reading["answers"] or reading["preds"]}
-    names = ("preds", "key", "target", "mask", "exclude", "weights", "confidence", "cluster")
-    files, columns = _split_target([path], [reading[name] for name in names])
-    files += [str(reading["queries"])] if reading["queries"] else []
-    return describe_read(files, result.card["queries"], [*columns, *reading["groups"]])
-
-
-def _split_target(
-    paths: Sequence[str], columns: Sequence[str | None]
-) -> tuple[list[str], Sequence[str | None]]:
-    """Return the files and the columns; files without columns have their targets in another one."""
-    files, (_, target, *others) = [name_of(path) for path in paths], columns
-    if all(map(has_columns, paths)):
-        return files, columns
-    return [*files, target or ""], others
+    paths = [path, *([str(reading["queries"])] if reading["queries"] else [])]
+    unread = ("preds",) if reading["answers"] else ()
+    return describe_read(paths, result.card["queries"], unread)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.cli.options import for_command, has_columns, is_page, write_text
+from nextloc_metrics.cli.options import Output, for_command, has_columns
 from nextloc_metrics.display.table import Table, one_line
 from nextloc_metrics.files.answers import cells_of, propose
 from nextloc_metrics.files.beside import read_coordinates, read_counts, read_words
@@ -49,33 +49,14 @@ def read_same(
     return same_queries({path: _read(path, groups=columns, **reading) for path in paths}, key)
 
 
-def _read(
-    path: str,
-    preds: str,
-    target: str,
-    groups: Sequence[str],
-    cluster: str | None,
-    padding: Sequence[int],
-    vocabulary: Path | None,
-    on_error: Any,
-    separator: str | None,
-    mask: str | None = None,
-    exclude: str | None = None,
-    **_: Any,
-) -> Predictions:
+def _read(path: str, groups: Sequence[str] = (), **reading: Any) -> Predictions:
     """Read a file with the given options; files without columns have a separate target file."""
     return read(
         path,
-        preds=preds,
-        target=target,
-        groups=list(dict.fromkeys([*groups, *([cluster] if cluster else [])])),
-        targets=None if has_columns(path) else target,
-        padding=padding,
-        vocabulary=None if vocabulary is None else read_words(vocabulary),
-        on_error=on_error,
-        separator=separator,
-        mask=mask,
-        exclude=exclude,
+        groups=[*groups, *filter(None, [reading["cluster"]])],
+        targets=None if has_columns(path) else reading["target"],
+        vocabulary=read_words(reading["vocabulary"]),
+        **{name: reading[name] for name in _OF_FILES if name in reading},
     )
 
 
@@ -84,11 +65,7 @@ def evaluate_file(path: str, **reading: Any) -> Evaluation:
     options = given_options(Options, reading)
     reading = _with_answers(path, reading, options.get("vocabulary"))
     if suffix_of(Path(path)) not in (".run", ".trec"):
-        return evaluate_table(
-            path,
-            **{name: reading[name] for name in (*_COLUMNS, *_OF_TABLES)},
-            **options,
-        )
+        return evaluate_table(path, **{name: reading[name] for name in _OF_TABLES}, **options)
     for name in _COLUMNS:
         if reading[name] is not None:
             raise ValueError(f"`{name}` must be a column of a table, and a run has none.")
@@ -151,12 +128,10 @@ def given_options(kind: Any, reading: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _READERS[name](x) if name in _READERS else x for name, x in given.items()}
 
 
-# what else a table is read by: names of columns that a run lacks, and others
+# what else files and tables are read by; a run lacks the columns
 _COLUMNS = ("mask", "exclude", "weights", "confidence")
-_OF_TABLES = (
-    "preds", "target", "groups", "padding", "on_error", "separator", "workers", "answers",
-    "queries", "key",
-)  # fmt: skip
+_OF_FILES = ("preds", "target", "padding", "on_error", "separator", "mask", "exclude")
+_OF_TABLES = {*_OF_FILES, *_COLUMNS, "groups", "workers", "answers", "queries", "key"}
 
 # how answers are read: the options of `read_answers`, and those of the command
 _OF_ANSWERS = {"form": "form", "key": "list_key", "take": "take", "after": "after"}
@@ -171,59 +146,38 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def write_all(
-    result: Evaluation,
-    kind: str,
-    intervals: bool,
-    group_table: Path | None,
-    out: Path | None,
-    force: bool,
-    page: Mapping[str, Any],
-) -> None:
+def write_all(result: Evaluation, output: Output, title: str, source: Mapping[str, Any]) -> None:
     """Write an evaluation and the values of its groups, or a note on what is left out."""
-    if group_table is not None:
-        write_groups(result._counted, group_table, force)
-        click.echo(f"wrote {group_table}", err=True)
-    elif not is_page(out) and (note := note_left_out(result, kind)):
-        click.echo(note, err=True)
-    text = result.to_html(**page) if is_page(out) else write_evaluation(result, kind, intervals)
-    write_text(text, out, force)
+    if output.group_table is not None:
+        write_groups(result._counted, output.group_table, output.force)
+        click.echo(f"wrote {output.group_table}", err=True)
+    elif result.groups and output.kind in ("csv", "latex") and not output.is_page:
+        click.echo(
+            f"Note: `--format {output.kind}` holds the values of all queries only; "
+            "`--group-table FILE` writes those of each group, and `--format json` has the "
+            "protocol card.",
+            err=True,
+        )
+    is_page = output.is_page
+    output.write(result.to_html(title, source=source) if is_page else _written(result, output))
 
 
-def write_evaluation(result: Evaluation, kind: str, intervals: bool) -> str:
-    """Write an evaluation in one of the formats; `intervals` adds them to JSON."""
+def _written(result: Evaluation, output: Output) -> str:
+    kind = output.kind
     if kind == "json":
-        return _evaluation_to_json(result, intervals)
+        return _evaluation_to_json(result, output.intervals)
     if kind == "markdown":
         return result.to_markdown()
     if kind in ("latex", "csv"):
         return write_table(result.table, kind)
-    parts = [
-        str(result),
-        *(f"by {one_line(name)}\n{table}" for name, table in result.groups.items()),
-    ]
-    return "\n\n".join(parts)
-
-
-def note_left_out(result: Evaluation, kind: str) -> str:
-    """Return what a format leaves out of an evaluation with groups, and where to find it."""
-    if kind not in ("csv", "latex") or not result.groups:
-        return ""
-    return (
-        f"Note: `--format {kind}` holds the values of all queries only; `--group-table FILE` "
-        "writes those of each group, and `--format json` has the protocol card."
-    )
+    by = (f"by {one_line(name)}\n{table}" for name, table in result.groups.items())
+    return "\n\n".join([str(result), *by])
 
 
 def _evaluation_to_json(result: Evaluation, intervals: bool) -> str:
     """Write values, card and groups; NaN is null."""
     ends = ("low", "high") if intervals else ()
-    rows: dict[str, Any] = {}
-    for name, value in result.values.items():
-        rows[name] = {"value": value}
-        if name in result.intervals:
-            rows[name] |= zip(ends, result.intervals[name], strict=False)
-    groups: dict[str, Any] = {}
+    rows, groups = _rows(result, ends), dict[str, Any]()
     for record in result.group_records():
         of_group = groups.setdefault(record["kind"], {}).setdefault(record["group"], {})
         of_group[record["metric"]] = {x: record[x] for x in ("value", *ends, "queries")}
@@ -255,10 +209,8 @@ def write_audit(result: Audit, kind: str) -> str:
     table = result.table
     if kind == "json":
         return json.dumps(table.records, indent=2)
-    notes = [for_command(note) for note in table.notes]
-    return write_table(
-        Table(table.header, table.rows, notes, table.records, tuple(table.bold)), kind
-    )
+    table.notes = tuple(map(for_command, table.notes))
+    return write_table(table, kind)
 
 
 def write_days(result: TrajectoryEvaluation | FlowEvaluation, kind: str) -> str:
@@ -267,24 +219,23 @@ def write_days(result: TrajectoryEvaluation | FlowEvaluation, kind: str) -> str:
         return str(result)
     if kind != "json":
         return write_table(result.table, kind)
-    rows: dict[str, Any] = {
-        name: {"value": value}
-        | dict(zip(("low", "high"), result.intervals.get(name, ()), strict=False))
+    rows = _rows(result, ("low", "high"))
+    return json.dumps(_without_nan(rows | {"card": result.card}), indent=2)
+
+
+def _rows(result: Any, ends: Sequence[str]) -> dict[str, Any]:
+    """Return each value, with the ends of its interval."""
+    intervals = result.intervals
+    return {
+        name: {"value": value} | dict(zip(ends, intervals.get(name, ()), strict=False))
         for name, value in result.values.items()
     }
-    return json.dumps(_without_nan(rows | {"card": result.card}), indent=2)
 
 
 def write_table(table: Table, kind: str) -> str:
     """Write a table in one of the formats."""
-    writers = {
-        "text": table.__str__,
-        "markdown": table.to_markdown,
-        "latex": table.to_latex,
-        "csv": table.to_csv,
-        "json": table.to_json,
-    }
-    return writers[kind]().rstrip("\n")
+    text: str = str(table) if kind == "text" else getattr(table, f"to_{kind}")()
+    return text.rstrip("\n")
 
 
 def _without_nan(value: Any) -> Any:

@@ -9,7 +9,9 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime
+from functools import reduce, wraps
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,20 +32,14 @@ def option_of(
     """Return an option of an evaluation, with `more` after its help, and maybe `written` so."""
     default = _PARAMETERS[name].default
     if not kwargs.get("multiple"):
-        kwargs |= {"default": default, "show_default": default is not None}
+        kwargs["default"] = default
     written = written or "--" + name.replace("_", "-")
     return click.option(written, name, help=f"{_SUMMARIES[name]}{more}.", **kwargs)
 
 
 def options_of(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
     """Return a decorator that adds several options to a command, in this order."""
-
-    def decorate(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
+    return lambda command: reduce(lambda made, add: add(made), reversed(options), command)
 
 
 class KeepingGroup(click.Group):
@@ -110,14 +106,19 @@ def name_of(path: str) -> str:
     return "-" if path == click.get_current_context().meta.get(_STDIN) else path
 
 
+def _check_table(_context: click.Context, _option: click.Parameter, path: Path | None) -> Any:
+    if path is not None and path.suffix not in (".csv", ".parquet"):
+        raise click.BadParameter(f"must end with .csv or .parquet, got {path}.")
+    return path
+
+
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 OUTPUT = click.Path(path_type=Path)
 FILES = options_of(
-    click.option("--preds", default="preds", show_default=True, help="Column of the predictions."),
+    click.option("--preds", default="preds", help="Column of the predictions."),
     click.option(
         "--target",
         default="target",
-        show_default=True,
         help="Column of the targets; for a PATH of .npy or .run, the file of the targets.",
     ),
     option_of(
@@ -142,7 +143,6 @@ FILES = options_of(
         "--on-error",
         type=click.Choice(["raise", "miss"]),
         default="raise",
-        show_default=True,
         help="Treat an unreadable answer as an error or as a miss.",
     ),
 )
@@ -159,16 +159,13 @@ SAMPLE = options_of(
     option_of("measures", "; may be repeated", "--measure", multiple=True),
     METRICS,
 )
-READING = options_of(FILES, GROUPS, SAMPLE)
 WORKERS = click.option(
-    "--workers",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="Processes that share the files.",
+    "--workers", type=click.IntRange(min=1), default=1, help="Processes that share the files."
 )
 EVALUATING = options_of(
-    READING,
+    FILES,
+    GROUPS,
+    SAMPLE,
     click.option("--mask", help="Column of true or false; false leaves a query out."),
     WORKERS,
     click.option("--exclude", help="Column of lists of ids that are not ranked."),
@@ -205,13 +202,12 @@ FORMAT = click.option(
     "kind",
     type=click.Choice(["text", "markdown", "latex", "csv", "json"]),
     default="text",
-    show_default=True,
     help="Format of the output.",
 )
 GROUP_TABLE = click.option(
     "--group-table",
     type=OUTPUT,
-    callback=lambda _context, _option, path: check_table(path),
+    callback=_check_table,
     help="File for the values of each group, .csv or .parquet.",
 )
 ID = click.option(
@@ -226,14 +222,47 @@ SUMS_BY = click.option("--sums-by", help="Column of groups whose sums the receip
 FORCE = click.option("--force", is_flag=True, help="Overwrite existing files.")
 
 
-def check_table(path: Path | None) -> Path | None:
-    """Raise if a file of groups has another ending than .csv and .parquet."""
-    if path is not None and path.suffix not in (".csv", ".parquet"):
-        raise click.BadParameter(f"must end with .csv or .parquet, got {path}.")
-    return path
+@dataclass(frozen=True)
+class Output:
+    """Where a command writes, and how."""
+
+    out: Path | None
+    force: bool
+    kind: str = ""
+    intervals: bool = False
+    group_table: Path | None = None
+
+    @property
+    def is_page(self) -> bool:
+        """Whether a page is written."""
+        return self.out is not None and self.out.suffix == ".html"
+
+    def write(self, text: str) -> None:
+        """Print a text, or write it to a file and name the file on standard error."""
+        if self.out is None:
+            click.echo(text)
+            return
+        with new_file(self.out, self.force, text=True) as file:
+            file.write(text + "\n")
+        click.echo(f"wrote {self.out}", err=True)
 
 
-def check_outputs(force: bool) -> None:
+def writing(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """Return a decorator that adds options, of which the command gets an `Output`, checked."""
+
+    def decorate(command: Any) -> Any:
+        @wraps(command)
+        def call(**given: Any) -> None:
+            _check_outputs(given["force"])
+            names = Output.__annotations__.keys() & given.keys()
+            command(output=Output(**{name: given.pop(name) for name in names}), **given)
+
+        return options_of(*options)(call)
+
+    return decorate
+
+
+def _check_outputs(force: bool) -> None:
     """Raise if outputs of the command are one file, or an input, or cannot be written."""
     context = click.get_current_context()
     params = {param: context.params.get(param.name or "") for param in context.command.params}
@@ -304,7 +333,7 @@ def for_command(message: str) -> str:
         option = max(param.opts, key=len)
         for name in (param.name or "", option.lstrip("-").replace("-", "_")):
             names[name] = option if option.startswith("-") else option.upper()
-    names |= {name: written for name, written in _PYTHON.items() if written in _written(context)}
+    names |= {name: written for name, written in _PYTHON.items() if written in names.values()}
 
     def option_of(match: re.Match[str]) -> str:
         name, equals, value = match.groups()
@@ -327,12 +356,6 @@ def for_command(message: str) -> str:
 _PYTHON = {"targets": "--target", "models": "PATHS"}
 
 
-def _written(context: click.Context) -> set[str]:
-    """Return options and arguments of a command, as help writes them."""
-    names = (max(param.opts, key=len) for param in context.command.params)
-    return {name if name.startswith("-") else name.upper() for name in names}
-
-
 def _say_columns(context: click.Context, missing: str) -> str:
     """Return which options name the columns that are missing."""
     options = [
@@ -342,21 +365,6 @@ def _say_columns(context: click.Context, missing: str) -> str:
         if any(repr(x) in missing for x in (value if isinstance(value, tuple) else (value,)))
     ]
     return f" The columns are those of {', '.join(options)}." if options else ""
-
-
-def is_page(out: Path | None) -> bool:
-    """Return whether an output is a page."""
-    return out is not None and out.suffix == ".html"
-
-
-def write_text(text: str, out: Path | None, force: bool) -> None:
-    """Print a text, or write it to a file and name the file on standard error."""
-    if out is None:
-        click.echo(text)
-    else:
-        with new_file(out, force, text=True) as file:
-            file.write(text + "\n")
-        click.echo(f"wrote {out}", err=True)
 
 
 def has_columns(path: str) -> bool:
@@ -369,23 +377,33 @@ def has_columns(path: str) -> bool:
 # Parameters that are no options of the evaluation: they name columns, or say what is written.
 _COLUMNS = {"preds", "target", "mask", "exclude", "weights", "confidence", "cluster", "groups"}
 _COLUMNS |= {"answers", "key", "trajectory", "latitude", "longitude", "location", "time", "user"}
-_WRITING = {"kind", "out", "force", "save", "group_table", "intervals", "title", "workers"}
+_HIDDEN = _COLUMNS | {"kind", "out", "force", "save", "group_table"}
+_HIDDEN |= {"intervals", "title", "workers"}
 
 
-def describe_read(files: Iterable[str], rows: Any, columns: Iterable[str | None]) -> dict[str, Any]:
-    """Return what the command read and when, and the command that does it again."""
-    context = click.get_current_context()
-    given = {
-        param: context.params.get(param.name or "")
-        for param in context.command.params
-        if isinstance(param, click.Option) and param.name not in _COLUMNS | _WRITING
-    }
-    options = [text for param, value in given.items() if (text := _write(param, value))]
+def describe_read(
+    paths: Iterable[str], rows: Any, unread: Sequence[str] = (), fixed: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return what the command read and when, and the command that does it again.
+
+    The columns are those that options name, but for the options `unread`, and `fixed`.
+    """
+    context, paths = click.get_current_context(), [*paths]
+    files, columns = [name_of(path) for path in paths], list[Any](fixed)
+    options = [x for x in context.command.params if isinstance(x, click.Option)]
+    given = {x: context.params.get(x.name or "") for x in options}
+    if not all(map(has_columns, paths)):
+        files.append(context.params["target"])
+        unread = ("preds", "target")
+    for param, value in given.items():
+        if param.name in _COLUMNS | {"sums_by"} and param.name not in unread:
+            columns += value if isinstance(value, tuple) else [value]
+    written = [_write(param, x) for param, x in given.items() if param.name not in _HIDDEN]
     return {
         "files": ", ".join(files),
         "rows": rows,
-        "columns": ", ".join(dict.fromkeys(x for x in columns if x)) or None,
-        "options": "; ".join(options) or None,
+        "columns": ", ".join(dict.fromkeys(filter(None, columns))) or None,
+        "options": "; ".join(filter(None, written)) or None,
         "version": f"nextloc-metrics {version('nextloc-metrics')}",
         "date": datetime.now().astimezone().date().isoformat(),
         "command": shlex.join(["nextloc-metrics", *context.meta[_ARGUMENTS]]),

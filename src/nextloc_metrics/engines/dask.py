@@ -8,7 +8,7 @@ from typing import Any
 from dask.delayed import delayed
 
 from nextloc_metrics.engines.partition import BUCKET, FAN_IN, Count, Merge, as_table, bucket_of
-from nextloc_metrics.files.opening import need_arrow
+from nextloc_metrics.files.opening import pa
 
 
 def names(rows: Any) -> list[str]:
@@ -50,7 +50,7 @@ def _add_bucket(frame: Any, by: str, number: int) -> Any:
     names = frame[by]
     if names.dtype.kind not in "iu":  # an object may be an integer or text
         names = names.astype(str)
-    return frame.assign(**{BUCKET: bucket_of(need_arrow().array(names), number)})
+    return frame.assign(**{BUCKET: bucket_of(pa.array(names), number)})
 
 
 def _head(frame: Any) -> Any:

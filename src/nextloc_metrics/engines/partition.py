@@ -11,7 +11,7 @@ from nextloc_metrics.arguments import hashing
 from nextloc_metrics.engines.processes import one_thread
 from nextloc_metrics.files.columns import Widths, count_widths
 from nextloc_metrics.files.ids import is_list, plain
-from nextloc_metrics.files.opening import need_arrow
+from nextloc_metrics.files.opening import pa, pc
 from nextloc_metrics.files.sources import Stream, table_of
 from nextloc_metrics.files.tables import TableRows
 
@@ -63,7 +63,7 @@ def _guard(make: Callable[[], bytes]) -> bytes:
 
 def as_table(partition: Any) -> Any:
     """Return a partition as a `pyarrow.Table`."""
-    return partition if isinstance(partition, need_arrow().Table) else table_of(partition)
+    return partition if isinstance(partition, pa.Table) else table_of(partition)
 
 
 def bucket_of(names: Any, number: int) -> Any:
@@ -71,7 +71,7 @@ def bucket_of(names: Any, number: int) -> Any:
 
     The integer 7 and the text 7 have one bucket. Missing values have one, for `count` to refuse.
     """
-    pa, column = need_arrow(), plain(names)
+    column = plain(names)
     if pa.types.is_integer(column.type) and not column.null_count:
         hashes = hashing.mix(column.to_numpy(zero_copy_only=False).astype("int64"))
     else:
@@ -81,9 +81,6 @@ def bucket_of(names: Any, number: int) -> Any:
 
 def find_targets(table: Any, name: str) -> bytes:
     """Return rows that have the distinct targets of all rows, and whether a row has several."""
-    import pyarrow as pa
-    from pyarrow import compute as pc
-
     column = plain(table[name])
     if not is_list(column.type):
         return table_to_bytes(pa.table({name: column.unique()}))
@@ -127,7 +124,6 @@ def count_rows(table: Any, rows: TableRows, count: Callable[[TableRows], bytes])
 
 def table_to_bytes(table: Any) -> bytes:
     """Return a table as Arrow IPC."""
-    pa = need_arrow()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -137,12 +133,11 @@ def table_to_bytes(table: Any) -> bytes:
 
 def table_of_bytes(data: bytes) -> Any:
     """Return the table that `table_to_bytes` wrote."""
-    return need_arrow().ipc.open_stream(data).read_all()
+    return pa.ipc.open_stream(data).read_all()
 
 
 def concat(tables: Sequence[Any]) -> Any:
     """Return the rows of all tables, whose types and columns may differ in width and number."""
-    pa = need_arrow()
     try:
         return pa.concat_tables(tables, promote_options="permissive")
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:

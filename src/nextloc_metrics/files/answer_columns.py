@@ -11,7 +11,7 @@ import torch
 from nextloc_metrics.arguments.answers import Answers
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.files.answers import Reader, cells_of
-from nextloc_metrics.files.columns import read_group
+from nextloc_metrics.files.columns import read_texts
 from nextloc_metrics.files.opening import Part
 from nextloc_metrics.files.texts import by_json
 
@@ -66,14 +66,14 @@ class JoinedAnswers(AnswerColumn):
         self._answers = Answers.cat([*read, self._reader.read([])])
 
     def answers(self, part: Part, name: str) -> Answers:
-        rows = [self._rows.get(key, -1) for key in _keys(part, name)]
+        rows = [self._rows.get(key, -1) for key in read_texts(part, name)]
         return self._answers.at(torch.tensor(rows, dtype=torch.int64))
 
 
 def _number(parts: Iterable[Part], key: str, rows: dict[str, int]) -> Iterator[Part]:
     """Yield the parts with the keys of their rows numbered, or raise for one that is there."""
     for part in parts:
-        for row, one in enumerate(_keys(part, key)):
+        for row, one in enumerate(read_texts(part, key)):
             if one in rows:
                 raise ValueError(
                     f"the column `{key}` must have each key once, got {short(one)} again in "
@@ -81,11 +81,6 @@ def _number(parts: Iterable[Part], key: str, rows: dict[str, int]) -> Iterator[P
                 )
             rows[one] = len(rows)
         yield part
-
-
-def _keys(part: Part, key: str) -> list[str]:
-    kind = read_group(part.file, key, part.rows, part.columns[key])
-    return [kind.labels.names[x] for x in kind.numbers.tolist()]
 
 
 def check_no_answers(part: Part, preds: str, target: str, separator: str | None) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 from nextloc_metrics.arguments.arrays import join
 from nextloc_metrics.arguments.messages import clip, short
 from nextloc_metrics.files.ids import integers_of, is_text, plain
-from nextloc_metrics.files.opening import Part, find_files, need_arrow, open_bytes
+from nextloc_metrics.files.opening import Part, RowSource, find_files, open_bytes, pa, pc
 from nextloc_metrics.files.sources import Files, Stream, load_array
 
 
@@ -60,20 +61,17 @@ def read_coordinates(path: Path) -> list[Any]:
             )
         return list(table.T)
 
-    def read(part: Part, name: str) -> Any:
-        return read_numbers(part, name, may_miss=True)
-
     def check(part: Part, latitude: Any, longitude: Any) -> None:
         if len(half := np.flatnonzero(np.isnan(latitude) != np.isnan(longitude))):
             raise ValueError(
                 f"{part.place(half[0])} must have both `latitude` and `longitude`, or neither."
             )
 
-    names = ["latitude", "longitude"]
-    columns = _read_columns(Files(find_files(path)), dict.fromkeys(names, read), check)
-    if not len(columns[0]):
+    readers = dict.fromkeys(["latitude", "longitude"], partial(read_numbers, may_miss=True))
+    columns = _read_columns(Files(find_files(path)), readers, check)
+    if not len(columns["latitude"]):
         raise ValueError(f"{path} must hold at least one location, got no rows.")
-    return columns
+    return [*columns.values()]
 
 
 def read_days(rows: Any, user: str, day: str, slot: str, x: str, y: str) -> Any:
@@ -85,9 +83,9 @@ def read_days(rows: Any, user: str, day: str, slot: str, x: str, y: str) -> Any:
         return rows
     source = Files(find_files(rows), unnamed=("uid", "d", "t", "x", "y"))
     readers = {user: read_names, **dict.fromkeys((day, slot, x, y), read_numbers)}
-    found = dict(zip(readers, _read_columns(source, readers), strict=True))
+    found = _read_columns(source, readers)
     if source.untyped and found[user].dtype == object:
-        numbers, wrong = integers_of(need_arrow().array(found[user], "string"))
+        numbers, wrong = integers_of(pa.array(found[user], "string"))
         found[user] = found[user] if wrong is not None else numbers
     return found
 
@@ -100,8 +98,7 @@ def read_visits(rows: str, user: str, location: str, time: str, ids: bool) -> di
     place = read_numbers if ids else read_names
     readers: dict[str, Any] = {user: read_names, location: place, time: _read_times}
     readers.pop("", None)
-    source = Files(find_files(rows))
-    return dict(zip(readers, _read_columns(source, readers), strict=True))
+    return _read_columns(Files(find_files(rows)), readers)
 
 
 def _read_times(part: Part, name: str) -> Any:
@@ -119,18 +116,15 @@ def read_flows(rows: Any, cells: Sequence[str]) -> dict[str, Any]:
     """
     if isinstance(rows, dict):
         return rows
-    readers = {"day": _read_day, **dict.fromkeys(cells, read_numbers), "count": _read_count}
+    readers: dict[str, Any] = {"day": _read_day, **dict.fromkeys(cells, read_numbers)}
+    readers["count"] = partial(read_numbers, may_miss=True)  # NaN is refused with its day and pair
     if isinstance(rows, str | os.PathLike):
         if os.path.isfile(rows) and (found := _read_humob(os.fspath(rows))):
             return found
         source: Any = Files(find_files(rows))
     else:
         source = Stream(rows, list(readers))
-    return dict(zip(readers, _read_columns(source, readers), strict=True))
-
-
-def _read_count(part: Part, name: str) -> Any:
-    return read_numbers(part, name, may_miss=True)  # NaN is refused with its day and pair
+    return _read_columns(source, readers)
 
 
 def _read_day(part: Part, name: str) -> Any:
@@ -180,36 +174,37 @@ def _cell(text: str) -> tuple[int, int]:
 
 
 def _read_columns(
-    source: Files,
+    source: RowSource,
     readers: Mapping[str, Callable[[Part, str], Any]],
     check: Callable[..., None] = lambda *_: None,
-) -> list[Any]:
+) -> dict[str, Any]:
     """Return whole columns, each read by its reader, in whose parts `check` finds no fault."""
     parts = [[np.zeros(0) for _ in readers]]
     for part in source.parts(list(readers)):
         parts.append([read(part, name) for name, read in readers.items()])
         check(part, *parts[-1])
-    return [join([x for x in column if len(x)] or column) for column in zip(*parts, strict=True)]
+    columns = (join([x for x in column if len(x)] or column) for column in zip(*parts, strict=True))
+    return dict(zip(readers, columns, strict=True))
 
 
 def read_names(part: Part, name: str) -> Any:
     """Return integers, or text as objects; dates are text."""
     column = _arrow(part, name, int)
-    types = need_arrow().types
+    types = pa.types
     if types.is_integer(column.type) and not types.is_uint64(column.type):
         return column.to_numpy(zero_copy_only=False).astype(np.int64)
     if types.is_floating(column.type):
         raise ValueError(
             f"column `{name}` must be integers or text, got {column.type} in {part.file}; cast it."
         )
-    text = column.cast(need_arrow().string()).to_numpy(zero_copy_only=False).astype(object)
+    text = column.cast(pa.string()).to_numpy(zero_copy_only=False).astype(object)
     _refuse_missing(part, name, text == "")
     return text
 
 
 def read_indices(part: Part, name: str) -> Any:
     """Return the rows of a table of locations that a column of integers names."""
-    column, pa = _arrow(part, name, (int, float)), need_arrow()
+    column = _arrow(part, name, (int, float))
     try:
         found = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid as error:
@@ -230,10 +225,7 @@ def read_numbers(part: Part, name: str, may_miss: bool = False, may_be_dates: bo
 
     A missing one is an error, or NaN with `may_miss`.
     """
-    import pyarrow.compute as pc
-
     column = _arrow(part, name, (int, float), may_miss)
-    pa = need_arrow()
     if is_text(column.type):
         column = pc.utf8_trim_whitespace(column)
         column = pc.if_else(pc.equal(column, ""), "nan", column)
@@ -259,7 +251,6 @@ def read_numbers(part: Part, name: str, may_miss: bool = False, may_be_dates: bo
 
 
 def _is_number(cell: Any) -> bool:
-    pa = need_arrow()
     try:
         cell.cast(pa.float64())
     except pa.ArrowInvalid:
@@ -272,7 +263,7 @@ def _arrow(part: Part, name: str, loose: Any = (), may_miss: bool = False) -> An
 
     In a list of Python values that has text, those of the types `loose` become text.
     """
-    pa, column = need_arrow(), part.columns[name]
+    column = part.columns[name]
     if isinstance(column, list) and any(isinstance(x, str) for x in column):
         column = [str(x) if isinstance(x, loose) and not isinstance(x, bool) else x for x in column]
     try:

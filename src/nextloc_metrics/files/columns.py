@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -15,7 +15,7 @@ from nextloc_metrics.arguments.arrays import as_tensor, pad_rows
 from nextloc_metrics.arguments.batch import Grouping, GroupLabels
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.files.ids import CellReading, Cells, is_list, is_text, plain, split
-from nextloc_metrics.files.opening import need_arrow, place
+from nextloc_metrics.files.opening import Part, pa, pc
 
 #: How many lists are scores, by their number; None counts lists of ids.
 Widths: TypeAlias = "Counter[int | None]"
@@ -56,8 +56,6 @@ def _lengths(column: Any) -> Any:
     if isinstance(column, list):
         cells = [len(x) if isinstance(x, list) else len(str(x)) // 4 for x in column]
         return np.array(cells, np.int64)
-    import pyarrow.compute as pc
-
     column = plain(column)
     if not is_list(column.type) and not is_text(column.type):
         return np.ones(len(column), np.int64)
@@ -100,7 +98,7 @@ def count_widths(column: Any, separator: str | None) -> Widths:
         return Counter({int(column.shape[1]) if column.dtype.kind == "f" else None: len(column)})
     if not isinstance(column, list):
         if is_list(column.type):
-            if not need_arrow().types.is_floating(column.type.value_type):
+            if not pa.types.is_floating(column.type.value_type):
                 return Counter({None: len(column)})
             return Counter(_lengths(column.drop_null()).tolist())
         if not is_text(column.type):
@@ -138,117 +136,116 @@ def names_of_groups(groups: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(groups))
 
 
-def read_group(file: str, name: str, rows: Sequence[int], column: Any) -> Grouping:
+def read_group(part: Part, name: str) -> Grouping:
     """Number the groups of rows, text, integers or dates, with labels; raise for a missing one."""
+    column = part.columns[name]
     if isinstance(column, np.ndarray):
         if column.dtype.kind not in "iubU" or column.ndim != 1:
-            raise _wrong(file, name, f"{column.dtype} {column.shape}")
+            raise _wrong(part, name, f"{column.dtype} {column.shape}")
+        column = column.astype(int) if column.dtype.kind == "b" else column
         distinct, numbers = np.unique(column, return_inverse=True)
-        values = distinct.astype(int).tolist() if column.dtype.kind == "b" else distinct.tolist()
+        values = distinct.tolist()
     elif isinstance(column, list):
         for row, value in enumerate(column):
             if value is None:
-                raise _missing(file, name, rows[row])
+                raise _missing(part, name, row)
             if not isinstance(value, str | int):
-                raise _wrong(file, name, f"{short(value)} in row {rows[row]}")
+                raise _wrong(part, name, f"{short(value)} in row {part.rows[row]}")
         seen: dict[str, int] = {}
         texts = [str(int(x)) if isinstance(x, bool) else str(x) for x in column]
         numbers = np.array([seen.setdefault(x, len(seen)) for x in texts], np.int64)
         values = list(seen)
     else:
-        values, numbers = _of_arrow(file, name, rows, column)
+        values, numbers = _of_arrow(part, name)
     # a part has its own labels: the same name may have another number in the next
     return Grouping(torch.from_numpy(numbers.astype(np.int64)), GroupLabels(list(map(str, values))))
 
 
-def read_ids(file: str, name: str, rows: Sequence[int], column: Any) -> Any:
+def read_ids(part: Part, name: str) -> Any:
     """Return the ids of rows, integers as they are or text; raise for a missing one."""
+    column = part.columns[name]
     if not isinstance(column, np.ndarray | list):
         column = plain(column)
-        if need_arrow().types.is_int64(column.type) and not column.null_count:
+        if pa.types.is_int64(column.type) and not column.null_count:
             column = column.to_numpy(zero_copy_only=False)
     if isinstance(column, np.ndarray) and column.dtype.kind in "iu" and column.ndim == 1:
         return column.astype(np.int64, copy=False)
-    kind = read_group(file, name, rows, column)
-    return np.array(kind.labels.names, object)[kind.numbers.numpy()].tolist()
+    return read_texts(part, name)
 
 
-def _of_arrow(file: str, name: str, rows: Sequence[int], column: Any) -> tuple[list[Any], Any]:
+def read_texts(part: Part, name: str) -> list[str]:
+    """Return the group of each row as text."""
+    kind = read_group(part, name)
+    texts: list[str] = np.array(kind.labels.names, object)[kind.numbers.numpy()].tolist()
+    return texts
+
+
+def _of_arrow(part: Part, name: str) -> tuple[list[Any], Any]:
     """Return distinct groups, and the number of each row's."""
-    import pyarrow as pa
-
-    column = plain(column)
+    column = plain(part.columns[name])
     kind, types = column.type, pa.types
     if column.null_count:
-        row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-        raise _missing(file, name, rows[row])
+        raise _missing(part, name, column.is_null().index(True).as_py())
     if types.is_temporal(kind):
         column = column.cast(pa.string())
     elif types.is_boolean(kind):
         column = column.cast(pa.int8())
     elif not types.is_integer(kind) and not is_text(kind):
-        raise _wrong(file, name, str(kind))
+        raise _wrong(part, name, str(kind))
     found = column.dictionary_encode()
     return found.dictionary.to_pylist(), found.indices.to_numpy(zero_copy_only=False)
 
 
-def _missing(file: str, name: str, row: int) -> ValueError:
-    return ValueError(
-        f"{place(file, row)} must hold a group in `{name}`, got none; fill the value."
-    )
+def _missing(part: Part, name: str, row: int) -> ValueError:
+    return ValueError(f"{part.place(row)} must hold a group in `{name}`, got none; fill the value.")
 
 
-def _wrong(file: str, name: str, what: str) -> TypeError:
+def _wrong(part: Part, name: str, what: str) -> TypeError:
     return TypeError(
-        f"`{name}` in {file} must hold groups, integers or text, got {what}; convert them to text."
+        f"`{name}` in {part.file} must hold groups, integers or text, got {what}; convert them to "
+        "text."
     )
 
 
-def read_mask(file: str, name: str, rows: Sequence[int], column: Any) -> Tensor:
+def read_mask(part: Part, name: str) -> Tensor:
     """Read true and false, or 1 and 0, bool `[N]`; raise for a value that is neither."""
+    column = part.columns[name]
     if isinstance(column, np.ndarray) and column.dtype == bool:
         return torch.tensor(column)
-    mask = []
-    for row, cell in enumerate(column if isinstance(column, list) else column.tolist()):
-        value = _TRUE.get(str(cell).strip().lower())
-        if value is None:
-            raise ValueError(
-                f"{place(file, rows[row])} must hold true, false, 1 or 0 in `{name}`, got "
-                f"{short(cell)}."
-            )
-        mask.append(value)
+    cells = column if isinstance(column, list) else column.tolist()
+    mask = [_TRUE.get(str(cell).strip().lower()) for cell in cells]
+    if None in mask:
+        raise _unfit(part, cells, mask.index(None), f"true, false, 1 or 0 in `{name}`")
     return torch.tensor(mask, dtype=torch.bool)
 
 
-def read_weights(file: str, name: str, rows: Sequence[int], column: Any) -> Tensor:
-    """Read numbers, float64 `[N]`; raise for a value that is no finite number."""
-    cells = column if isinstance(column, list) else column.tolist()
-    weights = [_number(cell) for cell in cells]
-    for row, weight in enumerate(weights):
-        if not math.isfinite(weight):
-            raise ValueError(
-                f"{place(file, rows[row])} must hold a number in `{name}` that is finite, "
-                f"got {short(cells[row])}."
-            )
-    return torch.tensor(weights, dtype=torch.float64)
+def read_weights(part: Part, name: str) -> Tensor:
+    """Read finite numbers, float64 `[N]`; raise for another value."""
+    most = sys.float_info.max
+    return _numbers(part, name, f"a number in `{name}` that is finite", -most, most)
 
 
-def read_confidence(
-    file: str, name: str, rows: Sequence[int], column: Any, mask: Tensor | None
-) -> Tensor:
+def read_confidence(part: Part, name: str, mask: Tensor | None) -> Tensor:
     """Read numbers from 0 to 1, float64 `[N]`; raise for another value that is not masked."""
+    return _numbers(part, name, f"a confidence from 0 to 1 in `{name}`", 0, 1, mask)
+
+
+def _numbers(
+    part: Part, name: str, rule: str, least: float, most: float, mask: Tensor | None = None
+) -> Tensor:
+    column = part.columns[name]
     cells = column if isinstance(column, list) else column.tolist()
     found = torch.tensor([_number(cell) for cell in cells], dtype=torch.float64)
-    wrong = ~((found >= 0) & (found <= 1))
+    wrong = ~((found >= least) & (found <= most))
     if mask is not None:
         wrong &= mask
     if wrong.any():
-        row = int(wrong.nonzero()[0])
-        raise ValueError(
-            f"{place(file, rows[row])} must hold a confidence from 0 to 1 in `{name}`, got "
-            f"{short(cells[row])}."
-        )
+        raise _unfit(part, cells, int(wrong.nonzero()[0]), rule)
     return found
+
+
+def _unfit(part: Part, cells: Sequence[Any], row: int, rule: str) -> ValueError:
+    return ValueError(f"{part.place(row)} must hold {rule}, got {short(cells[row])}.")
 
 
 def _number(cell: Any) -> float:

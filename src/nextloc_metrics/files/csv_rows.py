@@ -20,10 +20,12 @@ import numpy as np
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.files.opening import (
     ExplainedError,
+    Lazy,
     Part,
     Wanted,
-    need_arrow,
     open_bytes,
+    pa,
+    pc,
     place,
     suffix_of,
 )
@@ -31,6 +33,8 @@ from nextloc_metrics.files.opening import (
 # Bytes per part, and the most of a cell.
 _BLOCK = 1 << 22
 _LONGEST = 1 << 22
+
+_arrow_csv = Lazy("pyarrow.csv")
 
 
 @dataclass
@@ -49,7 +53,11 @@ class _Table:
             columns = {name: column[1:] for name, column in columns.items()}
         rows = range(max(0, start), start + number)
         part = Part(self.file, rows, columns, has_header=self.has_header)
-        _check_no_header(part)
+        if self.has_header and len(columns) > 1 and len(rows):  # again, where files were joined
+            again = [pc.equal(column, name) for name, column in columns.items()]
+            row = pc.index(reduce(pc.and_, again), True).as_py()
+            if row >= 0:
+                raise ExplainedError(f"{part.place(row)} must not be the header again; remove it.")
         return part
 
     def error(self, row: int, rule: str) -> ExplainedError:
@@ -132,18 +140,15 @@ def _end_of_rows(text: bytes, delimiter: str) -> int:
 
 def _by_arrow(text: bytes, table: _Table) -> tuple[dict[str, Any], int]:
     """Return the columns of whole rows, and their number; a wrong one raises a `ValueError`."""
-    from pyarrow import csv as arrow_csv
-
     if not text.strip(b"\r\n"):
         return {}, 0
-    pa = need_arrow()
-    found = arrow_csv.read_csv(
+    found = _arrow_csv.read_csv(
         pa.BufferReader(text),
-        read_options=arrow_csv.ReadOptions(
+        read_options=_arrow_csv.ReadOptions(
             use_threads=False, block_size=len(text) + 1, column_names=table.header
         ),
-        parse_options=arrow_csv.ParseOptions(delimiter=table.delimiter, newlines_in_values=True),
-        convert_options=arrow_csv.ConvertOptions(
+        parse_options=_arrow_csv.ParseOptions(delimiter=table.delimiter, newlines_in_values=True),
+        convert_options=_arrow_csv.ConvertOptions(
             column_types=dict.fromkeys(table.names, pa.string()), include_columns=table.names
         ),
     )
@@ -217,15 +222,3 @@ def _check_rows(reader: Any, given: Sequence[str], table: _Table, start: int) ->
         raise table.error(row, rule) from error
     finally:
         csv.field_size_limit(limit)
-
-
-def _check_no_header(part: Part) -> None:
-    """Raise for a row that is the header again, as where files were joined."""
-    import pyarrow.compute as pc
-
-    if not part.has_header or len(part.columns) < 2 or not len(part.rows):
-        return
-    again = [pc.equal(column, name) for name, column in part.columns.items()]
-    row = pc.index(reduce(pc.and_, again), True).as_py()
-    if row >= 0:
-        raise ExplainedError(f"{part.place(row)} must not be the header again; remove it.")

@@ -15,8 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from nextloc_metrics.arguments.messages import clip, short
-from nextloc_metrics.files.opening import need_arrow, place
+from nextloc_metrics.files.opening import pa, pc
 
 OnError = Literal["raise", "miss"]
 CellKind = Literal["integers", "text", "scores"]
@@ -121,7 +120,7 @@ def read_cells(column: Any, how: CellReading) -> Cells:
     if is_list(column.type):
         valid = _numpy(column.is_valid())
         values, wrong = _convert(plain(column.flatten()), how)
-        lengths = _numpy(_compute().list_value_length(column).fill_null(0)).astype(np.int64)
+        lengths = _numpy(pc.list_value_length(column).fill_null(0)).astype(np.int64)
         return Cells(values, lengths, ~valid).without(wrong)
     if is_text(column.type):
         return _of_text(column, how)
@@ -134,13 +133,12 @@ def read_cells(column: Any, how: CellReading) -> Cells:
 
 def plain(column: Any) -> Any:
     """Return an Arrow array as values: no dictionary, runs, extension, chunks or views of text."""
-    pa = need_arrow()
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
     if pa.types.is_run_end_encoded(column.type):
-        column = _compute().run_end_decode(column)
+        column = pc.run_end_decode(column)
     if pa.types.is_dictionary(column.type):
         column = plain(column.dictionary).take(column.indices)
     if is_text(column.type) and not pa.types.is_string(column.type):
@@ -150,20 +148,14 @@ def plain(column: Any) -> Any:
 
 def is_list(kind: Any) -> bool:
     """Return whether an Arrow type is a list."""
-    return bool(need_arrow().types.is_nested(kind)) and hasattr(kind, "value_type")
+    return bool(pa.types.is_nested(kind)) and hasattr(kind, "value_type")
 
 
 def is_text(kind: Any) -> bool:
     """Return whether an Arrow type is text."""
-    types = need_arrow().types
+    types = pa.types
     views = getattr(types, "is_string_view", types.is_string)
     return bool(types.is_string(kind) or types.is_large_string(kind) or views(kind))
-
-
-def _compute() -> Any:
-    import pyarrow.compute as pc
-
-    return pc
 
 
 def _numpy(array: Any) -> Any:
@@ -171,12 +163,12 @@ def _numpy(array: Any) -> Any:
 
 
 def _filter(values: Any, keep: Any) -> Any:
-    return values.filter(need_arrow().array(keep))
+    return values.filter(pa.array(keep))
 
 
 def _convert(values: Any, how: CellReading) -> tuple[Any, Any]:
     """Convert Arrow values to what cells hold; return also which of them are wrong, or None."""
-    pa, kind = need_arrow(), values.type
+    kind = values.type
     types = pa.types
     missing = _numpy(values.is_null()) if values.null_count else None
     if types.is_null(kind):
@@ -213,8 +205,7 @@ def _convert(values: Any, how: CellReading) -> tuple[Any, Any]:
 
 def integers_of(text: Any) -> tuple[Any, Any]:
     """Read Arrow text as integers; return also which of it are none, or None."""
-    pa = need_arrow()
-    matched = _compute().match_substring_regex(text, f"^{_SHORT}$")
+    matched = pc.match_substring_regex(text, f"^{_SHORT}$")
     ok = _numpy(matched)
     if ok.all():
         return _numpy(text.cast(pa.int64())), None
@@ -229,13 +220,12 @@ def integers_of(text: Any) -> tuple[Any, Any]:
 
 def are_whole(lists: Any) -> bool:
     """Return whether all of Arrow's lists of text hold integers from 0 on, without other marks."""
-    pc, ids = _compute(), lists.flatten()
+    ids = lists.flatten()
     return pc.all(pc.match_substring_regex(ids, "^(?:0|[1-9][0-9]{0,17})$")).as_py() is not False
 
 
 def _is_odd(text: Any) -> Any:
     """Return which of Arrow text looks like a number, but not of digits alone, or like a gap."""
-    pc = _compute()
     found = pc.match_substring_regex(text, _ODD)
     if pc.any(found).as_py():
         found = pc.and_not(found, pc.match_substring_regex(text, _DIGITS))
@@ -252,7 +242,7 @@ def _names(text: Any, known: frozenset[str]) -> tuple[Any, Any]:
         if written[i] not in known:
             number = _integer(written[i])
             written[i], wrong[i] = str(number), number is None
-    return need_arrow().array(written, text.type), wrong
+    return pa.array(written, text.type), wrong
 
 
 def _integer(text: str) -> int | None:
@@ -269,7 +259,6 @@ def _integer(text: str) -> int | None:
 
 
 def _of_text(column: Any, how: CellReading) -> Cells:
-    pc = _compute()
     bad = _numpy(column.is_null())
     text = column.fill_null("")
     listed = _numpy(pc.starts_with(pc.utf8_ltrim_whitespace(text), "["))
@@ -281,47 +270,41 @@ def _of_text(column: Any, how: CellReading) -> Cells:
     if not len(text):
         return _single(text, how)
     found = []
-    for mask, read in ((easy, _easy), (listed & ~easy, _hard), (~listed, _single)):
+    for mask, read in ((easy, _easy), (listed & ~easy, _of_python), (~listed, _single)):
         if mask.any():
             found.append((mask, read(text if mask.all() else _filter(text, mask), how)))
     cells = found[0][1] if len(found) == 1 else _interleave(len(text), found, how.kind)
     return Cells(cells.values, cells.lengths, cells.bad | bad, cells.lists)
 
 
-def _easy(text: Any, how: CellReading) -> Cells:
-    pa, pc = need_arrow(), _compute()
-    inside = pc.ascii_trim(text, "[ ]")
-    pieces = pc.split_pattern(inside, ",")
-    lengths = _numpy(pc.list_value_length(pieces)).astype(np.int64)
-    tokens = pieces.flatten()
-    empty = _numpy(pc.equal(inside, ""))
+def _pieces(text: Any, separator: str) -> tuple[Any, Any]:
+    """Return text between separators, and the number of pieces of each; empty text has none."""
+    pieces = pc.split_pattern(text, separator)
+    tokens, lengths = pieces.flatten(), _numpy(pc.list_value_length(pieces)).astype(np.int64)
+    empty = _numpy(pc.equal(text, ""))
     if empty.any():
         tokens = _filter(tokens, ~np.repeat(empty, lengths))
         lengths[empty] = 0
+    return tokens, lengths
+
+
+def _easy(text: Any, how: CellReading) -> Cells:
+    tokens, lengths = _pieces(pc.ascii_trim(text, "[ ]"), ",")
     tokens = pc.ascii_trim_whitespace(tokens)
     return Cells(tokens if how.kind == "text" else _numpy(tokens.cast(pa.int64())), lengths)
 
 
-def _hard(text: Any, how: CellReading) -> Cells:
-    return _of_python(text.to_pylist(), how)
-
-
 def _single(text: Any, how: CellReading) -> Cells:
     """Take each text as one id, or split it at the separator; empty text of CSV is no id."""
-    pc = _compute()
     if how.kind == "scores":
         none = np.zeros(len(text), np.int64)
         return Cells(np.zeros(0), none, none == 0, none > 0)
     tokens, lengths = text, np.ones(len(text), np.int64)
     if how.separator is not None:
-        pieces = pc.split_pattern(text, how.separator)
-        tokens = pieces.flatten()
-        lengths = _numpy(pc.list_value_length(pieces)).astype(np.int64)
+        tokens, lengths = _pieces(text, how.separator)
         how = how._replace(is_loose=True)
-    empty = _numpy(pc.equal(text, ""))
-    if empty.any() and (how.is_loose or how.separator is not None):
-        tokens = _filter(tokens, ~np.repeat(empty, lengths))
-        lengths[empty] = 0
+    elif how.is_loose and not (is_id := _numpy(pc.not_equal(text, ""))).all():
+        tokens, lengths = _filter(text, is_id), is_id.astype(np.int64)
     values, wrong = _convert(tokens, how)
     return Cells(values, lengths, lists=lengths > 1).without(wrong)
 
@@ -337,14 +320,14 @@ def _interleave(number: int, parts: Sequence[tuple[Any, Cells]], kind: CellKind)
         order[np.repeat(mask, lengths)] = np.arange(start, start + len(cells.values))
         start += len(cells.values)
     if kind == "text":
-        joined = need_arrow().concat_arrays([cells.values for _, cells in parts])
-        return Cells(joined.take(need_arrow().array(order)), lengths, bad, lists)
+        joined = pa.concat_arrays([cells.values for _, cells in parts])
+        return Cells(joined.take(pa.array(order)), lengths, bad, lists)
     joined = np.concatenate([cells.values for _, cells in parts])
     return Cells(joined[order], lengths, bad, lists)
 
 
-def _of_python(cells: Sequence[Any], how: CellReading) -> Cells:
-    flat: list[Any] = []
+def _of_python(column: Any, how: CellReading) -> Cells:
+    cells, flat = column if isinstance(column, list) else column.to_pylist(), list[Any]()
     lengths, bad = np.zeros(len(cells), np.int64), np.zeros(len(cells), bool)
     lists = np.zeros(len(cells), bool)
     for row, cell in enumerate(cells):
@@ -358,7 +341,7 @@ def _of_python(cells: Sequence[Any], how: CellReading) -> Cells:
         lengths[row] = len(tokens)
         lists[row] = isinstance(cell, list) or (found != [cell] and cell != "")
     if how.kind == "text":
-        return Cells(need_arrow().array(flat, need_arrow().string()), lengths, bad, lists)
+        return Cells(pa.array(flat, pa.string()), lengths, bad, lists)
     kind = np.float64 if how.kind == "scores" else np.int64
     return Cells(np.array(flat, kind), lengths, bad, lists)
 
@@ -436,11 +419,11 @@ def are_words(column: Any, bad: Any, how: CellReading) -> bool | None:
     None if they only hold several numbers each, such as `3,4`: the names of cells of a grid, or
     beside integers, ids that are not separated.
     """
-    cells = column.filter(need_arrow().array(bad)).to_pylist()
+    cells = column.filter(pa.array(bad)).to_pylist()
     tokens = [x for cell in cells for x in split(cell, how) or [] if isinstance(x, str)]
     if not tokens:
         return False
-    is_odd = _is_odd(need_arrow().array(tokens))
+    is_odd = _is_odd(pa.array(tokens))
     words = [
         x for x, odd in zip(tokens, is_odd, strict=True) if not odd and not _WHOLE.fullmatch(x)
     ]
@@ -463,7 +446,7 @@ def remedy(cell: Any, how: CellReading) -> str:
         marks = [mark for mark in (",", ";", "|", "\t", " ") if mark in cell.strip("(){} ")]
         if marks and any(x.isdecimal() for x in cell.split(marks[0])):
             return f"if it is several ids, write `[3, 5]` or pass `separator={marks[0]!r}`"
-    if isinstance(cell, str) and how.known is not None and _is_odd(need_arrow().array([cell]))[0]:
+    if isinstance(cell, str) and how.known is not None and _is_odd(pa.array([cell]))[0]:
         return (
             "write a number as digits, and leave rows without a target out; a name that looks like "
             "this must be among the ids of `vocabulary`"
@@ -471,13 +454,4 @@ def remedy(cell: Any, how: CellReading) -> str:
     return (
         "leave out numbers that pad lists, such as -100, with `padding=-100`, or count the whole "
         "answer as a miss with `on_error='miss'`"
-    )
-
-
-def broken(file: str, row: int, name: str, cell: Any, how: CellReading) -> ValueError:
-    """Return the error of a cell that cannot be read."""
-    what = "scores, as many as the rows before" if how.kind == "scores" else "ids of locations"
-    return ValueError(
-        f"{place(file, row)} must hold {what} in `{clip(name)}`, got {short(cell)}; "
-        f"{remedy(cell, how)}."
     )

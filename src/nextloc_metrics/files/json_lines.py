@@ -11,10 +11,12 @@ from typing import Any
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.files.opening import (
     ExplainedError,
+    Lazy,
     Part,
     Wanted,
-    need_arrow,
     open_bytes,
+    pa,
+    pc,
     place,
 )
 
@@ -23,6 +25,8 @@ _BLOCK = 1 << 22
 
 # Arrow crashes on values nested some thousand deep, which takes as many bytes.
 _DEEPEST = 2000
+
+_arrow_json = Lazy("pyarrow.json")
 
 
 def read_json(file: str, wanted: Wanted) -> Iterator[Part]:
@@ -34,7 +38,8 @@ def read_json(file: str, wanted: Wanted) -> Iterator[Part]:
             yield _of_list(file, wanted)
             return
         part = None
-        if names is not None and not any(map(_may_be_deep, lines)):
+        is_deep = (len(x) > _DEEPEST and x.count(b"[") + x.count(b"{") > _DEEPEST for x in lines)
+        if names is not None and not any(is_deep):
             part = _by_arrow(wanted, block, len(lines), names, as_text, start)
         if part is None:
             records, rows, broken = _records(file, lines, start, wanted.may_lose)
@@ -63,10 +68,6 @@ def _blocks(file: str) -> Iterator[bytes]:
             yield rest
 
 
-def _may_be_deep(line: bytes) -> bool:
-    return len(line) > _DEEPEST and line.count(b"[") + line.count(b"{") > _DEEPEST
-
-
 def _by_arrow(
     wanted: Wanted, block: bytes, number: int, names: list[str], as_text: dict[str, Any], start: int
 ) -> Part | None:
@@ -74,26 +75,25 @@ def _by_arrow(
 
     One float makes all integers of a column floats, so that a column of ids may not have one.
     """
-    import pyarrow.json as arrow_json
-
-    pa = need_arrow()
     # Arrow reads [null, 1] as [1, 0]
     if not number or b"null" in block:
         return None
     try:
         block.decode()
         while True:
-            parse = arrow_json.ParseOptions(pa.schema(list(as_text.items())))
-            read = arrow_json.ReadOptions(block_size=len(block) + 1)
-            table = arrow_json.read_json(pa.BufferReader(block), read, parse)
+            parse = _arrow_json.ParseOptions(pa.schema(list(as_text.items())))
+            read = _arrow_json.ReadOptions(block_size=len(block) + 1)
+            table = _arrow_json.read_json(pa.BufferReader(block), read, parse)
             kinds = {name: table.schema.field(name).type for name in names}
-            times = {x: kind for x, kind in kinds.items() if pa.types.is_temporal(_leaf(kind))}
+            text = pa.string()
+            times = {
+                x: pa.list_(text) if hasattr(kind, "value_type") else text
+                for x, kind in kinds.items()
+                if pa.types.is_temporal(getattr(kind, "value_type", kind))
+            }
             if not times:
                 break
-            as_text.update(
-                (x, pa.string() if pa.types.is_temporal(kind) else pa.list_(pa.string()))
-                for x, kind in times.items()
-            )
+            as_text.update(times)
         columns = {name: table[name].combine_chunks() for name in names}
         are_exact = (_is_exact(x, name in wanted.ids) for name, x in columns.items())
         if len(table) != number or not all(are_exact):
@@ -103,15 +103,8 @@ def _by_arrow(
     return Part(wanted.file, range(start, start + number), columns)
 
 
-def _leaf(kind: Any) -> Any:
-    return kind.value_type if hasattr(kind, "value_type") else kind
-
-
 def _is_exact(column: Any, are_ids: bool) -> bool:
     """Return whether Arrow's values of a column are those of the text, to the last digit."""
-    import pyarrow.compute as pc
-
-    pa = need_arrow()
     values = column.flatten() if pa.types.is_list(column.type) else column
     kind = values.type
     if pa.types.is_floating(kind):
@@ -127,31 +120,23 @@ def _records(
     """Return the records of lines, their numbers, and the numbers of lines that are none."""
     records, rows, broken = [], [], []
     for row, line in enumerate(lines, start):
-        record, why = _of_line(line)
-        if record is not None:
+        record, why = None, "it is not an object"
+        try:
+            record = json.loads(line, object_pairs_hook=_record)
+        except (ValueError, RecursionError) as error:
+            why = str(error)
+        if isinstance(record, dict):
             records.append(record)
             rows.append(row)
         elif may_lose:
             broken.append(row)
         else:
+            text = short(line[:100].decode(errors="replace"))
             raise ExplainedError(
-                f"{place(file, row)} must be a JSON object, got {short(_text(line))}: {why}; "
-                "count such lines as broken answers with `on_error='miss'`."
+                f"{place(file, row)} must be a JSON object, got {text}: {why}; count such lines as "
+                "broken answers with `on_error='miss'`."
             )
     return records, rows, broken
-
-
-def _of_line(line: bytes) -> tuple[dict[str, Any] | None, str]:
-    """Return the record of a line, or why it is none."""
-    try:
-        record = json.loads(line, object_pairs_hook=_record)
-    except (ValueError, RecursionError) as error:
-        return None, str(error)
-    return (record, "") if isinstance(record, dict) else (None, "it is not an object")
-
-
-def _text(line: bytes) -> str:
-    return line[:100].decode(errors="replace")
 
 
 def _record(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence, Set
 from copy import copy
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.siphash import UNKNOWN, unknown_numbers
 from nextloc_metrics.files.ids import CellKind, Cells
-from nextloc_metrics.files.opening import need_arrow
+from nextloc_metrics.files.opening import pa, pc
 
 # Targets up to this id are dense; above it, ids are sparse if the largest is more than four times
 # the number of distinct targets.
@@ -26,10 +27,8 @@ class Survey:
     def __init__(self, kind: CellKind, padding: Set[int], keeps: bool) -> None:
         self.num_rows: int | None = 0
         self.has_several = False
-        self._kind, self._keeps = kind, keeps
-        self._pads = padding
-        self._small, self._large = np.zeros(DENSE, bool), np.zeros(0, np.int64)
-        self._words: Any = None
+        self._kind, self._keeps, self._padding = kind, keeps, padding
+        self._ids: Any = None
 
     @classmethod
     def unknown(cls, has_several: bool) -> Survey:
@@ -42,38 +41,25 @@ class Survey:
         """Add some rows."""
         assert self.num_rows is not None
         self.num_rows += len(cells.lengths)
-        lengths, values = cells.lengths[~cells.bad], cells.values
-        self.has_several |= bool((lengths != 1).any())
-        if self._kind == "text":
-            pads = need_arrow().array(list(map(str, self._pads)), need_arrow().string())
-            is_pad = _is_in(values, pads)
-        else:
-            is_pad = np.isin(values, list(self._pads)) if len(values) and values.min() < 0 else None
-        if is_pad is not None and is_pad.any():
+        ids = _arrow(self._kind, cells.values)
+        new, pads = ids.unique(), _arrow(self._kind, self._padding)
+        self.has_several |= bool((cells.lengths[~cells.bad] != 1).any())
+        if (is_pad := _is_in(new, pads)).any():
             # a list of nothing but padding has no relevant id
-            self.has_several |= bool(cells.lists[cells.rows[is_pad]].any())
-        if not self._keeps:
-            return
-        if self._kind == "text":
-            values = values.filter(need_arrow().array(~is_pad)).unique()
-            both = values if self._words is None else _joined(self._words, values).unique()
-            self._words = both
-            return
-        values = values[values >= 0]
-        is_small = values < DENSE
-        self._small[values[is_small]] = True
-        if not is_small.all():
-            self._large = np.unique(np.concatenate([self._large, values[~is_small]]))
+            self.has_several |= bool(cells.lists[cells.rows[_is_in(ids, pads)]].any())
+            new = new.filter(pa.array(~is_pad))
+        if self._keeps:
+            self._ids = new if self._ids is None else pa.concat_arrays([self._ids, new]).unique()
+
+    def _numbers(self) -> Any:
+        """Return the distinct integers from 0 on, in rising order."""
+        found = np.zeros(0, np.int64) if self._ids is None else self._ids.to_numpy()
+        return np.sort(found[found >= 0])
 
     @property
     def size(self) -> int | None:
         """One more than the largest target; None if no target was read."""
-        if self.num_rows is None:
-            return None
-        if len(self._large):
-            return int(self._large[-1]) + 1
-        found = np.flatnonzero(self._small)
-        return int(found[-1]) + 1 if len(found) else 1
+        return None if self.num_rows is None else int(self._numbers().max(initial=0)) + 1
 
     @property
     def vocabulary(self) -> list[str | int] | None:
@@ -81,11 +67,9 @@ class Survey:
         if not self._keeps or self.num_rows is None:
             return None
         if self._kind == "text":
-            return [] if self._words is None else sorted(self._words.to_pylist())
-        distinct = int(self._small.sum()) + len(self._large)
-        if not len(self._large) or self._large[-1] <= 4 * distinct + DENSE:
-            return None
-        return [*np.flatnonzero(self._small).tolist(), *self._large.tolist()]
+            return [] if self._ids is None else sorted(self._ids.to_pylist())
+        ids = self._numbers()
+        return ids.tolist() if ids.max(initial=0) > 4 * len(ids) + DENSE else None
 
 
 class Numbering:
@@ -96,28 +80,18 @@ class Numbering:
     ) -> None:
         self.kind, self.size = kind, None if vocabulary is None else len(vocabulary)
         self.others: dict[Any, int] = {}
-        self._most = _KNOWN
-        self._pads: Any = np.array(sorted(padding), np.int64)
-        self._has_more = len(padding) > 1
+        self._most, self._padding = _KNOWN, sorted(padding)
         if vocabulary is None:
             return
         if len(set(vocabulary)) < len(vocabulary):
-            seen: set[Any] = set()
-            twice = next(x for x in vocabulary if x in seen or seen.add(x))  # type: ignore[func-returns-value]
+            twice = Counter(vocabulary).most_common(1)[0][0]
             raise ValueError(f"`vocabulary` must hold distinct ids, got {short(twice)} twice.")
         other = next((x for x in vocabulary if isinstance(x, str) != (kind == "text")), None)
         if other is not None:
             raise TypeError(
                 f"`vocabulary` must be all text or all integers, got {short(other)} in it."
             )
-        if kind == "text":
-            pa = need_arrow()
-            self._ids = pa.array(vocabulary, pa.string())
-            self._pads = pa.array(sorted({*map(str, padding)} - set(vocabulary)), pa.string())
-        else:
-            ids = np.array(vocabulary, np.int64)
-            self._order = np.argsort(ids, kind="stable")
-            self._ids = ids[self._order]
+        self._ids, self._pads = (_arrow(kind, x) for x in (vocabulary, padding))
 
     def hashed(self) -> Numbering:
         """Return numbers that do not depend on the order of ids: of unknown ids, their hashes."""
@@ -128,48 +102,29 @@ class Numbering:
     def answers(self, values: Any) -> tuple[Any, Any]:
         """Return the number of each id, and which of them are wrong, or None."""
         if self.size is None:
-            if self._has_more:
-                values = np.where(np.isin(values, self._pads), -1, values)
+            if len(self._padding) > 1:
+                values = np.where(np.isin(values, self._padding), -1, values)
             return values, values < -1 if len(values) and values.min() < -1 else None
-        numbers, unknown = self._known(values)
-        if not len(unknown):
+        ids, numbers, unknown = self._known(values)
+        if not unknown.any():
             return numbers, None
-        wrong = np.zeros(len(numbers), bool)
-        if self.kind == "text":
-            others = values.take(need_arrow().array(unknown)).to_pylist()
-        else:
-            wrong[unknown] = values[unknown] < 0
-            others = values[unknown].tolist()
-        numbers[unknown] = self._others_of(others)
-        return numbers, wrong if wrong.any() else None
+        wrong = unknown & (values < 0) if self.kind == "integers" else None
+        numbers[unknown] = self._others_of(ids.filter(pa.array(unknown)).to_pylist())
+        return numbers, wrong
 
     def targets(self, values: Any) -> tuple[Any, Any]:
         """Return the number of each id; one that is not in the vocabulary is wrong."""
-        if self.size is None:
-            return self.answers(values)
-        numbers, unknown = self._known(values)
-        wrong = np.zeros(len(numbers), bool)
-        wrong[unknown] = True
-        return numbers, wrong
+        return self.answers(values) if self.size is None else self._known(values)[1:]
 
-    def _known(self, values: Any) -> tuple[Any, Any]:
-        """Return numbers, -1 for padding, and the positions of ids that have none."""
-        if self.kind == "text":
-            import pyarrow.compute as pc
-
-            found = pc.index_in(values.cast(self._ids.type), self._ids)  # of only empty lists: null
-            missing = found.is_null().to_numpy(zero_copy_only=False)
-            numbers = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-            if not missing.any():
-                return numbers, np.zeros(0, np.int64)
-            return numbers, np.flatnonzero(missing & ~_is_in(values, self._pads))
-        if not len(self._ids):
-            numbers = np.full(len(values), -1)
-            return numbers, np.flatnonzero(~np.isin(values, self._pads))
-        slots = np.searchsorted(self._ids, values).clip(max=len(self._ids) - 1)
-        hit = self._ids[slots] == values
-        numbers = np.where(hit, self._order[slots], -1)
-        return numbers, np.flatnonzero(~hit & ~np.isin(values, self._pads))
+    def _known(self, values: Any) -> tuple[Any, Any, Any]:
+        """Return ids, their numbers, -1 for those without, and which are in no way known."""
+        ids = _arrow(self.kind, values)
+        numbers = pc.index_in(ids, self._ids).fill_null(-1)
+        numbers = numbers.to_numpy(zero_copy_only=False).astype(np.int64)
+        unknown = numbers < 0
+        if unknown.any():
+            unknown &= ~_is_in(ids, self._pads)
+        return ids, numbers, unknown
 
     def _others_of(self, values: Sequence[Any]) -> Any:
         """Return the numbers of ids that are not in the vocabulary: the next, or their hashes."""
@@ -182,11 +137,14 @@ class Numbering:
         return [self.others[x] if x in self.others else far[x] for x in values]
 
 
+def _arrow(kind: CellKind, values: Any) -> Any:
+    """Return ids as an Arrow array of text, or of integers."""
+    if isinstance(values, pa.Array):
+        return values.cast(pa.string())  # of only empty lists: null
+    if kind == "text":
+        return pa.array([*map(str, values)], pa.string())
+    return pa.array(values if isinstance(values, np.ndarray) else [*values], pa.int64())
+
+
 def _is_in(values: Any, among: Any) -> Any:
-    import pyarrow.compute as pc
-
     return pc.is_in(values, among).to_numpy(zero_copy_only=False)
-
-
-def _joined(first: Any, second: Any) -> Any:
-    return need_arrow().concat_arrays([first, second])

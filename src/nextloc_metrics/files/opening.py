@@ -14,9 +14,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from nextloc_metrics.arguments.messages import clip, extra, short
 
@@ -29,13 +30,26 @@ _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open
 _PACKED = (".gz", ".bz2", ".xz", ".zst", ".lz4")
 
 
-def need_arrow() -> Any:
-    """Return the module `pyarrow`, or raise an `ImportError` that names the extra that has it."""
-    try:
-        import pyarrow
-    except ModuleNotFoundError as error:
-        raise ImportError(f"tables and files need pyarrow; {extra('cli')}.") from error
-    return pyarrow
+class Lazy:
+    """A module of pyarrow, imported when it is used; an `ImportError` names the extra."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("__"):  # what doctests and copies ask for
+            raise AttributeError(attribute)
+        return getattr(self.load(), attribute)
+
+    def load(self) -> Any:
+        """Return the module."""
+        try:
+            return import_module(self._name)
+        except ModuleNotFoundError as error:
+            raise ImportError(f"tables and files need pyarrow; {extra('cli')}.") from error
+
+
+pa, pc = Lazy("pyarrow"), Lazy("pyarrow.compute")
 
 
 def suffix_of(file: str | Path) -> str:
@@ -127,7 +141,7 @@ def open_bytes(file: str) -> Iterator[Any]:
         packed = Path(file).suffix
         if packed in (".zst", ".lz4"):
             kind = "zstd" if packed == ".zst" else "lz4"
-            yield opened.enter_context(need_arrow().CompressedInputStream(raw, kind))
+            yield opened.enter_context(pa.CompressedInputStream(raw, kind))
         elif packed in _OPENERS:
             yield opened.enter_context(_OPENERS[packed](raw))
         else:
@@ -158,19 +172,12 @@ def parts_of(file: str, batches: Iterable[Any], names: Sequence[str]) -> Iterato
     """Yield a part for each Arrow batch of a file."""
     start = 0
     for batch in batches:
-        columns = {name: _decoded(batch.column(name)) for name in names}
-        rows = range(start, start + batch.num_rows)
-        yield Part(file, rows, columns)
+        columns = {name: batch.column(name) for name in names}
+        for name, column in columns.items():
+            if pa.types.is_run_end_encoded(column.type):  # a value for each run of rows
+                columns[name] = pc.run_end_decode(column)
+        yield Part(file, range(start, start + batch.num_rows), columns)
         start += batch.num_rows
-
-
-def _decoded(column: Any) -> Any:
-    """Return an Arrow array with a value for each row, where it has one for each run of rows."""
-    if need_arrow().types.is_run_end_encoded(column.type):
-        from pyarrow.compute import run_end_decode
-
-        return run_end_decode(column)
-    return column
 
 
 def place(file: str, row: int, has_header: bool = True) -> str:
@@ -199,7 +206,7 @@ def _line(opened: Any, kind: str, row: int, has_header: bool) -> int:
     return 0
 
 
-class RowSource(Protocol):
+class RowSource:
     """Parts of the named columns, from the first row to the last.
 
     Attributes:
@@ -211,17 +218,15 @@ class RowSource(Protocol):
     """
 
     files: list[str]
-    num_rows: int | None
-    untyped: bool
-    loose: bool
-    once: bool
-    is_run: bool
+    num_rows: int | None = None
+    untyped = loose = once = is_run = False
 
     def parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Part]:
         """Yield the rows; in columns of `ids`, an integer beside a float stays an integer.
 
         A missing or repeated column, or an unreadable file, is a `ValueError`.
         """
+        raise NotImplementedError
 
     def push_back(self, seen: Sequence[Part]) -> None:
         """Yield parts again that were read already, if the rows can be read only once."""
@@ -280,7 +285,7 @@ class Wanted:
         """Add the columns that are the names of folders."""
         for name in self.columns:
             if name not in part.columns:
-                pa, value = need_arrow(), self.folders[name]
+                value = self.folders[name]
                 scalar = pa.scalar(None if value == _NULL else value, pa.string())
                 part.columns[name] = pa.repeat(scalar, len(part.rows))
         return part

@@ -21,7 +21,7 @@ from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.files.columns import names_of_groups, read_mask
 from nextloc_metrics.files.ids import OnError, are_whole, integers_of, plain
 from nextloc_metrics.files.numbers import DENSE
-from nextloc_metrics.files.opening import RUNS, RowSource, find_files, need_arrow, suffix_of
+from nextloc_metrics.files.opening import RUNS, RowSource, find_files, pa, suffix_of
 from nextloc_metrics.files.sources import Arrays, Stream, gigabytes, memory
 from nextloc_metrics.files.tables import Names, TableRows, source_of
 from nextloc_metrics.files.trec import read_trec, write_trec
@@ -150,15 +150,13 @@ def read(
     known = rows.vocabulary
     if known is not None:
         known = (*known, *rows.others)
-    of_ids = None if grades is None else _grades_of(relevant, grades)
+    of_ids = None
+    if grades is not None:  # in the order of the ids, and padded like them
+        of_ids = torch.zeros(relevant.shape, dtype=torch.float64)
+        of_ids[relevant >= 0] = torch.tensor(
+            [x for row in grades for x in row], dtype=torch.float64
+        )
     return Predictions(answers, relevant, kept, rows.missed, known, masked, excluded, of_ids)
-
-
-def _grades_of(relevant: Tensor, grades: Sequence[Sequence[float]]) -> Tensor:
-    """Return the grades of ids, in their order and padded like them, float64 `[N, M]`."""
-    found = torch.zeros(relevant.shape, dtype=torch.float64)
-    found[relevant >= 0] = torch.tensor([x for row in grades for x in row], dtype=torch.float64)
-    return found
 
 
 def _of_run(run: str, names: Names) -> tuple[RowSource, list[list[float]]]:
@@ -166,7 +164,6 @@ def _of_run(run: str, names: Names) -> tuple[RowSource, list[list[float]]]:
 
     Ids are text; where all are integers as they are usually written, numbers tell as much.
     """
-    pa = need_arrow()
     answers, relevant, grades = read_trec(Path(run), Path(names.target))
     kind = pa.list_(pa.string())
     columns = [pa.array(lists, kind) for lists in (answers, relevant)]
@@ -183,8 +180,8 @@ def _of_scores(source: Arrays, rows: TableRows) -> Predictions:
     if not len(arrays[names.target]):
         rows.warn_of_none(stacklevel=4)
     kept = {name: arrays[name] for name in names.others}
-    number, name = range(len(arrays[names.target])), names.mask
-    mask = None if name is None else read_mask(source.files[0], name, number, arrays[name])
+    (part,) = source.parts(names.all)
+    mask = None if names.mask is None else read_mask(part, names.mask)
     exclude = None if names.exclude is None else as_tensor(names.exclude, arrays[names.exclude])
     relevant = as_tensor(names.target, arrays[names.target]).long()
     return Predictions(arrays[names.preds], relevant, kept, 0, rows.vocabulary, mask, exclude)
@@ -226,7 +223,6 @@ def join_column(parts: Sequence[Any], untyped: bool) -> Any:
         return np.concatenate(parts)
     import pandas
 
-    pa = need_arrow()
     if any(isinstance(part, list) for part in parts):
         cells = [part if isinstance(part, list) else part.to_pylist() for part in parts]
         return pandas.Series([cell for part in cells for cell in part]).infer_objects()
@@ -260,7 +256,10 @@ def same_queries(found: Mapping[str, Predictions], key: str | None) -> dict[str,
     same = {}
     for path, one in found.items():
         if key is not None and keys is not None:
-            one = _in_order(one, _rows_by_key(key, path, _keys(path, key, one), of, keys))
+            rows = _rows_by_key(key, path, _keys(path, key, one), of, keys)
+            if (rows != np.arange(len(rows))).any():  # else scores may stay on the disk
+                groups = {name: np.asarray(values)[rows] for name, values in one.groups.items()}
+                one = replace(one, preds=one.preds[rows], target=one.target[rows], groups=groups)
         _check_same("targets", path, _ids(one), of, _ids(first), keys)
         for name in (x for x in one.groups if x != key):
             own, others = (_text(*x) for x in ((path, name, one), (of, name, first)))
@@ -312,14 +311,13 @@ def _keys(path: str, key: str, one: Predictions) -> Any:
 
 def _rows_by_key(key: str, path: str, keys: Any, of: str, first: Any) -> Any:
     """Return the row of each key of the first file, or raise if the keys are not the same."""
-    rows: dict[str, int] = {}
-    for row, x in enumerate(keys):
-        rows.setdefault(x, row)
-    known = set(first)
+    import pandas
+
+    own, others = (pandas.Index(x, dtype=object) for x in (keys, first))
     wrong = {
-        "missing": [x for x in first if x not in rows],
-        "extra": [x for x in keys if x not in known],
-        "repeated": [x for row, x in enumerate(keys) if rows[x] != row],
+        "missing": first[~others.isin(own)],
+        "extra": keys[~own.isin(others)],
+        "repeated": keys[own.duplicated()],
     }
     texts = [
         f"{len(x):,} {what} (the first is {short(x[0])})" for what, x in wrong.items() if len(x)
@@ -329,15 +327,7 @@ def _rows_by_key(key: str, path: str, keys: Any, of: str, first: Any) -> Any:
             f"the column {key!r} of {path} must hold each key of {of} once, got "
             f"{len(keys):,} keys, {', '.join(texts)}."
         )
-    return np.array([rows[x] for x in first], np.int64)
-
-
-def _in_order(one: Predictions, rows: Any) -> Predictions:
-    """Return predictions with their rows in another order."""
-    if (rows == np.arange(len(rows))).all():
-        return one  # and scores may stay on the disk
-    groups = {name: np.asarray(values)[rows] for name, values in one.groups.items()}
-    return replace(one, preds=one.preds[rows], target=one.target[rows], groups=groups)
+    return own.get_indexer(others)
 
 
 def _check_same(what: str, path: str, a: Any, of: str, b: Any, keys: Any) -> None:
@@ -350,15 +340,11 @@ def _check_same(what: str, path: str, a: Any, of: str, b: Any, keys: Any) -> Non
     rows = (a != b).any(tuple(range(1, a.ndim))).nonzero()[0]
     if len(rows):
         row = rows[0]
+        cells = (x.tolist() if hasattr(x, "tolist") else x for x in (a[row], b[row]))
+        mine, other = map(short, cells)
         where = f"row {row}" if keys is None else f"key {short(keys[row])}"
         remedy = "; join rows in another order by `--id`" if keys is None else ""
         raise ValueError(
             f"the {what} of {path} must equal the {what} of {of}, row by row: {len(rows):,} of "
-            f"{len(a):,} rows differ, the first is {where} with {short(_plain(a[row]))} instead "
-            f"of {short(_plain(b[row]))}{remedy}."
+            f"{len(a):,} rows differ, the first is {where} with {mine} instead of {other}{remedy}."
         )
-
-
-def _plain(value: Any) -> Any:
-    """Return a cell as a Python value."""
-    return value.tolist() if isinstance(value, np.generic | np.ndarray) else value

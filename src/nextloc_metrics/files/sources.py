@@ -25,17 +25,21 @@ from nextloc_metrics.files.opening import (
     ARROW,
     TEXT,
     ExplainedError,
+    Lazy,
     Part,
+    RowSource,
     Wanted,
     check_columns,
-    need_arrow,
     open_bytes,
+    pa,
     parts_of,
     suffix_of,
 )
 
 # Values of the widest column per part of a Parquet file.
 _VALUES = 1 << 21
+
+_parquet = Lazy("pyarrow.parquet")
 
 _UNREADABLE = (
     OSError, UnicodeError, ValueError, EOFError, RecursionError, lzma.LZMAError, zlib.error,
@@ -44,7 +48,7 @@ _UNREADABLE = (
 
 
 @dataclass(eq=False)
-class Files:
+class Files(RowSource):
     """Tables in files of one kind: Parquet, CSV, JSON or Arrow IPC.
 
     With `may_lose`, a line of JSON that is no record is counted; else it is an error. `unnamed`
@@ -54,17 +58,15 @@ class Files:
     files: list[str]
     may_lose: bool = False
     unnamed: Sequence[str] = ()
-    num_rows: int | None = field(init=False, default=None)
     _seen: Sequence[Part] = field(init=False, default=())
-    once = is_run = False
 
     def __post_init__(self) -> None:
-        need_arrow()
+        pa.load()
         self._kind = suffix_of(self.files[0])
         self.untyped = self._kind in (".csv", ".tsv")
         self.loose = self._kind in TEXT
         if self._kind == ".parquet":
-            self.num_rows = sum(map(_count_parquet, self.files))
+            self.num_rows = sum(metadata_of(file).num_rows for file in self.files)
 
     def push_back(self, seen: Sequence[Part]) -> None:
         """Keep parts that are all rows, as those of a small file are; others are read again."""
@@ -99,27 +101,16 @@ def _explained(file: str) -> Iterator[None]:
         raise ValueError(f"`path` must be readable, and {file} is not: {error}") from error
 
 
-def _count_parquet(file: str) -> int:
-    from pyarrow.parquet import read_metadata
-
+def metadata_of(file: str) -> Any:
+    """Return the metadata of a Parquet file."""
     with _explained(file), open_bytes(file) as opened:
-        return int(read_metadata(opened).num_rows)
-
-
-def columns_of_parquet(file: str) -> list[str]:
-    """Return the names of the columns."""
-    from pyarrow.parquet import read_schema
-
-    with _explained(file), open_bytes(file) as opened:
-        return [*read_schema(opened).names]
+        return _parquet.read_metadata(opened)
 
 
 def _read_parquet(file: str, wanted: Wanted) -> Iterator[Part]:
     """Read row groups in batches, so that wide rows of scores do not fill the memory."""
-    from pyarrow.parquet import ParquetFile
-
     with open_bytes(file) as opened:
-        table = ParquetFile(opened, pre_buffer=False, buffer_size=1 << 20)
+        table = _parquet.ParquetFile(opened, pre_buffer=False, buffer_size=1 << 20)
         names = wanted.of(table.schema_arrow.names)
         number = max(1, table.metadata.num_rows)
         values = [1]
@@ -133,7 +124,6 @@ def _read_parquet(file: str, wanted: Wanted) -> Iterator[Part]:
 
 
 def _read_ipc(file: str, wanted: Wanted) -> Iterator[Part]:
-    pa = need_arrow()
     with open_bytes(file) as opened:
         is_file = opened.read(6) == b"ARROW1"
         opened.seek(0)
@@ -150,7 +140,6 @@ def is_pandas(table: Any) -> bool:
 
 def table_of(frame: Any) -> Any:
     """Return a frame of pandas as a `pyarrow.Table`; NaN in the lists of a column stays NaN."""
-    pa = need_arrow()
     table = pa.Table.from_pandas(frame, preserve_index=False)
     for number, one in enumerate(table.schema):
         is_list = pa.types.is_list(one.type) and frame.dtypes.iloc[number].kind == "O"
@@ -160,13 +149,11 @@ def table_of(frame: Any) -> Any:
     return table
 
 
-class Stream:
+class Stream(RowSource):
     """Whatever exports an Arrow stream: polars, pandas, DuckDB, `pyarrow.Table`.
 
     `columns` are those that will be read. A `pyarrow.RecordBatchReader` is read once.
     """
-
-    untyped = loose = False
 
     def __init__(self, table: Any, columns: Sequence[str], is_run: bool = False) -> None:
         self.files = [type(table).__name__]
@@ -174,7 +161,7 @@ class Stream:
             check_columns(self.files[0], list(table.columns), columns)
             table = self._explained(table_of, table[columns])
         self.is_run = is_run
-        self.once = isinstance(table, need_arrow().RecordBatchReader)
+        self.once = isinstance(table, pa.RecordBatchReader)
         shape = getattr(table, "shape", None)
         self.num_rows = shape[0] if isinstance(shape, tuple) and len(shape) == 2 else None
         self._table = table
@@ -182,7 +169,6 @@ class Stream:
 
     def _all(self) -> Iterator[Any]:
         """Yield batches of all columns, after an empty one that has the types."""
-        pa = need_arrow()
         make = pa.RecordBatchReader.from_stream
         if isinstance(self._table, pa.Table):  # as a stream its views of text crash pyarrow
             make = pa.Table.to_reader
@@ -199,7 +185,6 @@ class Stream:
             ) from error
 
     def parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Part]:
-        """Yield the rows in parts."""
         batches = iter(self._all() if self._rest is None else self._rest)
         if (first := next(batches, None)) is not None:
             check_columns(self.files[0], first.schema.names, columns)
@@ -208,19 +193,16 @@ class Stream:
     def push_back(self, seen: Sequence[Part]) -> None:
         """Put parts that were read in front of those that follow; they have all columns."""
         if self._rest is not None:
-            pa = need_arrow()
             batches = [pa.RecordBatch.from_pydict(part.columns) for part in seen if part.rows]
             self._rest = chain(batches, self._rest)
 
 
-class Arrays:
+class Arrays(RowSource):
     """The arrays of a `.npz`, or a `.npy` of predictions and another of targets.
 
     `file` has the predictions. `preds`, `target` and `others` (groups, mask, exclude) are names in
     a `.npz`; else `target` is the file of the targets.
     """
-
-    untyped = loose = once = is_run = False
 
     def __init__(self, file: str, preds: str, target: str, others: Sequence[str]) -> None:
         self.files = [file]
@@ -239,7 +221,7 @@ class Arrays:
             found[preds] = answers = answers[:, None]
         self._check(file, answers, found[target], {x: found[x] for x in others})
         self.arrays = found
-        self.num_rows: int | None = len(answers)
+        self.num_rows = len(answers)
 
     def _check(self, name: str, answers: Any, relevant: Any, others: dict[str, Any]) -> None:
         is_empty = answers.dtype.kind == "f" and answers.shape[1:] == (0,)
@@ -260,9 +242,6 @@ class Arrays:
                     f"`{other}` in {name} must have one value for each of the {len(answers)} "
                     f"predictions, got {describe(values)}."
                 )
-
-    def push_back(self, seen: Sequence[Part]) -> None:
-        """Do nothing: arrays are read again."""
 
     def parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Part]:
         """Yield all rows; a memory-mapped array is read as far as it is used."""

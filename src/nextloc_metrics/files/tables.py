@@ -11,13 +11,12 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import as_tensor
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.checks import check_choice
-from nextloc_metrics.arguments.messages import describe, short
+from nextloc_metrics.arguments.messages import clip, describe, short
 from nextloc_metrics.files.answer_columns import AnswerColumn, check_no_answers
 from nextloc_metrics.files.columns import (
     Widths,
@@ -42,8 +41,8 @@ from nextloc_metrics.files.ids import (
     OnError,
     WrongTypeError,
     are_words,
-    broken,
     read_cells,
+    remedy,
 )
 from nextloc_metrics.files.numbers import Numbering, Survey
 from nextloc_metrics.files.opening import RUNS, Part, RowSource, find_files, place, suffix_of
@@ -51,8 +50,8 @@ from nextloc_metrics.files.sources import (
     Arrays,
     Files,
     Stream,
-    columns_of_parquet,
     is_pandas,
+    metadata_of,
 )
 
 # Values of lists per chunk.
@@ -217,7 +216,7 @@ class TableRows:
         has_ids = may_be_text = False
         for part in self.source.parts([self.names.target], ids=[self.names.target]):
             column = part.columns[self.names.target]
-            cells = self._read(part.file, self.names.target, column, self._relevant)
+            cells = self._read(part, self.names.target, self._relevant)
             is_text: bool | None = False
             if must_number and self._relevant.kind == "integers":
                 if self.source.untyped:
@@ -268,7 +267,9 @@ class TableRows:
                 yield self._batch(piece), piece
         if not number:
             self.warn_of_none(stacklevel=4)
-            yield self._empty(), Part("", (), {name: [] for name in self.names.all})
+            # it has what other chunks have, as their counts are added
+            empty = Part("", (), {name: [] for name in self.names.all})
+            yield self._batch(empty), empty
 
     def warn_of_none(self, stacklevel: int) -> None:
         """Warn that there are no rows."""
@@ -277,65 +278,47 @@ class TableRows:
             stacklevel=stacklevel,
         )
 
-    def _empty(self) -> Batch:
-        preds: Any = torch.zeros(0, 1, dtype=torch.int64)
-        if self.reader is not None:
-            preds = self.reader.answers(Part("", (), {self.names.preds: []}), self.names.preds)
-        elif self.num_candidates is not None:
-            preds = torch.zeros(0, self.num_candidates)
-        target = torch.zeros((0, 1) if self.has_several else 0, dtype=torch.int64)
-        labels = {name: read_group("", name, (), []) for name in self.groups}
-        # it has what other chunks have, as their counts are added
-        given: dict[str, Any] = {
-            "exclude": torch.zeros(0, 1, dtype=torch.int64),
-            "weights": torch.zeros(0, dtype=torch.float64),
-            "confidence": torch.zeros(0, dtype=torch.float64),
-        }
-        given = {name: x for name, x in given.items() if getattr(self.names, name) is not None}
-        ids: Any = None if self.names.key is None else []
-        return Batch(preds, target, None, labels, ids=ids, **given)
-
     def _batch(self, piece: Part) -> Batch:
-        file, rows, columns = piece.file, piece.rows, piece.columns
+        names = self.names
         target, are_lists = self._targets(piece)
         preds: Any
         if self.reader is not None:
-            preds = self.reader.answers(piece, self.names.preds)
-        elif self.num_candidates is None:
-            cells = self._read(file, self.names.preds, columns[self.names.preds], self._answers)
-            found = cells.numbered(*self._numbers.answers(cells.values))
-            self._check_swapped(piece, found, are_lists)
-            self._count(piece, found.bad)
-            preds = pad(found)
+            preds = self.reader.answers(piece, names.preds)
         else:
-            cells = self._read(file, self.names.preds, columns[self.names.preds], self._answers)
-            preds = self._scores(piece, cells)
-        groups = {x: read_group(file, x, rows, columns[x]) for x in self.groups}
-        batch, names = Batch(preds, target, groups=groups), self.names
-        if (name := names.mask) is not None:
-            batch.mask = read_mask(file, name, rows, columns[name])
-        if (name := names.exclude) is not None:
-            batch.exclude = self._exclude(piece, name)
-        if (name := names.weights) is not None:
-            batch.weights = read_weights(file, name, rows, columns[name])
-        if (name := names.confidence) is not None:
-            batch.confidence = read_confidence(file, name, rows, columns[name], batch.mask)
-        if (name := names.key) is not None:
-            batch.ids = read_ids(file, name, rows, columns[name])
+            cells = self._read(piece, names.preds, self._answers)
+            if self.num_candidates is None:
+                cells = cells.numbered(*self._numbers.answers(cells.values))
+                self._check_swapped(piece, cells, are_lists)
+                self._count(piece, cells.bad)
+                preds = pad(cells)
+            else:
+                preds = self._scores(piece, cells)
+        batch = Batch(preds, target, groups={x: read_group(piece, x) for x in self.groups})
+        if names.mask is not None:
+            batch.mask = read_mask(piece, names.mask)
+        if names.exclude is not None:
+            batch.exclude = self._exclude(piece, names.exclude)
+        if names.weights is not None:
+            batch.weights = read_weights(piece, names.weights)
+        if names.confidence is not None:
+            batch.confidence = read_confidence(piece, names.confidence, batch.mask)
+        if names.key is not None:
+            batch.ids = read_ids(piece, names.key)
         return batch
 
-    def _read(self, file: str, name: str, column: Any, how: CellReading) -> Cells:
+    def _read(self, part: Part, name: str, how: CellReading) -> Cells:
+        column = part.columns[name]
         try:
             return read_cells(column, how)
         except WrongTypeError as error:
             if self.source.loose and not isinstance(column, list):
                 return read_cells(column.to_pylist(), how)  # JSON has no types: see which row
-            raise ValueError(f"`{name}` in {file} must hold {error}.") from None
+            raise ValueError(f"`{name}` in {part.file} must hold {error}.") from None
 
     def _targets(self, piece: Part) -> tuple[Tensor, Any]:
         """Return the numbers of relevant ids, and which cells are lists."""
         column, how = piece.columns[self.names.target], self._relevant
-        cells = self._read(piece.file, self.names.target, column, how)
+        cells = self._read(piece, self.names.target, how)
         numbers, wrong = self._numbers.targets(cells.values)
         found = cells.numbered(numbers, wrong)
         bad = found.bad | (~found.lists & (found.lengths == 0))
@@ -348,7 +331,7 @@ class TableRows:
         if len(gaps):
             row = gaps[0]
             raise ValueError(
-                f"{place(piece.file, piece.rows[row])} must hold a target in "
+                f"{piece.place(row)} must hold a target in "
                 f"`{self.names.target}`, got {short(_cell(column, row))}; leave the row out, or "
                 "write all targets as lists, such as [3], if a query can have several or none."
             )
@@ -363,7 +346,7 @@ class TableRows:
             shown = (short(_cell(piece.columns[name], row)) for name in (preds, target))
             raise ValueError(
                 f"`{preds}` must be the column of lists and `{target}` that of relevant ids, which "
-                f"look swapped: {place(piece.file, piece.rows[row])} has the prediction "
+                f"look swapped: {piece.place(row)} has the prediction "
                 f"{next(shown)} and the target {next(shown)}; name the columns, or write single "
                 "answers as lists, such as [3]."
             )
@@ -392,7 +375,7 @@ class TableRows:
         if isinstance(column, np.ndarray) and column.dtype == bool:
             return as_tensor(name, column)
         how = self._relevant._replace(may_be_list=True)
-        cells = self._read(piece.file, name, column, how)
+        cells = self._read(piece, name, how)
         found = cells.numbered(*self._numbers.answers(cells.values))
         _check_read(piece, name, found.bad, how)
         return pad(found)
@@ -491,7 +474,7 @@ def has_column(source: Any, name: str) -> bool:
     if isinstance(source, str | os.PathLike | list | tuple):
         with suppress(ValueError, OSError):
             if suffix_of(first := find_files(source)[0]) == ".parquet":
-                return name in columns_of_parquet(first)
+                return name in metadata_of(first).schema.to_arrow_schema().names
             parts = source_of(source, Names(name, name), "miss").parts([name])
             return next(parts, None) is not None
         return False
@@ -500,10 +483,14 @@ def has_column(source: Any, name: str) -> bool:
 
 
 def _check_read(piece: Part, name: str, bad: Any, how: CellReading) -> None:
-    column = piece.columns[name]
     if bad.any():
-        row = int(np.flatnonzero(bad)[0])
-        raise broken(piece.file, piece.rows[row], name, _cell(column, row), how)
+        row = int(bad.argmax())
+        cell = _cell(piece.columns[name], row)
+        what = "scores, as many as the rows before" if how.kind == "scores" else "ids of locations"
+        raise ValueError(
+            f"{piece.place(row)} must hold {what} in `{clip(name)}`, got {short(cell)}; "
+            f"{remedy(cell, how)}."
+        )
 
 
 def _cell(column: Any, row: int) -> Any:

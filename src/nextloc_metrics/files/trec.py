@@ -45,7 +45,8 @@ def read_trec(run: Path, qrels: Path) -> tuple[list[list[str]], list[list[str]],
                 f"line {row} of {run} must hold a document once per query, got {short(document)} "
                 f"again for query {short(query)}."
             )
-        ranked[document] = _single(_number(run, row, score))
+        exact = torch.tensor(_number(run, row, score), dtype=torch.float64)
+        ranked[document] = exact.float().item()  # a score beyond float32 is infinite
     lists = [sorted(x, key=lambda one: (x[one], one), reverse=True) for x in answers.values()]
     judged = [relevant.get(query, {}) for query in answers]
     found_of = [{x: grade for x, grade in found.items() if grade > 0} for found in judged]
@@ -83,11 +84,6 @@ def _number(path: Path, row: int, text: str) -> float:
     if number != number:
         raise ValueError(f"line {row} of {path} must hold a number, got {text!r}.")
     return number
-
-
-def _single(score: float) -> float:
-    """Round to float32; a larger score is infinite."""
-    return float(torch.tensor(score, dtype=torch.float64).float())
 
 
 def write_trec(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from nextloc_metrics.analysis import Predictability
 from nextloc_metrics.arguments.answers import Answers
 from nextloc_metrics.arguments.arrays import Array
-from nextloc_metrics.arguments.batch import read_rows
+from nextloc_metrics.arguments.batch import Batch, read_rows
 from nextloc_metrics.report.comparing import compare
 from nextloc_metrics.report.data import check_cluster, count_locations
 from nextloc_metrics.report.evaluation import Evaluation
@@ -77,7 +77,9 @@ def evaluate(
         >>> e.values["acc_at_1"], e.chance["acc_at_1"]
         (0.75, 0.3333333333333333)
     """
-    rows = read_rows(preds, target, groups, mask, exclude, confidence, weights, grades, ids)
+    given: Any = {"mask": mask, "groups": groups, "exclude": exclude}
+    of_rows: Any = {"confidence": confidence, "weights": weights, "grades": grades, "ids": ids}
+    rows = read_rows(Batch(preds, target, **given, **of_rows))
     check_cluster(options["cluster"], rows.groups)
     evaluator = Evaluator(**options)
     counts = evaluator._data.train_counts
@@ -91,7 +93,6 @@ def evaluate(
         own = {
             x: of for x, of in evaluator.metrics.items() if not of.unit and of.largest_value == 1
         }
-        given: Any = {"mask": mask, "groups": groups, "exclude": exclude}
         given |= {"times": times, "last": last, "history": history}
         shared |= {"metrics": own, "num_locations": evaluator.num_locations}
         found.counts = compare({"model": preds}, target, **given, **shared)

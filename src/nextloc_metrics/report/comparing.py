@@ -16,7 +16,7 @@ from nextloc_metrics.analysis import Predictability
 from nextloc_metrics.analysis.comparison import Pair, Test, check_options, pair_up
 from nextloc_metrics.analysis.contrast import UserSums, contrast, sum_by
 from nextloc_metrics.arguments.arrays import Array
-from nextloc_metrics.arguments.batch import ArrayRows, read_rows
+from nextloc_metrics.arguments.batch import ArrayRows, Batch, read_rows
 from nextloc_metrics.arguments.checks import as_number, check_choice, check_named
 from nextloc_metrics.arguments.draws import read_runs
 from nextloc_metrics.arguments.messages import short
@@ -145,11 +145,11 @@ def compare(
     if several := [x for x in map(str, deterministic) if len(runs[x]) > 1]:
         raise ValueError(f"`deterministic` must be models of one run, got {short(several)}.")
     first = next(iter(runs))
-    whole = read_rows(runs[first][0].draws[0], target, groups, mask, exclude)
+    whole = read_rows(Batch(runs[first][0].draws[0], target, mask, groups, exclude))
     check_cluster(cluster, whole.groups)
     kinds = {} if cluster is None else {cluster: whole.kinds[cluster]}
     rows = {
-        name: [[read_rows(x, target, kinds, mask, exclude) for x in run.draws] for run in of]
+        name: [[read_rows(Batch(x, target, mask, kinds, exclude)) for x in run.draws] for run in of]
         for name, of in runs.items()
     }
     if history is not None and not isinstance(history, Predictability):

@@ -22,7 +22,7 @@ from nextloc_metrics.base.readings import MOST_ROWS, read_results
 from nextloc_metrics.display.page import Result, show_meanings
 from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.table import Table, csv_cell, of_readings
-from nextloc_metrics.files.opening import need_arrow
+from nextloc_metrics.files.opening import pa
 from nextloc_metrics.means import intervals
 from nextloc_metrics.pages.sections import (
     show_ceiling,
@@ -472,7 +472,6 @@ def write_groups(counted: Counted, path: Path, force: bool = False) -> None:
                 rows = zip(*block, strict=True)
                 writer.writerows(map(csv_cell, row) for row in rows)
         return
-    pa = need_arrow()
     from pyarrow import parquet
 
     types = [pa.string()] * 3 + [pa.float64()] * 3 + [pa.int64()]

@@ -116,17 +116,7 @@ class Evaluator:
 
     def add(self, batch: Batch) -> None:
         """Count the queries of a batch of arrays as for `evaluate`, or raise and change nothing."""
-        rows = read_rows(
-            batch.preds,
-            batch.target,
-            batch.groups,  # type: ignore[arg-type]  # which checks that they have names
-            batch.mask,
-            batch.exclude,
-            batch.confidence,
-            batch.weights,
-            batch.grades,
-            batch.ids,
-        )
+        rows = read_rows(batch)
         form = _form_of(rows)
         if self._counted is not None:
             _check_form(self._counted.setting.form, form)

@@ -16,7 +16,7 @@ from nextloc_metrics.display.page import Result, show_meanings, show_table
 from nextloc_metrics.display.table import Table
 from nextloc_metrics.engines.partition import concat, table_of_bytes, table_to_bytes
 from nextloc_metrics.files.beside import read_flows
-from nextloc_metrics.files.opening import need_arrow
+from nextloc_metrics.files.opening import pa
 from nextloc_metrics.flows import HUMOB_2026_BOX, FlowCollection, FlowPairs, flow_metrics
 from nextloc_metrics.flows.metric import DailyMetric
 from nextloc_metrics.flows.pairs import IDS, PLACES, STEP, CellBox, MissingDays
@@ -176,7 +176,7 @@ def _read(rows: Any, cells: Sequence[str]) -> dict[str, Any]:
 
 
 def _columns_of(table: Any, cells: Sequence[str]) -> bytes:
-    return table_to_bytes(need_arrow().table(read_flows(table, cells)))
+    return table_to_bytes(pa.table(read_flows(table, cells)))
 
 
 def _join(parts: Sequence[bytes]) -> bytes:

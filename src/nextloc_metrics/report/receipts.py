@@ -291,7 +291,7 @@ def ids_in(rows: Any, key: str | None, buckets: Sequence[int]) -> str:
         return ""
     wanted, found = set(buckets), []
     for part in source_of(rows, Names(key, key), "raise").parts([key]):
-        names = read_column(part.file, key, part.rows, part.columns[key])
+        names = read_column(part, key)
         hashes = (read_ids(names) & 255).tolist() if len(names) else []
         found += [str(x) for x, i in zip(names, hashes, strict=True) if i in wanted]
     more = ", ..." if len(found) > _MOST_IDS else ""
