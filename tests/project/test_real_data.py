@@ -42,7 +42,7 @@ def test_limits_of_the_page_on_the_ceiling(data: Path) -> None:
         pytest.skip("needs ../shared/data/nyc_with_coordinates/check_ins.npz")
     limits, values = ceiling.compare_with_ceiling(read_check_ins(file)[0])
     table = (Path(__file__).parents[2] / "docs" / "ceiling.md").read_text(encoding="utf-8")
-    assert "1,083 users, of whom 489 have" in table
+    assert "New York City, 489 users with at least 100 visits" in table
     assert (len(limits.users), int(limits.few_visits.sum())) == (1083, 1083 - 489)
     for row in ceiling.rows(values):
         assert row in table, row
