@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from check_ins import FIRST_LOCATION, CheckIns, read_or_simulate, score_test_part
 from nextloc_metrics import MRR, tables
-from ties import Transitions
+from ties import make_models
 
 K = 10  # torch_geometric computes the MRR of a list of k candidates
 LIBRARIES = ("nextloc-metrics", "torchmetrics", "torcheval", "torch-geometric")
@@ -70,7 +70,7 @@ def compare(data: CheckIns) -> dict[str, list[float]]:
     """Return the MRR of both models by every library."""
     models = {"Markov, log-probabilities": log_probabilities, "constant": constant}
     means = {name: Mean() for name in models}
-    for _, batch, counts in score_test_part(Transitions(data), data, 1):
+    for _, batch, counts in score_test_part(make_models(data)["transitions"], data, 1):
         for name, scores_of in models.items():
             means[name].update(scores_of(counts), batch["targets"][:, -1])
     return {name: mean.values() for name, mean in means.items()}

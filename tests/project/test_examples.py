@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import csv
 import io
@@ -43,6 +44,17 @@ from models import Markov, MostVisited, ReturnOrExploreGRU
 from next_location import Loaders, parse_arguments
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.py")), ids=lambda file: file.name)
+def test_names_are_there(file: Path) -> None:
+    """What an example imports from another is defined there, also if its packages are absent."""
+    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (EXAMPLES / f"{node.module}.py").exists():
+            there = ast.parse((EXAMPLES / f"{node.module}.py").read_text("utf-8"))
+            defined = {getattr(one, "name", "") for one in there.body}
+            targets = (x for one in there.body for x in ast.walk(one) if isinstance(x, ast.Name))
+            assert {x.name for x in node.names} <= defined | {x.id for x in targets}
 
 
 @pytest.fixture(scope="module")
