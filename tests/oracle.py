@@ -335,3 +335,12 @@ def _pooled_f1(
     precision = hits / (k * len(counted))
     recall = hits / sum(query.n for query in counted)
     return 2 * precision * recall / (precision + recall) if hits else 0.0
+
+
+def decision(row: Sequence[float] | Sequence[int], *, by_scores: bool) -> int | None:
+    """The location a query decides for: the lowest id among the best, `None` if there is none."""
+    if not by_scores:
+        return next((int(i) for i in row if i != NOTHING_WRITTEN), None)
+    if any(math.isnan(score) for score in row) or max(row) == -math.inf:
+        return None
+    return list(row).index(max(row))

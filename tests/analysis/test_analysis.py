@@ -255,6 +255,7 @@ def all_signs(differences: list[Fraction]) -> float:
     return sum(as_far) / len(as_far)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=7))
 def test_all_signs_of_few_queries(pairs: list[tuple[int, int]]) -> None:
     """With few queries the permutation test is exact, and both ways the same."""

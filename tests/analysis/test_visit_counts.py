@@ -77,6 +77,7 @@ def keys_by_loops(
     return found
 
 
+@pytest.mark.slow
 @examples(60)
 @given(VISITS, QUERIES, OPTIONS, st.booleans(), st.booleans())
 def test_scores_order_locations_as_a_loop_does(

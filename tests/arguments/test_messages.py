@@ -157,6 +157,7 @@ TAKEN = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_every_option_of_every_metric_is_checked() -> None:
     """What is no value of an option, of whatever length, is a short error that names it."""
     checked = 0

@@ -325,6 +325,7 @@ def test_python_threads_count_at_once() -> None:
         assert list(pool.map(repeat, batches)) == [{value} for value in expected]
 
 
+@pytest.mark.slow
 @NEEDS_C
 def test_more_elements_than_32_bits_count() -> None:
     """One row that is read 2^18 + 1 times, by its stride of 0: a second for 2^31 scores."""

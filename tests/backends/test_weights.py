@@ -83,6 +83,7 @@ HARD = [0.0, -0.0, 1.0, 0.5, -7.0, 700.0, 5e-324, 1e-310, 1e-300, 1e300, -1e300,
 BROKEN = [math.inf, -math.inf, math.nan]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(backends.available()["cpu"]), reason="needs the backend in C")
 @examples(15)
 @given(st.data(), st.sampled_from(DTYPES), st.sampled_from(["logits", "probabilities"]))

@@ -39,6 +39,7 @@ COMMANDS = [
 PYTHON = re.compile(r"`|\b\w+\(\w*[=)]|\bnextloc_metrics\b|\b(?:None|True|False)\b|\b\w+=(?!\")")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.split()[0])
 def test_a_page_from_the_command_line_has_no_python(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

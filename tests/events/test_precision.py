@@ -43,6 +43,7 @@ def compare(seed: int, number: int, scored: bool) -> None:
             assert float(best.compute()) == pytest.approx(wanted, abs=1e-6, nan_ok=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scored", [True, False])
 def test_values_are_those_of_plain_python(scored: bool) -> None:
     """Of small sets of sequences, matched there by augmenting paths."""

@@ -91,6 +91,7 @@ def test_mean_absolute_and_root_mean_square_errors_share_a_state() -> None:
     assert low < 4 < high
 
 
+@pytest.mark.slow
 def test_both_backends_give_the_same_integers() -> None:
     """Transport and matching in C and in Python, for random moments of extreme times."""
     torch.manual_seed(0)

@@ -385,6 +385,7 @@ def test_values_are_those_of_lists() -> None:
     assert float(accuracy.compute()) == pytest.approx(e.values["acc_at_1"])
 
 
+@pytest.mark.slow
 def test_answers_add_up(tmp_path: Path) -> None:
     """Parts, bytes and files have the same values and cards, and other rules are refused."""
     e, found, target = evaluated(), read_all(), torch.tensor([TARGETS[0], 3, *TARGETS[1:]])

@@ -417,6 +417,7 @@ def write_options(kind: str, folder: Path) -> tuple[Path, list[str]]:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("blank_pictures")
 @pytest.mark.parametrize("kind", [".csv", ".npz"])
 def test_the_command_takes_the_options_of_evaluate(kind: str, tmp_path: Path) -> None:
@@ -622,6 +623,7 @@ def test_equal_queries_are_compared(tmp_path: Path) -> None:
     assert (shown.exit_code, "pass `--vocabulary`" in shown.output) == (1, True), shown.output
 
 
+@pytest.mark.slow
 def test_rows_in_any_order_are_joined_by_their_keys(tmp_path: Path) -> None:
     """`--id` gives what the files in one order give, for `compare` and `audit`."""
     first = frame().assign(id=["q1", "q2", "q3", "q4"], time=[4, 3, 2, 1])

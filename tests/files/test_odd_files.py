@@ -216,6 +216,7 @@ def test_a_file_that_ends_within_its_mark_is_refused(tmp_path: Path) -> None:
     assert report.read(path).preds.tolist() == [[5, 6]]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error::ResourceWarning")
 def test_no_file_stays_open_that_is_no_archive(tmp_path: Path) -> None:
     """NumPy leaves it open where its list of members cannot be read."""

@@ -48,6 +48,7 @@ def check_values(evaluator: report.Evaluator, taken: Sequence[Part]) -> None:
     assert same(found, expected), f"got {found}, expected {expected}"
 
 
+@pytest.mark.slow
 @tried(3)
 @given(works(), st.randoms(use_true_random=False))
 def test_batches(work: Work, random: object) -> None:
@@ -66,6 +67,7 @@ def test_batches(work: Work, random: object) -> None:
         assert evaluator.to_bytes() == other.to_bytes()
 
 
+@pytest.mark.slow
 @tried(3)
 @given(works())
 def test_merged(work: Work) -> None:

@@ -119,6 +119,7 @@ def forged(draw: Draw) -> bytes:
     return packed(json.dumps(header), arrays)
 
 
+@pytest.mark.slow
 @tried(5)
 @given(forged())
 def test_forged_counts(data: bytes) -> None:

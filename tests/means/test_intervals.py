@@ -106,6 +106,7 @@ def test_standard_error_is_that_of_the_scores(metric: RankingMetric, function: A
     assert bounds(metric) == pytest.approx(normal, abs=0.1 * error)  # the same for many queries
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.integers(1, 12), min_size=1, max_size=30),
     st.sampled_from([MRR(), MRR(3), NDCGAtK(5), AccuracyAtK(4), F1AtK(3)]),
@@ -455,6 +456,7 @@ def geometric(p: float, num_queries: int) -> tuple[Tensor, Tensor]:
     return ranks.long(), torch.tensor(sum(x / rank for rank, x in enumerate(chances, 1)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("metric", "draw", "least"),
     [
@@ -509,6 +511,7 @@ def test_coverage_of_dependent_queries() -> None:
         assert bounds(asked) == [float(bound.float()) for bound in expected]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("num_groups", "exponent"), [(5, 2), (100, 1.5)])
 def test_coverage_of_unequal_groups(num_groups: int, exponent: float) -> None:
     """Sizes that fall by Zipf's law cost little coverage."""

@@ -132,6 +132,7 @@ def test_errors_say_what_is_missing() -> None:
         plotting.error_map(by_target, padded)
 
 
+@pytest.mark.slow
 def test_an_evaluation_with_coordinates() -> None:
     """The preset's metrics, and a map on the page."""
     locations, scores, target = batch(40)

@@ -80,6 +80,7 @@ def page() -> str:
     return html
 
 
+@pytest.mark.slow
 def test_the_page_holds_every_table_and_the_card() -> None:
     """Headline, groups, deciles, ties, protocol."""
     e, html = evaluation(), page()
@@ -190,6 +191,7 @@ def compared(names: tuple[str, ...] = ("old", "<b>new", "& third")) -> Any:
     return report.compare(models, target, **options), dict(zip(names, alone, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [2, 3])
 def test_the_page_of_a_comparison_has_values_and_differences(number: int) -> None:
     """Values have the intervals of `evaluate`; each difference, interval and p-value is there."""

@@ -468,6 +468,7 @@ def collection(n: int = 60, **options: Any) -> RankingCollection:
     return updated(next_location_metrics(LOCATIONS, k=(1, 2), **options), *batch(n=n))
 
 
+@pytest.mark.slow
 def test_a_collection_draws_every_member() -> None:
     """By torchmetrics' convention: a list of pictures, titled with the keys."""
     metrics = collection(prefix="val/")
@@ -535,6 +536,7 @@ def test_members_with_several_values(nested: bool, clash: bool) -> None:
     assert "val/users_all, median of 499" in [text.get_text() for text in axes.get_yticklabels()]
 
 
+@pytest.mark.slow
 def test_presets_are_drawn_together() -> None:
     """What is no fraction is written; many values over steps are shades, not lines."""
     metrics = updated(decile_metrics(BINS, k=2), *batch())
@@ -696,6 +698,7 @@ def lightness(color: Any) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
+@pytest.mark.slow
 def test_styles_differ_in_grey() -> None:
     """Up to six models differ pairwise in marker and dash, and in how light they are."""
     models = {str(number): every_k(15) for number in range(6)}
@@ -710,6 +713,7 @@ def test_styles_differ_in_grey() -> None:
     assert len({(line.get_marker(), line.get_color()) for line in lines(axes)}) == 13
 
 
+@pytest.mark.slow
 def test_every_picture_has_the_same_style() -> None:
     """Sizes of text and spines, in a figure of one's own as well."""
     metrics = collection()
@@ -732,6 +736,7 @@ def test_every_picture_has_the_same_style() -> None:
 # Files -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_saved_files_are_the_same_bytes_and_keep_text(tmp_path: Path) -> None:
     """PNG with 200 dots per inch; SVG and PDF hold text, and no date."""
     written_twice = []

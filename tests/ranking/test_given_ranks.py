@@ -23,6 +23,7 @@ from nextloc_metrics import (
 from strategies import examples
 
 
+@pytest.mark.slow
 @examples(5)
 @given(st.integers(1, 3), st.integers(0, 10**6))
 def test_ranks_of_scores_give_the_values_of_the_scores(relevant: int, seed: int) -> None:

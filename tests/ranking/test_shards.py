@@ -62,6 +62,7 @@ def same(merged: Evaluation, whole: Evaluation) -> None:
     assert str(merged.deciles) == str(whole.deciles)
 
 
+@pytest.mark.slow
 def test_files_of_counts(tmp_path: Path) -> None:
     """What was saved is read back; merged evaluations are saved and merged again."""
     for number in range(3):

@@ -36,6 +36,7 @@ def by_scores() -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("blank_pictures")
 def test_rows_are_those_of_models_with_these_scores() -> None:
     """Values, paired differences and p-values; `evaluate` has them beside its own result."""

@@ -152,6 +152,7 @@ def test_the_intervals_of_the_clusters_themselves_take_queries_as_independent() 
     assert not any("intervals" in note for note in alone.groups["hour"].notes)
 
 
+@pytest.mark.slow
 def test_the_whiskers_are_the_intervals_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """At the confidence level of the evaluation, of groups and deciles."""
     pytest.importorskip("matplotlib")
@@ -183,6 +184,7 @@ def test_the_whiskers_are_the_intervals_of_the_table(monkeypatch: pytest.MonkeyP
     assert lowest == pytest.approx(sorted(x for x in lows if not math.isnan(x)), abs=1e-6)
 
 
+@pytest.mark.slow
 def test_many_pairs_take_no_more_memory_than_queries() -> None:
     """Hundreds of users at hundreds of places: a row for each pair that occurs."""
     users, places = np.arange(600) % 300, np.arange(600) // 2 % 300

@@ -89,6 +89,7 @@ def test_small_users_are_one_cluster() -> None:
     assert "user 1" not in str(one)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_compared_is_named() -> None:
     """Another test set, option or salt, receipts without sums, rows beside receipts."""
     known = receipts()
@@ -128,6 +129,7 @@ def test_what_cannot_be_compared_is_named() -> None:
             one.receipt(sums_by="user")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("several", [False, True])
 def test_receipts_of_tables_that_give_their_number_of_locations(several: bool) -> None:
     """Of one relevant location per query, or of several, whose preset has other metrics."""

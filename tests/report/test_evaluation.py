@@ -57,6 +57,7 @@ def test_headline_is_that_of_the_preset() -> None:
     assert "| protocol |" in e.to_markdown()
 
 
+@pytest.mark.slow
 def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The values do not depend on the chunk size, in memory or on disk."""
     scores, target, users, hours = (rows[:15] for rows in batch())

@@ -59,6 +59,7 @@ def whole(form: str, **options: Any) -> str:
     return report.evaluate(**rows_of(form), num_locations=9, **OPTIONS, **options).to_markdown()
 
 
+@pytest.mark.slow
 @given(
     form=st.sampled_from(["lists", "scores"]),
     order=st.permutations(range(NUMBER)),

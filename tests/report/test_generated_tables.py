@@ -64,6 +64,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "_start", ThreadPoolExecutor)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "suffix", "workers"),
     list(zip(KINDS, ["csv", "parquet", "jsonl", "csv"], [3, 1, 3, 1], strict=True)),
@@ -134,6 +135,7 @@ def test_a_trajectory_in_two_files(files: str, again: str, workers: int, tmp_pat
         report.evaluate_mobility(tmp_path, tmp_path, location="place", workers=workers)
 
 
+@pytest.mark.slow
 def test_locations_do_not_depend_on_the_order_of_rows() -> None:
     """Trajectories in another order, and so other first locations, give the same bits."""
     options = {"trajectory": "day", "location": "place"}

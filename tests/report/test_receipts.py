@@ -59,6 +59,7 @@ def test_a_plain_reader_agrees() -> None:
         assert "predictions" in receipt_reader.wrong_in(text, rows)
 
 
+@pytest.mark.slow
 def test_the_same_bytes_from_files_and_arrays(tmp_path: Path) -> None:
     """Arrays, Parquet, CSV, shuffled files, parts as bytes and saved, and no mask."""
     rows = made()
@@ -175,6 +176,7 @@ def test_a_row_twice_is_an_error() -> None:
         report.evaluate([[1]], [1], ids=[5, 6])
 
 
+@pytest.mark.slow
 def test_changed_rows_without_ids_are_named() -> None:
     """Two rows with one target and user may exchange their answers unseen."""
     changes: list[tuple[Change, str]] = [
@@ -259,6 +261,7 @@ def test_what_must_not_matter_is_equal() -> None:
         one.receipt(note="x" * 9000)
 
 
+@pytest.mark.slow
 def test_several_targets_and_weights() -> None:
     """Targets in any order, excluded ids, grades, weights and confidences are in the digests."""
     target, lists = [[3, 5], [4, -1]], [[5, 1, 2], [4, 3, 0]]

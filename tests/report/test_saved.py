@@ -84,6 +84,7 @@ def test_a_perfect_model_and_none_are_read(number: int, tmp_path: Path) -> None:
     assert str(report.merge([path])) == str(right)
 
 
+@pytest.mark.slow
 def test_what_was_saved_is_read(path: Path) -> None:
     """All numbers and tables are those of the evaluation."""
     whole = evaluation()

@@ -47,6 +47,7 @@ def shown(result: report.Evaluation) -> str:
     return result.to_markdown()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["integers", "text"])
 def test_any_way_to_read_a_table_gives_the_same_bits(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
