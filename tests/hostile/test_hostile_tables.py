@@ -177,7 +177,7 @@ def test_numpy(table: Table, door: str) -> None:
     check(table, door)
 
 
-@pytest.mark.slow  # takes many tables
+@pytest.mark.extra  # takes many tables
 @tried(150)
 @given(
     st.one_of(csv_tables(), json_tables(), typed_tables(), numpy_tables()), st.sampled_from(DOORS)
