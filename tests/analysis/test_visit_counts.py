@@ -149,6 +149,7 @@ def test_times_are_dates_or_seconds_and_users_integers_or_text() -> None:
         assert torch.equal(found, expected)
 
 
+@pytest.mark.slow
 def test_many_queries_in_parts_are_the_same() -> None:
     """A query has the scores that it has alone, whatever stands beside it."""
     rng = np.random.default_rng(0)

@@ -508,6 +508,7 @@ def test_options_that_cannot_be_read_are_named(tmp_path: Path) -> None:
         assert re.search(says, shown.output), shown.output
 
 
+@pytest.mark.slow
 def test_compare_prints_what_compare_finds(tmp_path: Path) -> None:
     """It compares two files with equal targets; different targets are an error."""
     better = frame().assign(preds=[[3], [5], [1], [8]])

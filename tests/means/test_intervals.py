@@ -300,6 +300,7 @@ def test_clustered_standard_error(queries: list[tuple[int, int]]) -> None:
         assert bounds(metric, 0.9) == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 6)), min_size=3, max_size=40))
 def test_a_clustered_collection(queries: list[tuple[int, int]]) -> None:
     """The values are those of the collection, and each mean has the interval of its users."""

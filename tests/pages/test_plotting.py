@@ -486,6 +486,7 @@ def test_a_collection_draws_every_member() -> None:
         assert [ax for _, ax in metrics.plot(values, ax=axes)] == list(given)
 
 
+@pytest.mark.slow
 def test_a_collection_as_one_picture() -> None:
     """A row a member: the dot, and the interval where there is one."""
     metrics = collection(prefix="val/")

@@ -685,6 +685,7 @@ def test_corrected_values_are_those_of_loops() -> None:
     assert found["NDCG@10"] == pytest.approx(p[:10] @ (1 / np.log2(np.arange(2, 12))), abs=1e-9)
 
 
+@pytest.mark.slow
 def test_an_audit_shows_the_corrected_value() -> None:
     """It is nearer to the exact value than what the code prints; not for draws by visits."""
     draw = np.random.default_rng(1)

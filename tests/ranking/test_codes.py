@@ -133,6 +133,7 @@ def check(seed: int) -> None:
         assert float(AccuracyAtLevel(level)(ranking)) == pytest.approx(share, abs=1e-6), seed
 
 
+@pytest.mark.slow
 @examples(6)
 @given(st.integers(0, 10**9))
 def test_beams_are_blocks_of_tied_locations(seed: int) -> None:

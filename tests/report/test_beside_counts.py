@@ -95,6 +95,7 @@ def test_a_table_has_no_rows_of_counts() -> None:
             report.evaluate_table("x.csv", **{name: "hour"})
 
 
+@pytest.mark.slow
 def test_a_ceiling_has_the_visits_of_counts_in_the_order_of_time() -> None:
     """Three forms of one history have the same limits; limits alone have no counts."""
     order = DRAW.permutation(500)

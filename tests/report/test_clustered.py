@@ -80,6 +80,7 @@ def scores_of_each_query() -> dict[str, Any]:
     return {name: np.array(values)[kind_of.reshape(-1)] for name, values in found.items()}
 
 
+@pytest.mark.slow
 def test_the_interval_of_a_decile_is_that_of_its_clusters() -> None:
     """By the definition, from the score of each query alone; the values are those of queries."""
     e = evaluate(train_counts=np.arange(1, 10))

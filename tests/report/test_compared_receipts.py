@@ -61,6 +61,7 @@ def same(found: report.Comparisons, expected: report.Comparisons) -> None:
     assert found.card == expected.card
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"against": "all", "margin": 0.05, "seed": 3}])
 @pytest.mark.parametrize("test", ["permutation", "bootstrap"])
 def test_receipts_are_compared_as_rows(options: dict[str, Any], test: Any) -> None:

@@ -188,6 +188,7 @@ def test_non_inferiority_and_equivalence_are_one_sided_t_tests() -> None:
             report.compare(models, np.ones(500, dtype=int), margin=wrong)
 
 
+@pytest.mark.slow
 def test_a_table_of_models_as_papers_have_it() -> None:
     """Models down, metrics across: letters, the best in bold, a mark that is not bold, notes."""
     a, b, c = drawn(1, 0.3, 0.88, 0.9)

@@ -62,6 +62,7 @@ def test_clusters_and_groups_of_probabilities() -> None:
     assert records[2]["value"] == pytest.approx(float(nats[2::7].mean()))
 
 
+@pytest.mark.slow
 def test_counts_of_probabilities_are_saved_and_merged(tmp_path: Path) -> None:
     """Shards have the bits of the whole, and say what scores were."""
     logits, target = data()
@@ -78,6 +79,7 @@ def test_counts_of_probabilities_are_saved_and_merged(tmp_path: Path) -> None:
         report.merge([tmp_path / "0.npz", other])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("blank_pictures")
 def test_the_page_shows_reliability_and_risk() -> None:
     """Two pictures in a section of their own."""

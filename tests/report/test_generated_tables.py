@@ -147,6 +147,7 @@ def test_locations_do_not_depend_on_the_order_of_rows() -> None:
     assert shown(report.evaluate_mobility(*frames[::-1], **options)) == expected
 
 
+@pytest.mark.slow
 def test_integers_are_the_same_names_as_text(tmp_path: Path) -> None:
     """Users and locations of 19 digits have one floor in CSV, Parquet and as text."""
     frames = [points(1), points(2)]
@@ -241,6 +242,7 @@ def test_seen_names_are_those_of_a_set() -> None:
     assert sorted(seen.hashes.tolist()) == sorted(expected)
 
 
+@pytest.mark.slow
 def test_the_command_line_shares_files(tmp_path: Path) -> None:
     """`--workers` does not change what is printed, and fewer than one are refused."""
     real = cut(points(1), tmp_path / "real", "csv", 5)

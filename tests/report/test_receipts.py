@@ -313,6 +313,7 @@ def test_the_command_writes_and_verifies(tmp_path: Path) -> None:
     assert "must be a receipt" in result.output
 
 
+@pytest.mark.slow
 def test_the_page_has_the_receipt() -> None:
     """A link of the page, and of a notebook, holds the text; a receipt too long has none."""
     found = report.evaluate_table(table(made()), **OPTIONS)

@@ -160,6 +160,7 @@ def test_the_best_and_the_worst_day_are_drawn(name: str, metric: PairMetric) -> 
     assert "Days &lt;1&gt;" in html
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path: Path) -> None:
     """It prints the table, JSON or a page, and an error without a traceback."""
     preds, target = make(3)
