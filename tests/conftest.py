@@ -24,7 +24,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # each core has a worker, and so one th
 
 EXAMPLES = 20  # of a law, where neither the law nor the profile asks for another number
 
-# `same` draws the same examples in every run; `new` (.ci/extra) draws others, and 10 times as many
+# `same` draws the same examples in every run; `new` (.ci/extra) draws others, and 5 times as many
 settings.register_profile(
     "same",
     deadline=None,
@@ -34,7 +34,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.register_profile(
-    "new", settings.get_profile("same"), derandomize=False, max_examples=10 * EXAMPLES
+    "new", settings.get_profile("same"), derandomize=False, max_examples=5 * EXAMPLES
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
