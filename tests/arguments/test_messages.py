@@ -148,7 +148,7 @@ TAKEN = {
     "limit": "1.5 None", "locations": "None", "geography.locations": "", "max_grade": "1.5",
     "minutes": "0 1.5", "ndcg_k": "None", "normalized": "True", "num_candidates": "None",
     "num_cells": "None", "num_places": "None", "others": "1.5", "risk": "0", "root": "True",
-    "scale": "1.5", "separator": "x string", "step": "-3 number",
+    "scale": "1.5", "separator": "x string", "step": "-3",
     "train_counts": "list", "parents": "list", "steps": "[]", "temperature": "1.5",
     "metric": "metric",
     "click_through_metrics.thresholds": "[] None tensor", "total": "None", "validate_args": "True",

@@ -241,6 +241,8 @@ def test_the_wrong_kind_of_sequence_is_a_type_error(
     [
         (lambda: GeoBLEU.as_of(2022), "`year` must be one of"),
         (lambda: DTW.as_of(True), "`year` must be one of"),
+        (lambda: PointErrorAt(2**31), "`step` must be an integer"),
+        (lambda: PointErrorAt(-(10**4000)), "`step` must be an integer"),
         (lambda: DTW(units="degrees", locations=Locations([1.0], [2.0])), "`units` must not"),
     ],
 )

@@ -76,7 +76,7 @@ class MeanPointError(_PointErrors):
 
 
 def _check_step(name: str, value: object) -> int:
-    if type(value) is not int or value == 0:
+    if type(value) is not int or not 0 < abs(value) < 2**31:
         raise ValueError(
             f"`{name}` must be an integer, 1 for the first step or -1 for the last, got "
             f"{short(value)}."
