@@ -476,7 +476,7 @@ def has_column(source: Any, name: str) -> bool:
             if suffix_of(first := find_files(source)[0]) == ".parquet":
                 return name in metadata_of(first).schema.to_arrow_schema().names
             parts = source_of(source, Names(name, name), "miss").parts([name])
-            return next(parts, None) is not None
+            return any(len(part.rows) for part in parts)  # no rows of JSON have any columns
         return False
     names = getattr(getattr(source, "schema", None), "names", None)  # a method in polars
     return name in [*(names if isinstance(names, list) else getattr(source, "columns", ()))]
