@@ -101,6 +101,17 @@ def test_an_error_or_interruption_leaves_what_was_there(
     assert [x.read_text("utf-8") for x in tmp_path.iterdir()] == ["old"]
 
 
+def test_a_file_of_groups_says_what_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without pyarrow the error names the extra, and no file is made."""
+    counted = evaluation()._counted
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match="need pyarrow; install the extra `cli`"):
+        write_groups(counted, tmp_path / "a.parquet")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_file_that_appears_while_another_is_written_is_kept(tmp_path: Path) -> None:
     """Without `force`; a folder or a device is kept with it, too."""
     path = tmp_path / "page.html"

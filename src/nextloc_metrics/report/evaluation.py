@@ -22,7 +22,7 @@ from nextloc_metrics.base.readings import MOST_ROWS, read_results
 from nextloc_metrics.display.page import Result, show_meanings
 from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.table import Table, csv_cell, of_readings
-from nextloc_metrics.files.opening import pa
+from nextloc_metrics.files.opening import Lazy, pa
 from nextloc_metrics.means import intervals
 from nextloc_metrics.pages.sections import (
     show_ceiling,
@@ -363,10 +363,8 @@ def evaluation_of(counted: Counted) -> Evaluation:
 
 def _read_values(counted: Counted) -> dict[str, Reading]:
     """Compute the metrics of all rows; intervals are clustered if asked."""
-    rows, confidence_level = (
-        RankingCollection(dict(counted.rows())),
-        counted.setting.confidence_level,
-    )
+    rows = RankingCollection(dict(counted.rows()))
+    confidence_level = counted.setting.confidence_level
     results = rows.results(confidence_level, count=False)
     if "cluster" in counted.parts:
         clustered = counted.parts["cluster"].results(confidence_level, count=False)
@@ -472,8 +470,7 @@ def write_groups(counted: Counted, path: Path, force: bool = False) -> None:
                 rows = zip(*block, strict=True)
                 writer.writerows(map(csv_cell, row) for row in rows)
         return
-    from pyarrow import parquet
-
+    parquet = Lazy("pyarrow.parquet")
     types = [pa.string()] * 3 + [pa.float64()] * 3 + [pa.int64()]
     schema = pa.schema(list(zip(_COLUMNS, types, strict=True)))
     with new_file(path, force) as file, parquet.ParquetWriter(file, schema) as writer:
