@@ -80,13 +80,14 @@ def as_tensor_or_text(
         return _of_array(name, value, array, device)
     texts: list[str] = array.ravel().tolist()
     for row, text in enumerate(texts):
+        if isinstance(text, str):
+            continue
         if _is_missing(text):
             raise _missing(name, row)
-        if not isinstance(text, str):
-            raise TypeError(
-                f"`{name}` must be all text or all numbers, got {short(text)} in row {row}; "
-                "convert all values with `str`."
-            )
+        raise TypeError(
+            f"`{name}` must be all text or all numbers, got {short(text)} in row {row}; "
+            "convert all values with `str`."
+        )
     return texts
 
 

@@ -285,24 +285,26 @@ def read_rows(batch: Batch) -> ArrayRows:
 
 
 def _read_kind(name: str, values: Array | Grouping, number: int) -> Grouping:
-    """Return values that have numbers, or number the distinct ones in rising order."""
-    found = None if isinstance(values, Grouping) else as_tensor_or_text("groups", values)
-    if isinstance(values, Grouping):
-        kind = values
-    elif not isinstance(found, Tensor):
-        labels = GroupLabels.sorted(found or [])
-        kind = Grouping(labels.number(found or []), labels)
-    elif is_integer(found) or found.dtype == torch.bool:
-        distinct, numbers = torch.unique(found, return_inverse=True)
-        kind = Grouping(numbers, GroupLabels([*map(str, distinct.long().tolist())]))
-    else:
-        raise TypeError(f"`groups[{name!r}]` must be integers or text, got {describe(found)}.")
+    """Return values that have numbers, or number them."""
+    kind = values if isinstance(values, Grouping) else _number(name, values)
     if kind.numbers.shape != (number,):
         raise ValueError(
             f"`groups[{name!r}]` must have a value for each of the {number} queries, got "
             f"{describe(kind.numbers)}."
         )
     return kind
+
+
+def _number(name: str, values: Array) -> Grouping:
+    """Number the distinct values of groups, text or integers, in rising order."""
+    found = as_tensor_or_text("groups", values)
+    if not isinstance(found, Tensor):
+        labels = GroupLabels.sorted(found)
+        return Grouping(labels.number(found), labels)
+    if is_integer(found) or found.dtype == torch.bool:
+        distinct, numbers = torch.unique(found, return_inverse=True)
+        return Grouping(numbers, GroupLabels([*map(str, distinct.long().tolist())]))
+    raise TypeError(f"`groups[{name!r}]` must be integers or text, got {describe(found)}.")
 
 
 class GroupLabels:
