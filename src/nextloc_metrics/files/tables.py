@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import as_tensor
@@ -70,11 +71,12 @@ class Names(NamedTuple):
     weights: str | None = None
     confidence: str | None = None
     key: str | None = None
+    grade: str | None = None
 
     @property
     def all(self) -> list[str]:
         """Every column once."""
-        options = self.mask, self.exclude, self.weights, self.confidence, self.key
+        options = self.mask, self.exclude, self.weights, self.confidence, self.key, self.grade
         named = [self.preds, self.target, *self.groups, *options, *self.others]
         return list(dict.fromkeys(name for name in named if name is not None))
 
@@ -304,6 +306,10 @@ class TableRows:
             batch.confidence = read_confidence(piece, names.confidence, batch.mask)
         if names.key is not None:
             batch.ids = read_ids(piece, names.key)
+        if names.grade is not None:  # in the order of the targets, and padded like them
+            grades = piece.columns[names.grade].flatten().to_numpy(zero_copy_only=False)
+            batch.grades = torch.zeros(target.shape, dtype=torch.float64)
+            batch.grades[target >= 0] = torch.from_numpy(grades.copy())
         return batch
 
     def _read(self, part: Part, name: str, how: CellReading) -> Cells:

@@ -16,6 +16,7 @@ from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.engines.processes import divide, one_thread, run
 from nextloc_metrics.files.answer_columns import AnswerColumn, JoinedAnswers
 from nextloc_metrics.files.columns import names_of_groups
+from nextloc_metrics.files.forms import Form, open_form
 from nextloc_metrics.files.ids import OnError
 from nextloc_metrics.files.tables import Names, TableRows, has_column, open_rows, source_of
 from nextloc_metrics.report.evaluation import Evaluation
@@ -33,8 +34,14 @@ if TYPE_CHECKING:
 def evaluate_table(
     rows: Any,
     *,
-    preds: str = "preds",
+    preds: str | Sequence[str] = "preds",
     target: str = "target",
+    truth: Any = None,
+    query: str | Sequence[str] = (),
+    item: str | None = None,
+    score: str | None = None,
+    rank: str | None = None,
+    grade: str | None = None,
     groups: Sequence[str] = (),
     mask: str | None = None,
     exclude: str | None = None,
@@ -60,9 +67,21 @@ def evaluate_table(
             (polars, pandas, pyarrow, DuckDB), or an Arrow stream; `files.tables.open_rows` says
             what each cell may hold. A `dask.dataframe.DataFrame`, a `ray.data.Dataset` or a
             `pyspark.sql.DataFrame` is counted on its cluster.
-        preds: the column of scores, or of lists of ids.
+        preds: the column of scores, or of lists of ids; or several columns, one per rank, as names
+            or as a pattern such as `pred_*`.
         target: the column of relevant ids. `groups`, `mask`, `exclude`, `padding`, `separator` and
             `on_error` are as for `report.read`.
+        truth: the table of the relevant ids, if it is another; `target`, `groups`, `mask`,
+            `exclude` and `weights` are its columns, constant within a query. Several rows of a
+            query are its several targets. A query without predictions is a miss, `missing` on the
+            card; predictions without truth are left out.
+        query: the columns of both tables that say which query a row is of.
+        item: the column of one item per row, in place of `preds`; no order of rows matters. The
+            column of `truth` may have this name in place of `target`.
+        score: the column of the score of an item, of which equal ones are tied; NaN and empty is
+            not retrieved. Or
+        rank: the column of its rank, from 0 if any is 0, else from 1; a gap between ranks stays.
+        grade: the column of `truth` of grades; those up to 0 are not relevant.
         weights: the column of weights of queries, as for `evaluate`.
         confidence: for lists, the column of the confidence of each first id, from 0 to 1; adds the
             metrics of `confidence_metrics`.
@@ -95,6 +114,31 @@ def evaluate_table(
     cluster, vocabulary = options["cluster"], options["vocabulary"]
     kinds = names_of_groups([*names_of_groups(groups), *([] if cluster is None else [cluster])])
     engine = None if isinstance(rows, str | PathLike) else engines.engine_of(rows)
+    form = _form_of(rows, preds, target, truth, query, item, score, rank, grade)
+    if form is not None:
+        given = {"answers": answers, "queries": queries, "key": key, "confidence": confidence}
+        if engine is not None or any(x is not None for x in given.values()):
+            wrong = next((x for x, value in given.items() if value is not None), "rows")
+            raise ValueError(
+                f"`{wrong}` must not be given with `truth`, `item` or several `preds`, got "
+                f"{short(given.get(wrong, type(rows).__name__))}."
+            )
+        names = Names("preds", target, kinds, mask, exclude, (), weights)
+        counts = options["train_counts"]
+        size = options["num_locations"] or (None if counts is None else len(counts))
+        source, card = open_form(
+            rows, truth, form, names, padding=padding, vocabulary=vocabulary, separator=separator,
+            on_error=on_error, num_locations=size, threads=workers,
+        )  # fmt: skip
+        if item is not None and options["given"] is not None:
+            raise ValueError(
+                "`given` needs a score for every location, in a column of lists, got `item`."
+            )
+        make = _maker(source.hashed(), options)
+        result = _count(source.hashed(), track(source.chunks(), source.num_rows), make).result()
+        result.card.update({name: x for name, x in card.items() if x or name != "repeated_items"})
+        return result
+    assert isinstance(preds, str)
     reader = _reader_of(rows, preds, answers, queries, key, vocabulary)
     rows, preds = (rows, preds) if queries is None else (queries, str(key))
     columns = {"preds": preds, "target": target, "mask": mask, "exclude": exclude}
@@ -113,6 +157,23 @@ def evaluate_table(
     else:
         found = _count(source, track(source.chunks(), source.num_rows), make)
     return found.result()
+
+
+def _form_of(
+    rows: Any, preds: str | Sequence[str], target: str, truth: Any, query: str | Sequence[str], *named: Any
+) -> Form | None:
+    """Return the form of predictions that are no rows of one table with lists, else None."""
+    columns = (query,) if isinstance(query, str) else tuple(query)
+    kept = preds if isinstance(preds, str) else tuple(preds)
+    form = Form(columns, kept, target, *named)
+    if truth is None:
+        needs = {"query": columns, "item": form.item, "grade": form.grade}
+        if wrong := next((name for name, x in needs.items() if x), None):
+            raise ValueError(
+                f"`{wrong}` needs `truth`, the table of the relevant ids of each query, got None."
+            )
+    is_column = isinstance(preds, str) and form.is_wide and has_column(rows, preds)
+    return form if truth is not None or (form.is_wide and not is_column) else None
 
 
 def _key_of(key: str | None, rows: Any, engine: Any, others: Sequence[str | None]) -> str | None:
