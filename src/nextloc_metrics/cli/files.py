@@ -132,6 +132,7 @@ def given_options(kind: Any, reading: Mapping[str, Any]) -> dict[str, Any]:
 _COLUMNS = ("mask", "exclude", "weights", "confidence")
 _OF_FILES = ("preds", "target", "padding", "on_error", "separator", "mask", "exclude")
 _OF_TABLES = {*_OF_FILES, *_COLUMNS, "groups", "workers", "answers", "queries", "key"}
+_OF_TABLES |= {"truth", "query", "item", "score", "rank", "grade"}
 
 # how answers are read: the options of `read_answers`, and those of the command
 _OF_ANSWERS = {"form": "form", "key": "list_key", "take": "take", "after": "after"}

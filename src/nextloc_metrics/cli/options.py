@@ -112,10 +112,16 @@ def _check_table(_context: click.Context, _option: click.Parameter, path: Path |
     return path
 
 
+def _split_names(_context: Any, _option: Any, values: Sequence[str]) -> tuple[str, ...]:
+    return tuple(name for value in values for name in value.split(","))
+
+
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 OUTPUT = click.Path(path_type=Path)
 FILES = options_of(
-    click.option("--preds", default="preds", help="Column of the predictions."),
+    click.option(
+        "--preds", default="preds", help="Column of the predictions, or several, such as 'pred_*'."
+    ),
     click.option(
         "--target",
         default="target",
@@ -162,8 +168,23 @@ SAMPLE = options_of(
 WORKERS = click.option(
     "--workers", type=click.IntRange(min=1), default=1, help="Processes that share the files."
 )
+TRUTH = options_of(
+    click.option("--truth", type=click.Path(), help="Table of the targets; needs `--query`."),
+    click.option(
+        "--query",
+        multiple=True,
+        callback=_split_names,
+        metavar="COLUMN,...",
+        help="Columns that name a query, in PATH and in `--truth`.",
+    ),
+    click.option("--item", help="Column of one item per row, in place of lists in `--preds`."),
+    click.option("--score", help="Column of the score of an item; equal ones are tied."),
+    click.option("--rank", help="Column of the rank of an item, from 0 or 1."),
+    click.option("--grade", help="Column of grades in `--truth`."),
+)
 EVALUATING = options_of(
     FILES,
+    TRUTH,
     GROUPS,
     SAMPLE,
     click.option("--mask", help="Column of true or false; false leaves a query out."),
@@ -376,6 +397,7 @@ def has_columns(path: str) -> bool:
 
 # Parameters that are no options of the evaluation: they name columns, or say what is written.
 _COLUMNS = {"preds", "target", "mask", "exclude", "weights", "confidence", "cluster", "groups"}
+_COLUMNS |= {"query", "item", "score", "rank", "grade"}
 _COLUMNS |= {"answers", "key", "trajectory", "latitude", "longitude", "location", "time", "user"}
 _HIDDEN = _COLUMNS | {"kind", "out", "force", "save", "group_table"}
 _HIDDEN |= {"intervals", "title", "workers"}

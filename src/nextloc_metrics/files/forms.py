@@ -15,7 +15,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from nextloc_metrics.arguments.messages import clip, short
 from nextloc_metrics.files import rules
 from nextloc_metrics.files.ids import OnError
 from nextloc_metrics.files.numbers import DENSE
-from nextloc_metrics.files.opening import Part, RowSource, check_columns, pa
+from nextloc_metrics.files.opening import Part, RowSource, pa
 from nextloc_metrics.files.relation import (
     Database,
     Relation,
@@ -211,7 +211,7 @@ def _list_of(found: Relation, number: int, partner: str | None) -> tuple[str, st
         cells = ", ".join(f"coalesce({x}, 'nan'::DOUBLE)" for x in roles)
         return f"[{cells}]", "scores"
     cells_of = {x: f"nullif({x}, '')" if found.untyped else x for x in roles}
-    for before, after in zip(roles, roles[1:], strict=False):
+    for before, after in pairwise(roles):
         found.refuse(
             before,
             f"{cells_of[before]} IS NULL AND {cells_of[after]} IS NOT NULL",
@@ -229,7 +229,9 @@ def _list_of(found: Relation, number: int, partner: str | None) -> tuple[str, st
                     "whole numbers below 2^53",
                     "write ids as integers or as text",
                 )
-                cells_of[role] = f"CAST(CASE WHEN isnan({role}) THEN NULL ELSE {role} END AS BIGINT)"
+                cells_of[role] = (
+                    f"CAST(CASE WHEN isnan({role}) THEN NULL ELSE {role} END AS BIGINT)"
+                )
         are_text = {kinds[x] == "VARCHAR" for x in roles}
         if len(are_text) > 1:
             raise ValueError(
@@ -335,15 +337,15 @@ def _gather(relevant: Relation, keys: list[str], others: list[str], form: Form) 
     db.run(f"CREATE VIEW truth AS SELECT {cells}, {_AT} AS stood FROM relevant")
     rest = "".join(f", any_value(o{i}) AS o{i}" for i in range(len(others)))
     db.run(
-        f"CREATE TABLE asked AS SELECT {listed}, min(stood) AS stood, row_number() OVER () - 1 AS id"
-        f"{rest} FROM truth GROUP BY {listed}"
+        f"CREATE TABLE asked AS SELECT {listed}, min(stood) AS stood, "
+        f"row_number() OVER () - 1 AS id{rest} FROM truth GROUP BY {listed}"
     )
-    for i, name in enumerate(others):
+    has_several = db.value("SELECT count(*) FROM asked") < db.value("SELECT count(*) FROM truth")
+    for i, name in enumerate(others if has_several else ()):
         wrong = db.row(
             f"SELECT stood, o FROM (SELECT stood, o{i} AS o, first_value(o{i}) OVER (PARTITION BY "
-            f"{listed} ORDER BY stood) AS f FROM truth) WHERE o IS DISTINCT FROM f ORDER BY stood LIMIT 1"
-            if db.value("SELECT count(*) FROM asked") < db.value("SELECT count(*) FROM truth")
-            else "SELECT 0, 0 LIMIT 0"
+            f"{listed} ORDER BY stood) AS f FROM truth) WHERE o IS DISTINCT FROM f "
+            "ORDER BY stood LIMIT 1"
         )
         if wrong is not None:
             raise ValueError(
@@ -363,8 +365,8 @@ def _gather(relevant: Relation, keys: list[str], others: list[str], form: Form) 
                 f"for each item of a query, got another for {short(wrong[1])}."
             )
     db.run(
-        f"CREATE TABLE targets AS SELECT id, item, min(truth.stood) AS stood{grade} FROM truth JOIN "
-        f"asked USING ({listed}) GROUP BY id, item"
+        f"CREATE TABLE targets AS SELECT id, item, min(truth.stood) AS stood{grade} FROM truth "
+        f"JOIN asked USING ({listed}) GROUP BY id, item"
         + (" HAVING min(grade) > 0" if form.grade is not None else "")
     )
 
@@ -421,16 +423,21 @@ def _targets_of(db: Database, item: str, join: str = "", as_cells: bool = False)
     grade = f", list(grade ORDER BY {item}) AS grade" if has_grade else ""
     of_query = _TARGETS.format(item=item, grade=grade, join=join)
     most = db.value("SELECT count(*) FROM targets")
-    are_single = not has_grade and most == db.value("SELECT count(*) FROM asked") and (
-        db.value("SELECT count(DISTINCT id) FROM targets") == most
+    are_single = (
+        not has_grade
+        and most == db.value("SELECT count(*) FROM asked")
+        and (db.value("SELECT count(DISTINCT id) FROM targets") == most)
     )
     if are_single:
         return of_query, "t.target[1] AS target"
     cell = "coalesce(t.target, [])"
     if as_cells:
-        is_whole = db.row(
-            f"SELECT 1 FROM targets WHERE NOT regexp_full_match(item, '{rules._WHOLE}') LIMIT 1"
-        ) is None
+        is_whole = (
+            db.row(
+                f"SELECT 1 FROM targets WHERE NOT regexp_full_match(item, '{rules._WHOLE}') LIMIT 1"
+            )
+            is None
+        )
         inner = f"CAST({cell} AS DECIMAL(20, 0)[])" if is_whole else cell
         cell = f"CAST(to_json({inner}) AS VARCHAR)"
     end = ", coalesce(t.grade, []) AS grade" if has_grade else ""
@@ -458,7 +465,9 @@ def _join_lists(
     empty = "'[]'" if kind == "VARCHAR" else "[]"
     if kind.startswith(("FLOAT[", "DOUBLE[")):
         width = db.value("SELECT max(len(preds)) FROM answers") or 0
-        empty = f"list_value({', '.join(['CAST(chr(110) || chr(97) || chr(110) AS DOUBLE)'] * width)})"
+        empty = (
+            f"list_value({', '.join(['CAST(chr(110) || chr(97) || chr(110) AS DOUBLE)'] * width)})"
+        )
     targets, target = _targets_of(db, "item", as_cells=untyped)
     cells = "".join(f", o{i}" for i in range(len(others)))
     db.run(
@@ -512,9 +521,8 @@ def _join_items(
     targets, target = _targets_of(db, item, join)
     width = None
     if is_dense:
-        order = "item" if words is None else "number"
-        largest = db.value(f"SELECT max({order}) FROM (SELECT item FROM placed UNION ALL SELECT item "
-                           f"FROM targets){join}")  # fmt: skip
+        both = f"(SELECT item FROM placed UNION ALL SELECT item FROM targets){join}"
+        largest = db.value(f"SELECT max({item}) FROM {both}")
         width = max(largest + 1, num_locations or 0, len(words or ()))
         lists = (
             f"SELECT id, list({item} ORDER BY {item}) AS preds, list(score ORDER BY {item}) AS "
@@ -525,7 +533,9 @@ def _join_items(
         db.run(f"CREATE VIEW ordered AS SELECT id, {item} AS item, value FROM placed{join}")
         gaps = ""
         if by_rank:
-            card["ranks_from"] = first = 0 if db.value(f"SELECT min({value}) FROM found") == 0 else 1
+            card["ranks_from"] = first = (
+                0 if db.value(f"SELECT min({value}) FROM found") == 0 else 1
+            )
             gaps = (
                 " UNION ALL SELECT g.id, -1, g.value FROM (SELECT id, unnest(range("
                 f"{first}, most + 1)) AS value FROM (SELECT id, max(value) AS most, count(*) AS n "
@@ -573,7 +583,9 @@ def _number_items(
             {"item": words, "number": pa.array(range(len(words)), pa.int64())}
         )
         db.insert("words", batch.schema, iter([batch]))
-        wrong = db.row("SELECT stood, item FROM targets ANTI JOIN words USING (item) ORDER BY stood LIMIT 1")
+        wrong = db.row(
+            "SELECT stood, item FROM targets ANTI JOIN words USING (item) ORDER BY stood LIMIT 1"
+        )
         if wrong is not None:
             raise ValueError(
                 f"{_place(relevant, wrong[0])} must hold an id of `vocabulary`, got "

@@ -10,7 +10,9 @@ import csv
 import io
 import json
 import re
+import shutil
 import tempfile
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -42,10 +44,11 @@ class Database:
                 f"predictions and truth in two tables need duckdb; {extra('cli')}."
             ) from error
         self._error = duckdb.Error
-        self._folder = tempfile.TemporaryDirectory(prefix="nextloc-", ignore_cleanup_errors=True)
+        folder = tempfile.mkdtemp(prefix="nextloc-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         config: dict[str, Any] = {
             "threads": threads,
-            "temp_directory": self._folder.name,
+            "temp_directory": folder,
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
             "python_enable_replacements": False,
@@ -75,8 +78,13 @@ class Database:
     def batches(self, query: str, rows: int = _ROWS) -> Iterator[Any]:
         """Yield the Arrow batches of a query."""
         try:
-            cursor = self._connection.cursor()  # a result that is not read to its end blocks its own
-            yield from cursor.sql(query).fetch_record_batch(rows)
+            cursor = (
+                self._connection.cursor()
+            )  # a result that is not read to its end blocks its own
+            found = cursor.sql(query)
+            # the name of DuckDB 2, and that of 1.5
+            read = getattr(found, "to_arrow_reader", None) or found.fetch_record_batch
+            yield from read(rows)
         except self._error as error:
             raise self._explained(error) from error
 
@@ -138,8 +146,7 @@ class Relation:
         cell = self.sql[role]
         wrong = wrong.replace("{0}", cell)
         found = self.db.row(
-            f"SELECT file, row, {cell} FROM {self.name} WHERE {wrong} "
-            "ORDER BY file, row LIMIT 1"
+            f"SELECT file, row, {cell} FROM {self.name} WHERE {wrong} ORDER BY file, row LIMIT 1"
         )
         if found is not None:
             file, row, value = found
@@ -265,5 +272,6 @@ def matching(table: Any, preds: str | Sequence[str]) -> list[str]:
     if not found:
         raise ValueError(f"`preds` must match a column, got {short(preds)} for {short(have)}.")
     return sorted(
-        found, key=lambda name: [(int(x) if x.isdigit() else 0, x) for x in re.split(r"(\d+)", name)]
+        found,
+        key=lambda name: [(int(x) if x.isdigit() else 0, x) for x in re.split(r"(\d+)", name)],
     )

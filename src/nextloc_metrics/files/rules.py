@@ -5,8 +5,6 @@ Each rule is one query; its message names the file, the row, the value and the r
 
 from __future__ import annotations
 
-from typing import Any
-
 from nextloc_metrics.files.relation import Relation
 
 # A number of CSV as it is usually written, of at most 18 digits.
@@ -71,10 +69,13 @@ def settle_ids(relation: Relation, role: str) -> str:
 
 
 def _all_whole(relation: Relation, role: str) -> bool:
-    return relation.db.row(
-        f"SELECT 1 FROM {relation.name} "
-        f"WHERE NOT regexp_full_match({relation.sql[role]}, '{_WHOLE}') LIMIT 1"
-    ) is None
+    return (
+        relation.db.row(
+            f"SELECT 1 FROM {relation.name} "
+            f"WHERE NOT regexp_full_match({relation.sql[role]}, '{_WHOLE}') LIMIT 1"
+        )
+        is None
+    )
 
 
 def _settle(relation: Relation, role: str) -> str:
@@ -154,17 +155,3 @@ def to_grades(relation: Relation, role: str) -> None:
 def refuse_negative(relation: Relation, role: str) -> None:
     """Refuse a negative id, which would pad a list."""
     relation.refuse(role, "{0} < 0", "an id from 0 on", "leave the row out")
-
-
-def refuse_twice(relation: Relation, keys: list[str], what: str, remedy: str) -> None:
-    """Refuse the second row of the same keys."""
-    listed = ", ".join(keys)
-    found: Any = relation.db.row(
-        f"SELECT file, row, {listed} FROM (SELECT file, row, {listed}, row_number() OVER "
-        f"(PARTITION BY {listed} ORDER BY file, row) AS n FROM {relation.name}) WHERE n = 2 "
-        "ORDER BY file, row LIMIT 1"
-    )
-    if found is not None:
-        file, row, *values = found
-        said = ", ".join(map(repr, values))
-        raise ValueError(f"{relation.place(file, row)} must hold {what}, got {said} twice; {remedy}.")

@@ -125,7 +125,9 @@ def evaluate_table(
             )
         names = Names("preds", target, kinds, mask, exclude, (), weights)
         counts = options["train_counts"]
-        size = options["num_locations"] or (None if counts is None else len(counts))
+        size = options["num_locations"] or (
+            None if counts is None else len(as_tensor("train_counts", counts))
+        )
         source, card = open_form(
             rows, truth, form, names, padding=padding, vocabulary=vocabulary, separator=separator,
             on_error=on_error, num_locations=size, threads=workers,
@@ -160,7 +162,12 @@ def evaluate_table(
 
 
 def _form_of(
-    rows: Any, preds: str | Sequence[str], target: str, truth: Any, query: str | Sequence[str], *named: Any
+    rows: Any,
+    preds: str | Sequence[str],
+    target: str,
+    truth: Any,
+    query: str | Sequence[str],
+    *named: Any,
 ) -> Form | None:
     """Return the form of predictions that are no rows of one table with lists, else None."""
     columns = (query,) if isinstance(query, str) else tuple(query)

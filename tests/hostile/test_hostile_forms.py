@@ -1,0 +1,299 @@
+"""Predictions and truth in two tables, in every container and order of rows: as by plain Python."""
+
+from __future__ import annotations
+
+import json
+import random
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import torch
+
+from nextloc_metrics.report import evaluate, evaluate_table
+
+Rows = dict[str, list[Any]]
+
+
+def write_csv(rows: Rows, path: Path) -> Any:
+    """Write lists as JSON in cells."""
+    text = {x: [json.dumps(v) if isinstance(v, list) else v for v in y] for x, y in rows.items()}
+    pd.DataFrame(text).to_csv(path.with_suffix(".csv"), index=False)
+    return path.with_suffix(".csv")
+
+
+def write_lines(rows: Rows, path: Path) -> Any:
+    """Write an object per row."""
+    records = [dict(zip(rows, cells, strict=True)) for cells in zip(*rows.values(), strict=True)]
+    path.with_suffix(".jsonl").write_text("".join(json.dumps(x) + "\n" for x in records), "utf-8")
+    return path.with_suffix(".jsonl")
+
+
+def write_parquet(rows: Rows, path: Path) -> Any:
+    """Write columns."""
+    pd.DataFrame(rows).to_parquet(path.with_suffix(".parquet"))
+    return path.with_suffix(".parquet")
+
+
+CONTAINERS: dict[str, Callable[[Rows, Path], Any]] = {
+    "csv": write_csv,
+    "jsonl": write_lines,
+    "parquet": write_parquet,
+    "pandas": lambda rows, _: pd.DataFrame(rows),
+    "polars": lambda rows, _: pl.DataFrame(rows),
+    "arrow": lambda rows, _: pa.table(rows),
+}
+EVERY = pytest.mark.parametrize("container", CONTAINERS)
+
+
+class Made:
+    """Random queries: their keys, ranked items with scores, relevant items, and a group."""
+
+    def __init__(self, seed: int, kind: str) -> None:
+        draw = random.Random(seed)
+        self.draw = draw
+        self.text = draw.random() < 0.5
+        self.keys = [(user, day) for user in range(4) for day in range(3)]
+        draw.shuffle(self.keys)
+        self.asked, self.extra = self.keys[:9], self.keys[9:]
+        self.items: dict[tuple[int, int], list[int]] = {}
+        self.scores: dict[tuple[int, int], list[float]] = {}
+        for key in self.asked[2:] + self.extra:  # two queries are missing
+            self.items[key] = draw.sample(range(8), draw.randint(1, 6))
+            drawn = [draw.choice([0.5, 0.25, 1.0, 3.0]) for _ in range(6)]
+            if kind != "ties":
+                drawn = sorted((draw.random() for _ in range(6)), reverse=True)
+            self.scores[key] = drawn[: len(self.items[key])]
+        most = 3 if kind == "several" else 1
+        self.truth = {x: draw.sample(range(8), draw.randint(1, most)) for x in self.asked}
+        self.truth[self.asked[0]] = [7, *range(most - 1)]  # so that all know how many ids there are
+        self.truth[self.asked[1]] = [0]
+        self.truth[self.asked[2]] = [*range(1, 1 + most)]
+
+    def name(self, item: int) -> Any:
+        """The id of an item; as text it sorts as its number."""
+        return f"loc {item}" if self.text else item
+
+    def shuffled(self, rows: list[tuple[Any, ...]], names: list[str]) -> Rows:
+        """Rows in any order, as columns."""
+        self.draw.shuffle(rows)
+        return {name: list(x) for name, x in zip(names, zip(*rows, strict=True), strict=True)}
+
+    def relevant(self, grades: dict[Any, float] | None = None) -> Rows:
+        """The truth, a row per relevant item; the group is that of the user."""
+        rows = [
+            (*key, self.name(x), f"g{key[0] % 2}", *([] if grades is None else [grades[key, x]]))
+            for key, found in self.truth.items()
+            for x in found
+        ]
+        return self.shuffled(rows, ["user", "day", "target", "g", "grade"][: len(rows[0])])
+
+    def expected(self, grades: dict[Any, float] | None = None, by_score: bool = False) -> Any:
+        """The values of the queries of the truth as arrays; what is missing is a miss."""
+        width = max(map(len, self.truth.values()))
+        target = torch.tensor([x + [-1] * (width - len(x)) for x in self.truth.values()])
+        of_ids = None
+        if grades is not None:
+            of_ids = torch.tensor(
+                [
+                    [grades[key, x] for x in found] + [0] * (width - len(found))
+                    for key, found in self.truth.items()
+                ]
+            )
+        groups = {"g": [f"g{user % 2}" for user, _ in self.truth]}
+        if by_score:
+            preds = torch.full((len(target), 8), -torch.inf)
+            for row, key in enumerate(self.truth):
+                if key in self.items:
+                    preds[row, self.items[key]] = torch.tensor(self.scores[key])
+        else:
+            lists = [self.items.get(key, []) for key in self.truth]
+            preds = torch.tensor([x + [-1] * (6 - len(x)) for x in lists])
+        if width == 1 and grades is None:
+            target = target[:, 0]
+        return evaluate(preds, target, groups=groups, grades=of_ids, k=[1, 3], num_locations=8)
+
+
+def same(found: Any, expected: Any) -> None:
+    """Check values, intervals and groups, bit for bit."""
+    assert found.values == expected.values
+    assert str(found.intervals) == str(expected.intervals)
+    for one, other in zip(found.group_records(), expected.group_records(), strict=True):
+        assert one == other
+
+
+@EVERY
+@pytest.mark.parametrize("kind", ["scores", "ranks", "ties", "several", "grades"])
+@pytest.mark.parametrize("seed", range(3))
+def test_items_are_the_queries_they_stand_for(
+    seed: int, kind: str, container: str, tmp_path: Path
+) -> None:
+    """A row per item, with scores or ranks in any order, has the bits of the arrays."""
+    made = Made(seed, "several" if kind == "grades" else kind)
+    grades = None
+    if kind == "grades":
+        grades = {(k, x): float(made.draw.randint(1, 3)) for k, y in made.truth.items() for x in y}
+    rows = [
+        (*key, made.name(x), rank if kind == "ranks" else made.scores[key][rank])
+        for key, items in made.items.items()
+        for rank, x in enumerate(items)
+    ]
+    by = "rank" if kind == "ranks" else "score"
+    write = CONTAINERS[container]
+    given = made.shuffled(rows, ["user", "day", "item", by])
+    found = evaluate_table(
+        write(given, tmp_path / "items"),
+        truth=write(made.relevant(grades), tmp_path / "truth"),
+        query=["user", "day"],
+        item="item",
+        groups=["g"],
+        k=[1, 3],
+        num_locations=8,
+        grade=None if grades is None else "grade",
+        **{by: by},
+    )
+    same(found, made.expected(grades, by_score=kind == "ties"))
+    assert found.card["missing"] == 2
+    assert found.card["without_truth"] == 3
+    assert found.card["several_targets"] == sum(len(x) > 1 for x in made.truth.values())
+
+
+@EVERY
+@pytest.mark.parametrize("kind", ["one", "several"])
+@pytest.mark.parametrize("seed", range(3))
+def test_lists_by_key_are_the_queries_they_stand_for(
+    seed: int, kind: str, container: str, tmp_path: Path
+) -> None:
+    """A list per key, in any order, has the bits of the arrays."""
+    made = Made(seed, kind)
+    rows = [(*key, [made.name(x) for x in items]) for key, items in made.items.items()]
+    write = CONTAINERS[container]
+    found = evaluate_table(
+        write(made.shuffled(rows, ["user", "day", "preds"]), tmp_path / "lists"),
+        truth=write(made.relevant(), tmp_path / "truth"),
+        query=["user", "day"],
+        groups=["g"],
+        k=[1, 3],
+        num_locations=8,
+    )
+    same(found, made.expected())
+
+
+@EVERY
+@pytest.mark.parametrize("seed", range(3))
+def test_wide_columns_are_the_lists_they_stand_for(
+    seed: int, container: str, tmp_path: Path
+) -> None:
+    """A column per rank, the tenth behind the second, has the bits of the arrays."""
+    made = Made(seed, "one")
+    names = ["pred_1", "pred_2", "pred_3", "pred_4", "pred_5", "pred_10"]
+    made.items |= {key: [1] for key in made.asked if key not in made.items}
+    rows = [
+        (*map(made.name, made.items[key]), *[None] * (6 - len(made.items[key])), made.name(x), g)
+        for key, (x,) in made.truth.items()
+        for g in [f"g{key[0] % 2}"]
+    ]
+    columns = made.shuffled(rows, [*names, "target", "g"])
+    mixed = {name: columns[name] for name in sorted(columns)}
+    source = CONTAINERS[container](mixed, tmp_path / "wide")
+    if container == "csv" and not made.text:
+        pd.DataFrame(mixed).astype({x: "Int64" for x in names}).to_csv(source, index=False)
+    found = evaluate_table(source, preds="pred_*", groups=["g"], k=[1, 3], num_locations=8)
+    same(found, made.expected())
+
+
+ITEMS = {"user": [1, 1, 2], "item": [7, 3, 5], "score": [0.9, 0.5, 0.1], "rank": [1, 2, 1]}
+TRUTH = {"user": [1, 2], "item": [3, 7], "grade": [1, 2]}
+
+
+def refused(match: str, items: Rows, truth: Rows, tmp_path: Path, by: str = "score") -> None:
+    """Check the error of rows that cannot be joined, from files of CSV and of Parquet."""
+    for write in (write_csv, write_parquet):
+        with warnings.catch_warnings(), pytest.raises(ValueError, match=match):
+            warnings.simplefilter("ignore")
+            evaluate_table(
+                write(items, tmp_path / "items"),
+                truth=write(truth, tmp_path / "truth"),
+                query="user",
+                item="item",
+                grade="grade",
+                **{by: by},
+            )
+
+
+@pytest.mark.parametrize(
+    ("match", "change", "by"),
+    [
+        (r"row 2 of .*items.* a value in `user`, got (None|'')", {"user": [1, 1, None]}, "score"),
+        (r"row 1 of .*items.* another rank in `rank`.* got 1 again", {"rank": [1, 1, 1]}, "rank"),
+        (r"row 0 of .*items.* whole", {"rank": [1.5, 2.5, 1.0]}, "rank"),
+        (r"row 1 of .*items.* a number in `score`, got 'x'", {"score": ["1", "x", "2"]}, "score"),
+        (r"got none in \('user',\): '?8'? in .*items.* and '?1'? in", {"user": [8, 9, 9]}, "score"),
+        (r"row 2 of .*items.* a value in `item`", {"item": ["a", "b", None]}, "score"),
+    ],
+)
+def test_wrong_items_are_refused(match: str, change: Rows, by: str, tmp_path: Path) -> None:
+    """An item that no rule can place is an error with file, row and value."""
+    refused(match, ITEMS | change, TRUTH, tmp_path, by)
+
+
+def test_text_is_not_compared_with_numbers() -> None:
+    """Keys that are text in one table and numbers in the other are refused with both."""
+    items = pd.DataFrame(ITEMS)
+    with pytest.raises(ValueError, match="got text such as '1' in `user`.* integers such as 1"):
+        evaluate_table(
+            items.assign(user=items.user.astype(str)),
+            truth=pd.DataFrame(TRUTH),
+            query="user",
+            item="item",
+            score="score",
+        )
+
+
+def test_one_item_has_one_grade(tmp_path: Path) -> None:
+    """Two grades of one item of a query are refused."""
+    truth = {"user": [1, 1], "item": [3, 3], "grade": [1, 2]}
+    refused(r"row 1 of .*truth.* one grade in `grade`.* got another for", ITEMS, truth, tmp_path)
+
+
+def test_a_key_has_one_list() -> None:
+    """A key twice among lists, which a join would multiply, is refused."""
+    lists = pd.DataFrame({"user": [1, 1], "preds": [[3], [7]]})
+    with pytest.raises(ValueError, match="row 1 of .* a query once in `user`, got 1 twice"):
+        evaluate_table(lists, truth=pd.DataFrame(TRUTH), target="item", query="user")
+
+
+def test_ranks_keep_their_gaps() -> None:
+    """Rank 3 without a rank 2 is rank 3, and an item twice does not move the others."""
+    items = pd.DataFrame(
+        {"user": [1, 1, 2, 2, 2], "item": [5, 3, 1, 1, 7], "rank": [1, 3, 1, 2, 3]}
+    )
+    found = evaluate_table(
+        items, truth=pd.DataFrame(TRUTH), query="user", item="item", rank="rank", k=[1, 3]
+    )
+    assert found.values["mrr"] == pytest.approx(1 / 3)
+    assert found.card["repeated_items"] == 1
+    assert found.card["ranks_from"] == 1
+
+
+def test_scores_that_are_no_number_are_not_retrieved() -> None:
+    """NaN is not the best score, and large integers are not compared as floats."""
+    items = pd.DataFrame({"user": [1, 1, 2, 2], "item": [5, 3, 1, 7]})
+    for scores, expected in (
+        ([float("nan"), 0.5, 0.1, float("nan")], 0.5),
+        ([2**53, 2**53 + 1, 2**53 + 1, 2**53], 0.75),
+    ):
+        found = evaluate_table(
+            items.assign(score=scores),
+            truth=pd.DataFrame(TRUTH),
+            query="user",
+            item="item",
+            score="score",
+            k=1,
+        )
+        assert found.values["mrr"] == pytest.approx(expected)
