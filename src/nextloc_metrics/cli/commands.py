@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from nextloc_metrics import __version__
 from nextloc_metrics.cli.options import (
     ANSWERS,
     EVALUATING,
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     "interruption; 2 after a usage error. The PATH - is standard input, CSV or JSON lines. "
     "Messages count lines of text, and rows of other files, from 1.",
 )
-@click.version_option(package_name="nextloc-metrics")
+@click.version_option(__version__)
 def main() -> None:
     """Evaluate files of next-location predictions and recommendations."""
 
