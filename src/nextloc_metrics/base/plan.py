@@ -138,8 +138,9 @@ class Plan:
                 f"`groups` must be integers, got text {short(text[:3])}; to use text, pass the "
                 "same `labels=GroupLabels.from_values(...)` to all members grouped by it."
             )
-        if len(text) == len(record):  # the text of a query that is left out is not read
-            counted = record.counted.tolist()
+        if text and len(text) in (len(record), *record.shape[:1]):
+            # the text of queries that are left out is not read
+            counted = record.counted.reshape(len(text), -1).any(1).tolist()
             any_name = found[0].names[0]
             text = [one if read else any_name for one, read in zip(text, counted, strict=True)]
         return found[0].number(text).to(record.device)
