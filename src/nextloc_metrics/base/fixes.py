@@ -116,7 +116,10 @@ class BaseMetric(Unscripted, Metric):
         call, before = fn, self._device
         if (device := _made_on(fn)) is not None:
             fn = lambda x: torch.zeros_like(x, device=device) if x.is_meta else x.to(device)  # noqa: E731
-        super()._apply(fn, exclude_state)
+        try:
+            super()._apply(fn, exclude_state)
+        finally:
+            self._modules = tables
         for name, table in tables.items():
             option = vars(self).get("_options", {}).get(name)
             is_kept = self._device == before or option is None or isinstance(option, Metric)
