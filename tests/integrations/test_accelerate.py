@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import itertools
 import json
 import os
@@ -13,9 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, SequentialSampler
+import torch
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    DistributedSampler,
+    SequentialSampler,
+    TensorDataset,
+)
 
 import distributed_workers as work
+from nextloc_metrics import next_location_metrics
 from nextloc_metrics.distributed import check_each_row_once
 
 accelerate = pytest.importorskip("accelerate", reason="the loaders are those of accelerate")
@@ -53,6 +62,21 @@ def test_rows_that_are_divided_twice_are_not_called_fine() -> None:
     sampler: Any = DistributedSampler(range(8), 2, 0)  # type: ignore[arg-type]
     shard = BatchSamplerShard(BatchSampler(sampler, 2, False), 2, 0)
     assert surplus(DataLoader(range(8), batch_sampler=shard)) is None
+
+
+def test_the_page_evaluates_each_row_once(repository: Path) -> None:
+    """The two functions of the page, on one process."""
+    page = (repository / "docs" / "distributed.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {"next_location_metrics": next_location_metrics}
+    for example in doctest.DocTestParser().get_examples(page):
+        if example.source.startswith("def evaluate"):
+            exec(example.source, names)
+    rows = TensorDataset(torch.arange(21) % 10, torch.arange(21))
+    model = torch.nn.Embedding(10, 50)
+    expected = next_location_metrics(50)(model(rows.tensors[0]), rows.tensors[1])
+    for name in ("evaluate", "evaluate_gathered"):
+        found = names[name](model, DataLoader(rows, batch_size=4))
+        assert found == expected, name
 
 
 @pytest.mark.slow  # starts two processes
