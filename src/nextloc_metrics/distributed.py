@@ -145,12 +145,11 @@ def count_surplus(loader: DataLoader[Any], name: str) -> tuple[int | None, str]:
     sampler: Any = getattr(batches, "sampler", loader.sampler)
     has_group = torch.distributed.is_available() and torch.distributed.is_initialized()
     if reason := _not_known(loader, batches, sampler, shard, has_group):
-        remedy = (
-            "Compare the metrics' `num_queries`, summed over processes, with the number of rows."
+        text = (
+            f"{name}: cannot tell if rows are repeated or left out: {reason}. Compare the metrics' "
+            "`num_queries`, summed over processes, with the number of rows."
         )
-        is_first = not has_group or torch.distributed.get_rank() == 0
-        text = f"{name}: cannot tell if rows are repeated or left out: {reason}. {remedy}"
-        return None, text if is_first else ""
+        return None, "" if has_group and torch.distributed.get_rank() else text
     num_rows = num_read = share = len(sampler)
     replicas, rank, size = 1, 0, getattr(batches, "batch_size", 1)
     remedy = (
@@ -187,7 +186,9 @@ def count_surplus(loader: DataLoader[Any], name: str) -> tuple[int | None, str]:
 
 def _not_known(loader: Any, batches: Any, sampler: Any, shard: Any, has_group: bool) -> str:
     """Return why the rows that a loader reads cannot be counted; empty if they can."""
-    if not hasattr(type(sampler), "__len__"):
+    try:
+        len(sampler)
+    except TypeError:
         return "nothing says how many rows there are"
     is_divided = isinstance(sampler, DistributedSampler)
     is_whole = isinstance(sampler, SequentialSampler | SubsetRandomSampler)

@@ -20,6 +20,7 @@ import pytest
 import torch
 from torch.utils.data import (
     DataLoader,
+    Dataset,
     DistributedSampler,
     IterableDataset,
     RandomSampler,
@@ -422,6 +423,14 @@ class Endless(IterableDataset[int]):
         return itertools.repeat(0)
 
 
+class Unsized(Dataset[int]):
+    """Rows by number, and nobody knows how many."""
+
+    def __getitem__(self, row: int) -> int:
+        """Return a row."""
+        return row
+
+
 class Twice(Sampler[int]):
     """A sampler that reads the first row twice."""
 
@@ -447,6 +456,7 @@ class Looped(DistributedSampler[int]):
     ("loader", "names"),
     [
         (DataLoader(Endless(), batch_size=2, drop_last=True), "nothing says how many rows"),
+        (DataLoader(Unsized()), "nothing says how many rows"),
         (DataLoader(range(5), sampler=Twice()), "DataLoader of BatchSampler of Twice"),
         (DataLoader(range(5), batch_sampler=[[0, 0], [1]]), "DataLoader of list of SequentialSamp"),
         (DataLoader(range(5), sampler=RandomSampler(range(5), replacement=True)), "RandomSampler"),
