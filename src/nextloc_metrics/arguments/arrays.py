@@ -32,6 +32,15 @@ _NUMBERS = "biufc"
 # Integers that PyTorch does not index with, and of which it lacks many operations.
 _ODD = frozenset({torch.int8, torch.int16, torch.uint8, torch.uint16, torch.uint32})
 
+# Tensors whose values cannot be read, and what to pass instead.
+_FOREIGN = {
+    "DTensor": "use `{0}.to_local()` where each process has rows of its own, else "
+    "`{0}.full_tensor()`, and update on one process only",
+    "MaskedTensor": "use `{0}.to_tensor(value)`, for scores with the value -inf",
+    "tensor of torch.vmap": "call the metric outside `vmap`, once for all queries",
+}
+is_batched = torch._C._functorch.is_batchedtensor
+
 
 def must_not_sync(values: Tensor) -> bool:
     """Return True if reading a value would block on the device or break a compiled graph."""
@@ -40,11 +49,17 @@ def must_not_sync(values: Tensor) -> bool:
 
 def _dense(name: str, tensor: Tensor) -> Tensor:
     """Return a dense tensor unchanged; floats of 8 bits as float32, odd integers as int64."""
+    kind = type(tensor)
+    foreign = "tensor of torch.vmap" if is_batched(tensor) else kind.__name__
+    if foreign in _FOREIGN:
+        remedy = _FOREIGN[foreign].format(name)
+        raise TypeError(f"`{name}` must be a plain tensor, got a {foreign}; {remedy}.")
+    if kind is not Tensor and kind.__torch_dispatch__ is Tensor.__torch_dispatch__:
+        tensor = tensor.as_subclass(Tensor)
     if tensor.layout != torch.strided or tensor.is_nested:
         dense = "torch.nested.to_padded_tensor" if tensor.is_nested else f"{name}.to_dense()"
-        raise TypeError(
-            f"`{name}` must be a dense tensor, got layout {tensor.layout}; use `{dense}`."
-        )
+        kind_of = "a nested tensor" if tensor.is_nested else f"layout {tensor.layout}"
+        raise TypeError(f"`{name}` must be a dense tensor, got {kind_of}; use `{dense}`.")
     if tensor.is_floating_point() and tensor.element_size() == 1:
         try:
             return tensor.float()

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import backends
-from nextloc_metrics.arguments.arrays import Array, as_tensor_or_text
+from nextloc_metrics.arguments.arrays import Array, as_tensor_or_text, is_batched
 from nextloc_metrics.arguments.batch import Batch, GroupKind
 from nextloc_metrics.arguments.draws import Draws
 from nextloc_metrics.arguments.messages import short
@@ -214,6 +214,8 @@ class Plan:
         if (
             preds.layout != torch.strided
             or preds.is_nested
+            or is_batched(preds)
+            or is_batched(target)
             or preds.ndim != 2
             or target.dtype != torch.int64
             or target.shape[:1] != preds.shape[:1]

@@ -171,7 +171,7 @@ def t_quantile(confidence_level: float, degrees_of_freedom: Tensor) -> Tensor:
 
 @lru_cache(64)  # most metrics of an evaluation count the same queries
 def _t_quantiles(confidence_level: float, degrees_of_freedom: tuple[float, ...]) -> Tensor:
-    distinct = torch.tensor(degrees_of_freedom, dtype=torch.float64)
+    distinct = torch.tensor(degrees_of_freedom, dtype=torch.float64, device="cpu")
     normal = NormalDist().inv_cdf((1 + confidence_level) / 2)
     t = torch.full_like(distinct, normal).masked_fill(distinct <= 0, math.inf)
     is_known = (distinct > 0) & distinct.isfinite()
@@ -217,7 +217,7 @@ def _double_exponential() -> tuple[Tensor, Tensor, Tensor]:
 
     Source: H. Takahasi and M. Mori, "Double exponential formulas for numerical integration", 1974.
     """
-    steps = torch.linspace(-3.3, 3.3, 128, dtype=torch.float64)
+    steps = torch.linspace(-3.3, 3.3, 128, dtype=torch.float64, device="cpu")
     odds = (math.pi * steps.sinh()).exp()
     nodes, rest = odds / (1 + odds), 1 / (1 + odds)
     return nodes, rest, (steps[1] - steps[0]) * math.pi * steps.cosh() * nodes * rest
