@@ -273,7 +273,9 @@ def test_text_in_several_columns_is_no_row_of_text() -> None:
     metric = Grouped(MRR(), labels=GroupLabels(["a", "b"]))
     with pytest.raises(ValueError, match=r"`groups` must be one row of text, got shape \(2, 2\)"):
         metric.update(scores, target, groups=np.array(pairs))
-    with pytest.raises(ValueError, match=r"`groups` must be one row of text, got shape \(2, 2\)"):
+    with pytest.raises(
+        ValueError, match=r"`groups\['user'\]` must be one row of text, got shape \(2, 2\)"
+    ):
         report.evaluate(scores, target, groups={"user": pairs}, k=1)
 
 
