@@ -251,13 +251,8 @@ def _read_values(results: Mapping[str, Any], metric: str) -> dict[str, dict[str,
                 f"`results[{name!r}]` must be a dict of the value of each model, or what `compare` "
                 f"returned, got {describe(one)}."
             )
-        try:
-            for model, value in one.items():
-                found.setdefault(str(model), {})[str(name)] = float(value)
-        except (TypeError, ValueError) as error:
-            raise TypeError(
-                f"`results[{name!r}]` must hold numbers, got {short(value)} of {short(model)}."
-            ) from error
+        for model, value in one.items():
+            found.setdefault(str(model), {})[str(name)] = float(value)
     if len(results) < 2 or len(found) < 2 or {len(of) for of in found.values()} != {len(results)}:
         raise ValueError(
             "`results` must have the same two or more models in each of two or more data sets, got "

@@ -118,11 +118,6 @@ class FlowPairs(Record):
         Raises:
             ValueError: a column is missing or unreadable, a day or a cell is wrong, or a count is
                 NaN, negative or above 2^31.
-
-        Example:
-            >>> true = {"day": [1], "origin": ["a"], "destination": ["b"], "count": [3]}
-            >>> FlowPairs.from_tables(true, true, zones=["a", "b", "c"]).num_cells  # else 2
-            3
         """
         check_choice("missing_days", missing_days, MissingDays)
         if sum(x is not None for x in (num_cells, box, zones)) > 1:
@@ -158,12 +153,11 @@ class FlowPairs(Record):
         found = cls._join(kept(*held.values()), sides, limits, names)
         used = len(np.union1d(found.origin, found.destination))
         if num_cells is not None and 0 < 2 * used < num_cells:
-            share = used / num_cells
             warnings.warn(
                 f"`num_cells` is {num_cells}, but only {used} cells occur. Pairs of the others "
-                f"count 0 on both sides, so that RMSE is {share:.2g} times, and MAE {share**2:.2g} "
-                "times, that of the cells that occur; leave `num_cells` out, or name all zones by "
-                "`zones`.",
+                f"count 0 on both sides, so that RMSE is {(share := used / num_cells):.2g} times, "
+                f"and MAE {share**2:.2g} times, that of the cells that occur; leave `num_cells` "
+                "out, or name all zones by `zones`.",
                 stacklevel=2,
             )
         return found
@@ -172,17 +166,12 @@ class FlowPairs(Record):
     def _join(
         cls, days: Any, sides: Mapping[str, Sequence[Any]], limits: Any, names: Any = None
     ) -> FlowPairs:
-        """Add the counts of each of these days by pair; the rows of all days are checked.
-
-        `names` are those of zones, for messages.
-        """
+        """Add the counts of each of these days by pair; the rows of all days are checked."""
         width = math.prod(high - low + 1 for low, high in limits)
-        (*predicted, rounded), (*true, too) = (
-            _read(x, names, *y, limits) for x, y in sides.items()
-        )
+        (*first, rounded), (*other, too) = (_read(x, names, *y, limits) for x, y in sides.items())
         found: list[Any] = [(np.zeros((3, 0), np.int64), np.zeros((2, 0), np.int64))]
         for number, name in enumerate(days.tolist()):
-            pair, counts = _add(name, width, names, *(_of_day(name, *x) for x in (predicted, true)))
+            pair, counts = _add(name, width, names, *(_of_day(name, *x) for x in (first, other)))
             found.append((np.stack([np.full(len(pair), number), *np.divmod(pair, width)]), counts))
         (day, *ends), counts = (np.concatenate(x, 1) for x in zip(*found, strict=True))
         return cls(days, day, ends[0], ends[1], counts, width, rounded + too)
@@ -260,15 +249,10 @@ def _pair(ends: Any, at: int, names: Any = None) -> str:
 
 def _number_zones(read: dict[str, dict[str, Any]], zones: Any) -> tuple[str, ...]:
     """Replace the ends of all rows by the numbers of their zones, whose names are returned."""
-    ends = {
-        (side, x): number_values(f"{side}[{x!r}]", columns[x])
-        for side, columns in read.items()
-        for x in IDS
-    }
-    occur = {name for end in ends.values() for name in end.labels.names}
-    known = GroupLabels.sorted(
-        occur if zones is None else number_values("zones", zones).labels.names
-    )
+    keys = [(side, x) for side in read for x in IDS]
+    ends = {(side, x): number_values(f"{side}[{x!r}]", read[side][x]) for side, x in keys}
+    listed = [*ends.values()] if zones is None else [number_values("zones", zones)]
+    known = GroupLabels.sorted(name for kind in listed for name in kind.labels.names)
     if not len(known):
         raise ValueError("`zones` must be given for tables without rows.")
     for (side, x), end in ends.items():
