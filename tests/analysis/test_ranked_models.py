@@ -154,3 +154,10 @@ def test_wrong_results_are_refused(results: Any, options: Any, message: str) -> 
         rank_models(results, **options)
     if options:
         rank_models(results, targets={"a": [1, 2], "b": [2, 1]})
+
+
+def test_results_are_numbers_by_model() -> None:
+    """A list has no models, and is named with its data set."""
+    says = r"`results\['s'\]` must be a dict of the value of each model.* got list \[1, 2\]"
+    with pytest.raises(TypeError, match=says):
+        rank_models({"s": [1, 2], "t": [3, 4]})

@@ -328,7 +328,9 @@ def test_the_pages_of_trajectories_have_the_card_and_say_what_metrics_are(tmp_pa
     ids = re.findall(r'<\w+ [^>]*\bid="([^"]*)"', html)
     assert len(ids) == len({*ids})
 
-    rows = "uid,d,t,x,y\n" + "".join(f"1,{60 + i // 4},{i % 4},{i},{i}\n" for i in range(12))
+    rows = "uid,d,t,x,y\n" + "".join(
+        f"1,{60 + i // 4},{i % 4},{i + 1},{i + 1}\n" for i in range(12)
+    )
     for name in ("preds.csv", "true.csv"):
         (tmp_path / name).write_text(rows, encoding="utf-8")
     files = [str(tmp_path / name) for name in ("preds.csv", "true.csv")]

@@ -16,7 +16,7 @@ from nextloc_metrics.analysis.significance import holm, letters, level_of, maxim
 from nextloc_metrics.analysis.signs import share_of_signs
 from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.checks import check_bool, check_named
-from nextloc_metrics.arguments.messages import extra, short
+from nextloc_metrics.arguments.messages import describe, extra, short
 from nextloc_metrics.display.page import Result, show_picture, show_table
 from nextloc_metrics.display.style import make_axes, style
 from nextloc_metrics.display.table import Table
@@ -171,11 +171,11 @@ def rank_models(
     """Rank models over data sets, and test whether their ranks differ.
 
     Equal values share the mean of their ranks. The Friedman test is corrected by Iman and
-    Davenport; if all data sets agree, F is infinite and p = (1/k!)^(N - 1), exactly, for k models
-    and N data sets. Pairs are tested by Wilcoxon's signed ranks, two-sided and exact for any N:
-    over all signs of the differences, with mean ranks of equal ones; differences of 0 are ranked
-    and then left out (Pratt). Holm's method corrects for the number of pairs. Data sets are the
-    sample here: a few can show little, and the table says what.
+    Davenport; if all data sets agree, F is infinite and p is exact: (1/k!)^(N - 1) for k models
+    without equal values and N data sets. Pairs are tested by Wilcoxon's signed ranks, two-sided and
+    exact for any N: over all signs of the differences, with mean ranks of equal ones; differences
+    of 0 are ranked and then left out (Pratt). Holm's method corrects for the number of pairs. Data
+    sets are the sample here: a few can show little, and the table says what.
 
     Args:
         results: for each data set, the value of each model; or what `report.compare` returned.
@@ -241,11 +241,16 @@ def _read_values(results: Mapping[str, Any], metric: str) -> dict[str, dict[str,
     check_named("results", results, '{"nyc": {"gru": 0.31, "counts": 0.30}}')
     found: dict[str, dict[str, float]] = {}
     for name, one in results.items():
-        if not callable(of := one.values):  # a comparison, and not a dict
+        if isinstance(of := getattr(one, "values", None), Mapping):  # a comparison
             if not all(metric in values for values in of.values()):
                 known = list(next(iter(of.values())))
                 raise ValueError(f"`metric` must be one of {short(known)}, got {short(metric)}.")
             one = {model: values[metric] for model, values in of.items()}
+        elif not isinstance(one, Mapping):
+            raise TypeError(
+                f"`results[{name!r}]` must be a dict of the value of each model, or what `compare` "
+                f"returned, got {describe(one)}."
+            )
         for model, value in one.items():
             found.setdefault(str(model), {})[str(name)] = float(value)
     if len(results) < 2 or len(found) < 2 or {len(of) for of in found.values()} != {len(results)}:

@@ -84,16 +84,23 @@ def as_tensor(name: str, value: Any, device: torch.device | None = None) -> Tens
 
 
 def as_tensor_or_text(
-    name: str, value: Array, device: torch.device | None = None
+    name: str, value: Array, device: torch.device | None = None, join_rows: bool = False
 ) -> Tensor | list[str]:
-    """Return text as a flat list of strings, and other values as a tensor."""
+    """Return a row of text as a list of strings, and other values as a tensor.
+
+    With `join_rows`, a row of strings is one string, joined by spaces.
+    """
     if isinstance(value, Tensor):
         return _dense(name, value)
     array = _array(name, value)
+    if join_rows and array.dtype.kind in "OUT":
+        array = _array(name, [*map(_join_row, array)])
     is_mixed = array.dtype.hasobject and any(isinstance(x, str) for x in array.flat)
     if array.dtype.kind not in "UT" and not is_mixed:
         return _of_array(name, value, array, device)
-    texts: list[str] = array.ravel().tolist()
+    if array.ndim != 1:
+        raise ValueError(f"`{name}` must be one row of text, got shape {array.shape}.")
+    texts: list[str] = array.tolist()
     for row, text in enumerate(texts):
         if isinstance(text, str):
             continue
@@ -104,6 +111,11 @@ def as_tensor_or_text(
             "convert all values with `str`."
         )
     return texts
+
+
+def _join_row(row: Any) -> Any:
+    is_text = np.ndim(row) == 1 and all(isinstance(x, str) for x in row)
+    return " ".join(row) if is_text else row
 
 
 def _of_array(name: str, value: Any, array: Any, device: torch.device | None) -> Tensor:
