@@ -17,6 +17,7 @@ from nextloc_metrics.arguments.batch import Batch, GroupKind
 from nextloc_metrics.arguments.draws import Draws
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.record import Record, Records
+from nextloc_metrics.ranking.counting import LONGEST_UNCHECKED_LIST, check_lists
 from nextloc_metrics.ranking.needs import Needs, merge_needs
 from nextloc_metrics.ranking.ranking import Ranking
 from nextloc_metrics.scoring.formulas import Formula, for_lists, for_one_relevant
@@ -253,14 +254,18 @@ class Plan:
 
     def _tally_lists(
         self, backend: backends.Reference, preds: Tensor, target: Tensor
-    ) -> tuple[Tensor, None] | None:
-        """Tally lists of ids if no decisions are counted, and every query has a relevant id."""
+    ) -> tuple[Tensor, Tensor | None] | None:
+        """Tally lists of ids if every query has a relevant id, and one if decisions are counted."""
         if preds.dtype != torch.int64 or target.ndim > 2 or self.ignore_index is not None:
             return None
         ids = target[:, None] if target.ndim == 1 else target
-        constants = None if self._num_locations else for_lists(self._formulas, ids.shape[1])
-        found = constants and backend.tally_lists(preds, ids, constants)
-        return None if found is None else (found, None)
+        if self._num_locations is not None and ids.shape[1] != 1:
+            return None
+        constants = for_lists(self._formulas, ids.shape[1])
+        found = constants and backend.tally_lists(preds, ids, constants, self._num_locations)
+        if found and self.validate_args and preds.shape[1] > LONGEST_UNCHECKED_LIST:
+            check_lists(preds, torch.ones(len(preds), dtype=torch.bool))
+        return found or None
 
     def add(self, tallies: Sequence[Tensor], *, count: bool) -> None:
         """Add what `tally` returned to all metrics."""
@@ -282,9 +287,9 @@ class Plan:
 def _read_one_pass(kinds: Sequence[Any]) -> tuple[Formula | int, ...]:
     """Return each kind's `one_pass`.
 
-    Empty if a kind has none, if two count decisions, or if no kind has a formula.
+    Empty if a kind has none, or if two count decisions.
     """
     formulas = [member._one_pass for member in kinds]
     known = tuple(formula for formula in formulas if formula is not None)
     decisions = sum(isinstance(formula, int) for formula in known)
-    return known if len(known) == len(kinds) > decisions <= 1 else ()
+    return known if len(known) == len(kinds) and decisions <= 1 else ()
