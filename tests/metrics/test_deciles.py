@@ -52,6 +52,8 @@ CASES: list[tuple[str, Options]] = [
     ("DecileKForRecall", {"min_recall": 1.0, "exhausted": 2}),
     ("DecileKForRecall", {"min_recall": 1.0, "exhausted": 9, "statistic": "mean"}),
     ("DecileKForRecall", {"min_recall": 0.5, "candidates": 3}),
+    ("DecileKForRecall", {"min_recall": 1.0, "exhausted": 1.5}),
+    ("DecileKForRecall", {"min_recall": 1.0, "exhausted": 593.5, "statistic": "mean"}),
     ("DecileKForRecall", {"min_recall": 1 / 3, "candidates": 1}),
     ("DecilePredictionShare", {"k": 1}),
     ("DecilePredictionShare", {"k": 2}),
@@ -64,7 +66,7 @@ CASES: list[tuple[str, Options]] = [
     ("DecileCoverage", {"k": 2, "candidates": 1}),
 ]
 IDS = [f"{name}-{'-'.join(map(str, options.values()))}" for name, options in CASES]
-FEW = [2, 11, 18, 24, 27]  # one of each class
+FEW = [2, 11, 18, 26, 29]  # one of each class
 every_case = pytest.mark.parametrize(("name", "options"), CASES, ids=IDS)
 every_class = pytest.mark.parametrize(
     ("name", "options"), [CASES[i] for i in FEW], ids=[IDS[i] for i in FEW]

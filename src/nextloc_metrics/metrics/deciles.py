@@ -15,7 +15,7 @@ from torch import Tensor
 
 from nextloc_metrics import scoring
 from nextloc_metrics.arguments.messages import describe, short
-from nextloc_metrics.base.declared import Computed, Positive
+from nextloc_metrics.base.declared import Computed, Positive, PositiveNumber
 from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.base.ranking_metric import RankingTally
 from nextloc_metrics.means import exact, intervals
@@ -317,7 +317,8 @@ class DecileKForRecall(DecileMetric):
     Args:
         min_recall: the recall to reach, above 0 and at most 1.
         statistic: `"median"` or `"mean"`.
-        exhausted: the number that queries without a k have as k; None for none.
+        exhausted: the number that queries without a k have as k, such as half of the number of
+            locations; None for none.
 
     Example:
         >>> from torch import tensor
@@ -332,7 +333,7 @@ class DecileKForRecall(DecileMetric):
 
     min_recall: Annotated[float, _check_recall]
     statistic: Computed[MeanOrMedian] = "median"
-    exhausted: Computed[Positive | None] = None
+    exhausted: Computed[PositiveNumber | None] = None
 
     @property
     def name(self) -> str:

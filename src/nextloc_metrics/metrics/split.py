@@ -112,25 +112,26 @@ def _count(
     return above, tied, lengths
 
 
-def of_histogram(counts: Tensor, statistic: MeanOrMedian, unanswered: int | None) -> Tensor:
+def of_histogram(counts: Tensor, statistic: MeanOrMedian, unanswered: float | None) -> Tensor:
     """Return the median or mean of each row's numbers, float64 `[B]`; NaN for a row of zeros.
 
     `counts` int64 `[B, K + 1]` have per row how often each of 1 to K occurs, and in column 0 the
     number of missing ones. `unanswered` stands for each of these; None: they sort last, and a
     statistic that depends on one is NaN.
     """
-    numbers = torch.arange(counts.shape[1], device=counts.device)
+    numbers = exact.float64(torch.arange(counts.shape[1], device=counts.device))
+    counts = counts.to(numbers.device)
     numbers[0] = len(numbers) if unanswered is None else unanswered
     numbers, order = numbers.sort(stable=True)
     missing, counts = counts[:, 0] > 0, counts[:, order]
     total = counts.sum(1)
     if statistic == "mean":
-        value = exact.float64((counts * numbers).sum(1)) / exact.float64(total)
+        value = (counts * numbers).sum(1) / exact.float64(total)
     else:
         # the ranks of the two middle numbers in the sorted order, counted from 1
         middle = torch.stack([(total + 1) // 2, total // 2 + 1], 1)
         found = torch.searchsorted(counts.cumsum(1), middle).clamp(max=len(numbers) - 1)
-        value = exact.float64(numbers[found].sum(1)) / 2
+        value = numbers[found].sum(1) / 2
         missing = order[found[:, 1]] == 0  # these sort last: the upper number decides
     undefined = total == 0 if unanswered is not None else (total == 0) | missing
     return value.masked_fill(undefined.to(value.device), torch.nan)
