@@ -16,6 +16,9 @@ from nextloc_metrics.ranking.target import Relevant
 
 MeanOrMedian = Literal["median", "mean"]
 
+#: the list whose ranks are counted: the bin's own, or that of all bins
+Scope = Literal["within", "all"]
+
 #: the length of each row's list, counted up to a number; not defined where no location is found
 Lengths = Callable[[int], Tensor]
 
@@ -35,7 +38,9 @@ class Split(NamedTuple):
     lengths: Lengths
 
 
-def split_by_bin(ranking: Ranking, bins: PopularityBins, candidates: int) -> Split:
+def split_by_bin(
+    ranking: Ranking, bins: PopularityBins, candidates: int, scope: Scope = "within"
+) -> Split:
     """Split every query's list of the first `candidates` ranks by bin."""
     own_bin = bins.of(ranking.relevant)
     is_single = own_bin.shape[1] == 1
@@ -43,7 +48,12 @@ def split_by_bin(ranking: Ranking, bins: PopularityBins, candidates: int) -> Spl
     if not is_single:
         rows = torch.arange(bins.num_bins + 1, device=own_bin.device).expand(len(own_bin), -1)
     find = _count if is_single and ranking.scores is not None else _sort
-    above, tied, lengths = find(ranking, bins, rows, candidates)
+    lengths: Lengths
+    if scope == "all":
+        tied, lengths = ranking.tied, lambda most: find(ranking, bins, rows, candidates)[2](most)
+        above = ranking.above.masked_fill(ranking.above + tied > candidates, UNRETRIEVED)
+    else:
+        above, tied, lengths = find(ranking, bins, rows, candidates)
     inside = (own_bin[:, None] == rows[..., None]).flatten(0, 1)
 
     def every_row(values: Tensor) -> Tensor:
