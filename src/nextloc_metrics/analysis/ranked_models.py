@@ -283,7 +283,7 @@ def _check_targets(results: Mapping[str, Any], targets: Mapping[str, Array]) -> 
 
 
 def _midranks(values: Any, least: float) -> Any:
-    """Return ranks from 1 by rising value; those `least` apart or nearer have the mean of theirs."""
+    """Return ranks from 1 by rising value; those at most `least` apart share the mean."""
     order = np.argsort(values)
     place = np.empty(len(values), dtype=np.int64)
     place[order] = np.r_[0, np.cumsum(np.diff(values[order]) > least)]

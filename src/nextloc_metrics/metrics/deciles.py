@@ -60,8 +60,8 @@ class DecileMetric(RankingTally):
         bins: every location's bin.
         candidates: how many of the first ranks are read; a location beyond is a miss. A tied block
             that crosses this rank is left out completely.
-        scope: the list whose ranks `k` counts: `"within"`, the bin's own; `"all"`, the full list, as
-            if only the relevant locations differed between bins.
+        scope: the list whose ranks are counted: `"within"`, the bin's own; `"all"`, the full list,
+            of which a bin has its relevant locations.
         decile: the bin of the scalar, a number or `"unmapped"`; None for a dict of all bins.
     """
 

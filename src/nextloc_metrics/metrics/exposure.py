@@ -35,7 +35,7 @@ class DecilePredictionShare(DecileAtK):
     _stem = "prediction_share"
 
     _: KW_ONLY
-    scope: Literal["all"] = "all"  # type: ignore[assignment]
+    scope: Literal["all"] = "all"
 
     @property
     def cut(self) -> int:
