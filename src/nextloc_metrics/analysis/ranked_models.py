@@ -175,12 +175,12 @@ def rank_models(
     """Rank models over data sets, and test whether their ranks differ.
 
     Equal values share the mean of their ranks; values and differences that are within 1e-9 of the
-    largest value are equal, so percent and fractions have the same p. The Friedman test is corrected by Iman and
-    Davenport; if all data sets agree, F is infinite and p = (1/k!)^(N - 1), exactly, for k models
-    and N data sets. Pairs are tested by Wilcoxon's signed ranks, two-sided and exact for any N:
-    over all signs of the differences, with mean ranks of equal ones; differences of 0 are ranked
-    and then left out (Pratt). Holm's method corrects for the number of pairs. Data sets are the
-    sample here: a few can show little, and the table says what.
+    largest value are equal, so percent and fractions have the same p. The Friedman test is
+    corrected by Iman and Davenport; if all data sets agree, F is infinite and p = (1/k!)^(N - 1),
+    exactly, for k models and N data sets. Pairs are tested by Wilcoxon's signed ranks, two-sided
+    and exact for any N: over all signs of the differences, with mean ranks of equal ones;
+    differences of 0 are ranked and then left out (Pratt). Holm's method corrects for the number of
+    pairs. Data sets are the sample here: a few can show little, and the table says what.
 
     Args:
         results: for each data set, the value of each model; or what `report.compare` returned.
