@@ -22,7 +22,6 @@ from nextloc_metrics.display.style import make_axes, style
 from nextloc_metrics.display.table import Table
 from nextloc_metrics.means.intervals import check_confidence_level, t_quantile
 
-
 # Values and differences this close, relative to the largest value, are equal: about 1e-9.
 _EQUAL = 2.0**-30
 
