@@ -202,7 +202,8 @@ class Counted:
         found, cluster, rows = {}, self.setting.cluster, dict(self.rows())
         kinds = self.setting.groups if cluster is None else (cluster,)
         for kind in [x for x in kinds if f"by {x}" in self.parts]:
-            for name, grouped in self.parts[f"by {kind}"].named_members():
+            members: list[tuple[str, Any]] = self.parts[f"by {kind}"].named_members()
+            for name, grouped in members:
                 sums = grouped._sums[grouped._sums[:, 2] > 0]
                 means, *_ = exact.moments(sums)
                 hits = [int((means > 0).sum()), int((means < 1).sum())]
