@@ -670,6 +670,14 @@ def test_libcity_evaluator_without_libcity(tmp_path: Path) -> None:
     assert json.loads(path.read_text(encoding="utf-8")) == evaluator.evaluate()
 
 
+def test_libcity_evaluator_has_the_defaults_of_libcity() -> None:
+    """Recall at 1 of scores of all locations, where nothing is given."""
+    evaluator = ExactEvaluator({})
+    scores = [[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]
+    evaluator.collect({"uid": [0, 0], "loc_true": [2, 0], "loc_pred": scores})
+    assert evaluator.evaluate() == {"Recall@1": 0.5}
+
+
 def test_libcity_evaluator_leaves_out_the_padding_of_sampled_targets() -> None:
     """LibCity's executor pads the targets of a short batch to a full one."""
     evaluator = ExactEvaluator(config_of(evaluate_method="sample", topk=2))

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.messages import describe, short
+from nextloc_metrics.arguments.messages import describe, got, short
 
 
 class Column(Protocol):
@@ -325,3 +325,19 @@ def _halve(values: Tensor, combine: Callable[[Tensor, Tensor], Tensor], neutral:
         size //= 2
         values = combine(values[..., :size], values[..., size:])
     return values[..., 0]
+
+
+def per_query(name: str, values: Any, queries: torch.Size, kind: str, is_kind: bool) -> Tensor:
+    """Return a value for each query, flat, or raise; `is_kind` says whether they are a `kind`.
+
+    Values for the first dimensions of the queries, `[N]` of `[N, T]`, hold for all behind them.
+    """
+    fitting = [queries[:number] for number in range(len(queries), 0, -1)] or [queries]
+    if not is_kind or values.shape not in fitting:
+        raise ValueError(
+            f"`{name}` must be {kind} of shape {' or '.join(map(short, fitting))}, one per query, "
+            f"{got(name, values)}."
+        )
+    behind = (1,) * (len(queries) - values.ndim)
+    flat: Tensor = values.reshape(values.shape + behind).expand(queries).reshape(-1)
+    return flat

@@ -91,22 +91,6 @@ def check_candidates(preds: Tensor, target: Tensor) -> None:
         )
 
 
-def per_query(name: str, values: Any, queries: torch.Size, kind: str, is_kind: bool) -> Tensor:
-    """Return a value for each query, flat, or raise; `is_kind` says whether they are a `kind`.
-
-    Values for the first dimensions of the queries, `[N]` of `[N, T]`, hold for all behind them.
-    """
-    fitting = [queries[:number] for number in range(len(queries), 0, -1)] or [queries]
-    if not is_kind or values.shape not in fitting:
-        raise ValueError(
-            f"`{name}` must be {kind} of shape {' or '.join(map(short, fitting))}, one per query, "
-            f"{got(name, values)}."
-        )
-    behind = (1,) * (len(queries) - values.ndim)
-    flat: Tensor = values.reshape(values.shape + behind).expand(queries).reshape(-1)
-    return flat
-
-
 def check_number(name: str, value: object, or_zero: bool = False) -> float:
     """Return the value as a float, or raise if it is not a finite positive number."""
     number = as_number(value)

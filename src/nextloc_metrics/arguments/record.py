@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.arrays import Array, as_tensor
-from nextloc_metrics.arguments.checks import check_named, is_integer, per_query
+from nextloc_metrics.arguments.arrays import Array, as_tensor, per_query
+from nextloc_metrics.arguments.checks import check_named, is_integer
 from nextloc_metrics.arguments.messages import describe, short
 
 if TYPE_CHECKING:

@@ -110,10 +110,22 @@ def of_clusters(state: Tensor) -> Estimate:
     mean = _sum(means * sizes) / total
     variance, freedom = cluster_variance((means - mean) * sizes, sizes)
     known = variance * numbers.sum() > _SMALLEST_VARIANCE
+    freedom = torch.where(known, observed_freedom(means, sizes, freedom), freedom)
     # without variance between groups, n_eff is the number of groups, fewer if sizes differ
     alike = total * total / _sum(sizes * sizes)
     effective = torch.where(known, mean * (1 - mean) / variance, alike)
     return Estimate(mean, variance.sqrt(), effective, freedom, exact.is_bounded(state))
+
+
+def observed_freedom(means: Tensor, sizes: Tensor, freedom: Tensor) -> Tensor:
+    """Return the degrees of freedom of a variance that groups with a hit, or a miss, decide.
+
+    They are the effective number of groups with a score above 0 less 1, or with one below 1 if that
+    is fewer; at least 1, and at most `freedom`. A group without a hit says little of the variance.
+    """
+    with_hit, with_miss = sizes * (means > 0), sizes * (means < 1)
+    parts = [_sum(x) ** 2 / _sum(x * x).clamp(min=1e-300) for x in (with_hit, with_miss)]
+    return freedom.minimum((parts[0].minimum(parts[1]) - 1).clamp(min=1))
 
 
 def cluster_variance(off: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:

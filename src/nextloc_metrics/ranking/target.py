@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import backends
-from nextloc_metrics.arguments.arrays import as_tensor
+from nextloc_metrics.arguments.arrays import as_tensor, per_query
 from nextloc_metrics.arguments.batch import Batch
-from nextloc_metrics.arguments.checks import per_query
 from nextloc_metrics.arguments.messages import describe, got, short
 from nextloc_metrics.backends import must_not_sync
 
