@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.messages import describe, got, short
+from nextloc_metrics.arguments.messages import describe, short
 
 #: the integer dtypes; bool is not one
 INTEGERS = frozenset(
