@@ -289,7 +289,7 @@ def single_metrics() -> dict[str, RecordMetric]:
         Perplexity(given="logits"),
         LocationF1(LOCATIONS, average=None),
         DecilePrecision(bins(), 2),
-        DecilePrecision(bins(), 2, scope="global"),
+        DecilePrecision(bins(), 2, scope="all"),
         DecileNDCG(bins(), 2),
         DecileKForRecall(bins(), 0.5),
         DecileKForRecall(bins(), 0.5, statistic="mean"),

@@ -7,6 +7,8 @@ Read in this order: `Ranking` (the ranks of the relevant locations), `scoring` (
 
 from typing import TYPE_CHECKING
 
+__version__ = "0.4.0"
+
 if TYPE_CHECKING:
     from nextloc_metrics.contents import *  # noqa: F403 - all of them
 else:

@@ -44,7 +44,8 @@ def _classes() -> dict[str, type[SummedMetric]]:
     for room in (base, metrics, geography, trajectories, mobility, _flows, events):
         for file in iter_modules(room.__path__, f"{room.__name__}."):
             for name, kind in vars(import_module(file.name)).items():
-                is_metric = isinstance(kind, type) and issubclass(kind, SummedMetric)
+                # on Python 3.10 an alias such as `list[Tensor]` is an instance of `type`, too
+                is_metric = SummedMetric in getattr(kind, "__mro__", ())
                 if is_metric and not inspect.isabstract(kind) and not name.startswith("_"):
                     found[_WORD.sub("_", name).lower()] = kind
     found.pop("ranking_metric")  # the base of metrics of one's own

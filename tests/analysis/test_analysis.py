@@ -92,7 +92,8 @@ def test_chance_of_groups_and_without() -> None:
             return num_relevant / num_candidates
 
     assert analysis.chance({"own": Share(4)}, 4, num_relevant=2) == {"own": 0.5}
-    assert Grouped(MRR(), 3).chance(9) == MRR().chance(9) == sum(1 / x for x in range(1, 10)) / 9
+    harmonic = math.fsum(1 / x for x in range(1, 10))
+    assert Grouped(MRR(), 3).chance(9) == MRR().chance(9) == pytest.approx(harmonic / 9, rel=1e-12)
 
 
 class Optimist(RankingMetric):

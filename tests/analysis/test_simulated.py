@@ -22,7 +22,7 @@ from torch import Tensor
 from nextloc_metrics.analysis.comparison import Pair, decide
 from nextloc_metrics.analysis.contrast import UserSums, contrast
 from nextloc_metrics.means import exact
-from nextloc_metrics.means.intervals import Estimate, cluster_variance
+from nextloc_metrics.means.intervals import Estimate, cluster_variance, of_clusters
 
 SIMULATED = int(os.environ.get("SIMULATED", "200"))
 CHECKED, CHUNK = 2, 40
@@ -103,6 +103,15 @@ def cr2(off: Any, shares: Any) -> tuple[Any, float]:
     return (off**2 / (1 - shares)).sum(-1), freedom
 
 
+def observed(sums: Any, sizes: Any, freedom: Any) -> Any:
+    """The effective number of users with a hit, or of those with a miss, less 1."""
+    found = [
+        (sizes * has).sum(-1) ** 2 / np.maximum(1e-9, (sizes**2 * has).sum(-1))
+        for has in (sums > 0, sums < sizes)
+    ]
+    return np.minimum(freedom, np.maximum(1, np.minimum(*found) - 1))
+
+
 def between_runs(sums: Any, sizes: Any) -> tuple[Any, Any]:
     """V_run and V_both of one model, each `[D]`."""
     number = sums.shape[1]
@@ -118,9 +127,11 @@ def estimated(models: list[Any], sizes: Any) -> Simulated:
     means = [x.mean(1) for x in models]
     sums = means[0] - means[1] if len(means) > 1 else means[0]
     user, freedom = between_users(sums, sizes)
+    if len(models) == 1:
+        freedom = np.where(user > 0, observed(sums, sizes, freedom), freedom)
     run, both = map(sum, zip(*(between_runs(x, sizes) for x in models), strict=True))
     changes = sum(x.shape[1] - 1 for x in models)
-    variance, freedom = user, np.full(len(sums), freedom)
+    variance, freedom = user, np.zeros(len(sums)) + freedom
     if changes:
         variance = user + np.maximum(run - both, 0)
         parts = user**2 / freedom + run**2 / changes + both**2 / (changes * freedom)
@@ -220,6 +231,33 @@ def test_equal_models_of_several_runs(users: int, shape: str, number: int, sprea
     check("type I error", np.mean(p <= 0.05), 0.02, 0.085)
     check("coverage of the difference", np.mean(np.abs(found.mean) <= found.half()), 0.915, 0.98)
     check("coverage of the value", np.mean(held), {2: 0.87, 3: 0.905, 5: 0.925}[number], 1)
+
+
+@pytest.mark.parametrize("mean", [0.005, 0.02, 0.98, 0.995])
+@pytest.mark.parametrize("concentration", [3, 20])
+@pytest.mark.parametrize(("users", "queries"), [(30, 100), (20, 20)])
+def test_rare_hits(users: int, queries: int, concentration: int, mean: float) -> None:
+    """The interval by user holds the value in 91.5 % or more, where few users have most hits."""
+    rng, sizes = rng_of("rare", users, concentration, mean), np.full(users, queries)
+    size = (10 * SIMULATED, 1, users)
+    chances = rng.beta(mean * concentration, (1 - mean) * concentration, size)
+    sums = rng.binomial(queries, chances).astype(float)
+    found = estimated([sums], sizes)
+    varied = found.variance > 0  # else it is that of as many users, all alike
+    low, high = intervals(Simulated(*(x[varied] for x in found)))
+    check("coverage", np.mean(((low <= mean) & (high >= mean)).numpy()), 0.915, 1)
+    states = [exact.tally_by(*of_users(x[0], sizes)) for x in sums[varied][:CHECKED]]
+    for i, state in enumerate(states):
+        own = of_clusters(state).interval(0.95)
+        assert (float(low[i]), float(high[i])) == pytest.approx(tuple(map(float, own)), abs=1e-7)
+
+
+def of_users(hits: Any, sizes: Any) -> tuple[Any, ...]:
+    """The scores of all queries, for `exact.tally_by`."""
+    users = torch.arange(len(sizes)).repeat_interleave(torch.from_numpy(sizes))
+    first = torch.cat([torch.arange(n) for n in sizes.tolist()])
+    scores = (first < torch.from_numpy(hits)[users]).double()
+    return users, len(sizes), scores, torch.ones(len(users), dtype=torch.bool)
 
 
 @pytest.mark.parametrize("tests", [1, 78])

@@ -267,6 +267,18 @@ def test_rankings_check_their_input_too() -> None:
         Ranking.from_lists(SCORES, IDS)
 
 
+def test_text_in_several_columns_is_no_row_of_text() -> None:
+    """Groups of four queries in two rows of two are not the groups of these queries."""
+    pairs, scores, target = [["a", "b"], ["a", "b"]], torch.eye(4), torch.arange(4)
+    metric = Grouped(MRR(), labels=GroupLabels(["a", "b"]))
+    with pytest.raises(ValueError, match=r"`groups` must be one row of text, got shape \(2, 2\)"):
+        metric.update(scores, target, groups=np.array(pairs))
+    with pytest.raises(
+        ValueError, match=r"`groups\['user'\]` must be one row of text, got shape \(2, 2\)"
+    ):
+        report.evaluate(scores, target, groups={"user": pairs}, k=1)
+
+
 @pytest.mark.parametrize("name", ["num_locations", "num_groups"])
 def test_numbers_beyond_any_memory_are_refused(name: str) -> None:
     """When a metric is made, and not by an overflow in its update."""

@@ -109,7 +109,7 @@ def decile_metrics() -> Iterator[RecordMetric]:
     bins = PopularityBins([1, 2, 0, 2, 1, 1])
     for make in (
         lambda: DecilePrecision(bins, k=2, validate_args=False),
-        lambda: DecilePrecision(bins, k=2, scope="global", validate_args=False),
+        lambda: DecilePrecision(bins, k=2, scope="all", validate_args=False),
         lambda: DecileNDCG(bins, k=2, validate_args=False),
         lambda: DecileKForRecall(bins, min_recall=0.5, candidates=5, validate_args=False),
         lambda: DecilePredictionShare(bins, k=3, validate_args=False),

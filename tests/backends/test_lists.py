@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from nextloc_metrics import (
     MRR,
     AccuracyAtK,
     F1AtK,
+    LocationF1,
     MAPAtK,
     NDCGAtK,
     PrecisionAtK,
@@ -73,7 +75,15 @@ def fused(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 @NEEDS_C
 @pytest.mark.parametrize(
     ("number", "length", "width", "last"),
-    [(300, 10, 3, 20), (1, 1, 1, 2), (50, 64, 64, 90), (40, 10, 7, 8), (3000, 10, 5, 12)],
+    [
+        (300, 10, 3, 20),
+        (1, 1, 1, 2),
+        (50, 64, 64, 90),
+        (40, 10, 7, 8),
+        (3000, 10, 5, 12),
+        (30, 300, 2, 900),
+        (4, 4096, 1, 9000),
+    ],
 )
 def test_the_states_are_those_of_reference(
     number: int, length: int, width: int, last: int, monkeypatch: pytest.MonkeyPatch
@@ -99,7 +109,7 @@ def test_the_states_are_those_of_reference(
     [
         ([[1, 2], [3, 4]], [[2, 2], [5, 3]]),  # repeats
         ([[1, 2], [3, 4]], [[2, 1], [-1, -1]]),  # no relevant id
-        ([list(range(65))], [[1, 2]]),
+        ([list(range(4097))], [[1, 2]]),
         ([[1, 2, 3]], [list(range(65))]),
     ],
 )
@@ -115,6 +125,45 @@ def test_other_queries_go_through_a_ranking(
 
 
 @NEEDS_C
+@pytest.mark.parametrize(("number", "length"), [(400, 10), (1, 1), (60, 200), (5000, 3)])
+def test_decisions_are_counted_in_the_same_pass(
+    number: int, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each first id, also -1 and ids of no location, beside the sums of a mean."""
+    lists = torch.randint(-1, max(40, 3 * length), (number, length))
+    target = torch.randint(0, 30, (number,))
+    decided = lists[:, 0].tolist()
+    pairs = [*zip(decided, target.tolist(), strict=True)]
+    expected = torch.zeros(3, 31, dtype=torch.int64)
+    for first, right in pairs:
+        expected[0, right] += first == right
+        expected[2, right] += 1
+        if first >= 0:
+            expected[1, min(first, 30)] += 1
+    found = fused(monkeypatch)
+    monkeypatch.setattr(sys.modules[__name__], "MEMBERS", [MRR(), LocationF1(30)])
+    for ids in (target, target[:, None]):
+        with threads_allowed(2):
+            assert torch.equal(states("cpu", lists, ids)[1], expected)
+    assert found == [True, True]
+    assert torch.equal(states("reference", lists, target)[1], expected)
+
+
+@NEEDS_C
+def test_long_lists_that_mostly_repeat_are_refused() -> None:
+    """They are visit counts, as of one id a query as of several; nothing is added."""
+    counts = torch.arange(80).remainder(3).expand(5, 80)
+    for target in (torch.zeros(5, dtype=torch.int64), torch.tensor([[0, 1]]).expand(5, 2)):
+        metrics = RankingCollection([MRR(), AccuracyAtK(2)])
+        with pytest.raises(ValueError, match="77 of the 80 entries of query 0 repeat"):
+            metrics.update(counts, target)
+        assert all(not metric.state.any() for metric in metrics.values())
+        metrics = RankingCollection([MRR(validate_args=False)])
+        metrics.update(counts, target)
+        assert metrics["MRR"].num_queries == 5
+
+
+@NEEDS_C
 def test_wrong_numbers_raise_as_ever() -> None:
     """An error names the argument, and adds nothing."""
     metrics = RankingCollection([MRR(), AccuracyAtK(2)])
@@ -123,6 +172,9 @@ def test_wrong_numbers_raise_as_ever() -> None:
         with pytest.raises(ValueError, match=f"`{name}` must hold ids of at least 0"):
             metrics.update(preds, target)
     assert all(not metric.state.any() for metric in metrics.values())
+    metrics = RankingCollection([MRR(), LocationF1(4)])
+    with pytest.raises(ValueError, match="`target` must be below `num_locations`, 4, got 4"):
+        metrics.update(right, one.abs() + 3)
     metrics = RankingCollection([MRR(ignore_index=3), AccuracyAtK(2, ignore_index=3)])
     metrics.update(right, torch.tensor([2, 3]))
     assert metrics["MRR"].num_queries == 1

@@ -6,6 +6,7 @@ import copy
 import inspect
 import pickle
 import pydoc
+import re
 from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, List, Literal  # noqa: UP035
 
@@ -218,7 +219,8 @@ def test_the_signature_and_the_help_name_the_options() -> None:
     )
     assert list(signature.parameters)[-5:] == [*OF_EVERY, "kwargs"]
     text = pydoc.render_doc(Named, renderer=pydoc.plaintext)
-    assert f"Named{signature}" in text
+    # from Python 3.13 on, a long signature has a line for each parameter
+    assert re.sub(r"[\s|]", "", f"Named{signature}") in re.sub(r"[\s|]", "", text)
     assert Named.__init__.__doc__ == "Make a `Named`; its docstring has the options."
     assert "A user's subclass with an option" in text
     assert Named.__init__.__qualname__ == "Named.__init__"

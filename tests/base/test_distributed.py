@@ -18,7 +18,16 @@ from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import DataLoader, DistributedSampler, IterableDataset
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    DistributedSampler,
+    IterableDataset,
+    RandomSampler,
+    Sampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
 
 import distributed_workers as work
 from distributed_workers import Share, same
@@ -395,22 +404,94 @@ def test_the_warning_names_loader_rows_processes_and_remedy():
 
 
 def test_loaders_without_a_distributed_sampler():
-    """Without one, `drop_last=True` is found; of data without a length nothing can be said."""
-
-    class Endless(IterableDataset[int]):
-        """Rows without a length."""
-
-        def __iter__(self) -> Iterator[int]:
-            """Return one row again and again."""
-            return itertools.repeat(0)
-
+    """Without one, `drop_last=True` is found."""
     assert _checked(DataLoader(range(5), batch_size=2)) == (0, [])
-    assert _checked(DataLoader(Endless(), batch_size=2, drop_last=True)) == (0, [])
+    assert _checked(DataLoader(range(5), batch_size=2, shuffle=True)) == (0, [])
+    assert _checked(DataLoader(range(5), sampler=SubsetRandomSampler([3, 1]))) == (0, [])
     assert _checked(DataLoader(range(5), batch_size=None)) == (0, [])
     assert _checked(DataLoader(range(5), batch_size=2, drop_last=True)) == (
         -1,
         ["The loader: `drop_last=True` leaves out 1 of 5 rows. Use `drop_last=False`."],
     )
+
+
+class Endless(IterableDataset[int]):
+    """Rows without a length."""
+
+    def __iter__(self) -> Iterator[int]:
+        """Return one row again and again."""
+        return itertools.repeat(0)
+
+
+class Unsized(Dataset[int]):
+    """Rows by number, and nobody knows how many."""
+
+    def __getitem__(self, row: int) -> int:
+        """Return a row."""
+        return row
+
+
+class Twice(Sampler[int]):
+    """A sampler that reads the first row twice."""
+
+    def __iter__(self) -> Iterator[int]:
+        """Return the rows."""
+        return iter([0, *range(5)])
+
+    def __len__(self) -> int:
+        """Return how many are read."""
+        return 6
+
+
+class Looped(DistributedSampler[int]):
+    """As the Hugging Face Trainer's `DistributedSamplerWithLoop`: it fills the last batch."""
+
+    def __iter__(self) -> Iterator[int]:
+        """Return the rows of this process, and the first of them again."""
+        found = list(super().__iter__())
+        return iter(found + found[:2])
+
+
+@pytest.mark.parametrize(
+    ("loader", "names"),
+    [
+        (DataLoader(Endless(), batch_size=2, drop_last=True), "nothing says how many rows"),
+        (DataLoader(Unsized()), "nothing says how many rows"),
+        (DataLoader(range(5), sampler=Twice()), "DataLoader of BatchSampler of Twice"),
+        (DataLoader(range(5), batch_sampler=[[0, 0], [1]]), "DataLoader of list of SequentialSamp"),
+        (DataLoader(range(5), sampler=RandomSampler(range(5), replacement=True)), "RandomSampler"),
+        (DataLoader(range(5), sampler=RandomSampler(range(5), num_samples=9)), "RandomSampler"),
+        (
+            DataLoader(range(5), sampler=WeightedRandomSampler([1.0] * 5, 5)),
+            "WeightedRandomSampler",
+        ),
+        (DataLoader(range(5), sampler=Looped(range(5), 2, 0)), "BatchSampler of Looped"),
+    ],
+    ids=lambda x: x if isinstance(x, str) else "",
+)
+def test_what_cannot_be_told_is_not_called_fine(loader: DataLoader[Any], names: str) -> None:
+    """The answer is None, and the warning says why, and what to do."""
+    surplus, (message,) = _checked(loader, name="Test loader")
+    assert surplus is None
+    assert message.startswith("Test loader: cannot tell if rows are repeated or left out: ")
+    assert names in message
+    assert message.endswith(
+        "Compare the metrics' `num_queries`, summed over processes, with the number of rows."
+    )
+
+
+def test_rows_that_no_sampler_divides_are_not_called_fine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With torchrun alone every process reads all rows, unless its dataset has a part of them."""
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+    loader = DataLoader(range(6), batch_size=2)
+    for rank, number in ((0, 1), (1, 0)):
+        monkeypatch.setattr(torch.distributed, "get_rank", lambda rank=rank: rank)
+        surplus, messages = _checked(loader)
+        assert (surplus, len(messages)) == (None, number)
+        assert all("no sampler divides them over 2 processes" in message for message in messages)
+    sampler: DistributedSampler[int] = DistributedSampler(range(6), shuffle=False)  # type: ignore[arg-type]
+    assert _checked(DataLoader(range(6), batch_size=2, sampler=sampler)) == (0, [])
 
 
 # The example --------------------------------------------------------------------------------------

@@ -291,6 +291,16 @@ def test_answers_of_a_language_model_are_scored(tmp_path: Path) -> None:
     assert "`--id`" in wrong or "'Home' again" in wrong
 
 
+def test_a_column_of_answers_is_pointed_to_its_option(tmp_path: Path) -> None:
+    """By its name, and where the list of an answer is cut."""
+    path = tmp_path / "answers.csv"
+    path.write_text('answer,target\n"[""Home"", ""Ca",Home\n"[""Home""]",Cafe\n', "utf-8")
+    for options in ((), ("--preds", "answer")):
+        shown = CliRunner().invoke(main, ["score", str(path), *options])
+        assert shown.exit_code == 1
+        assert "`--answers`" in shown.output
+
+
 def test_check_reads_two_parts_of_visits(tmp_path: Path) -> None:
     """The findings of `check_split`, as text, as CSV and as a page; times may be absent."""
     train, test = tmp_path / "train.csv", tmp_path / "test.csv"

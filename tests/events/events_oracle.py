@@ -42,12 +42,16 @@ def place_of(given: Any) -> int:
 
 
 def cut(case: Case, horizon: float | None, first: int | None) -> list[list[tuple[float, Any]]]:
-    """The events of both sides that count; a NaN or -inf is before all ends."""
+    """The first events in time of both sides that count; a NaN or -inf is behind the one before."""
     end = math.inf if horizon is None else case[2] + horizon
     sides = []
     for times, given in case[:2]:
-        events = list(zip(times, given, strict=True))[:first]
-        sides.append([(t, x) for t, x in events if horizon is None or not t >= end])
+        moments: list[float] = []
+        for t in times:
+            moments.append(t if t > -math.inf else (moments or [-math.inf])[-1])
+        order = sorted(range(len(times)), key=lambda i: moments[i])
+        kept = [i for i in order if horizon is None or moments[i] < end]
+        sides.append([(times[i], given[i]) for i in kept[:first]])
     return sides
 
 
@@ -67,9 +71,9 @@ def transport(
 
 
 def count_difference(case: Case, horizon: Any = None, first: Any = None) -> int:
-    """The sum over places of the difference of numbers of events; no place, or time, is extra."""
+    """The sum over places of the difference of numbers of events; one without a place is extra."""
     predicted, true = cut(case, horizon, first)
-    places = [place_of(x) if math.isfinite(t) else -1 for t, x in predicted]
+    places = [place_of(x) for _, x in predicted]
     of_true = [x for _, x in true]
     return sum(abs(places.count(x) - of_true.count(x)) for x in {*places, *of_true})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -15,6 +16,8 @@ from nextloc_metrics.backends.events import NEVER, NO_TIME, Moments
 from nextloc_metrics.backends.reference import Reference
 from nextloc_metrics.events import (
     EventCountDifference,
+    EventMAP,
+    EventMaxF,
     EventPairs,
     EventTimeError,
     EventTransport,
@@ -63,20 +66,60 @@ def test_counts_and_the_next_event_are_those_of_plain_python(horizon: Any, first
         wanted = []
         hits = []
         for case in dataset:
-            predicted, true = cut(case, None, first)
-            end = math.inf if horizon is None else case[2] + horizon
-            has = [bool(x) and not x[0][0] >= end for x in (predicted, true)]
-            apart = abs(predicted[0][0] - true[0][0]) if all(has) else math.inf
-            apart = math.inf if math.isnan(apart) else min(apart, limit or math.inf)
-            apart = min(apart, limit or math.inf)
-            wanted.append(apart if has[1] or (true and horizon is None) else math.nan)
-            hit = all(has) and math.isfinite(predicted[0][0])
-            hits.append(float(hit and place_of(predicted[0][1]) == true[0][1]))
-            hits[-1] = hits[-1] if true and true[0][0] < end else math.nan
+            predicted, true = cut(case, horizon, first)
+            near = bool(predicted and true) and math.isfinite(predicted[0][0])
+            apart = abs(predicted[0][0] - true[0][0]) if near else math.inf
+            wanted.append(min(apart, limit or math.inf) if true else math.nan)
+            hit = bool(predicted and true) and place_of(predicted[0][1]) == true[0][1]
+            hits.append(float(hit) if true else math.nan)
         found = scores_of(EventTimeError(limit=limit, **options), pairs)
         torch.testing.assert_close(torch.tensor(found), torch.tensor(wanted), equal_nan=True)
         accuracy = torch.tensor(scores_of(NextEventAccuracy(**options), pairs))
         torch.testing.assert_close(accuracy, torch.tensor(hits), equal_nan=True)
+
+
+ALL = [
+    NextEventAccuracy(horizon=5.0),
+    EventTimeError(horizon=5.0),
+    EventCountDifference(horizon=5.0, first=1),
+    EventTransport(1.0, 1.0, horizon=5.0, first=1),
+    EventMAP(horizon=5.0, thresholds=[1.0], first=1),
+    EventMaxF(horizon=5.0, thresholds=[1.0], first=1),
+]
+
+
+@pytest.mark.parametrize("metric", ALL, ids=lambda x: type(x).__name__)
+@pytest.mark.parametrize("scored", [True, False])
+def test_the_order_of_the_rows_has_no_effect(metric: Any, scored: bool) -> None:
+    """The first events are those with the lowest times, among those before the horizon."""
+    times, places, scores = [9.0, 1.0, 2.0], [3, 1, 0], torch.eye(4)[[3, 1, 0]]
+    wanted: set[tuple[float, ...]] = set()
+    for order in itertools.permutations(range(3)):
+        of = [times[i] for i in order], [places[i] for i in order]
+        predicted = (of[0], scores[list(order)]) if scored else of
+        true = ([t + 0.5 for t in of[0]], of[1])
+        wanted.add((float(metric([predicted], [true])), float(metric([predicted], [true]))))
+        metric.reset()
+    perfect = {"NextEventAccuracy": 1.0, "EventMAP": 1.0, "EventMaxF": 1.0}
+    error = 0.0 if isinstance(metric, EventCountDifference) else 0.5
+    assert wanted == {(perfect.get(type(metric).__name__, error),) * 2}
+
+
+def test_times_are_read_only_where_the_metric_needs_them() -> None:
+    """A place is right without a time; without any, the order given is that of time."""
+    unknown, true = [([math.nan, math.nan], [7, 8])], [([1.0, 2.0], [7, 8])]
+    assert NextEventAccuracy()(unknown, true) == 1.0
+    assert EventCountDifference()(unknown, true) == 0.0
+    assert EventCountDifference(first=1)(unknown, true) == 0.0
+    assert EventTimeError(limit=9.0)(unknown, true) == 9.0
+    assert EventTransport(1.0, 1.0)(unknown, true) == 4.0
+
+
+def test_an_event_without_a_time_is_behind_the_one_before_it() -> None:
+    """So it is after the horizon if that one is."""
+    pairs = EventPairs([([8.0, math.nan, 1.0, math.nan], [0, 1, 2, 3])], [([1.0], [2])])
+    assert pairs.predicted.places.tolist() == [[2, 3, 0, 1]]
+    assert pairs.predicted.cut(None, pairs.end(5.0)).places.tolist() == [[2, 3, -2, -2]]
 
 
 def test_mean_absolute_and_root_mean_square_errors_share_a_state() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Callable
+from csv import writer
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +123,17 @@ def test_fields_are_a_list(names: list[str], between: str) -> None:
 
 IDS = ["Cafe", "Home", "12", "Bar, north"]
 
+
+@given(st.lists(st.sampled_from(["Cafe", "Bar, north", "A,B,C", "Home"]), min_size=1))
+def test_quotes_protect_the_commas_of_a_name(names: list[str]) -> None:
+    """The module `csv` writes the names as a form of fields reads them."""
+    text = io.StringIO()
+    writer(text).writerow(names)
+    ids = ["A,B,C", *IDS]
+    found = report.read_answers([text.getvalue()], ids=ids, form="separated")
+    assert names_in(found, ids, 0) == names
+
+
 CASES = {
     "json": [
         (None, "empty"),
@@ -160,12 +173,21 @@ CASES = {
         ('["Cafe"] and then ["Home"', "cut"),
         ('{"prediction": ["Cafe", 1', "cut"),
         ('{"prediction": ["Cafe"], "why', "unreadable"),
+        ('["Home", "a"b"]', "unreadable"),
+        ("['Home', 'O'Hara']", "unreadable"),
+        ('{"next": ["Home", "a""]}', "unreadable"),
+        ('["Home", "5" x 3", "Cafe"]', "unreadable"),
+        ("['Home', 'O", "cut"),
         ("I will not, sorry", "refused"),
         ("sorry: [1, 2] [3]", "unreadable"),
     ],
     "lines": [
         ("Cafe\nHome", [0, 1]),
         ("Cafe\nMars", [0, 4]),
+        ("1.Home\n2.12", "unreadable"),
+        ("1.Home\n2.Cafe", [1, 0]),
+        ("Here:\n1)Home\n2)Cafe", [1, 0]),
+        ("1.) Home\n12", [4, 2]),
         ("Sure, here you go:\nCafe", "unreadable"),
         ("1. Cafe\n\n2. Home\nbecause it is near", [0, 1]),
         ("1. Cafe\r\n2. Home\r", [0, 1]),
@@ -185,6 +207,20 @@ CASES = {
     ],
     r"pattern=id (\d+)": [("id 12, then id 7", [2, 4]), ("12", "unreadable")],
 }
+
+
+@given(
+    st.lists(st.text("ab c", min_size=2).map(str.strip), min_size=1, max_size=4),
+    st.sampled_from("\"'"),
+    st.data(),
+)
+def test_a_quote_within_quotes_is_never_a_cut_list(names: list[str], quote: str, data: Any) -> None:
+    """Wherever it stands in a complete list, before, in or behind a name."""
+    row = data.draw(st.integers(0, len(names) - 1))
+    at = data.draw(st.integers(0, len(names[row])))
+    names[row] = f"x{names[row][:at]}{quote}{names[row][at:]}"
+    text = f"[{', '.join(f'{quote}{name}{quote}' for name in names)}]"
+    assert report.read_answers([text], ids=IDS).outcomes == ["unreadable"]
 
 
 @pytest.mark.parametrize("form", CASES)
@@ -243,7 +279,7 @@ def test_options_say_which_list() -> None:
     ("error", "message", "options"),
     [
         (ValueError, "`form` must be one of json, .* got 'xml'", {"form": "xml"}),
-        (ValueError, "'separated' cannot write 'Bar, north'", {"form": "separated"}),
+        (ValueError, "'separated' cannot write 'a.nb'", {"form": "separated", "ids": ["a\nb"]}),
         (ValueError, "one group", {"form": r"pattern=\d"}),
         (ValueError, "`form` must be a pattern", {"form": "pattern=("}),
         (ValueError, "`take`", {"take": "first"}),
@@ -285,7 +321,8 @@ def test_auto_only_proposes(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(report.read_answers(texts, ids=IDS, form="auto")) == 0
     printed = capsys.readouterr().out
     assert "json: reads 1, 1 with an id" in printed
-    assert "separated: `form` must be one that can write all ids" in printed
+    report.read_answers(texts, ids=[*IDS, "a\nb"], form="auto")
+    assert "separated: `form` must be one that can write all ids" in capsys.readouterr().out
 
 
 @pytest.mark.slow  # reads long texts

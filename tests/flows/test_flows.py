@@ -131,6 +131,54 @@ def as_counts(table: dict[str, Any], day: int) -> dict[tuple[int, int], float]:
     return found
 
 
+@pytest.mark.parametrize("form", [str, int, "mixed"])
+@pytest.mark.parametrize("listed", [True, False])
+def test_zones_are_compared_by_name(form: Any, listed: bool) -> None:
+    """All pairs of the listed zones, or of those that occur on either side, are compared."""
+    draw = np.random.RandomState(7)
+    names = draw.choice(90_000, 12, replace=False) + 1000
+    days = [3, 4]
+    tables = [draw_table(draw, days, 10, 6) for _ in range(2)]
+    named = []
+    for number, table in enumerate(tables):
+        is_text = form is str or (form == "mixed" and number)
+        ends = {x: names[table[x]].tolist() for x in ("origin", "destination")}
+        named.append({**table, **{x: [*map(str, y)] if is_text else y for x, y in ends.items()}})
+    occur = {x for table in named for y in ("origin", "destination") for x in map(int, table[y])}
+    cells = sorted(names.tolist() if listed else occur)
+    zones = [str(x) if form is str else x for x in draw.permutation(cells)] if listed else None
+    found = FlowPairs.from_tables(*named, zones=zones)
+    assert found.num_cells == len(cells) == (12 if listed else len(occur))
+    expected = [
+        tuple(
+            {
+                tuple(cells.index(names[x]) for x in pair): count
+                for pair, count in as_counts(table, day).items()
+            }
+            for table in tables
+        )
+        for day in days
+    ]
+    metrics = FlowCollection(members())
+    metrics.update(found)
+    compare([(*sides, len(cells)) for sides in expected], values(metrics))
+
+
+def test_a_number_of_cells_most_of_which_never_occur_is_a_warning() -> None:
+    """It says by what factor the mean errors shrink."""
+    true = {"day": [0] * 4, "origin": [36001, 36001, 36005, 36005],
+            "destination": [36001, 36005, 36001, 36005], "count": [100, 10, 20, 50]}  # fmt: skip
+    rows = {**true, "count": [110, 30, 30, 60]}, true
+    found = [float(m(FlowPairs.from_tables(*rows))) for m in (flows.FlowRMSE(), flows.FlowMAE())]
+    assert found == pytest.approx([math.sqrt((100 + 400 + 100 + 100) / 4), 50 / 4])
+    with pytest.warns(
+        UserWarning, match="only 2 cells occur.* RMSE is 5.6e-05 times, and MAE 3.1e"
+    ):
+        pairs = FlowPairs.from_tables(*rows, num_cells=36006)
+    assert float(flows.FlowRMSE()(pairs)) == pytest.approx(found[0] * 2 / 36006)
+    assert float(flows.FlowMAE()(pairs)) == pytest.approx(found[1] * (2 / 36006) ** 2, abs=2**-33)
+
+
 def cut(table: Any, chosen: Any) -> dict[str, Any]:
     """Some rows of a table."""
     return {name: column[chosen] for name, column in table.items()}
@@ -227,6 +275,12 @@ def tables(**changed: Any) -> Any:
     return FlowPairs.from_tables({**TRUE, **changed}, TRUE, num_cells=2)
 
 
+def zones(names: Any = None, **changed: Any) -> Any:
+    """Read a table of zones by name, of which columns of the predicted one are changed."""
+    true = {"day": [8], "origin": ["a"], "destination": ["b"], "count": [1]}
+    return FlowPairs.from_tables({**true, **changed}, true, zones=names)
+
+
 BOX = ((3, 4), (0, 5))
 FIRST: Any = [[1, NAN], [0, 0]]
 OTHER: Any = [[0, 0], [-2, 0]]
@@ -243,8 +297,13 @@ WRONG: list[tuple[Any, str]] = [
     (lambda: tables(destination=[0, -1]), "got the pair (1, -1) on day 9"),
     (lambda: tables(count=[1]), "columns of one length"),
     (lambda: FlowPairs.from_tables({}, TRUE, num_cells=2), "a table with a column 'day'"),
-    (lambda: FlowPairs.from_tables(TRUE, TRUE), "as numbers or as x and y, got neither"),
-    (lambda: FlowPairs.from_tables(TRUE, TRUE, num_cells=2, box=BOX), "as x and y, got both"),
+    (lambda: FlowPairs.from_tables(TRUE, TRUE, num_cells=2, box=BOX), "only one of `num_cells`"),
+    (lambda: FlowPairs.from_tables(PLACES, PLACES), "or `ox`, `oy`, `dx` and `dy` with a `box`"),
+    (lambda: zones(["a"]), "`predicted['destination']` must be among `zones`, got 'b'"),
+    (lambda: zones(count=[NAN]), "got nan for the pair (a, b) on day 8"),
+    (lambda: zones(day=[8, 8], origin=["a"] * 2, destination=["b"] * 2, count=[2**31, 1]),
+     "at most 2^31 in all rows of a pair, got more for the pair (a, b) on day 8"),
+    (lambda: FlowPairs.from_tables(*[{x: [] for x in TRUE}] * 2), "`zones` must be given for"),
     (lambda: FlowPairs.from_tables(TRUE, TRUE, num_cells=0), "`num_cells` must be a positive"),
     (lambda: FlowPairs.from_tables(TRUE, TRUE, num_cells=2**31 + 1), "at most 2^31 cells"),
     (lambda: FlowPairs.from_tables(PLACES, PLACES, box=BOX[:1]), "`box` must be ((x, x), (y"),
@@ -270,6 +329,12 @@ def test_errors_name_argument_rule_and_value(number: int) -> None:
     call, text = WRONG[number]
     with pytest.raises(ValueError, match=re.escape(text)):
         call()
+
+
+def test_zones_are_no_floats() -> None:
+    """They are integers or text; a float has several texts."""
+    with pytest.raises(TypeError, match=r"origin.*must be integers or text, got float64"):
+        zones(origin=[0.5])
 
 
 def test_rows_of_one_pair_are_added_up_to_the_largest_count() -> None:

@@ -7,7 +7,6 @@ import re
 import shlex
 from functools import cache
 from html.parser import HTMLParser
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from nextloc_metrics import report
+from nextloc_metrics import __version__, report
 from nextloc_metrics.cli.commands import main
 from nextloc_metrics.display.lines import draw_differences
 from nextloc_metrics.display.page import SCRIPT
@@ -172,7 +171,7 @@ def test_the_command_writes_the_page(tmp_path: Path) -> None:
     text = Reader(card).text
     told = "".join(text)
     assert shlex.join(["nextloc-metrics", *command]) in told
-    assert {"2", "preds, target, user", f"nextloc-metrics {version('nextloc-metrics')}"} <= {*text}
+    assert {"2", "preds, target, user", f"nextloc-metrics {__version__}"} <= {*text}
     assert "k 2; padding -1; on-error raise; confidence-level 0.95; km 1.0" in text
     refused = CliRunner().invoke(main, command)
     assert refused.exit_code == 1
@@ -264,7 +263,7 @@ def written(folder: Path, *arguments: str) -> tuple[str, dict[str, str]]:
     assert list(found) == [name for name in names if name != "columns" or "columns" in found]
     assert found["command"] == shlex.join(["nextloc-metrics", *arguments, "--out", str(out)])
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", found["date"])
-    assert found["version"] == f"nextloc-metrics {version('nextloc-metrics')}"
+    assert found["version"] == f"nextloc-metrics {__version__}"
     return html, found
 
 
@@ -329,7 +328,9 @@ def test_the_pages_of_trajectories_have_the_card_and_say_what_metrics_are(tmp_pa
     ids = re.findall(r'<\w+ [^>]*\bid="([^"]*)"', html)
     assert len(ids) == len({*ids})
 
-    rows = "uid,d,t,x,y\n" + "".join(f"1,{60 + i // 4},{i % 4},{i},{i}\n" for i in range(12))
+    rows = "uid,d,t,x,y\n" + "".join(
+        f"1,{60 + i // 4},{i % 4},{i + 1},{i + 1}\n" for i in range(12)
+    )
     for name in ("preds.csv", "true.csv"):
         (tmp_path / name).write_text(rows, encoding="utf-8")
     files = [str(tmp_path / name) for name in ("preds.csv", "true.csv")]

@@ -48,6 +48,8 @@ NOT_RUN = {
     "--user user": "is run on other files by tests/report/test_mobility_evaluation.py",
     "nextloc-metrics flows preds.tsv true.tsv --year 2026": "is run on other files by "
     "tests/report/test_flow_evaluation.py",
+    "nextloc-metrics flows preds.csv true.csv --zones zones.txt": "is run on other files by "
+    "tests/report/test_flow_evaluation.py",
     "mkdocs build --strict": "is run below",
 }
 

@@ -77,7 +77,7 @@ def imports(node: ast.AST, late: bool = False) -> Iterator[tuple[str, bool]]:
             names = [one if one.removeprefix(f"{PACKAGE}.") in MODULES else str(child.module)
                      for one in inside]  # fmt: skip
         for name in names:
-            if name.split(".")[0] == PACKAGE:
+            if name.startswith(f"{PACKAGE}."):  # the package itself has the version alone
                 yield name.removeprefix(f"{PACKAGE}."), late
         yield from imports(child, late or isinstance(child, ast.FunctionDef))
 

@@ -253,6 +253,25 @@ BOOK = Codes([[1, 2], [1, 3]])
 NAMES = Codes(["<a_1>", "<a_2>"])
 
 
+ROWS = [("<a_1>", "<b_1>"), ("<a_1>", "<b_2>"), ("<a_2>", "<b_1>")]
+
+
+@pytest.mark.parametrize(
+    "rows", [ROWS, [list(row) for row in ROWS], np.array(ROWS), pd.DataFrame(ROWS), pd.Series(ROWS)]
+)
+def test_a_row_of_tokens_is_one_code(rows: Any) -> None:
+    """Lists, arrays and columns of tokens are the codes that they are joined."""
+    codes = Codes(rows)
+    assert torch.equal(codes.tokens, Codes(["".join(row) for row in ROWS]).tokens)
+    assert AccuracyAtK(1)(Ranking.from_codes([["<a_1><b_2>"]], [1], codes)) == 1.0
+
+
+def test_rows_of_tokens_have_any_length() -> None:
+    """A row of one text, a text, and a short row with empty tokens behind it."""
+    codes = Codes([["<a_1><b_1>"], "<a_2>", ["<a_1>", "<b_1>", "<c_1>"], ["<a_2>", ""]])
+    assert codes.numbers.tolist() == [0, 1, 2, 1]
+
+
 def ranked(*beams: str, **options: Any) -> Any:
     """What ranks the beams of one query."""
     return lambda: Ranking.from_codes([list(beams)], [0], NAMES, **options)
@@ -266,6 +285,8 @@ def ranked(*beams: str, **options: Any) -> Any:
         (lambda: Codes([[1], [-1]]), ValueError, "got none in row 1"),
         (lambda: Codes([[1, -1, 2]]), ValueError, r"-1 only behind them, got \[1, -1, 2\]"),
         (lambda: Codes([[1, -2]]), ValueError, "tokens of at least 0"),
+        (lambda: Codes([["a", None]]), ValueError, r"one row of text, got shape \(1, 2\)"),
+        (lambda: Codes([["a", "b"], ["a", 1]]), TypeError, "all text or all numbers"),
         (lambda: Codes([[0.5]]), TypeError, r"`codebook` must be integers \[C, L\], or text"),
         (lambda: Ranking.from_codes([[["1"]]], [0], BOOK), TypeError, "`beams` must be"),
         (lambda: Ranking.from_codes([[1, 2]], [0], BOOK), TypeError, "`beams` must be integers"),

@@ -62,6 +62,10 @@ def test_all_pairs_of_right_and_wrong_answers_have_mcnemars_exact_test() -> None
     of_all = report.compare(models, np.ones(60, dtype=int), k=1, against="all", family="all")
     assert of_all.corrected_pairs == found.corrected_pairs  # the metrics are one
     assert "Holm's method for 6 tests of each metric" in str(found)
+    with pytest.raises(KeyError, match=r"\('a', 'b'\)\], got \('b', 'a'\); the other way"):
+        found.pairs["b", "a"]
+    with pytest.raises(KeyError, match=r"pairs are .*got 'a'"):
+        found.corrected_pairs["a"]  # type: ignore[index]
     for a, b in combinations("abcd", 2):
         shared = set(found.letters[a]["mrr"]) & set(found.letters[b]["mrr"])
         assert bool(shared) == (found.corrected_pairs[a, b]["mrr"] > 0.05)

@@ -388,6 +388,9 @@ class Soon(RankingMetric):
 def chosen():
     return {"soon": Soon()}
 number = 3
+
+def forgot():
+    chosen()
 """
 
 
@@ -416,6 +419,7 @@ def test_the_command_line_takes_a_function(tmp_path: Path, monkeypatch: pytest.M
     assert page.exit_code == 0, page.output
     assert "metrics mine_of_a_test:chosen" in (tmp_path / "a.html").read_text(encoding="utf-8")
     for wrong, says in (
+        ("mine_of_a_test:forgot", "must be a function that returns metrics, got None of mine_of"),
         ("mine_of_a_test", "`--metrics` must be `module:function`"),
         ("mine_of_a_test:none", "`--metrics` must be `module:function`"),
         ("mine_of_a_test:number", "`--metrics` must be `module:function`"),

@@ -30,7 +30,7 @@ def make(seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
     keys = np.array(rows)
     tables = [
         pd.DataFrame(
-            np.concatenate([keys, random.integers(0, 9, (len(keys), 2))], axis=1), columns=COLUMNS
+            np.concatenate([keys, random.integers(1, 10, (len(keys), 2))], axis=1), columns=COLUMNS
         )
         for _ in range(2)
     ]

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.messages import describe, short
+from nextloc_metrics.arguments.messages import describe, got, short
 
 
 class Column(Protocol):
@@ -32,6 +32,15 @@ _NUMBERS = "biufc"
 # Integers that PyTorch does not index with, and of which it lacks many operations.
 _ODD = frozenset({torch.int8, torch.int16, torch.uint8, torch.uint16, torch.uint32})
 
+# Tensors whose values cannot be read, and what to pass instead.
+_FOREIGN = {
+    "DTensor": "use `{0}.to_local()` where each process has rows of its own, else "
+    "`{0}.full_tensor()`, and update on one process only",
+    "MaskedTensor": "use `{0}.to_tensor(value)`, for scores with the value -inf",
+    "tensor of torch.vmap": "call the metric outside `vmap`, once for all queries",
+}
+is_batched = torch._C._functorch.is_batchedtensor
+
 
 def must_not_sync(values: Tensor) -> bool:
     """Return True if reading a value would block on the device or break a compiled graph."""
@@ -40,11 +49,17 @@ def must_not_sync(values: Tensor) -> bool:
 
 def _dense(name: str, tensor: Tensor) -> Tensor:
     """Return a dense tensor unchanged; floats of 8 bits as float32, odd integers as int64."""
+    kind = type(tensor)
+    foreign = "tensor of torch.vmap" if is_batched(tensor) else kind.__name__
+    if foreign in _FOREIGN:
+        remedy = _FOREIGN[foreign].format(name)
+        raise TypeError(f"`{name}` must be a plain tensor, got a {foreign}; {remedy}.")
+    if kind is not Tensor and kind.__torch_dispatch__ is Tensor.__torch_dispatch__:
+        tensor = tensor.as_subclass(Tensor)
     if tensor.layout != torch.strided or tensor.is_nested:
         dense = "torch.nested.to_padded_tensor" if tensor.is_nested else f"{name}.to_dense()"
-        raise TypeError(
-            f"`{name}` must be a dense tensor, got layout {tensor.layout}; use `{dense}`."
-        )
+        kind_of = "a nested tensor" if tensor.is_nested else f"layout {tensor.layout}"
+        raise TypeError(f"`{name}` must be a dense tensor, got {kind_of}; use `{dense}`.")
     if tensor.is_floating_point() and tensor.element_size() == 1:
         try:
             return tensor.float()
@@ -69,16 +84,23 @@ def as_tensor(name: str, value: Any, device: torch.device | None = None) -> Tens
 
 
 def as_tensor_or_text(
-    name: str, value: Array, device: torch.device | None = None
+    name: str, value: Array, device: torch.device | None = None, join_rows: bool = False
 ) -> Tensor | list[str]:
-    """Return text as a flat list of strings, and other values as a tensor."""
+    """Return a row of text as a list of strings, and other values as a tensor.
+
+    With `join_rows`, a row of strings is one string, joined by spaces.
+    """
     if isinstance(value, Tensor):
         return _dense(name, value)
     array = _array(name, value)
+    if join_rows and array.dtype.kind in "OUT":
+        array = _array(name, [*map(_join_row, array)])
     is_mixed = array.dtype.hasobject and any(isinstance(x, str) for x in array.flat)
     if array.dtype.kind not in "UT" and not is_mixed:
         return _of_array(name, value, array, device)
-    texts: list[str] = array.ravel().tolist()
+    if array.ndim != 1:
+        raise ValueError(f"`{name}` must be one row of text, got shape {array.shape}.")
+    texts: list[str] = array.tolist()
     for row, text in enumerate(texts):
         if isinstance(text, str):
             continue
@@ -89,6 +111,11 @@ def as_tensor_or_text(
             "convert all values with `str`."
         )
     return texts
+
+
+def _join_row(row: Any) -> Any:
+    is_text = np.ndim(row) == 1 and all(isinstance(x, str) for x in row)
+    return " ".join(row) if is_text else row
 
 
 def _of_array(name: str, value: Any, array: Any, device: torch.device | None) -> Tensor:
@@ -298,3 +325,19 @@ def _halve(values: Tensor, combine: Callable[[Tensor, Tensor], Tensor], neutral:
         size //= 2
         values = combine(values[..., :size], values[..., size:])
     return values[..., 0]
+
+
+def per_query(name: str, values: Any, queries: torch.Size, kind: str, is_kind: bool) -> Tensor:
+    """Return a value for each query, flat, or raise; `is_kind` says whether they are a `kind`.
+
+    Values for the first dimensions of the queries, `[N]` of `[N, T]`, hold for all behind them.
+    """
+    fitting = [queries[:number] for number in range(len(queries), 0, -1)] or [queries]
+    if not is_kind or values.shape not in fitting:
+        raise ValueError(
+            f"`{name}` must be {kind} of shape {' or '.join(map(short, fitting))}, one per query, "
+            f"{got(name, values)}."
+        )
+    behind = (1,) * (len(queries) - values.ndim)
+    flat: Tensor = values.reshape(values.shape + behind).expand(queries).reshape(-1)
+    return flat

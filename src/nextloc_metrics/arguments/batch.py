@@ -284,27 +284,27 @@ def read_rows(batch: Batch) -> ArrayRows:
     return ArrayRows(rows, target, kinds, **read)
 
 
-def _read_kind(name: str, values: Array | Grouping, number: int) -> Grouping:
+def _read_kind(name: str, values: Array | Grouping, queries: int) -> Grouping:
     """Return values that have numbers, or number them."""
-    kind = values if isinstance(values, Grouping) else _number(name, values)
-    if kind.numbers.shape != (number,):
+    kind = values if isinstance(values, Grouping) else number_values(f"groups[{name!r}]", values)
+    if kind.numbers.shape != (queries,):
         raise ValueError(
-            f"`groups[{name!r}]` must have a value for each of the {number} queries, got "
+            f"`groups[{name!r}]` must have a value for each of the {queries} queries, got "
             f"{describe(kind.numbers)}."
         )
     return kind
 
 
-def _number(name: str, values: Array) -> Grouping:
-    """Number the distinct values of groups, text or integers, in rising order."""
-    found = as_tensor_or_text("groups", values)
+def number_values(name: str, values: Array) -> Grouping:
+    """Number distinct values, text or integers, in rising order."""
+    found = as_tensor_or_text(name, values)
     if not isinstance(found, Tensor):
         labels = GroupLabels.sorted(found)
         return Grouping(labels.number(found), labels)
     if is_integer(found) or found.dtype == torch.bool:
         distinct, numbers = torch.unique(found, return_inverse=True)
         return Grouping(numbers, GroupLabels([*map(str, distinct.long().tolist())]))
-    raise TypeError(f"`groups[{name!r}]` must be integers or text, got {describe(found)}.")
+    raise TypeError(f"`{name}` must be integers or text, got {describe(found)}.")
 
 
 class GroupLabels:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.arrays import Array, as_tensor
+from nextloc_metrics.arguments.arrays import Array, as_tensor, per_query
 from nextloc_metrics.arguments.checks import check_named, is_integer
 from nextloc_metrics.arguments.messages import describe, short
 
@@ -101,14 +101,11 @@ class Record:
         if weights is None:
             return self
         read = as_tensor("weights", weights, self.device)
-        if read.is_complex() or read.dtype == torch.bool or read.shape != self.shape:
-            raise ValueError(
-                f"`weights` must be numbers of shape {short(self.shape)}, one per query, got "
-                f"{describe(read)}."
-            )
+        are_numbers = not read.is_complex() and read.dtype != torch.bool
+        read = per_query("weights", read, self.shape, "numbers", are_numbers)
         if read.device.type == "mps":  # has no float64
             read = read.cpu()
-        numbers = read.detach().reshape(-1).double().masked_fill(~self.counted.to(read.device), 0)
+        numbers = read.detach().double().masked_fill(~self.counted.to(read.device), 0)
         if validate_args:
             right = (numbers >= _LOWEST_WEIGHT) & (numbers <= _HIGHEST_WEIGHT)
             wrong = numbers[~(right | (numbers == 0))]
@@ -139,17 +136,13 @@ class Record:
         groups = as_tensor("groups", groups, self.device)
         if groups.dtype == torch.bool:
             groups = groups.long()
-        if not is_integer(groups) or groups.shape != self.shape:
-            raise ValueError(
-                f"`groups` must be integers of shape {short(self.shape)}, one group per query, got "
-                f"{describe(groups)}."
-            )
+        flat = per_query("groups", groups, self.shape, "integers", is_integer(groups))
         if groups.device != self.device:
             raise ValueError(
                 f"`groups` must be on the device of the scores, {self.device}, got "
                 f"{groups.device}; move it with `.to(device)`."
             )
-        return groups.reshape(-1).to(torch.int64, copy=True)
+        return flat.to(torch.int64, copy=True)
 
     def group_of(self, by: str | None) -> Tensor:
         """Return the group of every query for one kind of groups, int64 `[N]`.

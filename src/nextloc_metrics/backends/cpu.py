@@ -34,7 +34,7 @@ _WORD = 8
 
 # Equal to the constants in `kernels.c` and `lists.h`.
 _MOST_FORMULAS = 64
-_LONGEST = 64
+_LONGEST, _WIDEST = 4096, 64
 _MISPLACED, _NO_MEMORY = 1, 3
 
 #: the bits of infinity as an integer, by dtype in the order of their numbers in `mass.h`
@@ -79,7 +79,8 @@ _STRUCTURES = {
     ),
     "tally_lists": _structure(
         "TallyLists",
-        "lists ids length width formulas num_formulas table divisors sums misplaced",
+        "lists ids length width formulas num_formulas table divisors sums num_locations decisions "
+        "misplaced",
     ),
     "match": _structure("Ngrams", f"{_PAIRS} most optimal sums ~beta ~scale"),
     "align": _structure("Align", f"{_PAIRS} kind window free_start found ~within"),
@@ -188,28 +189,30 @@ class Cpu(Reference):
         of_formulas = np.empty(len(last), _Formula)
         of_formulas["start"], of_formulas["last"], of_formulas["divisor"] = start, last, divisor
         sums = torch.zeros(len(last), 3, dtype=torch.int64, device="cpu")
-        decisions = None
-        if num_locations is not None:
-            decisions = torch.zeros(3, num_locations + 1, dtype=torch.int64, device="cpu")
+        decisions, ends = _decisions(num_locations)
         targets = target.contiguous(), ignored is not None, ignored
         weights = of_formulas.ctypes.data, len(last), table.ctypes.data
-        ends = sums, 0 if decisions is None else decisions.shape[1], decisions
-        answer = self._of_scores("tally", scores, *targets, *weights, *ends)
+        answer = self._of_scores("tally", scores, *targets, *weights, sums, *ends)
         return None if answer == _MISPLACED else (sums, decisions)
 
     def tally_lists(
-        self, lists: Tensor, ids: Tensor, formulas: tuple[Any, Any, Any]
-    ) -> Tensor | None:
+        self,
+        lists: Tensor,
+        ids: Tensor,
+        formulas: tuple[Any, Any, Any],
+        num_locations: int | None = None,
+    ) -> tuple[Tensor, Tensor | None] | None:
         table, numbers, divisors = formulas
         (rows, length), width = lists.shape, ids.shape[1]
-        if len(numbers) > _MOST_FORMULAS or not 0 < length <= _LONGEST or not 0 < width <= _LONGEST:
+        if len(numbers) > _MOST_FORMULAS or not 0 < length <= _LONGEST or not 0 < width <= _WIDEST:
             return None
         sums = torch.zeros(len(numbers), 3, dtype=torch.int64, device="cpu")
         kept = lists.contiguous(), ids.contiguous()  # alive until the call returns
         addresses = [one.ctypes.data for one in (numbers, table, divisors)]
-        members = length, width, addresses[0], len(numbers), *addresses[1:], sums, 0
-        answer = self._call("tally_lists", rows, rows * length * width, *kept, *members)
-        return None if answer == _MISPLACED else sums
+        members = length, width, addresses[0], len(numbers), *addresses[1:], sums
+        decisions, ends = _decisions(num_locations)
+        answer = self._call("tally_lists", rows, rows * length * width, *kept, *members, *ends, 0)
+        return None if answer == _MISPLACED else (sums, decisions)
 
     def find_true(self, values: Tensor) -> Tensor:
         # true may be any nonzero byte; few are true: test words of 8 bytes first
@@ -352,6 +355,14 @@ def _in_rows(scores: Tensor) -> Tensor:
     if scores.stride(1) == 1 and scores.data_ptr() % scores.element_size() == 0:
         return scores
     return scores.clone(memory_format=torch.contiguous_format)
+
+
+def _decisions(num_locations: int | None) -> tuple[Tensor | None, tuple[int, Tensor | None]]:
+    """Return hits, decisions and support to be counted, and the members that name them."""
+    if num_locations is None:
+        return None, (0, None)
+    counts = torch.zeros(3, num_locations + 1, dtype=torch.int64, device="cpu")
+    return counts, (num_locations + 1, counts)
 
 
 def _integers(*shape: int) -> Tensor:

@@ -115,14 +115,15 @@ static ALWAYS_INLINE void add_scores(const Tally *tally, int64_t above, int64_t 
     }
 }
 
-static ALWAYS_INLINE void add_decision(const Tally *tally, int64_t target, int64_t decided)
+/* Add to hits, decisions and support, `length` each. */
+static ALWAYS_INLINE void add_decision(int64_t *decisions, int64_t length, int64_t target,
+                                       int64_t decided)
 {
-    const int64_t length = tally->num_locations;
-    ADD(&tally->decisions[2 * length + target], 1);
+    ADD(&decisions[2 * length + target], 1);
     if (decided >= 0)
-        ADD(&tally->decisions[length + decided], 1);
+        ADD(&decisions[length + decided], 1);
     if (decided == target)
-        ADD(&tally->decisions[target], 1);
+        ADD(&decisions[target], 1);
 }
 
 #define KEY int16_t
@@ -258,7 +259,8 @@ EXPORT int nextloc_digest(Parallel parallel, int64_t threads, int64_t rows, Dige
 
 EXPORT int nextloc_tally_lists(Parallel parallel, int64_t threads, int64_t rows, TallyLists *tally)
 {
-    const int answer = run(parallel, threads, tally_list_rows, tally, rows);
+    DoRows tally_rows = tally->width == 1 ? tally_one_id_rows : tally_list_rows;
+    const int answer = run(parallel, threads, tally_rows, tally, rows);
     return tally->misplaced ? MISPLACED : answer;
 }
 

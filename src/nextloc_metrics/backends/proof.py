@@ -110,8 +110,10 @@ def _of_scores(backend: Reference) -> Proofs:
         tally = backend.tally_scores if backend.tallies_scores else _tally
         arguments = scores, _TARGET, _IGNORED, _FORMULAS, _COLUMNS
         yield f"`tally_scores` of {dtype}", tally(*arguments) or ()
-    for name, arguments in _INTEGERS.items():
-        yield f"`{name}`", (getattr(backend, name)(*arguments),)
+    for name, arguments in _INTEGERS:
+        found = getattr(backend, name)(*arguments)
+        every = found if isinstance(found, tuple) else (found,)
+        yield f"`{name}`", tuple(x for x in every if x is not None)
 
 
 def _of_weights(backend: Reference) -> Proofs:
@@ -247,23 +249,38 @@ _MASSES = (0.3, 0.999, 19 / _COLUMNS, 237 / _COLUMNS)
 
 _TARGET, _IGNORED = _RELEVANT[:, 0].contiguous(), int(_RELEVANT[0, 0])
 
-#: arguments for the functions of integers
-_INTEGERS: dict[str, Any] = {
-    "find": (_ids(5, 9), _ids(4, 5).T),
-    "hash_texts": (_ids(5, 40).flatten().to(torch.uint8), torch.from_numpy(np.array([0, 99, 200]))),
-    "hash_integers": (_ids(5, 40).flatten() << 55,),
-    "digest": (_ids(5, 9) << 40, 4, _ids(5, 40) - 1, None, True),
-    "find_true": (_ids(5, 13) > 20,),
-    "sort": (_ids(5, 40) << 31,),
-    "argsort": (_ids(5, 40) + 1,),
-    "histogram": (_ids(5, 40).flatten() + 1, 40),
-    "tally_lists": (
-        torch.from_numpy(np.array([[4, 7, -1, 4, 0], [3, 2, 1, 0, 9], [5, -1, -1, -1, -1]])),
-        torch.from_numpy(np.array([[0, 4, 8], [-1, 2, -1], [6, -1, 7]])),
+_LISTS = torch.from_numpy(np.array([[4, 7, -1, 4, 0], [3, 2, 1, 0, 9], [5, -1, -1, -1, -1]]))
+_ROWS = np.array([[0, _COLUMNS, 0], [_COLUMNS + 1, 4, 1], [0, 5, 2]])
+_DIVISORS = np.arange(12.0).reshape(3, 4) + 0.7
+
+#: the functions of integers, and their arguments
+_INTEGERS: list[tuple[str, Any]] = [
+    ("find", (_ids(5, 9), _ids(4, 5).T)),
+    (
+        "hash_texts",
+        (_ids(5, 40).flatten().to(torch.uint8), torch.from_numpy(np.array([0, 99, 200]))),
+    ),
+    ("hash_integers", (_ids(5, 40).flatten() << 55,)),
+    ("digest", (_ids(5, 9) << 40, 4, _ids(5, 40) - 1, None, True)),
+    ("find_true", (_ids(5, 13) > 20,)),
+    ("sort", (_ids(5, 40) << 31,)),
+    ("argsort", (_ids(5, 40) + 1,)),
+    ("histogram", (_ids(5, 40).flatten() + 1, 40)),
+    (
+        "tally_lists",
         (
-            _discounts(),
-            np.array([[0, _COLUMNS, 0], [_COLUMNS + 1, 4, 1], [0, 5, 2]]),
-            np.arange(12.0).reshape(3, 4) + 0.7,
+            _LISTS,
+            torch.from_numpy(np.array([[0, 4, 8], [-1, 2, -1], [6, -1, 7]])),
+            (_discounts(), _ROWS, _DIVISORS),
         ),
     ),
-}
+    (
+        "tally_lists",  # of one relevant id each; 3 and 5 are decisions for no location
+        (
+            _LISTS,
+            torch.from_numpy(np.array([[0], [2], [1]])),
+            (_discounts(), _ROWS, _DIVISORS[:, :2].copy()),
+            3,
+        ),
+    ),
+]

@@ -212,8 +212,12 @@ class Reference:
         return None
 
     def tally_lists(
-        self, lists: Tensor, ids: Tensor, formulas: tuple[Any, Any, Any]
-    ) -> Tensor | None:
+        self,
+        lists: Tensor,
+        ids: Tensor,
+        formulas: tuple[Any, Any, Any],
+        num_locations: int | None = None,
+    ) -> tuple[Tensor, Tensor | None] | None:
         """Find and score the relevant ids of lists in one pass; each query has at least one.
 
         Args:
@@ -223,16 +227,27 @@ class Reference:
                 weight in the table, its last rank, and whether it sums the first weight (0), all
                 weights (1), or all times their number in order (2); and float64 `[F, M + 1]`, its
                 divisors by the number of relevant ids.
+            num_locations: the number of locations whose decisions are counted; None for none. Then
+                M is 1, and a relevant id is below it.
 
         Returns:
-            The sums of the formulas, int64 `[F, 3]`; None if the backend cannot do this, a number
-            is no id, a relevant id repeats, or a query has none.
+            The sums of the formulas, int64 `[F, 3]`, and the decisions, int64 `[3, L + 1]`; None if
+            the backend cannot do this, a number is no id, a relevant id repeats, or a query has
+            none.
         """
         table, numbers, divisors = map(torch.from_numpy, formulas)
         number, in_order = (ids >= 0).sum(1), ids.sort(1).values
         repeats = (in_order[:, 1:] == in_order[:, :-1]) & (in_order[:, 1:] >= 0)
         if int(lists.amin()) < -1 or int(ids.amin()) < -1 or repeats.any() or not number.all():
             return None
+        decisions = None
+        if num_locations is not None:
+            if int(ids.amax()) >= num_locations:
+                return None
+            decided = lists[:, 0].clamp(max=num_locations)
+            rows = decided.where(decided == ids[:, 0], -1), decided, ids[:, 0]
+            width = num_locations + 1
+            decisions = torch.stack([self.histogram(x + 1, width + 1)[1:] for x in rows])
         above = self.find(lists, ids).sort(1).values
         place = torch.arange(1, ids.shape[1] + 1, device=ids.device).double()
         sums = []
@@ -243,7 +258,7 @@ class Reference:
             score = (row_sum(values) / divisor[number]).clamp(max=1)
             fixed = [(one * 2**32 + 0.5).long().sum() for one in (score, score * score)]
             sums.append(torch.stack([*fixed, torch.tensor(len(ids), device=ids.device)]))
-        return torch.stack(sums)
+        return torch.stack(sums), decisions
 
     match_ngrams = staticmethod(match_ngrams)
     align = staticmethod(align)

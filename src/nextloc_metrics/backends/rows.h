@@ -175,7 +175,7 @@ ROWS void NAME(tally_rows)(void *about, int64_t begin, int64_t end)
         add_scores(tally, above, tied, sums);
         if (tally->decisions) {
             const KEY highest = NAME(key)(row[best], infinity);
-            add_decision(tally, target, highest == LARGEST || highest == -infinity ? -1 : best);
+            add_decision(tally->decisions, tally->num_locations, target, highest == LARGEST || highest == -infinity ? -1 : best);
         }
     }
     for (int64_t j = 0; j < 3 * tally->num_formulas; j++)

@@ -15,7 +15,12 @@ from nextloc_metrics.arguments.batch import Batch, BatchOptions, GroupLabels, ta
 from nextloc_metrics.arguments.draws import Draws
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.record import Record, Records
-from nextloc_metrics.base.fixes import outside_graphs, unchanged_by_errors, unrounded
+from nextloc_metrics.base.fixes import (
+    Unscripted,
+    outside_graphs,
+    unchanged_by_errors,
+    unrounded,
+)
 from nextloc_metrics.base.grouped import Grouped
 from nextloc_metrics.base.mean import MeanMetric, RecordMetric
 from nextloc_metrics.base.plan import Plan
@@ -33,7 +38,7 @@ AnyMember: TypeAlias = RecordMetric | MetricCollection
 Members: TypeAlias = AnyMember | Sequence[AnyMember] | Mapping[str, AnyMember]
 
 
-class SummedCollection(MetricCollection):
+class SummedCollection(Unscripted, MetricCollection):
     """A `MetricCollection` whose members are summed over the processes at once.
 
     A subclass defines `update`, and what it passes to [`Plan`][nextloc_metrics.base.plan.Plan]; the

@@ -1,11 +1,13 @@
-"""The base class of all metrics here: TorchMetrics' `Metric` with four fixes."""
+"""The base class of all metrics here: TorchMetrics' `Metric` with six fixes."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from copy import deepcopy
 from functools import wraps
-from inspect import signature
-from typing import Any, ParamSpec, TypeVar
+from inspect import getmembers, signature
+from typing import Any, ClassVar, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -58,15 +60,49 @@ class _Unsqueezed:
         self.value = value
 
 
+# A table of several metrics is copied once by one call of `.to`: the copies of each call.
+_COPIES: WeakKeyDictionary[Any, dict[int, Any]] = WeakKeyDictionary()
+
+
+def _made_on(fn: Callable[[Tensor], Tensor]) -> torch.device | None:
+    """Return the device on which `to_empty` makes tensors without values; None for `to`."""
+    try:
+        made = fn(torch.empty((), device="meta"))
+    except Exception:  # what has no values cannot be copied
+        return None
+    return None if made.is_meta else made.device
+
+
+class Unscripted:
+    """A part of modules that TorchScript leaves out, so that they can be scripted."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Keep TorchScript from `forward` and the properties, also those of subclasses."""
+        super().__init_subclass__(**kwargs)
+        torch.jit.unused(cls.forward)  # type: ignore[attr-defined]
+        found = getmembers(cls, lambda member: isinstance(member, property))
+        cls.__jit_unused_properties__ = [name for name, _ in found]  # type: ignore[attr-defined]
+
+    @property
+    def _unscripted(self) -> list[str]:  # PyTorch reads `plan` later, which sets `_plan`
+        held = ["_plan", *vars(self), *self._parameters, *self._buffers, *self._modules]  # type: ignore[attr-defined]
+        return [name for name in held if name != "training"]
+
+    __jit_ignored_attributes__: ClassVar[Any] = _unscripted
+
+
 @dataclass_transform()
-class BaseMetric(Metric):
-    """TorchMetrics' `Metric`, with four fixes.
+class BaseMetric(Unscripted, Metric):
+    """TorchMetrics' `Metric`, with six fixes.
 
     - An error in `forward` or `compute` leaves the state unchanged.
     - An update that raises is not counted as an update.
     - A value that was computed before `merge_state` is computed anew.
     - A value keeps the shape that `compute` returned, also with one element. `compute` may return
       float64: it is rounded once, to float32 on the metric's device.
+    - `to_empty` keeps values, and a state without them (on `meta`) becomes empty. A table moves as
+      a copy, so that other metrics of the same table keep theirs.
+    - A module that holds the metric can be scripted.
     """
 
     @outside_graphs
@@ -74,6 +110,22 @@ class BaseMetric(Metric):
         """Add a batch and return the value of this batch alone."""
         with unchanged_by_errors([self]):
             return super().forward(*args, **kwargs)
+
+    def _apply(self, fn: Any, exclude_state: Any = "", recurse: bool = True) -> Any:  # type: ignore[override]
+        tables, self._modules = self._modules, {}
+        call, before = fn, self._device
+        if (device := _made_on(fn)) is not None:
+            fn = lambda x: torch.zeros_like(x, device=device) if x.is_meta else x.to(device)  # noqa: E731
+        try:
+            super()._apply(fn, exclude_state)
+        finally:
+            self._modules = tables
+        for name, table in tables.items():
+            option = vars(self).get("_options", {}).get(name)
+            is_kept = self._device == before or option is None or isinstance(option, Metric)
+            own: Any = table if is_kept else deepcopy(option, _COPIES.setdefault(call, {}))
+            self._modules[name] = own._apply(fn)
+        return self
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
         """Add the state of another metric; a value that was computed before is outdated."""

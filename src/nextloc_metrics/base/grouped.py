@@ -49,6 +49,10 @@ class OfMean(RecordMetric):
         return super()._read_options(given)
 
     def __post_init__(self) -> None:
+        if self.metric.validate_args != self.validate_args:
+            self._modules["metric"] = self.metric.clone()
+            for part in self.metric.modules():
+                vars(part)["validate_args"] = self.validate_args
         vars(self).update({name: getattr(self.metric, name) for name in _OF_METRIC})
         super().__post_init__()
 

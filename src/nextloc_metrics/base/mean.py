@@ -170,7 +170,9 @@ class RecordMetric(SummedMetric):
                 such as `[N]` or `[N, T]`.
             target: integer `[...]`, the one relevant id; integer `[..., M]`, the relevant ids,
                 padded with -1; bool or floating `[..., C]`, relevance (graded where floating).
-            mask: bool `[...]`; False skips the query, and its target is not read.
+            mask: bool `[...]`; False skips the query, and its target is not read. `mask`, `groups`
+                and `weights` may have the first dimensions alone, `[N]` for queries `[N, T]`: a
+                value then holds for all queries behind it.
             groups: integer `[...]`, the group of every query, for `Grouped`; text if it has
                 `labels`; or several kinds by name, `{"user": users}`. Not read where skipped.
             exclude: candidates that are not ranked, such as visited locations: integer

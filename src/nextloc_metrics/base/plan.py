@@ -12,11 +12,12 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import backends
-from nextloc_metrics.arguments.arrays import Array, as_tensor_or_text
+from nextloc_metrics.arguments.arrays import Array, as_tensor_or_text, is_batched
 from nextloc_metrics.arguments.batch import Batch, GroupKind
 from nextloc_metrics.arguments.draws import Draws
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.record import Record, Records
+from nextloc_metrics.ranking.counting import LONGEST_UNCHECKED_LIST, check_lists
 from nextloc_metrics.ranking.needs import Needs, merge_needs
 from nextloc_metrics.ranking.ranking import Ranking
 from nextloc_metrics.scoring.formulas import Formula, for_lists, for_one_relevant
@@ -138,8 +139,9 @@ class Plan:
                 f"`groups` must be integers, got text {short(text[:3])}; to use text, pass the "
                 "same `labels=GroupLabels.from_values(...)` to all members grouped by it."
             )
-        if len(text) == len(record):  # the text of a query that is left out is not read
-            counted = record.counted.tolist()
+        if text and len(text) in (len(record), *record.shape[:1]):
+            # the text of queries that are left out is not read
+            counted = record.counted.reshape(len(text), -1).any(1).tolist()
             any_name = found[0].names[0]
             text = [one if read else any_name for one, read in zip(text, counted, strict=True)]
         return found[0].number(text).to(record.device)
@@ -213,6 +215,8 @@ class Plan:
         if (
             preds.layout != torch.strided
             or preds.is_nested
+            or is_batched(preds)
+            or is_batched(target)
             or preds.ndim != 2
             or target.dtype != torch.int64
             or target.shape[:1] != preds.shape[:1]
@@ -250,14 +254,18 @@ class Plan:
 
     def _tally_lists(
         self, backend: backends.Reference, preds: Tensor, target: Tensor
-    ) -> tuple[Tensor, None] | None:
-        """Tally lists of ids if no decisions are counted, and every query has a relevant id."""
+    ) -> tuple[Tensor, Tensor | None] | None:
+        """Tally lists of ids if every query has a relevant id, and one if decisions are counted."""
         if preds.dtype != torch.int64 or target.ndim > 2 or self.ignore_index is not None:
             return None
         ids = target[:, None] if target.ndim == 1 else target
-        constants = None if self._num_locations else for_lists(self._formulas, ids.shape[1])
-        found = constants and backend.tally_lists(preds, ids, constants)
-        return None if found is None else (found, None)
+        if self._num_locations is not None and ids.shape[1] != 1:
+            return None
+        constants = for_lists(self._formulas, ids.shape[1])
+        found = constants and backend.tally_lists(preds, ids, constants, self._num_locations)
+        if found and self.validate_args and preds.shape[1] > LONGEST_UNCHECKED_LIST:
+            check_lists(preds, torch.ones(len(preds), dtype=torch.bool))
+        return found or None
 
     def add(self, tallies: Sequence[Tensor], *, count: bool) -> None:
         """Add what `tally` returned to all metrics."""
@@ -279,9 +287,9 @@ class Plan:
 def _read_one_pass(kinds: Sequence[Any]) -> tuple[Formula | int, ...]:
     """Return each kind's `one_pass`.
 
-    Empty if a kind has none, if two count decisions, or if no kind has a formula.
+    Empty if a kind has none, or if two count decisions.
     """
     formulas = [member._one_pass for member in kinds]
     known = tuple(formula for formula in formulas if formula is not None)
     decisions = sum(isinstance(formula, int) for formula in known)
-    return known if len(known) == len(kinds) > decisions <= 1 else ()
+    return known if len(known) == len(kinds) and decisions <= 1 else ()

@@ -25,7 +25,7 @@ class QuantileMetric(MeanMetric):
 
     @property
     def _statistic_name(self) -> str:
-        statistic = self._options["statistic"]
+        statistic = self._options.get("statistic", self._share)
         return statistic if isinstance(statistic, str) else f"{statistic:g} quantile"
 
     @property
@@ -51,7 +51,7 @@ class QuantileMetric(MeanMetric):
         if self._share is None:
             return super().compute()
         value = histogram.quantile(self.state, self._share) / self._steps
-        return torch.tensor(value, dtype=torch.float64)
+        return torch.tensor(value, dtype=torch.float64, device="cpu")
 
     @property
     def num_queries(self) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from nextloc_metrics import __version__
 from nextloc_metrics.cli.options import (
     ANSWERS,
     EVALUATING,
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     "interruption; 2 after a usage error. The PATH - is standard input, CSV or JSON lines. "
     "Messages count lines of text, and rows of other files, from 1.",
 )
-@click.version_option(package_name="nextloc-metrics")
+@click.version_option(__version__)
 def main() -> None:
     """Evaluate files of next-location predictions and recommendations."""
 
@@ -336,18 +337,23 @@ def check(train: str, test: str, queries: str | None, output: Output, **columns:
 @source("predicted", metavar="PRED")
 @source("true", metavar="TRUE")
 @click.option("--year", type=click.IntRange(2026, 2026), help="HuMob challenge.")
+@click.option("--zones", type=FILE, help="All zones, one per line. [default: those that occur]")
 @click.option("--num-cells", type=click.IntRange(min=1), help="Number of cells, from 0.")
 @click.option("--box", type=int, nargs=4, metavar="X X Y Y", help="Cells that are compared.")
 @click.option("--missing-days", type=click.Choice(["raise", "zero", "skip"]), default="raise")
 @writing(FORMAT, OUT, FORCE)
-def flows(predicted: str, true: str, box: Any, output: Output, **options: Any) -> None:
+def flows(
+    predicted: str, true: str, box: Any, zones: Path | None, output: Output, **options: Any
+) -> None:
     """Score predicted trips, rows (day, origin, destination, count); an .html `--out` is a page."""
     from nextloc_metrics.cli.files import write_days
+    from nextloc_metrics.files.beside import read_words
     from nextloc_metrics.report.flows import evaluate_flows
 
     with explained():
         limits = box and (box[:2], box[2:])
-        result = evaluate_flows(predicted, true, box=limits, **options)
+        names = read_words(zones)
+        result = evaluate_flows(predicted, true, box=limits, zones=names, **options)
         text = write_days(result, output.kind)
         if output.is_page:
             source = describe_read((predicted, true), f"{result.card['rows']:,}")

@@ -119,7 +119,9 @@ def _read_metrics(name: str) -> Any:
             "`metrics` must be `module:function`, a module without `.py` and its function without "
             f"arguments, got {short(name)}: {error}."
         ) from error
-    return found()
+    if (made := found()) is None:
+        raise TypeError(f"`metrics` must be a function that returns metrics, got None of {name}.")
+    return made
 
 
 def given_options(kind: Any, reading: Mapping[str, Any]) -> dict[str, Any]:

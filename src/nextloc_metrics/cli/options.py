@@ -12,12 +12,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce, wraps
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from nextloc_metrics import __version__
 from nextloc_metrics.arguments.outputs import check_free, new_file
 from nextloc_metrics.report.options import Options, parameters_of, summaries
 
@@ -404,7 +404,7 @@ def describe_read(
         "rows": rows,
         "columns": ", ".join(dict.fromkeys(filter(None, columns))) or None,
         "options": "; ".join(filter(None, written)) or None,
-        "version": f"nextloc-metrics {version('nextloc-metrics')}",
+        "version": f"nextloc-metrics {__version__}",
         "date": datetime.now().astimezone().date().isoformat(),
         "command": shlex.join(["nextloc-metrics", *context.meta[_ARGUMENTS]]),
     }

@@ -7,9 +7,9 @@ import io
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from nextloc_metrics import __version__
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.display.style import import_pyplot
 from nextloc_metrics.display.table import Table, markdown, one_line, write_facts
@@ -127,7 +127,7 @@ def write_page(
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
         f"<h1>{escape(title)}</h1>\n{body}"
-        f"<footer>nextloc-metrics {version('nextloc-metrics')}</footer>\n"
+        f"<footer>nextloc-metrics {__version__}</footer>\n"
         f"<script>{SCRIPT}</script>\n</body>\n</html>\n"
     )
 

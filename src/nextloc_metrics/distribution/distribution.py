@@ -169,9 +169,10 @@ class Distribution(Record):
         relevant = _read_one(batch, None)
         confidence = as_tensor("confidence", batch.confidence, batch.preds.device)
         queries = batch.preds.shape[:-1]
-        if not confidence.is_floating_point() or confidence.shape != queries:
+        is_number = confidence.is_floating_point() or is_integer(confidence)
+        if not is_number or confidence.shape != queries:
             raise ValueError(
-                f"`confidence` must be floating numbers of shape {short(queries)}, one per query, "
+                f"`confidence` must be numbers of shape {short(queries)}, one per query, "
                 f"got {describe(confidence)}."
             )
         confidence = confidence.detach().reshape(-1).double()

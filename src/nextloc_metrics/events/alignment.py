@@ -89,8 +89,7 @@ class EventCountDifference(EventMean):
         keys, signs = [], []
         for side, sign in zip(self._sides(record), (1, -1), strict=True):
             row, _ = at = (side.places > -2).nonzero(as_tuple=True)
-            place = side.places[at].masked_fill(~side.has_time[at], -1)
-            keys.append(torch.stack([row, place]))
+            keys.append(torch.stack([row, side.places[at]]))
             signs.append(torch.full_like(row, sign))
         cells, cell = torch.unique(torch.cat(keys, 1), dim=1, return_inverse=True)
         counts = torch.zeros_like(cells[0]).index_add_(0, cell, torch.cat(signs)).abs()
@@ -122,10 +121,12 @@ class EventTimeError(EventMean):
     limit: PositiveNumber | None = None
 
     def score(self, record: EventPairs) -> tuple[Tensor, Tensor]:
-        (time, _, has), (true, _, counted) = _next_events(self, record)
+        (time, _, has, known), (true, _, counted, _) = _next_events(self, record)
         whole, rest = time // exact.ONE - true // exact.ONE, time % exact.ONE - true % exact.ONE
         apart = (exact.float64(whole) + exact.float64(rest) / exact.ONE).abs()
-        return apart.masked_fill(~has, torch.inf).clamp(0, self.limit), record.counted & counted
+        return apart.masked_fill(~(has & known), torch.inf).clamp(
+            0, self.limit
+        ), record.counted & counted
 
     @property
     def _averages_scores(self) -> bool:
@@ -140,6 +141,7 @@ class NextEventAccuracy(EventMetric, MeanMetric):
     r"""Accuracy of the next event: the share of sequences whose first place is predicted.
 
     A sequence with a true event counts, and is a hit if the first predicted event has its place.
+    Times are read for their order only.
 
     The options are those of [`EventMetric`][nextloc_metrics.events.EventMetric].
 
@@ -154,15 +156,12 @@ class NextEventAccuracy(EventMetric, MeanMetric):
     label = "accuracy of the next event"
 
     def score(self, record: EventPairs) -> tuple[Tensor, Tensor]:
-        (_, place, has), (_, true, counted) = _next_events(self, record)
+        (_, place, has, _), (_, true, counted, _) = _next_events(self, record)
         return ((place == true) & has).double(), record.counted & counted
 
 
-def _next_events(metric: EventMetric, record: EventPairs) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """Return time and place of the first event of each side, and whether it is, with a time."""
-    found = []
-    for side in metric._sides(record):
-        columns = side.times, side.places, (side.places > -2) & side.has_time
-        time, place, has = (pad(x, (0, 1))[:, 0] for x in columns)
-        found.append((time, place, has))
-    return found
+def _next_events(metric: EventMetric, record: EventPairs) -> list[tuple[Tensor, ...]]:
+    """Return time and place of each side's first event, whether there is one, and has a time."""
+    sides = metric._sides(record)
+    columns = [(x.times, x.places, x.places > -2, x.has_time) for x in sides]
+    return [tuple(pad(x, (0, 1))[:, 0] for x in side) for side in columns]

@@ -20,7 +20,8 @@ class EventMetric(RecordMetric):
 
     Args:
         horizon: only events before `start + horizon` count; None for all events.
-        first: only so many events of each side count, in the order given; None for all.
+        first: only so many events of each side count, the first in time of those before the
+            horizon; None for all.
         options: the options of a subclass, and TorchMetrics' own keyword arguments.
     """
 

@@ -27,7 +27,7 @@ _FORMS = (
 
 @dataclass(eq=False)
 class Events:
-    """The events of N sequences, in the order in which they were given.
+    """The events of N sequences in order of time; one without a time is behind the one before it.
 
     Attributes:
         times: int64 `[N, L]`, multiples of 2^-32; the lowest integer for NaN and -inf, the highest
@@ -54,9 +54,24 @@ class Events:
         """Return the first events that are before an end, int64 `[N]`; others have the place -2."""
         scores = None if self.scores is None else self.scores[:, :first]
         times, places = self.times[:, :first], self.places[:, :first]
-        if end is not None:
-            places = places.masked_fill(times >= end[:, None], -2)
+        if end is not None and places.numel():
+            places = places.masked_fill(times.cummax(1).values >= end[:, None], -2)
         return Events(times, places, scores)
+
+    def sorted(self) -> Events:
+        """Return the events in order of time; equal times keep their order."""
+        if not self.times.numel():
+            return self
+        columns = torch.arange(self.times.shape[1], device=self.times.device)
+        known = columns.where(self.times != NO_TIME, 0).cummax(1).values
+        key = self.times.gather(1, known).masked_fill(self.places == -2, NEVER)
+        if bool((key[:, 1:] >= key[:, :-1]).all()):
+            return self
+        order = key.argsort(dim=1, stable=True)
+        scores = self.scores
+        if scores is not None:
+            scores = scores.gather(1, order[..., None].expand_as(scores))
+        return Events(self.times.gather(1, order), self.places.gather(1, order), scores)
 
 
 #: a list of (times, places or scores) per sequence, or (padded times, places or scores[, lengths])
@@ -68,10 +83,11 @@ class EventPairs(Record):
     """Predicted and true events of the same sequences: the record of the metrics of events.
 
     A sequence is a query, such as the next week of a user, with any number of events on either
-    side. Times are numbers below 2^31 of any unit, rounded to multiples of 2^-32. A predicted time
-    may be NaN or infinite: the event has no partner, and is after the horizon only if infinite. The
-    place is the highest score, the lowest id of equal ones; NaN among scores, nothing above -inf,
-    or a predicted id below 0 is no place.
+    side, in any order: they are read in order of time. Times are numbers below 2^31 of any unit,
+    rounded to multiples of 2^-32. A predicted time may be NaN or infinite: the event has no
+    partner. Without a time (NaN) it comes directly after the event given before it; an infinite
+    one is after every horizon. The place is the highest score, the lowest id of equal ones; NaN
+    among scores, nothing above -inf, or a predicted id below 0 is no place.
 
     Args:
         predicted: a list of one pair (times, places) or (times, scores) per sequence, numbers
@@ -216,7 +232,7 @@ def _events(name: str, parts: list[Tensor], counted: Tensor) -> Events:
     if not is_full:
         places = places.masked_fill(~is_event, -2)
     scores = values if values.ndim == 3 else None
-    return Events(_whole(name, times, is_event), places, scores)
+    return Events(_whole(name, times, is_event), places, scores).sorted()
 
 
 def _whole(name: str, times: Tensor, is_event: Tensor) -> Tensor:

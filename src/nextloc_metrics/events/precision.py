@@ -179,7 +179,7 @@ class PooledEvents(EventMetric, KeyedMetric):
     def _mean(self, value_of: Any) -> Tensor:
         """Return the mean over places and thresholds; NaN without a true event."""
         true, total, found = self._blocks()
-        values = torch.zeros(len(true), dtype=torch.float64)
+        values = torch.zeros(len(true), dtype=torch.float64, device="cpu")
         for blocks in found:
             value = value_of(true, blocks)
             all_matched = _sum(len(true), blocks, blocks.matched) == total
@@ -187,7 +187,7 @@ class PooledEvents(EventMetric, KeyedMetric):
         if self.average == "weighted":
             return (values * true).sum() / true.sum()
         size = self.num_places if self.average == "all" and len(true) else len(true)
-        return values.sum() / torch.tensor(size)
+        return values.sum() / torch.tensor(size, device="cpu")
 
     def compute(self) -> Tensor:
         return self._mean(self.value_of)
@@ -286,5 +286,5 @@ class EventMaxF(PooledEvents):
         wanted = _sum(len(true), blocks, blocks.matched) if self.as_hotpp else true
         number = blocks.above + blocks.size + wanted[blocks.place]
         found = 2 * exact.float64(blocks.matched_above + blocks.matched) / number
-        best = torch.zeros(len(true), dtype=torch.float64)
+        best = torch.zeros(len(true), dtype=torch.float64, device="cpu")
         return best.scatter_reduce_(0, blocks.place, found, "amax")

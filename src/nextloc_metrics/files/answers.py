@@ -86,7 +86,7 @@ class Reader:
         rows: dict[str, tuple[Callable[[str], Items], str, str]] = {
             "json": (partial(by_json, key, take), "key take", ""),
             "lines": (partial(by_lines, knows, take), "take", "\r\n"),
-            "separated": (partial(by_commas, knows), "", ",\r\n"),
+            "separated": (partial(by_commas, knows), "", "\r\n"),
             "codes": (partial(by_codes, take), "take", ""),
         }
         title = form if isinstance(form, str) else getattr(form, "__qualname__", repr(form))

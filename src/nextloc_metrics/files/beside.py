@@ -108,17 +108,26 @@ def _read_times(part: Part, name: str) -> Any:
         return read_names(part, name)
 
 
-def read_flows(rows: Any, cells: Sequence[str]) -> dict[str, Any]:
+def read_flows(rows: Any, cells: Sequence[str], named: bool = False) -> dict[str, Any]:
     """Read the columns `day`, `cells` and `count` of trips; dates become YYYYMMDD.
 
     `rows` are a path, a frame, or a dict of columns, which is returned unchanged. A file may have
-    the form of the HuMob Challenge 2026, whose cells are `ox`, `oy`, `dx` and `dy`.
+    the form of the HuMob Challenge 2026, whose cells are `ox`, `oy`, `dx` and `dy`. `named` says
+    that cells are names, integers or text.
     """
     if isinstance(rows, dict):
         return rows
-    readers: dict[str, Any] = {"day": _read_day, **dict.fromkeys(cells, read_numbers)}
+    readers: dict[str, Any] = {
+        "day": _read_day,
+        **dict.fromkeys(cells, _read_zones if named else read_numbers),
+    }
     readers["count"] = partial(read_numbers, may_miss=True)  # NaN is refused with its day and pair
     if isinstance(rows, str | os.PathLike):
+        if os.fspath(rows).endswith(".npy"):
+            raise ValueError(
+                f"{rows} must be rows of trips, got an array; read matrices [D, O, O] with "
+                "`FlowPairs.from_matrices(numpy.load(...), numpy.load(...))` in Python."
+            )
         if os.path.isfile(rows) and (found := _read_humob(os.fspath(rows))):
             return found
         source: Any = Files(find_files(rows))
@@ -141,9 +150,19 @@ def _read_day(part: Part, name: str) -> Any:
     return np.array([*map(int, plain)], dtype=np.int64)[codes]
 
 
+def _read_zones(part: Part, name: str) -> Any:
+    """Return names; integers where all are, so that CSV has those of other files."""
+    names = read_names(part, name)
+    if names.dtype != object:
+        return names
+    numbers, wrong = integers_of(pa.array(names, "string"))
+    return numbers if wrong is None else names
+
+
 def _read_humob(file: str) -> dict[str, Any] | None:
     """Read lines of a day, a tab and `{origin: {destination: count}}`, cells being `y_x`."""
     columns: list[list[Any]] = [[] for _ in range(6)]
+    line_of: dict[int, int] = {}
     with open_bytes(file) as opened:
         for number, line in enumerate(opened, 1):
             day, tab, text = line.decode("utf-8-sig", "replace").partition("\t")
@@ -154,6 +173,8 @@ def _read_humob(file: str) -> dict[str, Any] | None:
             try:
                 # quotes of Python and its nan; a dict becomes a tuple, with keys that come again
                 text = text.replace("'", '"').replace("nan", "NaN")
+                if (first := line_of.setdefault(int(day), number)) < number:
+                    raise ValueError(f"day {day} is already in line {first}")
                 for origin, others in json.loads(text, object_pairs_hook=tuple):
                     for destination, count in others:
                         (oy, ox), (dy, dx) = map(_cell, (origin, destination))

@@ -440,7 +440,8 @@ def remedy(cell: Any, how: CellReading) -> str:
         return (
             "this is what NumPy prints, which leaves ids out or cannot be split; write "
             "lists with `.tolist()`, as JSON or in Parquet" if is_print
-            else "text that begins with [ must be a list in JSON or of Python"
+            else "text that begins with [ must be a list in JSON or of Python; the answers of a "
+            "language model, some of which are cut, are read with `answers`"
         )  # fmt: skip
     if isinstance(cell, str) and how.kind == "integers":
         marks = [mark for mark in (",", ";", "|", "\t", " ") if mark in cell.strip("(){} ")]

@@ -237,7 +237,10 @@ def check_columns(file: str, have: Sequence[str], need: Sequence[str]) -> None:
     missing = [name for name in need if name not in have]
     if missing:
         like = [near for x in missing for near in difflib.get_close_matches(x, have, 1, 0.5)]
+        answers = [x for x in have if x.lower() in ("answer", "answers")] if not like else []
         hint = f"; did you mean {', '.join(map(repr, like))}?" if like else "."
+        if "preds" in missing and answers:
+            hint = f"; if {answers[0]!r} holds the answers of a language model, use `answers`."
         raise ValueError(
             f"{file} must have the columns {short(missing)}, got {short(list(have))}{hint}"
         )

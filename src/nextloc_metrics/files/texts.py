@@ -94,10 +94,14 @@ def _as_json(text: str, at: int) -> tuple[str, int] | int:
     Python has other quotes and constants, and a comma may stand before the end. What is none of
     either is left for JSON to refuse.
     """
-    parts, opened = [""], [""]
+    parts, opened, before = [""], [""], ""
     while token := _TOKEN.match(text, at):
         at = token.end()
         string, word, mark = token.groups()
+        now = "" if mark else "quoted" if string else "word"
+        if before and now and "quoted" in (before, now):  # a quote within quotes
+            return UNREADABLE
+        before = now
         if string is not None:
             parts.append(_string_in_json(string))
         elif word is not None:
@@ -114,7 +118,8 @@ def _as_json(text: str, at: int) -> tuple[str, int] | int:
                 return "".join(parts), at
             if len(opened) > _DEEPEST:
                 return UNREADABLE
-    is_end = text[at:].lstrip()[:1] in ("", '"', "'")  # within a name, if it is a quote
+    rest = text[at:].lstrip()[:1]
+    is_end = not rest or (rest in "\"'" and not before)  # within a name, if it is a quote
     return CUT if is_end and "[" in opened else UNREADABLE
 
 
@@ -133,7 +138,7 @@ def _escape_in_json(found: re.Match[str]) -> str:
 
 # Lines, fields, patterns, codes -------------------------------------------------------------------
 
-_MARK = re.compile(r"([ \t]*)(?:\(?([0-9]{1,9})[.)]|([-*+•]))[ \t]+(?=\S)")
+_MARK = re.compile(r"([ \t]*)(?:\(?([0-9]{1,9})[.)](?![.)])|([-*+•])(?=[ \t]))[ \t]*(?=\S)")
 # What no name has that is written without quotes: the end of a sentence, or the marks of a form.
 _PROSE = re.compile(r"[.:;!?…](?:\s|$)|[\u3002\uff01\uff1a\uff1b\uff1f]|[\[\]{}`\"]|^'")
 _FIELD = re.compile(rf"[^\S\n]*(?:({_DOUBLE})[^\S\n]*|([^,\n]*))(,|\n|\Z)", re.DOTALL)
@@ -153,6 +158,8 @@ def by_lines(knows: Knows, take: str | None, text: str) -> Items:
                 plain.append(name)
                 style = None if style and style[1] else style
             continue
+        if line[mark.end() - 1] in ".)" and line[mark.end()].isdigit():  # or a number such as 1.5
+            return UNREADABLE
         found = (mark[1], mark[3] or "")
         follows = bool(mark[3]) or int(mark[2]) == number + 1
         if found != style or not follows:

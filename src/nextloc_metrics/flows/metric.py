@@ -205,7 +205,7 @@ class DailyMetric(FlowMetric):
 
     def compute(self) -> Tensor:
         self._check_days()
-        return torch.tensor(self.value_of(self.days()), dtype=torch.float64)
+        return torch.tensor(self.value_of(self.days()), dtype=torch.float64, device="cpu")
 
     @property
     def _averages_scores(self) -> bool:
@@ -216,7 +216,7 @@ class DailyMetric(FlowMetric):
         if not self._averages_scores:
             return super()._estimate()
         known = [x for _, x in self.values_by_day() if not math.isnan(x)]
-        values = torch.tensor(known, dtype=torch.float64)
+        values = torch.tensor(known, dtype=torch.float64, device="cpu")
         counted = torch.ones_like(values, dtype=torch.bool)
         return intervals.of_queries(exact.tally(values, counted, self._is_bounded))
 

@@ -268,7 +268,7 @@ class FlowJSD(FlowMetric):
             parts = [[np.bincount(code, y) for y in divmod(x, 1 << STEP)] for x in counts]
             counts = [whole * (1 << STEP) + rest for whole, rest in parts]
         value = _jensen_shannon(*(x.astype(np.float64) for x in counts))
-        return torch.tensor(value ** (0.5 if self.root else 1), dtype=torch.float64)
+        return torch.tensor(value ** (0.5 if self.root else 1), dtype=torch.float64, device="cpu")
 
 
 _DAYS = (1 << 62) + 1  # the number of day 0; those of pairs are lower

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
@@ -11,7 +12,7 @@ import numpy as np
 import torch
 
 from nextloc_metrics.arguments.arrays import Array, as_tensor, begins
-from nextloc_metrics.arguments.batch import Batch
+from nextloc_metrics.arguments.batch import Batch, GroupLabels, number_values
 from nextloc_metrics.arguments.checks import check_choice, check_positive
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.arguments.record import Queries, Record, Records
@@ -96,33 +97,45 @@ class FlowPairs(Record):
         num_cells: int | None = None,
         box: CellBox | None = None,
         missing_days: MissingDays = "raise",
+        zones: Array | None = None,
     ) -> FlowPairs:
         """Join predicted and true rows of whole days by day and pair.
 
         Args:
             predicted: a data frame or a dict with the columns `day`, an integer from 0 such as
-                20240201, `origin`, `destination` and `count`; with a box, `ox`, `oy`, `dx` and `dy`
-                in place of the ends. Rows of one day and pair are added.
+                20240201, `origin` and `destination`, integers or text, and `count`; with a box,
+                `ox`, `oy`, `dx` and `dy` in place of the ends. Rows of one day and pair are added.
             true: the true rows.
-            num_cells: the number of cells; the ends are integers from 0 below it.
+            num_cells: the number of cells, if the ends are their numbers from 0. A warning says
+                that most of them do not occur, because each counts in the mean errors.
             box: in place of it the cells of a grid that are compared: the lowest and the highest x
                 and y, both counted. A trip with an end outside is left out.
             missing_days: a day of one side only is an error (`"raise"`), has counts of 0 on the
                 other side (`"zero"`), or is left out (`"skip"`).
+            zones: the names of all zones, text or integers; without it, `num_cells` and `box`, the
+                zones that occur on either side.
 
         Raises:
             ValueError: a column is missing or unreadable, a day or a cell is wrong, or a count is
                 NaN, negative or above 2^31.
         """
         check_choice("missing_days", missing_days, MissingDays)
-        limits, sides = _limits(num_cells, box), {}
-        for name, table in (("predicted", predicted), ("true", true)):
-            columns = {x: _column(name, table, x) for x in ("day", *(PLACES if box else IDS))}
+        if sum(x is not None for x in (num_cells, box, zones)) > 1:
+            raise ValueError("only one of `num_cells`, `box` and `zones` may be given.")
+        sides, names = {}, None
+        read = {
+            name: {x: _column(name, table, x) for x in ("day", *(PLACES if box else IDS), "count")}
+            for name, table in (("predicted", predicted), ("true", true))
+        }
+        if num_cells is None and box is None:
+            names = _number_zones(read, zones)
+        limits = _limits(len(names) if names else num_cells, box)
+        for name, columns in read.items():
+            given = as_tensor(f"{name}['count']", columns.pop("count"))
             day, *ends = (
                 _integers(f"{name}[{x!r}]", y, 0 if x == "day" else -MOST)
                 for x, y in columns.items()
             )
-            given = as_tensor(f"{name}['count']", _column(name, table, "count"))
             if {x.shape for x in (day, *ends)} != {given.shape}:
                 raise ValueError(
                     f"`{name}` must have columns of one length, got {describe(given)}."
@@ -137,16 +150,28 @@ class FlowPairs(Record):
                     "`missing_days='zero'` or 'skip'."
                 )
         kept = np.intersect1d if missing_days == "skip" else np.union1d
-        return cls._join(kept(*held.values()), sides, limits)
+        found = cls._join(kept(*held.values()), sides, limits, names)
+        used = len(np.union1d(found.origin, found.destination))
+        if num_cells is not None and 0 < 2 * used < num_cells:
+            warnings.warn(
+                f"`num_cells` is {num_cells}, but only {used} cells occur. Pairs of the others "
+                f"count 0 on both sides, so that RMSE is {(share := used / num_cells):.2g} times, "
+                f"and MAE {share**2:.2g} times, that of the cells that occur; leave `num_cells` "
+                "out, or name all zones by `zones`.",
+                stacklevel=2,
+            )
+        return found
 
     @classmethod
-    def _join(cls, days: Any, sides: Mapping[str, Sequence[Any]], limits: Any) -> FlowPairs:
+    def _join(
+        cls, days: Any, sides: Mapping[str, Sequence[Any]], limits: Any, names: Any = None
+    ) -> FlowPairs:
         """Add the counts of each of these days by pair; the rows of all days are checked."""
         width = math.prod(high - low + 1 for low, high in limits)
-        (*predicted, rounded), (*true, too) = (_read(x, *y, limits) for x, y in sides.items())
+        (*first, rounded), (*other, too) = (_read(x, names, *y, limits) for x, y in sides.items())
         found: list[Any] = [(np.zeros((3, 0), np.int64), np.zeros((2, 0), np.int64))]
         for number, name in enumerate(days.tolist()):
-            pair, counts = _add(name, width, _of_day(name, *predicted), _of_day(name, *true))
+            pair, counts = _add(name, width, names, *(_of_day(name, *x) for x in (first, other)))
             found.append((np.stack([np.full(len(pair), number), *np.divmod(pair, width)]), counts))
         (day, *ends), counts = (np.concatenate(x, 1) for x in zip(*found, strict=True))
         return cls(days, day, ends[0], ends[1], counts, width, rounded + too)
@@ -164,7 +189,7 @@ def _of_day(name: int, day: Any, *columns: Any) -> list[Any]:
     return [x[slice(*np.searchsorted(day, [name, name + 1]))] for x in columns]
 
 
-def _read(name: str, day: Any, *columns: Any) -> tuple[Any, Any, Any, bool]:
+def _read(name: str, names: Any, day: Any, *columns: Any) -> tuple[Any, Any, Any, bool]:
     """Return the days, pairs and counts, in steps, that are within limits, and if some are rounded.
 
     The columns are the ends, the counts and the limits of a cell's number, or of x and y.
@@ -173,8 +198,8 @@ def _read(name: str, day: Any, *columns: Any) -> tuple[Any, Any, Any, bool]:
     if not (right := (counts >= 0) & (counts <= MOST)).all():
         at = int(right.argmin())
         raise ValueError(
-            f"`{name}` must hold counts from 0 to 2^31, got {counts[at]:g} for {_pair(ends, at)} "
-            f"on day {day[at]}."
+            f"`{name}` must hold counts from 0 to 2^31, got {counts[at]:g} for "
+            f"{_pair(ends, at, names)} on day {day[at]}."
         )
     cells, inside, width = np.zeros((2, len(counts)), np.int64), np.ones(len(counts), bool), 1
     for axis, (low, high) in enumerate(limits):
@@ -194,7 +219,7 @@ def _read(name: str, day: Any, *columns: Any) -> tuple[Any, Any, Any, bool]:
     return day[inside], pair[inside], steps[inside].astype(np.int64), rounded
 
 
-def _add(day: int, width: int, predicted: Any, true: Any) -> tuple[Any, Any]:
+def _add(day: int, width: int, names: Any, predicted: Any, true: Any) -> tuple[Any, Any]:
     """Return each pair of a day once, in rising order, with the sums of both sides `[2, E]`."""
     pair = np.concatenate([predicted[0], true[0]])
     counts = np.zeros((2, len(pair)), dtype=np.int64)
@@ -211,23 +236,34 @@ def _add(day: int, width: int, predicted: Any, true: Any) -> tuple[Any, Any]:
         ends = np.divmod(pair, width)
         raise ValueError(
             "`count` must be at most 2^31 in all rows of a pair, got more for "
-            f"{_pair(ends, int(above.argmax()))} on day {day}."
+            f"{_pair(ends, int(above.argmax()), names)} on day {day}."
         )
     return pair, counts
 
 
-def _pair(ends: Any, at: int) -> str:
+def _pair(ends: Any, at: int, names: Any = None) -> str:
     """Name a pair of cells, by its ends or their coordinates."""
-    return f"the pair ({', '.join(str(x[at]) for x in ends)})"
+    of_ends = [x[at] if names is None else names[x[at]] for x in ends]
+    return f"the pair ({', '.join(map(str, of_ends))})"
+
+
+def _number_zones(read: dict[str, dict[str, Any]], zones: Any) -> tuple[str, ...]:
+    """Replace the ends of all rows by the numbers of their zones, whose names are returned."""
+    keys = [(side, x) for side in read for x in IDS]
+    ends = {(side, x): number_values(f"{side}[{x!r}]", read[side][x]) for side, x in keys}
+    listed = [*ends.values()] if zones is None else [number_values("zones", zones)]
+    known = GroupLabels.sorted(name for kind in listed for name in kind.labels.names)
+    if not len(known):
+        raise ValueError("`zones` must be given for tables without rows.")
+    for (side, x), end in ends.items():
+        if unknown := set(end.labels.names) - set(known.names):
+            raise ValueError(f"`{side}[{x!r}]` must be among `zones`, got {short(min(unknown))}.")
+        read[side][x] = known.number([*end.labels.names])[end.numbers.cpu()]
+    return known.names
 
 
 def _limits(num_cells: Any, box: Any) -> list[tuple[int, int]]:
     """Return the lowest and the highest number of a cell, or those of x and y."""
-    if (num_cells is None) == (box is None):
-        raise ValueError(
-            "one of `num_cells` and `box` must be given, for cells as numbers or as x and y, got "
-            f"{'neither' if box is None else 'both'}."
-        )
     if box is None:
         limits = [(0, check_positive("num_cells", num_cells) - 1)]
     else:
@@ -247,7 +283,8 @@ def _column(name: str, table: Any, column: str) -> Any:
         return table[column]
     except (KeyError, TypeError, IndexError, ValueError) as error:
         raise ValueError(
-            f"`{name}` must be a table with a column {column!r}, got {describe(table)}."
+            f"`{name}` must be a table with a column {column!r}, got {describe(table)}; cells are "
+            "`origin` and `destination`, or `ox`, `oy`, `dx` and `dy` with a `box`."
         ) from error
 
 

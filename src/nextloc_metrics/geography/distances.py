@@ -289,13 +289,13 @@ class DistanceError(QuantileMetric, _NearTarget):
         if number is None:
             return torch.tensor(torch.nan, device=self.state.device)
         km = _SMALLEST_KM * _GROWTH ** (number - 0.5) if number else 0.0
-        return torch.tensor(km, dtype=torch.float64)
+        return torch.tensor(km, dtype=torch.float64, device="cpu")
 
     def cumulative(self) -> tuple[Tensor, Tensor]:
         """Return ends of bins in km, and the share of all processes' queries up to each of them."""
         counts = self._of_all_processes(lambda: self.state[5:].cpu().clone())
         last = int(counts.nonzero()[-1]) if counts.any() else 0
-        bins = torch.arange(last + 1, dtype=torch.float64)
+        bins = torch.arange(last + 1, dtype=torch.float64, device="cpu")
         return _SMALLEST_KM * _GROWTH**bins, counts[: last + 1].cumsum(0) / counts.sum()
 
     def _estimate(self) -> intervals.Estimate:

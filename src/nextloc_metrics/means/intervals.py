@@ -110,10 +110,22 @@ def of_clusters(state: Tensor) -> Estimate:
     mean = _sum(means * sizes) / total
     variance, freedom = cluster_variance((means - mean) * sizes, sizes)
     known = variance * numbers.sum() > _SMALLEST_VARIANCE
+    freedom = torch.where(known, observed_freedom(means, sizes, freedom), freedom)
     # without variance between groups, n_eff is the number of groups, fewer if sizes differ
     alike = total * total / _sum(sizes * sizes)
     effective = torch.where(known, mean * (1 - mean) / variance, alike)
     return Estimate(mean, variance.sqrt(), effective, freedom, exact.is_bounded(state))
+
+
+def observed_freedom(means: Tensor, sizes: Tensor, freedom: Tensor) -> Tensor:
+    """Return the degrees of freedom of a variance that groups with a hit, or a miss, decide.
+
+    They are the effective number of groups with a score above 0 less 1, or with one below 1 if that
+    is fewer; at least 1, and at most `freedom`. A group without a hit says little of the variance.
+    """
+    with_hit, with_miss = sizes * (means > 0), sizes * (means < 1)
+    parts = [_sum(x) ** 2 / _sum(x * x).clamp(min=1e-300) for x in (with_hit, with_miss)]
+    return freedom.minimum((parts[0].minimum(parts[1]) - 1).clamp(min=1))
 
 
 def cluster_variance(off: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
@@ -171,7 +183,7 @@ def t_quantile(confidence_level: float, degrees_of_freedom: Tensor) -> Tensor:
 
 @lru_cache(64)  # most metrics of an evaluation count the same queries
 def _t_quantiles(confidence_level: float, degrees_of_freedom: tuple[float, ...]) -> Tensor:
-    distinct = torch.tensor(degrees_of_freedom, dtype=torch.float64)
+    distinct = torch.tensor(degrees_of_freedom, dtype=torch.float64, device="cpu")
     normal = NormalDist().inv_cdf((1 + confidence_level) / 2)
     t = torch.full_like(distinct, normal).masked_fill(distinct <= 0, math.inf)
     is_known = (distinct > 0) & distinct.isfinite()
@@ -217,7 +229,7 @@ def _double_exponential() -> tuple[Tensor, Tensor, Tensor]:
 
     Source: H. Takahasi and M. Mori, "Double exponential formulas for numerical integration", 1974.
     """
-    steps = torch.linspace(-3.3, 3.3, 128, dtype=torch.float64)
+    steps = torch.linspace(-3.3, 3.3, 128, dtype=torch.float64, device="cpu")
     odds = (math.pi * steps.sinh()).exp()
     nodes, rest = odds / (1 + odds), 1 / (1 + odds)
     return nodes, rest, (steps[1] - steps[0]) * math.pi * steps.cosh() * nodes * rest

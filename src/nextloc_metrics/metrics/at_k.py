@@ -269,7 +269,7 @@ class F1AtK(RankingMetric):
         whole, relevant, queries, part = self.state.tolist()
         divisor = (self.k * queries + relevant) * exact.ONE
         pooled = 2 * (whole * exact.ONE + part) / divisor if queries else torch.nan
-        return torch.tensor(pooled, dtype=torch.float64)
+        return torch.tensor(pooled, dtype=torch.float64, device="cpu")
 
     @property
     def _averages_scores(self) -> bool:

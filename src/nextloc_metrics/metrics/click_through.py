@@ -19,7 +19,7 @@ from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.checks import is_integer
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.arguments.record import Queries, Record
-from nextloc_metrics.base.fixes import unchanged_by_errors
+from nextloc_metrics.base.fixes import Unscripted, unchanged_by_errors
 from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.means import exact
 from nextloc_metrics.ranking.needs import Needs
@@ -152,7 +152,7 @@ class MatthewsCorrCoef(BinaryMatthewsCorrCoef):
         return value.float().masked_fill(undefined, 0.0)
 
 
-class ClickThroughCollection(MetricCollection):
+class ClickThroughCollection(Unscripted, MetricCollection):
     """A `MetricCollection` in which a batch updates all members, or none if one raises.
 
     It holds a `LogLoss`, which checks each batch for all members. Without data, values are NaN.

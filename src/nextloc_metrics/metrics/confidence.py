@@ -105,7 +105,7 @@ class ConfidenceTally(DistributionMetric):
         return torch.stack([number, correct / exact.ONE, confidence / exact.ONE])
 
     def _value(self, value: float) -> Tensor:
-        return torch.tensor(value, dtype=torch.float64)
+        return torch.tensor(value, dtype=torch.float64, device="cpu")
 
 
 class CalibrationError(ConfidenceTally):
@@ -171,7 +171,7 @@ class CalibrationError(ConfidenceTally):
     def _bins(self) -> Reliability:
         cells = self._cells()
         summed = torch.nn.functional.pad(cells.cumsum(1), (1, 0))  # below each edge of a cell
-        at = torch.arange(self.bins + 1).double() * NUM_CELLS / self.bins
+        at = torch.arange(self.bins + 1, device=cells.device).double() * NUM_CELLS / self.bins
         if self.binning == "mass":
             at = _where_reached(summed[0], at / NUM_CELLS * summed[0, -1])
         below = at.floor().long().clamp(max=NUM_CELLS - 1)

@@ -31,6 +31,7 @@ from nextloc_metrics.metrics import (
 )
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.location_f1 import LocationF1
+from nextloc_metrics.metrics.split import Scope
 from nextloc_metrics.scoring.formulas import Gain
 
 
@@ -356,13 +357,15 @@ def decile_metrics(
     k: int = 5,
     *,
     min_recall: float = 0.5,
+    scope: Scope = "within",
     prefix: str | None = None,
     postfix: str | None = None,
     **kwargs: Any,
 ) -> RankingCollection:
     """Collect the decile metrics as one scalar per bin, as Lightning's `log_dict` needs.
 
-    The scalars of one metric share a state. `min_recall` is that of `DecileKForRecall`.
+    The scalars of one metric share a state. `min_recall` is that of `DecileKForRecall`,
+    `scope` that of all but the share of predictions, whose ranks are those of full lists.
 
     Example:
         >>> from torch import tensor
@@ -372,11 +375,11 @@ def decile_metrics(
         ['ndcg_at_1_decile_1 1.00', 'ndcg_at_1_decile_2 0.00', 'ndcg_at_1_decile_unmapped nan']
     """
     makers: list[Callable[..., deciles.DecileMetric]] = [
-        partial(deciles.DecilePrecision, bins, k),
-        partial(deciles.DecileNDCG, bins, k),
-        partial(deciles.DecileKForRecall, bins, min_recall),
+        partial(deciles.DecilePrecision, bins, k, scope=scope),
+        partial(deciles.DecileNDCG, bins, k, scope=scope),
+        partial(deciles.DecileKForRecall, bins, min_recall, scope=scope),
         partial(exposure.DecilePredictionShare, bins, k),
-        partial(exposure.DecileCoverage, bins, k),
+        partial(exposure.DecileCoverage, bins, k, scope=scope),
     ]
     members: dict[str, RecordMetric] = {}
     for make in makers:

@@ -175,7 +175,7 @@ class Measure(RecordMetric):
         value, reason = self._difference()
         if self._update_count and reason:
             warnings.warn(f"{short(self)} is NaN: {reason}.", stacklevel=2)
-        return torch.tensor(value, dtype=torch.float64)
+        return torch.tensor(value, dtype=torch.float64, device="cpu")
 
     def _difference(self) -> tuple[float, str]:
         sets = dict(zip(("generated", "real"), self._both(), strict=True))

@@ -37,8 +37,9 @@ class Codes:
     Several locations may share a code. A beam is valid if it is the whole code of a location.
 
     Args:
-        codebook: the code of each location: text such as `"<a_12><b_3>"`, or rows of integers of
-            at least 0, padded with -1 at the end, `[C, L]`.
+        codebook: the code of each location: text such as `"<a_12><b_3>"`, a row of tokens such as
+            `["<a_12>", "<b_3>"]`, or rows of integers of at least 0, padded with -1 at the end,
+            `[C, L]`.
 
     Attributes:
         tokens: int64 `[C, L]`, padded with -1; tokens of text are numbered.
@@ -56,7 +57,7 @@ class Codes:
     """
 
     def __init__(self, codebook: Array) -> None:
-        read = as_tensor_or_text("codebook", codebook)
+        read = as_tensor_or_text("codebook", codebook, join_rows=True)
         self._names: dict[str, int] | None = None if isinstance(read, Tensor) else {}
         self.tokens = self._read("codebook", read, 2).cpu()
         empty = (self.tokens < 0).all(1).nonzero()[:, 0].tolist()

@@ -151,7 +151,7 @@ _BEYOND = 1 << 39
 _Sorted = tuple[Tensor, Tensor]  # values and their positions before sorting
 
 # Longer lists are checked for visit counts `[N, C]`, which repeat a few small numbers.
-_LONGEST_UNCHECKED_LIST = 64
+LONGEST_UNCHECKED_LIST = 64
 
 # Up to this length an id is found by a linear search; beyond, by a binary search in sorted lists.
 _SHORT_LIST = 32
@@ -316,12 +316,15 @@ def check_lists(lists: Tensor, counted: Tensor, by_id: _Sorted | None = None) ->
         lowest = int(lists.masked_fill(~counted[:, None], 0).amin())
     if lowest < -1:
         raise ValueError(f"`preds` must hold ids of at least 0 (-1 pads), got {lowest}.")
-    if lists.shape[1] > _LONGEST_UNCHECKED_LIST:
-        in_order, _ = by_id or lists.sort(dim=1)
+    if lists.shape[1] > LONGEST_UNCHECKED_LIST:
+        in_order = by_id[0] if by_id else backends.choose(lists).sort(lists)
+        same = in_order[:, 1:] == in_order[:, :-1]
+        if not same.any():
+            return
         written = in_order >= 0
-        repeats = ((in_order[:, 1:] == in_order[:, :-1]) & written[:, 1:]).sum(1)
+        repeats = (same & written[:, 1:]).sum(1)
         entries = written.sum(1)
-        is_long = entries > _LONGEST_UNCHECKED_LIST  # another row may have padded it
+        is_long = entries > LONGEST_UNCHECKED_LIST  # another row may have padded it
         wrong_rows = (counted & is_long & (2 * repeats > entries)).nonzero()
         if wrong_rows.numel():
             row = int(wrong_rows[0])

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import backends
-from nextloc_metrics.arguments.arrays import as_tensor
+from nextloc_metrics.arguments.arrays import as_tensor, per_query
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.messages import describe, got, short
 from nextloc_metrics.backends import must_not_sync
@@ -121,14 +121,11 @@ def counted_by(mask: Tensor | None, queries: torch.Size, device: torch.device) -
     """Return which queries count, bool `[N]`."""
     if mask is None:
         return torch.ones(queries.numel(), dtype=torch.bool, device=device)
-    if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.shape != queries:
-        raise ValueError(
-            f"`mask` must be a bool tensor of shape {short(queries)}, one value per query, "
-            f"{got('mask', mask)}."
-        )
+    is_mask = isinstance(mask, Tensor) and mask.dtype == torch.bool
+    flat = per_query("mask", mask, queries, "a bool tensor", is_mask)
     if mask.device != device:
         raise ValueError(f"`mask` must be on the device of `target`, {device}, got {mask.device}.")
-    return mask.reshape(-1).clone()
+    return flat.clone()
 
 
 def counted_labels(batch: Batch) -> Tensor:

@@ -30,6 +30,7 @@ from nextloc_metrics.means import exact
 from nextloc_metrics.report.comparisons import (
     Against,
     Asked,
+    ByPair,
     Comparisons,
     Family,
     decide_pairs,
@@ -261,7 +262,7 @@ def _summarize(
     marks = find_letters(columns, corrected, asked.level) if asked.against == "all" else {}
     members = next(iter(models.values())).members
     tests = decided.num_tests, marks, columns, card, level, members
-    return Comparisons(values, found, corrected, table, *tests)
+    return Comparisons(values, ByPair(found), ByPair(corrected), table, *tests)
 
 
 def _note_runs(models: Mapping[str, _Method], deterministic: Sequence[str]) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from nextloc_metrics.analysis.comparison import Comparison, Pair, Test, decide
 from nextloc_metrics.analysis.significance import MARKS, holm, letters, level_of, stars
+from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.base.grouped import Average
 from nextloc_metrics.display.page import Result, show_meanings, show_table
 from nextloc_metrics.display.reading import Models, Reading
@@ -200,6 +201,17 @@ def p_text(decided: Decided, asked: Asked) -> str:
 
 def _p_value(p: float) -> str:
     return "-" if math.isnan(p) else "<0.0001" if p < 0.0001 else f"{p:.4f}"
+
+
+class ByPair(dict[PairNames, Any]):
+    """What is known of each pair of models."""
+
+    def __missing__(self, pair: Any) -> Any:
+        known = [x for x in self if {*x} == {*pair}] or [*self]
+        raise KeyError(
+            f"pairs are {short(known)}, got {short(pair)}; the other way round, a difference has "
+            "the other sign."
+        )
 
 
 @dataclass(repr=False)

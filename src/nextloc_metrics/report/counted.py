@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -22,6 +23,7 @@ from nextloc_metrics.base.grouped import Average, Grouped, Weighted
 from nextloc_metrics.base.mean import MeanMetric, RecordMetric
 from nextloc_metrics.base.plan import Plan
 from nextloc_metrics.base.ranking_metric import RankingMetric
+from nextloc_metrics.means import exact, intervals
 from nextloc_metrics.means.intervals import check_confidence_level
 from nextloc_metrics.metrics.at_k import AccuracyAtK
 from nextloc_metrics.metrics.presets import decile_metrics, likelihood_metrics
@@ -191,8 +193,34 @@ class Counted:
             **shards,
             "averaged_over": "queries, weighted" if setting.is_weighted else "queries",
             "intervals": f"{100 * setting.confidence_level:g} %, {sample}",
+            **self._doubts(),
             "ties": "expected value over random orders",
         }
+
+    def _doubts(self) -> dict[str, str]:
+        """Say where intervals by query are too narrow, and where few groups have the hits."""
+        found, cluster, rows = {}, self.setting.cluster, dict(self.rows())
+        kinds = self.setting.groups if cluster is None else (cluster,)
+        for kind in [x for x in kinds if f"by {x}" in self.parts]:
+            members: list[tuple[str, Any]] = self.parts[f"by {kind}"].named_members()
+            for name, grouped in members:
+                sums = grouped._sums[grouped._sums[:, 2] > 0]
+                means, *_ = exact.moments(sums)
+                hits = [int((means > 0).sum()), int((means < 1).sum())]
+                if cluster and exact.is_bounded(sums) and 0 < min(hits) < min(10, len(sums) / 2):
+                    of = "hits" if hits[0] < hits[1] else "misses"
+                    text = f"{of} in {min(hits)} of {len(sums)} {kind}s: too few for this interval"
+                    found[f"interval_of_{name}"] = text
+                error = intervals.of_clusters(sums).standard_error * grouped._factor
+                alone = rows[name]._estimate().standard_error * grouped._factor
+                if cluster is None and not math.isnan(error) and error > 1.1 * alone > 0:
+                    found[f"interval_by_{kind}"] = (
+                        f"{name} has the standard error {float(alone):.2g} by query, "
+                        f"{float(error):.2g} by {kind}: its interval is {float(error / alone):.1f} "
+                        f'times too narrow for other {kind}s; write cluster="{kind}"'
+                    )
+                    break
+        return found
 
     def rows(self) -> list[tuple[str, Any]]:
         """Return name and metric of each row of the table of all queries."""

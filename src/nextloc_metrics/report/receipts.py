@@ -12,7 +12,6 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nextloc_metrics import __version__
 from nextloc_metrics.analysis.comparison import Pair
 from nextloc_metrics.analysis.contrast import UserSums, contrast
 from nextloc_metrics.arguments.batch import GroupLabels
@@ -175,7 +175,7 @@ def receipt_of(
     options["num_locations"] = setting.known_locations  # that of the data is no option
     content: dict[str, Any] = {
         "schema": _SCHEMA,
-        "version": version("nextloc-metrics"),
+        "version": __version__,
         "options": options,
         "num_asked": counted.card["queries"] - counted.card["left_out"],
         "counts": {name: x for name, x in counted.card.items() if name in _COUNTS},

@@ -34,6 +34,7 @@ from nextloc_metrics.trajectories.metric import Year
 from nextloc_metrics.trajectories.tables import OnMissing
 
 _COLUMNS = {"user": "uid", "day": "d", "slot": "t", "x": "x", "y": "y"}
+_GRID = 200  # cells of the challenges of all years, from 1, by `validator.py` of yahoojapan/geobleu
 
 
 @dataclass(repr=False)
@@ -125,7 +126,8 @@ def evaluate_trajectories(
             without a header, or a table as for
             [`from_table`][nextloc_metrics.trajectories.from_table].
         target: the true rows.
-        year: the challenge whose GEO-BLEU and DTW are computed, for coordinates in cells of 500 m.
+        year: the challenge whose GEO-BLEU and DTW are computed, for coordinates in cells of 500 m,
+            from 1 to 200; a cell outside this grid is an error, as is a repeated row.
         units: what the columns x and y are, `"degrees"` for latitude and longitude; other units
             than cells have the metrics of `trajectory_metrics`.
         metrics: other metrics, by name; the first one orders users and days on the page.
@@ -146,7 +148,9 @@ def evaluate_trajectories(
     """
     columns = {**_COLUMNS, **columns}
     tables = (read_days(rows, **columns) for rows in (preds, target))
-    rows = from_table(*tables, on_missing=on_missing, **columns)
+    challenge = None if metrics or units != "cells" else f"HuMob {year}"
+    grid = _GRID if challenge else None
+    rows = from_table(*tables, on_missing=on_missing, grid=grid, **columns)
     chosen = dict(metrics) if metrics else _usual(year, units, not rows.num_missing)
     record = next(iter(chosen.values())).read(rows.preds, rows.target, groups=rows.groups)
     by_user = RankingCollection(
@@ -162,7 +166,7 @@ def evaluate_trajectories(
         intervals={name: one.bounds for name, one in readings.items() if one.bounds},
         table=by_user.table(intervals=True, confidence_level=confidence_level, notes=[note]),
         card={
-            "challenge": None if metrics or units != "cells" else f"HuMob {year}",
+            "challenge": challenge,
             **({"metrics": ", ".join(map(str, chosen.values()))} if metrics else {}),
             "units": units,
             "users": rows.num_users,

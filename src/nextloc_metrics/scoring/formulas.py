@@ -220,7 +220,9 @@ def for_one_relevant(
     for formula in formulas:
         _check_weight(formula)
     last = [_last(formula.k, num_candidates) for formula in formulas]
-    if max(last) > TABLE_LENGTH or any(formula.over == "retrieved" for formula in formulas):
+    if max(last, default=0) > TABLE_LENGTH or any(
+        formula.over == "retrieved" for formula in formulas
+    ):
         return None
     start = [row_start(formula.weight) for formula in formulas]
     of_k = {"k": lambda k: float(k), "(n + k) / 2": lambda k: (1 + float(k)) / 2}

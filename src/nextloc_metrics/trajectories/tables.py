@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import as_tensor, as_tensor_or_text, begins, join, pad_rows
-from nextloc_metrics.arguments.checks import check_choice
+from nextloc_metrics.arguments.checks import check_choice, check_positive
 from nextloc_metrics.arguments.messages import describe, short
 
 OnMissing = Literal["raise", "count"]
@@ -56,6 +56,7 @@ def from_table(
     x: str = "x",
     y: str = "y",
     on_missing: OnMissing = "raise",
+    grid: int | None = None,
 ) -> TrajectoryPairs:
     """Join predicted and true rows by user, day and slot; each user's day is one query.
 
@@ -75,6 +76,8 @@ def from_table(
             a row that repeats another's user, day and slot. `"raise"`: an error that names it.
             `"count"`: it is counted; the prediction is then shorter than its target, or empty, and
             stays a query.
+        grid: the number of cells along each side of a grid, numbered from 1; a point outside is
+            then an error, as is a repeated row, also with `"count"`.
 
     Raises:
         ValueError: a column is missing or unreadable, or rows do not fit and `on_missing` is
@@ -99,8 +102,9 @@ def from_table(
         raise ValueError("`target` must have at least one row, got none.")
     users, codes = np.unique(join([true["user"], predicted["user"]]), return_inverse=True)
     true["user"], predicted["user"] = np.split(codes, [len(true["slot"])])
-    true, repeated_true = _in_order("target", true, users, on_missing)
-    predicted, repeated = _in_order("preds", predicted, users, on_missing)
+    grid = grid if grid is None else check_positive("grid", grid)
+    true, repeated_true = _in_order("target", true, users, on_missing, grid)
+    predicted, repeated = _in_order("preds", predicted, users, on_missing, grid)
     at, has_prediction, extra = _join(true, predicted)
     sides = ("preds", "target", true, ~has_prediction), ("target", "preds", predicted, extra)
     for name, other, rows, wrong in sides:
@@ -181,16 +185,24 @@ def _numbers(name: str, values: Any, is_coordinate: bool) -> Any:
 
 
 def _in_order(
-    name: str, rows: dict[str, Any], users: Any, on_missing: OnMissing
+    name: str, rows: dict[str, Any], users: Any, on_missing: OnMissing, grid: int | None
 ) -> tuple[dict[str, Any], int]:
     """Return the rows by user, day and slot, each once, and the number of repeated ones."""
     order = np.lexsort((rows["slot"], rows["day"], rows["user"]))
     rows = {what: values[order] for what, values in rows.items()}
     repeats = ~begins(rows["user"], rows["day"], rows["slot"])
-    if on_missing == "raise" and repeats.any():
+    if (grid or on_missing == "raise") and repeats.any():
+        remedy = "drop one" if grid else "to count such rows use `on_missing='count'`"
         raise ValueError(
             f"`{name}` must have one row for each user, day and slot, got two for "
-            f"{_name(rows, repeats.argmax(), users)}; to count such rows use `on_missing='count'`."
+            f"{_name(rows, repeats.argmax(), users)}; {remedy}."
+        )
+    points = np.stack([rows["x"], rows["y"]], 1)
+    if grid and (outside := ((points < 1) | (points > grid)).any(1)).any():
+        row = outside.argmax()
+        raise ValueError(
+            f"`{name}` must have cells from 1 to {grid}, got {points[row].tolist()} for "
+            f"{_name(rows, row, users)}; drop the row, or use `units` or `metrics` for others."
         )
     return {what: values[~repeats] for what, values in rows.items()}, int(repeats.sum())
 
