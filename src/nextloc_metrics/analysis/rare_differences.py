@@ -28,19 +28,12 @@ def size_of(differences: Iterable[float]) -> float:
 
 
 def variance_at(m: float, variance: float, size: float, number: int) -> float:
-    """Return the variance of a mean of `number` differences if the true one is `m`.
+    """Return the variance of a mean of `number` differences if the true one is `m`, for a test.
 
-    Args:
-        m: the true difference.
-        variance: that of the mean, as estimated.
-        size: that of `size_of`; 1 replaces one that cannot have the mean `m`. NaN for scores that
-            are no fractions: the variance is then the estimated one.
-        number: the number of differences.
+    It takes r = 1: of graded scores, the few differences of a sample may all be small ones. `size`
+    is NaN for scores that are no fractions, whose variance is the estimated one.
     """
-    if math.isnan(size):
-        return variance
-    size = size if size > abs(m) else 1.0
-    return max(variance, abs(m) * (size - abs(m)) / number)
+    return variance if math.isnan(size) else max(variance, abs(m) * (1 - abs(m)) / number)
 
 
 def interval_of(
