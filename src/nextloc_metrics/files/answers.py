@@ -24,8 +24,8 @@ from nextloc_metrics.arguments.answers import (
 from nextloc_metrics.arguments.arrays import pad_rows
 from nextloc_metrics.arguments.checks import check_bool, check_choice, check_positive
 from nextloc_metrics.arguments.draws import Draws
+from nextloc_metrics.arguments.hashing import unknown_numbers
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.arguments.siphash import unknown_numbers
 from nextloc_metrics.files.sources import gigabytes, memory
 from nextloc_metrics.files.texts import (
     NO_LIST,

@@ -18,13 +18,12 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.messages import clip, describe, short
 from nextloc_metrics.arguments.outputs import new_file
-from nextloc_metrics.arguments.siphash import SHAPE
 from nextloc_metrics.base.mean import RecordMetric
 from nextloc_metrics.means import exact
 from nextloc_metrics.report.data import names_of
 
 # Version of the files that `write` makes.
-_VERSION = 3
+_VERSION = 4
 
 # Bytes that all compressed arrays of a file take; of more, none is compressed. What a file unpacks
 # to is therefore at most this and its own size.
@@ -172,20 +171,6 @@ def check_card(card: Mapping[str, int], longest: Any) -> None:
             raise ValueError(f"`{clip(name)}` of its card is {clip(repr(number))}")
     if type(longest) is not int or longest < 0:
         raise ValueError(f"its longest list is {clip(repr(longest))}")
-
-
-def pop_digests(
-    arrays: dict[str, Tensor], card: Mapping[str, int], has_ids: bool
-) -> tuple[Tensor, list[Tensor]]:
-    """Take digests and ids out of the arrays of a file, or raise if they are not of its queries."""
-    found, rows = arrays.pop("digests"), card["queries"] - card.get("left_out", 0)
-    is_digest = found.dtype == torch.int64 and found.shape == SHAPE and not (found < 0).any()
-    if not is_digest or found[..., -1].sum(1).tolist() != [rows, rows]:
-        raise ValueError("its digests are not those of its queries")
-    ids = [arrays.pop("ids")] if has_ids else []
-    if any(x.dtype != torch.int64 or x.shape != (rows,) for x in ids):
-        raise ValueError(f"its ids are {describe(ids[0])}")
-    return found, ids
 
 
 def check_state(name: str, member: RecordMetric, state: Tensor, queries: int) -> None:
