@@ -49,8 +49,7 @@ ROOMS: dict[str, list[str]] = {
 #: and the families of a preset by the preset.
 LATE = {"backends": {"backends.cuda"}, "__main__": {"cli.commands"}}
 LATE["metrics.presets"] = {
-    f"metrics.{name}"
-    for name in ("click_through", "confidence", "exposure", "probabilities")
+    f"metrics.{name}" for name in ("click_through", "confidence", "exposure", "probabilities")
 }
 
 #: These import inside of functions what they need, so that `--help` needs no PyTorch.

@@ -23,7 +23,6 @@ from nextloc_metrics.base.grouped import Average, Grouped, Weighted
 from nextloc_metrics.base.mean import MeanMetric, RecordMetric
 from nextloc_metrics.base.plan import Plan
 from nextloc_metrics.base.ranking_metric import RankingMetric
-from nextloc_metrics.means.intervals import check_confidence_level
 from nextloc_metrics.metrics.at_k import AccuracyAtK
 from nextloc_metrics.metrics.presets import decile_metrics, likelihood_metrics
 from nextloc_metrics.ranking.ranking import Ranking, Ties
@@ -259,32 +258,16 @@ class Counted:
         """Make an object from the content of a file, or raise if parts of it do not fit."""
         lists = {x: tuple(header["setting"][x]) for x in ("k", "groups", "measures", "metrics")}
         setting = Setting(**{**header["setting"], **lists})
-        check_confidence_level(setting.confidence_level)
         labels = {kind: GroupLabels(names) for kind, names in header["labels"].items()}
-        if "/f1" in arrays and arrays["/f1"].shape[1] - 1 != setting.num_locations:
-            raise ValueError("its number of locations does not fit")  # before memory is allocated
-        if tuple(labels) != setting.groups:
-            raise ValueError("its labels are not those of its groups")
         data = Data.pop(arrays, header.get("users", []), metrics)
-        if replace(setting, **data.digests()) != setting:
-            raise ValueError("its data are not those of its options")
         counted = cls(setting, labels, data)
         members = counted._members()
-        if members.keys() != arrays.keys():
-            raise ValueError("its counts are not those of its options")
         counted.card, counted.shards = Counter(header["card"]), tuple(map(str, header["shards"]))
         counted.longest, counted.fingerprint = header["longest"], header["fingerprint"]
         counted.columns, counted.made_by = header["columns"], header["made_by"]
-        saved.check_card(counted.card, counted.longest)
         for name, member in members.items():
-            saved.check_state(name, member, arrays[name], counted.card["queries"])
+            saved.check_state(name, member, arrays[name])
             add_state(member, arrays[name])
-        for kind in {f"by {kind}" for kind in setting.groups} & counted.parts.keys():
-            for name, _ in counted.parts[kind].named_members():
-                whole = next(members[x] for of in ROWS if (x := f"{of}/{name}") in members)
-                sums = members[f"{kind}/{name}"]._sums.sum(0)
-                if not torch.equal(sums, whole.state[: len(sums)]):
-                    raise ValueError(f"the counts {kind} do not add up to all")
         return counted
 
     def add_states(self, other: Counted, rows: Mapping[str, Tensor]) -> None:

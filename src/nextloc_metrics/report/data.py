@@ -88,8 +88,6 @@ class Data:
         if f"{_LIMITS}limit" in arrays:
             read = {name: arrays.pop(_LIMITS + name) for name in _tensors_of_limits()}
             limits = Predictability(**read, users=users)
-            if {tuple(array.shape) for array in read.values()} != {(len(users),)}:
-                raise ValueError("its limits are not those of its users")
         return cls(bins, counts, locations, limits, metrics)
 
 

@@ -215,7 +215,6 @@ class Evaluator:
             if "options" in header:
                 options = header["options"]
                 evaluator._data = Data.pop(arrays, header["users"], own)
-                check_confidence_level(options["confidence_level"])
             else:
                 counted = Counted.of_saved(header, arrays, own)
                 options, evaluator._data = counted.setting.options(), counted.data
@@ -227,8 +226,6 @@ class Evaluator:
             tuples = {x: tuple(options[x]) for x in ("measures", "metrics")}
             tuples["k"] = tuple(cut_offs(options["k"]))
             evaluator._options = {x: {**options, **tuples}[x] for x in evaluator._options}
-            if evaluator._options != {**evaluator._options, **evaluator._data.digests()}:
-                raise ValueError("its data are not those of its options")
         return evaluator
 
     def result(self, missed: int | None = None) -> Evaluation:
