@@ -36,6 +36,7 @@ def evaluate(path: Path, **options: Any) -> report.Evaluation:
     )
 
 
+@pytest.mark.slow
 def test_a_table_is_read_by_the_columns_that_were_saved(tmp_path: Path) -> None:
     """Rows in another order are equal; an answer that was changed changes its sums alone."""
     evaluate(table(tmp_path / "a.jsonl")).save(tmp_path / "counts.npz")
@@ -94,6 +95,7 @@ def report_history(shift: int = 0) -> Any:
     return predictability(places, [["ann", "bob", "cid"][x % 3] for x in range(300)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["train_counts", "locations", "history", "vocabulary"])
 def test_what_stands_as_a_digest_is_given_again(name: str, tmp_path: Path) -> None:
     """The same object is equal; another one, or none, is named first."""
@@ -119,6 +121,7 @@ def test_another_version_is_named_if_sums_differ(
     assert found.differences[0].endswith("; saved 9.9")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["scores", "several", "weights", "probabilities"])
 def test_every_kind_of_rows(kind: str, tmp_path: Path) -> None:
     """Scores, several relevant ids, weights and probabilities are counted again as they were."""
