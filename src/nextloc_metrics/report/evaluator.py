@@ -373,10 +373,12 @@ def fingerprint_of(batch: Batch, ranking: Ranking, groups: Sequence[Hashes]) -> 
         first = batch.preds.gather(1, target.clamp(0, ranking.num_candidates - 1))
     parts = [target, first, ranking.above, ranking.tied]
     parts += [] if ranking.queries.weights is None else [ranking.queries.weights[:, None]]
+    columns = [*groups, *(x for part in parts for x in part.numpy().T)]
+    factors = mix(np.arange(len(columns))) | np.uint64(1)
     found = np.zeros(len(target), np.uint64)
-    for column in [*groups, *(x for part in parts for x in part.numpy().T)]:
-        found = mix(found ^ bits(column).view(np.uint64))
-    return int(found[ranking.queries.counted.numpy()].sum())
+    for factor, column in zip(factors, columns, strict=True):
+        found += bits(column).view(np.uint64) * factor
+    return int(mix(found)[ranking.queries.counted.numpy()].sum())
 
 
 class GroupNames:
