@@ -9,8 +9,6 @@ NAMES = [
     "survey",
     "first",
     "find",
-    "hash",
-    "digest",
     "tally",
     "tally_lists",
     "weigh",
@@ -56,7 +54,7 @@ class WheelOfAnyPython(bdist_wheel):
 kernels = Extension(
     "nextloc_metrics.backends._kernels",
     [f"{FOLDER}/kernels.c"],
-    depends=[f"{FOLDER}/{name}.h" for name in ("rows", "lists", "mass", "pairs", "events", "hash")],
+    depends=[f"{FOLDER}/{name}.h" for name in ("rows", "lists", "mass", "pairs", "events")],
     optional=True,
 )
 setup(ext_modules=[kernels], cmdclass={"build_ext": BuildKernels, "bdist_wheel": WheelOfAnyPython})

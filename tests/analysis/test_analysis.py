@@ -289,8 +289,8 @@ def test_all_signs_of_rounded_scores(
     assert analysis.compare(a, b).p_value == pytest.approx(all_signs(differences))
 
 
-#: the square of Student's t with 7 degrees of freedom
-Q8 = 2.364624252**2
+#: the square of the normal quantile
+Z2 = 1.959963985**2
 
 
 def test_scores_equal_but_for_rounding() -> None:
@@ -299,7 +299,7 @@ def test_scores_equal_but_for_rounding() -> None:
     assert (a != b).all()
     found = analysis.compare(a, b)
     assert (found.difference, found.p_value, found.num_differing) == (0, 1, 0)
-    assert found.high == -found.low == pytest.approx(Q8 / (8 + Q8))
+    assert found.high == -found.low == pytest.approx(Z2 / (8 + Z2))
 
 
 @pytest.mark.parametrize("number", [1, 2, 29])

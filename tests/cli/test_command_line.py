@@ -367,3 +367,20 @@ def test_a_card_of_lists_has_no_empty_row_and_one_model_no_legend(tmp_path: Path
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
     assert "acc_at_1 by user<" in page
     assert ">model<" not in page
+
+
+def test_a_saved_evaluation_is_verified(path: str, tmp_path: Path) -> None:
+    """By the options and columns that were saved: status 0 and `equal`, or 1 and what differs."""
+    saved, other = str(tmp_path / "part.npz"), tmp_path / "other.csv"
+    assert run("score", path, "--save", saved, "--group", "user", "--k", "2").exit_code == 0
+    shown = run("verify", saved, path)
+    assert (shown.exit_code, shown.stdout) == (0, "equal\n")
+    other.write_text(CSV.replace("[3, 4]", "[4, 3]"), encoding="utf-8")
+    shown = run("verify", saved, str(other))
+    assert shown.exit_code == 1
+    # 1/2 + 1 and the squares, in 2^-32; now twice 1/2
+    old, new = (3 << 31, 5 << 30), (1 << 32, 1 << 31)
+    line = f"mrr: {new[0]}, {new[1]}; saved {old[0]}, {old[1]}"
+    assert line in shown.stdout.splitlines()
+    shown = run("verify", saved, path, "--k", "1")
+    assert shown.stdout.splitlines()[0] == "k: (1,); saved (2,)"

@@ -45,8 +45,12 @@ ROOMS: dict[str, list[str]] = {
     "__main__": ["cli"],
 }
 
-#: Imported inside of a function: a backend when it is chosen, the command line when it is called.
+#: Imported inside of a function: a backend when it is chosen, the command line when it is called,
+#: and the families of a preset by the preset.
 LATE = {"backends": {"backends.cuda"}, "__main__": {"cli.commands"}}
+LATE["metrics.presets"] = {
+    f"metrics.{name}" for name in ("click_through", "confidence", "exposure", "probabilities")
+}
 
 #: These import inside of functions what they need, so that `--help` needs no PyTorch.
 COMMANDS = {"cli.commands", "cli.options"}

@@ -85,8 +85,7 @@ class Batch:
 
     `preds` (also `Answers`), `target`, `mask`, `groups`, `exclude`, `exempt_target`, `confidence`,
     `weights` and `extra` are as for `RankingMetric.update`, `ignore_index` and `validate_args` as
-    for `RankingMetric`; `grades` are those of several relevant ids, in the shape of `target`, and
-    `ids` those of the queries, integers or text, which digests are of.
+    for `RankingMetric`; `grades` are those of several relevant ids, in the shape of `target`.
     """
 
     preds: Any
@@ -101,7 +100,6 @@ class Batch:
     ignore_index: int | None = None
     validate_args: bool = True
     grades: Array | None = None
-    ids: Any = None
 
     @property
     def has_ids(self) -> bool:
@@ -149,7 +147,7 @@ class Batch:
 _CHUNK = 1 << 20
 
 # Of `ArrayRows`, a row per query or None.
-_OPTIONS = ("mask", "exclude", "confidence", "weights", "grades", "ids")
+_OPTIONS = ("mask", "exclude", "confidence", "weights", "grades")
 
 
 class Grouping(NamedTuple):
@@ -190,7 +188,6 @@ class ArrayRows(Rows):
     confidence: Tensor | None = None
     weights: Tensor | None = None
     grades: Tensor | None = None
-    ids: Any = None
 
     @property
     def num_candidates(self) -> int | None:
@@ -271,12 +268,9 @@ def read_rows(batch: Batch) -> ArrayRows:
     target = target.long()
     kinds = {name: _read_kind(name, x, len(target)) for name, x in (groups or {}).items()}
     given = {x: y for x in _OPTIONS if (y := getattr(batch, x)) is not None}
-    read: dict[str, Any] = {x: as_tensor(x, y) for x, y in given.items() if x != "ids"}
-    if "ids" in given:
-        read["ids"] = as_tensor_or_text("ids", batch.ids)
+    read: dict[str, Any] = {x: as_tensor(x, y) for x, y in given.items()}
     for name, option in read.items():
-        is_scalar = isinstance(option, Tensor) and not option.ndim
-        if is_scalar or len(option) != len(target):
+        if not option.ndim or len(option) != len(target):
             raise ValueError(
                 f"`{name}` must have a row for each of the {len(target)} queries, got "
                 f"{describe(option)}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any
 
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 
 #: the number of buckets; each user is in one
 BUCKETS = 64
+#: behind a vocabulary and so many numbers, a name that is not in it has the number of its text
+UNKNOWN = 1 << 20
 
 Hashes = NDArray[np.uint64]
 
@@ -77,3 +80,9 @@ def buckets_of(hashes: Hashes) -> NDArray[np.int64]:
     """Return the bucket of each hash, by its highest bits."""
     found: NDArray[np.int64] = (hashes >> np.uint64(58)).astype(np.int64)
     return found
+
+
+def unknown_numbers(texts: Iterable[str], size: int) -> NDArray[np.int64]:
+    """Return the numbers of names that are not among `size` ids, by 40 bits of their hashes."""
+    found: NDArray[np.int64] = (hash_text([*texts]) >> np.uint64(24)).astype(np.int64)
+    return size + UNKNOWN + found

@@ -1,38 +1,50 @@
-"""Packages that import their names when the first of them is asked for (PEP 562).
+"""Packages that import each of their names when it is asked for (PEP 562).
 
-So a command answers `--help` without PyTorch.
+So a command answers `--help` without PyTorch, and a metric does not load what it does not need.
 """
 
 from __future__ import annotations
 
+import ast
 import sys
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from pkgutil import get_data
 from typing import Any
+
+
+@cache
+def places_of(package: str) -> dict[str, str]:
+    """Return the module of each name of a package, as its `contents` imports them."""
+    tree = ast.parse(get_data(package, "contents.py") or b"")
+    found = [x for x in tree.body if isinstance(x, ast.ImportFrom)]
+    return {one.asname or one.name: x.module or "" for x in found for one in x.names}
 
 
 def hand_on(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` of a package whose names are those of its `contents`.
 
-    A submodule is imported by itself, so that modules of the package can import it from there;
-    any other name imports all contents.
+    A name imports its module; any submodule is imported too, so that modules of the package can
+    import it from there.
     """
     module = sys.modules[package]
 
     def names() -> list[str]:
-        return sorted(x for x in vars(import_module(f"{package}.contents")) if x[0] != "_")
+        return sorted(places_of(package))
 
     def get(name: str) -> Any:
         if name == "__all__":
             return names()
         if not name.startswith("_"):
-            if find_spec(f"{package}.{name}") is not None:
-                return import_module(f"{package}.{name}")
-            if name in names():
-                value = getattr(sys.modules[f"{package}.contents"], name)
+            place = places_of(package).get(name, package)
+            if place != package:
+                value = getattr(import_module(place), name)
                 setattr(module, name, value)
                 return value
+            if find_spec(f"{package}.{name}") is not None:
+                return import_module(f"{package}.{name}")
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return get, lambda: sorted({"__all__", *names(), *vars(module)})

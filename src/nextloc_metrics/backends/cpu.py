@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import must_not_sync
-from nextloc_metrics.arguments.siphash import SHAPE
 from nextloc_metrics.backends.events import Moments
 from nextloc_metrics.backends.mass import Weights
 from nextloc_metrics.backends.reference import Reference
@@ -70,8 +69,6 @@ _STRUCTURES = {
     "survey": _structure("Survey", f"{_SCORES} own width above tied best"),
     "first": _structure("First", f"{_SCORES} number ids"),
     "find": _structure("Find", "lists ids length width found"),
-    "hash": _structure("Hash", "bytes ends integers found"),
-    "digest": _structure("Digest", "words lists table width own length has_ids sums"),
     "tally": _structure(
         "Tally",
         f"{_SCORES} targets ignores ignored formulas num_formulas table sums num_locations "
@@ -142,24 +139,6 @@ class Cpu(Reference):
         (rows, length), width = lists.shape, ids.shape[1]
         self._call("find", rows, rows * length * width, lists, ids, length, width, found)
         return found
-
-    def hash_texts(self, texts: Tensor, ends: Tensor) -> Tensor:
-        found = torch.empty_like(ends)
-        self._call("hash", len(ends), texts.numel(), texts, ends, None, found)
-        return found
-
-    def hash_integers(self, integers: Tensor) -> Tensor:
-        found, integers = torch.empty_like(integers), integers.contiguous()
-        self._call("hash", len(integers), 8 * len(integers), None, None, integers, found)
-        return found
-
-    def digest(
-        self, words: Tensor, own: int, lists: Tensor, table: Tensor | None, has_ids: bool
-    ) -> Tensor:
-        sums = torch.zeros(SHAPE, dtype=torch.int64, device="cpu")
-        given = words.contiguous(), lists.contiguous(), table, words.shape[1], own, lists.shape[1]
-        self._call("digest", len(words), words.numel() + lists.numel(), *given, has_ids, sums)
-        return sums
 
     def weigh(
         self, scores: Tensor, target: Tensor, weights: Weights, masses: Sequence[float] = ()

@@ -173,7 +173,6 @@ ROWS void find_in_rows(void *about, int64_t begin, int64_t end)
 #include "lists.h"
 #include "pairs.h"
 #include "events.h"
-#include "hash.h"
 
 typedef struct {
     DoRows do_rows;
@@ -245,16 +244,6 @@ EXPORT int nextloc_spread(Parallel parallel, int64_t threads, int64_t rows, Spre
 EXPORT int nextloc_find(Parallel parallel, int64_t threads, int64_t rows, Find *find)
 {
     return run(parallel, threads, find_in_rows, find, rows);
-}
-
-EXPORT int nextloc_hash(Parallel parallel, int64_t threads, int64_t rows, Hash *hash)
-{
-    return run(parallel, threads, hash_names, hash, rows);
-}
-
-EXPORT int nextloc_digest(Parallel parallel, int64_t threads, int64_t rows, Digest *digest)
-{
-    return run(parallel, threads, digest_rows, digest, rows);
 }
 
 EXPORT int nextloc_tally_lists(Parallel parallel, int64_t threads, int64_t rows, TallyLists *tally)

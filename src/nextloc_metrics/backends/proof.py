@@ -256,12 +256,6 @@ _DIVISORS = np.arange(12.0).reshape(3, 4) + 0.7
 #: the functions of integers, and their arguments
 _INTEGERS: list[tuple[str, Any]] = [
     ("find", (_ids(5, 9), _ids(4, 5).T)),
-    (
-        "hash_texts",
-        (_ids(5, 40).flatten().to(torch.uint8), torch.from_numpy(np.array([0, 99, 200]))),
-    ),
-    ("hash_integers", (_ids(5, 40).flatten() << 55,)),
-    ("digest", (_ids(5, 9) << 40, 4, _ids(5, 40) - 1, None, True)),
     ("find_true", (_ids(5, 13) > 20,)),
     ("sort", (_ids(5, 40) << 31,)),
     ("argsort", (_ids(5, 40) + 1,)),

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments import siphash
 from nextloc_metrics.arguments.arrays import must_not_sync, row_sum
 from nextloc_metrics.backends import mass
 from nextloc_metrics.backends.events import match_events, transport
@@ -89,31 +88,6 @@ class Reference:
         found = torch.where(lists[:, None] == wanted[:, :, None], position, length)
         first = found.amin(2).long()  # of repeats
         return first.masked_fill(first == length, UNRETRIEVED)
-
-    def hash_texts(self, texts: Tensor, ends: Tensor) -> Tensor:
-        """Return the 64-bit hash of each text, of uint8 `[B]` that end at int64 `[N]`."""
-        return torch.from_numpy(siphash.hash_texts(texts.numpy(), ends.numpy()))
-
-    def hash_integers(self, integers: Tensor) -> Tensor:
-        """Return the 64-bit hash of the decimal text of each integer, int64 `[N]`."""
-        return self.hash_texts(*map(torch.from_numpy, siphash.encode(map(str, integers.tolist()))))
-
-    def digest(
-        self, words: Tensor, own: int, lists: Tensor, table: Tensor | None, has_ids: bool
-    ) -> Tensor:
-        """Return the digests of rows, the sums of their 128-bit hashes by bucket.
-
-        Args:
-            words: int64 `[N, W]`, the words of fields, of which -1 is none: `own` of the test set,
-                of which the first is an id if `has_ids`, and those that follow `lists`.
-            own: the number of columns of the test set.
-            lists: int64 `[N, L]`, further words; indices of `table`, if it is given.
-            table: the word of each number in `lists`, and -1 at its end.
-            has_ids: whether the first word is what a row is known by; otherwise it is its hash.
-        """
-        lists = lists if table is None else table[lists.clamp(min=-1)]
-        found = siphash.digest(words.numpy(), own, lists.numpy(), has_ids)
-        return torch.from_numpy(found)
 
     def find_true(self, values: Tensor) -> Tensor:
         """Return the flat indices of the true elements of a bool tensor `[N, M]`, int64 `[L]`."""

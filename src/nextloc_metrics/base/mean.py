@@ -302,16 +302,6 @@ class RecordMetric(SummedMetric):
             "out."
         )
 
-    def _check_state(self, state: Tensor, queries: int) -> bool:
-        """Return whether a saved state, of the form of `state`, can be that of so many queries.
-
-        Sums of scores must be in their range, and counts at least 0; a `tally` of one's own may
-        have any numbers.
-        """
-        if self._scored is not None:
-            return exact.fits(state, queries)
-        return not self._is_ours or bool((state >= 0).all())
-
     def _renumbered(self, state: Tensor, numbers: Mapping[str, Tensor]) -> Tensor:
         """Return a state whose groups had other numbers, by the key of the groups."""
         return state

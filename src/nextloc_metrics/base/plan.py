@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from nextloc_metrics.scoring.formulas import Formula, for_lists, for_one_relevan
 
 # Subclasses of tensors may have no plain memory.
 _PLAIN = Tensor, torch.nn.Parameter
+_OPTIONS = "mask", "groups", "exclude", "weights", "extra", "grades"
 
 
 class Plan:
@@ -39,7 +40,7 @@ class Plan:
         self.kinds = tuple(kinds.values())
         numbers = {name: number for number, name in enumerate(kinds)}
         self._kind_of = [numbers[member._state_name] for member in members]
-        self.ignore_index = next((member.ignore_index for member in members), None)
+        self.ignore_index: int | None = next((member.ignore_index for member in members), None)
         self.validate_args = any(member.validate_args for member in members)
         # properties of the kinds, read once for all batches
         self._records = [kind.record for kind in self.kinds]
@@ -57,7 +58,7 @@ class Plan:
         self._of_ranks = [n for n, record in enumerate(self._records) if record is Ranking]
         self._one_pass = _read_one_pass([self.kinds[number] for number in self._of_ranks])
         decided = [one for one in self._one_pass if isinstance(one, int)]
-        self._num_locations = decided[0] if decided else None
+        self._num_locations: int | None = decided[0] if decided else None
         self._formulas = tuple(one for one in self._one_pass if not isinstance(one, int))
 
     def serves(self, members: Sequence[Any]) -> bool:
@@ -204,29 +205,18 @@ class Plan:
             )
         }
 
+    def why_not_at_once(self, batch: Batch) -> str | None:
+        """Return the first reason for which a batch is not tallied in one pass; None without one.
+
+        The backend must also be able to, as `backends.available()` says.
+        """
+        return next((reason for reason, holds in REASONS.items() if holds(self, batch)), None)
+
     def _tally_at_once(self, batch: Batch) -> dict[int, Tensor] | None:
         """Fused update: tally in one pass, without a record, where the backend can; else None."""
+        if self.why_not_at_once(batch) is not None:
+            return None
         preds, target = batch.preds, batch.target
-        options = batch.mask, batch.groups, batch.exclude, batch.weights, batch.extra, batch.grades
-        if not self._one_pass or any(one is not None for one in options):
-            return None
-        if type(preds) not in _PLAIN or type(target) not in _PLAIN:
-            return None
-        if (
-            preds.layout != torch.strided
-            or preds.is_nested
-            or is_batched(preds)
-            or is_batched(target)
-            or preds.ndim != 2
-            or target.dtype != torch.int64
-            or target.shape[:1] != preds.shape[:1]
-            or target.device != preds.device
-            or preds.is_neg()
-            or target.is_neg()
-            or any(self.kinds[n].state.device != preds.device for n in self._of_ranks)
-            or any("score" in vars(member) for member in self.members)  # set after the plan
-        ):
-            return None
         backend = backends.choose(preds)
         tally = self._tally_scores if preds.is_floating_point() else self._tally_lists
         found = tally(backend, preds, target) if backend.tallies_scores else None
@@ -242,12 +232,10 @@ class Plan:
         self, backend: backends.Reference, preds: Tensor, target: Tensor
     ) -> tuple[Tensor, Tensor | None] | None:
         """Tally scores if every query has one relevant location."""
-        number, num_locations = preds.shape[1], self._num_locations
-        if preds.element_size() == 1 or target.ndim != 1:
-            return None
-        if num_locations is not None and number > num_locations:
-            return None
-        constants = for_one_relevant(self._formulas, number)
+        num_locations, constants = (
+            self._num_locations,
+            for_one_relevant(self._formulas, preds.shape[1]),
+        )
         if constants is None:
             return None
         return backend.tally_scores(preds, target, self.ignore_index, constants, num_locations)
@@ -256,11 +244,7 @@ class Plan:
         self, backend: backends.Reference, preds: Tensor, target: Tensor
     ) -> tuple[Tensor, Tensor | None] | None:
         """Tally lists of ids if every query has a relevant id, and one if decisions are counted."""
-        if preds.dtype != torch.int64 or target.ndim > 2 or self.ignore_index is not None:
-            return None
         ids = target[:, None] if target.ndim == 1 else target
-        if self._num_locations is not None and ids.shape[1] != 1:
-            return None
         constants = for_lists(self._formulas, ids.shape[1])
         found = constants and backend.tally_lists(preds, ids, constants, self._num_locations)
         if found and self.validate_args and preds.shape[1] > LONGEST_UNCHECKED_LIST:
@@ -293,3 +277,51 @@ def _read_one_pass(kinds: Sequence[Any]) -> tuple[Formula | int, ...]:
     known = tuple(formula for formula in formulas if formula is not None)
     decisions = sum(isinstance(formula, int) for formula in known)
     return known if len(known) == len(kinds) and decisions <= 1 else ()
+
+
+#: Why a batch is read into a record, and not tallied in one pass; each may assume those before.
+REASONS: dict[str, Callable[[Plan, Batch], Any]] = {
+    "a metric has no formula": lambda plan, _: not plan._one_pass,
+    "a metric has a score that was set later": lambda plan, _: any(
+        "score" in vars(member) for member in plan.members
+    ),
+    "an option is given": lambda _, x: any(getattr(x, name) is not None for name in _OPTIONS),
+    "arrays are no plain tensors": lambda _, x: (
+        type(x.preds) not in _PLAIN
+        or type(x.target) not in _PLAIN
+        or is_batched(x.preds)
+        or is_batched(x.target)
+    ),
+    "memory is not strided": lambda _, x: x.preds.layout != torch.strided or x.preds.is_nested,
+    "values are lazily negated": lambda _, x: x.preds.is_neg() or x.target.is_neg(),
+    "shapes do not fit": lambda _, x: (
+        x.preds.ndim != 2 or x.target.shape[:1] != x.preds.shape[:1] or x.target.ndim > 2
+    ),
+    "ids are not int64": lambda _, x: (
+        x.target.dtype != torch.int64
+        or not (x.preds.is_floating_point() or x.preds.dtype == torch.int64)
+    ),
+    "devices differ": lambda plan, x: (
+        {x.target.device, *(plan.kinds[n].state.device for n in plan._of_ranks)} != {x.preds.device}
+    ),
+    "scores have one byte": lambda _, x: (
+        x.preds.is_floating_point() and x.preds.element_size() == 1
+    ),
+    "scores have several relevant ids": lambda _, x: (
+        x.preds.is_floating_point() and x.target.ndim != 1
+    ),
+    "scores are of more than `num_locations`": lambda plan, x: (
+        x.preds.is_floating_point()
+        and plan._num_locations
+        and x.preds.shape[1] > plan._num_locations
+    ),
+    "lists have an `ignore_index`": lambda plan, x: (
+        not x.preds.is_floating_point() and plan.ignore_index is not None
+    ),
+    "decisions are counted of lists with several relevant ids": lambda plan, x: (
+        not x.preds.is_floating_point()
+        and plan._num_locations
+        and x.target.ndim == 2
+        and x.target.shape[1] != 1
+    ),
+}

@@ -23,11 +23,8 @@ from nextloc_metrics.cli.options import (
     METRICS,
     OUT,
     OUTPUT,
-    RECEIPT,
-    SALT,
     SAMPLE,
     SAVE,
-    SUMS_BY,
     WORKERS,
     KeepingGroup,
     Output,
@@ -62,14 +59,11 @@ def main() -> None:
 @source("path")
 @EVALUATING
 @ANSWERS
-@writing(FORMAT, INTERVALS, GROUP_TABLE, OUT, SAVE, RECEIPT, SALT, SUMS_BY, FORCE)
+@writing(FORMAT, INTERVALS, GROUP_TABLE, OUT, SAVE, FORCE)
 def score(
     path: str,
     output: Output,
     save: Path | None,
-    receipt: Path | None,
-    salt: Path | None,
-    sums_by: str | None,
     **reading: Any,
 ) -> None:
     """Score the predictions in PATH: .npy, .npz, .csv, .jsonl, .parquet or .run.
@@ -78,10 +72,6 @@ def score(
     """
     if output.group_table is not None and not (reading["groups"] or reading["cluster"]):
         raise click.UsageError("`--group-table` needs `--group COLUMN`, got none.")
-    if sums_by is not None:
-        if receipt is None:
-            raise click.UsageError("`--sums-by` needs `--receipt FILE`, got none.")
-        reading["groups"] = tuple(dict.fromkeys([*reading["groups"], sums_by]))
     from nextloc_metrics.cli.files import evaluate_file, write_all
 
     with explained():
@@ -89,24 +79,20 @@ def score(
         if save is not None:
             result.save(save, force=output.force)
             click.echo(f"wrote {save}", err=True)
-        if receipt is not None:
-            secret = None if salt is None else salt.read_text("utf-8")
-            text = str(result.receipt(secret, sums_by=sums_by))
-            Output(receipt, output.force).write(text.rstrip("\n"))
     with explained():
         write_all(result, output, Path(name_of(path)).name, _source(path, result, reading))
 
 
-@main.command(epilog="Example: nextloc-metrics verify receipt.json lists.parquet")
-@click.argument("receipt", type=FILE)
+@main.command(epilog="Example: nextloc-metrics verify counts.npz lists.parquet")
+@click.argument("saved", type=FILE)
 @source("path")
 @EVALUATING
 @ANSWERS
-@SALT
-def verify(receipt: Path, path: str, salt: Path | None, **reading: Any) -> None:
-    """Say whether PATH has the queries, the answers and the values of RECEIPT.
+def verify(saved: Path, path: str, **reading: Any) -> None:
+    """Count PATH again, and say which sums differ from those that `score --save` wrote to SAVED.
 
-    Options that are not given are those of the receipt. The exit status is 0 if all are equal.
+    Options and columns that are not given are those of SAVED, but for files, which are given again.
+    The exit status is 0 if all sums are equal.
     """
     from nextloc_metrics.cli.files import verify_file
 
@@ -114,7 +100,7 @@ def verify(receipt: Path, path: str, salt: Path | None, **reading: Any) -> None:
     default = ParameterSource.DEFAULT
     free = {x for x in reading if context.get_parameter_source(x) == default}
     with explained():
-        found = verify_file(receipt, path, free, salt, **reading)
+        found = verify_file(saved, path, free, **reading)
     click.echo(str(found))
     context.exit(0 if found.equal else 1)
 

@@ -26,10 +26,17 @@ from nextloc_metrics.geography import Locations
 from nextloc_metrics.protocols import Audit
 from nextloc_metrics.report.arrays import evaluate
 from nextloc_metrics.report.comparisons import Comparisons
+from nextloc_metrics.report.counted import Counted
+from nextloc_metrics.report.data import check_metrics
 from nextloc_metrics.report.evaluation import Evaluation, write_groups
-from nextloc_metrics.report.options import Options
-from nextloc_metrics.report.receipts import Receipt, Verification
-from nextloc_metrics.report.table_evaluation import compared, evaluate_table
+from nextloc_metrics.report.options import Options, SharedOptions
+from nextloc_metrics.report.table_evaluation import evaluate_table
+from nextloc_metrics.report.verification import (
+    Verification,
+    columns_of,
+    compare_counts,
+    options_of,
+)
 
 if TYPE_CHECKING:  # `score` needs neither
     from nextloc_metrics.report.flows import FlowEvaluation
@@ -76,17 +83,13 @@ def evaluate_file(path: str, **reading: Any) -> Evaluation:
     return evaluate(found.preds, found.target, grades=found.grades, missed=missed, **options)
 
 
-def verify_file(
-    receipt: Path, path: str, free: set[str], salt: Path | None, **reading: Any
-) -> Verification:
-    """Count a file, with the options of a receipt where those are `free`, and compare both."""
-    known = Receipt.read(receipt)
-    options = known.arguments() if "options" in known.content else {}
-    reading |= {name: x for name, x in options.items() if name in free}
-    if known.content.get("ids") == "none":
-        reading["key"] = ""
-    secret = None if salt is None else salt.read_text("utf-8")
-    return compared(known, evaluate_file(path, **reading), secret, path, reading["key"])
+def verify_file(saved: Path, path: str, free: set[str], **reading: Any) -> Verification:
+    """Count a file, with the options of a saved evaluation where those are `free`; compare both."""
+    own = given_options(SharedOptions, {"metrics": reading["metrics"]})
+    known = Counted.load(saved, check_metrics(own.get("metrics")))
+    kept = {**options_of(known), **columns_of(known)}
+    reading |= {name: x for name, x in kept.items() if name in free}
+    return compare_counts(known, evaluate_file(path, **reading)._counted)
 
 
 def _with_answers(path: str, reading: Mapping[str, Any], vocabulary: Any) -> dict[str, Any]:

@@ -195,7 +195,7 @@ ANSWERS = options_of(
     click.option("--refusal", "refusals", multiple=True, help="Pattern; may be repeated."),
     click.option("--fold", is_flag=True, help="Compare names without case, accents and spaces."),
     click.option("--targets", "queries", type=FILE, help="File of all queries; needs `--id`."),
-    click.option("--id", "key", help="Column of ids, also in `--targets`; by default `id`."),
+    click.option("--id", "key", help="Column of ids, here and in `--targets`."),
 )
 FORMAT = click.option(
     "--format",
@@ -215,10 +215,7 @@ ID = click.option(
 )
 INTERVALS = click.option("--intervals", is_flag=True, help="Add the intervals to JSON.")
 OUT = click.option("--out", type=OUTPUT, help="Output file.")
-SAVE = click.option("--save", type=OUTPUT, help="File of counts; `merge` reads it.")
-RECEIPT = click.option("--receipt", type=OUTPUT, help="File of a receipt; `verify` reads it.")
-SALT = click.option("--salt", type=FILE, help="File with the secret of a receipt.")
-SUMS_BY = click.option("--sums-by", help="Column of groups whose sums the receipt has.")
+SAVE = click.option("--save", type=OUTPUT, help="File of counts; `merge` and `verify` read it.")
 FORCE = click.option("--force", is_flag=True, help="Overwrite existing files.")
 
 
@@ -396,7 +393,7 @@ def describe_read(
         files.append(context.params["target"])
         unread = ("preds", "target")
     for param, value in given.items():
-        if param.name in _COLUMNS | {"sums_by"} and param.name not in unread:
+        if param.name in _COLUMNS and param.name not in unread:
             columns += value if isinstance(value, tuple) else [value]
     written = [_write(param, x) for param, x in given.items() if param.name not in _HIDDEN]
     return {

@@ -136,9 +136,6 @@ class PooledEvents(EventMetric, KeyedMetric):
         keys[np.isnan(score)] = _NAN
         return keys
 
-    def _check_state(self, state: Tensor, queries: int) -> bool:
-        return bool((state[:, 2:] >= 0).all())
-
     @property
     def num_queries(self) -> int:
         state = self.state

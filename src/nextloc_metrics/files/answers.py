@@ -24,8 +24,8 @@ from nextloc_metrics.arguments.answers import (
 from nextloc_metrics.arguments.arrays import pad_rows
 from nextloc_metrics.arguments.checks import check_bool, check_choice, check_positive
 from nextloc_metrics.arguments.draws import Draws
+from nextloc_metrics.arguments.hashing import unknown_numbers
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.arguments.siphash import unknown_numbers
 from nextloc_metrics.files.sources import gigabytes, memory
 from nextloc_metrics.files.texts import (
     NO_LIST,
@@ -224,7 +224,7 @@ def read_answers(
         >>> answers.outcomes
         ['answered', 'answered', 'cut', 'unreadable']
         >>> answers.preds[:2].tolist()  # Mars is invented: its number, from 2 on, is of its name
-        [[1, 662197554570], [0, -1]]
+        [[1, 988618839715], [0, -1]]
         >>> report.evaluate(answers, [1, 1, 0, 0], k=1).values["acc_at_1"]
         0.25
     """

@@ -161,18 +161,6 @@ def read_group(part: Part, name: str) -> Grouping:
     return Grouping(torch.from_numpy(numbers.astype(np.int64)), GroupLabels(list(map(str, values))))
 
 
-def read_ids(part: Part, name: str) -> Any:
-    """Return the ids of rows, integers as they are or text; raise for a missing one."""
-    column = part.columns[name]
-    if not isinstance(column, np.ndarray | list):
-        column = plain(column)
-        if pa.types.is_int64(column.type) and not column.null_count:
-            column = column.to_numpy(zero_copy_only=False)
-    if isinstance(column, np.ndarray) and column.dtype.kind in "iu" and column.ndim == 1:
-        return column.astype(np.int64, copy=False)
-    return read_texts(part, name)
-
-
 def read_texts(part: Part, name: str) -> list[str]:
     """Return the group of each row as text."""
     kind = read_group(part, name)

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from nextloc_metrics.arguments.hashing import UNKNOWN, unknown_numbers
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.arguments.siphash import UNKNOWN, unknown_numbers
 from nextloc_metrics.files.ids import CellKind, Cells
 from nextloc_metrics.files.opening import pa, pc
 

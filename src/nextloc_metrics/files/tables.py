@@ -29,7 +29,6 @@ from nextloc_metrics.files.columns import (
     pad,
     read_confidence,
     read_group,
-    read_ids,
     read_mask,
     read_weights,
     width_of_most,
@@ -69,12 +68,11 @@ class Names(NamedTuple):
     others: tuple[str, ...] = ()
     weights: str | None = None
     confidence: str | None = None
-    key: str | None = None
 
     @property
     def all(self) -> list[str]:
         """Every column once."""
-        options = self.mask, self.exclude, self.weights, self.confidence, self.key
+        options = self.mask, self.exclude, self.weights, self.confidence
         named = [self.preds, self.target, *self.groups, *options, *self.others]
         return list(dict.fromkeys(name for name in named if name is not None))
 
@@ -302,8 +300,6 @@ class TableRows:
             batch.weights = read_weights(piece, names.weights)
         if names.confidence is not None:
             batch.confidence = read_confidence(piece, names.confidence, batch.mask)
-        if names.key is not None:
-            batch.ids = read_ids(piece, names.key)
         return batch
 
     def _read(self, part: Part, name: str, how: CellReading) -> Cells:
@@ -397,7 +393,6 @@ def open_rows(
     on_error: OnError = "raise",
     widths: Widths | None = None,
     reader: AnswerColumn | None = None,
-    key: str | None = None,
 ) -> TableRows:
     r"""Open a table of predictions; its rows are read in chunks by `TableRows.chunks`.
 
@@ -423,7 +418,6 @@ def open_rows(
         widths: the number of lists by their number of scores, if that is known without reading the
             predictions; `on_error="miss"` reads them twice otherwise.
         reader: what reads `preds` as answers of a language model.
-        key: the column of ids of rows.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -443,7 +437,7 @@ def open_rows(
     """
     check_choice("on_error", on_error, OnError)
     kinds = names_of_groups(groups)
-    names = Names(preds, target, kinds, mask, exclude, (), weights, confidence, key)
+    names = Names(preds, target, kinds, mask, exclude, (), weights, confidence)
     rows = source_of(source, names, on_error)
     return TableRows(rows, names, padding, vocabulary, separator, on_error, widths, reader)
 

@@ -278,10 +278,6 @@ class DistanceError(QuantileMetric, _NearTarget):
         found.append(histogram.count(bins, counted, self._num_bins))
         return torch.cat([x.to(ranking.device) for x in found])
 
-    def _check_state(self, state: Tensor, queries: int) -> bool:
-        fits = exact.fits(state[:3], queries) and state[5:].sum() == state[2]
-        return bool(fits and ((state[3:] >= 0) & (state[3:] <= queries)).all())
-
     def compute(self) -> Tensor:
         if self._share is None:
             return exact.mean(self.state[:3]) * self.largest_value

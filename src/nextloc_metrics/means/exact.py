@@ -161,16 +161,6 @@ def _wide_columns(scores: Tensor) -> Tensor:
     return torch.cat([_round(both - whole), torch.stack(parts)])
 
 
-def fits(state: Tensor, queries: int) -> bool:
-    """Return whether the sums of states `[..., width]` fit their numbers of scores."""
-    total, squares, count, *rest = state.unbind(-1)
-    fit = (state >= 0).all(-1) & (count <= queries)
-    if not is_weighted(state):
-        fit &= total <= count * ONE
-        fit &= (squares <= count * ONE) & (rest[-1] <= count) if rest else squares <= total
-    return bool(fit.all())
-
-
 def mean(state: Tensor) -> Tensor:
     """Return the mean of the tallied scores, float64 `[...]`; infinite if a score is."""
     return moments(state)[0]

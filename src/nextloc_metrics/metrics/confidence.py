@@ -88,11 +88,6 @@ class ConfidenceTally(DistributionMetric):
         empty = rows.new_zeros(NUM_CELLS, 3)
         return empty.index_add_(0, cells.clamp(0, NUM_CELLS - 1), rows).to(record.device)
 
-    def _check_state(self, state: Tensor, queries: int) -> bool:
-        counts = state[:, :1]
-        fits = (state >= 0).all() and counts.sum() <= queries
-        return bool(fits and (state[:, 1:] <= counts * exact.ONE).all())
-
     @property
     def num_queries(self) -> int:
         return int(self.state[:, 0].sum())

@@ -191,9 +191,6 @@ class DecileScore(DecileMetric, MeanMetric):
     def _score_rows(self, split: Split) -> Tensor:
         return self.score(split.within.break_ties(self.ties), split.lengths)
 
-    def _check_state(self, state: Tensor, queries: int) -> bool:
-        return exact.fits(state, queries)
-
     @property
     def _scores_name(self) -> str:
         return f"{self._state_name} {self.decile}"
@@ -361,9 +358,6 @@ class DecileKForRecall(DecileMetric):
         cells = split.bins.flatten() * width + k
         counts = torch.zeros(self.empty_tally().numel(), dtype=torch.int64, device=rank.device)
         return counts.index_add(0, cells, (relevant[:, 0] > 0).long()).view(-1, width)
-
-    def _check_state(self, state: Tensor, queries: int) -> bool:
-        return bool((state >= 0).all() and (state.sum(1) <= queries).all())
 
     def values(self) -> Tensor:
         return of_histogram(self.state, self.statistic, self.exhausted).roll(-1)

@@ -75,11 +75,6 @@ class LocationTally(RankingTally):
         counts = backends.choose(cells).histogram(cells, 3 * width + 1)
         return counts[:-1].view(3, width)
 
-    def _check_state(self, state: Tensor, queries: int) -> bool:
-        hits, decisions, support = state
-        fits = (state >= 0).all() and (hits <= decisions.minimum(support)).all()
-        return bool(fits and decisions.sum() <= support.sum() <= queries)
-
     @property
     def _one_pass(self) -> int | None:
         own = self._overrides(LocationTally, "tally", "_tallies", "_check")

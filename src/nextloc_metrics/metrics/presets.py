@@ -5,10 +5,10 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
-from torchmetrics import Metric, MetricCollection, classification
+from torchmetrics import Metric, MetricCollection
 
 from nextloc_metrics.arguments.checks import (
     as_number,
@@ -21,18 +21,16 @@ from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.base.mean import RecordMetric
 from nextloc_metrics.geography import AccuracyWithin, DistanceError, ExpectedDistance, Locations
-from nextloc_metrics.metrics import (
-    at_k,
-    click_through,
-    confidence,
-    deciles,
-    exposure,
-    probabilities,
-)
+from nextloc_metrics.metrics import at_k
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.location_f1 import LocationF1
 from nextloc_metrics.metrics.split import Scope
 from nextloc_metrics.scoring.formulas import Gain
+
+if TYPE_CHECKING:
+    from nextloc_metrics.metrics.deciles import DecileMetric
+
+# A preset imports the families that it alone has when it is called.
 
 
 def next_location_metrics(
@@ -173,6 +171,8 @@ def probability_metrics(
         set_coverage 1.0000
         set_size 2.5000
     """
+    from nextloc_metrics.metrics import probabilities
+
     members: dict[str, RecordMetric] = {
         **dict(likelihood_metrics(**kwargs).named_members()),
         **_of_confidence(coverage, risk, bins, **kwargs),
@@ -186,6 +186,8 @@ def probability_metrics(
 
 def likelihood_metrics(**kwargs: Any) -> RankingCollection:
     """Collect the members of `probability_metrics` that a baseline without a model has, too."""
+    from nextloc_metrics.metrics import probabilities
+
     return RankingCollection(
         {
             "nll": probabilities.NegativeLogLikelihood(**kwargs),
@@ -222,6 +224,8 @@ def confidence_metrics(
         accuracy_at_coverage 1.0000
         coverage_at_risk 0.5000
     """
+    from nextloc_metrics.metrics import confidence
+
     members: dict[str, RecordMetric] = {
         "answered": confidence.AnsweredShare(**kwargs),
         "accuracy_of_answered": confidence.AnsweredAccuracy(**kwargs),
@@ -233,6 +237,8 @@ def confidence_metrics(
 def _of_confidence(
     coverage: float, risk: float, bins: int, **kwargs: Any
 ) -> dict[str, RecordMetric]:
+    from nextloc_metrics.metrics import confidence
+
     return {
         "ece": confidence.CalibrationError(bins, **kwargs),
         "aurc": confidence.AURC(**kwargs),
@@ -334,6 +340,10 @@ def click_through_metrics(
         f1 0.5000
         mcc 0.0000
     """
+    from torchmetrics import classification
+
+    from nextloc_metrics.metrics import click_through
+
     threshold, thresholds = as_number(threshold), as_number(thresholds)
     _check_thresholds(threshold, thresholds)
     members: dict[str, Metric] = {
@@ -374,7 +384,9 @@ def decile_metrics(
         >>> [f"{name} {value:.2f}" for name, value in metrics.compute().items() if "ndcg" in name]
         ['ndcg_at_1_decile_1 1.00', 'ndcg_at_1_decile_2 0.00', 'ndcg_at_1_decile_unmapped nan']
     """
-    makers: list[Callable[..., deciles.DecileMetric]] = [
+    from nextloc_metrics.metrics import deciles, exposure
+
+    makers: list[Callable[..., DecileMetric]] = [
         partial(deciles.DecilePrecision, bins, k, scope=scope),
         partial(deciles.DecileNDCG, bins, k, scope=scope),
         partial(deciles.DecileKForRecall, bins, min_recall, scope=scope),

@@ -6,9 +6,12 @@ A code turns text into ids by a rule of its own, which the docstrings name; pass
 from dataclasses import replace
 from typing import Literal
 
+from torch import Tensor
+
 from nextloc_metrics.arguments.checks import check_choice
-from nextloc_metrics.protocols.protocol import Protocol, Source, Subset
+from nextloc_metrics.protocols.protocol import Own, Protocol, Source, Subset
 from nextloc_metrics.protocols.reported import KINDS, Metric, at
+from nextloc_metrics.protocols.rows import ProtocolInput
 
 __all__ = ["clsprec", "ga_llm", "genup", "llmmove", "rallm_poi", "think2go", "tool4poi"]
 
@@ -49,7 +52,19 @@ def think2go() -> Protocol:
     """
     code = "zhuang999/Think2Go@c88b46f02bbe573b79cd2555d17baf980cd6fdb9"
     source = Source("Think2Go, 2025", code, "eval_vllm.py L508-534, L545-591")
-    return Protocol("think2go", source, (Metric("ACC@1", "hit", 1, "list"),), by_code=True)
+    own = Own("locations of one code are equal", change=_to_codes)
+    return Protocol("think2go", source, (Metric("ACC@1", "hit", 1, "list"),), own=own)
+
+
+def _to_codes(
+    _protocol: Protocol, given: ProtocolInput, lists: Tensor, target: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return codes for ids; ids of no location equal nothing."""
+    if given.codes is None:
+        return lists, target
+    numbers, last = given.codes.long(), len(given.codes) - 1
+    target = numbers[target.clamp(max=last)].masked_fill(target > last, -2)
+    return numbers[lists.clamp(0, last)].masked_fill((lists < 0) | (lists > last), -1), target
 
 
 def tool4poi(history: Targets = "all") -> Protocol:

@@ -228,16 +228,13 @@ def _findings(
 
 def _reasons(protocol: Protocol, given: ProtocolInput) -> list[str]:
     """Name the queries, candidates and average that differ from those of the exact value."""
-    rows, reasons = protocol.choose(given), []
+    rows, reasons, own = protocol.choose(given), list[str](), protocol.own
     if len(rows) < len(given.target):
-        kept = f"the first {protocol.first}" if protocol.first else protocol.queries
-        reasons.append("whole batches only" if protocol.drops_remainder else kept)
+        reasons.append(own.reason if own and own.choose else protocol.queries)
     if protocol.num_negatives is not None:
         reasons.append(f"{protocol.num_negatives + 1} candidates")
-    if protocol.by_code and given.codes is not None:
-        reasons.append("locations of one code are equal")
-    if protocol.never:
-        reasons.append(f"id {protocol.never[0]} is no candidate")
+    if own and own.change and own.reason and (given.codes is not None or not given.is_list):
+        reasons.append(own.reason)
     if protocol.masks_seen != "no":
         reasons.append("visited locations masked")
     if protocol.zero != "a location" and bool((given.target == 0).any()):

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
+
+import torch
+from torch import Tensor
 
 from nextloc_metrics.arguments.checks import cut_offs
 from nextloc_metrics.protocols.operations import Order
-from nextloc_metrics.protocols.protocol import MasksSeen, Protocol, Source, Subset
+from nextloc_metrics.protocols.protocol import MasksSeen, Own, Protocol, Source, Subset
 from nextloc_metrics.protocols.reported import KINDS, Metric, Reported, at
+from nextloc_metrics.protocols.rows import ProtocolInput, drop_remainder
+from nextloc_metrics.ranking.forms import leave_out
 
 __all__ = [
     "agentmove",
@@ -63,7 +69,7 @@ def libcity(
         "L42-123, libcity/executor/traj_loc_pred_executor.py L104, L157"
     )
     source = Source("Wang et al., LibCity, SIGSPATIAL 2021", code, lines)
-    protocol = Protocol("libcity", source, tuple(metrics), single=True)
+    protocol = Protocol("libcity", source, tuple(metrics), own=Own(change=_round_to_float))
     if not sampled:
         return protocol
     protocol = replace(protocol, name="libcity_sampled", num_negatives=100, drawn="by visits")
@@ -257,9 +263,37 @@ def recbole(
     protocol = Protocol("recbole", source, tuple(chain.from_iterable(metrics)), decimals=4)
     if not sampled:
         masked: MasksSeen = "not the target" if masks_seen else "no"
-        return replace(protocol, never=(0,), masks_seen=masked)
-    protocol = replace(protocol, name="recbole_uni100", keeps_columns=True)
+        own = Own("id 0 is no candidate", change=_without_zero)
+        return replace(protocol, own=own, masks_seen=masked)
+    protocol = replace(protocol, name="recbole_uni100", own=Own(change=_to_columns))
     return replace(protocol, num_negatives=100, drawn="given")
+
+
+def _without_zero(
+    protocol: Protocol, given: ProtocolInput, scores: Tensor, columns: Tensor
+) -> tuple[Tensor, Tensor]:
+    if given.is_list:
+        raise ValueError(f"`preds` must be scores for {protocol.name}, got lists of ids.")
+    return leave_out(scores, torch.zeros(len(scores), 1, dtype=torch.int64)), columns
+
+
+def _to_columns(
+    _protocol: Protocol, given: ProtocolInput, scores: Tensor, _columns: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Score other locations -inf, so that one that is drawn twice counts once."""
+    assert given.negatives is not None  # of which `scores` are
+    ids = torch.cat([given.target[:, None], given.negatives.long()], 1)
+    return torch.full_like(given.preds, -torch.inf).scatter_(1, ids, scores), given.target
+
+
+def _round_to_float(
+    _protocol: Protocol, given: ProtocolInput, scores: Tensor, columns: Tensor
+) -> tuple[Tensor, Tensor]:
+    return scores if given.is_list else scores.float(), columns
+
+
+def _cut(first: int, _protocol: Protocol, _given: ProtocolInput, kept: Tensor) -> Tensor:
+    return kept[:first]
 
 
 def stan(first: int | None = 100) -> Protocol:
@@ -274,11 +308,12 @@ def stan(first: int | None = 100) -> Protocol:
         "8b82f2840e7f435a25398e1d42a835fc4129a4e2"
     )
     lines = "train.py L10-21, L134-147, L220, load.py L76-109"
+    own = None if first is None else Own(f"the first {first}", partial(_cut, first))
     source, metrics = (
         Source("Luo et al., STAN, WWW 2021", code, lines),
         at("Recall@{k}", "hit", CUTS),
     )
-    return Protocol("stan", source, metrics, queries="third last of each user", first=first)
+    return Protocol("stan", source, metrics, queries="third last of each user", own=own)
 
 
 def lstpm() -> Protocol:
@@ -305,8 +340,23 @@ def cslsl(batch_size: int | None = 64, seed: int | None = None) -> Protocol:
     lines = "utils.py L8-156, train_test.py L173-198, evaluate.py L122-143"
     source = Source("Huang et al., CSLSL, EPJ Data Science 2024", code, lines)
     metrics = at("Rec-l@{k}", "hit", (1, 5, 10), depth=20)
-    protocol = Protocol("cslsl", source, metrics, drops_remainder=True, zero="never a hit")
+    own = Own("whole batches only", _whole_batches)
+    protocol = Protocol("cslsl", source, metrics, zero="never a hit", own=own)
     return replace(protocol, batch_size=batch_size, seed=seed)
+
+
+def _whole_batches(protocol: Protocol, given: ProtocolInput, _kept: Tensor) -> Tensor:
+    """Shuffle the rows, and leave out the last, partial batch."""
+    size = protocol.need(protocol, "batch_size", "it uses batches")
+    seed = protocol.need(protocol, "seed", "it shuffles the queries at random")
+    number = len(given.target)
+    kept = drop_remainder(given.users, number, size, seed)
+    if not len(kept):
+        raise ValueError(
+            f"`target` must hold at least one batch of {size} queries for {protocol.name}, got "
+            f"{number}."
+        )
+    return kept
 
 
 def sthgcn() -> Protocol:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -53,6 +54,22 @@ class Source:
 
 
 @dataclass(frozen=True)
+class Own:
+    """What one codebase alone does, by functions.
+
+    Attributes:
+        reason: what an audit says of it.
+        choose: returns the rows that count, of the protocol, the input and the rows chosen so far.
+        change: returns scores or lists, and the columns or ids of the targets, of the protocol, the
+            input and these two.
+    """
+
+    reason: str = ""
+    choose: Callable[[Protocol, ProtocolInput, Tensor], Tensor] | None = None
+    change: Callable[[Protocol, ProtocolInput, Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
+
+
+@dataclass(frozen=True)
 class Protocol:
     """The evaluation of a codebase: its queries, candidates, order and average.
 
@@ -64,13 +81,9 @@ class Protocol:
             the third last of each user, users with most rows first, of which 100 count; those whose
             target is, or is not, in `seen`; or those `answered`. Without `users` or `sequences`,
             every row counts.
-        first: the number of queries that count, from the first on; None for all.
-        drops_remainder: whether the code shuffles the rows and leaves out the last, partial batch.
         num_negatives: the number of candidates in addition to the target; None for all locations.
         drawn: how candidates are drawn: uniformly from id 1 on, with replacement, without those in
             `seen`; without replacement by visits; or by the caller, who passes `negatives`.
-        keeps_columns: whether other locations are scored -inf, so that one drawn twice counts once.
-        never: ids that are no candidates.
         masks_seen: whether visited locations are masked: no; yes, except the target; or yes, also
             the target.
         zero: the meaning of a target 0: a location; never a hit; or the end of its sequence.
@@ -78,32 +91,26 @@ class Protocol:
             means; or the sum over queries divided by the number of batches times `batch_size`.
         batch_size: the number of queries per batch.
         seed: the seed of the random numbers.
-        single: whether scores are first rounded to float32.
         clipped: whether `torch.topk` returns all candidates if there are fewer than its depth;
             otherwise that is an error.
         decimals: the number of decimals that the code reports; None for all digits.
-        by_code: whether locations of one code are equal.
+        own: what this codebase alone does.
     """
 
     name: str
     source: Source
     metrics: tuple[Metric, ...]
     queries: Subset = "all"
-    first: int | None = None
-    drops_remainder: bool = False
     num_negatives: int | None = None
     drawn: Literal["uniform", "by visits", "given"] = "uniform"
-    keeps_columns: bool = False
-    never: tuple[int, ...] = ()
     masks_seen: MasksSeen = "no"
     zero: Literal["a location", "never a hit", "ends its sequence"] = "a location"
     average: Literal["queries", "users", "batches", "full batches"] = "queries"
     batch_size: int | None = None
     seed: int | None = None
-    single: bool = False
     clipped: bool = False
     decimals: int | None = None
-    by_code: bool = False
+    own: Own | None = None
 
     def evaluate(
         self, preds: Array, target: Array, users: Maybe = None, times: Maybe = None, **given: Maybe
@@ -246,7 +253,7 @@ class Protocol:
         if given.is_list:
             if self.reads_lists:
                 scores, columns = self._listed(given)
-            elif self.num_negatives is not None or self.never or self.masks_seen != "no":
+            elif self.num_negatives is not None or self.masks_seen != "no":
                 raise ValueError(f"`preds` must be scores for {self.name}, got lists of ids.")
             metrics = tuple(
                 one for one in metrics
@@ -257,6 +264,8 @@ class Protocol:
             raise ValueError(f"`preds` must be lists of ids for {self.name}, got scores.")
         else:
             scores, columns = self._candidates(given)
+        if self.own is not None and self.own.change is not None:
+            scores, columns = self.own.change(self, given, scores, columns)
         weights = self._weigh(given)
         return Case(given, metrics, scores, columns, self._can_hit(given), weights, self.clipped)
 
@@ -267,27 +276,22 @@ class Protocol:
 
     def choose(self, given: ProtocolInput) -> Tensor:
         """Return the rows that count, in the order of the code."""
+        kept = self._chosen(given)
+        own = None if self.own is None else self.own.choose
+        return kept if own is None else own(self, given, kept)
+
+    def _chosen(self, given: ProtocolInput) -> Tensor:
         groups = {"last of each user": given.users, "last of each sequence": given.sequences}
         group = groups.get(self.queries)
         number = len(given.target)
         if self.queries == "third last of each user" and given.users is not None:
-            return rows.third_last(given.users, given.times)[: self.first]
+            return rows.third_last(given.users, given.times)
         if self.queries in ("targets new to the user", "targets known to the user"):
             is_new = self.queries == "targets new to the user"
             return rows.split_targets(self._seen(given), given.target, is_new)
         if self.queries == "answered queries" and given.answered is not None:
             return given.answered.bool().nonzero()[:, 0]
-        kept = torch.arange(number) if group is None else rows.last_of_each(group, given.times)
-        if self.drops_remainder:
-            size = self._need(self, "batch_size", "it uses batches")
-            seed = self._need(self, "seed", "it shuffles the queries at random")
-            kept = rows.drop_remainder(given.users, number, size, seed)
-            if not len(kept):
-                raise ValueError(
-                    f"`target` must hold at least one batch of {size} queries for {self.name}, got "
-                    f"{number}."
-                )
-        return kept[: self.first]
+        return torch.arange(number) if group is None else rows.last_of_each(group, given.times)
 
     def _listed(self, given: ProtocolInput) -> tuple[Tensor, Tensor]:
         """Return the lists and the targets as the code compares them."""
@@ -299,31 +303,23 @@ class Protocol:
             drawn = torch.cat([given.target[:, None], given.negatives.long()], 1)
             is_drawn = find_in_lists(drawn, lists, None, None) < UNRETRIEVED
             lists = remove_from_lists(lists, lists.masked_fill(is_drawn, -1))
-        if not self.by_code or given.codes is None:
-            return lists, given.target
-        numbers, last = given.codes.long(), len(given.codes) - 1  # ids of no location equal nothing
-        target = numbers[given.target.clamp(max=last)].masked_fill(given.target > last, -2)
-        return numbers[lists.clamp(0, last)].masked_fill((lists < 0) | (lists > last), -1), target
+        return lists, given.target
 
     def _candidates(self, given: ProtocolInput) -> tuple[Tensor, Tensor]:
         """Return the scores of the candidates, and the columns of the targets."""
-        scores = given.preds.float() if self.single else given.preds
+        scores = given.preds
         if self.num_negatives is not None:
             ids = torch.cat([given.target[:, None], self._negatives(given)], 1)
-            if self.keeps_columns:
-                kept = torch.full_like(scores, -torch.inf)
-                return kept.scatter_(1, ids, scores.gather(1, ids)), given.target
             return scores.gather(1, ids), torch.zeros_like(given.target)
-        excluded = torch.tensor(self.never, dtype=torch.int64).expand(len(scores), -1)
-        if self.masks_seen != "no":
-            seen = self._seen(given)
-            if self.masks_seen == "not the target":
-                seen = seen.masked_fill(seen == given.target[:, None], -1)
-            excluded = torch.cat([excluded, seen], 1)
-        return leave_out(scores, excluded) if excluded.numel() else scores, given.target
+        if self.masks_seen == "no":
+            return scores, given.target
+        seen = self._seen(given)
+        if self.masks_seen == "not the target":
+            seen = seen.masked_fill(seen == given.target[:, None], -1)
+        return leave_out(scores, seen) if seen.numel() else scores, given.target
 
     def _seen(self, given: ProtocolInput) -> Tensor:
-        found: Tensor = self._need(given, "seen", "it reads the locations visited before")
+        found: Tensor = self.need(given, "seen", "it reads the locations visited before")
         rows.check_ids("seen", found, _ANY_ID if given.is_list else given.preds.shape[1])
         return found.long()
 
@@ -334,11 +330,11 @@ class Protocol:
             rows.check_ids("negatives", given.negatives, width)
             return given.negatives.long()
         if self.drawn == "given":
-            self._need(given, "negatives", "its candidates are drawn before the evaluation")
-        seed = self._need(self, "seed", "it draws candidates at random")
+            self.need(given, "negatives", "its candidates are drawn before the evaluation")
+        seed = self.need(self, "seed", "it draws candidates at random")
         if self.drawn == "uniform":
             return rows.draw_uniform(number, width, self.num_negatives, given.seen, seed)
-        counts = self._need(given, "train_counts", "it draws candidates by their visits")
+        counts = self.need(given, "train_counts", "it draws candidates by their visits")
         if counts.shape != (width,):
             raise ValueError(f"`train_counts` must have {width} counts, got {len(counts)}.")
         return rows.draw_popular(number, counts, self.num_negatives, seed)
@@ -347,22 +343,22 @@ class Protocol:
         is_zero = given.target == 0
         if self.zero == "ends its sequence" and bool(is_zero.any()):
             why = "a target 0 ends its sequence"
-            return ~rows.ended(given.target, self._need(given, "sequences", why))
+            return ~rows.ended(given.target, self.need(given, "sequences", why))
         return ~is_zero if self.zero == "never a hit" else torch.ones_like(is_zero)
 
     def _weigh(self, given: ProtocolInput) -> Tensor:
         """Return the weights of the queries: a value is the weighted sum of their scores."""
         number = len(given.target)
         if self.average == "users":
-            return rows.weigh_groups(self._need(given, "users", "it averages over the users"))
+            return rows.weigh_groups(self.need(given, "users", "it averages over the users"))
         if self.average == "queries":
             return torch.full((number,), 1 / number, dtype=torch.float64)
-        size = self._need(self, "batch_size", "it uses batches")
+        size = self.need(self, "batch_size", "it uses batches")
         if self.average == "batches":
             return rows.weigh_groups(torch.arange(number) // size)
         return torch.full((number,), 1 / (size * -(-number // size)), dtype=torch.float64)
 
-    def _need(self, owner: Protocol | ProtocolInput, name: str, why: str) -> Any:
+    def need(self, owner: Protocol | ProtocolInput, name: str, why: str) -> Any:
         """Return an argument or an attribute, or raise with the reason why it is needed."""
         value = getattr(owner, name)
         if value is None:

@@ -63,12 +63,6 @@ class ClusteredGroups(Grouped, KeyedMetric):
         keys = (groups << _BITS) + clusters[state[:, 0] & _LOWER]
         return torch.cat([keys[:, None], state[:, 1:]], 1)
 
-    def _check_state(self, state: Tensor, queries: int) -> bool:
-        keys, sums = state[:, 0], state[:, 1:]
-        groups, clusters = keys >> _BITS, keys & _LOWER
-        known = (keys >= 0) & (groups < self.num_groups) & (clusters < self.num_clusters)
-        return bool((keys.diff() > 0).all() & known.all()) and exact.fits(sums, queries)
-
     @property
     def _sums(self) -> Tensor:
         state = self.state

@@ -20,9 +20,8 @@ from nextloc_metrics.report.generated import MobilityEvaluation as MobilityEvalu
 from nextloc_metrics.report.generated import evaluate_mobility as evaluate_mobility
 from nextloc_metrics.report.options import Options as Options
 from nextloc_metrics.report.options import SharedOptions as SharedOptions
-from nextloc_metrics.report.receipts import Receipt as Receipt
-from nextloc_metrics.report.receipts import Verification as Verification
 from nextloc_metrics.report.table_evaluation import evaluate_table as evaluate_table
-from nextloc_metrics.report.table_evaluation import verify as verify
 from nextloc_metrics.report.trajectories import TrajectoryEvaluation as TrajectoryEvaluation
 from nextloc_metrics.report.trajectories import evaluate_trajectories as evaluate_trajectories
+from nextloc_metrics.report.verification import Verification as Verification
+from nextloc_metrics.report.verification import verify as verify
