@@ -4,7 +4,7 @@ from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
-FOLDER = "src/nextloc_metrics/backends"
+FOLDER = "src/nextloc_metrics/core/backends"
 NAMES = [
     "survey",
     "first",
@@ -52,7 +52,7 @@ class WheelOfAnyPython(bdist_wheel):
 
 
 kernels = Extension(
-    "nextloc_metrics.backends._kernels",
+    "nextloc_metrics.core.backends._kernels",
     [f"{FOLDER}/kernels.c"],
     depends=[f"{FOLDER}/{name}.h" for name in ("rows", "lists", "mass", "pairs", "events")],
     optional=True,

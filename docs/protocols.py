@@ -29,8 +29,8 @@ from torchmetrics.classification import MulticlassAccuracy
 from torchmetrics.retrieval import RetrievalHitRate, RetrievalMRR, RetrievalNormalizedDCG
 
 from nextloc_metrics import MRR, AccuracyAtK, NDCGAtK, plotting, protocols, report
-from nextloc_metrics.protocols import Protocol
-from nextloc_metrics.protocols.operations import NAMES
+from nextloc_metrics.report.protocols import Protocol
+from nextloc_metrics.report.protocols.operations import NAMES
 
 DOCS = Path(__file__).parent
 DATA = DOCS.parents[1] / "shared" / "data"

@@ -28,8 +28,8 @@ from torch.utils.data import (
     SubsetRandomSampler,
 )
 
-from nextloc_metrics.arguments.checks import as_number, check_positive
-from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.core.queries.checks import as_number, check_positive
+from nextloc_metrics.core.queries.messages import short
 
 Row = TypeVar("Row")
 

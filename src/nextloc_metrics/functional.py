@@ -26,11 +26,13 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from nextloc_metrics import base, events, geography, metrics, mobility, trajectories
-from nextloc_metrics import flows as _flows  # `flows` is the function of `mobility.Flows`
-from nextloc_metrics.arguments.checks import check_choice
-from nextloc_metrics.base.mean import MeanMetric, RecordMetric
-from nextloc_metrics.base.summed import SummedMetric
+from nextloc_metrics import geography, metrics, mobility
+from nextloc_metrics.core import metric as base
+from nextloc_metrics.core.metric.mean import MeanMetric, RecordMetric
+from nextloc_metrics.core.metric.summed import SummedMetric
+from nextloc_metrics.core.queries.checks import check_choice
+from nextloc_metrics.mobility import events, trajectories
+from nextloc_metrics.mobility import flows as _flows
 
 Reduction = Literal["mean", "none"]
 

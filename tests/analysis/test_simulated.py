@@ -22,8 +22,8 @@ from torch import Tensor
 from nextloc_metrics.analysis.comparison import Comparison, Pair, decide
 from nextloc_metrics.analysis.contrast import UserSums, contrast
 from nextloc_metrics.analysis.rare_differences import size_of
-from nextloc_metrics.means import exact
-from nextloc_metrics.means.intervals import Estimate, cluster_variance, of_clusters
+from nextloc_metrics.core.means import exact
+from nextloc_metrics.core.means.intervals import Estimate, cluster_variance, of_clusters
 
 SIMULATED = int(os.environ.get("SIMULATED", "200"))
 CHECKED, CHUNK = 2, 40

@@ -15,11 +15,11 @@ from click.testing import CliRunner
 
 from nextloc_metrics import protocols
 from nextloc_metrics.cli.commands import main
-from nextloc_metrics.distribution.distribution import Given
-from nextloc_metrics.files.ids import OnError
+from nextloc_metrics.core.distribution.distribution import Given
 from nextloc_metrics.geography.locations import Units
-from nextloc_metrics.mobility.trajectories import TimeUnit
-from nextloc_metrics.trajectories.tables import OnMissing
+from nextloc_metrics.mobility.generated.trajectories import TimeUnit
+from nextloc_metrics.mobility.trajectories.tables import OnMissing
+from nextloc_metrics.report.files.ids import OnError
 
 CSV = 'preds,target,user\n"[1, 2]",2,ann\n"[3, 4]",3,bob\n'
 LINES = '{"preds": [1, 2], "target": 2, "user": "ann"}\n{"preds": [3, 4], "target": 3}\n'

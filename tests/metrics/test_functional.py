@@ -24,8 +24,8 @@ from nextloc_metrics import (
     mobility,
     trajectories,
 )
-from nextloc_metrics.base.mean import MeanMetric
-from nextloc_metrics.base.summed import SummedMetric
+from nextloc_metrics.core.metric.mean import MeanMetric
+from nextloc_metrics.core.metric.summed import SummedMetric
 from strategies import CLASSES, LOCATIONS, PLACES, batch, named, same
 
 BINS = PopularityBins([1, 1, 2, 2, 3, 0], 3)
@@ -95,7 +95,7 @@ OTHERS = [
     *[Call(f"mobility.{name}", {}, IDS)
       for name in ("DailyLocations", "Flows", "UserVisitFrequency", "VisitFrequency")],
     *[Call(f"mobility.{name}", {},
-           {x: mobility.Trajectories(ids, step=0.5) for x, ids in IDS.items()})
+           {x: mobility.generated.Trajectories(ids, step=0.5) for x, ids in IDS.items()})
       for name in ("StayDuration", "HourOfDay")],
     *[Call(f"flows.{name}", options, {"preds": TRIPS[0], "target": TRIPS[1], "days": [4, 2]})
       for name, options in {

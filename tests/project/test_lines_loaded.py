@@ -7,7 +7,7 @@ from importlib import import_module
 
 import pytest
 
-from nextloc_metrics.arguments.lazy import places_of
+from nextloc_metrics.core.lazy import places_of
 
 COUNT = """
 import json, pathlib, sys

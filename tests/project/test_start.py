@@ -61,7 +61,7 @@ def test_a_package_is_imported_without_its_names() -> None:
     found = python(
         "import sys, nextloc_metrics, nextloc_metrics.report\n"
         "assert 'torch' not in sys.modules\n"
-        "nextloc_metrics.arguments.lazy\n"
+        "nextloc_metrics.core.lazy\n"
         "assert 'torch' not in sys.modules\n"
         "import pickle\n"
         "data = pickle.dumps(nextloc_metrics.MRR)\n"

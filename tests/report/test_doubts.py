@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nextloc_metrics import report
-from nextloc_metrics.base.grouped import Grouped
+from nextloc_metrics.core.metric.grouped import Grouped
 from nextloc_metrics.metrics.at_k import AccuracyAtK
 
 

@@ -21,7 +21,7 @@ from nextloc_metrics import (
     next_location_metrics,
     report,
 )
-from nextloc_metrics.arguments import batch as batches
+from nextloc_metrics.core.queries import batch as batches
 from nextloc_metrics.geography import Locations
 from strategies import float32
 

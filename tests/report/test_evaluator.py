@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nextloc_metrics import report
-from nextloc_metrics.arguments.batch import Batch
+from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.geography import Locations
 from strategies import examples
 
@@ -26,7 +26,7 @@ MORE: dict[str, Any] = {
 }
 
 #: how many numbers a chunk of rows has
-CHUNK = "nextloc_metrics.arguments.batch._CHUNK"
+CHUNK = "nextloc_metrics.core.queries.batch._CHUNK"
 
 
 def rows_of(form: str, chosen: Any = slice(None)) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from nextloc_metrics import report
 from nextloc_metrics.cli.commands import main
-from nextloc_metrics.flows import FlowPairs, flow_metrics
+from nextloc_metrics.mobility.flows import FlowPairs, flow_metrics
 
 COLUMNS = ("day", "ox", "oy", "dx", "dy", "count")
 DAYS = [20240201, 20240202, 20240203, 20240208]

@@ -32,9 +32,9 @@ from nextloc_metrics import (
     Weighted,
     report,
 )
-from nextloc_metrics.arguments.batch import Batch
-from nextloc_metrics.base.ranking_metric import RankingTally
 from nextloc_metrics.cli.commands import main
+from nextloc_metrics.core.metric.ranking_metric import RankingTally
+from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.report import saved
 
 

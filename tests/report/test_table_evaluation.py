@@ -12,8 +12,8 @@ import pytest
 from pyarrow import parquet
 
 from nextloc_metrics import report
-from nextloc_metrics.arguments.batch import Batch
-from nextloc_metrics.files import tables
+from nextloc_metrics.core.queries.batch import Batch
+from nextloc_metrics.report.files import tables
 
 NUMBER = 400
 GROUPS = ["hour"]

@@ -23,11 +23,11 @@ from nextloc_metrics.analysis.rare_differences import (
 )
 from nextloc_metrics.analysis.significance import level_of, satterthwaite, t_test
 from nextloc_metrics.analysis.signs import sign_tests
-from nextloc_metrics.arguments.checks import as_number, check_choice, check_positive, is_integer
-from nextloc_metrics.arguments.messages import describe, got, short
-from nextloc_metrics.display.page import Result
-from nextloc_metrics.display.table import Table
-from nextloc_metrics.means.intervals import check_confidence_level, t_quantile
+from nextloc_metrics.core.display.page import Result
+from nextloc_metrics.core.display.table import Table
+from nextloc_metrics.core.means.intervals import check_confidence_level, t_quantile
+from nextloc_metrics.core.queries.checks import as_number, check_choice, check_positive, is_integer
+from nextloc_metrics.core.queries.messages import describe, got, short
 from nextloc_metrics.metrics.per_query import PerQueryScores, QueryScores
 
 Test = Literal["permutation", "bootstrap"]

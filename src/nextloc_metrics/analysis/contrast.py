@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.analysis.significance import satterthwaite
-from nextloc_metrics.means.intervals import Estimate, cluster_variance, observed_freedom
+from nextloc_metrics.core.means.intervals import Estimate, cluster_variance, observed_freedom
 
 # Sums of scores below this fit int64; a score has up to 32 bits.
 _MOST = 1 << 62

@@ -14,13 +14,13 @@ import torch
 
 from nextloc_metrics.analysis.significance import holm, letters, level_of, maximal_cliques
 from nextloc_metrics.analysis.signs import share_of_signs
-from nextloc_metrics.arguments.arrays import Array, as_tensor
-from nextloc_metrics.arguments.checks import check_bool, check_named
-from nextloc_metrics.arguments.messages import describe, extra, short
-from nextloc_metrics.display.page import Result, show_picture, show_table
-from nextloc_metrics.display.style import make_axes, style
-from nextloc_metrics.display.table import Table
-from nextloc_metrics.means.intervals import check_confidence_level, t_quantile
+from nextloc_metrics.core.display.page import Result, show_picture, show_table
+from nextloc_metrics.core.display.style import make_axes, style
+from nextloc_metrics.core.display.table import Table
+from nextloc_metrics.core.means.intervals import check_confidence_level, t_quantile
+from nextloc_metrics.core.queries.arrays import Array, as_tensor
+from nextloc_metrics.core.queries.checks import check_bool, check_named
+from nextloc_metrics.core.queries.messages import describe, extra, short
 
 # Values and differences this close, relative to the largest value, are equal: about 1e-9.
 _EQUAL = 2.0**-30

@@ -8,11 +8,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from nextloc_metrics.arguments.arrays import Array, as_tensor
-from nextloc_metrics.arguments.checks import is_integer
-from nextloc_metrics.arguments.messages import describe, short
-from nextloc_metrics.display.page import Result
-from nextloc_metrics.display.table import Table, in_percent
+from nextloc_metrics.core.display.page import Result
+from nextloc_metrics.core.display.table import Table, in_percent
+from nextloc_metrics.core.queries.arrays import Array, as_tensor
+from nextloc_metrics.core.queries.checks import is_integer
+from nextloc_metrics.core.queries.messages import describe, short
 
 # Rows that a finding names, and the share of people that are called the busiest.
 _FIRST, _BUSIEST = 5, 0.01

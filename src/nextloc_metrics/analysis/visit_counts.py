@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.arrays import Array, as_tensor, as_tensor_or_text, begins
-from nextloc_metrics.arguments.checks import check_positive, is_integer
-from nextloc_metrics.arguments.messages import describe
-from nextloc_metrics.base.ranking_metric import LARGEST_STATE
+from nextloc_metrics.core.metric.ranking_metric import LARGEST_STATE
+from nextloc_metrics.core.queries.arrays import Array, as_tensor, as_tensor_or_text, begins
+from nextloc_metrics.core.queries.checks import check_positive, is_integer
+from nextloc_metrics.core.queries.messages import describe
 from nextloc_metrics.metrics.visits import read_check_ins
 
 # What a visit counts, and each factor at most: integers, so that sums are exact.

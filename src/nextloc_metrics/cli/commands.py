@@ -202,7 +202,7 @@ def audit(
 ) -> None:
     """Print the values that other codebases would report for the predictions in PATHS."""
     from nextloc_metrics.cli.files import read_same, write_audit
-    from nextloc_metrics.protocols import audit as audit_models
+    from nextloc_metrics.report.protocols import audit as audit_models
 
     columns = {name: reading[name] for name in ("users", "times", "sequences")}
     named = {name: column for name, column in columns.items() if column is not None}
@@ -302,8 +302,8 @@ def check(train: str, test: str, queries: str | None, output: Output, **columns:
     """Check what visits in TRAIN and TEST have in common; an .html `--out` is a page."""
     from nextloc_metrics.analysis import check_split
     from nextloc_metrics.cli.files import write_table
-    from nextloc_metrics.files.beside import read_visits
-    from nextloc_metrics.files.predictions import read
+    from nextloc_metrics.report.files.beside import read_visits
+    from nextloc_metrics.report.files.predictions import read
 
     with explained():
         has_ids = queries is not None
@@ -333,7 +333,7 @@ def flows(
 ) -> None:
     """Score predicted trips, rows (day, origin, destination, count); an .html `--out` is a page."""
     from nextloc_metrics.cli.files import write_days
-    from nextloc_metrics.files.beside import read_words
+    from nextloc_metrics.report.files.beside import read_words
     from nextloc_metrics.report.flows import evaluate_flows
 
     with explained():

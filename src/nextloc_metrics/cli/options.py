@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import click
 
 from nextloc_metrics import __version__
-from nextloc_metrics.arguments.outputs import check_free, new_file
+from nextloc_metrics.core.outputs import check_free, new_file
 from nextloc_metrics.report.options import Options, parameters_of, summaries
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -52,7 +52,7 @@ class KeepingGroup(click.Group):
 
 
 #: what a context keeps: the arguments of the command, and the file of standard input
-_ARGUMENTS, _STDIN = "nextloc_metrics.arguments", "nextloc_metrics.stdin"
+_ARGUMENTS, _STDIN = "nextloc_metrics.core.queries", "nextloc_metrics.stdin"
 
 
 def _split(_context: click.Context, _option: click.Parameter, values: Sequence[str]) -> Any:
@@ -60,7 +60,7 @@ def _split(_context: click.Context, _option: click.Parameter, values: Sequence[s
     try:
         return tuple(int(x) for value in values for x in value.split(","))
     except ValueError:
-        from nextloc_metrics.arguments.messages import short
+        from nextloc_metrics.core.queries.messages import short
 
         raise click.BadParameter(
             f"must be integers, separated by commas, got {short(', '.join(values))}."
@@ -285,7 +285,7 @@ def _check_outputs(force: bool) -> None:
 
 def _inputs(params: Mapping[click.Parameter, Any]) -> Iterator[str | Path]:
     """Yield the files that exist and are read by the command."""
-    from nextloc_metrics.files.opening import find_files
+    from nextloc_metrics.report.files.opening import find_files
 
     for param, value in params.items():
         if param.type is FILE and value is not None:
@@ -306,7 +306,7 @@ def explained() -> Iterator[None]:
 
     What is done here uses one thread.
     """
-    from nextloc_metrics.engines.processes import one_thread
+    from nextloc_metrics.report.engines.processes import one_thread
 
     try:
         with one_thread(), warnings.catch_warnings(record=True) as caught:
@@ -366,7 +366,7 @@ def _say_columns(context: click.Context, missing: str) -> str:
 
 def has_columns(path: str) -> bool:
     """Return whether a file has its targets in a column, and not in another file."""
-    from nextloc_metrics.files.opening import suffix_of
+    from nextloc_metrics.report.files.opening import suffix_of
 
     return suffix_of(Path(path)) not in (".npy", ".run", ".trec")
 

@@ -9,17 +9,17 @@ from typing import Annotated, Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.backends import UNRETRIEVED, choose
-from nextloc_metrics.base.declared import Computed, NumberFromZero, Positive
-from nextloc_metrics.base.mean import MeanMetric
-from nextloc_metrics.base.quantile import QuantileMetric, Statistic
-from nextloc_metrics.base.ranking_metric import RankingMetric, counted_queries, finish_scores
+from nextloc_metrics.core.backends import UNRETRIEVED, choose
+from nextloc_metrics.core.means import exact, histogram, intervals
+from nextloc_metrics.core.metric.declared import Computed, NumberFromZero, Positive
+from nextloc_metrics.core.metric.mean import MeanMetric
+from nextloc_metrics.core.metric.quantile import QuantileMetric, Statistic
+from nextloc_metrics.core.metric.ranking_metric import RankingMetric, counted_queries, finish_scores
+from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.ranking.needs import Needs
+from nextloc_metrics.core.ranking.ranking import Ranking
+from nextloc_metrics.core.scoring.formulas import any_of_block
 from nextloc_metrics.geography.locations import Locations, check_locations
-from nextloc_metrics.means import exact, histogram, intervals
-from nextloc_metrics.ranking.needs import Needs
-from nextloc_metrics.ranking.ranking import Ranking
-from nextloc_metrics.scoring.formulas import any_of_block
 
 Undecided = Literal["largest", "skip"]
 

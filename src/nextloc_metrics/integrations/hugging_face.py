@@ -7,11 +7,11 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from nextloc_metrics.arguments.arrays import as_tensor
-from nextloc_metrics.arguments.checks import is_integer
-from nextloc_metrics.arguments.messages import describe
-from nextloc_metrics.base.collection import RankingCollection
-from nextloc_metrics.base.mean import RecordMetric
+from nextloc_metrics.core.metric.collection import RankingCollection
+from nextloc_metrics.core.metric.mean import RecordMetric
+from nextloc_metrics.core.queries.arrays import as_tensor
+from nextloc_metrics.core.queries.checks import is_integer
+from nextloc_metrics.core.queries.messages import describe
 
 #: the value with which the Trainer pads labels, logits and ids, and which losses ignore
 PADDING = -100

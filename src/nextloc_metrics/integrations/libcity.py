@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import torch
 
-from nextloc_metrics.arguments.messages import describe, short
-from nextloc_metrics.arguments.outputs import new_file
+from nextloc_metrics.core.outputs import new_file
+from nextloc_metrics.core.queries.messages import describe, short
 from nextloc_metrics.metrics.presets import libcity_metrics
 
 NAMES = ("Precision", "Recall", "F1", "MRR", "MAP", "NDCG")

@@ -5,12 +5,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from nextloc_metrics import scoring
-from nextloc_metrics.base.declared import Positive
-from nextloc_metrics.base.mean import check_score_range
-from nextloc_metrics.base.ranking_metric import RankingMetric, counted_queries
-from nextloc_metrics.means import exact
-from nextloc_metrics.ranking.ranking import Ranking
+from nextloc_metrics.core import scoring
+from nextloc_metrics.core.means import exact
+from nextloc_metrics.core.metric.declared import Positive
+from nextloc_metrics.core.metric.mean import check_score_range
+from nextloc_metrics.core.metric.ranking_metric import RankingMetric, counted_queries
+from nextloc_metrics.core.ranking.ranking import Ranking
 
 
 class AccuracyAtK(RankingMetric):

@@ -9,12 +9,12 @@ from typing import Annotated, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.checks import check_number
-from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.base.declared import Computed, Positive
-from nextloc_metrics.base.distribution_metric import DistributionMean, DistributionMetric
-from nextloc_metrics.distribution.distribution import Distribution, DistributionNeeds
-from nextloc_metrics.means import exact
+from nextloc_metrics.core.distribution.distribution import Distribution, DistributionNeeds
+from nextloc_metrics.core.means import exact
+from nextloc_metrics.core.metric.declared import Computed, Positive
+from nextloc_metrics.core.metric.distribution_metric import DistributionMean, DistributionMetric
+from nextloc_metrics.core.queries.checks import check_number
+from nextloc_metrics.core.queries.messages import short
 
 #: cells of the histogram of confidences; 10, 15, 20, 25 and 100 bins divide it
 NUM_CELLS = 50_400

@@ -13,12 +13,14 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 import torch
 from torch import Tensor
 
-from nextloc_metrics import scoring
-from nextloc_metrics.arguments.messages import describe, short
-from nextloc_metrics.base.declared import Computed, Positive, PositiveNumber
-from nextloc_metrics.base.mean import MeanMetric
-from nextloc_metrics.base.ranking_metric import RankingTally
-from nextloc_metrics.means import exact, intervals
+from nextloc_metrics.core import scoring
+from nextloc_metrics.core.means import exact, intervals
+from nextloc_metrics.core.metric.declared import Computed, Positive, PositiveNumber
+from nextloc_metrics.core.metric.mean import MeanMetric
+from nextloc_metrics.core.metric.ranking_metric import RankingTally
+from nextloc_metrics.core.queries.messages import describe, short
+from nextloc_metrics.core.ranking.needs import Needs
+from nextloc_metrics.core.ranking.ranking import Ranking, Ties
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.split import (
     Lengths,
@@ -28,8 +30,6 @@ from nextloc_metrics.metrics.split import (
     of_histogram,
     split_by_bin,
 )
-from nextloc_metrics.ranking.needs import Needs
-from nextloc_metrics.ranking.ranking import Ranking, Ties
 
 Decile = int | Literal["unmapped"]
 Value = TypeVar("Value")

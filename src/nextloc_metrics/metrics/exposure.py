@@ -6,13 +6,13 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from nextloc_metrics.base.declared import Computed
-from nextloc_metrics.means import exact
+from nextloc_metrics.core.means import exact
+from nextloc_metrics.core.metric.declared import Computed
+from nextloc_metrics.core.ranking.needs import Needs
+from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.deciles import DecileAtK
 from nextloc_metrics.metrics.split import Split
-from nextloc_metrics.ranking.needs import Needs
-from nextloc_metrics.ranking.ranking import Ranking
 
 
 class DecilePredictionShare(DecileAtK):

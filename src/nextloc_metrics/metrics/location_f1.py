@@ -6,14 +6,14 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from nextloc_metrics import backends
-from nextloc_metrics.arguments.checks import check_num_locations
-from nextloc_metrics.backends import must_not_sync
-from nextloc_metrics.base.declared import Computed
-from nextloc_metrics.base.ranking_metric import RankingTally, Size
-from nextloc_metrics.means import exact
-from nextloc_metrics.ranking.needs import Needs
-from nextloc_metrics.ranking.ranking import Ranking
+from nextloc_metrics.core import backends
+from nextloc_metrics.core.backends import must_not_sync
+from nextloc_metrics.core.means import exact
+from nextloc_metrics.core.metric.declared import Computed
+from nextloc_metrics.core.metric.ranking_metric import RankingTally, Size
+from nextloc_metrics.core.queries.checks import check_num_locations
+from nextloc_metrics.core.ranking.needs import Needs
+from nextloc_metrics.core.ranking.ranking import Ranking
 
 LocationAverage = Literal["weighted", "macro", "micro"]
 

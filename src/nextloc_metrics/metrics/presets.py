@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 
-from nextloc_metrics.arguments.checks import (
+from nextloc_metrics.core.metric.collection import RankingCollection
+from nextloc_metrics.core.metric.mean import RecordMetric
+from nextloc_metrics.core.queries.checks import (
     as_number,
     check_number,
     check_positive,
     check_separator,
     cut_offs,
 )
-from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.base.collection import RankingCollection
-from nextloc_metrics.base.mean import RecordMetric
+from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.scoring.formulas import Gain
 from nextloc_metrics.geography import AccuracyWithin, DistanceError, ExpectedDistance, Locations
 from nextloc_metrics.metrics import at_k
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.location_f1 import LocationF1
 from nextloc_metrics.metrics.split import Scope
-from nextloc_metrics.scoring.formulas import Gain
 
 if TYPE_CHECKING:
     from nextloc_metrics.metrics.deciles import DecileMetric

@@ -6,13 +6,13 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from nextloc_metrics import backends
-from nextloc_metrics.backends import UNRETRIEVED, must_not_sync
-from nextloc_metrics.means import exact
+from nextloc_metrics.core import backends
+from nextloc_metrics.core.backends import UNRETRIEVED, must_not_sync
+from nextloc_metrics.core.means import exact
+from nextloc_metrics.core.ranking.counting import Found
+from nextloc_metrics.core.ranking.ranking import Ranking
+from nextloc_metrics.core.ranking.target import Relevant
 from nextloc_metrics.metrics.bins import PopularityBins
-from nextloc_metrics.ranking.counting import Found
-from nextloc_metrics.ranking.ranking import Ranking
-from nextloc_metrics.ranking.target import Relevant
 
 MeanOrMedian = Literal["median", "mean"]
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from nextloc_metrics.analysis import Predictability
-from nextloc_metrics.arguments.answers import Answers
-from nextloc_metrics.arguments.arrays import Array
-from nextloc_metrics.arguments.batch import Batch, read_rows
+from nextloc_metrics.core.queries.answers import Answers
+from nextloc_metrics.core.queries.arrays import Array
+from nextloc_metrics.core.queries.batch import Batch, read_rows
 from nextloc_metrics.report.comparing import compare
 from nextloc_metrics.report.data import check_cluster, count_locations
 from nextloc_metrics.report.evaluation import Evaluation

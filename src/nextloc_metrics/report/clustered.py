@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nextloc_metrics.base.declared import Computed
-from nextloc_metrics.base.grouped import Grouped
-from nextloc_metrics.base.keyed import KeyedMetric
-from nextloc_metrics.means import exact, intervals
+from nextloc_metrics.core.means import exact, intervals
+from nextloc_metrics.core.metric.declared import Computed
+from nextloc_metrics.core.metric.grouped import Grouped
+from nextloc_metrics.core.metric.keyed import KeyedMetric
 
 # A key has the number of the group in the upper 32 bits and that of the cluster in the lower ones.
 _BITS = 32

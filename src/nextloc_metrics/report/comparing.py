@@ -15,18 +15,18 @@ from torch import Tensor
 from nextloc_metrics.analysis import Predictability
 from nextloc_metrics.analysis.comparison import Pair, Test, check_options, pair_up
 from nextloc_metrics.analysis.contrast import UserSums, contrast, sum_by
-from nextloc_metrics.arguments.arrays import Array
-from nextloc_metrics.arguments.batch import ArrayRows, Batch, read_rows
-from nextloc_metrics.arguments.checks import as_number, check_choice, check_named
-from nextloc_metrics.arguments.draws import read_runs
-from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.base.collection import RankingCollection
-from nextloc_metrics.base.grouped import Average, Grouped
-from nextloc_metrics.base.mean import MeanMetric
-from nextloc_metrics.base.plan import Plan
-from nextloc_metrics.base.readings import readings_of
-from nextloc_metrics.display.reading import Reading
-from nextloc_metrics.means import exact
+from nextloc_metrics.core.display.reading import Reading
+from nextloc_metrics.core.means import exact
+from nextloc_metrics.core.metric.collection import RankingCollection
+from nextloc_metrics.core.metric.grouped import Average, Grouped
+from nextloc_metrics.core.metric.mean import MeanMetric
+from nextloc_metrics.core.metric.plan import Plan
+from nextloc_metrics.core.metric.readings import readings_of
+from nextloc_metrics.core.queries.arrays import Array
+from nextloc_metrics.core.queries.batch import ArrayRows, Batch, read_rows
+from nextloc_metrics.core.queries.checks import as_number, check_choice, check_named
+from nextloc_metrics.core.queries.draws import read_runs
+from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.comparisons import (
     Against,
     Asked,

@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from nextloc_metrics.analysis.comparison import Comparison, Pair, Test, decide
 from nextloc_metrics.analysis.significance import MARKS, holm, letters, level_of, stars
-from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.base.grouped import Average
-from nextloc_metrics.display.page import Result, show_meanings, show_table
-from nextloc_metrics.display.reading import Models, Reading
-from nextloc_metrics.display.table import Table, in_percent, of_readings
-from nextloc_metrics.pages.sections import show_differences, show_values
+from nextloc_metrics.core.display.page import Result, show_meanings, show_table
+from nextloc_metrics.core.display.reading import Models, Reading
+from nextloc_metrics.core.display.table import Table, in_percent, of_readings
+from nextloc_metrics.core.metric.grouped import Average
+from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.report.pages.sections import show_differences, show_values
 
 Against = Literal["first", "all"]
 Family = Literal["metric", "all"]

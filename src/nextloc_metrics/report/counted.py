@@ -16,18 +16,19 @@ from typing import Any, NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from nextloc_metrics import analysis, backends
-from nextloc_metrics.arguments.answers import ANSWERED, UNSEEN
-from nextloc_metrics.arguments.batch import Batch, GroupLabels
-from nextloc_metrics.base.collection import RankingCollection
-from nextloc_metrics.base.grouped import Average, Grouped, Weighted
-from nextloc_metrics.base.mean import MeanMetric, RecordMetric
-from nextloc_metrics.base.plan import Plan
-from nextloc_metrics.base.ranking_metric import RankingMetric
-from nextloc_metrics.means import exact, intervals
+from nextloc_metrics import analysis
+from nextloc_metrics.core import backends
+from nextloc_metrics.core.means import exact, intervals
+from nextloc_metrics.core.metric.collection import RankingCollection
+from nextloc_metrics.core.metric.grouped import Average, Grouped, Weighted
+from nextloc_metrics.core.metric.mean import MeanMetric, RecordMetric
+from nextloc_metrics.core.metric.plan import Plan
+from nextloc_metrics.core.metric.ranking_metric import RankingMetric
+from nextloc_metrics.core.queries.answers import ANSWERED, UNSEEN
+from nextloc_metrics.core.queries.batch import Batch, GroupLabels
+from nextloc_metrics.core.ranking.ranking import Ranking, Ties
 from nextloc_metrics.metrics.at_k import AccuracyAtK
 from nextloc_metrics.metrics.presets import decile_metrics, likelihood_metrics
-from nextloc_metrics.ranking.ranking import Ranking, Ties
 from nextloc_metrics.report import saved
 from nextloc_metrics.report.answers import count_answers
 from nextloc_metrics.report.clustered import ClusteredGroups

@@ -14,13 +14,14 @@ from torch import Tensor
 from torchmetrics import MetricCollection
 
 from nextloc_metrics.analysis import Predictability
-from nextloc_metrics.arguments.answers import UNSEEN, Answers
-from nextloc_metrics.arguments.batch import ArrayRows
-from nextloc_metrics.arguments.checks import check_named
-from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.base.collection import RankingCollection
-from nextloc_metrics.base.grouped import Weighted
-from nextloc_metrics.base.mean import MeanMetric, RecordMetric
+from nextloc_metrics.core.metric.collection import RankingCollection
+from nextloc_metrics.core.metric.grouped import Weighted
+from nextloc_metrics.core.metric.mean import MeanMetric, RecordMetric
+from nextloc_metrics.core.queries.answers import UNSEEN, Answers
+from nextloc_metrics.core.queries.batch import ArrayRows
+from nextloc_metrics.core.queries.checks import check_named
+from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.geography.locations import check_locations
 from nextloc_metrics.metrics.bins import PopularityBins
@@ -31,7 +32,6 @@ from nextloc_metrics.metrics.presets import (
     probability_metrics,
     recommendation_metrics,
 )
-from nextloc_metrics.ranking.ranking import Ranking
 from nextloc_metrics.report.answers import answer_shares
 
 # Before the name of an array of limits.

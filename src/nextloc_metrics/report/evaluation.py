@@ -14,24 +14,14 @@ import torch
 
 from nextloc_metrics import analysis
 from nextloc_metrics.analysis import Predictability
-from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.arguments.outputs import new_file
-from nextloc_metrics.base.collection import RankingCollection
-from nextloc_metrics.base.readings import MOST_ROWS, read_results
-from nextloc_metrics.display.page import Result, show_meanings
-from nextloc_metrics.display.reading import Reading
-from nextloc_metrics.display.table import Table, csv_cell, of_readings
-from nextloc_metrics.files.opening import Lazy, pa
-from nextloc_metrics.means import intervals
-from nextloc_metrics.pages.sections import (
-    show_ceiling,
-    show_deciles,
-    show_distances,
-    show_groups,
-    show_headline,
-    show_probabilities,
-    show_ties,
-)
+from nextloc_metrics.core.display.page import Result, show_meanings
+from nextloc_metrics.core.display.reading import Reading
+from nextloc_metrics.core.display.table import Table, csv_cell, of_readings
+from nextloc_metrics.core.means import intervals
+from nextloc_metrics.core.metric.collection import RankingCollection
+from nextloc_metrics.core.metric.readings import MOST_ROWS, read_results
+from nextloc_metrics.core.outputs import new_file
+from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.comparisons import Comparisons
 from nextloc_metrics.report.counted import (
     AMONG_ANSWERED,
@@ -42,6 +32,16 @@ from nextloc_metrics.report.counted import (
     merge_counted,
 )
 from nextloc_metrics.report.data import check_metrics
+from nextloc_metrics.report.files.opening import Lazy, pa
+from nextloc_metrics.report.pages.sections import (
+    show_ceiling,
+    show_deciles,
+    show_distances,
+    show_groups,
+    show_headline,
+    show_probabilities,
+    show_ties,
+)
 
 Interval = tuple[float, float]
 

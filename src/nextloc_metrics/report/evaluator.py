@@ -15,18 +15,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.answers import Answers
-from nextloc_metrics.arguments.arrays import as_tensor
-from nextloc_metrics.arguments.batch import ArrayRows, Batch, Grouping, GroupLabels, read_rows
-from nextloc_metrics.arguments.checks import as_number, check_choice, check_positive, cut_offs
-from nextloc_metrics.arguments.hashing import Hashes, bits, hash_text, mix
-from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.base.mean import RecordMetric
-from nextloc_metrics.distribution.distribution import Given
-from nextloc_metrics.means.intervals import check_confidence_level
+from nextloc_metrics.core.distribution.distribution import Given
+from nextloc_metrics.core.means.intervals import check_confidence_level
+from nextloc_metrics.core.metric.mean import RecordMetric
+from nextloc_metrics.core.queries.answers import Answers
+from nextloc_metrics.core.queries.arrays import as_tensor
+from nextloc_metrics.core.queries.batch import ArrayRows, Batch, Grouping, GroupLabels, read_rows
+from nextloc_metrics.core.queries.checks import as_number, check_choice, check_positive, cut_offs
+from nextloc_metrics.core.queries.hashing import Hashes, bits, hash_text, mix
+from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.notation import cut_offs_of
-from nextloc_metrics.ranking.ranking import Ranking
 from nextloc_metrics.report import saved
 from nextloc_metrics.report.counted import Counted, add_up
 from nextloc_metrics.report.data import (
@@ -75,7 +75,7 @@ class Evaluator:
 
     Example:
         >>> from nextloc_metrics import report
-        >>> from nextloc_metrics.arguments.batch import Batch
+        >>> from nextloc_metrics.core.queries.batch import Batch
         >>> first, other = (report.Evaluator(k=1, num_locations=9) for _ in range(2))
         >>> first.add(Batch([[3, 5]], [3], groups={"user": ["bob"]}))  # lists of two ids
         >>> other.add(Batch([[4, 2]], [2], groups={"user": ["ann"]}))

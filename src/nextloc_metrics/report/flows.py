@@ -11,16 +11,16 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from nextloc_metrics import engines
-from nextloc_metrics.arguments.arrays import Array
-from nextloc_metrics.display.page import Result, show_meanings, show_table
-from nextloc_metrics.display.table import Table
-from nextloc_metrics.engines.partition import concat, table_of_bytes, table_to_bytes
-from nextloc_metrics.files.beside import read_flows
-from nextloc_metrics.files.opening import pa
-from nextloc_metrics.flows import HUMOB_2026_BOX, FlowCollection, FlowPairs, flow_metrics
-from nextloc_metrics.flows.metric import DailyMetric
-from nextloc_metrics.flows.pairs import IDS, PLACES, STEP, CellBox, MissingDays
+from nextloc_metrics.core.display.page import Result, show_meanings, show_table
+from nextloc_metrics.core.display.table import Table
+from nextloc_metrics.core.queries.arrays import Array
+from nextloc_metrics.mobility.flows import HUMOB_2026_BOX, FlowCollection, FlowPairs, flow_metrics
+from nextloc_metrics.mobility.flows.metric import DailyMetric
+from nextloc_metrics.mobility.flows.pairs import IDS, PLACES, STEP, CellBox, MissingDays
+from nextloc_metrics.report import engines
+from nextloc_metrics.report.engines.partition import concat, table_of_bytes, table_to_bytes
+from nextloc_metrics.report.files.beside import read_flows
+from nextloc_metrics.report.files.opening import pa
 
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 

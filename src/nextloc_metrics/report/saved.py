@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.messages import clip, describe, short
-from nextloc_metrics.arguments.outputs import new_file
-from nextloc_metrics.base.mean import RecordMetric
+from nextloc_metrics.core.metric.mean import RecordMetric
+from nextloc_metrics.core.outputs import new_file
+from nextloc_metrics.core.queries.messages import clip, describe, short
 from nextloc_metrics.report.data import names_of
 
 # Version of the files that `write` makes.

@@ -7,18 +7,18 @@ from functools import partial, reduce
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from nextloc_metrics import engines
-from nextloc_metrics.arguments.arrays import as_tensor
-from nextloc_metrics.arguments.batch import Batch, track
-from nextloc_metrics.arguments.checks import check_positive
-from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.engines.processes import divide, one_thread, run
-from nextloc_metrics.files.answer_columns import AnswerColumn, JoinedAnswers
-from nextloc_metrics.files.columns import names_of_groups
-from nextloc_metrics.files.ids import OnError
-from nextloc_metrics.files.tables import Names, TableRows, open_rows, source_of
+from nextloc_metrics.core.queries.arrays import as_tensor
+from nextloc_metrics.core.queries.batch import Batch, track
+from nextloc_metrics.core.queries.checks import check_positive
+from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.report import engines
+from nextloc_metrics.report.engines.processes import divide, one_thread, run
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluator import Evaluator
+from nextloc_metrics.report.files.answer_columns import AnswerColumn, JoinedAnswers
+from nextloc_metrics.report.files.columns import names_of_groups
+from nextloc_metrics.report.files.ids import OnError
+from nextloc_metrics.report.files.tables import Names, TableRows, open_rows, source_of
 from nextloc_metrics.report.history import limits_of
 from nextloc_metrics.report.options import Options, takes
 

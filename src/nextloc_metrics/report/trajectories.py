@@ -9,17 +9,14 @@ from typing import Any, ClassVar
 import numpy as np
 from torch import Tensor
 
-from nextloc_metrics.backends import sequences
-from nextloc_metrics.base.collection import RankingCollection
-from nextloc_metrics.base.grouped import Grouped
-from nextloc_metrics.base.readings import readings_of
-from nextloc_metrics.display.page import Result, show_meanings, show_picture, show_table
-from nextloc_metrics.display.table import Table, one_line
-from nextloc_metrics.files.beside import read_days
+from nextloc_metrics.core.backends import sequences
+from nextloc_metrics.core.display.page import Result, show_meanings, show_picture, show_table
+from nextloc_metrics.core.display.table import Table, one_line
+from nextloc_metrics.core.metric.collection import RankingCollection
+from nextloc_metrics.core.metric.grouped import Grouped
+from nextloc_metrics.core.metric.readings import readings_of
 from nextloc_metrics.geography.locations import Units
-from nextloc_metrics.pages.maps import draw_days, draw_errors
-from nextloc_metrics.pages.sections import show_users
-from nextloc_metrics.trajectories import (
+from nextloc_metrics.mobility.trajectories import (
     DTW,
     DiscreteFrechet,
     GeoBLEU,
@@ -30,8 +27,11 @@ from nextloc_metrics.trajectories import (
     from_table,
     trajectory_metrics,
 )
-from nextloc_metrics.trajectories.metric import Year
-from nextloc_metrics.trajectories.tables import OnMissing
+from nextloc_metrics.mobility.trajectories.metric import Year
+from nextloc_metrics.mobility.trajectories.tables import OnMissing
+from nextloc_metrics.report.files.beside import read_days
+from nextloc_metrics.report.pages.maps import draw_days, draw_errors
+from nextloc_metrics.report.pages.sections import show_users
 
 _COLUMNS = {"user": "uid", "day": "d", "slot": "t", "x": "x", "y": "y"}
 _GRID = 200  # cells of the challenges of all years, from 1, by `validator.py` of yahoojapan/geobleu
@@ -124,7 +124,7 @@ def evaluate_trajectories(
     Args:
         preds: predicted rows (uid, d, t, x, y): a path of a table, such as Parquet or CSV with or
             without a header, or a table as for
-            [`from_table`][nextloc_metrics.trajectories.from_table].
+            [`from_table`][nextloc_metrics.mobility.trajectories.from_table].
         target: the true rows.
         year: the challenge whose GEO-BLEU and DTW are computed, for coordinates in cells of 500 m,
             from 1 to 200; a cell outside this grid is an error, as is a repeated row.

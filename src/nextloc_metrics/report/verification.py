@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from nextloc_metrics.arguments.messages import describe, short
+from nextloc_metrics.core.queries.messages import describe, short
 from nextloc_metrics.report.arrays import evaluate
 from nextloc_metrics.report.counted import Counted
 from nextloc_metrics.report.data import CONFIDENCE, EXEMPT, check_metrics
