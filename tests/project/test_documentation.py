@@ -20,7 +20,7 @@ import pytest
 import torchmetrics
 
 import nextloc_metrics
-from project.test_imports import ROOMS, SOURCE
+from project.test_imports import SOURCE, WINGS
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -40,7 +40,8 @@ NOT_RUN = {
     "by tests/report/files/test_files.py",
     "torchrun --nproc-per-node 2 --max-restarts 3 examples/score_shards.py PARTS OUT": "is run "
     "by tests/core/ranking/test_shards.py",
-    "nextloc-metrics merge OUT/*.npz --out report.html": "is run by tests/report/files/test_files.py",
+    "nextloc-metrics merge OUT/*.npz --out report.html": "is run by "
+    "tests/report/files/test_files.py",
     "git clone https://github.com/xlwang233/LLM-Mob": "needs the network",
     "python examples/llm_mob.py LLM-Mob": "is run on other files by tests/project/test_examples.py",
     "pip install -e '.[examples]'": "is part of the extra `test`",
@@ -141,10 +142,10 @@ def test_the_commands_of_the_tasks_print_what_stands_below(tmp_path: Path) -> No
 
 
 def test_the_contributing_page_names_what_exists() -> None:
-    """Its table of rooms is the one that imports are held against, and its files are there."""
+    """Its table of wings is the one that imports are held against, and its files are there."""
     page = (ROOT / "docs" / "contributing.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| .+ \| (.*)\|$", page, re.MULTILINE)
-    assert {room: re.findall(r"`(\w+)`", below) for room, below in rows} == ROOMS
+    assert {wing: re.findall(r"`(\w+)`", below) for wing, below in rows} == WINGS
     files = re.findall(r"`([\w/]+/[\w.]+\.(?:py|md))`", page)
     assert len(files) >= 10
     for file in files:
@@ -265,12 +266,14 @@ MET = {
     "nextloc_metrics.metrics.visits.NewDecision": "is in `exploration_metrics`",
     "nextloc_metrics.analysis.chance.chance": "is `analysis.chance`: its module has the same name",
     "nextloc_metrics.core.queries.batch.Batch": "is the argument of `Record.read`",
-    "nextloc_metrics.core.metric.distribution_metric.DistributionMetric": "has options of all metrics "
-    "of probabilities",
+    "nextloc_metrics.core.metric.distribution_metric.DistributionMetric": "has options of all "
+    "metrics of probabilities",
     "nextloc_metrics.core.metric.mean.RecordMetric": "is the base of metrics that are no mean",
     "nextloc_metrics.core.metric.ranking_metric.RankingTally": "is the same for metrics of ranks",
-    "nextloc_metrics.mobility.generated.histograms.Histogram": "has `edges_from` of measures with edges",
-    "nextloc_metrics.core.ranking.counting.TopCandidates": "is returned by `Ranking.top_candidates`",
+    "nextloc_metrics.mobility.generated.histograms.Histogram": "has `edges_from` of "
+    "measures with edges",
+    "nextloc_metrics.core.ranking.counting.TopCandidates": "is returned by "
+    "`Ranking.top_candidates`",
     "nextloc_metrics.core.metric.summed.SummedMetric": "has hooks of metrics that are no mean",
 }
 

@@ -17,7 +17,9 @@ from typing import Any
 
 @cache
 def places_of(package: str) -> dict[str, str]:
-    """Return the module of each name of a package, as its `contents` imports them."""
+    """Return the module of each name of a package, as its `contents` imports it, if there is one."""
+    if find_spec(f"{package}.contents") is None:
+        return {}
     tree = ast.parse(get_data(package, "contents.py") or b"")
     found = [x for x in tree.body if isinstance(x, ast.ImportFrom)]
     return {one.asname or one.name: x.module or "" for x in found for one in x.names}
@@ -39,12 +41,12 @@ def hand_on(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]
             return names()
         if not name.startswith("_"):
             place = places_of(package).get(name, package)
-            if place != package:
-                value = getattr(import_module(place), name)
-                setattr(module, name, value)
-                return value
-            if find_spec(f"{package}.{name}") is not None:
-                return import_module(f"{package}.{name}")
+            if place == package and find_spec(f"{package}.{name}") is None:
+                raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            found = vars(import_module(place))
+            value = found[name] if name in found else import_module(f"{place}.{name}")
+            setattr(module, name, value)
+            return value
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return get, lambda: sorted({"__all__", *names(), *vars(module)})

@@ -4,7 +4,14 @@ A room for each: a record of what is compared, and formulas on it. This wing imp
 `geography` and `core`. Begin with `trajectories.pairs`.
 """
 
-from nextloc_metrics.mobility import events as events
-from nextloc_metrics.mobility import flows as flows
-from nextloc_metrics.mobility import generated as generated
-from nextloc_metrics.mobility import trajectories as trajectories
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nextloc_metrics.mobility import events as events
+    from nextloc_metrics.mobility import flows as flows
+    from nextloc_metrics.mobility import generated as generated
+    from nextloc_metrics.mobility import trajectories as trajectories
+else:
+    from nextloc_metrics.core.lazy import hand_on
+
+    __getattr__, __dir__ = hand_on(__name__)

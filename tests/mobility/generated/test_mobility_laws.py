@@ -42,8 +42,8 @@ def test_all_measures_are_here() -> None:
     public = {
         name
         for name in mobility.generated.__all__
-        if isinstance(getattr(mobility, name), type)
-        and issubclass(getattr(mobility, name), Measure)
+        if isinstance(getattr(mobility.generated, name), type)
+        and issubclass(getattr(mobility.generated, name), Measure)
     }
     assert public - {"Measure"} == kinds
 
@@ -83,7 +83,7 @@ def test_padding_and_the_other_rows_change_no_bit() -> None:
     for name in ("JumpLength", "TravelDistance", "RadiusOfGyration", "DailyLocations"):
         states = []
         for batches in ([rows], [rows[i : i + 1] for i in range(len(rows))]):
-            metric = getattr(mobility, name)()
+            metric = getattr(mobility.generated, name)()
             for number, batch in enumerate(batches):
                 width = max(map(len, batch)) + number % 3
                 metric.update(target=padded(batch, width))

@@ -692,7 +692,7 @@ def test_errors_have_an_exit_code_and_no_traceback(tmp_path: Path) -> None:
 
 def test_without_click_the_command_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     """The library itself does not need it."""
-    from nextloc_metrics import __main__
+    from nextloc_metrics.cli import __main__
 
     monkeypatch.setitem(sys.modules, "click", None)
     monkeypatch.delitem(sys.modules, "nextloc_metrics.cli.commands", raising=False)

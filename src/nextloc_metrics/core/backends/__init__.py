@@ -9,7 +9,7 @@ a warning says so, and the backend is disabled in this process.
     backends.use("reference")    # this backend, and `reference` for tensors it cannot read
     backends.use(None)           # the default list again
 
-The environment variable `NEXTLOC_BACKEND` names the initial backend. This room imports `arguments`;
+The environment variable `NEXTLOC_BACKEND` names the initial backend. This room imports `queries`;
 begin with `reference.Reference`, the interface.
 """
 

@@ -1,6 +1,6 @@
 """Events over a horizon: predicted and true times and places, and their metrics.
 
-Sequences of events come in, a score goes out. It imports `geography`. Begin with
+Sequences of events come in, a score goes out. It imports `geography` and `core`. Begin with
 `pairs.EventPairs`, the record.
 """
 

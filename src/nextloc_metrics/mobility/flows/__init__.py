@@ -1,7 +1,7 @@
 """Predicted and true trips between cells, day by day: errors, common parts, divergences.
 
-Matrices or rows of whole days come in, exact sums of each day are kept. It imports `geography`.
-Begin with `pairs.FlowPairs`, then `metric.DailyMetric`.
+Matrices or rows of whole days come in, exact sums of each day are kept. It imports
+`geography` and `core`. Begin with `pairs.FlowPairs`, then `metric.DailyMetric`.
 """
 
 from nextloc_metrics.mobility.flows.metrics import (

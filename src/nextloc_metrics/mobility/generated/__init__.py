@@ -1,7 +1,7 @@
 """How like real mobility generated trajectories are, each measure beside its floor.
 
-Points of users come in; a value and the range of real halves go out. It imports `geography`.
-Begin with `trajectories.Trajectories`, then `measure.Measure`.
+Points of users come in; a value and the range of real halves go out. It imports
+`geography` and `core`. Begin with `trajectories.Trajectories`, then `measure.Measure`.
 """
 
 from nextloc_metrics.mobility.generated.floors import Floor

@@ -1,6 +1,6 @@
 """Whole trajectories: pairs of sequences of points, predicted and true, and their metrics.
 
-Points come in, a score for each pair goes out. It imports `geography`. Begin with
+Points come in, a score for each pair goes out. It imports `geography` and `core`. Begin with
 `pairs.Pairs`, the record, and `metric.PairMetric`.
 """
 

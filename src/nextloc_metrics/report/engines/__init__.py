@@ -2,7 +2,7 @@
 
 In come rows, a function that counts a partition, and one that merges counts; out come the counts of
 all rows, as bytes. A file per engine has `names` and `fold`; it is imported when rows are of its
-type. The room imports `files`. Begin with `fold`.
+type. This room imports `files`. Begin with `fold`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The values that other codebases would print for your predictions, next to the exact values.
 
 Predictions come in, a table goes out. A protocol is data: it names the queries, the candidates, the
-order and the average. This room imports `ranking`, `scoring`, `display`, `mobility` and `events`;
+order and the average. This room imports `core` and `mobility`, and nothing else of `report`;
 begin with `protocol.Protocol`.
 """
 
