@@ -78,7 +78,7 @@ MORE: dict[str, dict[str, Any]] = {
 
 def makers() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Every public metric class that is not abstract, and every preset, with what it needs."""
-    for module in (nextloc_metrics, events, flows, geography, mobility, trajectories):
+    for module in (nextloc_metrics, events, flows, geography, mobility.generated, trajectories):
         for name in module.__all__:
             made = getattr(module, name)
             is_class = isinstance(made, type) and issubclass(made, Metric)
