@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 # file, what stands before the version
 VERSIONS = {
     "pyproject.toml": r'^version = "',
-    "src/nextloc_metrics/__init__.py": r'^__version__ = "',
+    "src/nextloc_metrics/core/version.py": r'^__version__ = "',
     "CITATION.cff": r"^version: ",
     "codemeta.json": r'"version": "',
     ".zenodo.json": r'"version": "',

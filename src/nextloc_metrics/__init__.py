@@ -7,7 +7,7 @@ Read in this order: `Ranking` (the ranks of the relevant locations), `scoring` (
 
 from typing import TYPE_CHECKING
 
-__version__ = "0.4.0"
+from nextloc_metrics.core.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from nextloc_metrics.contents import *  # noqa: F403 - all of them

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from nextloc_metrics import __version__
 from nextloc_metrics.cli.options import (
     ANSWERS,
     EVALUATING,
@@ -35,6 +34,7 @@ from nextloc_metrics.cli.options import (
     source,
     writing,
 )
+from nextloc_metrics.core.version import __version__
 
 # Each command imports what it needs: PyTorch takes seconds, and help and wrong options need none.
 if TYPE_CHECKING:

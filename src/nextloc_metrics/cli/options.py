@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 import click
 
-from nextloc_metrics import __version__
 from nextloc_metrics.core.outputs import check_free, new_file
+from nextloc_metrics.core.version import __version__
 from nextloc_metrics.report.options import Options, parameters_of, summaries
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from nextloc_metrics import __version__
 from nextloc_metrics.core.display.style import import_pyplot
 from nextloc_metrics.core.display.table import Table, markdown, one_line, write_facts
 from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.version import __version__
 
 # Tables with more rows are folded.
 _LONG = 30
