@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import nextloc_metrics
@@ -44,11 +45,11 @@ def code(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.mark.slow  # starts processes that import PyTorch
 def test_commands_need_no_metadata(code: Path, tmp_path: Path) -> None:
-    """A page, a receipt and the version, from files alone."""
+    """A page, saved counts and the version, from files alone."""
     for name in ("a.csv", "b.csv"):
         (tmp_path / name).write_text('preds,target\n"[3, 1]",3\n"[2, 3]",3\n', "utf-8")
-    made = ["--out", "a.html", "--receipt", "a.json"]
-    for words in (["--version"], ["score", "a.csv", *made], ["compare", "a.csv", "b.csv"]):
+    score, page = ["score", "a.csv", "--save", "a.npz"], ["report", "a.csv", "--out", "a.html"]
+    for words in (["--version"], score, page, ["compare", "a.csv", "b.csv"]):
         done = subprocess.run(
             [sys.executable, "-c", ALONE, str(code), *words],
             cwd=tmp_path, capture_output=True, text=True, encoding="utf-8", check=False,
@@ -58,4 +59,5 @@ def test_commands_need_no_metadata(code: Path, tmp_path: Path) -> None:
             assert done.stdout == f"nextloc-metrics, version {nextloc_metrics.__version__}\n"
     shown = f"nextloc-metrics {nextloc_metrics.__version__}"
     assert shown in (tmp_path / "a.html").read_text("utf-8")
-    assert f'"version":"{nextloc_metrics.__version__}"' in (tmp_path / "a.json").read_text("utf-8")
+    with np.load(tmp_path / "a.npz") as saved:
+        assert nextloc_metrics.__version__ in str(saved["header"])

@@ -74,18 +74,29 @@ def use(name: str | None) -> None:
         raise ModuleNotFoundError(f"the backend {name!r} {reasons[name]}.")
     names = [name, "cuda", "reference"] if name not in (None, "reference") else [name]
     wanted = [one for one in (NAMES if name is None else names) if one and not reasons[one]]
-    _chosen[:] = [_make(one) for one in dict.fromkeys(wanted)]
+    _chosen[:] = [_ON_CUDA if one == "cuda" else _make(one) for one in dict.fromkeys(wanted)]
     if name is None and not LIBRARY.exists():
         _chosen.insert(0, _NotBuilt())
 
 
 def choose(values: Tensor, task: str = "is_proven") -> Reference:
     """Return the first backend that can read this tensor, and has passed the check of a task."""
+    if values.is_cuda and _ON_CUDA in _chosen:
+        _chosen[_chosen.index(_ON_CUDA)] = _make("cuda")
     return next(
         backend
         for backend in _chosen
         if not backend.unable(values) and (getattr(backend, task) or proof.passes(backend, task))
     )
+
+
+class _OnCuda(Reference):
+    """Where the backend of CUDA will be: Triton is imported at the first tensor on CUDA."""
+
+    name = "cuda"
+
+    def unable(self, values: Tensor) -> str | None:
+        return "Triton kernels read CUDA tensors only"
 
 
 class _NotBuilt(Reference):
@@ -106,4 +117,5 @@ def _make(name: str) -> Reference:
     return Cpu() if name == "cpu" else Reference()
 
 
+_ON_CUDA = _OnCuda()
 use(os.environ.get("NEXTLOC_BACKEND"))
