@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, replace
 from functools import partial
-from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
@@ -27,6 +26,7 @@ from nextloc_metrics.core.metric.ranking_metric import RankingMetric
 from nextloc_metrics.core.queries.answers import ANSWERED, UNSEEN
 from nextloc_metrics.core.queries.batch import Batch, GroupLabels
 from nextloc_metrics.core.ranking.ranking import Ranking, Ties
+from nextloc_metrics.core.version import __version__
 from nextloc_metrics.metrics.at_k import AccuracyAtK
 from nextloc_metrics.metrics.presets import decile_metrics, likelihood_metrics
 from nextloc_metrics.report import saved
@@ -267,7 +267,7 @@ class Counted:
             "users": self.data.users,
             "fingerprint": self.fingerprint,
             "columns": self.columns,
-            "made_by": version("nextloc-metrics"),
+            "made_by": __version__,
         }
         arrays = {name: member.state for name, member in self._members().items()}
         saved.write(path, header, {**arrays, **self.data.arrays()}, force)

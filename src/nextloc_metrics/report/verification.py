@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from nextloc_metrics.core.queries.messages import describe, short
+from nextloc_metrics.core.version import __version__
 from nextloc_metrics.report.arrays import evaluate
 from nextloc_metrics.report.counted import Counted
 from nextloc_metrics.report.data import CONFIDENCE, EXEMPT, check_metrics
@@ -98,7 +98,7 @@ def columns_of(counted: Counted) -> dict[str, Any]:
 
 def compare_counts(saved: Counted, found: Counted) -> Verification:
     """Compare counts of rows with those that were saved."""
-    lines, number = [], version("nextloc-metrics")
+    lines, number = [], __version__
     settings = vars(found.setting), vars(saved.setting)
     pairs = {name: (settings[0][name], old) for name, old in settings[1].items()}
     cards: list[Any] = [{**x.card, "longest list": x.longest} for x in (found, saved)]
