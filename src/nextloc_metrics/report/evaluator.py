@@ -370,17 +370,19 @@ def fingerprint_of(batch: Batch, ranking: Ranking, groups: Sequence[Hashes]) -> 
 
     It is the same for any order of queries, and tells one set of queries from another.
     """
-    target = batch.target if batch.target.ndim == 2 else batch.target[:, None]
-    if ranking.num_candidates is None:  # padding is 0, so where it stands does not matter
+    # padding is 0, so neither its number nor where it stands matters
+    kept = ranking.relevant >= 0
+    each = (ranking.relevant + 1) * (3 * ranking.above + 5 * ranking.tied + _SALT)
+    if ranking.num_candidates is None:
         ids = batch.preds + 1
-        own = [batch.preds[:, :1], (ids * (ids ^ _SALT)).sum(1, keepdim=True)]
-    else:  # what `mask` leaves out may be any
-        own = [batch.preds.gather(1, target.clamp(0, ranking.num_candidates - 1))]
-    parts = [target, *own, ranking.above, ranking.tied]
-    parts += [] if ranking.queries.weights is None else [ranking.queries.weights[:, None]]
+        parts = [batch.preds[:, :1], (ids * (ids ^ _SALT)).sum(1, keepdim=True)]
+    else:
+        own = batch.preds.gather(1, ranking.relevant.clamp(min=0))
+        each, parts = each + 7 * torch.from_numpy(bits(own.numpy())), []
+    parts.append(each.masked_fill(~kept, 0).sum(1, keepdim=True))
     columns = [*groups, *(x for part in parts for x in part.numpy().T)]
     factors = mix(np.arange(len(columns))) | np.uint64(1)
-    found = np.zeros(len(target), np.uint64)
+    found = np.zeros(len(kept), np.uint64)
     for factor, column in zip(factors, columns, strict=True):
         found += bits(column).view(np.uint64) * factor
     return int(mix(found)[ranking.queries.counted.numpy()].sum())

@@ -140,7 +140,7 @@ TAKEN = {
     "events.average": "", "base": "1.5 None", "beta": "1.5", "bin_of": "list",
     "distance": "list nested", "events.bins": "None list",
     "by": "x None string", "FlowNRMSE.by": "1.5", "decile": "None", "delete_cost": "0 1.5",
-    "diagonal": "1.5", "exhausted": "None", "first": "None", "floor": "None",
+    "diagonal": "1.5", "exhausted": "None 1.5", "first": "None", "floor": "None",
     "free_start": "True", "given": "None", "group": "0 None", "horizon": "1.5 None",
     "ignore_index": "-3 0 None", "trajectories.ignore_index": "None",
     "events.ignore_index": "None", "flows.ignore_index": "None", "insert_cost": "0 1.5",

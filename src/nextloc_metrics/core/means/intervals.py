@@ -121,10 +121,15 @@ def observed_freedom(means: Tensor, sizes: Tensor, freedom: Tensor) -> Tensor:
     """Return the degrees of freedom of a variance that groups with a hit, or a miss, decide.
 
     They are the effective number of groups with a score above 0 less 1, or with one below 1 if that
-    is fewer; at least 1, and at most `freedom`. A group without a hit says little of the variance.
+    is fewer; at least 1, and at most `freedom`. A group without a hit says little of the variance;
+    where no group is without a hit or a miss, they are `freedom`.
     """
-    with_hit, with_miss = sizes * (means > 0), sizes * (means < 1)
-    parts = [_sum(x) ** 2 / _sum(x * x).clamp(min=1e-300) for x in (with_hit, with_miss)]
+    with_hit, with_miss = means > 0, means < 1
+    if (with_hit & with_miss).all():
+        return freedom
+    parts = [
+        _sum(x) ** 2 / _sum(x * x).clamp(min=1e-300) for x in (sizes * with_hit, sizes * with_miss)
+    ]
     return freedom.minimum((parts[0].minimum(parts[1]) - 1).clamp(min=1))
 
 

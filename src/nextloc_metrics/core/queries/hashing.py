@@ -51,7 +51,9 @@ def hash_text(words: list[str]) -> Hashes:
         if _INTEGER.fullmatch(word) and int(word) in _INT64:
             numbers[i] = int(word)
         else:
-            found[i] = int.from_bytes(blake2b(word.encode(), digest_size=8).digest(), "little")
+            found[i] = int.from_bytes(
+                blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little"
+            )
     found[list(numbers)] = mix(np.array(list(numbers.values()), dtype=np.int64))
     return found[place]
 
