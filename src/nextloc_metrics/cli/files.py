@@ -6,7 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -80,7 +80,9 @@ def evaluate_file(path: str, **reading: Any) -> Evaluation:
     missed = found.missed if reading["on_error"] == "miss" else None
     known = None if found.vocabulary is None else tuple(map(str, found.vocabulary))
     options = {"vocabulary": known, **options}
-    return evaluate(found.preds, found.target, grades=found.grades, missed=missed, **options)
+    made = evaluate(found.preds, found.target, grades=found.grades, missed=missed, **options)
+    queries, *rest = made.card.items()
+    return replace(made, card=dict([queries, *found.judgements.items(), *rest]))
 
 
 def verify_file(saved: Path, path: str, free: set[str], **reading: Any) -> Verification:

@@ -763,6 +763,21 @@ def test_a_run_is_read_as_trec_eval_reads_it(tmp_path: Path) -> None:
     assert json.loads(shown.output)["card"]["broken_answers"] == 0
 
 
+def test_judgements_of_0_count_0_and_no_judgement_counts_nothing(tmp_path: Path) -> None:
+    """As in trec_eval; comments and text behind the name of a run are read past."""
+    path, qrels = tmp_path / "a.run", tmp_path / "a.qrels"
+    path.write_text("q1 Q0 x 1 2 m\nq2 Q0 x 1 2.0 m (a b)\nq3 Q0 y 1 1 m\n", encoding="utf-8")
+    qrels.write_text("# query 0 id grade\nq1 0 x 1\nq2 0 x 0\nq4 0 z 2\n", encoding="utf-8")
+    asked = ["--target", str(qrels), "--measure", "AP", "--measure", "nDCG", "--format", "json"]
+    found = json.loads(run("score", str(path), *asked).output)
+    assert found["AP"]["value"] == found["nDCG"]["value"] == pytest.approx(1 / 3)  # q1, q2, q4
+    card = found["card"]
+    assert (card["queries"], card["without_target"], card["not_judged"]) == (4, 1, 1)
+    assert (card["judged_without_relevant"], card["trec_eval_divisor"]) == (1, 2)
+    again = report.read(path, targets=qrels)
+    assert again.judgements == {name: card[name] for name in again.judgements}
+
+
 @pytest.mark.parametrize(
     ("a", "b", "says"),
     [

@@ -7,7 +7,7 @@ raises an error that names the file, the row and the value.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from nextloc_metrics.report.files.numbers import DENSE
 from nextloc_metrics.report.files.opening import RUNS, RowSource, find_files, pa, suffix_of
 from nextloc_metrics.report.files.sources import Arrays, Stream, gigabytes, memory
 from nextloc_metrics.report.files.tables import Names, TableRows, source_of
-from nextloc_metrics.report.files.trec import read_trec, write_trec
+from nextloc_metrics.report.files.trec import TrecQueries, read_trec, write_trec
 
 
 @dataclass
@@ -40,6 +40,11 @@ class Predictions:
         mask: the column named in `mask`, bool `[N]`.
         exclude: the column named in `exclude`, int64 `[N, E]`, or bool `[N, C]` from `.npz`.
         grades: for a run, the grades of `target`, float64 `[N, M]`.
+        judgements: for a run, the number of queries by kind: `judged_without_relevant`, whose
+            judgements are all 0 and which score 0, as in trec_eval: they have an id as `target`
+            that no list holds; `not_judged`, which are left out by an empty `target`; and
+            `trec_eval_divisor`, the judged ones that have results, over which trec_eval averages
+            (with its option `-c` over all judged ones, as here).
     """
 
     preds: Any
@@ -50,6 +55,7 @@ class Predictions:
     mask: Tensor | None = None
     exclude: Tensor | None = None
     grades: Tensor | None = None
+    judgements: dict[str, int] = field(default_factory=dict)
 
     def to_trec(
         self,
@@ -129,9 +135,10 @@ def read(
             )
         target = str(targets)
     names = Names(preds, target, (), mask, exclude, groups)
-    grades = None
+    queries = None
     if kind in RUNS:
-        source, grades = _of_run(files[0], names)
+        queries = read_trec(Path(files[0]), Path(names.target))
+        source = _of_run(files[0], queries, names)
     else:
         source = source_of(files, names, on_error)
     rows = TableRows(source, names, padding, vocabulary, separator, on_error)
@@ -150,28 +157,39 @@ def read(
     known = rows.vocabulary
     if known is not None:
         known = (*known, *rows.others)
-    of_ids = None
-    if grades is not None:  # in the order of the ids, and padded like them
-        of_ids = torch.zeros(relevant.shape, dtype=torch.float64)
-        of_ids[relevant >= 0] = torch.tensor(
-            [x for row in grades for x in row], dtype=torch.float64
-        )
-    return Predictions(answers, relevant, kept, rows.missed, known, masked, excluded, of_ids)
+    found = Predictions(answers, relevant, kept, rows.missed, known, masked, excluded)
+    return found if queries is None else _with_judgements(found, queries)
 
 
-def _of_run(run: str, names: Names) -> tuple[RowSource, list[list[float]]]:
-    """Return the lists and judgements of a TREC run as a table, and the grades.
+def _with_judgements(found: Predictions, queries: TrecQueries) -> Predictions:
+    """Add the grades, and let queries whose judgements are all 0 score 0."""
+    ids, judged = found.target.reshape(len(found.target), -1), torch.arange(len(found.target))
+    judged = judged < queries.num_judged
+    grades = torch.zeros(ids.shape, dtype=torch.float64)  # in the order of the ids, padded likewise
+    grades[ids >= 0] = torch.tensor([x for row in queries.grades for x in row], dtype=torch.float64)
+    without = judged & (ids < 0).all(1)
+    highest = max(int(x.max()) for x in (found.preds, ids, torch.zeros(1))) + 1
+    ids[without, 0], grades[without, 0] = max(highest, len(found.vocabulary or ())), 1
+    with_results = (found.preds >= 0).any(1)
+    numbers = {"judged_without_relevant": without, "not_judged": ~judged}
+    numbers["trec_eval_divisor"] = judged & with_results
+    counts = {name: int(rows.sum()) for name, rows in numbers.items()}
+    target, grades = (x.view(found.target.shape) for x in (ids, grades))
+    return replace(found, target=target, grades=grades, judgements=counts)
+
+
+def _of_run(run: str, queries: TrecQueries, names: Names) -> RowSource:
+    """Return the lists and judgements of a TREC run as a table.
 
     Ids are text; where all are integers as they are usually written, numbers tell as much.
     """
-    answers, relevant, grades = read_trec(Path(run), Path(names.target))
     kind = pa.list_(pa.string())
-    columns = [pa.array(lists, kind) for lists in (answers, relevant)]
+    columns = [pa.array(lists, kind) for lists in (queries.answers, queries.relevant)]
     if all(map(are_whole, columns)):
         columns = [column.cast(pa.list_(pa.int64())) for column in columns]
     source = Stream(pa.table(dict(zip(names.all, columns, strict=True))), names.all, is_run=True)
     source.files = [run]
-    return source, grades
+    return source
 
 
 def _of_scores(source: Arrays, rows: TableRows) -> Predictions:

@@ -6,7 +6,7 @@ import io
 import lzma
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,11 +19,19 @@ from nextloc_metrics.report.files.opening import ExplainedError, open_bytes
 _DEPTH = 1000
 
 
-def read_trec(run: Path, qrels: Path) -> tuple[list[list[str]], list[list[str]], list[list[float]]]:
-    """Return the answers of each query, best first, the relevant ids as text, and their grades.
+class TrecQueries(NamedTuple):
+    """The queries of a run and its judgements: first those that are judged, then the others."""
 
-    Queries are in the order of the judgements, then of the run. A query without an answer has an
-    empty list, and a query without a judgement has no relevant id. Answers are sorted by score,
+    answers: list[list[str]]  #: best first; empty for a query without results
+    relevant: list[list[str]]  #: the ids whose grade is above 0
+    grades: list[list[float]]  #: those of `relevant`
+    num_judged: int  #: the queries that have a judgement, if only of 0
+
+
+def read_trec(run: Path, qrels: Path) -> TrecQueries:
+    """Read the answers of each query, the relevant ids as text, and their grades.
+
+    Answers are sorted by score,
     equal scores by id in falling order, as in trec_eval, which keeps scores as float32; the column
     of ranks is not read.
     """
@@ -50,17 +58,24 @@ def read_trec(run: Path, qrels: Path) -> tuple[list[list[str]], list[list[str]],
     lists = [sorted(x, key=lambda one: (x[one], one), reverse=True) for x in answers.values()]
     judged = [relevant.get(query, {}) for query in answers]
     found_of = [{x: grade for x, grade in found.items() if grade > 0} for found in judged]
-    return lists, [list(x) for x in found_of], [list(x.values()) for x in found_of]
+    ids, grades = [list(x) for x in found_of], [list(x.values()) for x in found_of]
+    return TrecQueries(lists, ids, grades, len(relevant))
 
 
 def _lines(path: Path, columns: str) -> Iterator[tuple[int, list[str]]]:
-    """Split lines into columns, and number the lines from 1."""
+    """Split lines into columns, and number the lines from 1.
+
+    The name of a run may hold spaces; a line of judgements that begins with `#` is a comment.
+    """
+    number = len(columns.split())
     row = 0
     try:
         with open_bytes(str(path)) as file, io.TextIOWrapper(file, "utf-8-sig") as lines:
             for row, line in enumerate(lines, 1):
-                cells = line.split()
-                if cells and len(cells) != len(columns.split()):
+                cells = line.split(maxsplit=number - 1 if number == 6 else -1)
+                if number == 4 and line.startswith("#"):
+                    continue
+                if cells and len(cells) != number:
                     raise ExplainedError(
                         f"line {row} of {path} must be `{columns}`, got {line.strip()!r}."
                     )
