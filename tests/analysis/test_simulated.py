@@ -261,6 +261,16 @@ def of_users(hits: Any, sizes: Any) -> tuple[Any, ...]:
     return users, len(sizes), scores, torch.ones(len(users), dtype=torch.bool)
 
 
+@pytest.mark.parametrize("users", [20, 200])
+def test_two_runs_against_five(users: int) -> None:
+    """Up to 10 %: the variance of runs is that of five more than of two."""
+    rng, sizes, parts = rng_of("unequal", users), sizes_of("equal", users), []
+    for _ in range(0, SIMULATED, CHUNK):
+        models = [runs(rng, sizes, CHUNK, number, 0.08) for number in (2, 5)]
+        parts.append(estimated(models, sizes).p_value())
+    check("type I error", np.mean(np.concatenate(parts) <= 0.05), 0.05, 0.105)
+
+
 @pytest.mark.parametrize("tests", [1, 78])
 @pytest.mark.parametrize("number", [1, 5])
 def test_power_at_the_detectable_difference(tests: int, number: int) -> None:

@@ -41,6 +41,7 @@ def interval_of(
 ) -> tuple[float, float]:
     """Return the least and the largest m at most t standard errors at m away from the mean.
 
+    With two or three queries that all differ there may be a gap around 0, which is not left out.
     `half` is t times the estimated standard error. Where the variance at m is larger, the ends are
     the roots of (mean - m)^2 = t^2 |m| (size - |m|) / number, for m of either sign.
     """

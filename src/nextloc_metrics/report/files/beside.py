@@ -215,9 +215,13 @@ def read_names(part: Part, name: str) -> Any:
     if types.is_integer(column.type) and not types.is_uint64(column.type):
         return column.to_numpy(zero_copy_only=False).astype(np.int64)
     if types.is_floating(column.type):
-        raise ValueError(
-            f"column `{name}` must be integers or text, got {column.type} in {part.file}; cast it."
-        )
+        try:
+            return column.cast(pa.int64()).to_numpy(zero_copy_only=False)  # whole ones are integers
+        except pa.ArrowInvalid as error:
+            raise ValueError(
+                f"column `{name}` must be integers or text, got {column.type} with a fraction in "
+                f"{part.file}; cast it."
+            ) from error
     text = column.cast(pa.string()).to_numpy(zero_copy_only=False).astype(object)
     _refuse_missing(part, name, text == "")
     return text
