@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import pytest
 
 #: files of the library that need a package which the extra `test` does not install
-NEED = {"backends/cuda.py": "triton", "engines/ray.py": "ray"}
+NEED = {"core/backends/cuda.py": "triton", "report/engines/ray.py": "ray"}
 collect_ignore = [f"src/nextloc_metrics/{x}" for x in NEED if find_spec(NEED[x]) is None]
 
 #: without the warnings that say what another package will change, which name the file that uses it

@@ -4,13 +4,11 @@ from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
-FOLDER = "src/nextloc_metrics/backends"
+FOLDER = "src/nextloc_metrics/core/backends"
 NAMES = [
     "survey",
     "first",
     "find",
-    "hash",
-    "digest",
     "tally",
     "tally_lists",
     "weigh",
@@ -54,9 +52,9 @@ class WheelOfAnyPython(bdist_wheel):
 
 
 kernels = Extension(
-    "nextloc_metrics.backends._kernels",
+    "nextloc_metrics.core.backends._kernels",
     [f"{FOLDER}/kernels.c"],
-    depends=[f"{FOLDER}/{name}.h" for name in ("rows", "lists", "mass", "pairs", "events", "hash")],
+    depends=[f"{FOLDER}/{name}.h" for name in ("rows", "lists", "mass", "pairs", "events")],
     optional=True,
 )
 setup(ext_modules=[kernels], cmdclass={"build_ext": BuildKernels, "bdist_wheel": WheelOfAnyPython})

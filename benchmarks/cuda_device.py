@@ -17,7 +17,7 @@ from harness import Contestants, report, write
 from torch import Tensor
 
 from nextloc_metrics import Ranking, backends, next_location_metrics, recommendation_metrics
-from nextloc_metrics.ranking import counting
+from nextloc_metrics.core.ranking import counting
 
 Run = Callable[[], object]
 

@@ -21,7 +21,7 @@ from memory import MEASURE
 from torch import Tensor
 
 from nextloc_metrics import Ranking
-from nextloc_metrics.ranking.sources import _ALIGNMENT
+from nextloc_metrics.core.ranking.sources import _ALIGNMENT
 
 QUERIES, DIMENSIONS = 256, 64
 CHUNK_SIZE = 4096  # the fastest for the product alone
@@ -32,7 +32,7 @@ _PEAK = (
     + """
 queries, table = torch.randn(256, 64), torch.randn(int(sys.argv[1]), 64)
 target = torch.randint(len(table), (256,))
-nextloc_metrics.backends.use(sys.argv[2])
+nextloc_metrics.core.backends.use(sys.argv[2])
 Ranking.from_embeddings(queries, table[:512], target % 512, chunk_size=256)
 print(json.dumps(peak(lambda: Ranking.from_embeddings(queries, table, target))))
 """

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from harness import machine, report, write
 
-from nextloc_metrics.events import EventMAP, EventTransport
+from nextloc_metrics.mobility.events import EventMAP, EventTransport
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from events.hotpp import load_hotpp

@@ -60,7 +60,7 @@ if relevant == 0:
     metrics, target = next_location_metrics(100_000), torch.randint(100_000, (256,))
 else:
     metrics, target = recommendation_metrics(k=10), torch.randint(100_000, (256, relevant))
-nextloc_metrics.backends.use(backend)
+nextloc_metrics.core.backends.use(backend)
 metrics.update(scores[:2], target[:2])
 print(json.dumps([peak(lambda: metrics.update(scores, target)), scores.nbytes]))
 """

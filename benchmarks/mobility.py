@@ -11,7 +11,7 @@ import torch
 from harness import machine
 
 from nextloc_metrics.geography import Locations
-from nextloc_metrics.mobility import Trajectories, mobility_metrics
+from nextloc_metrics.mobility.generated import Trajectories, mobility_metrics
 
 LOCATIONS, LENGTH = 5_000, 48
 

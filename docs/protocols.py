@@ -29,8 +29,8 @@ from torchmetrics.classification import MulticlassAccuracy
 from torchmetrics.retrieval import RetrievalHitRate, RetrievalMRR, RetrievalNormalizedDCG
 
 from nextloc_metrics import MRR, AccuracyAtK, NDCGAtK, plotting, protocols, report
-from nextloc_metrics.protocols import Protocol
-from nextloc_metrics.protocols.operations import NAMES
+from nextloc_metrics.report.protocols import Protocol
+from nextloc_metrics.report.protocols.operations import NAMES
 
 DOCS = Path(__file__).parent
 DATA = DOCS.parents[1] / "shared" / "data"
@@ -101,9 +101,11 @@ def codes() -> str:
 
 
 def _queries(one: Protocol) -> str:
-    text = f"{one.queries}, {one.first} users" if one.first else one.queries
-    text = text.replace("of each", "per")
-    return f"{text}, full batches" if one.drops_remainder else text
+    reason = one.own.reason if one.own is not None and one.own.choose is not None else ""
+    text = one.queries.replace("of each", "per")
+    if reason.startswith("the first"):
+        return f"{text}, {reason.split()[-1]} users"
+    return f"{text}, full batches" if reason else text
 
 
 def _candidates(one: Protocol) -> str:
@@ -112,7 +114,7 @@ def _candidates(one: Protocol) -> str:
     if one.num_negatives is not None:
         drawn = "given" if one.drawn == "given" else "sampled"
         return f"{one.num_negatives + 1}, {drawn}"
-    return "all but id 0" if one.never else "all"
+    return "all but id 0" if one.own is not None and "id 0" in one.own.reason else "all"
 
 
 def _average(one: Protocol) -> str:

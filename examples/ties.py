@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from check_ins import CheckIns, Inputs, read_or_simulate, score_test_part
 from models import ReturnOrExploreGRU
 from nextloc_metrics import MRR, AccuracyAtK, Ranking, RankingCollection, plotting
-from nextloc_metrics.ranking import Ties
+from nextloc_metrics.core.ranking import Ties
 
 K = 10
 LENGTH = 64  # visits in a history, as in next_location.py

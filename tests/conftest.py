@@ -150,7 +150,7 @@ def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
     from distributed_workers import PROCESSES
-    from nextloc_metrics.engines import processes
+    from nextloc_metrics.report.engines import processes
 
     def start(number: int) -> ProcessPoolExecutor:
         return ProcessPoolExecutor(number, PROCESSES, torch.set_num_threads, (1,))
@@ -160,7 +160,7 @@ def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def blank_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave the pictures of pages blank, which take most of the time; `tests/pages` draws them."""
+    """Leave the pictures of pages blank, which take most of the time."""
     figure = pytest.importorskip("matplotlib.figure").Figure
     blank = '<svg viewBox="0 0 1 1"></svg>'
     monkeypatch.setattr(figure, "savefig", lambda self, file, **_: file.write(blank))

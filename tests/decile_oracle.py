@@ -165,7 +165,7 @@ def precisions(
         hits = sum(entry.can_hit and entry.id in relevant for entry in own[:k])
         return hits / min(k, len(own)) if own else 0.0
 
-    first = min(k, candidates) if scope == "global" else candidates
+    first = min(k, candidates) if scope == "all" else candidates
     return [settle(scores, ties) for scores in scored(of, bin_of, number, first, score)]
 
 
@@ -176,9 +176,23 @@ def ndcgs(
     *,
     k: int,
     candidates: int = 500,
+    scope: str = "within",
     ties: str = "expected",
 ) -> list[float]:
     """Discounted gains at the ranks of the bin's own list, over the best possible, per query."""
+    if scope == "all":
+        found = []
+        for query in of:
+            if relevant := own_relevant(query, bin_of, number):
+                best = sorted(relevant.values(), reverse=True)[:k]
+                ideal = sum(gain / math.log2(rank + 1) for rank, gain in enumerate(best, 1))
+                scores = []
+                for order in orders(first_ranks(query.blocks, candidates)):
+                    at = enumerate(order[:k], 1)
+                    hits = [(r, relevant[e.id]) for r, e in at if e.can_hit and e.id in relevant]
+                    scores.append(sum(gain / math.log2(r + 1) for r, gain in hits) / ideal)
+                found.append(settle(scores, ties))
+        return found
 
     def discounted(gains: list[float]) -> float:
         return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains[:k], 1))
@@ -202,8 +216,9 @@ def k_for_recall(
     *,
     min_recall: float,
     candidates: int = 500,
+    scope: str = "within",
     statistic: str = "median",
-    exhausted: int | None = None,
+    exhausted: float | None = None,
 ) -> float:
     """The smallest k at which recall is reached, in the worst order; NaN without an answer."""
 
@@ -214,7 +229,14 @@ def k_for_recall(
                 return k
         return math.inf if exhausted is None else exhausted
 
-    values = list(map(max, scored(of, bin_of, number, candidates, score)))
+    if scope == "all":  # the same in the full list
+        values = [
+            max(score(order, relevant) for order in orders(first_ranks(query.blocks, candidates)))
+            for query in of
+            if (relevant := own_relevant(query, bin_of, number))
+        ]
+    else:
+        values = list(map(max, scored(of, bin_of, number, candidates, score)))
     if not values:
         return math.nan
     value = float(statistics.median(values)) if statistic == "median" else mean(values)
@@ -241,6 +263,7 @@ def coverage(
     *,
     k: int,
     candidates: int = 500,
+    scope: str = "within",
     denominator: str = "actual",
 ) -> float:
     """Of the distinct relevant (or mapped) locations, those that are hit in every order."""
@@ -255,6 +278,7 @@ def coverage(
         in_every_order = set(query.relevant)
         for order in orders(first_ranks(query.blocks, candidates)):
             heads = [own_list(order, bin_of, number)[:k] for number in numbers]
+            heads = [order[:k]] if scope == "all" else heads
             in_every_order &= {e.id for head in heads for e in head if e.can_hit}
         hit |= in_every_order
     return len(hit & counted) / len(counted) if counted else math.nan

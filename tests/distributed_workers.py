@@ -54,10 +54,10 @@ from nextloc_metrics import (
     probability_metrics,
     recommendation_metrics,
 )
-from nextloc_metrics.base.mean import RecordMetric
-from nextloc_metrics.base.summed import all_reduce
+from nextloc_metrics.core.means import exact
+from nextloc_metrics.core.metric.mean import RecordMetric
+from nextloc_metrics.core.metric.summed import all_reduce
 from nextloc_metrics.distributed import PaddedDataset
-from nextloc_metrics.means import exact
 from nextloc_metrics.metrics.exposure import DecileCoverage, DecilePredictionShare
 from nextloc_metrics.metrics.location_f1 import LocationTally
 from strategies import CLASSES, LOCATIONS
@@ -289,7 +289,7 @@ def single_metrics() -> dict[str, RecordMetric]:
         Perplexity(given="logits"),
         LocationF1(LOCATIONS, average=None),
         DecilePrecision(bins(), 2),
-        DecilePrecision(bins(), 2, scope="global"),
+        DecilePrecision(bins(), 2, scope="all"),
         DecileNDCG(bins(), 2),
         DecileKForRecall(bins(), 0.5),
         DecileKForRecall(bins(), 0.5, statistic="mean"),

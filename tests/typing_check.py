@@ -99,8 +99,8 @@ def metrics() -> list[Metric]:
         Later(after=3, ties="optimistic"),
         trajectories.DTW(2.0, window=3, units="km"),
         trajectories.PointErrorAt(-1, dist_sync_on_step=True),
-        mobility.JumpLength([1.0, 2.0, 5.0], "ks", units="km"),
-        mobility.Flows("jsd", "e", itself=True),
+        mobility.generated.JumpLength([1.0, 2.0, 5.0], "ks", units="km"),
+        mobility.generated.Flows("jsd", "e", itself=True),
     ]
 
 

@@ -17,10 +17,12 @@ ROOT = Path(__file__).parents[1]
 # file, what stands before the version
 VERSIONS = {
     "pyproject.toml": r'^version = "',
+    "src/nextloc_metrics/core/version.py": r'^__version__ = "',
     "CITATION.cff": r"^version: ",
     "codemeta.json": r'"version": "',
     ".zenodo.json": r'"version": "',
     "recipe/recipe.yaml": r"^  version: ",
+    "docs/project.md": r"Version ",
 }
 ADDRESSES = ["pyproject.toml", "codemeta.json", "recipe/recipe.yaml"]
 

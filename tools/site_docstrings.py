@@ -9,8 +9,8 @@ from typing import Any, get_type_hints
 
 import griffe
 
-from nextloc_metrics.arguments.batch import BatchOptions
-from nextloc_metrics.base.summed import SummedMetric
+from nextloc_metrics.core.metric.summed import SummedMetric
+from nextloc_metrics.core.queries.batch import BatchOptions
 
 EXAMPLE = re.compile(r"^(\s*)Example:$", re.MULTILINE)
 

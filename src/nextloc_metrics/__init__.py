@@ -7,9 +7,11 @@ Read in this order: `Ranking` (the ranks of the relevant locations), `scoring` (
 
 from typing import TYPE_CHECKING
 
+from nextloc_metrics.core.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from nextloc_metrics.contents import *  # noqa: F403 - all of them
 else:
-    from nextloc_metrics.arguments.lazy import hand_on
+    from nextloc_metrics.core.lazy import hand_on
 
     __getattr__, __dir__ = hand_on(__name__)

@@ -1,7 +1,8 @@
 """Evaluation on several processes: each row counts once.
 
 A `DistributedSampler`, which Lightning adds, repeats rows if the processes cannot get equally many,
-and metrics count them again: 21 rows on 2 processes become 22. The remedy is a `PaddedDataset`.
+and metrics count them again: 21 rows on 2 processes become 22. The remedy is a `PaddedDataset`, or
+`even_batches=False` with accelerate.
 
     loader = DataLoader(PaddedDataset(dataset), batch_size=64)
     ...
@@ -17,12 +18,23 @@ from typing import Any, Generic, TypeVar
 import torch
 import torch.distributed
 from torch import Tensor
-from torch.utils.data import BatchSampler, DataLoader, Dataset, DistributedSampler
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    DistributedSampler,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+)
 
-from nextloc_metrics.arguments.checks import as_number, check_positive
-from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.core.queries.checks import as_number, check_positive
+from nextloc_metrics.core.queries.messages import short
 
 Row = TypeVar("Row")
+
+# Packages whose samplers were read: those of the three classes below read each row at most once.
+_READ = ("torch", "lightning", "lightning_fabric", "pytorch_lightning", "accelerate")
 
 
 class PaddedDataset(Dataset[tuple[Row, bool]], Generic[Row]):
@@ -94,19 +106,20 @@ def padding_mask(num_rows: int, num_replicas: int, rank: int, drop_last: bool = 
     return torch.arange(share) * num_replicas + rank < num_rows
 
 
-def check_each_row_once(loader: DataLoader[Any], name: str = "The loader") -> int:
+def check_each_row_once(loader: DataLoader[Any], name: str = "The loader") -> int | None:
     """Warn if the processes together read rows of a dataset twice or leave rows out.
 
-    The check reads lengths and options, never a row. It cannot check an `IterableDataset`, which
-    has no sampler, or rows that are divided without a `DistributedSampler`; with one, process 0
-    alone warns.
+    The check reads lengths and options, never a row. It knows the samplers of PyTorch, Lightning
+    and Fabric, and accelerate's division of batches. Of other samplers, of an `IterableDataset`,
+    which has none, and of rows that no sampler divides over several processes it cannot tell, and
+    it warns of that. Process 0 alone warns.
 
     Args:
         name: the name of the loader, with which the warning begins.
 
     Returns:
-        The number of repeated rows, positive, or of rows left out, negative, on all processes.
-        Without a `DistributedSampler`, the number on this process. 0 if nothing can be checked.
+        The number of repeated rows, positive, or of rows left out, negative, on all processes; None
+        if it cannot be told.
 
     Example:
         >>> from torch.utils.data import DataLoader, DistributedSampler
@@ -124,32 +137,70 @@ def check_each_row_once(loader: DataLoader[Any], name: str = "The loader") -> in
     return surplus
 
 
-def count_surplus(loader: DataLoader[Any], name: str) -> tuple[int, str]:
+def count_surplus(loader: DataLoader[Any], name: str) -> tuple[int | None, str]:
     """Return what `check_each_row_once` returns, and its warning, which may be empty."""
-    batches = loader.batch_sampler
+    batches: Any = loader.batch_sampler
+    shard = batches if type(batches).__name__ == "BatchSamplerShard" else None  # accelerate's
+    batches = batches if shard is None else shard.batch_sampler
     sampler: Any = getattr(batches, "sampler", loader.sampler)
-    try:
-        share = len(sampler)
-    except TypeError:  # of an `IterableDataset`, or a sampler without a length
-        return 0, ""
-    num_rows, num_read, replicas = share, share, 1
-    if isinstance(sampler, DistributedSampler):
-        num_rows = len(sampler.dataset)  # type: ignore[arg-type]
-        num_read, replicas = sampler.total_size, sampler.num_replicas
-    if isinstance(batches, BatchSampler) and batches.drop_last:
-        num_read -= share % batches.batch_size * replicas  # of each process the last, small batch
-    surplus = num_read - num_rows
-    if surplus == 0 or getattr(sampler, "rank", 0) > 0:
-        return surplus, ""
+    has_group = torch.distributed.is_available() and torch.distributed.is_initialized()
+    if reason := _not_known(loader, batches, sampler, shard, has_group):
+        text = (
+            f"{name}: cannot tell if rows are repeated or left out: {reason}. Compare the metrics' "
+            "`num_queries`, summed over processes, with the number of rows."
+        )
+        return None, "" if has_group and torch.distributed.get_rank() else text
+    num_rows = num_read = share = len(sampler)
+    replicas, rank, size = 1, 0, getattr(batches, "batch_size", 1)
     remedy = (
         "Wrap the dataset in `nextloc_metrics.distributed.PaddedDataset` and pass `mask=is_real` to"
         " the metrics."
     )
+    if shard is not None:
+        replicas, rank = shard.num_processes, shard.process_index
+        step = size if shard.split_batches else size * replicas
+        if batches.drop_last or shard.even_batches:
+            num_read = (share if batches.drop_last else share + step - 1) // step * step
+        remedy = (
+            "Make the Accelerator with `even_batches=False`, or update with what "
+            "`gather_for_metrics` returns and make the metrics with `sync_on_compute=False`."
+        )
+    else:
+        if isinstance(sampler, DistributedSampler):
+            num_rows = len(sampler.dataset)  # type: ignore[arg-type]
+            num_read, replicas, rank = sampler.total_size, sampler.num_replicas, sampler.rank
+        if batches is not None and batches.drop_last:
+            num_read -= share % size * replicas  # of each process the last, small batch
+    surplus = num_read - num_rows
+    if surplus == 0 or rank > 0:
+        return surplus, ""
     if surplus < 0:
         text = f"`drop_last=True` leaves out {-surplus} of {num_rows} rows. Use `drop_last=False`."
         return surplus, f"{name}: {text} {remedy if replicas > 1 else ''}".rstrip()
-    if isinstance(sampler.dataset, PaddedDataset):
+    if shard is None and isinstance(sampler.dataset, PaddedDataset):
         remedy = f"`num_replicas` of PaddedDataset must be {replicas} or None."
     text = f"the sampler adds {surplus} repeated row{'s' * (surplus > 1)} to {num_rows}"
     text = f"{text} on {replicas} processes, and metrics count repeated rows again."
     return surplus, f"{name}: {text} {remedy}"
+
+
+def _not_known(loader: Any, batches: Any, sampler: Any, shard: Any, has_group: bool) -> str:
+    """Return why the rows that a loader reads cannot be counted; empty if they can."""
+    try:
+        len(sampler)
+    except TypeError:
+        return "nothing says how many rows there are"
+    is_divided = isinstance(sampler, DistributedSampler)
+    is_whole = isinstance(sampler, SequentialSampler | SubsetRandomSampler)
+    if isinstance(sampler, RandomSampler):
+        is_whole = not sampler.replacement and len(sampler) == len(sampler.data_source)
+    is_ours = type(sampler).__module__.partition(".")[0] in _READ and (is_divided or is_whole)
+    is_plain = type(batches) in (BatchSampler, type(None))
+    if not is_ours or not is_plain or type(loader).__name__ == "DataLoaderDispatcher":
+        names = " of ".join(type(x).__name__ for x in (loader, batches, sampler) if x is not None)
+        return f"the rows of a {names} are not known"
+    if is_divided and shard is not None:
+        return "both a DistributedSampler and accelerate divide them"
+    if not is_divided and shard is None and has_group and torch.distributed.get_world_size() > 1:
+        return f"no sampler divides them over {torch.distributed.get_world_size()} processes"
+    return ""

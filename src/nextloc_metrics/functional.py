@@ -26,11 +26,13 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from nextloc_metrics import base, events, geography, metrics, mobility, trajectories
-from nextloc_metrics import flows as _flows  # `flows` is the function of `mobility.Flows`
-from nextloc_metrics.arguments.checks import check_choice
-from nextloc_metrics.base.mean import MeanMetric, RecordMetric
-from nextloc_metrics.base.summed import SummedMetric
+from nextloc_metrics import geography, metrics
+from nextloc_metrics.core import metric as base
+from nextloc_metrics.core.metric.mean import MeanMetric, RecordMetric
+from nextloc_metrics.core.metric.summed import SummedMetric
+from nextloc_metrics.core.queries.checks import check_choice
+from nextloc_metrics.mobility import events, generated, trajectories
+from nextloc_metrics.mobility import flows as _flows
 
 Reduction = Literal["mean", "none"]
 
@@ -41,10 +43,11 @@ _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 def _classes() -> dict[str, type[SummedMetric]]:
     """Return the classes of all metrics by the names of their functions."""
     found: dict[str, type[SummedMetric]] = {}
-    for room in (base, metrics, geography, trajectories, mobility, _flows, events):
+    for room in (base, metrics, geography, trajectories, generated, _flows, events):
         for file in iter_modules(room.__path__, f"{room.__name__}."):
             for name, kind in vars(import_module(file.name)).items():
-                is_metric = isinstance(kind, type) and issubclass(kind, SummedMetric)
+                # on Python 3.10 an alias such as `list[Tensor]` is an instance of `type`, too
+                is_metric = SummedMetric in getattr(kind, "__mro__", ())
                 if is_metric and not inspect.isabstract(kind) and not name.startswith("_"):
                     found[_WORD.sub("_", name).lower()] = kind
     found.pop("ranking_metric")  # the base of metrics of one's own

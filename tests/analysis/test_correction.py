@@ -16,8 +16,8 @@ from torch import Tensor
 
 from nextloc_metrics import MRR, AccuracyAtK, LocationF1, NDCGAtK, SampledRanks, Visits, analysis
 from nextloc_metrics.analysis.sampled import Corrected
+from nextloc_metrics.core.scoring.sampled import least_error, maximise, rank_probabilities
 from nextloc_metrics.metrics.visits import NewDecision
-from nextloc_metrics.scoring.sampled import least_error, maximise, rank_probabilities
 
 
 def quietly(*args: Any, **kwargs: Any) -> Corrected:

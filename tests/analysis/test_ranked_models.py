@@ -55,6 +55,22 @@ def test_zeros_and_equal_differences_are_exact(differences: list[int]) -> None:
     assert p == pytest.approx(sum(x >= observed - 1e-9 for x in sums) / len(signs))
 
 
+def test_percent_and_fractions_have_the_same_p() -> None:
+    """500 pairs of models of whole numbers, as they are, and divided by 1,000, 100, 10 and 7."""
+    rng = np.random.default_rng(0)
+    for _ in range(500):
+        table = rng.integers(100, 1000, (rng.integers(6, 9), 2)) // rng.choice([1, 30])
+        found = [rank([[x / by for x in row] for row in table]) for by in (1, 1000, 100, 10, 7)]
+        assert len({(*one.p_values.values(), *one.letters.values()) for one in found}) == 1
+        assert len({tuple(one.mean_ranks.values()) for one in found}) == 1
+        (p,) = found[0].p_values.values()
+        ranks = scipy.stats.rankdata(np.abs(table[:, 0] - table[:, 1]))
+        signs = np.array(list(itertools.product([-1, 1], repeat=len(ranks))))
+        kept = ranks * np.sign(table[:, 0] - table[:, 1])
+        sums = np.abs(signs @ np.abs(kept))
+        assert p == pytest.approx(np.mean(sums >= abs(kept.sum()) - 1e-9))
+
+
 @examples(40)
 @given(
     st.integers(2, 4).flatmap(
@@ -154,3 +170,10 @@ def test_wrong_results_are_refused(results: Any, options: Any, message: str) -> 
         rank_models(results, **options)
     if options:
         rank_models(results, targets={"a": [1, 2], "b": [2, 1]})
+
+
+def test_results_are_numbers_by_model() -> None:
+    """A list has no models, and is named with its data set."""
+    says = r"`results\['s'\]` must be a dict of the value of each model.* got list \[1, 2\]"
+    with pytest.raises(TypeError, match=says):
+        rank_models({"s": [1, 2], "t": [3, 4]})

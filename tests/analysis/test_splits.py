@@ -110,3 +110,44 @@ def test_wrong_tables_are_refused() -> None:
         check(rows, rows, user="person")
     with pytest.raises(ValueError, match=r"`train` must be .* got str 'train.csv'"):
         check_split("train.csv", "test.csv")
+
+
+@pytest.mark.parametrize("ones", [["1.0", "2"], [1.0, 2.0], [1, 2], ["1", "2.00"]])
+@pytest.mark.parametrize("others", [["1", "2"], [1, 2]])
+def test_whole_numbers_are_equal_however_they_are_written(ones: Any, others: Any) -> None:
+    """As integers, floats or text; pandas writes floats where a value was missing once."""
+    train, test = ({"user": x, "location": x, "time": [3, 4]} for x in (ones, others))
+    found = check_split(train, test).findings
+    assert (found["in train"].number, found["unseen user"].number) == (2, 0)
+
+
+def test_text_that_is_no_number_makes_text_of_all() -> None:
+    """A leading zero tells ids apart; text beside numbers is refused with an example of each."""
+    train = {"user": ["01", "2"], "location": ["a", "b"], "time": [1, 2]}
+    test = {"user": ["1", "2"], "location": ["a", "b"], "time": [1, 2]}
+    assert check_split(train, test).findings["unseen user"].rows == (0,)
+    with pytest.raises(TypeError, match=r"`user` must .* got text '01' and number '1'; convert"):
+        check_split(train, {**test, "user": [1, 2]})
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("2024-01-01 09:00", "2024-01-01T09:00:00.000"),
+        ("2024-01-01T11:30:00+02:30", "2024-01-01 09:00Z"),
+        ("2024-01-01 09:00", np.datetime64("2024-01-01T09:00")),
+        ("9", 9.0),
+    ],
+)
+def test_instants_are_compared_not_their_text(text: str, other: Any) -> None:
+    """Two spellings of one instant are the same visit."""
+    train, test = ({"user": [1], "location": [2], "time": np.array([x])} for x in (text, other))
+    assert check_split(train, test).findings["in train"].number == 1
+
+
+@pytest.mark.parametrize("wrong", ["9:00", "1/9/2024", "2024-01-01 09:00Z"])
+def test_other_text_is_no_time(wrong: str) -> None:
+    """It would be sorted as text: 9:00 after 10:00; an offset in some rows says no instant."""
+    train = {"user": [1, 1], "location": [2, 2], "time": ["2024-01-01 10:00", wrong]}
+    with pytest.raises(ValueError, match=r"`time` must be numbers, dates, or text of .* ISO 8601"):
+        check_split(train, train)

@@ -15,11 +15,11 @@ from click.testing import CliRunner
 
 from nextloc_metrics import protocols
 from nextloc_metrics.cli.commands import main
-from nextloc_metrics.distribution.distribution import Given
-from nextloc_metrics.files.ids import OnError
+from nextloc_metrics.core.distribution.distribution import Given
 from nextloc_metrics.geography.locations import Units
-from nextloc_metrics.mobility.trajectories import TimeUnit
-from nextloc_metrics.trajectories.tables import OnMissing
+from nextloc_metrics.mobility.generated.trajectories import TimeUnit
+from nextloc_metrics.mobility.trajectories.tables import OnMissing
+from nextloc_metrics.report.files.ids import OnError
 
 CSV = 'preds,target,user\n"[1, 2]",2,ann\n"[3, 4]",3,bob\n'
 LINES = '{"preds": [1, 2], "target": 2, "user": "ann"}\n{"preds": [3, 4], "target": 3}\n'
@@ -291,6 +291,16 @@ def test_answers_of_a_language_model_are_scored(tmp_path: Path) -> None:
     assert "`--id`" in wrong or "'Home' again" in wrong
 
 
+def test_a_column_of_answers_is_pointed_to_its_option(tmp_path: Path) -> None:
+    """By its name, and where the list of an answer is cut."""
+    path = tmp_path / "answers.csv"
+    path.write_text('answer,target\n"[""Home"", ""Ca",Home\n"[""Home""]",Cafe\n', "utf-8")
+    for options in ((), ("--preds", "answer")):
+        shown = CliRunner().invoke(main, ["score", str(path), *options])
+        assert shown.exit_code == 1
+        assert "`--answers`" in shown.output
+
+
 def test_check_reads_two_parts_of_visits(tmp_path: Path) -> None:
     """The findings of `check_split`, as text, as CSV and as a page; times may be absent."""
     train, test = tmp_path / "train.csv", tmp_path / "test.csv"
@@ -357,3 +367,20 @@ def test_a_card_of_lists_has_no_empty_row_and_one_model_no_legend(tmp_path: Path
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
     assert "acc_at_1 by user<" in page
     assert ">model<" not in page
+
+
+def test_a_saved_evaluation_is_verified(path: str, tmp_path: Path) -> None:
+    """By the options and columns that were saved: status 0 and `equal`, or 1 and what differs."""
+    saved, other = str(tmp_path / "part.npz"), tmp_path / "other.csv"
+    assert run("score", path, "--save", saved, "--group", "user", "--k", "2").exit_code == 0
+    shown = run("verify", saved, path)
+    assert (shown.exit_code, shown.stdout) == (0, "equal\n")
+    other.write_text(CSV.replace("[3, 4]", "[4, 3]"), encoding="utf-8")
+    shown = run("verify", saved, str(other))
+    assert shown.exit_code == 1
+    # 1/2 + 1 and the squares, in 2^-32; now twice 1/2
+    old, new = (3 << 31, 5 << 30), (1 << 32, 1 << 31)
+    line = f"mrr: {new[0]}, {new[1]}; saved {old[0]}, {old[1]}"
+    assert line in shown.stdout.splitlines()
+    shown = run("verify", saved, path, "--k", "1")
+    assert shown.stdout.splitlines()[0] == "k: (1,); saved (2,)"

@@ -12,7 +12,7 @@ import torch
 from hostile_plain import Meaning, Query
 from hypothesis import strategies as st
 
-from nextloc_metrics.arguments.batch import Batch
+from nextloc_metrics.core.queries.batch import Batch
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 

@@ -195,7 +195,7 @@ def predicted(draw: Draw, dirt: str) -> tuple[Points, Points]:
         own = dirt if is_first == at_first or dirt == "all more" else ""
         rows = [
             {"uid": ("u" if is_text else "") + user, "d": str(day), "t": str(slot),
-             "x": str(draw(st.integers(0, 4))), "y": str(draw(st.sampled_from([0, 1.5, 3])))}
+             "x": str(draw(st.integers(1, 5))), "y": str(draw(st.sampled_from([1, 1.5, 3])))}
             for user, day, slot in keys
         ]  # fmt: skip
         if own == "repeated":

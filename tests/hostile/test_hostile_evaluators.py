@@ -18,7 +18,7 @@ from nextloc_metrics import report
 def _small_chunks() -> Iterator[None]:
     """Read few numbers at once, so that small batches have several chunks."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nextloc_metrics.arguments.batch._CHUNK", CHUNK)
+        patch.setattr("nextloc_metrics.core.queries.batch._CHUNK", CHUNK)
         yield
 
 

@@ -39,13 +39,16 @@ def runs(draw: Draw) -> tuple[bytes, bytes, str]:
             for document in draw(st.lists(one_id, max_size=3, unique=True))
         ]
     run, qrels = draw(st.permutations(run)), draw(st.permutations(qrels))
-    dirt = draw(st.sampled_from(["", "", "cell", "score", "twice", "encoding", "cut"]))
+    dirt = draw(st.sampled_from(["", "", "cell", "comment", "score", "twice", "encoding", "cut"]))
     lines = run if draw(st.booleans()) else qrels
     if not lines and dirt:
         dirt = ""
-    elif dirt == "cell":
-        at = draw(st.integers(0, len(lines) - 1))
-        lines[at] = draw(st.sampled_from([lines[at] + " x", lines[at].rpartition(" ")[0]]))
+    elif dirt == "cell":  # a run's name may hold spaces
+        at, cut = draw(st.integers(0, len(lines) - 1)), lines is run or draw(st.booleans())
+        lines[at] = lines[at].rpartition(" ")[0] if cut else lines[at] + " x"
+    elif dirt == "comment":
+        dirt = "" if lines is qrels else "cell"
+        lines.insert(draw(st.integers(0, len(lines))), "# query 0 id grade")
     elif dirt == "score" and lines is run:
         lines[-1] = lines[-1].replace(" name", "x name")
     elif dirt == "twice":
@@ -63,7 +66,9 @@ def runs(draw: Draw) -> tuple[bytes, bytes, str]:
 def lines_of(data: bytes, cells: int) -> list[list[str]]:
     """Return the cells of each line, or refuse it."""
     try:
-        lines = [line.split() for line in data.decode("utf-8-sig").split("\n")]
+        text = data.decode("utf-8-sig").split("\n")
+        rows = [x for x in text if cells == 6 or not x.startswith("#")]
+        lines = [line.split(maxsplit=5 if cells == 6 else -1) for line in rows]
     except UnicodeError as error:
         raise RefusedError("not UTF-8") from error
     if any(line and len(line) != cells for line in lines):
@@ -94,7 +99,7 @@ def values_of(run: Sequence[Sequence[str]], qrels: Sequence[Sequence[str]]) -> F
     queries = [
         Query(
             tuple(x for _, x in sorted(answers.get(query, ()), key=_falling, reverse=True)),
-            tuple(relevant.get(query, ())),
+            tuple(relevant[query] or ["no list holds this"]) if query in relevant else (),
         )
         for query in {**relevant, **answers}
     ]

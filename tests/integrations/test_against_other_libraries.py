@@ -56,6 +56,7 @@ from nextloc_metrics import (
     RPrecision,
     Serendipity,
     functional,
+    report,
 )
 from nextloc_metrics.metrics.notation import parse_measure
 from strategies import updated
@@ -420,6 +421,25 @@ def random_cases() -> list[tuple[Tensor, Tensor]]:
     grades = torch.randint(-6, 5, (50, 12), generator=generator).clamp(min=0)
     grades[:, 0] = grades[:, 0].clamp(min=1)
     return list(zip(scores, grades, strict=True))
+
+
+def test_ir_measures_on_judgements_of_0(tmp_path: Path) -> None:
+    """Judged queries count with and without results, others do not; scores are not tied."""
+    ir_measures = pytest.importorskip("ir_measures", reason="the comparison needs ir-measures")
+    run, qrels = tmp_path / "a.run", tmp_path / "a.qrels"
+    run.write_text(
+        "q1 Q0 x 1 3 m\nq1 Q0 y 2 2 m\nq2 Q0 x 1 2.0 m\nq3 Q0 y 1 1 m\n", encoding="utf-8"
+    )
+    qrels.write_text("q1 0 y 1\nq2 0 x 0\nq4 0 z 2\n", encoding="utf-8")
+    found = report.read(run, targets=qrels)
+    ours = report.evaluate(found.preds, found.target, grades=found.grades, measures=["AP", "RR"])
+    theirs = ir_measures.calc_aggregate(
+        [ir_measures.AP, ir_measures.RR],
+        list(ir_measures.read_trec_qrels(str(qrels))),
+        list(ir_measures.read_trec_run(str(run))),
+    )
+    for measure, value in theirs.items():
+        assert ours.values[str(measure)] == pytest.approx(value)
 
 
 def test_ir_measures() -> None:

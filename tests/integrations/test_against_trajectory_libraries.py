@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nextloc_metrics.trajectories import DTW, LCSS, DiscreteFrechet, GeoBLEU, PairMetric
-from trajectories.trajectory_oracle import Points, padded, walks
+from mobility.trajectories.trajectory_oracle import Points, padded, walks
+from nextloc_metrics.mobility.trajectories import DTW, LCSS, DiscreteFrechet, GeoBLEU, PairMetric
 
 SIZES = [(1, 1), (1, 4), (4, 1), (2, 2), (5, 5), (5, 8), (8, 5), (12, 12), (48, 48)]
 

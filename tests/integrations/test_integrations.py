@@ -350,6 +350,68 @@ def test_trainer_metrics_leave_the_users_metric_alone() -> None:
     assert all(not member.sync_on_compute for _, member in compute.metrics.named_members())
 
 
+def small_models(transformers: ModuleType) -> dict[str, tuple[Any, bool | None]]:
+    """Untrained models of few weights, and whether they are causal."""
+    size = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+    bert = transformers.BertConfig(vocab_size=C, intermediate_size=8, **size)
+    gpt = transformers.GPT2Config(vocab_size=C, n_embd=8, n_layer=1, n_head=1)
+    gpt.bos_token_id = gpt.eos_token_id = gpt.pad_token_id = 0
+    t5 = transformers.T5Config(vocab_size=C, d_model=8, d_kv=8, d_ff=8, num_layers=1, num_heads=1)
+
+    class Own(transformers.GPT2LMHeadModel):  # type: ignore[misc, name-defined]
+        """A causal model with something of its own."""
+
+    class Unknown(transformers.BertPreTrainedModel):  # type: ignore[misc, name-defined]
+        """A model whose loss nobody knows."""
+
+    return {
+        "GPT2LMHeadModel": (transformers.GPT2LMHeadModel(gpt), True),
+        "a subclass": (Own(gpt), True),
+        "BertForMaskedLM": (transformers.BertForMaskedLM(bert), False),
+        "BertForTokenClassification": (transformers.BertForTokenClassification(bert), False),
+        "T5ForConditionalGeneration": (transformers.T5ForConditionalGeneration(t5), False),
+        "an own model": (Unknown(bert), None),
+        "no model of transformers": (Model(), None),
+    }
+
+
+def test_trainer_metrics_know_which_models_are_causal(transformers: ModuleType) -> None:
+    """`causal` is that of the model, and one that contradicts it is refused."""
+    for name, (model, causal) in small_models(transformers).items():
+        assert TrainerMetrics(MRR(), model).causal is causal, name
+        for given in (False, True):
+            if causal in (None, given):
+                assert TrainerMetrics(MRR(), model, causal=given).causal is given, name
+                continue
+            with pytest.raises(ValueError, match=f"^`causal` must be {causal} for .*, got {given}"):
+                TrainerMetrics(MRR(), model, causal=given)
+
+
+def test_trainer_of_a_causal_model_of_transformers(
+    transformers: ModuleType, tmp_path: Path
+) -> None:
+    """An untrained model that repeats its input is right where the next label is the input."""
+    model = small_models(transformers)["GPT2LMHeadModel"][0]
+    rows = [{"input_ids": ids, "labels": ids} for ids in torch.randint(C, (20, 6))]
+    compute = TrainerMetrics(metrics := next_location_metrics(C), model)
+    trainer = make_trainer(transformers, tmp_path, model, rows, compute)
+    inputs = torch.stack([row["input_ids"] for row in rows])
+    model.eval()
+    logits = model(inputs).logits[:, :-1].detach()
+    expected = floats(metrics, logits.flatten(0, 1), inputs[:, 1:].flatten())
+    found = metrics_of(trainer.evaluate(), expected)
+    assert found == pytest.approx(expected, abs=1e-6)
+
+
+def test_trainer_metrics_ask_of_what_step_a_label_is() -> None:
+    """Logits of steps have the same shape where labels are shifted and where they are not."""
+    compute = TrainerMetrics(MRR())
+    steps = SimpleNamespace(predictions=np.zeros((2, 3, 4)), label_ids=np.zeros((2, 3), dtype=int))
+    with pytest.raises(ValueError, match=r"`causal` must be given .*\(2, 3, 4\).*pass .*`model`"):
+        compute(steps)
+    assert compute(SimpleNamespace(predictions=np.eye(2), label_ids=np.arange(2))) == {"MRR": 1.0}
+
+
 def test_trainer_metrics_of_something_else() -> None:
     """A class or a name is an error when the object is made, not after an epoch."""
     with pytest.raises(TypeError, match=r"^`metrics` must be a RankingCollection or a metric"):
@@ -606,6 +668,14 @@ def test_libcity_evaluator_without_libcity(tmp_path: Path) -> None:
     evaluator.save_result(str(tmp_path / "a" / "b"))
     (path,) = (tmp_path / "a" / "b").glob("*.json")
     assert json.loads(path.read_text(encoding="utf-8")) == evaluator.evaluate()
+
+
+def test_libcity_evaluator_has_the_defaults_of_libcity() -> None:
+    """Recall at 1 of scores of all locations, where nothing is given."""
+    evaluator = ExactEvaluator({})
+    scores = [[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]
+    evaluator.collect({"uid": [0, 0], "loc_true": [2, 0], "loc_pred": scores})
+    assert evaluator.evaluate() == {"Recall@1": 0.5}
 
 
 def test_libcity_evaluator_leaves_out_the_padding_of_sampled_targets() -> None:

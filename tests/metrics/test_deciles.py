@@ -36,9 +36,9 @@ CASES: list[tuple[str, Options]] = [
     ("DecilePrecision", {"k": 2}),
     ("DecilePrecision", {"k": 2, "candidates": 3}),
     ("DecilePrecision", {"k": 2, "candidates": 1}),
-    ("DecilePrecision", {"k": 1, "scope": "global"}),
-    ("DecilePrecision", {"k": 3, "scope": "global"}),
-    ("DecilePrecision", {"k": 3, "scope": "global", "candidates": 2}),
+    ("DecilePrecision", {"k": 1, "scope": "all"}),
+    ("DecilePrecision", {"k": 3, "scope": "all"}),
+    ("DecilePrecision", {"k": 3, "scope": "all", "candidates": 2}),
     ("DecilePrecision", {"k": 2, "ties": "optimistic"}),
     ("DecilePrecision", {"k": 2, "ties": "pessimistic"}),
     ("DecileNDCG", {"k": 1}),
@@ -52,6 +52,8 @@ CASES: list[tuple[str, Options]] = [
     ("DecileKForRecall", {"min_recall": 1.0, "exhausted": 2}),
     ("DecileKForRecall", {"min_recall": 1.0, "exhausted": 9, "statistic": "mean"}),
     ("DecileKForRecall", {"min_recall": 0.5, "candidates": 3}),
+    ("DecileKForRecall", {"min_recall": 1.0, "exhausted": 1.5}),
+    ("DecileKForRecall", {"min_recall": 1.0, "exhausted": 593.5, "statistic": "mean"}),
     ("DecileKForRecall", {"min_recall": 1 / 3, "candidates": 1}),
     ("DecilePredictionShare", {"k": 1}),
     ("DecilePredictionShare", {"k": 2}),
@@ -62,9 +64,16 @@ CASES: list[tuple[str, Options]] = [
     ("DecileCoverage", {"k": 2, "denominator": "mapped"}),
     ("DecileCoverage", {"k": 2, "candidates": 3}),
     ("DecileCoverage", {"k": 2, "candidates": 1}),
+    ("DecileNDCG", {"k": 3, "scope": "all"}),
+    ("DecileNDCG", {"k": 2, "scope": "all", "candidates": 2, "ties": "pessimistic"}),
+    ("DecileKForRecall", {"min_recall": 0.5, "scope": "all"}),
+    ("DecileKForRecall", {"min_recall": 1.0, "scope": "all", "candidates": 3, "exhausted": 4}),
+    ("DecileCoverage", {"k": 1, "scope": "all"}),
+    ("DecileCoverage", {"k": 2, "scope": "all", "denominator": "mapped"}),
+    ("DecileCoverage", {"k": 3, "scope": "all", "candidates": 2}),
 ]
 IDS = [f"{name}-{'-'.join(map(str, options.values()))}" for name, options in CASES]
-FEW = [2, 11, 18, 24, 27]  # one of each class
+FEW = [2, 11, 18, 26, 29]  # one of each class
 every_case = pytest.mark.parametrize(("name", "options"), CASES, ids=IDS)
 every_class = pytest.mark.parametrize(
     ("name", "options"), [CASES[i] for i in FEW], ids=[IDS[i] for i in FEW]
@@ -216,6 +225,48 @@ def test_scalar_is_the_entry_of_the_dict(name: str, options: Options) -> None:
     if name == "DecileCoverage":
         overall = updated(make(name, bins, options, decile="overall"), *batch).compute()
         assert same(overall, whole[stem])
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_positive_coverage_is_that_of_its_definition(k: int) -> None:
+    """The first k of all, then by decile; of its distinct labels, those right at least once."""
+    bin_of = [2, 2, 1, 1, 3, 0, 3, 1]
+    scores = torch.stack([torch.randperm(8) for _ in range(30)]).float()
+    target = torch.randint(8, (30,))
+    metric = updated(DecileCoverage(PopularityBins(bin_of), k, scope="all"), scores, target)
+    actual: dict[int, set[int]] = {number: set() for number in range(4)}
+    right: dict[int, set[int]] = {number: set() for number in range(4)}
+    for row, label in zip(scores.tolist(), target.tolist(), strict=True):
+        actual[bin_of[label]].add(label)
+        if label in sorted(range(8), key=lambda i: -row[i])[:k]:
+            right[bin_of[label]].add(label)
+    values = [len(right[x]) / len(actual[x]) for x in (1, 2, 3, 0)]
+    overall = sum(map(len, right.values())) / sum(map(len, actual.values()))
+    assert [float(x) for x in metric.compute().values()] == pytest.approx([overall, *values])
+
+
+def test_positive_coverage_by_hand() -> None:
+    """Of three queries whose first location is 0, one is right: 1/3, and by bin 0 of 1, 1 of 2."""
+    bins, lists = PopularityBins([2, 2, 1, 1]), torch.tensor([[0, 2, 1], [0, 1, 2], [0, 2, 1]])
+    target = torch.tensor([2, 0, 1])
+    values = [
+        [round(float(x), 3) for x in updated(make, lists, target).compute().values()][:3]
+        for make in (DecileCoverage(bins, 1, scope="all"), DecileCoverage(bins, 1))
+    ]
+    assert values == [[0.333, 0.0, 0.5], [0.667, 1.0, 0.5]]
+
+
+def test_the_preset_takes_one_scope_for_all() -> None:
+    """All values but the share, which is of full lists anyway, are those of the option."""
+    bins, batch = some_bins(), tied_batch()
+    values = updated(decile_metrics(bins, 2, scope="all"), *batch).compute()
+    for make in (DecilePrecision, DecileNDCG, DecilePredictionShare, DecileCoverage):
+        for name, value in updated(make(bins, 2, scope="all"), *batch).compute().items():
+            assert same(values[name], value)
+    for name, value in updated(DecileKForRecall(bins, 0.5, scope="all"), *batch).compute().items():
+        assert same(values[name], value)
+    with pytest.raises(ValueError, match="`scope` must be one of"):
+        DecilePredictionShare(bins, 2, scope="within")
 
 
 def test_exact_recall_thresholds() -> None:
@@ -476,7 +527,7 @@ def test_state_names_tell_apart_what_update_reads() -> None:
     differing = [
         DecilePrecision(bins, 3),
         DecilePrecision(bins, 2, candidates=7),
-        DecilePrecision(bins, 2, scope="global"),
+        DecilePrecision(bins, 2, scope="all"),
         DecilePrecision(bins, 2, ties="optimistic"),
         DecilePrecision(bins, 2, ignore_index=0),
         DecilePrecision(other, 2),

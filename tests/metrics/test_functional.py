@@ -24,8 +24,8 @@ from nextloc_metrics import (
     mobility,
     trajectories,
 )
-from nextloc_metrics.base.mean import MeanMetric
-from nextloc_metrics.base.summed import SummedMetric
+from nextloc_metrics.core.metric.mean import MeanMetric
+from nextloc_metrics.core.metric.summed import SummedMetric
 from strategies import CLASSES, LOCATIONS, PLACES, batch, named, same
 
 BINS = PopularityBins([1, 1, 2, 2, 3, 0], 3)
@@ -90,12 +90,12 @@ OTHERS = [
           "EventMAP": {"horizon": 9.0, "thresholds": [1.0, 2.0]},
           "EventMaxF": {"horizon": 9.0, "thresholds": [1.0, 2.0], "average": "weighted"},
       }.items()],
-    *[Call(f"mobility.{name}", {"units": "km"}, DAYS)
+    *[Call(f"mobility.generated.{name}", {"units": "km"}, DAYS)
       for name in ("JumpLength", "RadiusOfGyration", "TravelDistance")],
-    *[Call(f"mobility.{name}", {}, IDS)
+    *[Call(f"mobility.generated.{name}", {}, IDS)
       for name in ("DailyLocations", "Flows", "UserVisitFrequency", "VisitFrequency")],
-    *[Call(f"mobility.{name}", {},
-           {x: mobility.Trajectories(ids, step=0.5) for x, ids in IDS.items()})
+    *[Call(f"mobility.generated.{name}", {},
+           {x: mobility.generated.Trajectories(ids, step=0.5) for x, ids in IDS.items()})
       for name in ("StayDuration", "HourOfDay")],
     *[Call(f"flows.{name}", options, {"preds": TRIPS[0], "target": TRIPS[1], "days": [4, 2]})
       for name, options in {
@@ -131,7 +131,7 @@ def test_a_function_is_its_class(call: Call) -> None:
 
 def test_every_metric_has_a_function() -> None:
     """Every public class that one can make has one, and the tests above know each of them."""
-    rooms = (nextloc_metrics, geography, trajectories, mobility, flows, events)
+    rooms = (nextloc_metrics, geography, trajectories, mobility.generated, flows, events)
     public = {name: vars_of(room, name) for room in rooms for name in room.__all__}
     kinds = {
         name_of(name)

@@ -102,6 +102,9 @@ SEEN: dict[str, dict[str, tuple[Any, dict[str, Any], Members]]] = {
         "bins": (THREE, {}, of_bins(f"{AT_5} k_for_recall_50", 1, 2, 3, "unmapped", bins=THREE)),
         "k": (3, {}, of_bins(AT_3, *BINS, k=3)),
         "min_recall": (0.75, {}, of_bins("k_for_recall_75", *BINS, min_recall=0.75)),
+        "scope": ("all", {}, of_bins(
+            "precision_at_5 ndcg_at_5 k_for_recall_50 coverage_at_5", *BINS, scope="all"
+        )),
     },
     "exploration_metrics": {
         "k": ((3, 4), {}, cut(

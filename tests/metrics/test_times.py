@@ -26,9 +26,9 @@ from nextloc_metrics import (
     TimeWithin,
     analysis,
 )
-from nextloc_metrics.arguments.record import Records
+from nextloc_metrics.core.means import histogram
+from nextloc_metrics.core.queries.record import Records
 from nextloc_metrics.geography import AccuracyWithin, DistanceError, Locations
-from nextloc_metrics.means import histogram
 from strategies import examples
 
 MINUTES = st.integers(0, 4000).map(float)

@@ -23,7 +23,7 @@ from nextloc_metrics import (
     Weighted,
     analysis,
 )
-from nextloc_metrics.means import exact
+from nextloc_metrics.core.means import exact
 from strategies import batch, examples, same, split, state, updated
 
 WEIGHTS = st.one_of(st.floats(0, 2.0**31), st.floats(0, 1e-6), st.sampled_from([0.0, 1.0, 2.0**31]))

@@ -20,7 +20,7 @@ import pytest
 import torchmetrics
 
 import nextloc_metrics
-from project.test_imports import ROOMS, SOURCE
+from project.test_imports import SOURCE, WINGS
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -37,16 +37,19 @@ NOT_RUN = {
     "answers.csv": "is run below",
     "nextloc-metrics score answers.csv --k 1,2": "is run below",
     "nextloc-metrics score answers.csv --k 1 --group user --cluster user": "is run on other files "
-    "by tests/files/test_files.py",
+    "by tests/report/files/test_files.py",
     "torchrun --nproc-per-node 2 --max-restarts 3 examples/score_shards.py PARTS OUT": "is run "
-    "by tests/ranking/test_shards.py",
-    "nextloc-metrics merge OUT/*.npz --out report.html": "is run by tests/files/test_files.py",
+    "by tests/core/ranking/test_shards.py",
+    "nextloc-metrics merge OUT/*.npz --out report.html": "is run by "
+    "tests/report/files/test_files.py",
     "git clone https://github.com/xlwang233/LLM-Mob": "needs the network",
     "python examples/llm_mob.py LLM-Mob": "is run on other files by tests/project/test_examples.py",
     "pip install -e '.[examples]'": "is part of the extra `test`",
     "nextloc-metrics mobility made.parquet real.parquet --trajectory day --location place "
     "--user user": "is run on other files by tests/report/test_mobility_evaluation.py",
     "nextloc-metrics flows preds.tsv true.tsv --year 2026": "is run on other files by "
+    "tests/report/test_flow_evaluation.py",
+    "nextloc-metrics flows preds.csv true.csv --zones zones.txt": "is run on other files by "
     "tests/report/test_flow_evaluation.py",
     "mkdocs build --strict": "is run below",
 }
@@ -139,10 +142,10 @@ def test_the_commands_of_the_tasks_print_what_stands_below(tmp_path: Path) -> No
 
 
 def test_the_contributing_page_names_what_exists() -> None:
-    """Its table of rooms is the one that imports are held against, and its files are there."""
+    """Its table of wings is the one that imports are held against, and its files are there."""
     page = (ROOT / "docs" / "contributing.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| .+ \| (.*)\|$", page, re.MULTILINE)
-    assert {room: re.findall(r"`(\w+)`", below) for room, below in rows} == ROOMS
+    assert {wing: re.findall(r"`(\w+)`", below) for wing, below in rows} == WINGS
     files = re.findall(r"`([\w/]+/[\w.]+\.(?:py|md))`", page)
     assert len(files) >= 10
     for file in files:
@@ -237,15 +240,15 @@ def test_formulas_are_drawn(site: Path) -> None:
 
 # Names that have no underscore since other modules of this library use them.
 INNER_NAMES = {
-    "nextloc_metrics.backends.Reference",
-    "nextloc_metrics.backends.Weights",
-    "nextloc_metrics.backends.choose",
-    "nextloc_metrics.backends.must_not_sync",
+    "nextloc_metrics.core.backends.Reference",
+    "nextloc_metrics.core.backends.Weights",
+    "nextloc_metrics.core.backends.choose",
+    "nextloc_metrics.core.backends.must_not_sync",
     "nextloc_metrics.distributed.count_surplus",
     "nextloc_metrics.integrations.hugging_face.EvalPrediction",
     "nextloc_metrics.integrations.libcity.Config",
-    "nextloc_metrics.scoring.any_of_block",
-    "nextloc_metrics.scoring.evaluate",
+    "nextloc_metrics.core.scoring.any_of_block",
+    "nextloc_metrics.core.scoring.evaluate",
 }
 
 # Its functions are made from classes that have entries; the page lists them once.
@@ -255,21 +258,23 @@ MADE = {"nextloc_metrics.functional"}
 MET = {
     "nextloc_metrics.metrics.per_query.QueryScores": "is returned by `PerQueryScores.compute`",
     "nextloc_metrics.metrics.recommended.RecommendedTally": "has members of `Coverage`",
-    "nextloc_metrics.base.grouped.Gap": "is returned by `Grouped.gap`",
+    "nextloc_metrics.core.metric.grouped.Gap": "is returned by `Grouped.gap`",
     "nextloc_metrics.metrics.recommended.FirstRanks": "says how the first candidates are read",
     "nextloc_metrics.metrics.confidence.ConfidenceTally": "says what metrics of confidence read",
     "nextloc_metrics.metrics.confidence.Reliability": "is returned by `CalibrationError`",
     "nextloc_metrics.metrics.visits.GroupShare": "is in `exploration_metrics`",
     "nextloc_metrics.metrics.visits.NewDecision": "is in `exploration_metrics`",
     "nextloc_metrics.analysis.chance.chance": "is `analysis.chance`: its module has the same name",
-    "nextloc_metrics.arguments.batch.Batch": "is the argument of `Record.read`",
-    "nextloc_metrics.base.distribution_metric.DistributionMetric": "has options of all metrics "
-    "of probabilities",
-    "nextloc_metrics.base.mean.RecordMetric": "is the base of metrics that are no mean",
-    "nextloc_metrics.base.ranking_metric.RankingTally": "is the same for metrics of ranks",
-    "nextloc_metrics.mobility.histograms.Histogram": "has `edges_from` of measures with edges",
-    "nextloc_metrics.ranking.counting.TopCandidates": "is returned by `Ranking.top_candidates`",
-    "nextloc_metrics.base.summed.SummedMetric": "has hooks of metrics that are no mean",
+    "nextloc_metrics.core.queries.batch.Batch": "is the argument of `Record.read`",
+    "nextloc_metrics.core.metric.distribution_metric.DistributionMetric": "has options of all "
+    "metrics of probabilities",
+    "nextloc_metrics.core.metric.mean.RecordMetric": "is the base of metrics that are no mean",
+    "nextloc_metrics.core.metric.ranking_metric.RankingTally": "is the same for metrics of ranks",
+    "nextloc_metrics.mobility.generated.histograms.Histogram": "has `edges_from` of "
+    "measures with edges",
+    "nextloc_metrics.core.ranking.counting.TopCandidates": "is returned by "
+    "`Ranking.top_candidates`",
+    "nextloc_metrics.core.metric.summed.SummedMetric": "has hooks of metrics that are no mean",
 }
 
 

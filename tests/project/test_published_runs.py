@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 import scipy.stats
 
-import published_receipts
 import published_runs
+import published_sums
 
 
 def test_answers_are_compared_as_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,26 +64,35 @@ def test_the_page_has_what_the_example_prints(
     assert moscow == {"a", "b"}
 
 
+def test_the_page_is_made_from_the_file(capsys: pytest.CaptureFixture[str]) -> None:
+    """The page has the table of the 40 runs, whose accuracies are hits over queries."""
+    assert published_sums.main([]) == 0
+    page = (Path(__file__).parents[2] / "docs" / "published.md").read_text("utf-8")
+    assert f"```text\n{capsys.readouterr().out}```" in page
+    rows = json.loads(published_sums.FILE.read_text("utf-8"))
+    assert len(rows) == 40
+    for row in rows:
+        total, squares, number = row["sums"]["acc_at_1"]
+        assert total == squares  # each score is 0 or 1
+        assert not total % 2**32
+        assert number == row["counts"]["queries"]
+        low, high = row["interval"]
+        assert low < total / 2**32 / number < high
+
+
 @pytest.mark.slow  # reads real data
-def test_the_receipts_are_those_of_the_answers(
-    data: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """All 40 receipts are equal, as are stored and counted values; the page has the tables."""
+def test_the_sums_are_those_of_the_answers(data: Path) -> None:
+    """All 40 runs have the sums of the file, and the accuracies that their authors stored."""
     if not (data / "genup").is_dir() or not (data / "llm_mob").is_dir():
         pytest.skip("needs ../shared/data/genup and llm_mob")
-    assert published_receipts.main([str(data)]) == 0
-    table = capsys.readouterr().out
-    assert table in (Path(__file__).parents[2] / "docs" / "published.md").read_text("utf-8")
-    rows = [x.replace("- ", "-").split() for x in table.splitlines()[1:] if "queries" not in x]
-    assert len(rows) == 40 == len([*published_receipts.RECEIPTS.iterdir()])
-    assert {len(row) for row in rows} == {5}
+    assert published_sums.main([str(data)]) == 0
 
 
 def test_a_changed_answer_is_found(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The program writes a receipt, verifies it, and fails for a file with another answer."""
-    monkeypatch.setattr(published_receipts, "RECEIPTS", tmp_path / "receipts")
+    """The program writes the sums, counts them again, and fails for a file with another answer."""
+    monkeypatch.setattr(published_sums, "FILE", tmp_path / "published.json")
     folder = tmp_path / "genup"
     folder.mkdir()
     known = folder / "accuracies.json"
@@ -92,7 +101,7 @@ def test_a_changed_answer_is_found(
         known.write_text(json.dumps({"one": {"Meta-good-POI": stored}}), "utf-8")
         answers = {"target": ["1", "2", "3", "4"], "Meta-good-POI": ["1", "2", "9", answer]}
         pd.DataFrame(answers).to_parquet(folder / "one.parquet")
-        assert published_receipts.main([str(tmp_path), *arguments]) == code
+        assert published_sums.main([str(tmp_path), *arguments]) == code
         said = capsys.readouterr().out
-        assert ("answers differ" in said) == (answer == "5")
-        assert ("stored: 0.7\n" in said) == (stored == 0.7)
+        assert ("in the file" in said) == (answer == "5")
+        assert ("stored 0.7," in said) == (stored == 0.7)

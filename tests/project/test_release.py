@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+import nextloc_metrics
+
 if sys.version_info < (3, 11):
     pytest.skip("tomllib is new in Python 3.11", allow_module_level=True)
 
@@ -53,6 +55,7 @@ def test_the_citation_and_the_recipe_say_what_the_package_says(project: dict[str
         assert line_of(name, "version") == project["version"]
         assert line_of(name, "license") == project["license"]
     assert line_of("CITATION.cff", "  - name") == project["authors"][0]["name"]
+    assert nextloc_metrics.__version__ == project["version"]
     assert f"Version {project['version']}," in (ROOT / "docs/project.md").read_text("utf-8")
     recipe = (ROOT / "recipe/recipe.yaml").read_text("utf-8")
     run = recipe.split("  run:\n")[1].split("\n\n")[0]

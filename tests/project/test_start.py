@@ -50,8 +50,9 @@ def test_help_and_usage_errors_need_no_pytorch(words: str, status: int, shown: s
 
 
 def test_the_script_needs_no_pytorch_either() -> None:
-    """It calls `main` of `__main__`."""
-    found = python(BLOCKED + "from nextloc_metrics.__main__ import main; main()", "score", "--help")
+    """It calls `main` of `cli.__main__`."""
+    run = "from nextloc_metrics.cli.__main__ import main; main()"
+    found = python(BLOCKED + run, "score", "--help")
     assert (found.returncode, "--train-counts" in found.stdout) == (0, True), found.stderr
 
 
@@ -61,7 +62,7 @@ def test_a_package_is_imported_without_its_names() -> None:
     found = python(
         "import sys, nextloc_metrics, nextloc_metrics.report\n"
         "assert 'torch' not in sys.modules\n"
-        "nextloc_metrics.arguments.lazy\n"
+        "nextloc_metrics.core.lazy\n"
         "assert 'torch' not in sys.modules\n"
         "import pickle\n"
         "data = pickle.dumps(nextloc_metrics.MRR)\n"

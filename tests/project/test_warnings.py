@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 FOREIGN = ["numpy.lib.test_utils", "torch.jit._script", "strategies_of_others", "nextloc_metrics_2"]
-OURS = ["nextloc_metrics", "nextloc_metrics.base.mean", __name__, "strategies", "__main__"]
+OURS = ["nextloc_metrics", "nextloc_metrics.core.metric.mean", __name__, "strategies", "__main__"]
 OURS += ["mobility.mobility_oracle", "next_location"]
 
 
@@ -23,7 +23,7 @@ def warn(module: str, category: type[Warning]) -> None:
     [
         *((module, UserWarning) for module in OURS),
         *((module, EncodingWarning) for module in OURS),
-        ("nextloc_metrics.base.mean", DeprecationWarning),
+        ("nextloc_metrics.core.metric.mean", DeprecationWarning),
         ("other", pytest.PytestUnhandledThreadExceptionWarning),
     ],
 )

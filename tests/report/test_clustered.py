@@ -17,8 +17,8 @@ from nextloc_metrics import (
     report,
 )
 from nextloc_metrics.geography import Locations
-from nextloc_metrics.pages import sections
 from nextloc_metrics.report.evaluation import Evaluation
+from nextloc_metrics.report.pages import sections
 
 NUMBER = 240
 

@@ -101,6 +101,15 @@ def test_answers_with_a_confidence() -> None:
     assert found.to_html().count("Accuracy by confidence") > 0
 
 
+def test_whole_numbers_are_confidences_in_arrays_and_tables() -> None:
+    """0 and 1 as integers have the values of 0.0 and 1.0."""
+    columns = {"preds": [[3, 1], [2, 0], [1, 0]], "target": [3, 1, 2]}
+    wanted = report.evaluate(**columns, k=1, confidence=[1.0, 0.0, 1.0]).values
+    assert report.evaluate(**columns, k=1, confidence=[1, 0, 1]).values == wanted
+    table = pandas.DataFrame({**columns, "sure": [1, 0, 1]})
+    assert report.evaluate_table(table, k=1, confidence="sure").values == wanted
+
+
 @pytest.mark.usefixtures("forked_workers")
 @pytest.mark.parametrize(
     ("suffix", "workers"),

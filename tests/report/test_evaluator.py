@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nextloc_metrics import report
-from nextloc_metrics.arguments.batch import Batch
+from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.geography import Locations
 from strategies import examples
 
@@ -26,7 +26,7 @@ MORE: dict[str, Any] = {
 }
 
 #: how many numbers a chunk of rows has
-CHUNK = "nextloc_metrics.arguments.batch._CHUNK"
+CHUNK = "nextloc_metrics.core.queries.batch._CHUNK"
 
 
 def rows_of(form: str, chosen: Any = slice(None)) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def test_a_batch_in_chunks_is_that_of_its_rows(form: str, monkeypatch: pytest.Mo
 
 
 def test_other_unknown_ids_are_another_shard() -> None:
-    """Digests have the ids as they were read, also those that are no location; not the padding."""
+    """A shard is known by ids as they were read, also by those that are no location."""
     one, other = (report.Evaluator(k=1, num_locations=9) for _ in range(2))
     one.add(Batch([[9, 3], [4, 12]], [3, 4]))
     other.add(Batch([[11, 3], [4, 10]], [3, 4]))

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from nextloc_metrics import report
 from nextloc_metrics.cli.commands import main
-from nextloc_metrics.flows import FlowPairs, flow_metrics
+from nextloc_metrics.mobility.flows import FlowPairs, flow_metrics
 
 COLUMNS = ("day", "ox", "oy", "dx", "dy", "count")
 DAYS = [20240201, 20240202, 20240203, 20240208]
@@ -170,7 +170,40 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert "By day" in page.read_text("utf-8")
     found = run.invoke(main, ["flows", *humob])
     assert found.exit_code == 1
-    assert "one of `--num-cells` and `--box` must be given" in found.output
+    assert "or `ox`, `oy`, `dx` and `dy` with a `--box`" in found.output
+
+
+def test_zones_on_the_command_line(tmp_path: Path) -> None:
+    """Names of zones, also numbers in one file and text in the other, and a file of all zones."""
+    true = "day,origin,destination,count\n0,36001,36001,100\n0,36001,36005,10\n"
+    predicted = "day,origin,destination,count\n0,36001,36001,110\n0,36001,B 7,20\n"
+    paths = [str(tmp_path / x) for x in ("predicted.csv", "true.csv", "zones.txt")]
+    for path, text in zip(paths, (predicted, true, "36005\nB 7\n36001\nD\n"), strict=True):
+        Path(path).write_text(text, "utf-8")
+    squares = 10**2 + 20**2 + 10**2
+    for options, cells in (([], 3), (["--zones", paths[2]], 4)):
+        found = CliRunner().invoke(main, ["flows", *paths[:2], *options, "--format", "json"])
+        assert found.exit_code == 0, found.output
+        value = json.loads(found.output)["rmse"]["value"]
+        assert value == pytest.approx(math.sqrt(squares / cells**2))
+    found = CliRunner().invoke(main, ["flows", *paths[:2]])
+    assert "those that occur on either side" in found.output
+    parquet = pd.read_csv(paths[1])
+    parquet.to_parquet(tmp_path / "true.parquet")
+    again = report.evaluate_flows(paths[0], tmp_path / "true.parquet")
+    assert again.values["rmse"] == pytest.approx(math.sqrt(squares / 9))
+
+
+def test_matrices_and_repeated_days_are_named(tmp_path: Path) -> None:
+    """An array is for `from_matrices`, and a day of the challenge has one line."""
+    np.save(tmp_path / "a.npy", np.ones((2, 2)))
+    found = CliRunner().invoke(main, ["flows", *[str(tmp_path / "a.npy")] * 2])
+    assert found.exit_code == 1
+    assert "`FlowPairs.from_matrices(numpy.load(...)" in found.output
+    twice = tmp_path / "twice.tsv"
+    twice.write_text("20240201\t{'35_30': {'35_30': 1}}\n" * 2, "utf-8")
+    with pytest.raises(ValueError, match=r"line 2 of .*: day 20240201 is already in line 1"):
+        report.evaluate_flows(twice, twice, year=2026)
 
 
 @pytest.mark.engines

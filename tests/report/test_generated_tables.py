@@ -16,11 +16,11 @@ from click.testing import CliRunner
 
 from nextloc_metrics import report
 from nextloc_metrics.cli.commands import main
-from nextloc_metrics.engines import processes
-from nextloc_metrics.engines.partition import bucket_of
-from nextloc_metrics.files import csv_rows, sources
 from nextloc_metrics.geography import Locations
-from nextloc_metrics.mobility import mobility_metrics
+from nextloc_metrics.mobility.generated import mobility_metrics
+from nextloc_metrics.report.engines import processes
+from nextloc_metrics.report.engines.partition import bucket_of
+from nextloc_metrics.report.files import csv_rows, sources
 from nextloc_metrics.report.points import Seen
 from points_of_users import COLUMNS, mixed, points, shown
 

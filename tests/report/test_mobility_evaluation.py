@@ -13,9 +13,9 @@ from click.testing import CliRunner
 
 from nextloc_metrics import report
 from nextloc_metrics.cli.commands import main
-from nextloc_metrics.files import csv_rows, sources
 from nextloc_metrics.geography import Locations
-from nextloc_metrics.mobility import Trajectories, mobility_metrics
+from nextloc_metrics.mobility.generated import Trajectories, mobility_metrics
+from nextloc_metrics.report.files import csv_rows, sources
 
 LATITUDE, LONGITUDE = np.linspace(40, 41, 20), np.linspace(-74, -73.5, 20) ** 1
 

@@ -25,8 +25,8 @@ from nextloc_metrics import (
     Weighted,
     report,
 )
-from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.cli.commands import main
+from nextloc_metrics.core.queries.batch import Batch
 from strategies import batch, float32
 
 NAMES: dict[str, Any] = {

@@ -12,8 +12,8 @@ import pytest
 from pyarrow import parquet
 
 from nextloc_metrics import report
-from nextloc_metrics.arguments.batch import Batch
-from nextloc_metrics.files import tables
+from nextloc_metrics.core.queries.batch import Batch
+from nextloc_metrics.report.files import tables
 
 NUMBER = 400
 GROUPS = ["hour"]
@@ -135,14 +135,10 @@ def test_names_that_no_file_can_hold_are_refused() -> None:
         evaluator.add(Batch([[1]], [1], groups={"\0target": [1]}))
 
 
-def test_a_first_file_without_rows_decides_no_column(tmp_path: Path) -> None:
-    """An empty list of JSON names no column, and so none that identifies queries."""
-    paths = [tmp_path / "0.json", tmp_path / "1.json"]
-    paths[0].write_text("[]", encoding="utf-8")
-    empty: dict[str, int] = {}
-    for given in (empty, {"id": 7}):
-        row = {"preds": [1, 2], "target": 2, **given}
-        paths[1].write_text(json.dumps([row, {**row, "id": 8}] if given else [row]), "utf-8")
-        found = report.evaluate_table(paths, k=2)
-        assert found.values["acc_at_2"] == 1
-        assert found.receipt().content["ids"] == ("given" if given else "none")
+def test_a_key_is_that_of_queries(tmp_path: Path) -> None:
+    """Without a table of queries a key joins nothing, and a column of its name is not read."""
+    path = tmp_path / "rows.json"
+    path.write_text(json.dumps([{"preds": [1, 2], "target": 2, "id": 7}] * 2), "utf-8")
+    assert report.evaluate_table(path, k=2).card["queries"] == 2
+    with pytest.raises(ValueError, match="`key` needs `queries`, got 'id' alone"):
+        report.evaluate_table(path, k=2, key="id")

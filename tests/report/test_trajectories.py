@@ -14,12 +14,12 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from mobility.mobility_oracle import haversine
+from mobility.generated.mobility_oracle import haversine
+from mobility.trajectories.test_trajectory_tables import by_loops, make
+from mobility.trajectories.trajectory_oracle import distance, geo_bleu, path
 from nextloc_metrics import report
 from nextloc_metrics.cli.commands import main
-from nextloc_metrics.trajectories import DTW, EDR, GeoBLEU, PairMetric
-from trajectories.test_trajectory_tables import by_loops, make
-from trajectories.trajectory_oracle import distance, geo_bleu, path
+from nextloc_metrics.mobility.trajectories import DTW, EDR, GeoBLEU, PairMetric
 
 
 def mean_over_users(preds: Any, target: Any, score: Any) -> dict[Any, float]:
@@ -76,6 +76,39 @@ def test_rows_that_do_not_fit_are_on_the_card() -> None:
     )
     assert infinite.values == {"dtw": math.inf}
     assert "4 are infinite and not drawn" in infinite.to_html()
+
+
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("cell", [(0, 5), (5, 201), (999, 999), (-1, 7)])
+def test_a_cell_outside_the_grid_of_a_challenge_is_no_place(
+    side: int, cell: tuple[int, int]
+) -> None:
+    """It is refused with user, day and slot; other units and metrics have other grids."""
+    tables = list(make(3))
+    row = tables[side].iloc[7]
+    tables[side].loc[7, ["x", "y"]] = cell
+    key = f"user '{row['uid']}', day {row['d']}, slot {row['t']}"
+    name, at = ("preds", "target")[side], [float(x) for x in cell]
+    message = re.escape(f"`{name}` must have cells from 1 to 200, got {at} for {key}; ")
+    for year in (2023, 2024, 2025):
+        for how in ("raise", "count"):
+            with pytest.raises(ValueError, match=message):
+                report.evaluate_trajectories(*tables, year=year, on_missing=how)
+    report.evaluate_trajectories(*tables, metrics={"dtw": DTW()})
+    assert report.evaluate_trajectories(*tables, units="km").card["challenge"] is None
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_row_that_comes_twice_is_refused_in_a_challenge(side: int) -> None:
+    """Also where missing rows are counted, as nobody knows which of the two is meant."""
+    tables = list(make(3))
+    row = tables[side].iloc[7]
+    tables[side] = pd.concat([tables[side], tables[side][7:8].assign(x=200, y=200)])
+    message = f"got two for user '{row['uid']}', day {row['d']}, slot {row['t']}; drop one"
+    with pytest.raises(ValueError, match=message):
+        report.evaluate_trajectories(*tables, on_missing="count")
+    found = report.evaluate_trajectories(*tables, on_missing="count", metrics={"dtw": DTW()})
+    assert found.card["repeated rows"] == 1
 
 
 def test_files_are_read_with_and_without_a_header(tmp_path: Path) -> None:
@@ -182,5 +215,8 @@ def test_the_command(tmp_path: Path) -> None:
     failed = run.invoke(main, ["trajectories", *files])
     assert failed.exit_code == 1
     assert "must have one row for each user, day and slot" in failed.output
-    counted = run.invoke(main, ["trajectories", *files, "--on-missing", "count"])
+    failed = run.invoke(main, ["trajectories", *files, "--on-missing", "count"])
+    assert "got two for user '" in failed.output
+    other = ["--on-missing", "count", "--units", "km"]
+    counted = run.invoke(main, ["trajectories", *files, *other])
     assert "repeated rows: 1" in counted.output

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.arrays import Array, as_tensor
-from nextloc_metrics.arguments.checks import check_candidates, check_share, is_integer
-from nextloc_metrics.arguments.messages import describe
-from nextloc_metrics.means.exact import part_of
-from nextloc_metrics.ranking.target import counted_by
+from nextloc_metrics.core.means.exact import part_of
+from nextloc_metrics.core.queries.arrays import Array, as_tensor
+from nextloc_metrics.core.queries.checks import check_candidates, check_share, is_integer
+from nextloc_metrics.core.queries.messages import describe
+from nextloc_metrics.core.ranking.target import counted_by
 
 # Logits that are converted at once, few enough for a processor's cache.
 _AT_ONCE = 1 << 16

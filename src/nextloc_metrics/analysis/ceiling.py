@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.analysis import entropy
-from nextloc_metrics.arguments.arrays import Array, begins
-from nextloc_metrics.arguments.checks import as_number, check_bool, check_positive
-from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.display.page import Result
-from nextloc_metrics.display.reading import Reading
-from nextloc_metrics.display.table import Table, of_readings
-from nextloc_metrics.means import exact, intervals
+from nextloc_metrics.core.display.page import Result
+from nextloc_metrics.core.display.reading import Reading
+from nextloc_metrics.core.display.table import Table, of_readings
+from nextloc_metrics.core.means import exact, intervals
+from nextloc_metrics.core.queries.arrays import Array, begins
+from nextloc_metrics.core.queries.checks import as_number, check_bool, check_positive
+from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.metrics.visits import read_check_ins
 
 

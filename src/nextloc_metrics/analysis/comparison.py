@@ -5,6 +5,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from statistics import NormalDist
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -12,13 +13,21 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.analysis.contrast import Contrast, UserSums, contrast, sum_by
-from nextloc_metrics.analysis.significance import satterthwaite, t_test
+from nextloc_metrics.analysis.rare_differences import (
+    detectable,
+    interval_of,
+    size_of,
+    tango,
+    tango_interval,
+    variance_at,
+)
+from nextloc_metrics.analysis.significance import level_of, satterthwaite, t_test
 from nextloc_metrics.analysis.signs import sign_tests
-from nextloc_metrics.arguments.checks import as_number, check_choice, check_positive, is_integer
-from nextloc_metrics.arguments.messages import describe, got, short
-from nextloc_metrics.display.page import Result
-from nextloc_metrics.display.table import Table
-from nextloc_metrics.means.intervals import check_confidence_level, t_quantile
+from nextloc_metrics.core.display.page import Result
+from nextloc_metrics.core.display.table import Table
+from nextloc_metrics.core.means.intervals import check_confidence_level, t_quantile
+from nextloc_metrics.core.queries.checks import as_number, check_choice, check_positive, is_integer
+from nextloc_metrics.core.queries.messages import describe, got, short
 from nextloc_metrics.metrics.per_query import PerQueryScores, QueryScores
 
 Test = Literal["permutation", "bootstrap"]
@@ -26,6 +35,9 @@ PValue = Literal["exact", "draws", "t"]
 
 # With fewer queries or groups, the bootstrap finds a difference too often.
 _FEWEST_FOR_BOOTSTRAP = 30
+
+# With fewer differences the power of the sign test is not that of Student's t.
+_FEWEST_FOR_POWER = 17
 
 # Rounding errors of a score, in units of the last place.
 _ROUNDED = 4
@@ -56,6 +68,11 @@ class Comparison:
         losses: the number of queries that it scored lower.
         p_from: `"exact"` if the p-value is that of all sign assignments, `"draws"` of random ones,
             `"t"` if it is the tail of Student's t.
+        size: the size of differences that are not 0: the sum of their squares over the sum of their
+            absolute values; 1 if there are none, and NaN if the scores are no fractions.
+        num_averaged: the number of differences in the mean, of queries or of groups' means.
+        num_differing: the number of queries, or of groups, whose difference is not 0.
+        are_hits: whether it is of hits of independent queries, whose interval is Tango's.
     """
 
     difference: float
@@ -71,33 +88,59 @@ class Comparison:
     wins: int = 0
     losses: int = 0
     p_from: PValue = "exact"
+    size: float = math.nan
+    num_averaged: int = 0
+    num_differing: int = 0
+    are_hits: bool = False
+
+    def needed(self, num_tests: int = 1) -> int:
+        """Return how many queries, or groups, must differ so that the test can find a difference.
+
+        The smallest p-value of G differences with random signs is 2 / 2^G, which must be at most
+        the level a / m: a is 1 - `confidence_level`, and m is `num_tests`.
+        """
+        return math.ceil(1 - math.log2(level_of(self.confidence_level) / num_tests))
 
     def detectable(self, num_tests: int = 1, power: float = 0.8) -> float:
         """Return the true difference that the test finds with this power.
 
-        It is (t(1 - a / 2m) + t(power)) times the standard error, with quantiles of Student's t, at
-        the level a / m: a is 1 - `confidence_level`, and m is `num_tests`, the first step of Holm's
-        method. It does not read the difference found.
+        It is (t(1 - a / 2m) + t(power)) times the standard error that it has itself, with quantiles
+        of Student's t, at the level a / m: a is 1 - `confidence_level`, and m is `num_tests`, the
+        first step of Holm's method. It does not read the difference found. It is infinite if no
+        difference can be found, as fewer than `needed(num_tests)` queries or groups differ, and NaN
+        if up to 16 do: the power of the sign test is then not that of Student's t.
 
         Source: J. M. Hoenig and D. M. Heisey, "The abuse of power", The American Statistician 55,
         2001, on why not.
         """
+        if self.p_from != "t" and self.test == "permutation":
+            if self.num_differing < self.needed(num_tests):
+                return math.inf
+            if self.num_differing < _FEWEST_FOR_POWER:
+                return math.nan
         freedom = torch.tensor(self.degrees_of_freedom, dtype=torch.float64)
         levels = 1 - (1 - self.confidence_level) / num_tests, 2 * power - 1
-        return float(sum(t_quantile(level, freedom) for level in levels)) * self.standard_error
+        k = float(sum(t_quantile(level, freedom) for level in levels))
+        return detectable(self.standard_error, k, self.size, self.num_averaged)
 
     def within(self, margin: float) -> tuple[float, float]:
         """Return the p-values of non-inferiority and of equivalence, by one-sided t tests.
 
         A small first one says that the second model is worse by less than `margin`; a small second
-        one that the models differ by less, in both directions (TOST).
+        one that the models differ by less, in both directions (TOST). The standard error is that of
+        a true difference of `margin`, so equal answers to few queries show neither.
 
         Source: D. J. Schuirmann, "A comparison of the two one-sided tests procedure and the power
         approach", Journal of Pharmacokinetics and Biopharmaceutics 15, 1987.
         """
-        sides = []
+        if self.are_hits:
+            ends = [(self.wins, self.losses), (self.losses, self.wins)]
+            above = [tango(*counts, self.num_queries, -margin) for counts in ends]
+            sides = [math.erfc(z / math.sqrt(2)) / 2 for z in above]
+            return sides[0], max(sides)
+        variance = variance_at(margin, self.standard_error**2, self.size, self.num_averaged)
+        error, sides = math.sqrt(variance), []
         for distance in (margin + self.difference, margin - self.difference):
-            error = self.standard_error
             t = distance / error if error else math.copysign(math.inf, distance)
             p = t_test(abs(t), self.degrees_of_freedom) / 2 if math.isfinite(t) else 0.0
             sides.append(p if t > 0 else 1 - p)
@@ -131,10 +174,12 @@ def compare(
     p-value is the share of sign assignments whose mean is at least as far from 0 as the observed
     mean: of all assignments if there are up to 16 nonzero differences or if they are multiples of
     one number, as for accuracy (McNemar's exact test), of random ones otherwise. The interval is
-    the paired t interval, clustered with `groups`. `"bootstrap"`: queries are resampled with
-    replacement. The interval is the percentile interval, and the p-value is twice the share of
-    resamples in which the other model is better. With few queries it finds differences between
-    equal models too often.
+    the paired t interval, clustered with `groups`. If all scores are from 0 to 1, the standard
+    error is at least the one that each difference would have itself, so the interval has a width
+    also where all answers are equal; for hits without `groups` it is Tango's score interval.
+    `"bootstrap"`: queries are resampled with replacement. The interval is the percentile interval,
+    widened likewise, and the p-value is twice the share of resamples in which the other model is
+    better. With few queries it finds differences between equal models too often.
 
     A single query, or a single group, has no interval and no p-value: they are NaN. A difference
     within the rounding error of the two scores is 0. If you compare several models or metrics,
@@ -160,7 +205,7 @@ def compare(
     Example:
         >>> from torch import tensor
         >>> compare(tensor([0.5, 0.5, 0.0, 0.5, 0.25]), tensor([1.0, 1.0, 0.5, 1.0, 0.5]))
-        Comparison(difference +0.4500, 95 % interval +0.3112 to +0.5888, p = 0.0625,
+        Comparison(difference +0.4500, 95 % interval +0.1689 to +0.5888, p = 0.0625,
                    d_z = +4.025, 5 queries, permutation)
 
     Sources: R. A. Fisher, "The design of experiments", 1935; M. D. Smucker, J. Allan and
@@ -192,6 +237,7 @@ class Pair(NamedTuple):
     effect_size: float
     wins: int
     losses: int
+    size: float = math.nan  #: as in `Comparison`
 
     @property
     def key(self) -> tuple[bytes, float, float]:
@@ -205,6 +251,7 @@ def pair_up(
     groups: Tensor | None,
     unit: float,
     as_means: bool = False,
+    are_fractions: bool = True,
 ) -> Pair:
     """Sum two models' scores by group, or take the groups' means, first minus second.
 
@@ -217,7 +264,10 @@ def pair_up(
     rounded = np.where(np.abs(each) < unit, 0, each)
     slack, has_runs = 2 * len(each) * found.per_score, max(map(len, cells)) > 1
     wins, losses = int((rounded > 0).sum()), int((rounded < 0).sum())
-    return Pair(found, has_runs, slack, len(each), _effect_size(each.tolist()), wins, losses)
+    effect, size = _effect_size(each.tolist()), math.nan
+    if are_fractions:
+        size = size_of((found.sums * found.unit if as_means else rounded).tolist())
+    return Pair(found, has_runs, slack, len(each), effect, wins, losses, size)
 
 
 def _effect_size(differences: list[float]) -> float:
@@ -244,20 +294,28 @@ def decide(
     comparisons = []
     freedoms = torch.tensor([pair.found.freedom for pair in pairs], dtype=torch.float64)
     quantiles = t_quantile(confidence_level, freedoms).tolist()
+    normal = NormalDist().inv_cdf((1 + confidence_level) / 2)
     for pair, quantile in zip(pairs, quantiles, strict=True):
         mean, variance, freedom, *_ = pair.found
         error = math.sqrt(variance) if variance >= 0 else math.nan
-        low, high = mean - quantile * error, mean + quantile * error
+        number = int(pair.found.sizes.sum())
+        low, high = interval_of(mean, quantile * error, quantile, pair.size, number)
+        independent = not pair.has_runs and number == len(pair.found.sizes) > 1
+        are_hits = pair.size == 1 and independent and test == "permutation"
+        if are_hits:
+            low, high = tango_interval(pair.wins, pair.losses, number, normal)
         p_from: PValue = "t"
         p_value = t_test(mean / error, freedom) if error else float(mean == 0)
         if test == "bootstrap":
-            low, high, p_value = _bootstrap(pair, num_resamples, confidence_level, seed)
-            p_from = "draws"
+            *ends, p_value = _bootstrap(pair, num_resamples, confidence_level, seed)
+            ends += interval_of(mean, 0.0, quantile, pair.size, number)
+            low, high, p_from = min(ends), max(ends), "draws"
         elif not pair.has_runs and (found := next(tests)):
             p_value, p_from = found[0], "draws" if found[1] else "exact"
         known = mean, low, high, p_value, pair.effect_size, pair.num_queries, confidence_level
         rest = test, error, freedom, pair.wins, pair.losses, p_from
-        comparisons.append(Comparison(*known, *rest))
+        of_floor = pair.size, number, int(np.count_nonzero(pair.found.sums)), are_hits
+        comparisons.append(Comparison(*known, *rest, *of_floor))
     return comparisons
 
 
@@ -310,7 +368,9 @@ def _read_pair(a: Scores, b: Scores, groups: Tensor | None) -> Pair:
     mantissa, exponent = math.frexp(float(torch.stack([first, second]).abs().max()))
     unit = 2.0 ** (exponent - (mantissa == 0.5) - _BITS)
     new, old = ((x / unit + 0.5).floor().long()[None].numpy() for x in (second, first))
-    pair = pair_up((new, old), (1, 1), _read_groups(groups, difference), unit)
+    fractions = bool(((first >= 0) & (first <= 1) & (second >= 0) & (second <= 1)).all())
+    by = _read_groups(groups, difference)
+    pair = pair_up((new, old), (1, 1), by, unit, are_fractions=fractions)
     return pair._replace(slack=pair.slack + math.ceil(float(errors.sum()) / unit))
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.analysis.significance import satterthwaite
-from nextloc_metrics.means.intervals import Estimate, cluster_variance
+from nextloc_metrics.core.means.intervals import Estimate, cluster_variance, observed_freedom
 
 # Sums of scores below this fit int64; a score has up to 32 bits.
 _MOST = 1 << 62
@@ -95,6 +95,9 @@ def contrast(models: Sequence[UserSums], sizes: Any, unit: float) -> Contrast:
         torch.from_numpy(np.concatenate(rows)), torch.from_numpy(sizes).double()
     )
     (users, *residuals), freedom = found[0].tolist(), float(found[1])
+    if len(models) == 1 and users:  # a value, as `intervals.of_clusters` has it
+        shares = torch.from_numpy(sums * (unit / whole) / sizes)
+        freedom = float(observed_freedom(shares, torch.from_numpy(sizes).double(), found[1]))
     for x in several:
         own, residuals = residuals[: x.runs], residuals[x.runs :]
         both += math.fsum(own) / (x.runs * (x.runs - 1))

@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.arrays import Array, as_tensor
-from nextloc_metrics.arguments.checks import check_bool, check_choice, is_integer
-from nextloc_metrics.arguments.messages import describe
+from nextloc_metrics.core.queries.arrays import Array, as_tensor
+from nextloc_metrics.core.queries.checks import check_bool, check_choice, is_integer
+from nextloc_metrics.core.queries.messages import describe
 
 End = Literal["k+1", "k", "zero"]
 Profile = Literal["scikit-mobility", "dougct"]

@@ -14,13 +14,16 @@ import torch
 
 from nextloc_metrics.analysis.significance import holm, letters, level_of, maximal_cliques
 from nextloc_metrics.analysis.signs import share_of_signs
-from nextloc_metrics.arguments.arrays import Array, as_tensor
-from nextloc_metrics.arguments.checks import check_bool, check_named
-from nextloc_metrics.arguments.messages import extra, short
-from nextloc_metrics.display.page import Result, show_picture, show_table
-from nextloc_metrics.display.style import make_axes, style
-from nextloc_metrics.display.table import Table
-from nextloc_metrics.means.intervals import check_confidence_level, t_quantile
+from nextloc_metrics.core.display.page import Result, show_picture, show_table
+from nextloc_metrics.core.display.style import make_axes, style
+from nextloc_metrics.core.display.table import Table
+from nextloc_metrics.core.means.intervals import check_confidence_level, t_quantile
+from nextloc_metrics.core.queries.arrays import Array, as_tensor
+from nextloc_metrics.core.queries.checks import check_bool, check_named
+from nextloc_metrics.core.queries.messages import describe, extra, short
+
+# Values and differences this close, relative to the largest value, are equal: about 1e-9.
+_EQUAL = 2.0**-30
 
 
 class MeanDifference(NamedTuple):
@@ -170,12 +173,14 @@ def rank_models(
 ) -> RankedModels:
     """Rank models over data sets, and test whether their ranks differ.
 
-    Equal values share the mean of their ranks. The Friedman test is corrected by Iman and
-    Davenport; if all data sets agree, F is infinite and p = (1/k!)^(N - 1), exactly, for k models
-    and N data sets. Pairs are tested by Wilcoxon's signed ranks, two-sided and exact for any N:
-    over all signs of the differences, with mean ranks of equal ones; differences of 0 are ranked
-    and then left out (Pratt). Holm's method corrects for the number of pairs. Data sets are the
-    sample here: a few can show little, and the table says what.
+    Equal values share the mean of their ranks; values and differences that are within 1e-9 of the
+    largest value are equal, so percent and fractions have the same p. The Friedman test is
+    corrected by Iman and Davenport; if all data sets agree, F is infinite and p is exact:
+    (1/k!)^(N - 1) for k models without equal values and N data sets. Pairs are tested by Wilcoxon's
+    signed ranks, two-sided and exact for any N: over all signs of the differences, with mean ranks
+    of equal ones; differences of 0 are ranked and then left out (Pratt). Holm's method corrects for
+    the number of pairs. Data sets are the sample here: a few can show little, and the table says
+    what.
 
     Args:
         results: for each data set, the value of each model; or what `report.compare` returned.
@@ -212,13 +217,14 @@ def rank_models(
     values = _read_values(results, metric)
     _check_targets(results, targets or {})
     table = np.array([list(of.values()) for of in values.values()]).T  # [N, k]
-    ranks = np.array([_midranks(-row if higher_is_better else row) for row in table])
+    least = _EQUAL * float(np.abs(table).max())
+    ranks = np.array([_midranks(-row if higher_is_better else row, least) for row in table])
     f, p_value = _friedman(ranks)
     means = dict(zip(values, ranks.mean(0).tolist(), strict=True))
     columns = dict(zip(values, table.T, strict=True))
     names = sorted(means, key=means.__getitem__)
     pairs = list(itertools.combinations(names, 2))
-    p_values = {pair: _wilcoxon(columns[pair[0]] - columns[pair[1]]) for pair in pairs}
+    p_values = {(a, b): _wilcoxon(columns[a] - columns[b], least) for a, b in pairs}
     corrected = dict(zip(pairs, holm(list(p_values.values())), strict=True))
     held = [pair for pair, p in corrected.items() if p <= level_of(confidence_level)]
     worse = {name: sum(b == name for _, b in held) for name in names}
@@ -241,11 +247,16 @@ def _read_values(results: Mapping[str, Any], metric: str) -> dict[str, dict[str,
     check_named("results", results, '{"nyc": {"gru": 0.31, "counts": 0.30}}')
     found: dict[str, dict[str, float]] = {}
     for name, one in results.items():
-        if not callable(of := one.values):  # a comparison, and not a dict
+        if isinstance(of := getattr(one, "values", None), Mapping):  # a comparison
             if not all(metric in values for values in of.values()):
                 known = list(next(iter(of.values())))
                 raise ValueError(f"`metric` must be one of {short(known)}, got {short(metric)}.")
             one = {model: values[metric] for model, values in of.items()}
+        elif not isinstance(one, Mapping):
+            raise TypeError(
+                f"`results[{name!r}]` must be a dict of the value of each model, or what `compare` "
+                f"returned, got {describe(one)}."
+            )
         for model, value in one.items():
             found.setdefault(str(model), {})[str(name)] = float(value)
     if len(results) < 2 or len(found) < 2 or {len(of) for of in found.values()} != {len(results)}:
@@ -276,10 +287,13 @@ def _check_targets(results: Mapping[str, Any], targets: Mapping[str, Array]) -> 
             )
 
 
-def _midranks(values: Any) -> Any:
-    """Return ranks from 1 by rising value; equal ones have the mean of theirs."""
-    _, place, number = np.unique(values, return_inverse=True, return_counts=True)
-    return (np.cumsum(number) - (number - 1) / 2)[place.reshape(-1)]
+def _midranks(values: Any, least: float) -> Any:
+    """Return ranks from 1 by rising value; those at most `least` apart share the mean."""
+    order = np.argsort(values)
+    place = np.empty(len(values), dtype=np.int64)
+    place[order] = np.r_[0, np.cumsum(np.diff(values[order]) > least)]
+    number = np.bincount(place)
+    return (np.cumsum(number) - (number - 1) / 2)[place]
 
 
 def _friedman(ranks: Any) -> tuple[float, float]:
@@ -302,7 +316,9 @@ def _friedman(ranks: Any) -> tuple[float, float]:
     return f, float(fdtrc(k - 1, (k - 1) * (n - 1), f))
 
 
-def _wilcoxon(differences: Any) -> float:
+def _wilcoxon(differences: Any, least: float) -> float:
     """Return the exact two-sided p-value of the signed ranks, over all signs."""
-    signed = (2 * np.sign(differences) * _midranks(np.abs(differences))).astype(int)
+    sizes = np.abs(differences)
+    signs = np.sign(differences) * (sizes > least)
+    signed = (2 * signs * _midranks(np.where(signs, sizes, 0), least)).astype(int)
     return share_of_signs(signed[signed != 0], abs(int(signed.sum())))

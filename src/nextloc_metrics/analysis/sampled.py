@@ -12,14 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.arrays import Array, as_tensor
-from nextloc_metrics.arguments.checks import as_number, check_choice, check_positive, is_integer
-from nextloc_metrics.arguments.messages import describe, short
-from nextloc_metrics.base.ranking_metric import LARGEST_STATE, RankingMetric
-from nextloc_metrics.display.page import Result
-from nextloc_metrics.display.table import Table
+from nextloc_metrics.core.display.page import Result
+from nextloc_metrics.core.display.table import Table
+from nextloc_metrics.core.metric.ranking_metric import LARGEST_STATE, RankingMetric
+from nextloc_metrics.core.queries.arrays import Array, as_tensor
+from nextloc_metrics.core.queries.checks import as_number, check_choice, check_positive, is_integer
+from nextloc_metrics.core.queries.messages import describe, short
+from nextloc_metrics.core.scoring import sampled
 from nextloc_metrics.metrics.sampled import SampledRanks
-from nextloc_metrics.scoring import sampled
 
 Method = Literal["em", "bias-variance", "rescaled"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
 
-from nextloc_metrics.means.intervals import t_tail
+from nextloc_metrics.core.means.intervals import t_tail
 
 # Stars by p-value.
 MARKS = {0.001: "***", 0.01: "**", 0.05: "*"}

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from nextloc_metrics.analysis.significance import mcnemar
-from nextloc_metrics.arguments.hashing import mix
+from nextloc_metrics.core.queries.hashing import mix
 
 # Up to this many differences all 2^n sign assignments are tried.
 _MOST_EXACT_SIGNS = 16

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from nextloc_metrics.arguments.arrays import Array, as_tensor
-from nextloc_metrics.arguments.checks import is_integer
-from nextloc_metrics.arguments.messages import describe, short
-from nextloc_metrics.display.page import Result
-from nextloc_metrics.display.table import Table, in_percent
+from nextloc_metrics.core.display.page import Result
+from nextloc_metrics.core.display.table import Table, in_percent
+from nextloc_metrics.core.queries.arrays import Array, as_tensor
+from nextloc_metrics.core.queries.checks import is_integer
+from nextloc_metrics.core.queries.messages import describe, short
 
 # Rows that a finding names, and the share of people that are called the busiest.
 _FIRST, _BUSIEST = 5, 0.01
+
+# Text that is a number: a whole one, as it is usually written or with `.0`, below 2^53; any one.
+_WHOLE, _EXACT = re.compile(r"(0|-?[1-9]\d*)(\.0*)?"), 1 << 53
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+# A day and a time, its fraction, and an offset.
+_DATE = re.compile(
+    r"(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?)(?:\.(\d{1,6}))?(Z|([+-])(\d\d):?(\d\d))?"
+)
 
 
 class SplitFinding(NamedTuple):
@@ -74,10 +84,11 @@ def check_split(
     Args:
         train: the visits before, a data frame or a dict of columns.
         test: the visits to predict.
-        user: the column of users, integers or text.
-        location: the column of locations, integers or text.
-        time: the column of times: numbers, dates, or text that sorts by time; None for no times,
-            without the findings that need them.
+        user: the column of users, integers or text. Text that is a whole number, `7` or `7.0`, is
+            this number if all the text of both tables is.
+        location: the column of locations, likewise.
+        time: the column of times: numbers, dates, or text of either, dates as in ISO 8601, such as
+            `2024-01-31 09:00`; None for no times, without the findings that need them.
         queries: the locations that a model reads for each test row, `[N, L]`, padded with -1; or
             the column of `test` that holds these lists. Locations are then integers.
 
@@ -105,13 +116,8 @@ def check_split(
         )
     before, after = {}, {}
     for name, (a, b) in read.items():
-        try:
-            codes = np.unique(np.concatenate([a, b]), return_inverse=True)[1].reshape(-1)
-        except TypeError as error:
-            raise TypeError(
-                f"`{names[name]}` must hold values of one type in both tables, got others; convert "
-                "them with `str`."
-            ) from error
+        both = _alike(names[name], a, b, name == "time")
+        codes = np.unique(np.concatenate(both), return_inverse=True)[1].reshape(-1)
         before[name], after[name] = codes[: len(a)], codes[len(a) :]
     inputs = None if queries is None else _read_inputs(test, queries, len(after["user"]))
     found = {**_overlaps(before, after), **_unseen(before, after)}
@@ -137,6 +143,63 @@ def check_split(
         "effective_users": round(float(people.sum() ** 2 / (people**2).sum()), 1),
     }
     return SplitCheck({name: _finding(*one) for name, one in found.items()}, card)
+
+
+def _alike(name: str, first: Any, second: Any, is_time: bool) -> tuple[Any, Any]:
+    """Return columns of two tables as values that can be compared: numbers, dates or text."""
+    found = tuple(_read_text(name, x, is_time) for x in (first, second))
+    if _kind(found[0]) != _kind(found[1]) and _kind(first) == _kind(second):
+        found = first, second  # text of one table that is no number makes text of the other's
+    if _kind(found[0]) != _kind(found[1]):
+        raise _of_several_types(name, " and ".join(f"{_kind(x)} {short(str(x[0]))}" for x in found))
+    return found
+
+
+def _kind(column: Any) -> str:
+    return {"M": "date", "O": "text", "U": "text"}.get(column.dtype.kind, "number")
+
+
+def _of_several_types(name: str, shown: str) -> TypeError:
+    return TypeError(
+        f"`{name}` must hold values of one type in both tables, got {shown}; convert them with "
+        "`str`."
+    )
+
+
+def _read_text(name: str, column: Any, is_time: bool) -> Any:
+    """Return text as numbers or dates if all of it is; text of times must be."""
+    if _kind(column) != "text":
+        return column
+    distinct, place = np.unique(column.astype(str), return_inverse=True)
+    words = distinct.tolist()
+    if all(map((_NUMBER if is_time else _WHOLE).fullmatch, words)):
+        numbers = distinct.astype(np.float64)
+        if is_time or np.abs(numbers).max() < _EXACT:
+            return (numbers if is_time else numbers.astype(np.int64))[place]
+    if not is_time:
+        if other := [x for x in column.tolist() if not isinstance(x, str)]:
+            raise _of_several_types(name, f"text and {short(other[0])}")
+        return column
+    dates = [_DATE.fullmatch(x) for x in words]
+    if None in dates or len({date[3] is None for date in dates if date}) > 1:
+        wrong = next((x for x, date in zip(words, dates, strict=True) if date is None), words[0])
+        raise ValueError(
+            f"`{name}` must be numbers, dates, or text of numbers or of dates in ISO 8601, such as "
+            f"2024-01-31 09:00, with an offset in all rows or in none, got {short(wrong)}."
+        )
+    return np.array([_instant(date) for date in dates if date], "datetime64[us]")[place]
+
+
+def _instant(date: re.Match[str]) -> datetime:
+    """Return a date, in UTC if it has an offset."""
+    when, fraction, offset, sign, hours, minutes = date.groups()
+    found = datetime.fromisoformat(when) + timedelta(
+        microseconds=int((fraction or "0").ljust(6, "0"))
+    )
+    if offset in (None, "Z"):
+        return found
+    away = timedelta(hours=int(hours), minutes=int(minutes))
+    return found - away if sign == "+" else found + away
 
 
 def _finding(holds: Any, sentence: str) -> SplitFinding:

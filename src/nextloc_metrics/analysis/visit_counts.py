@@ -11,19 +11,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.arrays import Array, as_tensor, as_tensor_or_text, begins
-from nextloc_metrics.arguments.checks import check_positive, is_integer
-from nextloc_metrics.arguments.messages import describe
-from nextloc_metrics.base.ranking_metric import LARGEST_STATE
+from nextloc_metrics.core.metric.ranking_metric import LARGEST_STATE
+from nextloc_metrics.core.queries.arrays import Array, as_tensor, as_tensor_or_text, begins
+from nextloc_metrics.core.queries.checks import check_positive, is_integer
+from nextloc_metrics.core.queries.messages import describe
 from nextloc_metrics.metrics.visits import read_check_ins
 
 # What a visit counts, and each factor at most: integers, so that sums are exact.
 _ONE = 1 << 14
 
-# Pairs of a query and a visit that are weighed at once.
-_PAIRS = 1 << 21
+# Pairs of a query and a location that are weighed at once.
+_PAIRS = 1 << 20
 
-_HOUR, _DAY, _SATURDAY = 3600, 86400, 5
+# Times matter by their hour in a week, which begins on a Monday; 1970 began on a Thursday.
+_HOUR, _WEEK, _THURSDAY, _SATURDAY = 3600, 168, 72, 5
 
 # What `fit` tries, the plain value first.
 _TRIED: dict[str, tuple[Any, ...]] = {
@@ -111,6 +112,7 @@ class VisitCounts:
         self._ages = np.cumsum(self._sizes)[self._person] - 1 - np.arange(len(order))
         before = np.append(-1, self._location[:-1])
         self._before = np.where(begins(self._person), -1, before)
+        self._hour = _hour_of_week(self._when, len(order))
         self._count_all()
 
     def _count_all(self) -> None:
@@ -121,7 +123,7 @@ class VisitCounts:
         )
         self._places = pairs % size
         self._num_places = np.bincount(pairs // size, minlength=len(self._sizes))
-        self._slots = slots - _starts(self._num_places)[self._person]
+        self._pairs = slots
         counts = np.bincount(self._location, minlength=size)
         self._base = np.unique(counts, return_inverse=True)[1]
         moved = self._before >= 0
@@ -131,6 +133,13 @@ class VisitCounts:
         keys = (number, self._base[self._moves % size])
         self._moves_base = self._base.max() + 1 + _ranks(self._moves // size, keys)
         self._own = self._moves_base.max(initial=self._base.max()) + 1
+        # moves of a person from one location to another in one hour of the week
+        wide = self._person * size + self._before, self._pairs * _WEEK + self._hour
+        self._order = np.flatnonzero(moved)[np.lexsort([x[moved] for x in reversed(wide)])]
+        origin, cell = (x[self._order] for x in wide)
+        first = begins(origin, cell)
+        self._cell = np.cumsum(first) - 1
+        self._origins, self._cells = origin[first], cell[first]
 
     def __repr__(self) -> str:
         options = ", ".join(f"{name}={getattr(self, name)}" for name in _TRIED)
@@ -160,7 +169,7 @@ class VisitCounts:
             row, move = _expand(first, end - first)
             found[row, self._moves[move] % size] = self._moves_base[move]
         for rows, row, place, keys in self._weigh(*queries):
-            found[rows.start + row, place] = self._own + _ranks(row, keys)
+            found[rows[row], place] = self._own + _ranks(row, keys)
         return torch.from_numpy(found)
 
     def fit(self) -> VisitCounts:
@@ -239,33 +248,59 @@ class VisitCounts:
 
     def _weigh(
         self, person: Any, when: Any, previous: Any
-    ) -> Iterator[tuple[slice, Any, Any, list[Any]]]:
+    ) -> Iterator[tuple[Any, Any, Any, list[Any]]]:
         """Yield for parts of the queries each pair of a query and a location of the person.
 
-        A part has the slice of its queries; for each pair the row in it, the location, and the
+        A part has the numbers of its queries; for each pair the row in it, the location, and the
         keys that order locations: moves, counts and what breaks their ties.
         """
         recent = np.array([_weight(age / self.half_life) for age in range(self._sizes.max())])
-        close = np.array(
-            [[_weight(d / self.hours, self.weekday**w) for w in range(3)] for d in range(13)]
-        )
-        known: Any = self._when
-        starts, first_place = _starts(self._sizes), _starts(self._num_places)
-        for rows in _parts(self._sizes[person]):
-            owner, last = person[rows], previous[rows]
-            row, visit = _expand(starts[owner], self._sizes[owner])
-            weight = recent[self._ages[visit]]
-            if when is not None:
-                weight = weight * close[_distance(known[visit], when[rows][row])]
-            pair = _starts(self._num_places[owner])[row] + self._slots[visit]
-            row_of_pair, place = _expand(first_place[owner], self._num_places[owner])
-            counted, moved = np.zeros((2, len(place)), np.int64)
-            np.add.at(counted, pair, weight)
-            np.add.at(moved, pair, weight * (self._before[visit] == last[row]))
-            first = [moved, counted] if self.moves == math.inf else [counted + self.moves * moved]
-            location = self._places[place]
-            base = self._base_of(last[row_of_pair], location)
-            yield rows, row_of_pair, location, [*first, self._plain[place], base]
+        weights = recent[self._ages].astype(np.float64)  # exact, also of sums
+        known = np.bincount(self._pairs * _WEEK + self._hour, weights, len(self._places) * _WEEK)
+        known = known.reshape(-1, _WEEK)
+        moves = np.bincount(self._cell, weights[self._order], len(self._cells))
+        close = np.ones((_WEEK, _WEEK)) if when is None else self._closeness()
+        hour, starts = _hour_of_week(when, len(person)), _starts(self._num_places)
+        order = np.argsort(person, kind="stable")
+        for part in _parts(self._num_places[person[order]]):
+            rows = order[part]
+            owner, last, then = person[rows], previous[rows], hour[rows]
+            row, pair = _expand(starts[owner], self._num_places[owner])
+            first = np.flatnonzero(begins(owner))
+            sums = [
+                close[then[i:j]] @ known[start : start + size].T
+                for i, j, start, size in zip(
+                    first,
+                    np.append(first[1:], len(rows)),
+                    starts[owner[first]],
+                    self._num_places[owner[first]],
+                    strict=True,
+                )
+            ]
+            counted = np.concatenate([x.ravel() for x in sums]).astype(np.int64)
+            moved = np.zeros_like(counted)
+            if self.moves:
+                origin = owner * self.num_locations + last
+                ends = [np.searchsorted(self._origins, origin, side) for side in ("left", "right")]
+                begin, end = (np.where(last < 0, 0, x) for x in ends)
+                mover, cell = _expand(begin, end - begin)
+                to, hour_of_move = np.divmod(self._cells[cell], _WEEK)
+                at = _starts(self._num_places[owner])[mover] + to - starts[owner][mover]
+                weight = moves[cell] * close[then[mover], hour_of_move]
+                np.add.at(moved, at, weight.astype(np.int64))
+            keys = [moved, counted] if self.moves == math.inf else [counted + self.moves * moved]
+            location = self._places[pair]
+            keys += [self._plain[pair], self._base_of(last[row], location)]
+            yield rows, row, location, keys
+
+    def _closeness(self) -> Any:
+        """Return the weight of each hour of the week for each other one."""
+        hours, days = np.arange(_WEEK) % 24, np.arange(_WEEK) // 24
+        apart = np.abs(hours[:, None] - hours)
+        kinds = (days >= _SATURDAY)[:, None] != (days >= _SATURDAY)
+        table = [[_weight(d / self.hours, self.weekday**w) for w in range(3)] for d in range(13)]
+        other = (days[:, None] != days).astype(np.int64) + kinds
+        return np.array(table, np.float64)[np.minimum(apart, 24 - apart), other]
 
     def _base_of(self, last: Any, location: Any) -> Any:
         """Return the order of locations by everybody's moves, if they count, and visits."""
@@ -297,12 +332,9 @@ def _weight(halvings: float, factor: float = 1.0) -> int:
     return weight
 
 
-def _distance(when: Any, other: Any) -> tuple[Any, Any]:
-    """Return the distance of the hours of the day, and that of the weekdays, 0, 1 or 2."""
-    hours = np.abs(when // _HOUR % 24 - other // _HOUR % 24)
-    day, other_day = ((x // _DAY + 3) % 7 for x in (when, other))  # 1970 began on a Thursday
-    kinds = (day >= _SATURDAY) != (other_day >= _SATURDAY)
-    return np.minimum(hours, 24 - hours), (day != other_day).astype(np.int64) + kinds
+def _hour_of_week(when: Any, number: int) -> Any:
+    """Return the hour of each time, from 0 to 167; 0 without times."""
+    return np.zeros(number, np.int64) if when is None else (when // _HOUR + _THURSDAY) % _WEEK
 
 
 def _starts(sizes: Any) -> Any:

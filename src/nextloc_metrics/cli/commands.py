@@ -22,11 +22,8 @@ from nextloc_metrics.cli.options import (
     METRICS,
     OUT,
     OUTPUT,
-    RECEIPT,
-    SALT,
     SAMPLE,
     SAVE,
-    SUMS_BY,
     WORKERS,
     KeepingGroup,
     Output,
@@ -37,6 +34,7 @@ from nextloc_metrics.cli.options import (
     source,
     writing,
 )
+from nextloc_metrics.core.version import __version__
 
 # Each command imports what it needs: PyTorch takes seconds, and help and wrong options need none.
 if TYPE_CHECKING:
@@ -50,7 +48,7 @@ if TYPE_CHECKING:
     "interruption; 2 after a usage error. The PATH - is standard input, CSV or JSON lines. "
     "Messages count lines of text, and rows of other files, from 1.",
 )
-@click.version_option(package_name="nextloc-metrics")
+@click.version_option(__version__)
 def main() -> None:
     """Evaluate files of next-location predictions and recommendations."""
 
@@ -61,14 +59,11 @@ def main() -> None:
 @source("path")
 @EVALUATING
 @ANSWERS
-@writing(FORMAT, INTERVALS, GROUP_TABLE, OUT, SAVE, RECEIPT, SALT, SUMS_BY, FORCE)
+@writing(FORMAT, INTERVALS, GROUP_TABLE, OUT, SAVE, FORCE)
 def score(
     path: str,
     output: Output,
     save: Path | None,
-    receipt: Path | None,
-    salt: Path | None,
-    sums_by: str | None,
     **reading: Any,
 ) -> None:
     """Score the predictions in PATH: .npy, .npz, .csv, .jsonl, .parquet or .run.
@@ -77,10 +72,6 @@ def score(
     """
     if output.group_table is not None and not (reading["groups"] or reading["cluster"]):
         raise click.UsageError("`--group-table` needs `--group COLUMN`, got none.")
-    if sums_by is not None:
-        if receipt is None:
-            raise click.UsageError("`--sums-by` needs `--receipt FILE`, got none.")
-        reading["groups"] = tuple(dict.fromkeys([*reading["groups"], sums_by]))
     from nextloc_metrics.cli.files import evaluate_file, write_all
 
     with explained():
@@ -88,24 +79,20 @@ def score(
         if save is not None:
             result.save(save, force=output.force)
             click.echo(f"wrote {save}", err=True)
-        if receipt is not None:
-            secret = None if salt is None else salt.read_text("utf-8")
-            text = str(result.receipt(secret, sums_by=sums_by))
-            Output(receipt, output.force).write(text.rstrip("\n"))
     with explained():
         write_all(result, output, Path(name_of(path)).name, _source(path, result, reading))
 
 
-@main.command(epilog="Example: nextloc-metrics verify receipt.json lists.parquet")
-@click.argument("receipt", type=FILE)
+@main.command(epilog="Example: nextloc-metrics verify counts.npz lists.parquet")
+@click.argument("saved", type=FILE)
 @source("path")
 @EVALUATING
 @ANSWERS
-@SALT
-def verify(receipt: Path, path: str, salt: Path | None, **reading: Any) -> None:
-    """Say whether PATH has the queries, the answers and the values of RECEIPT.
+def verify(saved: Path, path: str, **reading: Any) -> None:
+    """Count PATH again, and say which sums differ from those that `score --save` wrote to SAVED.
 
-    Options that are not given are those of the receipt. The exit status is 0 if all are equal.
+    Options and columns that are not given are those of SAVED, but for files, which are given again.
+    The exit status is 0 if all sums are equal.
     """
     from nextloc_metrics.cli.files import verify_file
 
@@ -113,7 +100,7 @@ def verify(receipt: Path, path: str, salt: Path | None, **reading: Any) -> None:
     default = ParameterSource.DEFAULT
     free = {x for x in reading if context.get_parameter_source(x) == default}
     with explained():
-        found = verify_file(receipt, path, free, salt, **reading)
+        found = verify_file(saved, path, free, **reading)
     click.echo(str(found))
     context.exit(0 if found.equal else 1)
 
@@ -215,7 +202,7 @@ def audit(
 ) -> None:
     """Print the values that other codebases would report for the predictions in PATHS."""
     from nextloc_metrics.cli.files import read_same, write_audit
-    from nextloc_metrics.protocols import audit as audit_models
+    from nextloc_metrics.report.protocols import audit as audit_models
 
     columns = {name: reading[name] for name in ("users", "times", "sequences")}
     named = {name: column for name, column in columns.items() if column is not None}
@@ -315,8 +302,8 @@ def check(train: str, test: str, queries: str | None, output: Output, **columns:
     """Check what visits in TRAIN and TEST have in common; an .html `--out` is a page."""
     from nextloc_metrics.analysis import check_split
     from nextloc_metrics.cli.files import write_table
-    from nextloc_metrics.files.beside import read_visits
-    from nextloc_metrics.files.predictions import read
+    from nextloc_metrics.report.files.beside import read_visits
+    from nextloc_metrics.report.files.predictions import read
 
     with explained():
         has_ids = queries is not None
@@ -336,18 +323,23 @@ def check(train: str, test: str, queries: str | None, output: Output, **columns:
 @source("predicted", metavar="PRED")
 @source("true", metavar="TRUE")
 @click.option("--year", type=click.IntRange(2026, 2026), help="HuMob challenge.")
+@click.option("--zones", type=FILE, help="All zones, one per line. [default: those that occur]")
 @click.option("--num-cells", type=click.IntRange(min=1), help="Number of cells, from 0.")
 @click.option("--box", type=int, nargs=4, metavar="X X Y Y", help="Cells that are compared.")
 @click.option("--missing-days", type=click.Choice(["raise", "zero", "skip"]), default="raise")
 @writing(FORMAT, OUT, FORCE)
-def flows(predicted: str, true: str, box: Any, output: Output, **options: Any) -> None:
+def flows(
+    predicted: str, true: str, box: Any, zones: Path | None, output: Output, **options: Any
+) -> None:
     """Score predicted trips, rows (day, origin, destination, count); an .html `--out` is a page."""
     from nextloc_metrics.cli.files import write_days
+    from nextloc_metrics.report.files.beside import read_words
     from nextloc_metrics.report.flows import evaluate_flows
 
     with explained():
         limits = box and (box[:2], box[2:])
-        result = evaluate_flows(predicted, true, box=limits, **options)
+        names = read_words(zones)
+        result = evaluate_flows(predicted, true, box=limits, zones=names, **options)
         text = write_days(result, output.kind)
         if output.is_page:
             source = describe_read((predicted, true), f"{result.card['rows']:,}")

@@ -6,7 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -14,22 +14,29 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.cli.options import Output, for_command, has_columns
-from nextloc_metrics.display.table import Table, one_line
-from nextloc_metrics.files.answers import cells_of, propose
-from nextloc_metrics.files.beside import read_coordinates, read_counts, read_words
-from nextloc_metrics.files.opening import suffix_of
-from nextloc_metrics.files.predictions import Predictions, read, same_queries
-from nextloc_metrics.files.tables import Names, source_of
+from nextloc_metrics.core.display.table import Table, one_line
+from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.geography import Locations
-from nextloc_metrics.protocols import Audit
 from nextloc_metrics.report.arrays import evaluate
 from nextloc_metrics.report.comparisons import Comparisons
+from nextloc_metrics.report.counted import Counted
+from nextloc_metrics.report.data import check_metrics
 from nextloc_metrics.report.evaluation import Evaluation, write_groups
-from nextloc_metrics.report.options import Options
-from nextloc_metrics.report.receipts import Receipt, Verification
-from nextloc_metrics.report.table_evaluation import compared, evaluate_table
+from nextloc_metrics.report.files.answers import cells_of, propose
+from nextloc_metrics.report.files.beside import read_coordinates, read_counts, read_words
+from nextloc_metrics.report.files.opening import suffix_of
+from nextloc_metrics.report.files.predictions import Predictions, read, same_queries
+from nextloc_metrics.report.files.tables import Names, source_of
+from nextloc_metrics.report.options import Options, SharedOptions
+from nextloc_metrics.report.protocols import Audit
+from nextloc_metrics.report.table_evaluation import evaluate_table
+from nextloc_metrics.report.verification import (
+    Verification,
+    columns_of,
+    compare_counts,
+    options_of,
+)
 
 if TYPE_CHECKING:  # `score` needs neither
     from nextloc_metrics.report.flows import FlowEvaluation
@@ -73,20 +80,18 @@ def evaluate_file(path: str, **reading: Any) -> Evaluation:
     missed = found.missed if reading["on_error"] == "miss" else None
     known = None if found.vocabulary is None else tuple(map(str, found.vocabulary))
     options = {"vocabulary": known, **options}
-    return evaluate(found.preds, found.target, grades=found.grades, missed=missed, **options)
+    made = evaluate(found.preds, found.target, grades=found.grades, missed=missed, **options)
+    queries, *rest = made.card.items()
+    return replace(made, card=dict([queries, *found.judgements.items(), *rest]))
 
 
-def verify_file(
-    receipt: Path, path: str, free: set[str], salt: Path | None, **reading: Any
-) -> Verification:
-    """Count a file, with the options of a receipt where those are `free`, and compare both."""
-    known = Receipt.read(receipt)
-    options = known.arguments() if "options" in known.content else {}
-    reading |= {name: x for name, x in options.items() if name in free}
-    if known.content.get("ids") == "none":
-        reading["key"] = ""
-    secret = None if salt is None else salt.read_text("utf-8")
-    return compared(known, evaluate_file(path, **reading), secret, path, reading["key"])
+def verify_file(saved: Path, path: str, free: set[str], **reading: Any) -> Verification:
+    """Count a file, with the options of a saved evaluation where those are `free`; compare both."""
+    own = given_options(SharedOptions, {"metrics": reading["metrics"]})
+    known = Counted.load(saved, check_metrics(own.get("metrics")))
+    kept = {**options_of(known), **columns_of(known)}
+    reading |= {name: x for name, x in kept.items() if name in free}
+    return compare_counts(known, evaluate_file(path, **reading)._counted)
 
 
 def _with_answers(path: str, reading: Mapping[str, Any], vocabulary: Any) -> dict[str, Any]:
@@ -119,7 +124,9 @@ def _read_metrics(name: str) -> Any:
             "`metrics` must be `module:function`, a module without `.py` and its function without "
             f"arguments, got {short(name)}: {error}."
         ) from error
-    return found()
+    if (made := found()) is None:
+        raise TypeError(f"`metrics` must be a function that returns metrics, got None of {name}.")
+    return made
 
 
 def given_options(kind: Any, reading: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,13 +12,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce, wraps
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from nextloc_metrics.arguments.outputs import check_free, new_file
+from nextloc_metrics.core.outputs import check_free, new_file
+from nextloc_metrics.core.version import __version__
 from nextloc_metrics.report.options import Options, parameters_of, summaries
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -52,7 +52,7 @@ class KeepingGroup(click.Group):
 
 
 #: what a context keeps: the arguments of the command, and the file of standard input
-_ARGUMENTS, _STDIN = "nextloc_metrics.arguments", "nextloc_metrics.stdin"
+_ARGUMENTS, _STDIN = "nextloc_metrics.core.queries", "nextloc_metrics.stdin"
 
 
 def _split(_context: click.Context, _option: click.Parameter, values: Sequence[str]) -> Any:
@@ -60,7 +60,7 @@ def _split(_context: click.Context, _option: click.Parameter, values: Sequence[s
     try:
         return tuple(int(x) for value in values for x in value.split(","))
     except ValueError:
-        from nextloc_metrics.arguments.messages import short
+        from nextloc_metrics.core.queries.messages import short
 
         raise click.BadParameter(
             f"must be integers, separated by commas, got {short(', '.join(values))}."
@@ -216,7 +216,7 @@ ANSWERS = options_of(
     click.option("--refusal", "refusals", multiple=True, help="Pattern; may be repeated."),
     click.option("--fold", is_flag=True, help="Compare names without case, accents and spaces."),
     click.option("--targets", "queries", type=FILE, help="File of all queries; needs `--id`."),
-    click.option("--id", "key", help="Column of ids, also in `--targets`; by default `id`."),
+    click.option("--id", "key", help="Column of ids, here and in `--targets`."),
 )
 FORMAT = click.option(
     "--format",
@@ -236,10 +236,7 @@ ID = click.option(
 )
 INTERVALS = click.option("--intervals", is_flag=True, help="Add the intervals to JSON.")
 OUT = click.option("--out", type=OUTPUT, help="Output file.")
-SAVE = click.option("--save", type=OUTPUT, help="File of counts; `merge` reads it.")
-RECEIPT = click.option("--receipt", type=OUTPUT, help="File of a receipt; `verify` reads it.")
-SALT = click.option("--salt", type=FILE, help="File with the secret of a receipt.")
-SUMS_BY = click.option("--sums-by", help="Column of groups whose sums the receipt has.")
+SAVE = click.option("--save", type=OUTPUT, help="File of counts; `merge` and `verify` read it.")
 FORCE = click.option("--force", is_flag=True, help="Overwrite existing files.")
 
 
@@ -309,7 +306,7 @@ def _check_outputs(force: bool) -> None:
 
 def _inputs(params: Mapping[click.Parameter, Any]) -> Iterator[str | Path]:
     """Yield the files that exist and are read by the command."""
-    from nextloc_metrics.files.opening import find_files
+    from nextloc_metrics.report.files.opening import find_files
 
     for param, value in params.items():
         if param.type is FILE and value is not None:
@@ -330,7 +327,7 @@ def explained() -> Iterator[None]:
 
     What is done here uses one thread.
     """
-    from nextloc_metrics.engines.processes import one_thread
+    from nextloc_metrics.report.engines.processes import one_thread
 
     try:
         with one_thread(), warnings.catch_warnings(record=True) as caught:
@@ -390,7 +387,7 @@ def _say_columns(context: click.Context, missing: str) -> str:
 
 def has_columns(path: str) -> bool:
     """Return whether a file has its targets in a column, and not in another file."""
-    from nextloc_metrics.files.opening import suffix_of
+    from nextloc_metrics.report.files.opening import suffix_of
 
     return suffix_of(Path(path)) not in (".npy", ".run", ".trec")
 
@@ -418,7 +415,7 @@ def describe_read(
         files.append(context.params["target"])
         unread = ("preds", "target")
     for param, value in given.items():
-        if param.name in _COLUMNS | {"sums_by"} and param.name not in unread:
+        if param.name in _COLUMNS and param.name not in unread:
             columns += value if isinstance(value, tuple) else [value]
     written = [_write(param, x) for param, x in given.items() if param.name not in _HIDDEN]
     return {
@@ -426,7 +423,7 @@ def describe_read(
         "rows": rows,
         "columns": ", ".join(dict.fromkeys(filter(None, columns))) or None,
         "options": "; ".join(filter(None, written)) or None,
-        "version": f"nextloc-metrics {version('nextloc-metrics')}",
+        "version": f"nextloc-metrics {__version__}",
         "date": datetime.now().astimezone().date().isoformat(),
         "command": shlex.join(["nextloc-metrics", *context.meta[_ARGUMENTS]]),
     }

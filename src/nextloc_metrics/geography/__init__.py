@@ -1,6 +1,6 @@
 """Points and distances, and metrics of the distance between prediction and target.
 
-Coordinates and a decision come in, km and hits go out. It imports `base`. Begin with
+Coordinates and a decision come in, km and hits go out. It imports `core`. Begin with
 `locations.Locations`.
 """
 

@@ -9,17 +9,17 @@ from typing import Annotated, Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.backends import UNRETRIEVED, choose
-from nextloc_metrics.base.declared import Computed, NumberFromZero, Positive
-from nextloc_metrics.base.mean import MeanMetric
-from nextloc_metrics.base.quantile import QuantileMetric, Statistic
-from nextloc_metrics.base.ranking_metric import RankingMetric, counted_queries, finish_scores
+from nextloc_metrics.core.backends import UNRETRIEVED, choose
+from nextloc_metrics.core.means import exact, histogram, intervals
+from nextloc_metrics.core.metric.declared import Computed, NumberFromZero, Positive
+from nextloc_metrics.core.metric.mean import MeanMetric
+from nextloc_metrics.core.metric.quantile import QuantileMetric, Statistic
+from nextloc_metrics.core.metric.ranking_metric import RankingMetric, counted_queries, finish_scores
+from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.ranking.needs import Needs
+from nextloc_metrics.core.ranking.ranking import Ranking
+from nextloc_metrics.core.scoring.formulas import any_of_block
 from nextloc_metrics.geography.locations import Locations, check_locations
-from nextloc_metrics.means import exact, histogram, intervals
-from nextloc_metrics.ranking.needs import Needs
-from nextloc_metrics.ranking.ranking import Ranking
-from nextloc_metrics.scoring.formulas import any_of_block
 
 Undecided = Literal["largest", "skip"]
 
@@ -278,10 +278,6 @@ class DistanceError(QuantileMetric, _NearTarget):
         found.append(histogram.count(bins, counted, self._num_bins))
         return torch.cat([x.to(ranking.device) for x in found])
 
-    def _check_state(self, state: Tensor, queries: int) -> bool:
-        fits = exact.fits(state[:3], queries) and state[5:].sum() == state[2]
-        return bool(fits and ((state[3:] >= 0) & (state[3:] <= queries)).all())
-
     def compute(self) -> Tensor:
         if self._share is None:
             return exact.mean(self.state[:3]) * self.largest_value
@@ -289,13 +285,13 @@ class DistanceError(QuantileMetric, _NearTarget):
         if number is None:
             return torch.tensor(torch.nan, device=self.state.device)
         km = _SMALLEST_KM * _GROWTH ** (number - 0.5) if number else 0.0
-        return torch.tensor(km, dtype=torch.float64)
+        return torch.tensor(km, dtype=torch.float64, device="cpu")
 
     def cumulative(self) -> tuple[Tensor, Tensor]:
         """Return ends of bins in km, and the share of all processes' queries up to each of them."""
         counts = self._of_all_processes(lambda: self.state[5:].cpu().clone())
         last = int(counts.nonzero()[-1]) if counts.any() else 0
-        bins = torch.arange(last + 1, dtype=torch.float64)
+        bins = torch.arange(last + 1, dtype=torch.float64, device="cpu")
         return _SMALLEST_KM * _GROWTH**bins, counts[: last + 1].cumsum(0) / counts.sum()
 
     def _estimate(self) -> intervals.Estimate:

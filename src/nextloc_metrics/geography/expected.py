@@ -8,9 +8,9 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from nextloc_metrics.backends.mass import sum_rows
-from nextloc_metrics.base.distribution_metric import DistributionMean
-from nextloc_metrics.distribution.distribution import Distribution, DistributionNeeds
+from nextloc_metrics.core.backends.mass import sum_rows
+from nextloc_metrics.core.distribution.distribution import Distribution, DistributionNeeds
+from nextloc_metrics.core.metric.distribution_metric import DistributionMean
 from nextloc_metrics.geography.locations import Locations, check_locations
 
 

@@ -8,10 +8,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.arrays import Array, as_tensor
-from nextloc_metrics.arguments.checks import check_choice, check_number
-from nextloc_metrics.arguments.messages import describe, extra, short
-from nextloc_metrics.base.declared import describe_option
+from nextloc_metrics.core.metric.declared import describe_option
+from nextloc_metrics.core.queries.arrays import Array, as_tensor
+from nextloc_metrics.core.queries.checks import check_choice, check_number
+from nextloc_metrics.core.queries.messages import describe, extra, short
 
 #: What coordinates are: latitude and longitude in degrees, or km, metres or cells on a plane.
 Units = Literal["degrees", "km", "m", "cells"]

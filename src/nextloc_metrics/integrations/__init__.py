@@ -1,5 +1,5 @@
 """Adapters for other tools, one module per tool: Lightning, Hugging Face, scikit-learn, LibCity.
 
-What a tool calls comes in, metrics go out. It imports `metrics` and `distributed`, and
-no other room imports it. Begin with the tool that you use.
+What a tool calls comes in, metrics go out. It imports `metrics` and `distributed`; only
+users import it. Begin with the tool that you use.
 """

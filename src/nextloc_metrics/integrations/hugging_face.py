@@ -2,15 +2,16 @@
 
 from collections.abc import Iterator
 from copy import deepcopy
+from importlib import import_module
 from typing import Any, Protocol
 
 from torch import Tensor
 
-from nextloc_metrics.arguments.arrays import as_tensor
-from nextloc_metrics.arguments.checks import is_integer
-from nextloc_metrics.arguments.messages import describe
-from nextloc_metrics.base.collection import RankingCollection
-from nextloc_metrics.base.mean import RecordMetric
+from nextloc_metrics.core.metric.collection import RankingCollection
+from nextloc_metrics.core.metric.mean import RecordMetric
+from nextloc_metrics.core.queries.arrays import as_tensor
+from nextloc_metrics.core.queries.checks import is_integer
+from nextloc_metrics.core.queries.messages import describe
 
 #: the value with which the Trainer pads labels, logits and ids, and which losses ignore
 PADDING = -100
@@ -41,8 +42,11 @@ class TrainerMetrics:
 
     Args:
         metrics: a collection or one metric.
+        model: the Trainer's model, from which `causal` is read if it is one of transformers'; a
+            `causal` that contradicts it is an error.
         causal: whether the logits of a step predict the label of the next step, as in a causal
             language model: the logits of the last step and the label of the first are left out.
+            None is an error for logits `[N, T, C]` if the model does not tell.
 
     Example:
         >>> from types import SimpleNamespace
@@ -55,7 +59,13 @@ class TrainerMetrics:
         {'MRR': 0.75}
     """
 
-    def __init__(self, metrics: RankingCollection | RecordMetric, *, causal: bool = False) -> None:
+    def __init__(
+        self,
+        metrics: RankingCollection | RecordMetric,
+        model: Any = None,
+        *,
+        causal: bool | None = None,
+    ) -> None:
         if not isinstance(metrics, RankingCollection | RecordMetric):
             raise TypeError(
                 "`metrics` must be a RankingCollection or a metric of nextloc_metrics, got "
@@ -65,7 +75,12 @@ class TrainerMetrics:
             metrics = RankingCollection({type(metrics).__name__: metrics})
         self.metrics = deepcopy(metrics)
         self.metrics.reset()
-        self.causal = causal
+        known = _is_causal(model)
+        if known is not None and causal is not None and causal != known:
+            raise ValueError(
+                f"`causal` must be {known} for a {type(model).__name__}, or None, got {causal}."
+            )
+        self.causal = known if causal is None else causal
         for _, member in self.metrics.named_members():  # the Trainer gathers all predictions
             member.sync_on_compute = member._to_sync = False
 
@@ -93,6 +108,12 @@ class TrainerMetrics:
         if member.device != preds.device:
             self.metrics.to(preds.device)
         labels = labels.to(preds.device)
+        if self.causal is None and labels.ndim > 1 and labels.ndim == preds.ndim - 1:
+            raise ValueError(
+                f"`causal` must be given for predictions of steps, {describe(preds)}: pass the "
+                "Trainer's `model` to TrainerMetrics, or `causal=True` if the logits of a step "
+                "predict the label of the next one, else `causal=False`."
+            )
         if self.causal:
             preds, labels = preds[:, :-1], labels[:, 1:]
         if is_integer(preds):
@@ -103,6 +124,21 @@ class TrainerMetrics:
             self.metrics.update(preds, labels.masked_fill(labels == PADDING, -1))
         else:
             self.metrics.update(preds, labels)
+
+
+def _is_causal(model: Any) -> bool | None:
+    """Return whether a model shifts its labels; None for one that is not of transformers."""
+    if hasattr(model, "get_base_model"):  # PEFT's
+        model = model.get_base_model()
+    kinds = [kind for kind in type(model).__mro__ if kind.__module__.startswith("transformers.")]
+    if not kinds:
+        return None
+    auto = import_module("transformers.models.auto.modeling_auto")
+    if {kind.__name__ for kind in kinds} & set(auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()):
+        return True
+    if not type(model).__module__.startswith("transformers."):
+        return None  # its loss may shift
+    return False if model.config.is_encoder_decoder or not model.can_generate() else None
 
 
 def _batches(prediction: EvalPrediction) -> Iterator[tuple[Tensor, Tensor]]:

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import torch
 
-from nextloc_metrics.arguments.messages import describe, short
-from nextloc_metrics.arguments.outputs import new_file
+from nextloc_metrics.core.outputs import new_file
+from nextloc_metrics.core.queries.messages import describe, short
 from nextloc_metrics.metrics.presets import libcity_metrics
 
 NAMES = ("Precision", "Recall", "F1", "MRR", "MAP", "NDCG")
@@ -21,8 +21,8 @@ _log = logging.getLogger(__name__)
 class Config(Protocol):
     """LibCity's `ConfigParser`, or a dict."""
 
-    def __getitem__(self, key: str, /) -> Any:
-        """Return an option."""
+    def get(self, key: str, default: Any, /) -> Any:
+        """Return an option, or the default where it is not given."""
 
 
 class ExactEvaluator:
@@ -35,7 +35,8 @@ class ExactEvaluator:
         config: `config["metrics"]`, a list of `"Precision"`, `"Recall"`, `"F1"`, `"MRR"`, `"MAP"`
             and `"NDCG"`; `config["topk"]`, an integer or a list of integers; and
             `config["evaluate_method"]`: `"popularity"` for scores of all locations, or another
-            name if the first candidate is the target and the others are sampled.
+            name if the first candidate is the target and the others are sampled. Options that are
+            not given are `["Recall"]`, 1 and `"popularity"`, as LibCity documents.
 
     `collection` holds the metrics, with all batches since the last `clear`.
 
@@ -49,14 +50,14 @@ class ExactEvaluator:
     """
 
     def __init__(self, config: Config) -> None:
-        names = config["metrics"]
+        names = config.get("metrics", ["Recall"])
         if not isinstance(names, list):
             raise TypeError(f"`metrics` must be a list, got {describe(names)}.")
         if other := [name for name in names if name not in NAMES]:
             raise ValueError(f"`metrics` must be among {short(NAMES)}, got {short(other)}.")
         self.reported = {"Recall", *names}  # LibCity's executor reads the recall
-        self.is_sampled = config["evaluate_method"] != "popularity"
-        self.collection = libcity_metrics(config["topk"])
+        self.is_sampled = config.get("evaluate_method", "popularity") != "popularity"
+        self.collection = libcity_metrics(config.get("topk", 1))
 
     def collect(self, batch: Mapping[str, Any]) -> None:
         """Add a batch: `loc_pred`, scores `[N, C]`, and `loc_true`, the id of each target.

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.arrays import Array, as_tensor
-from nextloc_metrics.arguments.messages import describe, short
-from nextloc_metrics.base.collection import RankingCollection
-from nextloc_metrics.base.mean import RecordMetric
+from nextloc_metrics.core.metric.collection import RankingCollection
+from nextloc_metrics.core.metric.mean import RecordMetric
+from nextloc_metrics.core.queries.arrays import Array, as_tensor
+from nextloc_metrics.core.queries.messages import describe, short
 
 Score = float | dict[str, float]
 

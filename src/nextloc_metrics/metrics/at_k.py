@@ -5,12 +5,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from nextloc_metrics import scoring
-from nextloc_metrics.base.declared import Positive
-from nextloc_metrics.base.mean import check_score_range
-from nextloc_metrics.base.ranking_metric import RankingMetric, counted_queries
-from nextloc_metrics.means import exact
-from nextloc_metrics.ranking.ranking import Ranking
+from nextloc_metrics.core import scoring
+from nextloc_metrics.core.means import exact
+from nextloc_metrics.core.metric.declared import Positive
+from nextloc_metrics.core.metric.mean import check_score_range
+from nextloc_metrics.core.metric.ranking_metric import RankingMetric, counted_queries
+from nextloc_metrics.core.ranking.ranking import Ranking
 
 
 class AccuracyAtK(RankingMetric):
@@ -269,7 +269,7 @@ class F1AtK(RankingMetric):
         whole, relevant, queries, part = self.state.tolist()
         divisor = (self.k * queries + relevant) * exact.ONE
         pooled = 2 * (whole * exact.ONE + part) / divisor if queries else torch.nan
-        return torch.tensor(pooled, dtype=torch.float64)
+        return torch.tensor(pooled, dtype=torch.float64, device="cpu")
 
     @property
     def _averages_scores(self) -> bool:

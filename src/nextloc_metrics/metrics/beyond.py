@@ -10,18 +10,18 @@ from typing import Annotated, Any, Literal
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.arrays import as_tensor, row_sum
-from nextloc_metrics.arguments.checks import check_share, is_integer
-from nextloc_metrics.arguments.messages import describe
-from nextloc_metrics.base.declared import Computed, Positive
-from nextloc_metrics.base.mean import MeanMetric
-from nextloc_metrics.base.ranking_metric import RankingMetric
+from nextloc_metrics.core.means import exact
+from nextloc_metrics.core.metric.declared import Computed, Positive
+from nextloc_metrics.core.metric.mean import MeanMetric
+from nextloc_metrics.core.metric.ranking_metric import RankingMetric
+from nextloc_metrics.core.queries.arrays import as_tensor, row_sum
+from nextloc_metrics.core.queries.checks import check_share, is_integer
+from nextloc_metrics.core.queries.messages import describe
+from nextloc_metrics.core.ranking.needs import Needs
+from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.geography import Locations
-from nextloc_metrics.means import exact
 from nextloc_metrics.metrics.bins import TrainCounts, read_visits
 from nextloc_metrics.metrics.recommended import FirstRanks, RecommendedTally, dot
-from nextloc_metrics.ranking.needs import Needs
-from nextloc_metrics.ranking.ranking import Ranking
 
 Tail = Literal["visits", "locations"]
 

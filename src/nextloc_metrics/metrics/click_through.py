@@ -14,16 +14,16 @@ from torchmetrics import MetricCollection
 from torchmetrics.classification import BinaryAUROC, BinaryAveragePrecision, BinaryMatthewsCorrCoef
 from torchmetrics.utilities.data import dim_zero_cat
 
-from nextloc_metrics.arguments.arrays import Array, as_tensor
-from nextloc_metrics.arguments.batch import Batch
-from nextloc_metrics.arguments.checks import is_integer
-from nextloc_metrics.arguments.messages import describe, short
-from nextloc_metrics.arguments.record import Queries, Record
-from nextloc_metrics.base.fixes import unchanged_by_errors
-from nextloc_metrics.base.mean import MeanMetric
-from nextloc_metrics.means import exact
-from nextloc_metrics.ranking.needs import Needs
-from nextloc_metrics.ranking.target import counted_labels
+from nextloc_metrics.core.means import exact
+from nextloc_metrics.core.metric.fixes import Unscripted, unchanged_by_errors
+from nextloc_metrics.core.metric.mean import MeanMetric
+from nextloc_metrics.core.queries.arrays import Array, as_tensor
+from nextloc_metrics.core.queries.batch import Batch
+from nextloc_metrics.core.queries.checks import is_integer
+from nextloc_metrics.core.queries.messages import describe, short
+from nextloc_metrics.core.queries.record import Queries, Record
+from nextloc_metrics.core.ranking.needs import Needs
+from nextloc_metrics.core.ranking.target import counted_labels
 
 # Loss of a certain mistake in float64: the largest loss after clipping.
 _LARGEST_LOSS = -math.log(torch.finfo(torch.float64).eps)
@@ -152,7 +152,7 @@ class MatthewsCorrCoef(BinaryMatthewsCorrCoef):
         return value.float().masked_fill(undefined, 0.0)
 
 
-class ClickThroughCollection(MetricCollection):
+class ClickThroughCollection(Unscripted, MetricCollection):
     """A `MetricCollection` in which a batch updates all members, or none if one raises.
 
     It holds a `LogLoss`, which checks each batch for all members. Without data, values are NaN.

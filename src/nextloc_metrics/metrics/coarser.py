@@ -5,10 +5,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.arrays import Array, as_tensor, as_tensor_or_text, is_repeat
-from nextloc_metrics.arguments.checks import check_bool, check_choice, is_integer
-from nextloc_metrics.arguments.messages import describe
-from nextloc_metrics.ranking.counting import comparable
+from nextloc_metrics.core.queries.arrays import Array, as_tensor, as_tensor_or_text, is_repeat
+from nextloc_metrics.core.queries.checks import check_bool, check_choice, is_integer
+from nextloc_metrics.core.queries.messages import describe
+from nextloc_metrics.core.ranking.counting import comparable
 
 Repeats = Literal["keep", "once"]
 Pooling = Literal["max", "sum"]

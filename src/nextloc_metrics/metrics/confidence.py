@@ -9,12 +9,12 @@ from typing import Annotated, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.checks import check_number
-from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.base.declared import Computed, Positive
-from nextloc_metrics.base.distribution_metric import DistributionMean, DistributionMetric
-from nextloc_metrics.distribution.distribution import Distribution, DistributionNeeds
-from nextloc_metrics.means import exact
+from nextloc_metrics.core.distribution.distribution import Distribution, DistributionNeeds
+from nextloc_metrics.core.means import exact
+from nextloc_metrics.core.metric.declared import Computed, Positive
+from nextloc_metrics.core.metric.distribution_metric import DistributionMean, DistributionMetric
+from nextloc_metrics.core.queries.checks import check_number
+from nextloc_metrics.core.queries.messages import short
 
 #: cells of the histogram of confidences; 10, 15, 20, 25 and 100 bins divide it
 NUM_CELLS = 50_400
@@ -88,11 +88,6 @@ class ConfidenceTally(DistributionMetric):
         empty = rows.new_zeros(NUM_CELLS, 3)
         return empty.index_add_(0, cells.clamp(0, NUM_CELLS - 1), rows).to(record.device)
 
-    def _check_state(self, state: Tensor, queries: int) -> bool:
-        counts = state[:, :1]
-        fits = (state >= 0).all() and counts.sum() <= queries
-        return bool(fits and (state[:, 1:] <= counts * exact.ONE).all())
-
     @property
     def num_queries(self) -> int:
         return int(self.state[:, 0].sum())
@@ -105,7 +100,7 @@ class ConfidenceTally(DistributionMetric):
         return torch.stack([number, correct / exact.ONE, confidence / exact.ONE])
 
     def _value(self, value: float) -> Tensor:
-        return torch.tensor(value, dtype=torch.float64)
+        return torch.tensor(value, dtype=torch.float64, device="cpu")
 
 
 class CalibrationError(ConfidenceTally):
@@ -171,7 +166,7 @@ class CalibrationError(ConfidenceTally):
     def _bins(self) -> Reliability:
         cells = self._cells()
         summed = torch.nn.functional.pad(cells.cumsum(1), (1, 0))  # below each edge of a cell
-        at = torch.arange(self.bins + 1).double() * NUM_CELLS / self.bins
+        at = torch.arange(self.bins + 1, device=cells.device).double() * NUM_CELLS / self.bins
         if self.binning == "mass":
             at = _where_reached(summed[0], at / NUM_CELLS * summed[0, -1])
         below = at.floor().long().clamp(max=NUM_CELLS - 1)

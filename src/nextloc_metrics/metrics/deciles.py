@@ -13,16 +13,23 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 import torch
 from torch import Tensor
 
-from nextloc_metrics import scoring
-from nextloc_metrics.arguments.messages import describe, short
-from nextloc_metrics.base.declared import Computed, Positive
-from nextloc_metrics.base.mean import MeanMetric
-from nextloc_metrics.base.ranking_metric import RankingTally
-from nextloc_metrics.means import exact, intervals
+from nextloc_metrics.core import scoring
+from nextloc_metrics.core.means import exact, intervals
+from nextloc_metrics.core.metric.declared import Computed, Positive, PositiveNumber
+from nextloc_metrics.core.metric.mean import MeanMetric
+from nextloc_metrics.core.metric.ranking_metric import RankingTally
+from nextloc_metrics.core.queries.messages import describe, short
+from nextloc_metrics.core.ranking.needs import Needs
+from nextloc_metrics.core.ranking.ranking import Ranking, Ties
 from nextloc_metrics.metrics.bins import PopularityBins
-from nextloc_metrics.metrics.split import Lengths, MeanOrMedian, Split, of_histogram, split_by_bin
-from nextloc_metrics.ranking.needs import Needs
-from nextloc_metrics.ranking.ranking import Ranking, Ties
+from nextloc_metrics.metrics.split import (
+    Lengths,
+    MeanOrMedian,
+    Scope,
+    Split,
+    of_histogram,
+    split_by_bin,
+)
 
 Decile = int | Literal["unmapped"]
 Value = TypeVar("Value")
@@ -53,6 +60,8 @@ class DecileMetric(RankingTally):
         bins: every location's bin.
         candidates: how many of the first ranks are read; a location beyond is a miss. A tied block
             that crosses this rank is left out completely.
+        scope: the list whose ranks are counted: `"within"`, the bin's own; `"all"`, the full list,
+            of which a bin has its relevant locations.
         decile: the bin of the scalar, a number or `"unmapped"`; None for a dict of all bins.
     """
 
@@ -61,6 +70,7 @@ class DecileMetric(RankingTally):
     bins: Annotated[PopularityBins, _check_bins]
     _: KW_ONLY
     candidates: Positive = 500
+    scope: Scope = "within"
     decile: Computed[Decile | None] = None
 
     def __post_init__(self) -> None:
@@ -93,7 +103,7 @@ class DecileMetric(RankingTally):
         return self.candidates
 
     def tally(self, ranking: Ranking) -> Tensor:
-        return self.tally_split(split_by_bin(ranking, self.bins, self.cut))
+        return self.tally_split(split_by_bin(ranking, self.bins, self.cut, self.scope))
 
     def tally_split(self, split: Split) -> Tensor:
         """Return what a batch adds to the state, from its lists split by bin."""
@@ -103,7 +113,7 @@ class DecileMetric(RankingTally):
     def _tallies(metrics: Sequence[Any], ranking: Ranking) -> list[Tensor]:
         split = cache(partial(split_by_bin, ranking))
         return [
-            one.tally_split(split(one.bins, one.cut))
+            one.tally_split(split(one.bins, one.cut, one.scope))
             if type(one).tally is DecileMetric.tally
             else one.tally(ranking)
             for one in metrics
@@ -181,9 +191,6 @@ class DecileScore(DecileMetric, MeanMetric):
     def _score_rows(self, split: Split) -> Tensor:
         return self.score(split.within.break_ties(self.ties), split.lengths)
 
-    def _check_state(self, state: Tensor, queries: int) -> bool:
-        return exact.fits(state, queries)
-
     @property
     def _scores_name(self) -> str:
         return f"{self._state_name} {self.decile}"
@@ -195,7 +202,7 @@ class DecileScore(DecileMetric, MeanMetric):
     def _score_many(metrics: Sequence[Any], record: Ranking) -> list[tuple[Tensor, Tensor]]:
         split, of_all, found = cache(partial(split_by_bin, record)), {}, []
         for one in metrics:
-            own = split(one.bins, one.cut)
+            own = split(one.bins, one.cut, one.scope)
             if one._state_name not in of_all:  # of every decile
                 of_all[one._state_name] = one._score_rows(own)
             number = one.decile if isinstance(one.decile, int) else 0  # unmapped
@@ -259,9 +266,7 @@ class DecilePrecision(DecileAtK, DecileScore):
     bins by [`DecileNDCG`][nextloc_metrics.DecileNDCG]. Ties: the expectation over the orders of
     the bin's tied candidates.
 
-    Args:
-        scope: `"within"`: k cuts the bin's own list; `"global"`: the full list is cut to its first
-            k ranks before the split (a tied block that crosses rank k is left out).
+    With `scope="all"` a tied block that crosses rank k of the full list is left out.
 
     Example:
         >>> from torch import tensor
@@ -274,8 +279,6 @@ class DecilePrecision(DecileAtK, DecileScore):
     """
 
     _stem = "precision"
-
-    scope: Literal["within", "global"] = "within"
 
     @property
     def cut(self) -> int:
@@ -317,7 +320,8 @@ class DecileKForRecall(DecileMetric):
     Args:
         min_recall: the recall to reach, above 0 and at most 1.
         statistic: `"median"` or `"mean"`.
-        exhausted: the number that queries without a k have as k; None for none.
+        exhausted: the number that queries without a k have as k, such as half of the number of
+            locations; None for none.
 
     Example:
         >>> from torch import tensor
@@ -332,7 +336,7 @@ class DecileKForRecall(DecileMetric):
 
     min_recall: Annotated[float, _check_recall]
     statistic: Computed[MeanOrMedian] = "median"
-    exhausted: Computed[Positive | None] = None
+    exhausted: Computed[PositiveNumber | None] = None
 
     @property
     def name(self) -> str:
@@ -354,9 +358,6 @@ class DecileKForRecall(DecileMetric):
         cells = split.bins.flatten() * width + k
         counts = torch.zeros(self.empty_tally().numel(), dtype=torch.int64, device=rank.device)
         return counts.index_add(0, cells, (relevant[:, 0] > 0).long()).view(-1, width)
-
-    def _check_state(self, state: Tensor, queries: int) -> bool:
-        return bool((state >= 0).all() and (state.sum(1) <= queries).all())
 
     def values(self) -> Tensor:
         return of_histogram(self.state, self.statistic, self.exhausted).roll(-1)

@@ -1,17 +1,18 @@
 """Which locations a model predicts, by popularity: share of predictions, and coverage."""
 
+from dataclasses import KW_ONLY
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from nextloc_metrics.base.declared import Computed
-from nextloc_metrics.means import exact
+from nextloc_metrics.core.means import exact
+from nextloc_metrics.core.metric.declared import Computed
+from nextloc_metrics.core.ranking.needs import Needs
+from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.deciles import DecileAtK
 from nextloc_metrics.metrics.split import Split
-from nextloc_metrics.ranking.needs import Needs
-from nextloc_metrics.ranking.ranking import Ranking
 
 
 class DecilePredictionShare(DecileAtK):
@@ -32,6 +33,9 @@ class DecilePredictionShare(DecileAtK):
 
     higher_is_better = None
     _stem = "prediction_share"
+
+    _: KW_ONLY
+    scope: Literal["all"] = "all"
 
     @property
     def cut(self) -> int:
@@ -68,7 +72,8 @@ class DecileCoverage(DecileAtK):
     r"""The share of distinct locations in a popularity bin predicted correctly at least once.
 
     A location is predicted correctly if, for a query to which it is relevant, it is within the
-    candidates of its own bin; of a tied block, if all of the block is. `"overall"`, also for
+    candidates of its own bin, or with `scope="all"` of all; of a tied block, if all of the block
+    is. `"overall"`, also for
     `decile`, is the value of all bins together.
 
     Args:

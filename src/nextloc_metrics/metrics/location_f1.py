@@ -6,14 +6,14 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from nextloc_metrics import backends
-from nextloc_metrics.arguments.checks import check_num_locations
-from nextloc_metrics.backends import must_not_sync
-from nextloc_metrics.base.declared import Computed
-from nextloc_metrics.base.ranking_metric import RankingTally, Size
-from nextloc_metrics.means import exact
-from nextloc_metrics.ranking.needs import Needs
-from nextloc_metrics.ranking.ranking import Ranking
+from nextloc_metrics.core import backends
+from nextloc_metrics.core.backends import must_not_sync
+from nextloc_metrics.core.means import exact
+from nextloc_metrics.core.metric.declared import Computed
+from nextloc_metrics.core.metric.ranking_metric import RankingTally, Size
+from nextloc_metrics.core.queries.checks import check_num_locations
+from nextloc_metrics.core.ranking.needs import Needs
+from nextloc_metrics.core.ranking.ranking import Ranking
 
 LocationAverage = Literal["weighted", "macro", "micro"]
 
@@ -74,11 +74,6 @@ class LocationTally(RankingTally):
         cells = torch.where(ids >= 0, row + ids, 3 * width).flatten()
         counts = backends.choose(cells).histogram(cells, 3 * width + 1)
         return counts[:-1].view(3, width)
-
-    def _check_state(self, state: Tensor, queries: int) -> bool:
-        hits, decisions, support = state
-        fits = (state >= 0).all() and (hits <= decisions.minimum(support)).all()
-        return bool(fits and decisions.sum() <= support.sum() <= queries)
 
     @property
     def _one_pass(self) -> int | None:

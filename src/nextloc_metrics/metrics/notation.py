@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.base.ranking_metric import RankingMetric
+from nextloc_metrics.core.metric.ranking_metric import RankingMetric
+from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.metrics.at_k import MRR, AccuracyAtK, MAPAtK, NDCGAtK, PrecisionAtK, RecallAtK
 from nextloc_metrics.metrics.ranks import RBP, ERRAtK, RPrecision
 

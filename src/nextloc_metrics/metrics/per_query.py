@@ -7,14 +7,14 @@ from torch import Tensor
 from torchmetrics.utilities.data import dim_zero_cat
 from torchmetrics.utilities.distributed import gather_all_tensors
 
-from nextloc_metrics.arguments.arrays import Array, as_tensor
-from nextloc_metrics.arguments.checks import is_integer
-from nextloc_metrics.arguments.messages import describe, short
-from nextloc_metrics.arguments.record import Record
-from nextloc_metrics.base.fixes import BaseMetric, outside_graphs
-from nextloc_metrics.base.mean import MeanMetric, check_mean
-from nextloc_metrics.base.plots import plot_metric
-from nextloc_metrics.means import exact
+from nextloc_metrics.core.means import exact
+from nextloc_metrics.core.metric.fixes import BaseMetric, outside_graphs
+from nextloc_metrics.core.metric.mean import MeanMetric, check_mean
+from nextloc_metrics.core.metric.plots import plot_metric
+from nextloc_metrics.core.queries.arrays import Array, as_tensor
+from nextloc_metrics.core.queries.checks import is_integer
+from nextloc_metrics.core.queries.messages import describe, short
+from nextloc_metrics.core.queries.record import Record
 
 
 class QueryScores(NamedTuple):

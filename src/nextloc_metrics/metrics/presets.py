@@ -5,33 +5,32 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
-from torchmetrics import Metric, MetricCollection, classification
+from torchmetrics import Metric, MetricCollection
 
-from nextloc_metrics.arguments.checks import (
+from nextloc_metrics.core.metric.collection import RankingCollection
+from nextloc_metrics.core.metric.mean import RecordMetric
+from nextloc_metrics.core.queries.checks import (
     as_number,
     check_number,
     check_positive,
     check_separator,
     cut_offs,
 )
-from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.base.collection import RankingCollection
-from nextloc_metrics.base.mean import RecordMetric
+from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.scoring.formulas import Gain
 from nextloc_metrics.geography import AccuracyWithin, DistanceError, ExpectedDistance, Locations
-from nextloc_metrics.metrics import (
-    at_k,
-    click_through,
-    confidence,
-    deciles,
-    exposure,
-    probabilities,
-)
+from nextloc_metrics.metrics import at_k
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.location_f1 import LocationF1
-from nextloc_metrics.scoring.formulas import Gain
+from nextloc_metrics.metrics.split import Scope
+
+if TYPE_CHECKING:
+    from nextloc_metrics.metrics.deciles import DecileMetric
+
+# A preset imports the families that it alone has when it is called.
 
 
 def next_location_metrics(
@@ -172,6 +171,8 @@ def probability_metrics(
         set_coverage 1.0000
         set_size 2.5000
     """
+    from nextloc_metrics.metrics import probabilities
+
     members: dict[str, RecordMetric] = {
         **dict(likelihood_metrics(**kwargs).named_members()),
         **_of_confidence(coverage, risk, bins, **kwargs),
@@ -185,6 +186,8 @@ def probability_metrics(
 
 def likelihood_metrics(**kwargs: Any) -> RankingCollection:
     """Collect the members of `probability_metrics` that a baseline without a model has, too."""
+    from nextloc_metrics.metrics import probabilities
+
     return RankingCollection(
         {
             "nll": probabilities.NegativeLogLikelihood(**kwargs),
@@ -221,6 +224,8 @@ def confidence_metrics(
         accuracy_at_coverage 1.0000
         coverage_at_risk 0.5000
     """
+    from nextloc_metrics.metrics import confidence
+
     members: dict[str, RecordMetric] = {
         "answered": confidence.AnsweredShare(**kwargs),
         "accuracy_of_answered": confidence.AnsweredAccuracy(**kwargs),
@@ -232,6 +237,8 @@ def confidence_metrics(
 def _of_confidence(
     coverage: float, risk: float, bins: int, **kwargs: Any
 ) -> dict[str, RecordMetric]:
+    from nextloc_metrics.metrics import confidence
+
     return {
         "ece": confidence.CalibrationError(bins, **kwargs),
         "aurc": confidence.AURC(**kwargs),
@@ -333,6 +340,10 @@ def click_through_metrics(
         f1 0.5000
         mcc 0.0000
     """
+    from torchmetrics import classification
+
+    from nextloc_metrics.metrics import click_through
+
     threshold, thresholds = as_number(threshold), as_number(thresholds)
     _check_thresholds(threshold, thresholds)
     members: dict[str, Metric] = {
@@ -356,13 +367,15 @@ def decile_metrics(
     k: int = 5,
     *,
     min_recall: float = 0.5,
+    scope: Scope = "within",
     prefix: str | None = None,
     postfix: str | None = None,
     **kwargs: Any,
 ) -> RankingCollection:
     """Collect the decile metrics as one scalar per bin, as Lightning's `log_dict` needs.
 
-    The scalars of one metric share a state. `min_recall` is that of `DecileKForRecall`.
+    The scalars of one metric share a state. `min_recall` is that of `DecileKForRecall`,
+    `scope` that of all but the share of predictions, whose ranks are those of full lists.
 
     Example:
         >>> from torch import tensor
@@ -371,12 +384,14 @@ def decile_metrics(
         >>> [f"{name} {value:.2f}" for name, value in metrics.compute().items() if "ndcg" in name]
         ['ndcg_at_1_decile_1 1.00', 'ndcg_at_1_decile_2 0.00', 'ndcg_at_1_decile_unmapped nan']
     """
-    makers: list[Callable[..., deciles.DecileMetric]] = [
-        partial(deciles.DecilePrecision, bins, k),
-        partial(deciles.DecileNDCG, bins, k),
-        partial(deciles.DecileKForRecall, bins, min_recall),
+    from nextloc_metrics.metrics import deciles, exposure
+
+    makers: list[Callable[..., DecileMetric]] = [
+        partial(deciles.DecilePrecision, bins, k, scope=scope),
+        partial(deciles.DecileNDCG, bins, k, scope=scope),
+        partial(deciles.DecileKForRecall, bins, min_recall, scope=scope),
         partial(exposure.DecilePredictionShare, bins, k),
-        partial(exposure.DecileCoverage, bins, k),
+        partial(exposure.DecileCoverage, bins, k, scope=scope),
     ]
     members: dict[str, RecordMetric] = {}
     for make in makers:

@@ -8,14 +8,14 @@ from typing import Annotated, Any
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.checks import check_number
-from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.backends import EDGE
-from nextloc_metrics.base.declared import Computed
-from nextloc_metrics.base.distribution_metric import DistributionMean
-from nextloc_metrics.base.fixes import rounded
-from nextloc_metrics.distribution.distribution import Distribution, DistributionNeeds
-from nextloc_metrics.means import exact, intervals
+from nextloc_metrics.core.backends import EDGE
+from nextloc_metrics.core.distribution.distribution import Distribution, DistributionNeeds
+from nextloc_metrics.core.means import exact, intervals
+from nextloc_metrics.core.metric.declared import Computed
+from nextloc_metrics.core.metric.distribution_metric import DistributionMean
+from nextloc_metrics.core.metric.fixes import rounded
+from nextloc_metrics.core.queries.checks import check_number
+from nextloc_metrics.core.queries.messages import short
 
 
 def _check_base(name: str, value: object) -> Any:

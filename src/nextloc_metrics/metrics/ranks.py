@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import torch
 from torch import Tensor
 
-from nextloc_metrics import scoring
-from nextloc_metrics.arguments.checks import check_share
-from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.backends import UNRETRIEVED
-from nextloc_metrics.base.declared import Computed, Positive, PositiveNumber
-from nextloc_metrics.base.mean import MeanMetric
-from nextloc_metrics.base.quantile import QuantileMetric
-from nextloc_metrics.base.ranking_metric import EmptyTargetAction, RankingMetric, Size
-from nextloc_metrics.ranking.needs import Needs
-from nextloc_metrics.ranking.ranking import Ranking
+from nextloc_metrics.core import scoring
+from nextloc_metrics.core.backends import UNRETRIEVED
+from nextloc_metrics.core.metric.declared import Computed, Positive, PositiveNumber
+from nextloc_metrics.core.metric.mean import MeanMetric
+from nextloc_metrics.core.metric.quantile import QuantileMetric
+from nextloc_metrics.core.metric.ranking_metric import EmptyTargetAction, RankingMetric, Size
+from nextloc_metrics.core.queries.checks import check_share
+from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.ranking.needs import Needs
+from nextloc_metrics.core.ranking.ranking import Ranking
 
 Unretrieved = Literal["last", "error"]
 

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor
 
-from nextloc_metrics import backends
-from nextloc_metrics.arguments.checks import check_num_locations
-from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.backends import must_not_sync
-from nextloc_metrics.base.declared import Computed, Positive
-from nextloc_metrics.base.ranking_metric import RankingTally, Size
-from nextloc_metrics.means import exact
+from nextloc_metrics.core import backends
+from nextloc_metrics.core.backends import must_not_sync
+from nextloc_metrics.core.means import exact
+from nextloc_metrics.core.metric.declared import Computed, Positive
+from nextloc_metrics.core.metric.ranking_metric import RankingTally, Size
+from nextloc_metrics.core.queries.checks import check_num_locations
+from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.ranking.needs import Needs
+from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.metrics.bins import read_visits
-from nextloc_metrics.ranking.needs import Needs
-from nextloc_metrics.ranking.ranking import Ranking
 
 Definition = Literal["population", "sample", "evenness"]
 

@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
-from nextloc_metrics.backends import UNRETRIEVED
-from nextloc_metrics.base.ranking_metric import RankingTally, Size
-from nextloc_metrics.means import exact
-from nextloc_metrics.ranking.ranking import Ranking
+from nextloc_metrics.core.backends import UNRETRIEVED
+from nextloc_metrics.core.means import exact
+from nextloc_metrics.core.metric.ranking_metric import RankingTally, Size
+from nextloc_metrics.core.ranking.ranking import Ranking
 
 
 class SampledRanks(RankingTally):

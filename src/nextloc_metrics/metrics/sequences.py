@@ -2,13 +2,13 @@
 
 from torch import Tensor
 
-from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.base.declared import Positive
-from nextloc_metrics.base.mean import MeanMetric
-from nextloc_metrics.base.ranking_metric import RankingTally
-from nextloc_metrics.means import exact
-from nextloc_metrics.ranking.needs import Needs
-from nextloc_metrics.ranking.ranking import Ranking
+from nextloc_metrics.core.means import exact
+from nextloc_metrics.core.metric.declared import Positive
+from nextloc_metrics.core.metric.mean import MeanMetric
+from nextloc_metrics.core.metric.ranking_metric import RankingTally
+from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.ranking.needs import Needs
+from nextloc_metrics.core.ranking.ranking import Ranking
 
 
 class SequenceAccuracy(MeanMetric, RankingTally):

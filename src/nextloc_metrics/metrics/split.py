@@ -6,15 +6,18 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from nextloc_metrics import backends
-from nextloc_metrics.backends import UNRETRIEVED, must_not_sync
-from nextloc_metrics.means import exact
+from nextloc_metrics.core import backends
+from nextloc_metrics.core.backends import UNRETRIEVED, must_not_sync
+from nextloc_metrics.core.means import exact
+from nextloc_metrics.core.ranking.counting import Found
+from nextloc_metrics.core.ranking.ranking import Ranking
+from nextloc_metrics.core.ranking.target import Relevant
 from nextloc_metrics.metrics.bins import PopularityBins
-from nextloc_metrics.ranking.counting import Found
-from nextloc_metrics.ranking.ranking import Ranking
-from nextloc_metrics.ranking.target import Relevant
 
 MeanOrMedian = Literal["median", "mean"]
+
+#: the list whose ranks are counted: the bin's own, or that of all bins
+Scope = Literal["within", "all"]
 
 #: the length of each row's list, counted up to a number; not defined where no location is found
 Lengths = Callable[[int], Tensor]
@@ -35,7 +38,9 @@ class Split(NamedTuple):
     lengths: Lengths
 
 
-def split_by_bin(ranking: Ranking, bins: PopularityBins, candidates: int) -> Split:
+def split_by_bin(
+    ranking: Ranking, bins: PopularityBins, candidates: int, scope: Scope = "within"
+) -> Split:
     """Split every query's list of the first `candidates` ranks by bin."""
     own_bin = bins.of(ranking.relevant)
     is_single = own_bin.shape[1] == 1
@@ -43,7 +48,12 @@ def split_by_bin(ranking: Ranking, bins: PopularityBins, candidates: int) -> Spl
     if not is_single:
         rows = torch.arange(bins.num_bins + 1, device=own_bin.device).expand(len(own_bin), -1)
     find = _count if is_single and ranking.scores is not None else _sort
-    above, tied, lengths = find(ranking, bins, rows, candidates)
+    lengths: Lengths
+    if scope == "all":
+        tied, lengths = ranking.tied, lambda most: find(ranking, bins, rows, candidates)[2](most)
+        above = ranking.above.masked_fill(ranking.above + tied > candidates, UNRETRIEVED)
+    else:
+        above, tied, lengths = find(ranking, bins, rows, candidates)
     inside = (own_bin[:, None] == rows[..., None]).flatten(0, 1)
 
     def every_row(values: Tensor) -> Tensor:
@@ -112,25 +122,26 @@ def _count(
     return above, tied, lengths
 
 
-def of_histogram(counts: Tensor, statistic: MeanOrMedian, unanswered: int | None) -> Tensor:
+def of_histogram(counts: Tensor, statistic: MeanOrMedian, unanswered: float | None) -> Tensor:
     """Return the median or mean of each row's numbers, float64 `[B]`; NaN for a row of zeros.
 
     `counts` int64 `[B, K + 1]` have per row how often each of 1 to K occurs, and in column 0 the
     number of missing ones. `unanswered` stands for each of these; None: they sort last, and a
     statistic that depends on one is NaN.
     """
-    numbers = torch.arange(counts.shape[1], device=counts.device)
+    numbers = exact.float64(torch.arange(counts.shape[1], device=counts.device))
+    counts = counts.to(numbers.device)
     numbers[0] = len(numbers) if unanswered is None else unanswered
     numbers, order = numbers.sort(stable=True)
     missing, counts = counts[:, 0] > 0, counts[:, order]
     total = counts.sum(1)
     if statistic == "mean":
-        value = exact.float64((counts * numbers).sum(1)) / exact.float64(total)
+        value = (counts * numbers).sum(1) / exact.float64(total)
     else:
         # the ranks of the two middle numbers in the sorted order, counted from 1
         middle = torch.stack([(total + 1) // 2, total // 2 + 1], 1)
         found = torch.searchsorted(counts.cumsum(1), middle).clamp(max=len(numbers) - 1)
-        value = exact.float64(numbers[found].sum(1)) / 2
+        value = numbers[found].sum(1) / 2
         missing = order[found[:, 1]] == 0  # these sort last: the upper number decides
     undefined = total == 0 if unanswered is not None else (total == 0) | missing
     return value.masked_fill(undefined.to(value.device), torch.nan)

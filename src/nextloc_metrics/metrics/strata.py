@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.arrays import Array, as_tensor
-from nextloc_metrics.arguments.checks import check_positive, is_integer
-from nextloc_metrics.arguments.messages import describe, short
-from nextloc_metrics.base.ranking_metric import LARGEST_STATE
+from nextloc_metrics.core.metric.ranking_metric import LARGEST_STATE
+from nextloc_metrics.core.queries.arrays import Array, as_tensor
+from nextloc_metrics.core.queries.checks import check_positive, is_integer
+from nextloc_metrics.core.queries.messages import describe, short
 
 
 def moved(previous: Array, target: Array) -> Tensor:

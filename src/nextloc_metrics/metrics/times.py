@@ -11,20 +11,20 @@ import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
-from nextloc_metrics.arguments.arrays import Array, as_tensor
-from nextloc_metrics.arguments.batch import Batch, BatchOptions
-from nextloc_metrics.arguments.draws import Draws
-from nextloc_metrics.arguments.messages import describe, short
-from nextloc_metrics.arguments.record import Queries, Record, Records
-from nextloc_metrics.base.declared import NumberFromZero, Positive
-from nextloc_metrics.base.mean import MeanMetric
-from nextloc_metrics.base.quantile import QuantileMetric, Statistic
+from nextloc_metrics.core.means import exact
+from nextloc_metrics.core.metric.declared import NumberFromZero, Positive
+from nextloc_metrics.core.metric.mean import MeanMetric
+from nextloc_metrics.core.metric.quantile import QuantileMetric, Statistic
+from nextloc_metrics.core.queries.arrays import Array, as_tensor
+from nextloc_metrics.core.queries.batch import Batch, BatchOptions
+from nextloc_metrics.core.queries.draws import Draws
+from nextloc_metrics.core.queries.messages import describe, short
+from nextloc_metrics.core.queries.record import Queries, Record, Records
+from nextloc_metrics.core.ranking.needs import Needs
+from nextloc_metrics.core.ranking.ranking import Ranking
+from nextloc_metrics.core.ranking.target import counted_labels
 from nextloc_metrics.geography import AccuracyWithin, Locations
-from nextloc_metrics.means import exact
 from nextloc_metrics.metrics.at_k import AccuracyAtK
-from nextloc_metrics.ranking.needs import Needs
-from nextloc_metrics.ranking.ranking import Ranking
-from nextloc_metrics.ranking.target import counted_labels
 
 TimeKind = Literal["elapsed", "clock"]
 

@@ -9,16 +9,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.arrays import Array, as_tensor, as_tensor_or_text
-from nextloc_metrics.arguments.checks import check_separator, cut_offs, is_integer
-from nextloc_metrics.arguments.messages import describe, short
-from nextloc_metrics.base.collection import RankingCollection
-from nextloc_metrics.base.declared import describe_option
-from nextloc_metrics.base.grouped import Grouped
-from nextloc_metrics.base.ranking_metric import RankingMetric
+from nextloc_metrics.core.metric.collection import RankingCollection
+from nextloc_metrics.core.metric.declared import describe_option
+from nextloc_metrics.core.metric.grouped import Grouped
+from nextloc_metrics.core.metric.ranking_metric import RankingMetric
+from nextloc_metrics.core.queries.arrays import Array, as_tensor, as_tensor_or_text
+from nextloc_metrics.core.queries.checks import check_separator, cut_offs, is_integer
+from nextloc_metrics.core.queries.messages import describe, short
+from nextloc_metrics.core.ranking.needs import Needs
+from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.metrics.at_k import AccuracyAtK
-from nextloc_metrics.ranking.needs import Needs
-from nextloc_metrics.ranking.ranking import Ranking
 
 #: numbers of the groups of `previously_visited`: False and True
 EXPLORATION, RETURN = 0, 1

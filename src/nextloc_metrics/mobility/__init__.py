@@ -1,38 +1,17 @@
-"""How like real mobility generated trajectories are, each measure beside its floor.
+"""Whole movements: trajectories, flows between zones, events, and generated mobility.
 
-Points of users come in; a value and the range of real halves go out. It imports `geography`.
-Begin with `trajectories.Trajectories`, then `measure.Measure`.
+A room for each: a record of what is compared, and formulas on it. This wing imports `metrics`,
+`geography` and `core`. Begin with `trajectories.pairs`.
 """
 
-from nextloc_metrics.mobility.floors import Floor
-from nextloc_metrics.mobility.frequencies import Flows, UserVisitFrequency, VisitFrequency
-from nextloc_metrics.mobility.histograms import (
-    DailyLocations,
-    HourOfDay,
-    JumpLength,
-    RadiusOfGyration,
-    StayDuration,
-    TravelDistance,
-    log_edges,
-)
-from nextloc_metrics.mobility.measure import Measure
-from nextloc_metrics.mobility.presets import MobilityCollection, mobility_metrics
-from nextloc_metrics.mobility.trajectories import Trajectories
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "DailyLocations",
-    "Floor",
-    "Flows",
-    "HourOfDay",
-    "JumpLength",
-    "Measure",
-    "MobilityCollection",
-    "RadiusOfGyration",
-    "StayDuration",
-    "Trajectories",
-    "TravelDistance",
-    "UserVisitFrequency",
-    "VisitFrequency",
-    "log_edges",
-    "mobility_metrics",
-]
+if TYPE_CHECKING:
+    from nextloc_metrics.mobility import events as events
+    from nextloc_metrics.mobility import flows as flows
+    from nextloc_metrics.mobility import generated as generated
+    from nextloc_metrics.mobility import trajectories as trajectories
+else:
+    from nextloc_metrics.core.lazy import hand_on
+
+    __getattr__, __dir__ = hand_on(__name__)

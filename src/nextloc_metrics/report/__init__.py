@@ -1,8 +1,8 @@
 """An evaluation in one call, of predictions, days or generated mobility; models side by side.
 
-Arrays or files come in, a `Result` goes out: tables, a card and the sections of a page. It imports
-`files`, `engines`, `pages`, `analysis`, `protocols`, `trajectories` and `flows`. Begin with
-`arrays.evaluate`; `contents` has the names, and imports them when one is asked for.
+Arrays or files come in, a `Result` goes out: tables, a card and the sections of a page. Its rooms
+are `files`, `engines`, `protocols` and `pages`. It imports all wings but `integrations` and `cli`.
+Begin with `arrays.evaluate`; `contents` has the names.
 """
 
 from typing import TYPE_CHECKING
@@ -10,6 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from nextloc_metrics.report.contents import *  # noqa: F403 - all of them
 else:
-    from nextloc_metrics.arguments.lazy import hand_on
+    from nextloc_metrics.core.lazy import hand_on
 
     __getattr__, __dir__ = hand_on(__name__)

@@ -8,11 +8,11 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.answers import ANSWERED, OUTCOMES
-from nextloc_metrics.base.collection import RankingCollection
-from nextloc_metrics.base.declared import Positive
-from nextloc_metrics.base.mean import MeanMetric
-from nextloc_metrics.ranking.ranking import Ranking
+from nextloc_metrics.core.metric.collection import RankingCollection
+from nextloc_metrics.core.metric.declared import Positive
+from nextloc_metrics.core.metric.mean import MeanMetric
+from nextloc_metrics.core.queries.answers import ANSWERED, OUTCOMES
+from nextloc_metrics.core.ranking.ranking import Ranking
 
 AnswerKind = Literal[
     "answered", "missing", "empty", "cut", "refused", "unreadable", "invented", "repeated", "short"

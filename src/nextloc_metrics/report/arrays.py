@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from nextloc_metrics.analysis import Predictability
-from nextloc_metrics.arguments.answers import Answers
-from nextloc_metrics.arguments.arrays import Array
-from nextloc_metrics.arguments.batch import Batch, read_rows
+from nextloc_metrics.core.queries.answers import Answers
+from nextloc_metrics.core.queries.arrays import Array
+from nextloc_metrics.core.queries.batch import Batch, read_rows
 from nextloc_metrics.report.comparing import compare
 from nextloc_metrics.report.data import check_cluster, count_locations
 from nextloc_metrics.report.evaluation import Evaluation
@@ -33,7 +33,6 @@ def evaluate(
     weights: Array | None = None,
     times: Array | None = None,
     last: Array | None = None,
-    ids: Array | None = None,
     **options: Unpack[Options],
 ) -> Evaluation:
     """Evaluate predictions: headline with intervals, chance, groups, deciles, ties, protocol.
@@ -57,8 +56,6 @@ def evaluate(
         weights: `[N]`, 0 or from 2^-32 to 2^31: the means are weighted, as by `Weighted`, and
             what is not a mean of scores (F1, the decile metrics, the map) is left out.
         times: with `history`, the local time of each query, as for `compare`, like `last`.
-        ids: the id of each query, integers or text `[N]`, each once, for the digests of a receipt;
-            8 bytes of each are kept. Without them a query is known by its target and groups.
         options: those of [`Options`][nextloc_metrics.report.Options].
 
     Raises:
@@ -78,7 +75,7 @@ def evaluate(
         (0.75, 0.3333333333333333)
     """
     given: Any = {"mask": mask, "groups": groups, "exclude": exclude}
-    of_rows: Any = {"confidence": confidence, "weights": weights, "grades": grades, "ids": ids}
+    of_rows: Any = {"confidence": confidence, "weights": weights, "grades": grades}
     rows = read_rows(Batch(preds, target, **given, **of_rows))
     check_cluster(options["cluster"], rows.groups)
     evaluator = Evaluator(**options)

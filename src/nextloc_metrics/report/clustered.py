@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nextloc_metrics.base.declared import Computed
-from nextloc_metrics.base.grouped import Grouped
-from nextloc_metrics.base.keyed import KeyedMetric
-from nextloc_metrics.means import exact, intervals
+from nextloc_metrics.core.means import exact, intervals
+from nextloc_metrics.core.metric.declared import Computed
+from nextloc_metrics.core.metric.grouped import Grouped
+from nextloc_metrics.core.metric.keyed import KeyedMetric
 
 # A key has the number of the group in the upper 32 bits and that of the cluster in the lower ones.
 _BITS = 32
@@ -62,12 +62,6 @@ class ClusteredGroups(Grouped, KeyedMetric):
         groups, clusters = numbers[str(self.by)][state[:, 0] >> _BITS], numbers[self.cluster]
         keys = (groups << _BITS) + clusters[state[:, 0] & _LOWER]
         return torch.cat([keys[:, None], state[:, 1:]], 1)
-
-    def _check_state(self, state: Tensor, queries: int) -> bool:
-        keys, sums = state[:, 0], state[:, 1:]
-        groups, clusters = keys >> _BITS, keys & _LOWER
-        known = (keys >= 0) & (groups < self.num_groups) & (clusters < self.num_clusters)
-        return bool((keys.diff() > 0).all() & known.all()) and exact.fits(sums, queries)
 
     @property
     def _sums(self) -> Tensor:

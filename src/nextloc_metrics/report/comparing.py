@@ -15,21 +15,22 @@ from torch import Tensor
 from nextloc_metrics.analysis import Predictability
 from nextloc_metrics.analysis.comparison import Pair, Test, check_options, pair_up
 from nextloc_metrics.analysis.contrast import UserSums, contrast, sum_by
-from nextloc_metrics.arguments.arrays import Array
-from nextloc_metrics.arguments.batch import ArrayRows, Batch, read_rows
-from nextloc_metrics.arguments.checks import as_number, check_choice, check_named
-from nextloc_metrics.arguments.draws import read_runs
-from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.base.collection import RankingCollection
-from nextloc_metrics.base.grouped import Average, Grouped
-from nextloc_metrics.base.mean import MeanMetric
-from nextloc_metrics.base.plan import Plan
-from nextloc_metrics.base.readings import readings_of
-from nextloc_metrics.display.reading import Reading
-from nextloc_metrics.means import exact
+from nextloc_metrics.core.display.reading import Reading
+from nextloc_metrics.core.means import exact
+from nextloc_metrics.core.metric.collection import RankingCollection
+from nextloc_metrics.core.metric.grouped import Average, Grouped
+from nextloc_metrics.core.metric.mean import MeanMetric
+from nextloc_metrics.core.metric.plan import Plan
+from nextloc_metrics.core.metric.readings import readings_of
+from nextloc_metrics.core.queries.arrays import Array
+from nextloc_metrics.core.queries.batch import ArrayRows, Batch, read_rows
+from nextloc_metrics.core.queries.checks import as_number, check_choice, check_named
+from nextloc_metrics.core.queries.draws import read_runs
+from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.comparisons import (
     Against,
     Asked,
+    ByPair,
     Comparisons,
     Family,
     decide_pairs,
@@ -50,7 +51,6 @@ from nextloc_metrics.report.data import (
 )
 from nextloc_metrics.report.history import History, rows_of
 from nextloc_metrics.report.options import SharedOptions, takes
-from nextloc_metrics.report.receipts import Receipt, ReceiptSums, read_sums
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -62,7 +62,7 @@ _FEW_RUNS = 5
 @takes(SharedOptions)
 def compare(
     models: Mapping[str, Any],
-    target: Array | None = None,
+    target: Array,
     *,
     mask: Array | None = None,
     groups: Mapping[str, Array] | None = None,
@@ -88,9 +88,7 @@ def compare(
 
     Args:
         models: predictions as for `evaluate`, by model name; a list of them for several runs; or
-            [`Draws`][nextloc_metrics.report.Draws], alone or in a list of runs; or receipts with
-            `sums_by`, without `target` and other rows. Their tests are those of predictions with
-            this `cluster`, to the bit, without effect size, wins and losses.
+            [`Draws`][nextloc_metrics.report.Draws], alone or in a list of runs.
         groups: as for `evaluate`, as are `target`, `mask` and `exclude`; only those of `cluster`
             matter, which test and intervals then take as independent.
         test: as for `analysis.compare`, like `seed`.
@@ -130,15 +128,6 @@ def compare(
     how = test, options["confidence_level"], as_number(seed), family, margin
     asked = Asked(*how, against, average, cluster)
     asked = _check_options(asked, deterministic, about, [str(x) for x in models])
-    if any(isinstance(one, Receipt) for one in models.values()):
-        of_rows: dict[str, Any] = {"target": target, "mask": mask, "groups": groups}
-        of_rows |= {"exclude": exclude, "history": history, "about": options["about"]}
-        of_rows |= {"metrics": options["metrics"]}
-        sums = read_sums(models, of_rows, asked)
-        one = next(iter(sums.values()))
-        return _summarize(sums, asked._replace(cluster=one.cluster), one.sizes, one.notes, {})
-    if target is None:
-        raise TypeError("`target` must be given unless `models` are receipts, got None.")
     runs = {str(name): read_runs(str(name), given) for name, given in models.items()}
     if len(runs) + (history is not None) < 2:
         raise ValueError(f"`models` must hold at least two models, got {short(list(runs))}.")
@@ -211,7 +200,7 @@ def _sizes_of(models: Mapping[str, _Method]) -> tuple[int, int]:
 
 
 def _summarize(
-    models: Mapping[str, _Method | ReceiptSums],
+    models: Mapping[str, _Method],
     asked: Asked,
     sizes: tuple[int, int],
     warned: Sequence[str],
@@ -261,7 +250,7 @@ def _summarize(
     marks = find_letters(columns, corrected, asked.level) if asked.against == "all" else {}
     members = next(iter(models.values())).members
     tests = decided.num_tests, marks, columns, card, level, members
-    return Comparisons(values, found, corrected, table, *tests)
+    return Comparisons(values, ByPair(found), ByPair(corrected), table, *tests)
 
 
 def _note_runs(models: Mapping[str, _Method], deterministic: Sequence[str]) -> list[str]:

@@ -10,11 +10,12 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from nextloc_metrics.analysis.comparison import Comparison, Pair, Test, decide
 from nextloc_metrics.analysis.significance import MARKS, holm, letters, level_of, stars
-from nextloc_metrics.base.grouped import Average
-from nextloc_metrics.display.page import Result, show_meanings, show_table
-from nextloc_metrics.display.reading import Models, Reading
-from nextloc_metrics.display.table import Table, in_percent, of_readings
-from nextloc_metrics.pages.sections import show_differences, show_values
+from nextloc_metrics.core.display.page import Result, show_meanings, show_table
+from nextloc_metrics.core.display.reading import Models, Reading
+from nextloc_metrics.core.display.table import Table, in_percent, of_readings
+from nextloc_metrics.core.metric.grouped import Average
+from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.report.pages.sections import show_differences, show_values
 
 Against = Literal["first", "all"]
 Family = Literal["metric", "all"]
@@ -27,6 +28,10 @@ _RESAMPLES = 10_000
 _BELOW = 10
 
 _POWER = 0.8
+
+# After an interval that leaves out 0 where the test finds no difference, or the reverse.
+_DISAGREES = "!"
+_DISAGREEMENT = f"{_DISAGREES} interval and test disagree about 0; if few differ, believe the test"
 
 # After a value that is not separated from the best; in a paper a superscript.
 _NOT_SEPARATED = "~"
@@ -122,7 +127,7 @@ def tabulate(
     if asked.margin is not None:
         ways = [f"{way} {in_percent(asked.margin)}" for way in ("not worse by", "within")]
         header, names = [*header, *ways], [*names, "p not worse", "p equivalent"]
-    rows, records = [], []
+    rows, records, footnotes = [], [], []
     for key in values[first]:
         for (a, b), tests in decided.pairs.items():
             title = f"{key}, {b}" if is_first else f"{key}, {b} - {a}"
@@ -132,23 +137,56 @@ def tabulate(
             difference, low, high, p_value, corrected, detectable, *within = numbers
             ends = "-" if math.isnan(low) else f"{in_percent(low, '+')} to {in_percent(high, '+')}"
             holds = corrected <= asked.level
+            if key in tests and _disagrees(tests[key].found, asked.level):
+                ends, footnotes = f"{ends} {_DISAGREES}", [_DISAGREEMENT]
             cells = [in_percent(base), in_percent(value), in_percent(difference, "+"), ends]
             cells += [_p_value(p_value), _p_value(corrected)]
-            cells += ["-" if holds else in_percent(detectable), *map(_p_value, within)]
+            cells += ["-" if holds else _points(detectable), *map(_p_value, within)]
             rows.append([title, *cells])
             records.append(dict(zip(names, [title, base, value, *numbers], strict=True)))
-    return Table(header, rows, notes, records)
+    return Table(header, rows, [*notes, *footnotes], records)
+
+
+def _disagrees(one: Comparison, level: float) -> bool:
+    """Return whether the interval holds 0 and the p-value does not, or the reverse."""
+    if math.isnan(one.p_value) or math.isnan(one.low):
+        return False
+    return (one.low <= 0 <= one.high) != (one.p_value > level)
+
+
+def _points(detectable: float) -> str:
+    """Write a difference that a test finds."""
+    if math.isinf(detectable):
+        return "none"
+    return "more than is possible" if detectable > 1 else in_percent(detectable)
 
 
 def detectable_range(decided: Decided, asked: Asked) -> str:
-    """Say which differences the tests find."""
-    found = [one.detectable for of in decided.pairs.values() for one in of.values()]
-    if not (known := [x for x in found if not math.isnan(x)]):
-        return "-"
-    ends = dict.fromkeys(in_percent(x) for x in (min(known), max(known)))
+    """Say which differences the tests find, and where they find none."""
+    every = [
+        (one, decided.num_tests[key]) for of in decided.pairs.values() for key, one in of.items()
+    ]
+    found = [one.detectable for one, _ in every if math.isfinite(one.detectable)]
     most = max(decided.num_tests.values())
-    level = f"{asked.level:g}" + (f"/{most}" if most > 1 else "")
-    return f"{' to '.join(ends)} points with power {_POWER:g} at level {level}"
+    parts = []
+    if found:
+        ends = dict.fromkeys(map(_points, (min(found), max(found))))
+        level = f"{asked.level:g}" + (f"/{most}" if most > 1 else "")
+        unit = "" if max(found) > 1 else " points"
+        parts = [f"{' to '.join(ends)}{unit} with power {_POWER:g} at level {level}"]
+    kind = "queries" if asked.cluster is None else f"groups by {asked.cluster}"
+    lost = {
+        (one.found.num_differing, one.found.needed(number))
+        for one, number in every
+        if math.isinf(one.detectable)
+    }
+    for differing, needed in sorted(lost):
+        parts.append(
+            f"no difference can be found with {differing} {kind} that differ; {needed} needed"
+        )
+    if any(math.isnan(one.detectable) and one.found.num_differing for one, _ in every):
+        parts.append(f"no figure where up to 16 {kind} differ")
+    return "; ".join(parts) or "-"
 
 
 def p_text(decided: Decided, asked: Asked) -> str:
@@ -163,6 +201,17 @@ def p_text(decided: Decided, asked: Asked) -> str:
 
 def _p_value(p: float) -> str:
     return "-" if math.isnan(p) else "<0.0001" if p < 0.0001 else f"{p:.4f}"
+
+
+class ByPair(dict[PairNames, Any]):
+    """What is known of each pair of models."""
+
+    def __missing__(self, pair: Any) -> Any:
+        known = [x for x in self if {*x} == {*pair}] or [*self]
+        raise KeyError(
+            f"pairs are {short(known)}, got {short(pair)}; the other way round, a difference has "
+            "the other sign."
+        )
 
 
 @dataclass(repr=False)

@@ -1,12 +1,8 @@
 """The public names of `report`, which hands them on when the first of them is asked for."""
 
-from nextloc_metrics.arguments.answers import Answers as Answers
-from nextloc_metrics.arguments.draws import Draws as Draws
-from nextloc_metrics.display.page import Result as Result
-from nextloc_metrics.files.answers import read_answers as read_answers
-from nextloc_metrics.files.answers import read_draws as read_draws
-from nextloc_metrics.files.predictions import Predictions as Predictions
-from nextloc_metrics.files.predictions import read as read
+from nextloc_metrics.core.display.page import Result as Result
+from nextloc_metrics.core.queries.answers import Answers as Answers
+from nextloc_metrics.core.queries.draws import Draws as Draws
 from nextloc_metrics.report.arrays import evaluate as evaluate
 from nextloc_metrics.report.comparing import compare as compare
 from nextloc_metrics.report.comparisons import Comparisons as Comparisons
@@ -14,15 +10,18 @@ from nextloc_metrics.report.evaluation import Ceiling as Ceiling
 from nextloc_metrics.report.evaluation import Evaluation as Evaluation
 from nextloc_metrics.report.evaluation import merge as merge
 from nextloc_metrics.report.evaluator import Evaluator as Evaluator
+from nextloc_metrics.report.files.answers import read_answers as read_answers
+from nextloc_metrics.report.files.answers import read_draws as read_draws
+from nextloc_metrics.report.files.predictions import Predictions as Predictions
+from nextloc_metrics.report.files.predictions import read as read
 from nextloc_metrics.report.flows import FlowEvaluation as FlowEvaluation
 from nextloc_metrics.report.flows import evaluate_flows as evaluate_flows
 from nextloc_metrics.report.generated import MobilityEvaluation as MobilityEvaluation
 from nextloc_metrics.report.generated import evaluate_mobility as evaluate_mobility
 from nextloc_metrics.report.options import Options as Options
 from nextloc_metrics.report.options import SharedOptions as SharedOptions
-from nextloc_metrics.report.receipts import Receipt as Receipt
-from nextloc_metrics.report.receipts import Verification as Verification
 from nextloc_metrics.report.table_evaluation import evaluate_table as evaluate_table
-from nextloc_metrics.report.table_evaluation import verify as verify
 from nextloc_metrics.report.trajectories import TrajectoryEvaluation as TrajectoryEvaluation
 from nextloc_metrics.report.trajectories import evaluate_trajectories as evaluate_trajectories
+from nextloc_metrics.report.verification import Verification as Verification
+from nextloc_metrics.report.verification import verify as verify

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -14,19 +15,21 @@ from typing import Any, NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from nextloc_metrics import analysis, backends
-from nextloc_metrics.arguments.answers import ANSWERED, UNSEEN
-from nextloc_metrics.arguments.batch import Batch, GroupLabels
-from nextloc_metrics.base.collection import RankingCollection
-from nextloc_metrics.base.grouped import Average, Grouped, Weighted
-from nextloc_metrics.base.mean import MeanMetric, RecordMetric
-from nextloc_metrics.base.plan import Plan
-from nextloc_metrics.base.ranking_metric import RankingMetric
-from nextloc_metrics.means.intervals import check_confidence_level
+from nextloc_metrics import analysis
+from nextloc_metrics.core import backends
+from nextloc_metrics.core.means import exact, intervals
+from nextloc_metrics.core.metric.collection import RankingCollection
+from nextloc_metrics.core.metric.grouped import Average, Grouped, Weighted
+from nextloc_metrics.core.metric.mean import MeanMetric, RecordMetric
+from nextloc_metrics.core.metric.plan import Plan
+from nextloc_metrics.core.metric.ranking_metric import RankingMetric
+from nextloc_metrics.core.queries.answers import ANSWERED, UNSEEN
+from nextloc_metrics.core.queries.batch import Batch, GroupLabels
+from nextloc_metrics.core.ranking.ranking import Ranking, Ties
+from nextloc_metrics.core.version import __version__
 from nextloc_metrics.metrics.at_k import AccuracyAtK
 from nextloc_metrics.metrics.presets import decile_metrics, likelihood_metrics
-from nextloc_metrics.ranking.ranking import Ranking, Ties
-from nextloc_metrics.report import digests, saved
+from nextloc_metrics.report import saved
 from nextloc_metrics.report.answers import count_answers
 from nextloc_metrics.report.clustered import ClusteredGroups
 from nextloc_metrics.report.data import (
@@ -72,7 +75,9 @@ class Counted:
         self.data, locations, train_counts = data, data.locations, data.train_counts
         self.card, self.longest = Counter[str](), 0  # and the length of the longest list
         self.shards: tuple[str, ...] = ()
-        self.digests, self.ids = digests.empty(), list[Tensor]()  # the hashes of ids of queries
+        self.fingerprint = 0  # the sum of the hashes of queries, modulo 2^64
+        self.columns: dict[str, Any] = {}  # of the table that was read, and how it was
+        self.made_by = ""  # the version that wrote the file that was read
         self.names: dict[str, list[str]] = {}  # of groups by kind, where there is room for more
         self.parts = make_rows(setting, data)
         self.headline = self.parts[""]
@@ -191,8 +196,34 @@ class Counted:
             **shards,
             "averaged_over": "queries, weighted" if setting.is_weighted else "queries",
             "intervals": f"{100 * setting.confidence_level:g} %, {sample}",
+            **self._doubts(),
             "ties": "expected value over random orders",
         }
+
+    def _doubts(self) -> dict[str, str]:
+        """Say where intervals by query are too narrow, and where few groups have the hits."""
+        found, cluster, rows = {}, self.setting.cluster, dict(self.rows())
+        kinds = self.setting.groups if cluster is None else (cluster,)
+        for kind in [x for x in kinds if f"by {x}" in self.parts]:
+            members: list[tuple[str, Any]] = self.parts[f"by {kind}"].named_members()
+            for name, grouped in members:
+                sums = grouped._sums[grouped._sums[:, 2] > 0]
+                means, *_ = exact.moments(sums)
+                hits = [int((means > 0).sum()), int((means < 1).sum())]
+                if cluster and exact.is_bounded(sums) and 0 < min(hits) < min(10, len(sums) / 2):
+                    of = "hits" if hits[0] < hits[1] else "misses"
+                    text = f"{of} in {min(hits)} of {len(sums)} {kind}s: too few for this interval"
+                    found[f"interval_of_{name}"] = text
+                error = intervals.of_clusters(sums).standard_error * grouped._factor
+                alone = rows[name]._estimate().standard_error * grouped._factor
+                if cluster is None and not math.isnan(error) and error > 1.1 * alone > 0:
+                    found[f"interval_by_{kind}"] = (
+                        f"{name} has the standard error {float(alone):.2g} by query, "
+                        f"{float(error):.2g} by {kind}: its interval is {float(error / alone):.1f} "
+                        f'times too narrow for other {kind}s; write cluster="{kind}"'
+                    )
+                    break
+        return found
 
     def rows(self) -> list[tuple[str, Any]]:
         """Return name and metric of each row of the table of all queries."""
@@ -234,11 +265,11 @@ class Counted:
             "longest": self.longest,
             "shards": self.shards,
             "users": self.data.users,
+            "fingerprint": self.fingerprint,
+            "columns": self.columns,
+            "made_by": __version__,
         }
         arrays = {name: member.state for name, member in self._members().items()}
-        arrays["digests"] = self.digests
-        if self.setting.has_ids:
-            arrays["ids"] = torch.cat([torch.zeros(0, dtype=torch.int64), *self.ids]).sort().values
         saved.write(path, header, {**arrays, **self.data.arrays()}, force)
 
     @classmethod
@@ -256,39 +287,23 @@ class Counted:
         """Make an object from the content of a file, or raise if parts of it do not fit."""
         lists = {x: tuple(header["setting"][x]) for x in ("k", "groups", "measures", "metrics")}
         setting = Setting(**{**header["setting"], **lists})
-        check_confidence_level(setting.confidence_level)
         labels = {kind: GroupLabels(names) for kind, names in header["labels"].items()}
-        if "/f1" in arrays and arrays["/f1"].shape[1] - 1 != setting.num_locations:
-            raise ValueError("its number of locations does not fit")  # before memory is allocated
-        if tuple(labels) != setting.groups:
-            raise ValueError("its labels are not those of its groups")
         data = Data.pop(arrays, header.get("users", []), metrics)
-        if replace(setting, **data.digests()) != setting:
-            raise ValueError("its data are not those of its options")
         counted = cls(setting, labels, data)
-        counted.digests, counted.ids = saved.pop_digests(arrays, header["card"], setting.has_ids)
         members = counted._members()
-        if members.keys() != arrays.keys():
-            raise ValueError("its counts are not those of its options")
         counted.card, counted.shards = Counter(header["card"]), tuple(map(str, header["shards"]))
-        counted.longest = header["longest"]
-        saved.check_card(counted.card, counted.longest)
+        counted.longest, counted.fingerprint = header["longest"], header["fingerprint"]
+        counted.columns, counted.made_by = header["columns"], header["made_by"]
         for name, member in members.items():
-            saved.check_state(name, member, arrays[name], counted.card["queries"])
+            saved.check_state(name, member, arrays[name])
             add_state(member, arrays[name])
-        for kind in {f"by {kind}" for kind in setting.groups} & counted.parts.keys():
-            for name, _ in counted.parts[kind].named_members():
-                whole = next(members[x] for of in ROWS if (x := f"{of}/{name}") in members)
-                sums = members[f"{kind}/{name}"]._sums.sum(0)
-                if not torch.equal(sums, whole.state[: len(sums)]):
-                    raise ValueError(f"the counts {kind} do not add up to all")
         return counted
 
     def add_states(self, other: Counted, rows: Mapping[str, Tensor]) -> None:
         """Add other counts; `rows` has the number here of each group there, by kind."""
         self.card.update(other.card)
         self.longest = max(self.longest, other.longest)
-        self.digests, self.ids = self.digests + other.digests, [*self.ids, *other.ids]
+        self.fingerprint = (self.fingerprint + other.fingerprint) % (1 << 64)
         members = other._members()
         for name, member in self._members().items():
             if name not in members:  # there was no group
@@ -332,6 +347,8 @@ def merge_counted(shards: Sequence[tuple[str, Counted]], allow_equal: bool = Fal
             seen[digest] = name
     merged = add_up([one for _, one in shards])
     merged.shards = tuple(digest for _, one in shards for digest in one.shards)
+    if all(one.columns == first.columns for _, one in shards):
+        merged.columns = first.columns
     return merged
 
 

@@ -14,13 +14,14 @@ from torch import Tensor
 from torchmetrics import MetricCollection
 
 from nextloc_metrics.analysis import Predictability
-from nextloc_metrics.arguments.answers import UNSEEN, Answers
-from nextloc_metrics.arguments.batch import ArrayRows
-from nextloc_metrics.arguments.checks import check_named
-from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.base.collection import RankingCollection
-from nextloc_metrics.base.grouped import Weighted
-from nextloc_metrics.base.mean import MeanMetric, RecordMetric
+from nextloc_metrics.core.metric.collection import RankingCollection
+from nextloc_metrics.core.metric.grouped import Weighted
+from nextloc_metrics.core.metric.mean import MeanMetric, RecordMetric
+from nextloc_metrics.core.queries.answers import UNSEEN, Answers
+from nextloc_metrics.core.queries.batch import ArrayRows
+from nextloc_metrics.core.queries.checks import check_named
+from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.geography.locations import check_locations
 from nextloc_metrics.metrics.bins import PopularityBins
@@ -31,7 +32,6 @@ from nextloc_metrics.metrics.presets import (
     probability_metrics,
     recommendation_metrics,
 )
-from nextloc_metrics.ranking.ranking import Ranking
 from nextloc_metrics.report.answers import answer_shares
 
 # Before the name of an array of limits.
@@ -47,7 +47,6 @@ class Data:
     locations: Locations | None = None
     limits: Predictability | None = None
     metrics: Mapping[str, RecordMetric] = field(default_factory=dict)  #: the further ones by name
-    tokens: Tensor | None = None  #: those of the vocabulary, of which digests are made
 
     def digests(self) -> dict[str, Any]:
         """Return the digests by the attribute of `Setting`; "" for what is not there."""
@@ -59,12 +58,11 @@ class Data:
             "locations": "" if points is None else digest(points.state_key()),
             "history": "" if limits is None else digest(*vars(limits).values()),
             "metrics": names_of(self.metrics),
-            "vocabulary": "" if self.tokens is None else digest(self.tokens),
         }
 
     def arrays(self) -> dict[str, Tensor]:
         """Return the arrays of a file of counts."""
-        found = {"train_counts": self.train_counts, "tokens": self.tokens}
+        found = {"train_counts": self.train_counts}
         if self.bins is not None:
             found |= {"bin_of": self.bins.bin_of, "num_bins": torch.tensor(self.bins.num_bins)}
         if self.locations is not None:
@@ -83,19 +81,14 @@ class Data:
         cls, arrays: dict[str, Tensor], users: list[Any], metrics: Mapping[str, RecordMetric]
     ) -> Data:
         """Take what `arrays` wrote out of the arrays of a file, which has no metrics."""
-        names = ("bin_of", "train_counts", "points", "tokens")
-        bin_of, counts, points, tokens = (arrays.pop(x, None) for x in names)
+        bin_of, counts, points = (arrays.pop(x, None) for x in ("bin_of", "train_counts", "points"))
         bins = None if bin_of is None else PopularityBins(bin_of, int(arrays.pop("num_bins")))
         locations = None if points is None else Locations.from_points(points)
         limits = None
         if f"{_LIMITS}limit" in arrays:
             read = {name: arrays.pop(_LIMITS + name) for name in _tensors_of_limits()}
             limits = Predictability(**read, users=users)
-            if {tuple(array.shape) for array in read.values()} != {(len(users),)}:
-                raise ValueError("its limits are not those of its users")
-        if tokens is not None and (tokens.ndim != 1 or tokens.dtype != torch.int64):
-            raise ValueError("its tokens are no integers, one per id")
-        return cls(bins, counts, locations, limits, metrics, tokens)
+        return cls(bins, counts, locations, limits, metrics)
 
 
 def _tensors_of_limits() -> list[str]:
@@ -229,7 +222,6 @@ class Form(NamedTuple):
     weights: bool
     answers: str = ""
     num_ids: int | None = None
-    ids: bool = False
 
     def describe(self) -> str:
         """Return what predictions and targets are, as text."""
@@ -267,14 +259,13 @@ class Setting:
     answers: str = ""  #: how answers of a language model were read; "" for other predictions
     num_ids: int | None = None  #: of these answers
     about: str = ""
-    has_ids: bool = False  #: whether queries have ids of their own
 
     @property
     def form(self) -> Form:
         """The kind of batch that has this setting."""
         several, excluded = self.num_locations is None, self.exclude != "none"
         confidence = self.probabilities == CONFIDENCE
-        given = excluded, confidence, self.is_weighted, self.answers, self.num_ids, self.has_ids
+        given = excluded, confidence, self.is_weighted, self.answers, self.num_ids
         return Form(self.candidates, several, self.groups, *given)
 
     def options(self) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -15,24 +14,14 @@ import torch
 
 from nextloc_metrics import analysis
 from nextloc_metrics.analysis import Predictability
-from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.arguments.outputs import new_file
-from nextloc_metrics.base.collection import RankingCollection
-from nextloc_metrics.base.readings import MOST_ROWS, read_results
-from nextloc_metrics.display.page import Result, show_meanings
-from nextloc_metrics.display.reading import Reading
-from nextloc_metrics.display.table import Table, csv_cell, of_readings
-from nextloc_metrics.files.opening import Lazy, pa
-from nextloc_metrics.means import intervals
-from nextloc_metrics.pages.sections import (
-    show_ceiling,
-    show_deciles,
-    show_distances,
-    show_groups,
-    show_headline,
-    show_probabilities,
-    show_ties,
-)
+from nextloc_metrics.core.display.page import Result, show_meanings
+from nextloc_metrics.core.display.reading import Reading
+from nextloc_metrics.core.display.table import Table, csv_cell, of_readings
+from nextloc_metrics.core.means import intervals
+from nextloc_metrics.core.metric.collection import RankingCollection
+from nextloc_metrics.core.metric.readings import MOST_ROWS, read_results
+from nextloc_metrics.core.outputs import new_file
+from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.comparisons import Comparisons
 from nextloc_metrics.report.counted import (
     AMONG_ANSWERED,
@@ -43,8 +32,16 @@ from nextloc_metrics.report.counted import (
     merge_counted,
 )
 from nextloc_metrics.report.data import check_metrics
-from nextloc_metrics.report.digests import check_ids
-from nextloc_metrics.report.receipts import Receipt, clusters_of, receipt_of
+from nextloc_metrics.report.files.opening import Lazy, pa
+from nextloc_metrics.report.pages.sections import (
+    show_ceiling,
+    show_deciles,
+    show_distances,
+    show_groups,
+    show_headline,
+    show_probabilities,
+    show_ties,
+)
 
 Interval = tuple[float, float]
 
@@ -103,31 +100,6 @@ class Evaluation(Result):
             ValueError: the name has another suffix.
         """
         self._counted.save(Path(path), force)
-
-    def receipt(
-        self,
-        salt: str | None = None,
-        note: str | None = None,
-        source: str | None = None,
-        sums_by: str | None = None,
-        min_queries: int = 5,
-    ) -> Receipt:
-        """Return a text by which anyone with the data can check the values; see `verify`.
-
-        Args:
-            salt: a secret, without which digests of rows say nothing; it is not in the receipt.
-            note: what the values are, outside the checksum.
-            source: where the data are: address, commit, licence; outside the checksum.
-            sums_by: the groups, such as `"user"`, whose sums the receipt has, for `compare`.
-            min_queries: groups with fewer queries are merged into one.
-
-        Raises:
-            ValueError: without these sums it would have more than 8 KB; or `sums_by` is no group.
-        """
-        counted, key, clusters = self._counted, (salt or "").encode(), None
-        if sums_by is not None:
-            clusters = clusters_of(counted, sums_by, min_queries, key)
-        return receipt_of(counted, self.values, salt, note, source, clusters)
 
     def group_records(self, kind: str | None = None) -> list[dict[str, Any]]:
         """Return the values of all groups, one dict per kind, metric and group.
@@ -193,8 +165,6 @@ class Evaluation(Result):
         if counted.setting.probabilities:
             sections["Probabilities"] = show_probabilities(parts["probabilities"], level)
         sections["Ties"] = show_ties(self.values, self.ties)
-        with suppress(ValueError):  # more than 8 KB
-            sections["Receipt"] = self.receipt()._repr_html_()
         return sections
 
     def _members(self) -> list[tuple[Any, Any]]:
@@ -319,7 +289,6 @@ def merge(
 
 def evaluation_of(counted: Counted) -> Evaluation:
     """Compute values and tables from the counts."""
-    check_ids(counted.ids)
     setting, parts = counted.setting, counted.parts
     readings = _read_values(counted)
     values = {name: one.value for name, one in readings.items()}

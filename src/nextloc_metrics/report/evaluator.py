@@ -11,18 +11,20 @@ from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.answers import Answers
-from nextloc_metrics.arguments.arrays import as_tensor
-from nextloc_metrics.arguments.batch import ArrayRows, Batch, Grouping, GroupLabels, read_rows
-from nextloc_metrics.arguments.checks import as_number, check_choice, check_positive, cut_offs
-from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.arguments.siphash import TOKEN
-from nextloc_metrics.base.mean import RecordMetric
-from nextloc_metrics.distribution.distribution import Given
-from nextloc_metrics.means.intervals import check_confidence_level
+from nextloc_metrics.core.distribution.distribution import Given
+from nextloc_metrics.core.means.intervals import check_confidence_level
+from nextloc_metrics.core.metric.mean import RecordMetric
+from nextloc_metrics.core.queries.answers import Answers
+from nextloc_metrics.core.queries.arrays import as_tensor
+from nextloc_metrics.core.queries.batch import ArrayRows, Batch, Grouping, GroupLabels, read_rows
+from nextloc_metrics.core.queries.checks import as_number, check_choice, check_positive, cut_offs
+from nextloc_metrics.core.queries.hashing import Hashes, bits, hash_text, mix
+from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.notation import cut_offs_of
 from nextloc_metrics.report import saved
@@ -39,7 +41,6 @@ from nextloc_metrics.report.data import (
     digest,
     write_about,
 )
-from nextloc_metrics.report.digests import Tokens, digest_of, hash_names, read_ids
 from nextloc_metrics.report.evaluation import Evaluation, evaluation_of
 from nextloc_metrics.report.history import limits_of
 from nextloc_metrics.report.options import Options, takes
@@ -48,7 +49,11 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 # What all batches give, or none.
-_PER_QUERY = ("exclude", "confidence", "weights", "ids")
+_PER_QUERY = ("exclude", "confidence", "weights")
+
+
+# Any odd number of 62 bits.
+_SALT = 0x2545F4914F6CDD1D
 
 
 class Evaluator:
@@ -70,7 +75,7 @@ class Evaluator:
 
     Example:
         >>> from nextloc_metrics import report
-        >>> from nextloc_metrics.arguments.batch import Batch
+        >>> from nextloc_metrics.core.queries.batch import Batch
         >>> first, other = (report.Evaluator(k=1, num_locations=9) for _ in range(2))
         >>> first.add(Batch([[3, 5]], [3], groups={"user": ["bob"]}))  # lists of two ids
         >>> other.add(Batch([[4, 2]], [2], groups={"user": ["ann"]}))
@@ -95,13 +100,13 @@ class Evaluator:
         own, visits = check_metrics(options["metrics"]), options["history"]
         limits = None if visits is None else limits_of(visits)
         words = options["vocabulary"]
-        tokens = None if words is None else hash_names([*map(str, words)]) & TOKEN
-        self._data = Data(bins, counts, options["locations"], limits, own, tokens)
+        self._data = Data(bins, counts, options["locations"], limits, own)
         self._exempt_target = options["exempt_target"]
         self._options: dict[str, Any] = {
             "k": tuple(cut_offs(cut_offs_of(measures) if measures else options["k"])),
             "cluster": options["cluster"],
             "confidence_level": options["confidence_level"],
+            "vocabulary": "" if words is None else digest(*map(str, words)),
             "km": options["km"],
             "probabilities": options["given"] or "",
             "measures": names,
@@ -110,7 +115,6 @@ class Evaluator:
         }
         self._counted: Counted | None = None
         self._names: dict[str, GroupNames] = {}
-        self._tokens = Tokens(tokens)
         self._merged: set[UUID] = set()  # the evaluators whose batches are counted here
         self._lent: Counted | None = None  # the counts that a result has, which stay as they are
 
@@ -141,16 +145,12 @@ class Evaluator:
         numbers = {kind: of for kind, (of, _) in found.items()}
         new = {kind: names for kind, (_, names) in found.items()}
         counted = self._with_room(setting, named, new)
-        ids = None if batch.ids is None else read_ids(batch.ids)
-        given = replace(batch, groups=None, exempt_target=self._exempt_target, ids=None).read()
+        given = replace(batch, groups=None, exempt_target=self._exempt_target).read()
         tallied = counted.tally(given, numbers)
-        hashes = [named[x].hashes_with(new[x])[of] for x, of in sorted(numbers.items())]
-        read = given if not isinstance(batch.preds, Answers) else replace(given, preds=batch.preds)
-        digest = digest_of(read, tallied.ranking, hashes, ids, self._tokens)
+        hashes = [named[x].hashes_with(new[x])[of.numpy()] for x, of in sorted(numbers.items())]
+        fingerprint = fingerprint_of(given, tallied.ranking, hashes)
         counted.add(tallied)
-        counted.digests += digest
-        if ids is not None:
-            counted.ids.append(ids[tallied.ranking.queries.counted])
+        counted.fingerprint = (counted.fingerprint + fingerprint) % (1 << 64)
         for kind, names in named.items():
             names.add(new[kind])
             counted.names[kind] = names.names
@@ -219,21 +219,17 @@ class Evaluator:
             if "options" in header:
                 options = header["options"]
                 evaluator._data = Data.pop(arrays, header["users"], own)
-                check_confidence_level(options["confidence_level"])
             else:
                 counted = Counted.of_saved(header, arrays, own)
                 options, evaluator._data = counted.setting.options(), counted.data
                 evaluator._take(counted)
                 evaluator._merged = {uuid4()}
-            evaluator._tokens = Tokens(evaluator._data.tokens)
             evaluator.known_locations = options["known_locations"]
             evaluator.num_locations = options["num_locations"]
             evaluator._exempt_target = options["exempt_target"]
             tuples = {x: tuple(options[x]) for x in ("measures", "metrics")}
             tuples["k"] = tuple(cut_offs(options["k"]))
             evaluator._options = {x: {**options, **tuples}[x] for x in evaluator._options}
-            if evaluator._options != {**evaluator._options, **evaluator._data.digests()}:
-                raise ValueError("its data are not those of its options")
         return evaluator
 
     def result(self, missed: int | None = None) -> Evaluation:
@@ -266,8 +262,8 @@ class Evaluator:
             counted.card, counted.names = counted.card.copy(), {}
         else:
             counted = add_up([old])
-        name = digest(counted.digests.flatten())
-        counted.shards = (name,) if counted.digests.any() else ()
+        has_rows = counted.card["queries"] > counted.card["left_out"]
+        counted.shards = (f"{counted.fingerprint:016x}",) if has_rows else ()
         return counted
 
     def _take(self, counted: Counted) -> None:
@@ -313,7 +309,6 @@ class Evaluator:
             is_weighted=form.weights,
             answers=form.answers,
             num_ids=form.num_ids,
-            has_ids=form.ids,
         )
         if self._data.limits is not None and setting.by_user not in form.groups:
             raise ValueError(
@@ -370,12 +365,35 @@ def _check_form(first: Form, form: Form) -> None:
         )
 
 
+def fingerprint_of(batch: Batch, ranking: Ranking, groups: Sequence[Hashes]) -> int:
+    """Return the sum of hashes of the queries: groups, targets, their ranks, and the answers.
+
+    It is the same for any order of queries, and tells one set of queries from another.
+    """
+    # padding is 0, so neither its number nor where it stands matters
+    kept = ranking.relevant >= 0
+    each = (ranking.relevant + 1) * (3 * ranking.above + 5 * ranking.tied + _SALT)
+    if ranking.num_candidates is None:
+        ids = batch.preds + 1
+        parts = [batch.preds[:, :1], (ids * (ids ^ _SALT)).sum(1, keepdim=True)]
+    else:
+        own = batch.preds.gather(1, ranking.relevant.clamp(min=0))
+        each, parts = each + 7 * torch.from_numpy(bits(own.numpy())), []
+    parts.append(each.masked_fill(~kept, 0).sum(1, keepdim=True))
+    columns = [*groups, *(x for part in parts for x in part.numpy().T)]
+    factors = mix(np.arange(len(columns))) | np.uint64(1)
+    found = np.zeros(len(kept), np.uint64)
+    for factor, column in zip(factors, columns, strict=True):
+        found += bits(column).view(np.uint64) * factor
+    return int(mix(found)[ranking.queries.counted.numpy()].sum())
+
+
 class GroupNames:
     """Names of groups, numbered as they appear, with a hash of each."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names: list[str] = []
-        self.hashes = torch.zeros(0, dtype=torch.int64)
+        self.hashes = np.zeros(0, np.uint64)
         self._numbers: dict[str, int] = {}
         self._last: tuple[GroupLabels, Tensor] | None = None
         self.add(names)
@@ -387,9 +405,9 @@ class GroupNames:
         self.names += names
         self.hashes = hashes
 
-    def hashes_with(self, names: Sequence[str]) -> Tensor:
+    def hashes_with(self, names: Sequence[str]) -> Hashes:
         """Return the hash of each name, and of further names."""
-        return torch.cat([self.hashes, hash_names(names)]) if len(names) else self.hashes
+        return np.concatenate([self.hashes, hash_text([*names])]) if len(names) else self.hashes
 
     def number(self, kind: Grouping) -> tuple[Tensor, list[str]]:
         """Return the number of each query's group, and the names that are new."""

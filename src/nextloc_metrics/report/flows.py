@@ -11,15 +11,16 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from nextloc_metrics import engines
-from nextloc_metrics.display.page import Result, show_meanings, show_table
-from nextloc_metrics.display.table import Table
-from nextloc_metrics.engines.partition import concat, table_of_bytes, table_to_bytes
-from nextloc_metrics.files.beside import read_flows
-from nextloc_metrics.files.opening import pa
-from nextloc_metrics.flows import HUMOB_2026_BOX, FlowCollection, FlowPairs, flow_metrics
-from nextloc_metrics.flows.metric import DailyMetric
-from nextloc_metrics.flows.pairs import IDS, PLACES, STEP, CellBox, MissingDays
+from nextloc_metrics.core.display.page import Result, show_meanings, show_table
+from nextloc_metrics.core.display.table import Table
+from nextloc_metrics.core.queries.arrays import Array
+from nextloc_metrics.mobility.flows import HUMOB_2026_BOX, FlowCollection, FlowPairs, flow_metrics
+from nextloc_metrics.mobility.flows.metric import DailyMetric
+from nextloc_metrics.mobility.flows.pairs import IDS, PLACES, STEP, CellBox, MissingDays
+from nextloc_metrics.report import engines
+from nextloc_metrics.report.engines.partition import concat, table_of_bytes, table_to_bytes
+from nextloc_metrics.report.files.beside import read_flows
+from nextloc_metrics.report.files.opening import pa
 
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
@@ -66,6 +67,7 @@ def evaluate_flows(
     box: CellBox | None = None,
     missing_days: MissingDays = "raise",
     confidence_level: float = 0.95,
+    zones: Array | None = None,
 ) -> FlowEvaluation:
     """Evaluate predicted trips between cells, day by day.
 
@@ -74,15 +76,17 @@ def evaluate_flows(
 
     Args:
         predicted: a path of Parquet, CSV, JSON lines or Arrow files, or a frame, with the columns
-            `day`, `origin`, `destination` and `count`, or `day`, `ox`, `oy`, `dx`, `dy` and
-            `count`; or a file of the HuMob Challenge 2026: lines of YYYYMMDD, a tab and
-            `{origin: {destination: count}}`, with cells `y_x`.
+            `day`, `origin` and `destination`, integers or text, and `count`; with a box `ox`, `oy`,
+            `dx` and `dy` in place of the ends; or a file of the HuMob Challenge 2026: lines of
+            YYYYMMDD, a tab and `{origin: {destination: count}}`, with cells `y_x`.
         true: the same.
         year: 2026 for the score and the box of the HuMob Challenge of that year.
-        num_cells: without it, the number of cells, for origins and destinations from 0.
+        num_cells: the number of cells, if origins and destinations are their numbers from 0.
         box: or the cells of a grid that are compared, as for `flows.FlowPairs.from_tables`.
         missing_days: what a day of one side only is, as there.
         confidence_level: of the intervals.
+        zones: the names of all zones, text or integers; without any of these, the zones that occur
+            on either side are compared.
 
     Raises:
         ValueError: a file or a value cannot be read, or a count is NaN, negative or above 2^31.
@@ -98,10 +102,12 @@ def evaluate_flows(
     metrics = flow_metrics() if year is None else flow_metrics.as_of(year)
     box = box if year is None else HUMOB_2026_BOX
     cells = IDS if box is None else PLACES
-    tables: dict[str, Any] = {"predicted": _read(predicted, cells), "true": _read(true, cells)}
+    named = box is None and num_cells is None
+    sides = {"predicted": predicted, "true": true}
+    tables: dict[str, Any] = {x: _read(side, cells, named) for x, side in sides.items()}
     for name, table in tables.items() if year is not None else ():
         _check_grid(name, table)
-    limits: Any = {"num_cells": num_cells, "box": box, "missing_days": missing_days}
+    limits: Any = {"num_cells": num_cells, "box": box, "zones": zones, "missing_days": missing_days}
     pairs = FlowPairs.from_tables(tables["predicted"], tables["true"], **limits)
     metrics.update(pairs)
     found = metrics.results(confidence_level)
@@ -109,6 +115,7 @@ def evaluate_flows(
     card = {
         "metrics": f"HuMob {year}" if year else "usual",
         "cells": pairs.num_cells,
+        **({"they are": "those that occur on either side"} if named and zones is None else {}),
         "days": len(pairs.days),
         "rows": sum(len(table["count"]) for table in tables.values()),
         "missing days": missing_days,
@@ -161,13 +168,13 @@ def _table(title: str, names: Iterable[str], rows: Mapping[str, Sequence[float]]
     return Table(heads, texts, records=records)
 
 
-def _read(rows: Any, cells: Sequence[str]) -> dict[str, Any]:
+def _read(rows: Any, cells: Sequence[str], named: bool) -> dict[str, Any]:
     """Read the columns of a file or a frame, or those that the partitions of an engine hold."""
     if engines.engine_of(rows) is None:
-        return read_flows(rows, cells)
+        return read_flows(rows, cells, named)
     columns = ["day", *cells, "count"]
     engines.check_names(rows, columns)
-    data = engines.fold(rows, columns, partial(_columns_of, cells=cells), _join)
+    data = engines.fold(rows, columns, partial(_columns_of, cells=cells, named=named), _join)
     if not data:
         return {name: np.zeros(0) for name in columns}
     return {
@@ -175,8 +182,8 @@ def _read(rows: Any, cells: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _columns_of(table: Any, cells: Sequence[str]) -> bytes:
-    return table_to_bytes(pa.table(read_flows(table, cells)))
+def _columns_of(table: Any, cells: Sequence[str], named: bool) -> bytes:
+    return table_to_bytes(pa.table(read_flows(table, cells, named)))
 
 
 def _join(parts: Sequence[bytes]) -> bytes:

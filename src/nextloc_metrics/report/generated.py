@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
 
-from nextloc_metrics.arguments.checks import check_choice, check_positive
-from nextloc_metrics.display.page import Result, show_meanings, show_picture, show_table
-from nextloc_metrics.display.table import Table
-from nextloc_metrics.engines.processes import one_thread
+from nextloc_metrics.core.display.page import Result, show_meanings, show_picture, show_table
+from nextloc_metrics.core.display.table import Table
+from nextloc_metrics.core.queries.checks import check_choice, check_positive
 from nextloc_metrics.geography.locations import Locations, Units
-from nextloc_metrics.mobility.floors import Floor
-from nextloc_metrics.mobility.presets import MobilityCollection, mobility_metrics
-from nextloc_metrics.mobility.trajectories import TimeUnit
+from nextloc_metrics.mobility.generated.floors import Floor
+from nextloc_metrics.mobility.generated.presets import MobilityCollection, mobility_metrics
+from nextloc_metrics.mobility.generated.trajectories import TimeUnit
+from nextloc_metrics.report.engines.processes import one_thread
 from nextloc_metrics.report.points import Columns, Counting, count_tables
 
 
@@ -93,7 +93,7 @@ def evaluate_mobility(
         units: of coordinates.
         locations: the coordinates of the locations 0, 1, ...
         workers: the number of processes, which share the files; a cluster has its own.
-        options: further arguments of `mobility.mobility_metrics`, such as `comparison`.
+        options: further arguments of `mobility.generated.mobility_metrics`, such as `comparison`.
 
     Raises:
         ValueError: a column or a value is missing or unreadable, the rows of a trajectory do not

@@ -9,9 +9,9 @@ import numpy as np
 from torch import Tensor
 
 from nextloc_metrics.analysis import Predictability, VisitCounts, predictability
-from nextloc_metrics.arguments.arrays import Array, as_tensor
-from nextloc_metrics.arguments.batch import ArrayRows
-from nextloc_metrics.arguments.messages import describe, short
+from nextloc_metrics.core.queries.arrays import Array, as_tensor
+from nextloc_metrics.core.queries.batch import ArrayRows
+from nextloc_metrics.core.queries.messages import describe, short
 from nextloc_metrics.report.data import count_locations
 
 #: The locations, users and maybe times of all visits; or their counts, or the limits of users.

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypedDict,
 if TYPE_CHECKING:
     from torchmetrics import MetricCollection
 
-    from nextloc_metrics.arguments.arrays import Array
-    from nextloc_metrics.base.mean import RecordMetric
+    from nextloc_metrics.core.metric.mean import RecordMetric
+    from nextloc_metrics.core.queries.arrays import Array
     from nextloc_metrics.geography import Locations
     from nextloc_metrics.metrics.bins import PopularityBins
     from nextloc_metrics.report.history import History

@@ -11,17 +11,16 @@ from typing import Any, NamedTuple, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from nextloc_metrics import engines
-from nextloc_metrics.arguments import hashing
-from nextloc_metrics.arguments.arrays import begins, join
-from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.engines.processes import divide, run
-from nextloc_metrics.files.beside import read_indices, read_names, read_numbers
-from nextloc_metrics.files.opening import Part, RowSource, find_files
-from nextloc_metrics.files.sources import Files, Stream, is_pandas
-from nextloc_metrics.mobility.presets import MobilityCollection
-from nextloc_metrics.mobility.trajectories import TimeUnit, Trajectories
-from nextloc_metrics.report import saved
+from nextloc_metrics.core.queries import hashing
+from nextloc_metrics.core.queries.arrays import begins, join
+from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.mobility.generated.presets import MobilityCollection
+from nextloc_metrics.mobility.generated.trajectories import TimeUnit, Trajectories
+from nextloc_metrics.report import engines, saved
+from nextloc_metrics.report.engines.processes import divide, run
+from nextloc_metrics.report.files.beside import read_indices, read_names, read_numbers
+from nextloc_metrics.report.files.opening import Part, RowSource, find_files
+from nextloc_metrics.report.files.sources import Files, Stream, is_pandas
 
 #: Arrays of one length by name: `trajectory`, `points`, `time`, `user`.
 PointRows: TypeAlias = dict[str, Any]

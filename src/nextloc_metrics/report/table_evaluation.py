@@ -1,29 +1,34 @@
-"""The evaluation of a table of any size, in one pass; and whether it is that of a receipt."""
+"""The evaluation of a table of any size, in one pass."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, reduce
 from os import PathLike
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from nextloc_metrics import engines
-from nextloc_metrics.arguments.arrays import as_tensor
-from nextloc_metrics.arguments.batch import Batch, track
-from nextloc_metrics.arguments.checks import check_positive
-from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.engines.processes import divide, one_thread, run
-from nextloc_metrics.files.answer_columns import AnswerColumn, JoinedAnswers
-from nextloc_metrics.files.columns import names_of_groups
-from nextloc_metrics.files.forms import Form, open_form
-from nextloc_metrics.files.ids import OnError
-from nextloc_metrics.files.tables import Names, TableRows, has_column, open_rows, source_of
+from nextloc_metrics.core.queries.arrays import as_tensor
+from nextloc_metrics.core.queries.batch import Batch, track
+from nextloc_metrics.core.queries.checks import check_positive
+from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.report import engines
+from nextloc_metrics.report.engines.processes import divide, one_thread, run
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluator import Evaluator
+from nextloc_metrics.report.files.answer_columns import AnswerColumn, JoinedAnswers
+from nextloc_metrics.report.files.columns import names_of_groups
+from nextloc_metrics.report.files.forms import open_form
+from nextloc_metrics.report.files.ids import OnError
+from nextloc_metrics.report.files.joining import TableForm
+from nextloc_metrics.report.files.tables import (
+    Names,
+    TableRows,
+    has_column,
+    open_rows,
+    source_of,
+)
 from nextloc_metrics.report.history import limits_of
 from nextloc_metrics.report.options import Options, takes
-from nextloc_metrics.report.receipts import Receipt, Verification, differences, ids_in
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -89,9 +94,7 @@ def evaluate_table(
             `{"form": "json"}`; the ids are those of `vocabulary`.
         queries: a table of all queries, which has the other columns; a query whose `key` is in no
             row of `rows` is `missing`. Without it, answers that are missing cannot be seen.
-        key: the column of the ids of queries, each once, for the digests of a receipt; 8 bytes of
-            each are kept. None takes a column `id` if there is one, and "" none. An answer finds
-            its query by this column of both tables.
+        key: with `queries`, the column of both tables by which an answer finds its query.
         workers: the number of processes, which share the files; a cluster has its own.
         options: those of [`Options`][nextloc_metrics.report.Options]; `cluster` is a column, and
             `vocabulary` also as for `report.read`, whose length is then the number of locations.
@@ -117,37 +120,18 @@ def evaluate_table(
     form = _form_of(rows, preds, target, truth, query, item, score, rank, grade)
     if form is not None:
         given = {"answers": answers, "queries": queries, "key": key, "confidence": confidence}
-        if engine is not None or any(x is not None for x in given.values()):
-            wrong = next((x for x, value in given.items() if value is not None), "rows")
-            raise ValueError(
-                f"`{wrong}` must not be given with `truth`, `item` or several `preds`, got "
-                f"{short(given.get(wrong, type(rows).__name__))}."
-            )
         names = Names("preds", target, kinds, mask, exclude, (), weights)
-        counts = options["train_counts"]
-        size = options["num_locations"] or (
-            None if counts is None else len(as_tensor("train_counts", counts))
-        )
-        source, card = open_form(
-            rows, truth, form, names, padding=padding, vocabulary=vocabulary, separator=separator,
-            on_error=on_error, num_locations=size, threads=workers,
-        )  # fmt: skip
-        if item is not None and options["given"] is not None:
-            raise ValueError(
-                "`given` needs a score for every location, in a column of lists, got `item`."
-            )
-        make = _maker(source.hashed(), options)
-        result = _count(source.hashed(), track(source.chunks(), source.num_rows), make).result()
-        result.card.update({name: x for name, x in card.items() if x or name != "repeated_items"})
-        return result
+        how = {"padding": padding, "separator": separator, "on_error": on_error}
+        how["threads"] = workers
+        return _evaluate_form(rows, truth, form, names, how, given, options)
     assert isinstance(preds, str)
     reader = _reader_of(rows, preds, answers, queries, key, vocabulary)
+    asked: dict[str, Any] = {"preds": preds, "target": target, "mask": mask, "exclude": exclude}
+    asked |= {"weights": weights, "confidence": confidence}
     rows, preds = (rows, preds) if queries is None else (queries, str(key))
-    columns = {"preds": preds, "target": target, "mask": mask, "exclude": exclude}
-    columns |= {"weights": weights, "confidence": confidence}
+    columns = {**asked, "preds": preds}
     reading: Any = {"padding": padding, "separator": separator, "on_error": on_error}
     reading |= {"groups": kinds, "vocabulary": vocabulary, "reader": reader, **columns}
-    reading["key"] = _key_of(key, rows, engine, [*kinds, *columns.values()])
     source = (open_rows if engine is None else engines.open_rows_of)(rows, **reading).hashed()
     make = _maker(source, options)
     count, merge = partial(_count_share, make=make), partial(_merge, make=make)
@@ -158,7 +142,44 @@ def evaluate_table(
         found = _read(run(count, shares, workers), make)
     else:
         found = _count(source, track(source.chunks(), source.num_rows), make)
-    return found.result()
+    result = found.result()
+    pads = padding if isinstance(padding, int) else [*map(int, padding)]
+    how = {"padding": pads, "separator": separator, "on_error": on_error}
+    result._counted.columns = {**asked, "target": str(target), **how}
+    return result
+
+
+def _evaluate_form(
+    rows: Any,
+    truth: Any,
+    form: TableForm,
+    names: Names,
+    reading: dict[str, Any],
+    given: Mapping[str, Any],
+    options: Options,
+) -> Evaluation:
+    """Evaluate predictions that are joined to their truth, or have a column per rank."""
+    of_cluster = not isinstance(rows, str | PathLike) and engines.engine_of(rows) is not None
+    wrong = "rows" if of_cluster else next((x for x, y in given.items() if y is not None), None)
+    if wrong:
+        raise ValueError(
+            f"`{wrong}` must not be given with `truth`, `item` or several `preds`, got "
+            f"{short(given.get(wrong, type(rows).__name__))}."
+        )
+    if form.item is not None and options["given"] is not None:
+        raise ValueError(
+            "`given` needs a score for every location, in a column of lists, got `item`."
+        )
+    counts, size = options["train_counts"], options["num_locations"]
+    if size is None and counts is not None:
+        size = len(as_tensor("train_counts", counts))
+    reading = {**reading, "vocabulary": options["vocabulary"], "num_locations": size}
+    source, card = open_form(rows, truth, form, names, **reading)
+    source = source.hashed()
+    make = _maker(source, options)
+    result = _count(source, track(source.chunks(), source.num_rows), make).result()
+    result.card.update({name: x for name, x in card.items() if x or name != "repeated_items"})
+    return result
 
 
 def _form_of(
@@ -168,11 +189,11 @@ def _form_of(
     truth: Any,
     query: str | Sequence[str],
     *named: Any,
-) -> Form | None:
+) -> TableForm | None:
     """Return the form of predictions that are no rows of one table with lists, else None."""
     columns = (query,) if isinstance(query, str) else tuple(query)
     kept = preds if isinstance(preds, str) else tuple(preds)
-    form = Form(columns, kept, target, *named)
+    form = TableForm(columns, kept, target, *named)
     if truth is None:
         needs = {"query": columns, "item": form.item, "grade": form.grade}
         if wrong := next((name for name, x in needs.items() if x), None):
@@ -183,17 +204,12 @@ def _form_of(
     return form if truth is not None or (form.is_wide and not is_column) else None
 
 
-def _key_of(key: str | None, rows: Any, engine: Any, others: Sequence[str | None]) -> str | None:
-    if key is not None:
-        return key or None
-    table = rows if engine is None else SimpleNamespace(columns=engine.names(rows))
-    return "id" if "id" not in others and has_column(table, "id") else None
-
-
 def _reader_of(
     rows: Any, preds: str, answers: Any, queries: Any, key: str | None, vocabulary: Any
 ) -> AnswerColumn | None:
     """Return what reads answers, also those of another table; None without answers."""
+    if key is not None and queries is None:
+        raise ValueError(f"`key` needs `queries`, got {short(key)} alone.")
     if answers is None or vocabulary is None:
         given = {"answers": answers, "queries": queries}
         if wrong := [name for name, x in given.items() if x is not None]:
@@ -264,48 +280,3 @@ def _make(inferred: int | None, **options: Unpack[Options]) -> Evaluator:
     evaluator = Evaluator(**options)
     evaluator.num_locations = inferred
     return evaluator
-
-
-def verify(
-    receipt: Receipt | str | PathLike[str], rows: Any, *, salt: str | None = None, **reading: Any
-) -> Verification:
-    """Count rows again with the options of a receipt, and say what differs, the cause first.
-
-    Args:
-        receipt: the receipt, its text or its file.
-        rows: a table as for `evaluate_table`, or an `Evaluation`.
-        salt: the secret that the receipt was made with.
-        reading: the arguments of `evaluate_table` that are not in a receipt, such as `preds`,
-            `train_counts` or `vocabulary`; or an option in place of that of the receipt.
-
-    Returns:
-        what differs; `print` shows "equal" if nothing does.
-
-    Raises:
-        ValueError: the receipt is none, or the rows cannot be counted.
-    """
-    known = receipt if isinstance(receipt, Receipt) else Receipt.read(receipt)
-    if isinstance(rows, Evaluation):
-        return compared(known, rows, salt)
-    key = reading.get("key")
-    if known.content.get("ids") == "none":
-        key = reading["key"] = ""
-    options = known.arguments() if "options" in known.content else {}
-    return compared(known, evaluate_table(rows, **{**options, **reading}), salt, rows, key)
-
-
-def compared(
-    receipt: Receipt,
-    evaluation: Evaluation,
-    salt: str | None = None,
-    rows: Any = None,
-    key: str | None = None,
-) -> Verification:
-    """Compare a receipt with an evaluation, of rows whose column `key` has their ids."""
-    clusters = receipt.content.get("clusters") or {}
-    by, least = clusters.get("by"), clusters.get("min_queries", 5)
-    found = evaluation.receipt(salt, sums_by=by, min_queries=least)
-    result = differences(receipt, found, evaluation._counted)
-    if found.content["ids"] == "given" and (said := ids_in(rows, key, result._buckets)):
-        result.notes.insert(0, said)
-    return result

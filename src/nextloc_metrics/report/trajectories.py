@@ -9,17 +9,14 @@ from typing import Any, ClassVar
 import numpy as np
 from torch import Tensor
 
-from nextloc_metrics.backends import sequences
-from nextloc_metrics.base.collection import RankingCollection
-from nextloc_metrics.base.grouped import Grouped
-from nextloc_metrics.base.readings import readings_of
-from nextloc_metrics.display.page import Result, show_meanings, show_picture, show_table
-from nextloc_metrics.display.table import Table, one_line
-from nextloc_metrics.files.beside import read_days
+from nextloc_metrics.core.backends import sequences
+from nextloc_metrics.core.display.page import Result, show_meanings, show_picture, show_table
+from nextloc_metrics.core.display.table import Table, one_line
+from nextloc_metrics.core.metric.collection import RankingCollection
+from nextloc_metrics.core.metric.grouped import Grouped
+from nextloc_metrics.core.metric.readings import readings_of
 from nextloc_metrics.geography.locations import Units
-from nextloc_metrics.pages.maps import draw_days, draw_errors
-from nextloc_metrics.pages.sections import show_users
-from nextloc_metrics.trajectories import (
+from nextloc_metrics.mobility.trajectories import (
     DTW,
     DiscreteFrechet,
     GeoBLEU,
@@ -30,10 +27,14 @@ from nextloc_metrics.trajectories import (
     from_table,
     trajectory_metrics,
 )
-from nextloc_metrics.trajectories.metric import Year
-from nextloc_metrics.trajectories.tables import OnMissing
+from nextloc_metrics.mobility.trajectories.metric import Year
+from nextloc_metrics.mobility.trajectories.tables import OnMissing
+from nextloc_metrics.report.files.beside import read_days
+from nextloc_metrics.report.pages.maps import draw_days, draw_errors
+from nextloc_metrics.report.pages.sections import show_users
 
 _COLUMNS = {"user": "uid", "day": "d", "slot": "t", "x": "x", "y": "y"}
+_GRID = 200  # cells of the challenges of all years, from 1, by `validator.py` of yahoojapan/geobleu
 
 
 @dataclass(repr=False)
@@ -123,9 +124,10 @@ def evaluate_trajectories(
     Args:
         preds: predicted rows (uid, d, t, x, y): a path of a table, such as Parquet or CSV with or
             without a header, or a table as for
-            [`from_table`][nextloc_metrics.trajectories.from_table].
+            [`from_table`][nextloc_metrics.mobility.trajectories.from_table].
         target: the true rows.
-        year: the challenge whose GEO-BLEU and DTW are computed, for coordinates in cells of 500 m.
+        year: the challenge whose GEO-BLEU and DTW are computed, for coordinates in cells of 500 m,
+            from 1 to 200; a cell outside this grid is an error, as is a repeated row.
         units: what the columns x and y are, `"degrees"` for latitude and longitude; other units
             than cells have the metrics of `trajectory_metrics`.
         metrics: other metrics, by name; the first one orders users and days on the page.
@@ -146,7 +148,9 @@ def evaluate_trajectories(
     """
     columns = {**_COLUMNS, **columns}
     tables = (read_days(rows, **columns) for rows in (preds, target))
-    rows = from_table(*tables, on_missing=on_missing, **columns)
+    challenge = None if metrics or units != "cells" else f"HuMob {year}"
+    grid = _GRID if challenge else None
+    rows = from_table(*tables, on_missing=on_missing, grid=grid, **columns)
     chosen = dict(metrics) if metrics else _usual(year, units, not rows.num_missing)
     record = next(iter(chosen.values())).read(rows.preds, rows.target, groups=rows.groups)
     by_user = RankingCollection(
@@ -162,7 +166,7 @@ def evaluate_trajectories(
         intervals={name: one.bounds for name, one in readings.items() if one.bounds},
         table=by_user.table(intervals=True, confidence_level=confidence_level, notes=[note]),
         card={
-            "challenge": None if metrics or units != "cells" else f"HuMob {year}",
+            "challenge": challenge,
             **({"metrics": ", ".join(map(str, chosen.values()))} if metrics else {}),
             "units": units,
             "users": rows.num_users,

@@ -1,0 +1,88 @@
+r"""The variance of a mean difference where few queries differ, or none in the sample.
+
+The scores of most queries are equal for two models, so the sample may hold no difference, and its
+variance s^2 / n is then 0, although the true difference m is not. What Wilson's interval does for a
+share helps here: the variance is that *at* m. If only differences of one size r occur, and all in
+one direction, a share m / r of the queries differ, and a difference has the variance |m| (r - |m|);
+with differences in both directions it is larger. So the variance of the mean at m is at least
+|m| (r - |m|) / n, for the r of the sample: the sum of d^2 over the sum of |d|. Hits of independent
+queries have Tango's score test and interval, which take the most likely variance at m.
+
+Source: T. Tango, "Equivalence test and confidence interval for the difference in proportions for
+the paired-sample design", Statistics in Medicine 17, 1998; M. W. Fagerland, S. Lydersen and
+P. Laake, "Recommended tests and confidence intervals for paired binomial proportions", Statistics
+in Medicine 33, 2014.
+"""
+
+import math
+from collections.abc import Iterable
+
+# Halves of an interval of 2 until floats are equal.
+_HALVES = 60
+
+
+def size_of(differences: Iterable[float]) -> float:
+    """Return the sum of squares over the sum of absolute values; 1 if all are 0."""
+    sizes = [abs(x) for x in differences]
+    return math.fsum(x * x for x in sizes) / math.fsum(sizes) if any(sizes) else 1.0
+
+
+def variance_at(m: float, variance: float, size: float, number: int) -> float:
+    """Return the variance of a mean of `number` differences if the true one is `m`, for a test.
+
+    It takes r = 1: of graded scores, the few differences of a sample may all be small ones. `size`
+    is NaN for scores that are no fractions, whose variance is the estimated one.
+    """
+    return variance if math.isnan(size) else max(variance, abs(m) * (1 - abs(m)) / number)
+
+
+def interval_of(
+    mean: float, half: float, t: float, size: float, number: int
+) -> tuple[float, float]:
+    """Return the least and the largest m at most t standard errors at m away from the mean.
+
+    With two or three queries that all differ there may be a gap around 0, which is not left out.
+    `half` is t times the estimated standard error. Where the variance at m is larger, the ends are
+    the roots of (mean - m)^2 = t^2 |m| (size - |m|) / number, for m of either sign.
+    """
+    ends = [mean - half, mean + half]
+    if math.isnan(size) or not math.isfinite(half):
+        return ends[0], ends[1]
+    q = t * t / number
+    for sign in (1, -1):
+        middle = 2 * sign * mean + q * size
+        apart = middle * middle - 4 * (1 + q) * mean * mean
+        if middle > 0 and apart >= 0:
+            roots = (middle - math.sqrt(apart), middle + math.sqrt(apart))
+            ends += [sign * root / (2 * (1 + q)) for root in roots]
+    return max(-1.0, min(ends)), min(1.0, max(ends))
+
+
+def detectable(error: float, k: float, size: float, number: int) -> float:
+    """Return the difference that is `k` standard errors, estimated or at itself, from 0."""
+    floor = 0.0 if math.isnan(size) else k * k * size / (number + k * k)
+    return max(k * error, floor)
+
+
+def tango(wins: int, losses: int, number: int, m: float) -> float:
+    """Return how many standard errors the difference of two shares is above `m`, by Tango.
+
+    Of `number` queries only the second model has `wins`, only the first one `losses`.
+    """
+    b = -wins - losses + (2 * number - wins + losses) * m
+    root = math.sqrt(max(0.0, b * b + 8 * number * losses * m * (1 - m)))
+    variance = number * ((root - b) / (2 * number) + m * (1 - m))
+    above = wins - losses - number * m
+    return above / math.sqrt(variance) if variance > 0 else math.copysign(math.inf, above or -m)
+
+
+def tango_interval(wins: int, losses: int, number: int, z: float) -> tuple[float, float]:
+    """Return the differences of which the observed one is at most `z` standard errors away."""
+    found = []
+    for sign, (won, lost) in ((-1, (wins, losses)), (1, (losses, wins))):  # mirrored
+        near, far = (won - lost) / number, -1.0
+        for _ in range(_HALVES):
+            middle = (near + far) / 2
+            near, far = (near, middle) if tango(won, lost, number, middle) > z else (middle, far)
+        found.append(-sign * near)
+    return found[0], found[1]

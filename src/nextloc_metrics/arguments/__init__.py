@@ -1,6 +1,0 @@
-"""What users pass: queries, any array as a tensor, checks of options, messages, the one writer.
-
-Arrays come in; batches and rows of tensors go out, or an error that names the argument. It imports
-no other room. Begin with `batch.Batch`, the arguments of an update, and `record.Record`, what a
-metric reads of them.
-"""

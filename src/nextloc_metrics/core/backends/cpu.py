@@ -1,0 +1,348 @@
+"""The backend in C for the CPU: `kernels.c`, called through ctypes."""
+
+import ctypes
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nextloc_metrics.core.backends.events import Moments
+from nextloc_metrics.core.backends.mass import Weights
+from nextloc_metrics.core.backends.reference import Reference
+from nextloc_metrics.core.backends.sequences import ALIGNMENTS, Alignment, Sequences, table
+from nextloc_metrics.core.queries.arrays import must_not_sync
+
+#: built on installation if there is a compiler
+LIBRARY = Path(__file__).with_name("_kernels.so")
+
+# Up to this many relevant locations, one pass per location is faster than a binary search.
+_MOST_RELEVANT = 1 << 9
+
+# Equal to the constant in `kernels.c`. Beyond, PyTorch's `topk` is faster.
+_MOST_FIRST = 1 << 7
+
+# Below this many scores or comparisons, one thread is faster than several.
+_SERIAL_ELEMENTS = 1 << 17
+
+# Bytes of a bool tensor that are tested at once.
+_WORD = 8
+
+# Equal to the constants in `kernels.c` and `lists.h`.
+_MOST_FORMULAS = 64
+_LONGEST, _WIDEST = 4096, 64
+_MISPLACED, _NO_MEMORY = 1, 3
+
+#: the bits of infinity as an integer, by dtype in the order of their numbers in `mass.h`
+_INFINITY = {
+    torch.float64: 0x7FF << 52,
+    torch.float32: 0xFF << 23,
+    torch.bfloat16: 0xFF << 7,
+    torch.float16: 0x1F << 10,
+}
+
+_KINDS = {dtype: number for number, dtype in enumerate(_INFINITY)}
+
+
+def _structure(name: str, members: str) -> type[ctypes.Structure]:
+    """Declare a structure of `kernels.c`: int64 or 64-bit addresses, and doubles after a `~`."""
+    fields = [
+        (member.lstrip("~"), ctypes.c_double if member[0] == "~" else ctypes.c_int64)
+        for member in members.split()
+    ]
+    return type(name, (ctypes.Structure,), {"_fields_": fields})
+
+
+_SCORES = "start rows columns stride infinity"
+_WEIGHTS = "start rows columns stride kind are_weights ~inverse_temperature"
+_MOMENTS = "first second first_place second_place first_width second_width failed"
+_PAIRS = (
+    "first second first_length second_length first_width second_width dimensions table failed "
+    "~diameter"
+)
+
+#: the structure that each function of `kernels.c` reads
+_STRUCTURES = {
+    "survey": _structure("Survey", f"{_SCORES} own width above tied best"),
+    "first": _structure("First", f"{_SCORES} number ids"),
+    "find": _structure("Find", "lists ids length width found"),
+    "tally": _structure(
+        "Tally",
+        f"{_SCORES} targets ignores ignored formulas num_formulas table sums num_locations "
+        "decisions",
+    ),
+    "tally_lists": _structure(
+        "TallyLists",
+        "lists ids length width formulas num_formulas table divisors sums num_locations decisions "
+        "misplaced",
+    ),
+    "match": _structure("Ngrams", f"{_PAIRS} most optimal sums ~beta ~scale"),
+    "align": _structure("Align", f"{_PAIRS} kind window free_start found ~within"),
+    "transport": _structure("Transport", f"{_MOMENTS} most found"),
+    "match_events": _structure(
+        "MatchEvents", f"{_MOMENTS} scores thresholds num_places num_thresholds matched"
+    ),
+    "weigh": _structure("Weigh", f"{_WEIGHTS} targets sums tied masses num_masses sizes failed"),
+    "spread": _structure("Spread", f"{_WEIGHTS} sums shares"),
+}
+_Formula = np.dtype([("start", np.int64), ("last", np.int64), ("divisor", np.float64)])
+
+
+class Cpu(Reference):
+    """The backend in C; sorting and searching of integers use NumPy."""
+
+    name = "cpu"
+    tallies_scores = True
+    is_proven = False
+    weighs = False
+    aligns = False
+
+    def __init__(self) -> None:
+        self._functions: dict[str, Any] = {}  # loaded at the first call, which may fail
+        self._parallel = _find_openmp()
+        if hasattr(os, "register_at_fork"):  # Windows has no forks
+            os.register_at_fork(after_in_child=self._use_one_thread)
+
+    def _use_one_thread(self) -> None:
+        """Use one thread in a forked child: OpenMP's threads do not survive a fork."""
+        self._parallel = None
+
+    def unable(self, values: Tensor) -> str | None:
+        if must_not_sync(values) or not values.data_ptr():  # nothing is there, or nobody may look
+            return "C code reads CPU memory only"
+        return None
+
+    def survey(
+        self, scores: Tensor, own: Tensor, find_best: bool
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        if own.shape[1] > _MOST_RELEVANT:
+            return super().survey(scores, own, find_best)
+        above, tied = _integers(*own.shape), _integers(*own.shape)
+        best = _integers(len(scores)) if find_best else None
+        self._of_scores("survey", scores, own.contiguous(), own.shape[1], above, tied, best)
+        return above, tied, best
+
+    def first(self, scores: Tensor, number: int) -> tuple[Tensor, Tensor]:
+        number = min(number, scores.shape[1])
+        if number > _MOST_FIRST:
+            return super().first(scores, number)
+        ids = _integers(len(scores), number)
+        self._of_scores("first", scores, number, ids)
+        return scores.gather(1, ids), ids
+
+    def find(self, lists: Tensor, ids: Tensor) -> Tensor:
+        lists, ids = lists.contiguous(), ids.contiguous()
+        found = torch.empty_like(ids)
+        (rows, length), width = lists.shape, ids.shape[1]
+        self._call("find", rows, rows * length * width, lists, ids, length, width, found)
+        return found
+
+    def weigh(
+        self, scores: Tensor, target: Tensor, weights: Weights, masses: Sequence[float] = ()
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        sums = torch.empty(len(scores), 6, dtype=torch.float64, device="cpu")
+        tied, sizes = _integers(len(scores)), _integers(len(scores), len(masses))
+        of_sets = torch.tensor(masses, dtype=torch.float64, device="cpu"), len(masses), sizes, 0
+        self._of_weights("weigh", scores, weights, target.contiguous(), sums, tied, *of_sets)
+        return sums, tied, sizes
+
+    def spread(self, scores: Tensor, sums: Tensor, weights: Weights) -> Tensor:
+        shares = torch.empty(scores.shape, dtype=torch.float64, device="cpu")
+        self._of_weights("spread", scores, weights, sums.contiguous(), shares)
+        return shares
+
+    def tally_scores(
+        self,
+        scores: Tensor,
+        target: Tensor,
+        ignored: int | None,
+        formulas: tuple[Any, Any, Any, Any],
+        num_locations: int | None,
+    ) -> tuple[Tensor, Tensor | None] | None:
+        table, last, start, divisor = formulas
+        if len(last) > _MOST_FORMULAS:
+            return None
+        of_formulas = np.empty(len(last), _Formula)
+        of_formulas["start"], of_formulas["last"], of_formulas["divisor"] = start, last, divisor
+        sums = torch.zeros(len(last), 3, dtype=torch.int64, device="cpu")
+        decisions, ends = _decisions(num_locations)
+        targets = target.contiguous(), ignored is not None, ignored
+        weights = of_formulas.ctypes.data, len(last), table.ctypes.data
+        answer = self._of_scores("tally", scores, *targets, *weights, sums, *ends)
+        return None if answer == _MISPLACED else (sums, decisions)
+
+    def tally_lists(
+        self,
+        lists: Tensor,
+        ids: Tensor,
+        formulas: tuple[Any, Any, Any],
+        num_locations: int | None = None,
+    ) -> tuple[Tensor, Tensor | None] | None:
+        table, numbers, divisors = formulas
+        (rows, length), width = lists.shape, ids.shape[1]
+        if len(numbers) > _MOST_FORMULAS or not 0 < length <= _LONGEST or not 0 < width <= _WIDEST:
+            return None
+        sums = torch.zeros(len(numbers), 3, dtype=torch.int64, device="cpu")
+        kept = lists.contiguous(), ids.contiguous()  # alive until the call returns
+        addresses = [one.ctypes.data for one in (numbers, table, divisors)]
+        members = length, width, addresses[0], len(numbers), *addresses[1:], sums
+        decisions, ends = _decisions(num_locations)
+        answer = self._call("tally_lists", rows, rows * length * width, *kept, *members, *ends, 0)
+        return None if answer == _MISPLACED else (sums, decisions)
+
+    def find_true(self, values: Tensor) -> Tensor:
+        # true may be any nonzero byte; few are true: test words of 8 bytes first
+        flat = values.contiguous().numpy().reshape(-1).view(np.uint8)
+        words = flat[: len(flat) // _WORD * _WORD].view(np.int64)
+        some = np.flatnonzero(words != 0)
+        inside = np.flatnonzero(words[some].view(np.uint8) != 0)
+        found = some[inside // _WORD] * _WORD + inside % _WORD
+        rest = np.flatnonzero(flat[len(words) * _WORD :]) + len(words) * _WORD
+        return torch.from_numpy(np.concatenate([found, rest]))
+
+    def sort(self, values: Tensor) -> Tensor:
+        return torch.from_numpy(np.sort(values.numpy(), axis=-1))
+
+    def argsort(self, values: Tensor) -> Tensor:
+        bits = values.shape[1].bit_length()
+        keys = (values.numpy() << bits) | np.arange(values.shape[1])
+        keys.sort(axis=1)
+        return torch.from_numpy(keys & ((1 << bits) - 1))
+
+    def histogram(self, values: Tensor, number: int) -> Tensor:
+        return values.bincount(minlength=number)
+
+    def match_ngrams(
+        self, pairs: Sequences, most: int, beta: float, scale: float, optimal: bool
+    ) -> Tensor:
+        sums = torch.empty(len(pairs.first), most, dtype=torch.float64, device="cpu")
+        self._of_pairs("match", pairs, most, optimal, sums, beta, scale)
+        return sums
+
+    def align(
+        self,
+        pairs: Sequences,
+        kind: Alignment,
+        window: int | None = None,
+        free_start: bool = False,
+        within: float = 0.0,
+    ) -> Tensor:
+        found = torch.empty(len(pairs.first), dtype=torch.float64, device="cpu")
+        limits = -1 if window is None else window, free_start
+        self._of_pairs("align", pairs, ALIGNMENTS.index(kind), *limits, found, within)
+        return found
+
+    def transport(self, moments: Moments, most: int) -> Tensor:
+        found = _integers(len(moments.first))
+        self._of_events("transport", moments, most, found)
+        return found
+
+    def match_events(
+        self, moments: Moments, scores: Tensor | None, thresholds: Sequence[int]
+    ) -> Tensor:
+        size = 1 if scores is None else scores.shape[2]
+        matched = torch.zeros(*moments.first.shape, size, dtype=torch.int64, device="cpu")
+        numbers = torch.from_numpy(np.array(thresholds, np.uint64).view(np.int64))
+        members = scores, numbers, size, len(numbers), matched
+        self._of_events("match_events", moments, *members)
+        return matched
+
+    def _of_events(self, name: str, moments: Moments, *members: Any) -> None:
+        """Call a C function on sequences of events."""
+        tensors = moments.first, moments.second, moments.first_place, moments.second_place
+        kept = [x.contiguous() if isinstance(x, Tensor) else x for x in (*tensors, *members)]
+        (rows, length), width = moments.first.shape, moments.second.shape[1]
+        layout = *kept[:4], length, width, 0
+        if self._call(name, rows, rows * length * width, *layout, *kept[4:]) == _NO_MEMORY:
+            raise MemoryError(
+                f"could not allocate thread buffers for sequences of {length} and {width} events."
+            )
+
+    def _of_scores(self, name: str, scores: Tensor, *members: Any) -> Any:
+        """Call a C function on scores; `_MISPLACED` if a target is not a candidate."""
+        scores = _in_rows(scores)
+        layout = scores.data_ptr(), *scores.shape, scores.stride(0), _INFINITY[scores.dtype]
+        return self._call(name, scores.element_size(), scores.numel(), *layout, *members)
+
+    def _of_weights(self, name: str, scores: Tensor, weights: Weights, *members: Any) -> None:
+        """Call a C function on the weights of scores."""
+        scores = _in_rows(scores)
+        kind = _KINDS[scores.dtype]
+        layout = scores.data_ptr(), *scores.shape, scores.stride(0), kind, *weights
+        answer = self._call(name, len(scores), scores.numel(), *layout, *members)
+        if answer == _NO_MEMORY:
+            raise MemoryError(
+                f"could not allocate thread buffers for rows of {scores.shape[1]} scores."
+            )
+
+    def _of_pairs(self, name: str, pairs: Sequences, *members: Any) -> None:
+        """Call a C function on pairs of sequences."""
+        tensors = pairs.first, pairs.second, pairs.first_length, pairs.second_length
+        (rows, length, dimensions), width = pairs.first.shape, pairs.second.shape[1]
+        layout = *(x.contiguous() for x in tensors), length, width, dimensions
+        constants = table().ctypes.data, 0, pairs.diameter
+        answer = self._call(name, rows, rows * length * width, *layout, *constants, *members)
+        if answer == _NO_MEMORY:
+            raise MemoryError(
+                f"could not allocate thread buffers for sequences of {length} and {width} points."
+            )
+
+    def _call(self, name: str, number: int, elements: int, *members: Any) -> Any:
+        """Call a C function; the first call loads the library.
+
+        Args:
+            name: the name of the function.
+            number: of rows; for `survey`, `first` and `tally`, of the bytes of a score.
+            elements: how many scores or comparisons it makes.
+            members: those of its structure; tensors become addresses, None becomes 0.
+        """
+        # most are integers, and `isinstance` of a tensor is slow
+        numbers = [
+            x if type(x) is int else x.data_ptr() if isinstance(x, Tensor) else x or 0
+            for x in members
+        ]
+        about = ctypes.byref(_STRUCTURES[name](*numbers))
+        self._functions = self._functions or _load()
+        return self._functions[name](self._parallel, self._threads(elements), number, about)
+
+    def _threads(self, elements: int) -> int:
+        return torch.get_num_threads() if elements > _SERIAL_ELEMENTS else 1
+
+
+def _load() -> dict[str, Any]:
+    library = ctypes.CDLL(str(LIBRARY))
+    functions = {name: getattr(library, f"nextloc_{name}") for name in _STRUCTURES}
+    for function in functions.values():
+        # (parallel, threads, bytes of a score or rows, structure)
+        function.argtypes = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p
+    return functions
+
+
+def _find_openmp() -> ctypes.c_void_p | None:
+    """Return GCC's entry point to OpenMP in the library that PyTorch has loaded."""
+    try:
+        return ctypes.cast(ctypes.CDLL(None).GOMP_parallel, ctypes.c_void_p)
+    except (AttributeError, OSError, TypeError):  # other compilers' OpenMP; Windows
+        return None
+
+
+def _in_rows(scores: Tensor) -> Tensor:
+    """Return the scores with adjacent, aligned candidates; a copy if they are not."""
+    if scores.stride(1) == 1 and scores.data_ptr() % scores.element_size() == 0:
+        return scores
+    return scores.clone(memory_format=torch.contiguous_format)
+
+
+def _decisions(num_locations: int | None) -> tuple[Tensor | None, tuple[int, Tensor | None]]:
+    """Return hits, decisions and support to be counted, and the members that name them."""
+    if num_locations is None:
+        return None, (0, None)
+    counts = torch.zeros(3, num_locations + 1, dtype=torch.int64, device="cpu")
+    return counts, (num_locations + 1, counts)
+
+
+def _integers(*shape: int) -> Tensor:
+    return torch.empty(shape, dtype=torch.int64, device="cpu")

@@ -1,0 +1,293 @@
+"""The reference backend: the definition of all counts in PyTorch operations, for any device.
+
+A NaN among the candidates compares false with everything. So `above` is counted as the number of
+candidates minus those lower or equal: a NaN then counts as above, and never helps a model.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.core.backends import mass
+from nextloc_metrics.core.backends.events import match_events, transport
+from nextloc_metrics.core.backends.sequences import align, match_ngrams
+from nextloc_metrics.core.queries.arrays import must_not_sync, row_sum
+
+#: `above` of a relevant location that the model does not retrieve: beyond every cut-off `k`
+UNRETRIEVED = 1 << 62
+
+#: an id that is in no list, also not as padding
+UNLISTED = -1 << 63
+
+#: a set reaches a mass if no more than this share is missing
+EDGE = 1e-9
+
+# Up to this many relevant locations, every candidate is compared with each; beyond, a binary search
+# among the sorted relevant scores takes log2(M) steps instead of M.
+FEW_RELEVANT = 64
+
+# Elements of a work buffer: on the CPU few enough for the caches; on other devices enough to keep
+# every core busy, and few compared with the scores.
+_BUFFER_ELEMENTS = 1 << 18
+_DEVICE_BUFFER_ELEMENTS = 1 << 22
+
+
+class Reference:
+    """The interface of a backend: pure functions on plain tensors."""
+
+    name = "reference"
+    tallies_scores = False  #: whether `tally_scores` is implemented
+    is_proven = True  #: whether `choose` may return this backend without the check in `proof`
+    weighs = True  #: the same for `weigh` and `spread`
+    aligns = True  #: the same for pairs of sequences, and of events
+
+    def unable(self, values: Tensor) -> str | None:
+        """Return the reason why this backend cannot read the tensor, or None."""
+        return None
+
+    def survey(
+        self, scores: Tensor, own: Tensor, find_best: bool
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Count the candidates around each relevant location, and find the best candidate.
+
+        Args:
+            scores: floating `[N, C]`, the scores of all candidates.
+            own: floating `[N, M]`, the scores of the relevant ones; NaN counts nothing.
+            find_best: whether to find the best candidate.
+
+        Returns:
+            `above` and `tied`, int64 `[N, M]`; and the lowest index of the maximum (or of a NaN),
+            int64 `[N]`, or None.
+        """
+        few = own.shape[1] <= FEW_RELEVANT
+        below, below_or_tied = (_compare_each if few else _search_sorted)(scores, own)
+        best = _best_candidate(scores) if find_best else None
+        return scores.shape[1] - below_or_tied, below_or_tied - below, best
+
+    def first(self, scores: Tensor, number: int) -> tuple[Tensor, Tensor]:
+        """Return the scores and ids of the first candidates, `[N, min(number, C)]`, NaN first.
+
+        Args:
+            scores: floating `[N, C]`.
+            number: the number of candidates.
+        """
+        return scores.topk(min(number, scores.shape[1]), dim=1)
+
+    def find(self, lists: Tensor, ids: Tensor) -> Tensor:
+        """Find the first position of ids `[N, M]` in lists `[N, K]`; UNRETRIEVED if absent.
+
+        Args:
+            lists: int64 `[N, K]`, K small.
+            ids: int64 `[N, M]`, padding below 0.
+        """
+        length = lists.shape[1]
+        wanted = ids.masked_fill(ids < 0, UNLISTED)
+        position = torch.arange(length, dtype=torch.int16, device=lists.device)
+        found = torch.where(lists[:, None] == wanted[:, :, None], position, length)
+        first = found.amin(2).long()  # of repeats
+        return first.masked_fill(first == length, UNRETRIEVED)
+
+    def find_true(self, values: Tensor) -> Tensor:
+        """Return the flat indices of the true elements of a bool tensor `[N, M]`, int64 `[L]`."""
+        return values.flatten().nonzero()[:, 0]
+
+    def sort(self, values: Tensor) -> Tensor:
+        """Sort integers `[N, M]` within their rows."""
+        return values.sort(dim=-1).values
+
+    def argsort(self, values: Tensor) -> Tensor:
+        """Return the stable order of the columns by value, from 0 to 2^40."""
+        return values.argsort(dim=1, stable=True)
+
+    def histogram(self, values: Tensor, number: int) -> Tensor:
+        """Count the occurrences of each integer below `number`, int64 `[number]`."""
+        counts = torch.zeros(number, dtype=torch.int64, device=values.device)
+        return counts.index_add_(0, values, torch.ones_like(values))
+
+    def weigh(
+        self, scores: Tensor, target: Tensor, weights: mass.Weights, masses: Sequence[float] = ()
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Sum the weights of all candidates, those of the softmax before its division.
+
+        Args:
+            scores: floating `[N, C]`.
+            target: int64 `[N]`, the candidate that is relevant.
+            weights: the weight of a score.
+            masses: shares in (0, 1).
+
+        Returns:
+            float64 `[N, 6]`: the highest score, NaN if it is not finite; the sum of weights, 0 for
+            a row that is no distribution, of their squares, and of those of candidates scored above
+            the target; the weight of the target, and log of its share. Int64 `[N]`, the number of
+            candidates scored as the target. And int64 `[N, M]`, the number of the highest weights
+            whose share reaches each mass; C for a row that is no distribution. A share that is
+            `EDGE` below a mass reaches it.
+        """
+        own = scores.gather(1, target[:, None])
+        sums = torch.empty(len(scores), 6, dtype=torch.float64, device=scores.device)
+        tied = torch.empty_like(target)
+        sizes = target.new_full((len(scores), len(masses)), scores.shape[1])
+        for part in _parts(scores, 4):
+            block, mine = scores[part].double(), own[part].double()
+            highest = block.amax(1, keepdim=True)
+            highest = highest.where(highest.isfinite(), torch.nan) + 0.0  # -0.0 is 0.0
+            weight = weights.of(block, highest).masked_fill_(highest.isnan(), 0)
+            units = mass.units_of(weight)
+            total = mass.sum_exactly(weight) if weights.are_scores else mass.sum_units(units)
+            above = mass.sum_units(units.where(block > mine, 0))
+            weight_of_mine = weights.of(mine, highest).where(total[:, None] > 0, 0)[:, 0]
+            apart = (mine - highest)[:, 0] * weights.inverse_temperature
+            log_of_mine = mass.log_of(weight_of_mine) if weights.are_scores else apart
+            log_share = (log_of_mine - mass.log_of(total)).where(total > 0, -torch.inf)
+            columns = total, mass.sum_rows(weight * weight), above, weight_of_mine, log_share
+            sums[part] = torch.stack([highest[:, 0], *columns], 1)
+            tied[part] = (block == mine).sum(1)
+            if masses:
+                reached = mass.sum_units(units.sort(1, descending=True).values, running=True)
+                wanted = torch.stack([total * (share - EDGE) for share in masses], 1)
+                found = torch.searchsorted(reached, wanted).add_(1).clamp_(max=scores.shape[1])
+                sizes[part] = found.where(total[:, None] > 0, scores.shape[1])
+        return sums, tied, sizes
+
+    def spread(self, scores: Tensor, sums: Tensor, weights: mass.Weights) -> Tensor:
+        """Return the shares of all candidates in the sum of weights, float64 `[N, C]`.
+
+        Args:
+            scores: floating `[N, C]`.
+            sums: the answer of `weigh`.
+            weights: the weight of a score.
+        """
+        return weights.of(scores.double(), sums[:, :1]) / sums[:, 1:2]
+
+    def tally_scores(
+        self,
+        scores: Tensor,
+        target: Tensor,
+        ignored: int | None,
+        formulas: tuple[Any, Any, Any, Any],
+        num_locations: int | None,
+    ) -> tuple[Tensor, Tensor | None] | None:
+        """Count and score queries with one relevant location each in one pass.
+
+        Args:
+            scores: floating `[N, C]`.
+            target: int64 `[N]`, the relevant ids.
+            ignored: an id that is never relevant.
+            formulas: arrays: the table of summed weights; and per formula its last rank, the
+                start of its weight in the table, and its divisor.
+            num_locations: the number of locations whose decisions are counted; None for none.
+
+        Returns:
+            The sums of the formulas, int64 `[F, 3]`, and the decisions, int64 `[3, L + 1]`; None
+            if the backend cannot do this.
+        """
+        return None
+
+    def tally_lists(
+        self,
+        lists: Tensor,
+        ids: Tensor,
+        formulas: tuple[Any, Any, Any],
+        num_locations: int | None = None,
+    ) -> tuple[Tensor, Tensor | None] | None:
+        """Find and score the relevant ids of lists in one pass; each query has at least one.
+
+        Args:
+            lists: int64 `[N, K]`, padded with -1.
+            ids: int64 `[N, M]`, the relevant ids, padded with -1.
+            formulas: arrays: the table of summed weights; int64 `[F, 3]`, the start of a formula's
+                weight in the table, its last rank, and whether it sums the first weight (0), all
+                weights (1), or all times their number in order (2); and float64 `[F, M + 1]`, its
+                divisors by the number of relevant ids.
+            num_locations: the number of locations whose decisions are counted; None for none. Then
+                M is 1, and a relevant id is below it.
+
+        Returns:
+            The sums of the formulas, int64 `[F, 3]`, and the decisions, int64 `[3, L + 1]`; None if
+            the backend cannot do this, a number is no id, a relevant id repeats, or a query has
+            none.
+        """
+        table, numbers, divisors = map(torch.from_numpy, formulas)
+        number, in_order = (ids >= 0).sum(1), ids.sort(1).values
+        repeats = (in_order[:, 1:] == in_order[:, :-1]) & (in_order[:, 1:] >= 0)
+        if int(lists.amin()) < -1 or int(ids.amin()) < -1 or repeats.any() or not number.all():
+            return None
+        decisions = None
+        if num_locations is not None:
+            if int(ids.amax()) >= num_locations:
+                return None
+            decided = lists[:, 0].clamp(max=num_locations)
+            rows = decided.where(decided == ids[:, 0], -1), decided, ids[:, 0]
+            width = num_locations + 1
+            decisions = torch.stack([self.histogram(x + 1, width + 1)[1:] for x in rows])
+        above = self.find(lists, ids).sort(1).values
+        place = torch.arange(1, ids.shape[1] + 1, device=ids.device).double()
+        sums = []
+        for (start, last, kind), divisor in zip(numbers.tolist(), divisors, strict=True):
+            ends = [x.clamp(max=last) + start for x in (above, above + 1)]
+            values = table[ends[1]] - table[ends[0]]
+            values = values[:, :1] if kind == 0 else values * place if kind == 2 else values
+            score = (row_sum(values) / divisor[number]).clamp(max=1)
+            fixed = [(one * 2**32 + 0.5).long().sum() for one in (score, score * score)]
+            sums.append(torch.stack([*fixed, torch.tensor(len(ids), device=ids.device)]))
+        return torch.stack(sums), decisions
+
+    match_ngrams = staticmethod(match_ngrams)
+    align = staticmethod(align)
+    transport = staticmethod(transport)
+    match_events = staticmethod(match_events)
+
+
+def _parts(scores: Tensor, arrays: int) -> list[slice]:
+    """Return slices of rows of which so many arrays fit a work buffer."""
+    elements = _BUFFER_ELEMENTS if scores.is_cpu else _DEVICE_BUFFER_ELEMENTS
+    rows = max(1, elements // scores.shape[1] // arrays)
+    return [slice(row, row + rows) for row in range(0, len(scores), rows)]
+
+
+def _compare_each(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+    counts = torch.empty(2, *own.shape, dtype=torch.int64, device=own.device)
+    for part in _parts(scores, 1):
+        for j in range(own.shape[1]):
+            block, at = scores[part], own[part, j : j + 1]
+            counts[:, part, j] = torch.stack([(block < at).sum(1), (block <= at).sum(1)])
+    return counts[0], counts[1]
+
+
+def _search_sorted(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+    num_relevant = own.shape[1]
+    # NaN cannot be sorted
+    thresholds, order = own.nan_to_num(torch.inf, torch.inf, -torch.inf).sort(dim=1)
+    counts = torch.empty(2, *own.shape, dtype=torch.int64, device=own.device)
+    for part in _parts(scores, 1):
+        block = scores[part].contiguous()
+        offset = torch.arange(block.shape[0], device=own.device)[:, None] * (num_relevant + 1)
+        for side, right in enumerate((True, False)):
+            # the number of thresholds below (or at) each candidate, then its histogram
+            bucket = torch.searchsorted(thresholds[part], block, right=right) + offset
+            number = offset.numel() * (num_relevant + 1)
+            if must_not_sync(bucket):
+                sizes = Reference().histogram(bucket.flatten(), number)
+            else:
+                sizes = bucket.flatten().bincount(minlength=number)
+            fewer = sizes.view(-1, num_relevant + 1).cumsum(1)[:, :-1]
+            counts[side, part].scatter_(1, order[part], fewer)
+    return counts[0], counts[1]
+
+
+def _best_candidate(scores: Tensor) -> Tensor:
+    """Return the lowest index of each row's maximum, or of its first NaN."""
+    num_queries, num_candidates = scores.shape
+    width = 1 << 9
+    if num_candidates <= 4 * width:
+        return scores.argmax(1)
+    # `amax` is vectorised, `argmax` is not: find the best block, then search only this block
+    whole = num_candidates // width * width
+    maxima = scores[:, :whole].reshape(num_queries, whole // width, width).amax(2)
+    if whole < num_candidates:
+        maxima = torch.cat([maxima, scores[:, whole:].amax(1, keepdim=True)], 1)
+    start = (maxima.argmax(1) * width).clamp(max=num_candidates - width)
+    query = torch.arange(num_queries, device=scores.device)
+    return start + scores.unfold(1, width, 1)[query, start].argmax(1)

@@ -1,0 +1,183 @@
+/* The loops over one row of scores; included once for each width of a score.
+
+   KEY is the signed integer of the width of a score, LARGEST its largest value, NAME(x) the name of
+   x for this width, SCORE the type of scores, if C has it. Scores are compared by their keys:
+   integers in the order of the scores, where -0 equals 0 and every NaN is the highest. */
+
+static ALWAYS_INLINE KEY NAME(key)(KEY bits, KEY infinity)
+{
+    const KEY magnitude = bits & LARGEST;
+    const KEY ordered = bits < 0 ? (KEY)-magnitude : magnitude;
+    return magnitude > infinity ? LARGEST : ordered;
+}
+
+/* Write the keys of up to BLOCK scores, and return the highest. */
+static ALWAYS_INLINE KEY NAME(read_keys)(const KEY *row, int64_t number, KEY infinity, KEY *keys)
+{
+    KEY highest = -LARGEST;
+    for (int64_t i = 0; i < number; i++)
+        keys[i] = NAME(key)(row[i], infinity);
+    for (int64_t i = 0; i < number; i++) /* a separate loop, or GCC does not vectorise */
+        highest = keys[i] > highest ? keys[i] : highest;
+    return highest;
+}
+
+/* Count the scores above and tied with each of `width` scores, and return the first index of the
+   highest score. For a NaN, `above` is all columns and `tied` is 0. */
+static ALWAYS_INLINE int64_t NAME(survey_row)(const KEY *row, int64_t columns, KEY infinity,
+                                              const KEY *own, int64_t width,
+                                              int64_t *above, int64_t *tied)
+{
+    KEY keys[BLOCK];
+    KEY highest = -LARGEST;
+    int64_t best_block = 0, best;
+    for (int64_t j = 0; j < width; j++) {
+        above[j] = NAME(key)(own[j], infinity) == LARGEST ? columns : 0;
+        tied[j] = 0;
+    }
+    for (int64_t start = 0; start < columns; start += BLOCK) {
+        const int64_t number = columns - start < BLOCK ? columns - start : BLOCK;
+        const KEY highest_here = NAME(read_keys)(row + start, number, infinity, keys);
+        if (highest_here > highest) {
+            highest = highest_here;
+            best_block = start;
+        }
+        for (int64_t j = 0; j < width; j++) {
+            const KEY at = NAME(key)(own[j], infinity);
+            KEY higher = 0, same = 0; /* of the width of keys, so that the loop vectorises */
+            if (at == LARGEST)
+                continue;
+            for (int64_t i = 0; i < number; i++) {
+                higher += keys[i] > at;
+                same += keys[i] == at;
+            }
+            above[j] += higher;
+            tied[j] += same;
+        }
+    }
+    for (best = best_block; NAME(key)(row[best], infinity) != highest; best++)
+        ;
+    return best;
+}
+
+#ifdef SCORE
+/* Do what `survey_row` does without the best candidate: numbers are compared, in fewer steps than
+   keys. A NaN compares false with everything. */
+static ALWAYS_INLINE void NAME(count_row)(const SCORE *row, int64_t columns, const SCORE *own,
+                                          int64_t width, int64_t *above, int64_t *tied)
+{
+    for (int64_t j = 0; j < width; j++)
+        above[j] = tied[j] = 0;
+    for (int64_t start = 0; start < columns; start += BLOCK) {
+        const int64_t number = columns - start < BLOCK ? columns - start : BLOCK;
+        for (int64_t j = 0; j < width; j++) {
+            const SCORE at = own[j];
+            KEY higher = 0, same = 0; /* of the width of scores, so that the loop vectorises */
+            for (int64_t i = start; i < start + number; i++) {
+                higher += !(row[i] <= at);
+                same += row[i] == at;
+            }
+            above[j] += higher;
+            tied[j] += same;
+        }
+    }
+}
+#endif
+
+/* Add a key to those kept in falling order, after equal ones; of `number` the last one leaves. */
+static ALWAYS_INLINE int64_t NAME(keep)(KEY *kept, int64_t *ids, int64_t size, int64_t number,
+                                        KEY key, int64_t id)
+{
+    if (size == number && key <= kept[number - 1])
+        return size;
+    size += size < number;
+    int64_t at = size - 1;
+    for (; at > 0 && kept[at - 1] < key; at--) {
+        kept[at] = kept[at - 1];
+        ids[at] = ids[at - 1];
+    }
+    kept[at] = key;
+    ids[at] = id;
+    return size;
+}
+
+/* Find the first `number` candidates by score; which of those tied at the end is not promised. They
+   are in the groups of scores whose highest are the first `number`: only these are searched. */
+static ALWAYS_INLINE void NAME(first_of_row)(const KEY *row, int64_t columns, KEY infinity,
+                                             int64_t number, int64_t *first)
+{
+    KEY keys[GROUP], highest[MOST_FIRST], kept[MOST_FIRST];
+    int64_t groups[MOST_FIRST], found = 0, size = 0;
+    for (int64_t start = 0; start < columns; start += GROUP) {
+        const int64_t here = columns - start < GROUP ? columns - start : GROUP;
+        const KEY best = NAME(read_keys)(row + start, here, infinity, keys);
+        found = NAME(keep)(highest, groups, found, number, best, start);
+    }
+    const KEY lowest = found < number ? -LARGEST : highest[number - 1];
+    for (int64_t j = 0; j < found && (size < number || highest[j] > kept[number - 1]); j++) {
+        const int64_t start = groups[j];
+        const int64_t here = columns - start < GROUP ? columns - start : GROUP;
+        NAME(read_keys)(row + start, here, infinity, keys);
+        for (int64_t i = 0; i < here; i++)
+            if (keys[i] >= lowest)
+                size = NAME(keep)(kept, first, size, number, keys[i], start + i);
+    }
+}
+
+ROWS void NAME(survey_rows)(void *about, int64_t begin, int64_t end)
+{
+    const Survey *survey = about;
+    const Scores *scores = &survey->scores;
+    for (int64_t i = begin; i < end; i++) {
+        const KEY *row = (const KEY *)scores->start + i * scores->stride;
+        const KEY *own = (const KEY *)survey->own + i * survey->width;
+        int64_t *above = survey->above + i * survey->width, *tied = survey->tied + i * survey->width;
+#ifdef SCORE
+        if (!survey->best) {
+            NAME(count_row)((const SCORE *)row, scores->columns, (const SCORE *)own, survey->width,
+                            above, tied);
+            continue;
+        }
+#endif
+        const int64_t best = NAME(survey_row)(row, scores->columns, (KEY)scores->infinity, own,
+                                              survey->width, above, tied);
+        if (survey->best)
+            survey->best[i] = best;
+    }
+}
+
+ROWS void NAME(first_of_rows)(void *about, int64_t begin, int64_t end)
+{
+    const First *first = about;
+    const Scores *scores = &first->scores;
+    for (int64_t i = begin; i < end; i++)
+        NAME(first_of_row)((const KEY *)scores->start + i * scores->stride, scores->columns,
+                           (KEY)scores->infinity, first->number, first->ids + i * first->number);
+}
+
+ROWS void NAME(tally_rows)(void *about, int64_t begin, int64_t end)
+{
+    const Tally *tally = about;
+    const Scores *scores = &tally->scores;
+    int64_t sums[3 * MOST_FORMULAS] = {0};
+    for (int64_t i = begin; i < end; i++) {
+        const KEY *row = (const KEY *)scores->start + i * scores->stride;
+        const int64_t target = tally->targets[i];
+        const KEY infinity = (KEY)scores->infinity;
+        int64_t above, tied;
+        if (tally->ignores && target == tally->ignored)
+            continue;
+        const int64_t best = NAME(survey_row)(row, scores->columns, infinity, row + target, 1,
+                                              &above, &tied);
+        const KEY own = NAME(key)(row[target], infinity);
+        if (own == LARGEST || own == -infinity)
+            above = UNRETRIEVED, tied = 1;
+        add_scores(tally, above, tied, sums);
+        if (tally->decisions) {
+            const KEY highest = NAME(key)(row[best], infinity);
+            add_decision(tally->decisions, tally->num_locations, target, highest == LARGEST || highest == -infinity ? -1 : best);
+        }
+    }
+    for (int64_t j = 0; j < 3 * tally->num_formulas; j++)
+        ADD(&tally->sums[j], sums[j]);
+}

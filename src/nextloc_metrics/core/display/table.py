@@ -1,0 +1,299 @@
+"""Tables of values: aligned text, HTML, Markdown, LaTeX, CSV, JSON, a data frame."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from html import escape
+from itertools import chain, repeat
+from typing import Any
+
+from nextloc_metrics.core.display.reading import Models, Reading
+from nextloc_metrics.core.queries.messages import short
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "†": r"\textdagger{}",
+    "±": r"$\pm$",
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+}
+
+# Characters that end a line, that a terminal does not print, or that turn the direction of text.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+
+# What a spreadsheet reads as a formula; a number is none.
+_FORMULA = re.compile(r"[=+\-@\t\r](?![\d.]*$)")
+
+
+def one_line(text: str) -> str:
+    r"""Return the text with escapes such as `\n` for line breaks and control characters."""
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def write_facts(card: Mapping[str, Any]) -> dict[str, str]:
+    """Return the facts of a card as text, by name; None is left out."""
+    return {
+        name: f"{value:,}" if isinstance(value, int) else one_line(str(value))
+        for name, value in card.items()
+        if value is not None
+    }
+
+
+def in_percent(fraction: float, sign: str = "") -> str:
+    """Write a fraction in percent, or with the sign `"+"` a difference in percentage points."""
+    return "-" if math.isnan(fraction) else f"{100 * fraction:{sign}.2f}"
+
+
+def csv_cell(value: Any) -> Any:
+    """Return a cell of a CSV file: empty for NaN, and `'` before what looks like a formula."""
+    if isinstance(value, str) and _FORMULA.match(value):
+        return f"'{value}"
+    return "" if _is_nan(value) else value
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(character, character) for character in text)
+
+
+def markdown(text: str) -> str:
+    """Return the text with what Markdown reads as its own escaped."""
+    return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", text)
+
+
+class Table:
+    r"""A table of text, aligned by `print` and shown as HTML in a notebook.
+
+    Args:
+        header: the titles of the columns.
+        rows: the cells of each row, one per column.
+        notes: lines below the rows.
+        records: the numbers of each row, by column name, or a function that returns them when they
+            are read; None for the text of the cells.
+        bold: the cells in bold, as (row, column).
+
+    Example:
+        >>> table = Table(["percent", "value"], [["acc_at_1", "22.58"], ["mrr", "-"]])
+        >>> table
+        percent   value
+        acc_at_1  22.58
+        mrr           -
+        >>> print(table.to_markdown())
+        | percent | value |
+        | :--- | ---: |
+        | acc\_at\_1 | 22.58 |
+        | mrr | - |
+    """
+
+    def __init__(
+        self,
+        header: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        notes: Sequence[str] = (),
+        records: Sequence[Mapping[str, Any]] | Callable[[], list[dict[str, Any]]] | None = None,
+        bold: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        self.header = tuple(map(one_line, header))
+        self.rows = tuple(tuple(map(one_line, row)) for row in rows)
+        self.notes = tuple(map(one_line, notes))
+        self.bold = frozenset(bold)
+        texts = [dict(zip(header, row, strict=True)) for row in rows]
+        self._records = texts if records is None else records
+
+    @cached_property
+    def records(self) -> list[dict[str, Any]]:
+        """The numbers of each row, by column name."""
+        found = self._records() if callable(self._records) else self._records
+        return [dict(record) for record in found]
+
+    def __str__(self) -> str:
+        """Return aligned text: the first column left, the others right."""
+        lines = [self.header, *self.rows]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        text = [
+            "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]).rstrip()
+            for line in lines
+        ]
+        return "\n".join([*text, *self.notes])
+
+    __repr__ = __str__
+
+    def _cells(self, write: Callable[[str], str], mark: Callable[[str], str]) -> list[list[str]]:
+        """Write the cells of all rows, and mark those in bold."""
+        return [
+            [mark(write(x)) if (row, i) in self.bold else write(x) for i, x in enumerate(cells)]
+            for row, cells in enumerate(self.rows)
+        ]
+
+    def to_markdown(self) -> str:
+        """Return the table as Markdown, with the notes below it."""
+        body = self._cells(lambda cell: markdown(cell.strip()), "**{}**".format)
+        head = [markdown(title.strip()) for title in self.header]
+        sides = [":---", *["---:"] * (len(head) - 1)]
+        table = [f"| {' | '.join(cells)} |" for cells in (head, sides, *body)]
+        notes = [f"{markdown(note)}  " for note in self.notes]
+        return "\n".join([*table, *([""] if notes else []), *notes])
+
+    def to_latex(self) -> str:
+        """Return a LaTeX `tabular` for the package booktabs; the best value is bold."""
+        body = self._cells(lambda cell: _latex(cell.strip()), r"\textbf{{{}}}".format)
+        head, *lines = (" & ".join(x) + r" \\" for x in (map(_latex, self.header), *body))
+        start = rf"\begin{{tabular}}{{l{'r' * (len(self.header) - 1)}}}"
+        full_row = rf"\multicolumn{{{len(self.header)}}}{{l}}"
+        notes = [rf"{full_row}{{\footnotesize {_latex(note)}}} \\" for note in self.notes]
+        parts = [start, r"\toprule", head, r"\midrule", *lines, r"\bottomrule", *notes]
+        return "\n".join([*parts, r"\end{tabular}"])
+
+    def to_csv(self) -> str:
+        """Return the numbers, unrounded and as fractions, as comma-separated values."""
+        names = list(dict.fromkeys(name for record in self.records for name in record))
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(map(csv_cell, names))
+        for record in self.records:
+            writer.writerow([csv_cell(record.get(name, "")) for name in names])
+        return text.getvalue()
+
+    def to_json(self) -> str:
+        """Return the numbers, unrounded and as fractions, as JSON; null without data."""
+        found = {}
+        for record in self.records:
+            (_, name), *cells = record.items()
+            found[str(name)] = {key: None if _is_nan(x) else x for key, x in cells}
+        return json.dumps(found, indent=2, ensure_ascii=False)
+
+    def to_pandas(self) -> Any:
+        """Return the numbers, unrounded and as fractions, as a `pandas.DataFrame`."""
+        import pandas
+
+        frame = pandas.DataFrame(self.records)
+        return frame.set_index(frame.columns[0]) if len(frame.columns) else frame
+
+    def _repr_html_(self) -> str:
+        def line(tag: str, cells: Iterable[str]) -> str:
+            sides = chain(["left"], repeat("right"))
+            both = zip(sides, cells, strict=False)
+            written = (f'<{tag} style="text-align: {side}">{x}</{tag}>' for side, x in both)
+            return f"<tr>{''.join(written)}</tr>"
+
+        body = "".join(line("td", cells) for cells in self._cells(escape, "<b>{}</b>".format))
+        head = line("th", map(escape, self.header))
+        below = "<br>".join(map(escape, self.notes))
+        caption = f'<caption style="caption-side: bottom">{below}</caption>' if self.notes else ""
+        return f"<table>{caption}<thead>{head}</thead><tbody>{body}</tbody></table>"
+
+
+def of_readings(
+    models: Models,
+    confidence_level: float | None,
+    notes: Sequence[str] = (),
+    marks: Mapping[str, Mapping[str, str]] | None = None,
+    percent: bool = True,
+) -> Table:
+    """Make a table of values, one row per name and one column per model.
+
+    `confidence_level` is the level of the intervals, None for none; `marks` are texts after values;
+    `percent` writes fractions as percent. The header says so if all values are fractions, else each
+    row has its unit.
+    """
+    marks = marks or {}
+    names = list(dict.fromkeys(chain.from_iterable(models.values())))
+    first = {name: next(x[name] for x in models.values() if name in x) for name in names}
+    titles = {name: reading.title(name) for name, reading in first.items()}
+    mixed = not all(reading.is_fraction for reading in first.values())
+    head = "metric" if mixed else "percent" if percent else "fraction"
+    units = {name: _unit(reading, percent) if mixed else "" for name, reading in first.items()}
+    details = {name: f", {one.detail}" if one.detail else "" for name, one in first.items()}
+    columns = [[head, *(titles[name] + details[name] + units[name] for name in names)]]
+    bold: list[tuple[int, int]] = []
+    for model, readings in models.items():
+        found = [readings.get(name) for name in names]
+        ends = [marks.get(model, {}).get(name, "") for name in names]
+        texts = ["" if x is None else _number(x, x.value, percent) for x in found]
+        width = max(map(len, ends), default=0)
+        columns.append(
+            [str(model), *(text + end.ljust(width) for text, end in zip(texts, ends, strict=True))]
+        )
+        best = [i for i, name in enumerate(names) if _is_best(model, name, models)]
+        bold += [(i, len(columns) - 1) for i in best]
+        if confidence_level is not None and any(x and x.bounds for x in found):
+            title = f"{100 * confidence_level:g} % interval"
+            columns.append([title, *_intervals(found, percent)])
+    sizes = [_sizes(name, models) for name in names]
+    if any(sizes):
+        columns.append(["queries", *sizes])
+    header, *rows = zip(*columns, strict=True)
+    return Table(header, rows, notes, _records(names, titles, models), bold)
+
+
+def _records(names: Sequence[str], titles: Mapping[str, str], models: Models) -> list[Any]:
+    """Return the numbers of each row, by the names of columns, which must differ."""
+    measured = [x for x in models.values() if any(y.bounds or y.number for y in x.values())]
+    alone = len(models) == 1 or len(measured) == 1
+    records = []
+    for name in names:
+        cells: list[tuple[str, Any]] = [("metric", titles[name])]
+        for model, readings in models.items():
+            of, one = "" if alone else f"{model} ", readings.get(name)
+            cells.append((str(model), one.value if one else math.nan))
+            if one and one.bounds is not None:
+                cells += zip((f"{of}low", f"{of}high"), one.bounds, strict=True)
+            if one and one.number is not None:
+                cells.append((f"{of}queries", one.number))
+        counted = Counter(column for column, _ in cells)
+        if twice := [column for column, number in counted.items() if number > 1]:
+            raise ValueError(
+                "`models` must not have the name of another column of the table, got "
+                f"{short(twice[0])}; rename the model."
+            )
+        records.append(dict(cells))
+    return records
+
+
+def _is_best(model: str, name: str, models: Models) -> bool:
+    values = {of: x[name] for of, x in models.items() if name in x}
+    known = [one.value for one in values.values() if one.value == one.value]
+    if len(models) == 1 or model not in values or values[model].value not in known:
+        return False
+    higher = values[model].higher_is_better
+    return higher is not None and values[model].value == (max(known) if higher else min(known))
+
+
+def _sizes(name: str, models: Models) -> str:
+    """Return the number of queries of a group; if models differ, the number for each."""
+    found = [x[name].number for x in models.values() if name in x]
+    return " / ".join(dict.fromkeys(f"{number:,}" for number in found if number is not None))
+
+
+def _unit(reading: Reading, percent: bool) -> str:
+    unit = ("%" if percent else "") if reading.is_fraction else reading.unit
+    return f" ({unit})" if unit else ""
+
+
+def _number(reading: Reading, value: float, percent: bool) -> str:
+    if math.isnan(value):
+        return "-"
+    if not reading.is_fraction:
+        return f"{value:.6g}"
+    return f"{100 * value:.2f}" if percent else f"{value:.4f}"
+
+
+def _intervals(readings: Sequence[Reading | None], percent: bool) -> list[str]:
+    """Return intervals as text, aligned at the dash."""
+    ends = [[_number(x, end, percent) for end in x.bounds or ()] if x else [] for x in readings]
+    width = max((len(end) for pair in ends for end in pair), default=0)
+    return [" - ".join(end.rjust(width) for end in pair) for pair in ends]

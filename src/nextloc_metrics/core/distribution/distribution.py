@@ -1,0 +1,276 @@
+"""The record of probabilities: what metrics read of a row of scores and its target."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, NoReturn
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.core import backends
+from nextloc_metrics.core.backends import Weights
+from nextloc_metrics.core.queries.arrays import as_tensor
+from nextloc_metrics.core.queries.batch import Batch
+from nextloc_metrics.core.queries.checks import check_candidates, is_integer
+from nextloc_metrics.core.queries.messages import describe, short
+from nextloc_metrics.core.queries.record import Queries, Record
+from nextloc_metrics.core.ranking.forms import leave_out, read_exclude
+from nextloc_metrics.core.ranking.target import Relevant, read_target
+
+Given = Literal["logits", "log_probabilities", "probabilities"]
+
+
+@dataclass(frozen=True)
+class DistributionNeeds:
+    """What a metric reads of a `Distribution`; `a | b` serves both metrics.
+
+    `given` and `temperature` are those of `DistributionMetric`.
+    """
+
+    given: Given | None = None
+    temperature: float = 1.0
+    likelihood: bool = True  #: whether all probabilities are read, and not the confidence only
+    masses: frozenset[float] = frozenset()  #: of the prediction sets whose sizes are read
+    scores: bool = False  #: whether the scores of all candidates are kept
+
+    def __or__(self, other: DistributionNeeds) -> DistributionNeeds:
+        """Return the needs of both metrics, or raise if they read scores in different ways."""
+        for name in ("given", "temperature"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if mine != theirs:
+                raise ValueError(
+                    f"`{name}` must be equal for all metrics of probabilities in a collection, got "
+                    f"{short(mine)} and {short(theirs)}; use two collections."
+                )
+        return DistributionNeeds(
+            self.given,
+            self.temperature,
+            self.likelihood or other.likelihood,
+            self.masses | other.masses,
+            self.scores or other.scores,
+        )
+
+
+# How far a sum of exact probabilities may be from 1: of declared ones, and of scores that look like
+# them.
+_DECLARED, _SIMILAR = 1e-3, 1e-4
+
+# Scores that are converted at once.
+_AT_ONCE = 1 << 16
+
+
+@dataclass(eq=False)
+class Distribution(Record):
+    """The probabilities of a batch of queries: seven numbers per query, float64 `[N]`.
+
+    A row that is no distribution, with NaN, infinity or nothing above -infinity, counts as the
+    worst of all: the target has the probability 0, and a wrong candidate the probability 1.
+    For lists of ids only `confidence` and `correct` are known.
+
+    Attributes:
+        queries: which queries count, and their groups.
+        target: int64 `[N]`, the relevant candidate.
+        answered: whether there is an answer: a list with an id, or a row that is a distribution.
+        confidence: the probability of the best candidate.
+        correct: the probability that the target is the best candidate, with ties broken at random.
+        own: the probability of the target.
+        log_target: log of the target's probability; -infinity for a probability of 0.
+        squares: the sum of all squared probabilities.
+        above: the sum of the probabilities of the candidates more likely than the target.
+        tied: the number of candidates exactly as likely as the target.
+        sizes: by mass, the number of the most likely candidates that reach it.
+        scores: the scores of all candidates, floating `[N, C]`, if a metric reads them.
+        sums: float64 `[N, 6]`, what the backend's `weigh` returns, NaN for a row that is no
+            distribution.
+        num_candidates: C.
+    """
+
+    queries: Queries
+    target: Tensor
+    answered: Tensor
+    confidence: Tensor
+    correct: Tensor
+    own: Tensor | None = None
+    log_target: Tensor | None = None
+    squares: Tensor | None = None
+    above: Tensor | None = None
+    tied: Tensor | None = None
+    sizes: dict[float, Tensor] | None = None
+    scores: Tensor | None = None
+    sums: Tensor | None = None
+    num_candidates: int | None = None
+    weights: Weights | None = None
+
+    @classmethod
+    def read(cls, batch: Batch, needs: DistributionNeeds) -> Distribution:
+        if is_integer(batch.preds):
+            check_candidates(batch.preds, batch.target)
+            return cls._of_lists(batch)
+        batch.check_scores()
+        if batch.confidence is not None:
+            raise ValueError(
+                "`confidence` is read with lists of ids only, as scores tell it, got "
+                f"{short(batch.confidence)}; omit it."
+            )
+        number = batch.preds.shape[-1]
+        relevant = _read_one(batch, number)
+        scores = batch.preds.detach().reshape(-1, number)
+        if scores.device.type == "mps":  # has no float64
+            scores = scores.cpu()
+        target = relevant.ids[:, 0].clamp(min=0, max=number - 1).to(scores.device)
+        counted = relevant.counted.to(scores.device) & (relevant.ids[:, 0] >= 0).to(scores.device)
+        weights = Weights(needs.given == "probabilities", 1 / needs.temperature)
+        backend = backends.choose(scores, "weighs")
+        masses = sorted(needs.masses)
+        # with candidates left out, they are weighed once more
+        sums, tied, sizes = backend.weigh(
+            scores, target, weights, () if batch.exclude is not None else masses
+        )
+        if batch.validate_args:
+            _check_given(scores, counted, sums[:, 0], needs.given)
+        excluded = read_exclude(batch, relevant, number)
+        if excluded is not None:
+            scores = leave_out(scores, excluded.to(scores.device))
+            sums, tied, sizes = backend.weigh(scores, target, weights, masses)
+        highest, total, squares, above, mine, log_share = sums.unbind(1)
+        own = scores.gather(1, target[:, None])[:, 0].double()
+        broken = ~(total > 0)
+        best = weights.of(highest, highest) if weights.are_scores else 1.0
+        device = batch.preds.device
+        return cls(
+            Queries(batch.preds.shape[:-1], counted.to(device)),
+            target=target.to(device),
+            answered=~broken,
+            confidence=(best / total).clamp(max=1).masked_fill(broken, 1),
+            correct=((own == highest) / tied.clamp(min=1)).double().masked_fill(broken, 0),
+            own=(mine / total).clamp(max=1).masked_fill(broken, 0),
+            log_target=log_share.clamp(max=0),
+            squares=(squares / total / total).clamp(max=1).masked_fill(broken, 1),
+            above=(above / total).clamp(max=1).masked_fill(broken, 1),
+            tied=tied.masked_fill(broken, 1),
+            sizes=dict(zip(masses, sizes.unbind(1), strict=True)),
+            scores=scores if needs.scores else None,
+            sums=sums.masked_fill(broken[:, None], torch.nan),
+            num_candidates=scores.shape[1],
+            weights=weights,
+        )
+
+    @classmethod
+    def _of_lists(cls, batch: Batch) -> Distribution:
+        """Read the first id of each list, and its confidence; an empty list is no answer."""
+        if batch.confidence is None:
+            raise ValueError(
+                "`confidence` must be given with lists of ids, one number in [0, 1] per query, "
+                "for metrics of probabilities, got None; or pass the scores of all candidates."
+            )
+        relevant = _read_one(batch, None)
+        confidence = as_tensor("confidence", batch.confidence, batch.preds.device)
+        queries = batch.preds.shape[:-1]
+        is_number = confidence.is_floating_point() or is_integer(confidence)
+        if not is_number or confidence.shape != queries:
+            raise ValueError(
+                f"`confidence` must be numbers of shape {short(queries)}, one per query, "
+                f"got {describe(confidence)}."
+            )
+        confidence = confidence.detach().reshape(-1).double()
+        first = batch.preds[..., 0].reshape(-1)
+        counted = relevant.counted & (relevant.ids[:, 0] >= 0)
+        wrong = (counted & ~((confidence >= 0) & (confidence <= 1))).nonzero()
+        if batch.validate_args and len(wrong):
+            row = int(wrong[0])
+            raise ValueError(
+                f"`confidence` must be in [0, 1], got {float(confidence[row])} for query {row}."
+            )
+        answered = first >= 0
+        correct = (first == relevant.ids[:, 0]) & answered
+        return cls(
+            Queries(queries, counted),
+            target=relevant.ids[:, 0].clamp(min=0),
+            answered=answered,
+            confidence=confidence.nan_to_num(nan=1.0).clamp(0, 1).where(answered, 0),
+            correct=correct.double(),
+        )
+
+    def require(self, needs: DistributionNeeds, reader: object) -> None:
+        if needs.likelihood and self.log_target is None:
+            raise ValueError(
+                f"{short(reader)} needs the scores of all candidates, and lists of ids hold only "
+                "the confidence of the answer."
+            )
+        missing = sorted(needs.masses - (self.sizes or {}).keys())
+        if missing or (needs.scores and self.scores is None):
+            what = f"sets of mass {missing[0]}" if missing else "scores"
+            raise ValueError(
+                f"this Distribution does not hold the {what} that {short(reader)} reads; make it "
+                "by `read` of this metric, or of a collection with it."
+            )
+
+    def all_probabilities(self) -> Iterator[Tensor]:
+        """Yield the probabilities of all candidates in parts of the queries, float64 `[n, C]`.
+
+        Those of a row that is no distribution are NaN.
+        """
+        assert self.scores is not None  # `require` has passed
+        assert self.sums is not None
+        assert self.weights is not None
+        at_once = max(1, _AT_ONCE // self.scores.shape[1])
+        for begin in range(0, len(self.scores), at_once):
+            scores = self.scores[begin : begin + at_once]
+            backend = backends.choose(scores, "weighs")
+            yield backend.spread(scores, self.sums[begin : begin + at_once], self.weights)
+
+
+def _read_one(batch: Batch, number: int | None) -> Relevant:
+    """Read targets, one per query."""
+    if not batch.has_ids or batch.target.shape != batch.preds.shape[:-1]:
+        raise ValueError(
+            "`target` must be one id per query for metrics of probabilities, integers of shape "
+            f"{short(batch.preds.shape[:-1])}, got {describe(batch.target)}."
+        )
+    return read_target(batch, number)
+
+
+def _check_given(scores: Tensor, counted: Tensor, highest: Tensor, given: Given | None) -> None:
+    """Raise if rows that count are not what `given` says, or if it must say what they are."""
+    if given == "logits":
+        return
+    slack = (_SIMILAR if given is None else _DECLARED) + _rounding(scores)
+    checked = counted & ~highest.isnan()
+    if given is None:
+        checked &= (highest > 0) & (highest <= 1)
+    for rows in torch.split(checked.nonzero()[:, 0], max(1, _AT_ONCE // scores.shape[1])):
+        values = scores[rows].double()
+        if given == "log_probabilities":
+            values = values.exp()
+        total = values.sum(1)
+        are_probabilities = (values.amin(1) >= 0) & ((total - 1).abs() <= slack)
+        wrong = are_probabilities if given is None else ~are_probabilities
+        if wrong.any():
+            _refuse(int(rows[wrong][0]), float(total[wrong][0]), given)
+
+
+def _rounding(scores: Tensor) -> float:
+    """Return how far rounding to the dtype moves the sum of C probabilities, or of exp of logs.
+
+    Rounding changes each p by the share u, or log p by u |log p|, and the mean of |log p| is the
+    entropy, at most log C; a p that is not normal is off by up to half of the smallest number.
+    """
+    number, of_dtype = scores.shape[1], torch.finfo(scores.dtype)
+    return of_dtype.eps / 2 * (1 + math.log(number) + number * of_dtype.tiny)
+
+
+def _refuse(row: int, total: float, given: Given | None) -> NoReturn:
+    if given is None:
+        raise ValueError(
+            "`given` must say what scores are that may be probabilities or logits, got None for "
+            f"query {row}, whose scores are in [0, 1] and sum to {total:.6g}; pass "
+            "`given='probabilities'` or `given='logits'` to the metrics."
+        )
+    what = "exp(`preds`)" if given == "log_probabilities" else "`preds`"
+    raise ValueError(
+        f"{what} must be in [0, 1] and sum to 1 for `given={given!r}`, got the sum {total:.6g} for "
+        f"query {row}; normalise it, or pass `given='logits'`."
+    )

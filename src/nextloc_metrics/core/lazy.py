@@ -1,0 +1,52 @@
+"""Packages that import each of their names when it is asked for (PEP 562).
+
+So a command answers `--help` without PyTorch, and a metric does not load what it does not need.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pkgutil import get_data
+from typing import Any
+
+
+@cache
+def places_of(package: str) -> dict[str, str]:
+    """Return the module of each name of a package that has `contents`, as that imports it."""
+    if find_spec(f"{package}.contents") is None:
+        return {}
+    tree = ast.parse(get_data(package, "contents.py") or b"")
+    found = [x for x in tree.body if isinstance(x, ast.ImportFrom)]
+    return {one.asname or one.name: x.module or "" for x in found for one in x.names}
+
+
+def hand_on(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` of a package whose names are those of its `contents`.
+
+    A name imports its module; any submodule is imported too, so that modules of the package can
+    import it from there.
+    """
+    module = sys.modules[package]
+
+    def names() -> list[str]:
+        return sorted(places_of(package))
+
+    def get(name: str) -> Any:
+        if name == "__all__":
+            return names()
+        if not name.startswith("_"):
+            place = places_of(package).get(name, package)
+            if place == package and find_spec(f"{package}.{name}") is None:
+                raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            found = vars(import_module(place))
+            value = found[name] if name in found else import_module(f"{place}.{name}")
+            setattr(module, name, value)
+            return value
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return get, lambda: sorted({"__all__", *names(), *vars(module)})

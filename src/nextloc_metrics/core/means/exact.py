@@ -1,0 +1,304 @@
+"""Exact sums, independent of the order of summands: 64-bit fixed point, multiples of 2^-32.
+
+The state of a mean of scores in [0, 1] is three integers: the sum of scores, the sum of squares,
+and the number of scores. Scores from 0 to infinity have seven: the fractions of the two sums and
+the number of scores; the whole part of the sum; the lower 32 bits of the whole part of the squares,
+and its upper ones; and the number of infinite scores. No sum of 2^31 scores overflows.
+
+With weights w the state has five sums, of w, w s, w^2, w^2 s and (w s)^2 for scores s, each in
+seven integers of 32 bits per summand, from 2^-96 up to 2^128; and the number of scores, and for
+scores without an upper bound of infinite ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nextloc_metrics.core.queries.arrays import begins
+
+ONE = 1 << 32  #: the integer of a score of 1
+HIGHEST_SCORE = 1 + 1e-9  #: the highest score that counts as 1, because of rounding
+MOST_QUERIES = 1 << 31  #: the most scores of 1 whose sum fits
+HIGHEST_FINITE = float(1 << 31)  #: the highest finite score of a mean without an upper bound
+
+_SUMS = 5
+_UNITS = tuple(2.0**power for power in (96, 64, 32, 0, -32, -64, -96))  # of the integers of a sum
+
+_BOUNDED, _UNBOUNDED = 3, 7  # integers of a state
+_WEIGHTED = _SUMS * len(_UNITS) + 1  # one more for scores without an upper bound
+_INFINITE = (1 << 63) - 1
+
+
+def to_fixed_point(values: Tensor) -> Tensor:
+    """Round float64 values in [0, 1] to the nearest multiple of 2^-32, as int64.
+
+    A value outside counts as the nearest bound, and NaN as 0: their conversion to an integer is
+    undefined and would corrupt the sum.
+    """
+    return _round(bounded(values))
+
+
+def keep(scores: Tensor, is_bounded: bool) -> Tensor:
+    """Round single scores to multiples of 2^-32, int64; infinity becomes the largest integer."""
+    if is_bounded:
+        return to_fixed_point(scores)
+    infinite = ~(scores <= HIGHEST_FINITE)
+    fixed = _round(scores.masked_fill(infinite, 0).clamp_(min=0.0))
+    return fixed.masked_fill(infinite, _INFINITE)
+
+
+def kept(fixed: Tensor) -> Tensor:
+    """Return the scores of `keep`, float64."""
+    return (float64(fixed) / ONE).masked_fill(fixed == _INFINITE, torch.inf)
+
+
+def split_fixed_point(values: Tensor, most: Tensor) -> tuple[Tensor, Tensor]:
+    """Split float64 values into an integer part and a fraction in multiples of 2^-32, int64.
+
+    A value outside [0, `most`], int64 and below 2^31, counts as the nearest bound, and NaN as 0.
+    """
+    fixed = _round(values.nan_to_num(nan=0.0).clamp_(min=0.0).minimum(most.double()))
+    return fixed // ONE, fixed % ONE
+
+
+def bounded(values: Tensor) -> Tensor:
+    """Return a copy in which values outside [0, 1] are the nearest bound, and NaN is 0."""
+    return values.nan_to_num(nan=0.0).clamp_(min=0.0, max=1.0)
+
+
+def _round(values: Tensor) -> Tensor:
+    return (values * ONE).add_(0.5).long()
+
+
+def width(is_bounded: bool, is_weighted: bool = False) -> int:
+    """Return the number of integers of a state."""
+    if is_weighted:
+        return _WEIGHTED + (not is_bounded)
+    return _BOUNDED if is_bounded else _UNBOUNDED
+
+
+def is_bounded(state: Tensor) -> bool:
+    """Return whether a state is that of scores in [0, 1]."""
+    return state.shape[-1] in (_BOUNDED, _WEIGHTED)
+
+
+def is_weighted(state: Tensor) -> bool:
+    """Return whether a state is that of scores with weights."""
+    return state.shape[-1] >= _WEIGHTED
+
+
+def tally(
+    scores: Tensor, counted: Tensor, is_bounded: bool = True, weights: Tensor | None = None
+) -> Tensor:
+    """Sum the scores of a batch, float64 `[..., N]` and 0 where not `counted`, bool `[N]`.
+
+    Scores that are `is_bounded` are in [0, 1], and `weights` float64 `[N]`, None for equal ones.
+    The result is the state of the batch, int64 `[..., width]`.
+    """
+    sums = _columns_of(scores, counted, is_bounded, weights).sum(-1)
+    number = counted.sum().expand_as(sums[:1])
+    return torch.cat([sums[:2], number, sums[2:]]).movedim(0, -1)
+
+
+def tally_by(
+    group: Tensor,
+    num_groups: int,
+    scores: Tensor,
+    counted: Tensor,
+    is_bounded: bool = True,
+    weights: Tensor | None = None,
+) -> Tensor:
+    """Do what `tally` does per group, int64 `[num_groups, width]`; `group` is int64 `[N]`."""
+    total, squares, *rest = _columns_of(scores, counted, is_bounded, weights)
+    columns = torch.stack([total, squares, counted.long(), *rest], 1)
+    return columns.new_zeros(num_groups, columns.shape[1]).index_add(0, group, columns)
+
+
+def _columns_of(
+    scores: Tensor, counted: Tensor, is_bounded: bool, weights: Tensor | None
+) -> Tensor:
+    """Return the integers of each score but its number, int64 `[width - 1, ..., N]`."""
+    if weights is not None:
+        return _weighted_columns(scores, weights.masked_fill(~counted, 0), is_bounded)
+    if not is_bounded:
+        return _wide_columns(scores)
+    scores = bounded(scores)
+    return _round(torch.stack([scores, scores * scores]))
+
+
+def _weighted_columns(scores: Tensor, weights: Tensor, is_bounded: bool) -> Tensor:
+    """Split the weighted sums' summands into integers of 32 bits; NaN counts as infinite."""
+    infinite = ~(scores <= HIGHEST_FINITE)
+    scores = bounded(scores) if is_bounded else scores.masked_fill(infinite, 0).clamp_(min=0.0)
+    both, squares = weights * scores, weights * weights
+    rest = torch.stack(
+        [weights.expand_as(scores), both, squares.expand_as(scores), squares * scores, both * both]
+    )
+    parts = []
+    for unit in _UNITS[:-1]:
+        part = (rest / unit).floor()
+        rest = rest - part * unit  # exact
+        parts.append(part)
+    parts.append((rest / _UNITS[-1]).round())
+    columns = torch.cat(parts).long()
+    return columns if is_bounded else torch.cat([columns, infinite.long()[None]])
+
+
+def _wide_columns(scores: Tensor) -> Tensor:
+    """Split scores from 0 to infinity, and their squares; NaN counts as infinite."""
+    infinite = ~(scores <= HIGHEST_FINITE)
+    scores = scores.masked_fill(infinite, 0).clamp_(min=0.0)
+    both = torch.stack([scores, scores * scores])
+    whole = both.long()
+    total, squares = whole
+    upper = squares >> 32
+    parts = [total, squares - (upper << 32), upper, infinite.long()]
+    return torch.cat([_round(both - whole), torch.stack(parts)])
+
+
+def mean(state: Tensor) -> Tensor:
+    """Return the mean of the tallied scores, float64 `[...]`; infinite if a score is."""
+    return moments(state)[0]
+
+
+def check_overflow(count: Tensor) -> None:
+    """Raise if the number of scores is so large that their sum may have overflowed."""
+    most = int(count.max()) if count.numel() else 0
+    if most > MOST_QUERIES:
+        raise OverflowError(
+            f"a metric sums at most 2^31 = {MOST_QUERIES} scores exactly, got {most}; "
+            "call `reset()` between evaluations."
+        )
+
+
+def moments(state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return mean, mean square and number of the tallied scores, float64.
+
+    With weights, the mean square is the one of equally weighted scores whose mean has the same
+    standard error.
+    """
+    if is_weighted(state):
+        weight, total, squares, both, score_squares, number = weighted_sums(state)
+        mean = total / weight
+        spread = (score_squares - 2 * mean * both + mean * mean * squares).clamp(min=0)
+        return mean, mean * mean + number * spread / (weight * weight), number
+    total, squares, count, *rest = state.unbind(-1)
+    check_overflow(count)
+    means, number = [_ratio(total, count), _ratio(squares, count)], float64(count)
+    if rest:
+        whole, lower, upper, infinite = map(float64, rest)
+        means[0] = means[0] + whole / number
+        means[1] = means[1] + lower / number + upper * ONE / number
+        means = [one.masked_fill(infinite > 0, torch.inf) for one in means]
+    return means[0], means[1], number
+
+
+def weighted_sums(state: Tensor) -> tuple[Tensor, ...]:
+    """Return the sums of w, w s, w^2, w^2 s and (w s)^2, and the number of scores, float64."""
+    check_overflow(state[..., 2])
+    parts = float64(torch.cat([state[..., :2], state[..., 3:]], -1))
+    end = _SUMS * len(_UNITS)
+    rows = parts[..., :end].reshape(*parts.shape[:-1], len(_UNITS), _SUMS)
+    sums = torch.zeros_like(rows[..., 0, :])
+    for number in reversed(range(len(_UNITS))):
+        sums = sums + rows[..., number, :] * _UNITS[number]
+    found = list(sums.unbind(-1))
+    if not is_bounded(state):
+        found[1] = found[1].masked_fill(parts[..., end] > 0, torch.inf)
+    return (*found, float64(state[..., 2]))
+
+
+def sizes(state: Tensor) -> Tensor:
+    """Return the sum of the weights of the tallied scores, or their number, float64."""
+    return weighted_sums(state)[0] if is_weighted(state) else float64(state[..., 2])
+
+
+def _ratio(total: Tensor, count: Tensor) -> Tensor:
+    return float64(total).abs() / ONE / float64(count)  # 2^31 ones sum to -2^63
+
+
+def part_of(number: int, share: float) -> float:
+    """Return share x number, as an integer where it is one but for the rounding of the share.
+
+    So .29 of 100 are 29, and 1 - .7 of 10 are 3. A share is read to 2^-50, a few units in the last
+    place.
+    """
+    part = number * share
+    whole = round(part)
+    return float(whole) if abs(part - whole) <= number * 2.0**-50 else part
+
+
+def float64(tensor: Tensor) -> Tensor:
+    """Convert to float64, on the CPU if the device has no float64."""
+    return (tensor.cpu() if tensor.device.type == "mps" else tensor).double()
+
+
+class KeyedSums:
+    """Sums of integers by key, which add up; added to a list of entries they make a new list.
+
+    Args:
+        entries: int64 `[E, K + V]` each, the K numbers of a key and V summands; a key may come
+            again.
+        num_keys: K.
+    """
+
+    def __init__(self, entries: Sequence[Tensor], num_keys: int) -> None:
+        self.entries, self.num_keys = list(entries), num_keys
+
+    def __add__(self, other: KeyedSums) -> KeyedSums:
+        """Return the sums of both."""
+        return KeyedSums([*self.entries, *other.entries], self.num_keys)
+
+    def __radd__(self, held: list[Tensor]) -> list[Tensor]:
+        """Return the state of a metric, a list of entries, with these sums.
+
+        Each tensor has each key once, and at least twice the entries of the next one: so an entry
+        is merged about as often as the state doubles, not in every update.
+        """
+        parts = [*held, self.merge()]
+        while len(parts) > 1 and len(parts[-2]) < 2 * len(parts[-1]):
+            parts[-2:] = [KeyedSums(parts[-2:], self.num_keys).merge()]
+        return parts
+
+    def merge(self) -> Tensor:
+        """Return each key once, sorted, with its sums, int64 `[E, K + V]`."""
+        every = torch.cat(self.entries) if len(self.entries) > 1 else self.entries[0]
+        rows = every.cpu().numpy()
+        order, is_first = sort_rows(rows[:, : self.num_keys])
+        # `take` is several times faster than an index
+        found = torch.from_numpy(rows.take(order[is_first], axis=0))
+        again = torch.from_numpy(rows.take(order[~is_first], axis=0)[:, self.num_keys :])
+        number = torch.from_numpy(is_first.cumsum()[~is_first] - 1)
+        found[:, self.num_keys :].index_add_(0, number, again)
+        return found.to(every.device)
+
+
+def sort_rows(keys: Any) -> tuple[Any, Any]:
+    """Return an order that sorts rows, and where in it a different row begins, bool `[E]`."""
+    digits = [_digits(column) for column in keys.T] if len(keys) else []
+    bits = len(keys).bit_length()
+    if sum(width for _, width in digits) + bits < 64:  # one number for each row, which sorts faster
+        packed = np.zeros(len(keys), dtype=np.int64)
+        for column, width in digits:
+            packed = packed << width | column
+        packed = np.sort(packed << bits | np.arange(len(keys)))
+        return packed & ((1 << bits) - 1), begins(packed >> bits)
+    order = np.argsort(keys[:, -1])
+    for column, (digit, width) in reversed([*zip(keys.T, digits, strict=True)][:-1]):
+        values = digit.astype(np.uint16) if width <= 16 else column  # sorted by digits
+        order = order[np.argsort(values[order], kind="stable")]
+    return order, begins(*keys[order].T)
+
+
+def _digits(column: Any) -> tuple[Any, int]:
+    """Return numbers from 0 in the order of integers, and their bits; they have no common 2."""
+    least = column.min()
+    apart = (column - least).view(np.uint64)  # also of more than 63 bits
+    bits = int(np.bitwise_or.reduce(apart))
+    zeros = (bits & -bits).bit_length() - 1 if bits else 0
+    return (apart >> np.uint64(zeros)).view(np.int64), (bits >> zeros).bit_length()

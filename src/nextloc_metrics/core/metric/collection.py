@@ -1,0 +1,484 @@
+"""A collection of metrics that ranks each batch once."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, ClassVar, TypeAlias
+
+import torch
+from torch import Tensor
+from torchmetrics import MetricCollection
+from typing_extensions import Unpack
+
+from nextloc_metrics.core.display.table import Table, of_readings
+from nextloc_metrics.core.means.intervals import check_confidence_level
+from nextloc_metrics.core.metric.fixes import (
+    Unscripted,
+    outside_graphs,
+    unchanged_by_errors,
+    unrounded,
+)
+from nextloc_metrics.core.metric.grouped import Grouped
+from nextloc_metrics.core.metric.mean import MeanMetric, RecordMetric
+from nextloc_metrics.core.metric.plan import Plan
+from nextloc_metrics.core.metric.plots import plot_collection
+from nextloc_metrics.core.metric.readings import Results, count_notes, read_results, write_sample
+from nextloc_metrics.core.metric.summed import all_reduce
+from nextloc_metrics.core.queries.arrays import Array
+from nextloc_metrics.core.queries.batch import Batch, BatchOptions, GroupLabels, takes_batch
+from nextloc_metrics.core.queries.draws import Draws
+from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.queries.record import Record, Records
+from nextloc_metrics.core.ranking.ranking import Ranking
+
+# Larger states, in bytes, get a collective of their own instead of a copy in the shared buffer.
+_LARGEST_COPIED_STATE = 1 << 21
+
+AnyMember: TypeAlias = RecordMetric | MetricCollection
+Members: TypeAlias = AnyMember | Sequence[AnyMember] | Mapping[str, AnyMember]
+
+
+class SummedCollection(Unscripted, MetricCollection):
+    """A `MetricCollection` whose members are summed over the processes at once.
+
+    A subclass defines `update`, and what it passes to
+    [`Plan`][nextloc_metrics.core.metric.plan.Plan]; the
+    rest is as for [`RankingCollection`][nextloc_metrics.RankingCollection].
+    """
+
+    _plan: Plan | None = None
+    _holds: ClassVar[Any] = RecordMetric
+
+    def __init__(
+        self,
+        metrics: Members,
+        *additional_metrics: RecordMetric,
+        prefix: str | None = None,
+        postfix: str | None = None,
+        compute_groups: bool | list[list[str]] = True,
+    ) -> None:
+        super().__init__(
+            metrics,  # type: ignore[arg-type]  # a dict is invariant there, a Mapping here is not
+            *additional_metrics,
+            prefix=prefix,
+            postfix=postfix,
+            compute_groups=compute_groups,
+        )
+
+    def add_metrics(self, metrics: Any, *additional_metrics: Any) -> None:
+        """Add all members, or none if one is refused."""
+        members = _members(metrics) + _members(additional_metrics)
+        for member in members:
+            if not isinstance(member, self._holds):
+                kind = "metrics" if self._holds is RecordMetric else f"`{self._holds.__name__}`s"
+                raise TypeError(
+                    f"a {type(self).__name__} holds {kind} of nextloc_metrics only, got "
+                    f"{short(member)}; put it into a torchmetrics.MetricCollection."
+                )
+        ignored = {member.ignore_index for member in (*self._modules.values(), *members)}
+        if len(ignored) > 1:
+            raise ValueError(
+                "`ignore_index` must be equal for all members of a collection, got "
+                f"{short(sorted(ignored, key=str))}."
+            )
+        before, attributes = dict(self._modules), dict(vars(self))
+        try:
+            super().add_metrics(metrics, *additional_metrics)
+            if isinstance(self._enable_compute_groups, list):
+                for group in self._enable_compute_groups:
+                    _check_group([self._modules[name] for name in group])
+        except BaseException:
+            vars(self).update(attributes)
+            self._modules.clear()
+            self._modules.update(before)
+            raise
+        if isinstance(metrics, Mapping):
+            for name in metrics:  # undo MetricCollection's sorting
+                if name in self._modules:
+                    self._modules[name] = self._modules.pop(name)
+
+    def update_with(self, batch: Batch) -> None:
+        """Add a batch to every member, or raise and change none."""
+        self._check_groups(batch)
+        own = [member for member in self.members() if member._has_own_update]
+        self._form_groups()
+        if not own:
+            self.plan.update(batch, count=True)
+            return
+        # a user's `update` cannot be computed beforehand; if it raises, it is undone
+        with unchanged_by_errors(self.members()):
+            records = self.plan.read(batch)
+            for member in own:
+                member.update(records[member.record])
+            others = [member for member in self.members() if not member._has_own_update]
+            Plan(others).update(Batch(records, None), count=True)
+
+    def forward_with(self, batch: Batch) -> dict[str, Any]:
+        """Add a batch to every member and return the values of this batch alone."""
+        self._check_groups(batch)
+        records = self.plan.read(batch)
+        with unchanged_by_errors(self.members()):
+            return super().forward(records)
+
+    def _check_groups(self, batch: Batch) -> None:
+        """Raise if no member reads `groups`; one in a plain `MetricCollection` cannot know."""
+        if batch.groups is not None and not any(member._reads_groups for member in self.members()):
+            raise ValueError(
+                "`groups` must be None without a metric that reads them; pass them to "
+                "`Grouped(metric)`."
+            )
+
+    def compute(self) -> dict[str, Any]:
+        with self.summed_at_once():
+            return super().compute()
+
+    def compute_with_intervals(self, confidence_level: float = 0.95) -> dict[str, Any]:
+        """Return every member's value and, for means of scores, its confidence interval.
+
+        The bounds are those of `RankingMetric.interval`, under the member's name with `_low` and
+        `_high`; a member that has the name of a bound raises a `ValueError`.
+
+        Example:
+            >>> from torch import tensor
+            >>> from nextloc_metrics import AccuracyAtK, RankingCollection
+            >>> metrics = RankingCollection({"hit": AccuracyAtK(1)}, prefix="val/")
+            >>> metrics.update(tensor([[0, 1]]).expand(100, 2), tensor([0] * 30 + [1] * 70))
+            >>> metrics.compute_with_intervals()
+            {'val/hit': tensor(0.3000), 'val/hit_low': tensor(0.2189),
+             'val/hit_high': tensor(0.3958)}
+        """
+        values, intervals, *_ = self._results(confidence_level, count=False)
+        bounds = {
+            self._set_name(name): {
+                self._set_name(f"{name}_low"): low, self._set_name(f"{name}_high"): high
+            }
+            for name, (low, high) in intervals.items()
+        }  # fmt: skip
+        if taken := values.keys() & {name for named in bounds.values() for name in named}:
+            raise ValueError(
+                f"the names of bounds must be free, but {short(sorted(taken))} are members of the "
+                "collection; rename these members."
+            )
+        found: dict[str, Any] = {}
+        for name, value in values.items():
+            found |= {name: value, **bounds.get(name, {})}
+        return found
+
+    def results(self, confidence_level: float | None, count: bool = True) -> Results:
+        """Return float64 values, intervals, and the numbers of queries, if `count`.
+
+        Without `confidence_level` there are no intervals; to count may need more collectives.
+        """
+        with unrounded():
+            return self._results(confidence_level, count)
+
+    def _results(self, confidence_level: float | None, count: bool) -> Results:
+        if confidence_level is not None:
+            check_confidence_level(confidence_level)
+        with self.summed_at_once(cached=False):
+            values = super().compute()
+            intervals = {
+                name: member.interval(confidence_level)
+                for name, member in self.named_members()
+                if member._has_interval and confidence_level is not None
+            }
+            counting = self.named_members() if count else []
+            numbers = {name: member._numbers() for name, member in counting}
+        known = {name: queries for name, (queries, _) in numbers.items() if queries is not None}
+        undecided = max((number for _, number in numbers.values()), default=0)
+        both = intervals.keys() & known
+        sample = write_sample((x, known[name]) for name, x in self.named_members() if name in both)
+        return Results(values, intervals, known, undecided, sample)
+
+    def table(
+        self,
+        percent: bool = True,
+        intervals: bool = False,
+        confidence_level: float = 0.95,
+        notes: Sequence[str] = (),
+    ) -> Table:
+        """Return the values as a table for the terminal or a notebook.
+
+        A dash stands for a value without data. A member with a value per group has one row per
+        group, with its number of queries; for more than a hundred groups the row is the median.
+        Values are summed over processes, as in `compute`: call this on all processes.
+
+        Args:
+            percent: write fractions as percent.
+            intervals: write the confidence interval next to every mean of scores.
+            confidence_level: between 0 and 1, else a `ValueError`.
+            notes: further lines below the table.
+
+        Example:
+            >>> from torch import tensor
+            >>> from nextloc_metrics import next_location_metrics
+            >>> metrics = next_location_metrics(num_locations=2, k=1, ndcg_k=10)
+            >>> metrics.update(tensor([[0, 1]]).expand(100, 2), tensor([0] * 30 + [1] * 70))
+            >>> metrics.table(intervals=True)
+            percent     value  95 % interval
+            acc_at_1    30.00  21.89 - 39.58
+            mrr         65.00  60.31 - 69.41
+            ndcg_at_10  74.17  70.66 - 77.39
+            f1          13.85
+            100 queries counted
+        """
+        known = confidence_level if intervals else None
+        results = self.results(known)
+        readings = read_results(self, results, keep_base=False, by_group=True)
+        below = [*count_notes({"": results}), *notes]
+        return of_readings({"value": readings}, known, below, percent=percent)
+
+    def plot(self, val: Any = None, ax: Any = None, together: bool = False) -> Any:
+        """Draw every member with its `plot`, or all members in one figure.
+
+        In one figure, each value is a row with a dot and its interval; values of several steps are
+        lines. A value that is not a fraction is written as text in its row, and has no line.
+        Returned are the figure and its axes, or a list of these, one per member.
+
+        Args:
+            val: as for `RankingMetric.plot`.
+            ax: the matplotlib axes: one per member, or one with `together`; None makes figures.
+            together: draw one figure.
+
+        Raises:
+            ModuleNotFoundError: matplotlib is not installed.
+            ValueError: the number of axes is wrong.
+
+        Example:
+            >>> from torch import tensor
+            >>> from nextloc_metrics import next_location_metrics
+            >>> metrics = next_location_metrics(num_locations=3)
+            >>> metrics.update(tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]), tensor([1, 2]))
+            >>> figure, axes = metrics.plot(together=True)
+        """
+        return plot_collection(self, val, ax, together)
+
+    @contextmanager
+    def summed_at_once(self, cached: bool = True) -> Iterator[None]:
+        """Give the members their states summed over processes: one collective per process group.
+
+        With `cached`, no collective runs if all members of the group have cached values.
+        """
+        members: dict[Any, list[RecordMetric]] = {}
+        for member in self.members():
+            if member._will_all_reduce:
+                members.setdefault(member.process_group, []).append(member)
+        lent = [
+            member
+            for group, sharing in members.items()
+            if not cached or any(member._computed is None for member in sharing)
+            for member in _lend_sums(sharing, group)
+        ]
+        try:
+            yield
+        finally:
+            for member in lent:
+                member.dist_sync_fn = all_reduce
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of an update for the members; made anew when the members change."""
+        members = self.members()
+        if self._plan is None or not self._plan.serves(members):
+            self._plan = Plan(members)
+        return self._plan
+
+    def _form_groups(self) -> None:
+        """Let members with equal state names and equal states share one state."""
+        if self._groups_checked and not self._state_is_copy:
+            return
+        if not self._groups_checked and self._enable_compute_groups:
+            groups: list[list[str]] = []
+            for name, member in self.named_members():
+                alike = (group for group in groups if _share(self._modules[group[0]], member))
+                if (group := next(alike, None)) is None:
+                    groups.append(group := [])
+                group.append(name)
+            self._groups = dict(enumerate(groups))
+            self._groups_checked = True
+        self._compute_groups_create_state_ref()
+        self._state_is_copy = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes for a copy, without the plan, which the copy makes anew."""
+        return {**self.__dict__, "_plan": None}
+
+    def named_members(self) -> list[tuple[str, RecordMetric]]:
+        """Return the members by name, without copying shared states."""
+        return list(self._modules.items())  # type: ignore[arg-type]
+
+    def members(self) -> list[RecordMetric]:
+        """Return the members, without copying shared states."""
+        return list(self._modules.values())  # type: ignore[arg-type]
+
+
+class RankingCollection(SummedCollection):
+    """A `MetricCollection` that ranks a batch once for all its members.
+
+    Unlike in `torchmetrics.MetricCollection`, the scores are read once, every member checks the
+    batch before any member is updated, so that an error changes no state, and a dict keeps its
+    order, such as k = 1, 5, 10.
+
+    Args:
+        metrics: metrics of this library: a dict of name to metric, a sequence, or one metric.
+        additional_metrics: more metrics, after a sequence or a single metric.
+        prefix: text before every key, such as `"val/"`.
+        postfix: text after every key.
+        compute_groups: as in `torchmetrics.MetricCollection`.
+
+    Raises:
+        TypeError: a member is not a metric of this library.
+        ValueError: the members' `ignore_index` differ.
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics import MRR, AccuracyAtK
+        >>> metrics = RankingCollection({"mrr": MRR(), "hit": AccuracyAtK(1)}, prefix="val/")
+        >>> metrics.update(tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]), tensor([1, 2]))
+        >>> metrics.compute()
+        {'val/mrr': tensor(0.6667), 'val/hit': tensor(0.5000)}
+    """
+
+    @outside_graphs
+    @takes_batch
+    def update(  # type: ignore[override]  # as MetricCollection itself overrides ModuleDict
+        self,
+        preds: Array | Draws | Record | Records,
+        target: Array | None = None,
+        mask: Array | None = None,
+        groups: Array | Mapping[str, Array] | None = None,
+        **given: Unpack[BatchOptions],
+    ) -> None:
+        """Add a batch of queries to every member.
+
+        The arguments are those of `RankingMetric.update`; `groups` are for `Grouped` members, and
+        `weights` for `Weighted` members.
+        """
+        self.update_with(Batch(preds, target, mask, groups, **given))
+
+    @outside_graphs
+    @takes_batch
+    def forward(
+        self,
+        preds: Array | Draws | Record | Records,
+        target: Array | None = None,
+        mask: Array | None = None,
+        groups: Array | Mapping[str, Array] | None = None,
+        **given: Unpack[BatchOptions],
+    ) -> dict[str, Any]:
+        """Add a batch of queries to every member and return the values of this batch alone."""
+        return self.forward_with(Batch(preds, target, mask, groups, **given))
+
+    def clustered(
+        self,
+        num_groups: int | None = None,
+        by: str | None = "user",
+        labels: GroupLabels | Sequence[str] | None = None,
+    ) -> "RankingCollection":
+        """Return the collection with intervals by user, or by another group of dependent queries.
+
+        The copy has no counts. Each mean of scores is `Grouped(member, average="queries")`, with
+        the same value and a clustered interval; members without an interval stay. Tables and
+        pictures say by how many groups the intervals are. The arguments are those of
+        [`Grouped`][nextloc_metrics.Grouped]; `update` takes `groups={"user": ...}`.
+
+        Raises:
+            TypeError: the interval of a member cannot be clustered; leave the member out.
+
+        Example:
+            >>> from torch import tensor
+            >>> from nextloc_metrics import AccuracyAtK, RankingCollection
+            >>> metrics = RankingCollection({"hit": AccuracyAtK(1)}).clustered(num_groups=3)
+            >>> lists, target = tensor([[0, 1]]).expand(6, 2), tensor([0, 0, 0, 1, 0, 1])
+            >>> metrics.update(lists, target, groups={"user": tensor([0, 0, 0, 1, 2, 2])})
+            >>> metrics.table(intervals=True)
+            percent  value  95 % interval
+            hit      66.67   0.80 - 99.80
+            6 queries counted
+            intervals by 3 users
+        """
+        options: Any = {"num_groups": num_groups, "average": "queries", "by": by, "labels": labels}
+        copies: Any = {name: member.clone() for name, member in self.named_members()}
+        for name, member in copies.items():
+            member.reset()
+            if isinstance(member, MeanMetric) and member._averages_scores:
+                copies[name] = Grouped(member, **options)
+            elif member._has_interval:
+                raise TypeError(
+                    f"{short(member)} has an interval that cannot be clustered: it is not a mean "
+                    "of per-query scores; leave it out."
+                )
+        ends = {"prefix": self.prefix, "postfix": self.postfix}
+        return type(self)(copies, compute_groups=self._enable_compute_groups, **ends)
+
+    @takes_batch
+    def rank(
+        self,
+        preds: Array | Draws | Record | Records,
+        target: Array | None = None,
+        mask: Array | None = None,
+        groups: Array | Mapping[str, Array] | None = None,
+        **given: Unpack[BatchOptions],
+    ) -> Ranking:
+        """Return a ranking for every member, and any other metric that needs no more ranks."""
+        found: Ranking = self.plan.read(Batch(preds, target, mask, groups, **given))[Ranking]
+        return found
+
+
+def _share(one: Any, other: RecordMetric) -> bool:
+    return one._state_name == other._state_name and torch.equal(one.state, other.state)
+
+
+def _check_group(members: list[Any]) -> None:
+    for member in members[1:]:
+        if member._state_name != members[0]._state_name:
+            raise ValueError(
+                "the members of a compute group must need the same state, got "
+                f"{short(members[0])} and {short(member)}; omit `compute_groups`."
+            )
+
+
+def _lend_sums(members: list[RecordMetric], process_group: Any) -> list[RecordMetric]:
+    """Sum the members' states over the processes, and return the members that got their sums."""
+    # Members with one state name are summed once. All processes must agree on whether their states
+    # are equal and whether cached values are outdated, so both flags are summed too.
+    states = {member._state_name: member.state for member in reversed(members)}
+    differs = [not torch.equal(member.state, states[member._state_name]) for member in members]
+    outdated = [member._computed is None for member in members]
+    copied = {name: x for name, x in states.items() if x.nbytes <= _LARGEST_COPIED_STATE}
+    flags = torch.tensor([differs, outdated], device=members[0].state.device).long()
+    parts = [flags, *copied.values()]
+    (total,) = all_reduce(torch.cat([part.flatten() for part in parts]), process_group)
+    flags, *summed = torch.split(total, [part.numel() for part in parts])
+    sums = dict(zip(copied, summed, strict=True))
+    for name, state in states.items():
+        if name not in copied:
+            (sums[name],) = all_reduce(state, process_group)
+    lent = []
+    for member, differ, is_outdated in zip(members, *flags.view(2, -1).tolist(), strict=True):
+        if is_outdated:
+            member._computed = None
+        if not differ:
+            summed_state = sums[member._state_name].view_as(member.state)
+            member.dist_sync_fn = partial(_lent_sum, summed_state)
+            lent.append(member)
+    return lent
+
+
+def _lent_sum(summed: Tensor, _state: Tensor, group: Any = None) -> list[Tensor]:
+    return [summed]
+
+
+def _members(metrics: Any) -> list[Any]:
+    """Flatten the arguments of `MetricCollection` into a list of metrics."""
+    if isinstance(metrics, MetricCollection):
+        return list(metrics.values(copy_state=False))
+    if isinstance(metrics, Mapping):
+        metrics = list(metrics.values())
+    if isinstance(metrics, Sequence) and not isinstance(metrics, str | bytes):
+        return [member for metric in metrics for member in _members(metric)]
+    return [metrics]
+
+
+#: One collection, or several by the names of models.
+Collections: TypeAlias = Mapping[str, SummedCollection] | SummedCollection

@@ -1,0 +1,351 @@
+"""What a mean knows besides its score: the groups of queries, and their weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.core.means import exact, intervals
+from nextloc_metrics.core.metric.declared import COMPUTED, Computed
+from nextloc_metrics.core.metric.mean import MeanMetric, RecordMetric, check_mean
+from nextloc_metrics.core.metric.ranking_metric import LARGEST_STATE
+from nextloc_metrics.core.queries.batch import GroupKind, GroupLabels
+from nextloc_metrics.core.queries.checks import check_positive
+from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.queries.record import Record
+from nextloc_metrics.core.ranking.needs import Needs
+
+Average = Literal["groups", "queries"]
+
+# What a metric of the scores of another one has from it.
+_OF_METRIC = (
+    "record",
+    "largest_value",
+    "_factor",
+    "unit",
+    "_detail",
+    "higher_is_better",
+    "plot_lower_bound",
+    "plot_upper_bound",
+)
+
+
+class OfMean(RecordMetric):
+    """A metric of the scores of `metric`, with its `ignore_index` and `validate_args`."""
+
+    metric: Annotated[MeanMetric, check_mean]
+
+    @property
+    def needs(self) -> Needs:
+        return self.metric.needs
+
+    def _read_options(self, given: dict[str, Any]) -> dict[str, Any]:
+        if isinstance(metric := given.get("metric"), MeanMetric):
+            own = {"ignore_index": metric.ignore_index, "validate_args": metric.validate_args}
+            given |= dict(own, **given)
+        return super()._read_options(given)
+
+    def __post_init__(self) -> None:
+        if self.metric.validate_args != self.validate_args:
+            self._modules["metric"] = self.metric.clone()
+            for part in self.metric.modules():
+                vars(part)["validate_args"] = self.validate_args
+        vars(self).update({name: getattr(self.metric, name) for name in _OF_METRIC})
+        super().__post_init__()
+
+    def _check(self, record: Record) -> None:
+        super()._check(record)
+        self.metric._check(record)
+
+    def chance(self, num_candidates: int, num_relevant: int = 1) -> float:
+        return self.metric.chance(num_candidates, num_relevant)
+
+
+class Gap(NamedTuple):
+    """The largest difference between the values of two groups; see `Grouped.gap`.
+
+    `value` is that of the group `highest` minus that of the group `lowest`; the interval is from
+    `low`, at least 0, to `high`.
+    """
+
+    value: float
+    low: float
+    high: float
+    highest: int
+    lowest: int
+
+
+def _read_labels(name: str, labels: Any) -> GroupLabels | None:
+    return labels if labels is None or isinstance(labels, GroupLabels) else GroupLabels(labels)
+
+
+class Grouped(OfMean):
+    r"""A metric for every group of queries, such as users, hours or deciles of the target.
+
+    The sums of scores and the numbers of queries of the groups add up to those of `metric` exactly.
+
+    Args:
+        metric: the metric whose score is averaged, with its `ignore_index` and `validate_args`; its
+            own state is not updated.
+        num_groups: the number of groups, 0 to `num_groups` - 1; None for the number of `labels`.
+        group: the group whose value `compute` returns, as a scalar; None for all groups.
+        average: None: one value per group, `[num_groups]`. `"groups"`: a scalar, the mean over the
+            groups with data. `"queries"`: a scalar, the mean over all queries as in `metric`, but
+            with a clustered interval.
+        by: the key of these groups in `groups={"user": ..., "hour": ...}` of `update`, such as
+            `"user"`; None if there is only one kind. `"step"` needs no `groups` for queries
+            `[N, T]`: the group is the index in the last dimension, and `num_groups` is at least T.
+        labels: the names of the groups, for tables and pictures; with labels, `groups` may be text.
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics import MRR
+        >>> by_user = Grouped(MRR(), num_groups=3)
+        >>> scores, target = tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]), tensor([2, 0])
+        >>> by_user.update(scores, target, groups=tensor([2, 0]))
+        >>> by_user.compute()
+        tensor([1.0000,    nan, 0.5000])
+
+    With `average="queries"` the standard error is clustered: it comes from the spread of the
+    groups' sums, as for a sample of groups, and needs about twenty groups. With `average="groups"`
+    it comes from the spread of the groups' means. Both intervals use Student's t with G - 1 degrees
+    of freedom for G groups with data; with `average="queries"` and unequal groups they are fewer.
+    For one group with data, the standard error is NaN and the interval is 0 to 1. With
+    `average=None` or `group`, the interval of a group treats its queries as independent.
+
+    Source: R. M. Bell and D. F. McCaffrey, "Bias reduction in standard errors for linear regression
+    with multi-stage samples", Survey Methodology 28, 2002.
+    """
+
+    plot_legend_name = "group"
+    _reads_groups = True
+
+    num_groups: int = None  # type: ignore[assignment]  # then that of `labels`
+    group: Computed[int | None] = None
+    average: Computed[Average | None] = None
+    by: str | None = None
+    labels: Annotated[GroupLabels | Sequence[str] | None, COMPUTED, _read_labels] = None
+
+    def _read_options(self, given: dict[str, Any]) -> dict[str, Any]:
+        found = super()._read_options(given)
+        labels, number, group = (found[name] for name in ("labels", "num_groups", "group"))
+        if number is None and labels is None:
+            raise ValueError("`num_groups` must be given if there are no `labels`.")
+        number = len(labels) if number is None else number
+        number = found["num_groups"] = check_positive("num_groups", number, LARGEST_STATE)
+        if labels is not None and len(labels) != number:
+            raise ValueError(
+                f"`labels` must name each of the {number} groups, got {len(labels)} names."
+            )
+        if (by := found["by"]) is not None and (not isinstance(by, str) or not by):
+            raise ValueError(f"`by` must be None or a name, got {short(by)}.")
+        if group is not None and (type(group) is not int or not 0 <= group < number):
+            raise ValueError(f"`group` must be None or from 0 to {number - 1}, got {short(group)}.")
+        if group is not None and found["average"] is not None:
+            raise ValueError("`group` and `average` are different scalars; pass only one of them.")
+        return found
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        of = f", mean over {self.average}" if self.average else ""
+        self.label = self.metric.label + (of if self.group is None else f", group {self.group}")
+
+    @property
+    def _groups(self) -> GroupKind:
+        return GroupKind(self.by, self.num_groups, self._options["labels"])
+
+    def _check(self, record: Record) -> None:
+        super()._check(record)
+        groups = record.group_of(self.by)
+        if self.validate_args and len(record):
+            lowest, highest = groups.masked_fill(~record.counted, 0).aminmax()
+            if lowest < 0 or highest >= self.num_groups:
+                wrong = int(lowest if lowest < 0 else highest)
+                raise ValueError(
+                    f"`groups` must be from 0 to {self.num_groups - 1}, got {wrong}; exclude "
+                    "queries without a group with `mask`."
+                )
+
+    def empty_tally(self) -> Tensor:
+        width = exact.width(self.metric._is_bounded, self.metric._is_weighted)  # of scores alone
+        return torch.zeros(self.num_groups, width, dtype=torch.int64)
+
+    @property
+    def _scored(self) -> MeanMetric | None:
+        return self.metric if type(self).tally is Grouped.tally else None
+
+    def tally(self, record: Record) -> Tensor:
+        scores, counted = self.metric._score_queries(record)
+        return self._sum_many([self], [scores], counted, record)[0]
+
+    @staticmethod
+    def _sum_many(
+        metrics: Sequence[Any], scores: Sequence[Tensor], counted: Tensor, record: Any
+    ) -> Sequence[Tensor]:
+        sums = []
+        for metric, own in zip(metrics, scores, strict=True):
+            groups = record.group_of(metric.by).masked_fill(~record.counted, 0).to(own.device)
+            scored = metric.metric
+            weights = record.queries.weights if scored._is_weighted else None
+            found = exact.tally_by(
+                groups, metric.num_groups, own, counted, scored._is_bounded, weights
+            )
+            sums.append(found.to(record.device))
+        return sums
+
+    @property
+    def _sums(self) -> Tensor:
+        """The sums of each group, int64 `[num_groups, width]`."""
+        return self.state
+
+    @property
+    def group_names(self) -> list[str]:
+        """The names of the groups in tables and pictures: their labels, or their numbers."""
+        return self._groups.names
+
+    @property
+    def num_queries(self) -> Tensor:
+        """How many queries this process has counted per group, int64 `[num_groups]`."""
+        return self._sums[:, 2]
+
+    def _renumbered(self, state: Tensor, numbers: Mapping[str, Tensor]) -> Tensor:
+        at = numbers.get(self.by or "")
+        return state if at is None else self.empty_tally().index_copy(0, at, state[: len(at)])
+
+    @property
+    def _sampled_by(self) -> str:
+        return (self.by or "group") if self.average else ""
+
+    def _means(self) -> Tensor:
+        """Return the mean of each group."""
+        return exact.mean(self._sums) * self._factor
+
+    def compute(self) -> Tensor:
+        if self.group is not None:
+            return exact.mean(self._sums[self.group]) * self._factor
+        if self.average == "queries":
+            return exact.mean(self._sums.sum(0)) * self._factor
+        return self._means().nanmean() if self.average == "groups" else self._means()
+
+    def gap(self, confidence_level: float = 0.95) -> Gap:
+        """Return the highest value of a group minus the lowest, over all processes.
+
+        The interval holds for all groups together: each of the G groups with data has an interval
+        of level 1 - (1 - confidence_level) / G (Bonferroni), and the bounds are the smallest and
+        the largest gap of means within them. So it is wide for many groups. Queries count as
+        independent. Fewer than two groups with data are a `ValueError`, as is a
+        `confidence_level` that is not between 0 and 1.
+
+        Example:
+            >>> from torch import tensor
+            >>> from nextloc_metrics import AccuracyAtK
+            >>> by_user = Grouped(AccuracyAtK(1), num_groups=2)
+            >>> lists, target = tensor([[0]]).expand(200, 1), tensor([0] * 90 + [1] * 110)
+            >>> by_user.update(lists, target, groups=tensor([0] * 100 + [1] * 100))
+            >>> gap = by_user.gap()
+            >>> f"{gap.value:.2f}, {gap.low:.2f} to {gap.high:.2f}", gap.highest
+            ('0.90, 0.76 to 0.95', 0)
+
+        Source: O. J. Dunn, "Multiple comparisons among means", JASA 56, 1961.
+        """
+        intervals.check_confidence_level(confidence_level)
+        state = self._of_all_processes(lambda: self._sums.clone())
+        groups = (state[:, 2] > 0).nonzero()[:, 0]
+        if len(groups) < 2:
+            raise ValueError(
+                "`groups` must have data for at least two groups, to have a gap, got "
+                f"{len(groups)}."
+            )
+        estimate = intervals.of_queries(state[groups])
+        low, high = estimate.interval(1 - (1 - confidence_level) / len(groups))
+        best, worst = int(estimate.mean.argmax()), int(estimate.mean.argmin())
+        return Gap(
+            float(estimate.mean[best] - estimate.mean[worst]) * self._factor,
+            max(0.0, float(low.max() - high.min())) * self._factor,
+            float(high.max() - low.min()) * self._factor,
+            int(groups[best]),
+            int(groups[worst]),
+        )
+
+    @property
+    def _averages_scores(self) -> bool:
+        return True
+
+    def _estimate(self) -> intervals.Estimate:
+        if self.average == "queries":
+            return intervals.of_clusters(self._sums)
+        if self.average == "groups":
+            return intervals.of_groups(self._sums)
+        return intervals.of_queries(self._sums if self.group is None else self._sums[self.group])
+
+
+def _check_unweighted(name: str, metric: Any) -> MeanMetric:
+    if check_mean(name, metric)._is_weighted:
+        raise TypeError(f"`{name}` must be without weights, got {short(metric)}.")
+    return metric  # type: ignore[no-any-return]
+
+
+class Weighted(OfMean, MeanMetric):
+    r"""The weighted mean of a score over queries: the sum of w s, divided by the sum of w.
+
+    `update` takes `weights`, 0 or numbers from 2^-32 to 2^31; others can be multiplied by one
+    number, which changes no value. A query with the weight 0 is left out. Other metrics of a
+    collection do not read the weights. `Grouped(Weighted(metric), num_groups)` has the weighted
+    mean of each group.
+
+    The sums are exact: each summand is rounded to a multiple of 2^-96. The standard error is that
+    of a ratio of two sums over independent queries: its square is the sum of w^2 (s - m)^2, divided
+    by the square of the sum of w, times n / (n - 1). The interval is that of the metric with this
+    standard error, with Student's t.
+
+    Args:
+        metric: as for `Grouped`.
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics import MRR, Weighted
+        >>> mrr = Weighted(MRR())
+        >>> lists, target = tensor([[3, 1], [3, 1], [3, 1]]), tensor([3, 1, 9])
+        >>> mrr.update(lists, target, weights=tensor([1.0, 2.0, 0.0]))
+        >>> mrr.compute(), mrr.num_queries  # (1 * 1 + 2 * 1/2) / 3
+        (tensor(0.6667), 2)
+
+    Source: W. G. Cochran, "Sampling techniques", 1977, chapter 6.
+    """
+
+    _is_weighted = True
+
+    metric: Annotated[MeanMetric, _check_unweighted]
+
+    @property
+    def _reads_groups(self) -> bool:
+        return self.metric._reads_groups
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.label = f"{self.metric.label}, weighted"
+
+    def _check(self, record: Record) -> None:
+        super()._check(record)
+        if record.queries.weights is None:
+            raise ValueError(f"`weights` must be given, one per query, to update {short(self)}.")
+
+    def score(self, record: Record) -> tuple[Tensor, Tensor]:
+        return self._score_many([self], record)[0]
+
+    @staticmethod
+    def _score_many(metrics: Sequence[Any], record: Any) -> list[tuple[Tensor, Tensor]]:
+        families: dict[Any, list[Any]] = {}
+        for one in metrics:
+            families.setdefault(type(one.metric)._score_many, []).append(one)
+        found = {}
+        has_weight = record.queries.weights > 0
+        for score_many, same in families.items():
+            scored = score_many([one.metric for one in same], record)
+            for one, (scores, counted) in zip(same, scored, strict=True):
+                counted = counted & has_weight.to(counted.device)
+                found[id(one)] = scores.masked_fill(~counted, 0), counted
+        return [found[id(one)] for one in metrics]

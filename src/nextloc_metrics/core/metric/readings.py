@@ -1,0 +1,211 @@
+"""The values of a collection as tables and pictures show them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.core.display.reading import Reading, plural
+from nextloc_metrics.core.display.style import count
+from nextloc_metrics.core.queries.messages import short
+
+# More groups than this are summarized by their median.
+MOST_ROWS = 100
+
+
+class Readable(Protocol):
+    """What is read of a collection."""
+
+    prefix: str | None
+    postfix: str | None
+
+    def results(self, confidence_level: float | None, count: bool = True) -> Results:
+        """Return values, intervals and numbers of queries, over all processes."""
+
+    def named_members(self) -> Sequence[tuple[str, Any]]:
+        """Return the members by name."""
+
+    def _set_name(self, base: str) -> str:
+        """Return the key of a member in the values."""
+
+
+Model = TypeVar("Model", bound=Readable)
+Member = TypeVar("Member")
+
+
+class Results(NamedTuple):
+    """The values of a collection over all processes, with intervals and numbers of queries."""
+
+    values: dict[str, Any]  #: as `compute` returns them
+    intervals: dict[str, tuple[Tensor, Tensor]]  #: by the members' names
+    numbers: dict[str, Any]  #: counted queries, in total or per group, by the members' names
+    undecided: int  #: the number of queries without a decision
+    sample: str = ""  #: by how many groups intervals are; empty for intervals by query
+
+
+def named(models: Mapping[str, Model] | Model) -> Mapping[str, Model]:
+    """Return collections by the names of models; one collection has the name ""."""
+    found = models if isinstance(models, Mapping) else {"": models}
+    for model in found.values():
+        if not hasattr(model, "update"):
+            raise TypeError(
+                "`models` must be a collection, or a dict with names as keys and collections as "
+                f"values, got {short(model)}."
+            )
+    return found
+
+
+def members_of(
+    model: str, members: Iterable[tuple[str, Any]], kind: type[Member], remedy: str, which: str = ""
+) -> dict[str, Member]:
+    """Return those members of a model that are of a class, by name; raise if there is none.
+
+    `which` says what else the members were chosen by, and `remedy` how to make one.
+    """
+    found = {key: member for key, member in members if isinstance(member, kind)}
+    if not found:
+        raise ValueError(
+            f"`models` must have members {kind.__name__}{which}, and {model or 'the collection'} "
+            f"has none; {remedy}."
+        )
+    return found
+
+
+def readings_of(
+    collection: Readable, confidence_level: float | None = None, keep_base: bool = False
+) -> dict[str, Reading]:
+    """Compute a collection's values, under the keys of its `compute`.
+
+    With `keep_base` the collection's own prefix and postfix are left out of the keys.
+    """
+    results = collection.results(confidence_level, count=False)
+    return read_results(collection, results, keep_base, by_group=False)
+
+
+def read_counted(
+    collection: Readable, confidence_level: float | None = None, keep_base: bool = False
+) -> tuple[dict[str, Reading], str]:
+    """Do what `readings_of` does, and write how many queries were counted."""
+    results = collection.results(confidence_level)
+    readings = read_results(collection, results, keep_base, by_group=False)
+    return readings, ", ".join(filter(None, [_write_number(results), results.sample]))
+
+
+def write_sample(numbers: Iterable[tuple[Any, Any]]) -> str:
+    """Write by how many groups with data the intervals of members are; nothing if by query.
+
+    `numbers` are the members, with the number of queries of each group.
+    """
+    found: dict[str, set[int]] = {}
+    for one, x in numbers:
+        if one._sampled_by:
+            found.setdefault(one._sampled_by, set()).add(int((x > 0).sum()))
+    if not found:
+        return ""
+    kinds = [
+        (f"{min(sizes):,} to " if len(sizes) > 1 else "") + count(max(sizes), kind)
+        for kind, sizes in sorted(found.items())
+    ]
+    return f"intervals by {' and '.join(kinds)}"
+
+
+def _write_number(results: Results) -> str:
+    """Write how many queries the members counted; nothing if none counts queries."""
+    totals = sorted({int(torch.as_tensor(number).sum()) for number in results.numbers.values()})
+    if not totals:
+        return ""
+    most = " to ".join(f"{number:,}" for number in dict.fromkeys([totals[0], totals[-1]]))
+    return f"{most} {'query' if totals[-1] == 1 else 'queries'}"
+
+
+def read_results(
+    collection: Readable, results: Results, keep_base: bool, by_group: bool
+) -> dict[str, Reading]:
+    """Read what was computed; with `by_group` the value of every group, of up to a hundred."""
+    groups = _read_groups(collection, results) if by_group else {}
+    readings: dict[str, Reading] = {}
+    for key, reading in read_values(collection, results.values, results.intervals).items():
+        readings |= groups.get(key, {key: reading})
+    if not keep_base:
+        return readings
+    ends = collection.prefix or "", collection.postfix or ""
+    return {key.removeprefix(ends[0]).removesuffix(ends[1]): one for key, one in readings.items()}
+
+
+def _read_groups(collection: Readable, results: Results) -> dict[str, dict[str, Reading]]:
+    """Read the value of every group, by the key of the member; its own key adds the group."""
+    found = {}
+    for name, member in collection.named_members():
+        key, names = collection._set_name(name), member._groups.names if member._groups else []
+        value = results.values.get(key)
+        if isinstance(value, Tensor) and value.ndim and 0 < len(names) <= MOST_ROWS:
+            bounds: list[Any] = [None] * len(names)
+            if name in results.intervals:
+                bounds = list(torch.stack(results.intervals[name], -1).tolist())
+            rows = zip(names, value.tolist(), bounds, results.numbers[name].tolist(), strict=True)
+            found[key] = {
+                f"{key}, {group}": Reading(
+                    x,
+                    ends and tuple(ends),
+                    member.plot_upper_bound == 1,
+                    number=number,
+                    higher_is_better=member.higher_is_better,
+                    unit=member.unit,
+                )
+                for group, x, ends, number in rows
+            }
+    return found
+
+
+def read_values(
+    collection: Readable,
+    values: Mapping[str, Any],
+    intervals: Mapping[str, tuple[Tensor, Tensor]] | None = None,
+) -> dict[str, Reading]:
+    """Read what `compute` returned, with the intervals by the members' names."""
+    readings = {}
+    for name, member in collection.named_members():
+        bounds = (intervals or {}).get(name)
+        by = member._groups and member._groups.by
+        groups = plural(by) if by else ""
+        for key in keys_of(collection, name, member, values).values():
+            one = Reading.of(values[key], bounds, member.plot_upper_bound == 1, groups)
+            readings[key] = one._replace(
+                higher_is_better=member.higher_is_better, unit=member.unit, detail=member._detail
+            )
+    return readings
+
+
+def keys_of(
+    collection: Readable, name: str, member: Any, values: Mapping[str, Any]
+) -> dict[str, str]:
+    """Return the key in `values` of each value of a member, by its own key, or "" for one value."""
+    set_name = collection._set_name
+    if not member._labels:
+        return {"": set_name(name)}
+    nested = hasattr(member, "_from_collection")
+    ends = [getattr(member, end, None) or "" for end in ("prefix", "postfix")] * nested
+    prefix, postfix = ends or ("", "")
+    alone = {key: set_name(f"{prefix}{key}{postfix}") for key in member._labels}
+    if all(key in values for key in alone.values()):
+        return alone
+    # MetricCollection puts the member's name in front of keys that two members share
+    own = name.replace(prefix, "").replace(postfix, "")
+    return {key: set_name(f"{prefix}{own}_{key}{postfix}") for key in member._labels}
+
+
+def count_notes(found: Mapping[str, Results]) -> list[str]:
+    """Return notes with the number of queries, for each model if models differ."""
+    notes = {}
+    for model, results in found.items():
+        if queries := _write_number(results):
+            notes[model] = f"{queries} counted"
+            if results.undecided:
+                notes[model] += f", {results.undecided:,} of them undecided (F1)"
+    lines = list(dict.fromkeys(notes.values()))
+    if len(lines) > 1:
+        lines = [f"{model}: {note}" for model, note in notes.items()]
+    return lines + sorted({results.sample for results in found.values()} - {""})

@@ -1,0 +1,118 @@
+"""Answers of a language model: lists of ids, and what became of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from nextloc_metrics.core.queries.arrays import Array, as_tensor, is_repeat
+from nextloc_metrics.core.queries.checks import is_integer
+from nextloc_metrics.core.queries.messages import describe
+
+#: what may become of an answer; `Answers.outcome` has their positions
+OUTCOMES = ("answered", "missing", "empty", "cut", "refused", "unreadable")
+ANSWERED, MISSING, EMPTY, CUT, REFUSED, UNREADABLE = range(6)
+
+#: in a rule, where nobody knows which queries should have an answer
+UNSEEN = "missing answers cannot be seen (`--targets`, `Answers.at`)"
+
+# Longer lists with many repeats would be taken for visit counts. Repeats count nothing.
+_LONG = 64
+
+
+@dataclass(eq=False)
+class Answers:
+    """Answers as lists of ids, and what became of each; `report.read_answers` makes them.
+
+    Attributes:
+        preds: int64 `[N, K]`, ids, best first, padded with -1; a name that is no id has a number
+            from `num_ids` on, one per name.
+        outcome: int64 `[N]`, the position of each outcome in `OUTCOMES`.
+        lengths: int64 `[N]`, the number of items of each answer, also of those beyond `k`.
+        num_ids: the number of ids.
+        rule: how answers were read, for the card.
+    """
+
+    preds: Tensor
+    outcome: Tensor
+    lengths: Tensor
+    num_ids: int
+    rule: str
+
+    @property
+    def outcomes(self) -> list[str]:
+        """The outcome of each answer."""
+        return [OUTCOMES[x] for x in self.outcome.tolist()]
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The share of answers with each outcome; NaN without answers."""
+        numbers = self.outcome.bincount(minlength=len(OUTCOMES)).double()
+        return dict(zip(OUTCOMES, (numbers / numbers.sum()).tolist(), strict=True))
+
+    @property
+    def shape(self) -> torch.Size:
+        """The shape of `preds`."""
+        return self.preds.shape
+
+    def at(self, rows: Array) -> Answers:
+        """Return the answers of queries by their rows here; -1 is a query whose answer is missing.
+
+        `pandas.Index(keys_of_answers).get_indexer(keys_of_queries)` returns such rows.
+
+        Raises:
+            TypeError: `rows` are no integers.
+            ValueError: a row is out of range.
+        """
+        found = as_tensor("rows", rows)
+        if not is_integer(found) or found.ndim != 1:
+            raise TypeError(f"`rows` must be integers, one per query, got {describe(rows)}.")
+        if len(wrong := found[(found < -1) | (found >= len(self))]):
+            raise ValueError(
+                f"`rows` must be from -1 to {len(self) - 1}, rows of the answers, got "
+                f"{int(wrong[0])}."
+            )
+        rule, one = self.rule.removesuffix(f"; {UNSEEN}"), torch.tensor([MISSING])
+        missing = replace(self, preds=one[:, None] * 0 - 1, outcome=one, lengths=one * 0)
+        return replace(Answers.cat([self, missing])[found.long()], rule=rule)
+
+    @classmethod
+    def cat(cls, parts: Sequence[Answers]) -> Answers:
+        """Return the answers of parts that were read alike, one after the other."""
+        width = max(part.preds.shape[1] for part in parts)
+        preds = [pad(part.preds, (0, width - part.preds.shape[1]), value=-1) for part in parts]
+        outcome, lengths = [x.outcome for x in parts], [x.lengths for x in parts]
+        return replace(
+            parts[0], preds=torch.cat(preds), outcome=torch.cat(outcome), lengths=torch.cat(lengths)
+        )
+
+    def table(self) -> Tensor:
+        """Return int64 `[N, 5]`: outcome, length; numbers of known, invented, repeated items."""
+        repeats = is_repeat(self.preds)
+        is_first = (self.preds >= 0) & ~repeats
+        known = (is_first & (self.preds < self.num_ids)).sum(1)
+        items = known, is_first.sum(1) - known, repeats.sum(1)
+        return torch.stack([self.outcome, self.lengths, *items], 1)
+
+    def lists(self) -> Tensor:
+        """Return `preds` as metrics read them: in very long lists, repeats have other numbers."""
+        if (width := self.preds.shape[1]) <= _LONG:
+            return self.preds
+        return self.preds.where(~is_repeat(self.preds), torch.arange(width) + (1 << 41))
+
+    def __getitem__(self, rows: Any) -> Answers:
+        """Return the answers of some rows, a slice, a mask or numbers."""
+        return replace(
+            self, preds=self.preds[rows], outcome=self.outcome[rows], lengths=self.lengths[rows]
+        )
+
+    def __len__(self) -> int:
+        return len(self.outcome)
+
+    def __repr__(self) -> str:
+        return f"Answers({len(self):,}, {self.rule})"

@@ -1,0 +1,343 @@
+"""Tensors, and conversion to them: NumPy arrays, pandas and polars columns, Arrow, nested lists.
+
+Rows of ids may have different lengths and are padded with -1. Scores are not copied: the tensor
+shares the array's memory.
+"""
+
+import warnings
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nextloc_metrics.core.queries.messages import describe, got, short
+
+
+class Column(Protocol):
+    """A column or table of data, such as a `pandas.Series`."""
+
+    def to_numpy(self, *args: Any, **kwargs: Any) -> Any:
+        """Return its values."""
+
+
+#: the types that are converted to a tensor
+Array: TypeAlias = Tensor | np.ndarray[Any, Any] | Sequence[Any] | Column
+
+# Kinds of dtypes that are numbers: bool, integers, floats, complex.
+_NUMBERS = "biufc"
+
+# Integers that PyTorch does not index with, and of which it lacks many operations.
+_ODD = frozenset({torch.int8, torch.int16, torch.uint8, torch.uint16, torch.uint32})
+
+# Tensors whose values cannot be read, and what to pass instead.
+_FOREIGN = {
+    "DTensor": "use `{0}.to_local()` where each process has rows of its own, else "
+    "`{0}.full_tensor()`, and update on one process only",
+    "MaskedTensor": "use `{0}.to_tensor(value)`, for scores with the value -inf",
+    "tensor of torch.vmap": "call the metric outside `vmap`, once for all queries",
+}
+is_batched = torch._C._functorch.is_batchedtensor
+
+
+def must_not_sync(values: Tensor) -> bool:
+    """Return True if reading a value would block on the device or break a compiled graph."""
+    return not values.is_cpu or torch.compiler.is_compiling()
+
+
+def _dense(name: str, tensor: Tensor) -> Tensor:
+    """Return a dense tensor unchanged; floats of 8 bits as float32, odd integers as int64."""
+    kind = type(tensor)
+    foreign = "tensor of torch.vmap" if is_batched(tensor) else kind.__name__
+    if foreign in _FOREIGN:
+        remedy = _FOREIGN[foreign].format(name)
+        raise TypeError(f"`{name}` must be a plain tensor, got a {foreign}; {remedy}.")
+    if kind is not Tensor and kind.__torch_dispatch__ is Tensor.__torch_dispatch__:
+        tensor = tensor.as_subclass(Tensor)
+    if tensor.layout != torch.strided or tensor.is_nested:
+        dense = "torch.nested.to_padded_tensor" if tensor.is_nested else f"{name}.to_dense()"
+        kind_of = "a nested tensor" if tensor.is_nested else f"layout {tensor.layout}"
+        raise TypeError(f"`{name}` must be a dense tensor, got {kind_of}; use `{dense}`.")
+    if tensor.is_floating_point() and tensor.element_size() == 1:
+        try:
+            return tensor.float()
+        except NotImplementedError as error:
+            raise TypeError(
+                f"`{name}` must have at least 8 bits per number, got {describe(tensor)}; unpack "
+                "it to float32."
+            ) from error
+    if tensor.dtype == torch.uint64:  # its values are checked as those of an array
+        return _of_array(name, tensor, tensor.cpu().numpy(), tensor.device)
+    return tensor.long() if tensor.dtype in _ODD else tensor
+
+
+def as_tensor(name: str, value: Any, device: torch.device | None = None) -> Tensor:
+    """Return a dense tensor unchanged, and convert an `Array` to a tensor on a device.
+
+    Rows of ids may have different lengths, rows of scores may not; `name` is for messages.
+    """
+    if isinstance(value, Tensor):
+        return _dense(name, value)
+    return _of_array(name, value, _array(name, value), device)
+
+
+def as_tensor_or_text(
+    name: str, value: Array, device: torch.device | None = None, join_rows: bool = False
+) -> Tensor | list[str]:
+    """Return a row of text as a list of strings, and other values as a tensor.
+
+    With `join_rows`, a row of strings is one string, joined by spaces.
+    """
+    if isinstance(value, Tensor):
+        return _dense(name, value)
+    array = _array(name, value)
+    if join_rows and array.dtype.kind in "OUT":
+        array = _array(name, [*map(_join_row, array)])
+    is_mixed = array.dtype.hasobject and any(isinstance(x, str) for x in array.flat)
+    if array.dtype.kind not in "UT" and not is_mixed:
+        return _of_array(name, value, array, device)
+    if array.ndim != 1:
+        raise ValueError(f"`{name}` must be one row of text, got shape {array.shape}.")
+    texts: list[str] = array.tolist()
+    for row, text in enumerate(texts):
+        if isinstance(text, str):
+            continue
+        if _is_missing(text):
+            raise _missing(name, row)
+        raise TypeError(
+            f"`{name}` must be all text or all numbers, got {short(text)} in row {row}; "
+            "convert all values with `str`."
+        )
+    return texts
+
+
+def _join_row(row: Any) -> Any:
+    is_text = np.ndim(row) == 1 and all(isinstance(x, str) for x in row)
+    return " ".join(row) if is_text else row
+
+
+def _of_array(name: str, value: Any, array: Any, device: torch.device | None) -> Tensor:
+    """Convert an array to a tensor, without a copy where possible."""
+    if array.dtype.hasobject:
+        array = _of_objects(name, value, array)
+    if array.dtype.kind not in _NUMBERS:
+        raise _unreadable(name, value)
+    if array.dtype.kind == "u" and array.dtype.itemsize > 1:
+        if array.size and array.max() >= 1 << 63:
+            raise ValueError(f"`{name}` must hold integers of 64 bits, got {array.max()}.")
+        array = array.astype(np.int64)
+    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+        array = array.astype(np.float64)
+    native = array.dtype.newbyteorder("=")
+    if any(stride < 0 for stride in array.strides) or native != array.dtype:
+        array = np.ascontiguousarray(array, native)
+    with warnings.catch_warnings():
+        # a read-only array is safe: nothing here writes to it
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        tensor = torch.from_numpy(array)
+    return _dense(name, tensor if device is None else tensor.to(device))
+
+
+def _array(name: str, value: Any) -> Any:
+    """Convert a value to a NumPy array of numbers, strings or objects."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(
+            f"`{name}` must not be a masked array, got {describe(value)}; "
+            "pass its `.data`, and exclude queries with `mask`."
+        )
+    if isinstance(value, np.ndarray):
+        return value
+    if hasattr(value, "to_numpy"):
+        _check_missing(name, value)
+        # Arrow copies only with `zero_copy_only=False`
+        is_array = type(value).__module__.startswith("pyarrow") and hasattr(value, "buffers")
+        return np.asarray(value.to_numpy(zero_copy_only=False) if is_array else value.to_numpy())
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+        raise _unreadable(name, value)
+    if _are_scores_and_ids(value):
+        raise TypeError(
+            f"`{name}` must be one tensor, got scores and ids, as `topk` returns them; pass the "
+            f"ids, `{name}.indices`."
+        )
+    rows = [row.detach().cpu().numpy() if isinstance(row, Tensor) else row for row in value]
+    # NumPy's own text has no NUL at its end, and is as wide as the longest; beside text, numbers
+    # and missing values stay what they are
+    is_text = any(issubclass(kind, str) for kind in set(map(type, rows)))
+    try:
+        array = np.asarray(rows, object if is_text else None)
+        if array.dtype.kind == "U":
+            array = np.array(rows, object)
+    except (ValueError, OverflowError):  # rows of different lengths
+        array = np.empty(len(rows), object)
+        array[:] = rows
+    return array if array.size else array.astype(np.int64)  # empty lists are lists of ids
+
+
+def pad_rows(values: Any, lengths: Any, fill: float, least: int = 0) -> Any:
+    """Return rows of the next values, so many each, padded to the longest, or to `least`."""
+    is_value = np.arange(lengths.max(initial=least)) < lengths[:, None]
+    padded = np.full((*is_value.shape, *values.shape[1:]), fill, values.dtype)
+    padded[is_value] = values
+    return padded
+
+
+def begins(*columns: Any) -> Any:
+    """Return which rows differ from the row before in a column, as does the first, bool `[N]`."""
+    found = np.arange(len(columns[0])) == 0
+    for column in columns:
+        found[1:] |= column[1:] != column[:-1]
+    return found
+
+
+def join(parts: Sequence[Any]) -> Any:
+    """Concatenate arrays; numbers beside text, an array of objects, become text."""
+    if len({part.dtype.kind == "O" for part in parts}) > 1:
+        parts = [part.astype(str).astype(object) for part in parts]
+    return np.concatenate(parts)
+
+
+def _are_scores_and_ids(value: Sequence[Any]) -> bool:
+    """Whether a sequence is the pair that `topk` and `sort` return, of PyTorch or NumPy users."""
+    if len(value) != 2 or not all(hasattr(one, "dtype") and hasattr(one, "shape") for one in value):
+        return False
+    kinds = [str(one.dtype).removeprefix("torch.").rstrip("0123456789") for one in value]
+    return kinds[0] in ("float", "bfloat") and kinds[1] in ("int", "uint")
+
+
+def _check_missing(name: str, column: Any) -> None:
+    """Raise if an integer is missing: NumPy would convert the column to floats."""
+    kind = str(getattr(column, "dtype", getattr(column, "type", ""))).lower()
+    if not kind.startswith(("int", "uint", "bool")):
+        return
+    is_missing = getattr(column, "isna", getattr(column, "is_null", None))
+    if is_missing is not None and len(rows := np.flatnonzero(np.asarray(is_missing()))):
+        raise _missing(name, rows[0])
+
+
+def _of_objects(name: str, value: Any, array: Any) -> Any:
+    """Convert an array of objects, numbers or rows of numbers, to an array of numbers."""
+    if not array.size:
+        return array.astype(np.int64)
+    objects = list(array.ravel())
+    for number, one in enumerate(objects):
+        if _is_missing(one):
+            raise _missing(name, number // max(1, array[:1].size))
+    are_rows = [hasattr(one, "__len__") and not isinstance(one, str | bytes) for one in objects]
+    if array.ndim == 1 and all(are_rows):
+        return _of_rows(name, value, objects)
+    if any(are_rows):
+        raise ValueError(f"`{name}` must hold numbers or rows, not both, got {describe(value)}.")
+    return _numbers(name, value, objects).reshape(array.shape)
+
+
+def _of_rows(name: str, value: Any, rows: list[Any]) -> Any:
+    """Stack rows of numbers, and pad rows of ids with -1."""
+    lengths = np.array([len(row) for row in rows])
+    arrays = [row for row in rows if isinstance(row, np.ndarray) and not row.dtype.hasobject]
+    if len(arrays) == len(rows) and lengths.any():
+        flat = np.concatenate([row for row in arrays if len(row)])
+    else:
+        try:
+            flat = _numbers(name, value, list(chain.from_iterable(rows)))
+        except TypeError:
+            for number, row in enumerate(rows):
+                if any(map(_is_missing, row)):
+                    raise _missing(name, number) from None
+            raise
+    if not flat.size:
+        flat = flat.astype(np.int64)
+    if (lengths == lengths[0]).all():
+        return flat.reshape(len(rows), lengths[0], *flat.shape[1:])
+    if flat.dtype.kind in "iu" and flat.ndim == 1:
+        return pad_rows(flat.astype(np.int64), lengths, -1)
+    other = int(np.flatnonzero(lengths != lengths[0])[0])
+    raise ValueError(
+        f"`{name}` must have rows of one length unless they are lists of ids, got row {other} of "
+        f"length {lengths[other]} after rows of {lengths[0]}."
+    )
+
+
+def _numbers(name: str, value: Any, objects: list[Any]) -> Any:
+    if any(isinstance(one, str) for one in objects):
+        raise _unreadable(name, value)
+    try:
+        array = np.asarray(objects)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise _unreadable(name, value) from error
+    if array.dtype.kind not in _NUMBERS:
+        raise _unreadable(name, value)
+    return array
+
+
+def _is_missing(value: Any) -> bool:
+    """Return whether a value is None, NaN, or pandas' `NA` or `NaT`, which it does not import."""
+    is_nan = isinstance(value, float) and value != value
+    return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
+
+
+def _missing(name: str, row: int) -> ValueError:
+    fill = "set the value to `ignore_index`" if name == "target" else "fill the value"
+    return ValueError(
+        f"`{name}` must have no missing value, got one in row {row}; drop the row, or {fill}."
+    )
+
+
+def _unreadable(name: str, value: Any) -> TypeError:
+    remedy = "text needs a vocabulary of ids"
+    if name == "preds" and hasattr(value, "relevant_above"):
+        remedy = "pass a Ranking to `update` of a metric or collection"
+    return TypeError(
+        f"`{name}` must be a tensor, an array, a column or nested lists of numbers, got "
+        f"{describe(value)}; {remedy}."
+    )
+
+
+def is_repeat(ids: Tensor) -> Tensor:
+    """Return which ids of rows `[..., K]` repeat an earlier one; padding is no repeat."""
+    in_order, order = ids.sort(dim=-1, stable=True)
+    again = torch.zeros_like(in_order, dtype=torch.bool)
+    again[..., 1:] = (in_order[..., 1:] == in_order[..., :-1]) & (in_order[..., 1:] >= 0)
+    return torch.zeros_like(again).scatter(-1, order, again)
+
+
+def row_sum(values: Tensor) -> Tensor:
+    """Sum over the last dimension, in an order that padding with zeros does not change.
+
+    The order of `Tensor.sum` depends on shapes, threads and device. Repeated halving of the row,
+    its length rounded up to a power of two, always adds the same pairs.
+    """
+    return _halve(values, torch.add, 0.0)
+
+
+def row_product(values: Tensor) -> Tensor:
+    """Multiply over the last dimension, in an order that padding with ones does not change."""
+    return _halve(values, torch.mul, 1.0)
+
+
+def _halve(values: Tensor, combine: Callable[[Tensor, Tensor], Tensor], neutral: float) -> Tensor:
+    length = values.shape[-1]
+    size = 1 << (length - 1).bit_length()
+    if size > length:
+        values = torch.nn.functional.pad(values, (0, size - length), value=neutral)
+    while size > 1:
+        size //= 2
+        values = combine(values[..., :size], values[..., size:])
+    return values[..., 0]
+
+
+def per_query(name: str, values: Any, queries: torch.Size, kind: str, is_kind: bool) -> Tensor:
+    """Return a value for each query, flat, or raise; `is_kind` says whether they are a `kind`.
+
+    Values for the first dimensions of the queries, `[N]` of `[N, T]`, hold for all behind them.
+    """
+    fitting = [queries[:number] for number in range(len(queries), 0, -1)] or [queries]
+    if not is_kind or values.shape not in fitting:
+        raise ValueError(
+            f"`{name}` must be {kind} of shape {' or '.join(map(short, fitting))}, one per query, "
+            f"{got(name, values)}."
+        )
+    behind = (1,) * (len(queries) - values.ndim)
+    flat: Tensor = values.reshape(values.shape + behind).expand(queries).reshape(-1)
+    return flat

@@ -1,0 +1,394 @@
+"""Queries as the user passed them: a batch, rows that are read in batches, names of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, get_type_hints
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nextloc_metrics.core.queries.answers import Answers
+from nextloc_metrics.core.queries.arrays import Array, as_tensor, as_tensor_or_text
+from nextloc_metrics.core.queries.checks import INTEGERS, check_candidates, check_named, is_integer
+from nextloc_metrics.core.queries.draws import Draws
+from nextloc_metrics.core.queries.messages import describe, short
+
+Item = TypeVar("Item")
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+class BatchOptions(TypedDict, total=False):
+    """The arguments of an update by name, beside `preds`, `target`, `mask` and `groups`.
+
+    `RankingMetric.update` describes them.
+    """
+
+    exclude: Array | None
+    exempt_target: bool
+    confidence: Array | None
+    weights: Array | None
+    extra: Mapping[str, Array] | None
+
+
+def takes_batch(method: Method) -> Method:
+    """Name each argument of `**given` in the signature of a method, and refuse others.
+
+    Errors of Python on the arguments of a call name the class of the object, not of the method.
+    """
+    own = signature(method)
+    *first, last = own.parameters.values()
+    known = [*first, last]
+    if last.kind is Parameter.VAR_KEYWORD and "Unpack" in str(last.annotation):
+        group = get_type_hints(method, include_extras=True)[last.name].__args__[0]
+        known = first + [
+            Parameter(name, Parameter.KEYWORD_ONLY, default=_DEFAULTS.get(name), annotation=kind)
+            for name, kind in get_type_hints(group).items()
+        ]
+    names = frozenset(one.name for one in known)
+    takes_all = any(one.kind is Parameter.VAR_KEYWORD for one in known)
+
+    @wraps(method)
+    def call(self: Any, *args: Any, **given: Any) -> Any:
+        if not (takes_all or names.issuperset(given)):
+            unknown = min(given.keys() - names)
+            near = get_close_matches(unknown, names - {"self"}, 1)
+            known = ", ".join(f"`{name}`" for name in sorted(names - {"self"}))
+            raise TypeError(
+                f"{type(self).__name__}.{method.__name__}() got an unexpected argument "
+                f"`{unknown}`; {f'use `{near[0]}`' if near else f'it takes {known}'}."
+            )
+        try:
+            return method(self, *args, **given)
+        except TypeError as error:
+            if error.__traceback__ and error.__traceback__.tb_next:  # raised within the method
+                raise
+            reason = str(error).partition("() ")[2]
+            name = f"{type(self).__name__}.{method.__name__}"
+            raise TypeError(f"{name}() {reason}") from None
+
+    call.__signature__ = own.replace(parameters=known)  # type: ignore[attr-defined]
+    return call  # type: ignore[return-value]
+
+
+_DEFAULTS = {"exempt_target": False}
+
+
+@dataclass(eq=False)
+class Batch:
+    """The arguments of an update.
+
+    `preds` (also `Answers`), `target`, `mask`, `groups`, `exclude`, `exempt_target`, `confidence`,
+    `weights` and `extra` are as for `RankingMetric.update`, `ignore_index` and `validate_args` as
+    for `RankingMetric`; `grades` are those of several relevant ids, in the shape of `target`.
+    """
+
+    preds: Any
+    target: Any
+    mask: Any = None
+    groups: Array | Mapping[str, Array] | None = None
+    exclude: Any = None
+    exempt_target: bool = False
+    confidence: Any = None
+    weights: Array | None = None
+    extra: Mapping[str, Array] | None = None
+    ignore_index: int | None = None
+    validate_args: bool = True
+    grades: Array | None = None
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether `target` has ids, and not the relevance of every candidate."""
+        return self.target.dtype in INTEGERS
+
+    def check_scores(self) -> None:
+        """Raise unless `preds` has floating scores of at least one candidate."""
+        if not self.preds.is_floating_point():
+            raise TypeError(
+                "`preds` must be a floating tensor of scores, got "
+                f"{describe(self.preds)}; pass integer scores as `.float()`, and lists of ids to "
+                "`Ranking.from_lists`."
+            )
+        if not self.preds.ndim or not self.preds.shape[-1]:
+            check_candidates(self.preds, self.target)  # raises
+
+    def read(self, device: torch.device | None = None) -> Batch:
+        """Convert arrays to tensors on the device of `preds`, or on `device` for arrays."""
+        if isinstance(self.preds, Answers):
+            return self._with_lists(self.preds).read(device)
+        preds = as_tensor("preds", self.preds, device)
+        given = {"mask": self.mask, "exclude": self.exclude, "grades": self.grades}
+        given = {name: x for name, x in given.items() if x is not None}
+        read: dict[str, Any] = {x: as_tensor(x, given[x], preds.device) for x in given}
+        target = as_tensor("target", self.target, preds.device)
+        return replace(self, preds=preds, target=target, **read)
+
+    def _with_lists(self, answers: Answers) -> Batch:
+        """Return the lists of answers, with their outcomes as `extra`."""
+        target = as_tensor("target", self.target)
+        beyond = (target >= answers.num_ids) & (target != self.ignore_index)
+        if self.mask is not None and len(beyond):
+            beyond = beyond.view(len(beyond), -1) & as_tensor("mask", self.mask).view(-1, 1)
+        if beyond.any():
+            raise ValueError(
+                f"`target` must be below the {answers.num_ids} ids of the answers, got "
+                f"{int(target.max())}; read answers with all ids."
+            )
+        extra = {**(self.extra or {}), "answer": answers.table()}
+        return replace(self, preds=answers.lists(), extra=extra)
+
+
+# Numbers per chunk, few enough for any memory.
+_CHUNK = 1 << 20
+
+# Of `ArrayRows`, a row per query or None.
+_OPTIONS = ("mask", "exclude", "confidence", "weights", "grades")
+
+
+class Grouping(NamedTuple):
+    """One kind of groups: the group number of each query, and the names of the groups."""
+
+    numbers: Tensor
+    labels: GroupLabels
+
+
+class Rows(Protocol):
+    """A source of queries, read in chunks."""
+
+    @property
+    def num_candidates(self) -> int | None:
+        """The number of scores per row; None for lists of ids."""
+
+    @property
+    def has_several(self) -> bool:
+        """Whether a row may have several relevant locations."""
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The names of the kinds of groups."""
+
+    def chunks(self) -> Iterator[Batch]:
+        """Yield the rows in chunks that fit into any memory; `groups` of each holds `Grouping`s."""
+
+
+@dataclass(eq=False)
+class ArrayRows(Rows):
+    """Rows of arrays in memory, or of an array of scores on disk; they are those of a `Batch`."""
+
+    preds: Any
+    target: Tensor
+    kinds: dict[str, Grouping]
+    mask: Tensor | None = None
+    exclude: Tensor | None = None
+    confidence: Tensor | None = None
+    weights: Tensor | None = None
+    grades: Tensor | None = None
+
+    @property
+    def num_candidates(self) -> int | None:
+        if isinstance(self.preds, Answers):
+            return None
+        is_scores = as_tensor("preds", self.preds[:1]).is_floating_point()
+        return self.preds.shape[1] if is_scores else None
+
+    @property
+    def has_several(self) -> bool:
+        return self.target.ndim == 2
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        return tuple(self.kinds)
+
+    def chunks(self) -> Iterator[Batch]:
+        """Yield the rows in chunks that fit into any memory; one empty chunk without rows."""
+        starts = range(0, max(1, len(self.target)), self.step)
+        return track((self.chunk(slice(x, x + self.step)) for x in starts), len(self.target))
+
+    @property
+    def step(self) -> int:
+        """The number of rows of a chunk."""
+        return max(1, _CHUNK // max(1, int(self.preds.shape[1])))
+
+    def chunk(self, rows: slice) -> Batch:
+        """Return some of the rows."""
+        given = {x: y for x in _OPTIONS if (y := getattr(self, x)) is not None}
+        preds = self.preds[rows]
+        return Batch(
+            preds if isinstance(preds, Answers) else as_tensor("preds", preds),
+            self.target[rows],
+            groups={x: Grouping(kind.numbers[rows], kind.labels) for x, kind in self.kinds.items()},
+            **{name: values[rows] for name, values in given.items()},
+        )
+
+
+def track(items: Iterable[Item], number: int | None, unit: str = "row") -> Iterator[Item]:
+    """Yield batches, or other units; show units per second, on a terminal and with tqdm."""
+    try:
+        from tqdm import tqdm
+    except ModuleNotFoundError:
+        yield from items
+        return
+    with tqdm(total=number, delay=2, disable=None, leave=False, unit=unit) as bar:
+        for item in items:
+            yield item
+            bar.update(len(item.target) if isinstance(item, Batch) else 1)
+
+
+def read_rows(batch: Batch) -> ArrayRows:
+    """Read and check the arguments; a NumPy array of scores is not copied, as it may be on disk."""
+    preds: Any = batch.preds
+    groups: Any = batch.groups
+    if groups is not None:
+        check_named("groups", groups, '{"user": users}')
+        if wrong := [name for name in groups if "\0" in str(name)]:
+            raise ValueError(f"names in `groups` must have no NUL, got {short(wrong[0])}.")
+    rows = preds
+    if isinstance(preds, Draws):
+        raise TypeError(
+            f"`preds` must be one answer per query, got {preds}; `compare` has their mean, and "
+            "`PassAtK(k).update(draws, target)` pass@k."
+        )
+    if not (isinstance(preds, Answers) or (isinstance(preds, np.ndarray) and preds.ndim == 2)):
+        rows = as_tensor("preds", preds)
+    target = as_tensor("target", batch.target)
+    if isinstance(rows, Tensor):
+        check_candidates(rows, target)
+    if len(rows.shape) != 2 or target.ndim not in (1, 2) or len(rows) != len(target):
+        raise ValueError(
+            "`preds` [N, C or K] and `target` [N] or [N, M] must have one row per query, got "
+            f"{describe(preds)} and {describe(target)}."
+        )
+    if not is_integer(target):
+        raise TypeError(f"`target` must be integers, ids of locations, got {describe(target)}.")
+    target = target.long()
+    kinds = {name: _read_kind(name, x, len(target)) for name, x in (groups or {}).items()}
+    given = {x: y for x in _OPTIONS if (y := getattr(batch, x)) is not None}
+    read: dict[str, Any] = {x: as_tensor(x, y) for x, y in given.items()}
+    for name, option in read.items():
+        if not option.ndim or len(option) != len(target):
+            raise ValueError(
+                f"`{name}` must have a row for each of the {len(target)} queries, got "
+                f"{describe(option)}."
+            )
+    return ArrayRows(rows, target, kinds, **read)
+
+
+def _read_kind(name: str, values: Array | Grouping, queries: int) -> Grouping:
+    """Return values that have numbers, or number them."""
+    kind = values if isinstance(values, Grouping) else number_values(f"groups[{name!r}]", values)
+    if kind.numbers.shape != (queries,):
+        raise ValueError(
+            f"`groups[{name!r}]` must have a value for each of the {queries} queries, got "
+            f"{describe(kind.numbers)}."
+        )
+    return kind
+
+
+def number_values(name: str, values: Array) -> Grouping:
+    """Number distinct values, text or integers, in rising order."""
+    found = as_tensor_or_text(name, values)
+    if not isinstance(found, Tensor):
+        labels = GroupLabels.sorted(found)
+        return Grouping(labels.number(found), labels)
+    if is_integer(found) or found.dtype == torch.bool:
+        distinct, numbers = torch.unique(found, return_inverse=True)
+        return Grouping(numbers, GroupLabels([*map(str, distinct.long().tolist())]))
+    raise TypeError(f"`{name}` must be integers or text, got {describe(found)}.")
+
+
+class GroupLabels:
+    """The names of groups, in the order of their numbers.
+
+    Args:
+        labels: distinct strings; the position of a name is the number of its group.
+
+    Example:
+        >>> labels = GroupLabels.from_values(["bob", "alice", "bob"])
+        >>> labels, labels.number(["alice", "bob"])
+        (GroupLabels(['alice', 'bob']), tensor([0, 1]))
+    """
+
+    def __init__(self, labels: Sequence[str]) -> None:
+        is_row = isinstance(labels, Sequence) and not isinstance(labels, str)
+        if not is_row or not all(issubclass(kind, str) for kind in set(map(type, labels))):
+            raise ValueError(f"`labels` must be a sequence of text, got {describe(labels)}.")
+        self.names = tuple(labels)
+        try:
+            "".join(self.names).encode()
+        except UnicodeEncodeError as error:
+            wrong = short(error.object[error.start : error.end])
+            raise ValueError(f"`labels` must be text of whole characters, got {wrong}.") from error
+        self._numbers = {name: number for number, name in enumerate(self.names)}
+        if len(self._numbers) < len(self.names):
+            twice = next(name for i, name in enumerate(self.names) if self._numbers[name] != i)
+            raise ValueError(f"`labels` must be distinct, got {short(twice)} twice.")
+
+    @classmethod
+    def from_values(cls, values: Array) -> GroupLabels:
+        """Make labels from the distinct values of a column of text, in alphabetical order."""
+        text = as_tensor_or_text("values", values)
+        if isinstance(text, Tensor):
+            raise TypeError(
+                f"`values` must be text, got {describe(values)}; convert numbers to `str`, or pass "
+                "numbers from 0 as `groups` without labels."
+            )
+        return cls(sorted(set(text)))
+
+    @classmethod
+    def sorted(cls, names: Iterable[str]) -> GroupLabels:
+        """Make labels from distinct names, sorted as numbers if all of them are numbers."""
+        distinct = set(names)
+        are_numbers = all(name.removeprefix("-").isdecimal() for name in distinct)
+        return cls(sorted(distinct, key=lambda name: (int(name) if are_numbers else 0, name)))
+
+    def number(self, values: Array) -> Tensor:
+        """Return the number of the group for each of the names, int64 `[N]`."""
+        text = as_tensor_or_text("values", values)
+        if isinstance(text, Tensor):
+            if text.numel():
+                raise TypeError(f"`values` must be names of groups, got {describe(values)}.")
+            text = []
+        wrong = next((i for i, value in enumerate(text) if value not in self._numbers), None)
+        if wrong is not None:
+            raise ValueError(
+                f"`groups` must be among the {len(self)} labels, got {short(text[wrong])} in row "
+                f"{wrong}; make labels of all data with `GroupLabels.from_values(...)`."
+            )
+        return torch.tensor([self._numbers[value] for value in text], dtype=torch.int64)
+
+    def state_key(self) -> str:
+        """Return the content as text, for the names of states."""
+        return repr(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, number: int) -> str:
+        return self.names[number]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GroupLabels) and self.names == other.names
+
+    def __hash__(self) -> int:
+        return hash(self.names)
+
+    def __repr__(self) -> str:
+        return f"GroupLabels({short(list(self.names))})"
+
+
+class GroupKind(NamedTuple):
+    """The groups that a metric has sums of: their key in `groups`, their number, their names."""
+
+    by: str | None
+    number: int
+    labels: GroupLabels | None
+
+    @property
+    def names(self) -> list[str]:
+        """The names in tables and pictures: the labels, or the numbers."""
+        return list(self.labels.names if self.labels else map(str, range(self.number)))

@@ -1,0 +1,90 @@
+"""A fixed hash of integers, texts and rows, the same in every process and run; and its buckets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: the number of buckets; each user is in one
+BUCKETS = 64
+#: behind a vocabulary and so many numbers, a name that is not in it has the number of its text
+UNKNOWN = 1 << 20
+
+Hashes = NDArray[np.uint64]
+
+# Integers as `str` writes them, and those of 64 bits.
+_INTEGER = re.compile("0|-?[1-9][0-9]{0,18}")
+_INT64 = range(-(2**63), 2**63)
+
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+
+
+def mix(values: Any) -> Hashes:
+    """Return a hash of each 64-bit integer: the finalizer of SplitMix64."""
+    x = np.ascontiguousarray(values).view(np.uint64) + _STEP
+    x = (x ^ (x >> np.uint64(30))) * _FIRST
+    x = (x ^ (x >> np.uint64(27))) * _SECOND
+    found: Hashes = x ^ (x >> np.uint64(31))
+    return found
+
+
+def bits(values: Any) -> Any:
+    """Return the bits of numbers as 64-bit integers; equal numbers have equal bits."""
+    if values.dtype.kind == "f":
+        return (values.astype(np.float64) + 0.0).view(np.int64)  # -0.0 becomes 0.0
+    return values.astype(np.int64)
+
+
+def hash_text(words: list[str]) -> Hashes:
+    """Return a hash of each text; a text that is an integer, as in a CSV file, has its hash."""
+    different: dict[str, int] = {}
+    place = [different.setdefault(word, len(different)) for word in words]
+    found = np.zeros(len(different), dtype=np.uint64)
+    numbers: dict[int, int] = {}
+    for word, i in different.items():
+        if _INTEGER.fullmatch(word) and int(word) in _INT64:
+            numbers[i] = int(word)
+        else:
+            found[i] = int.from_bytes(
+                blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little"
+            )
+    found[list(numbers)] = mix(np.array(list(numbers.values()), dtype=np.int64))
+    return found[place]
+
+
+def hash_names(names: Any) -> Hashes:
+    """Return a hash of each integer of an array, or of each text of an array of objects."""
+    return hash_text(names.tolist()) if names.dtype == object else mix(names.astype(np.int64))
+
+
+def hash_rows(starts: NDArray[np.int64], columns: list[Any]) -> Hashes:
+    """Return a hash of the content of each row, a range of entries from `starts[i]` on.
+
+    The hash depends on the order of a row's entries, and on nothing beside the row.
+    """
+    lengths = np.diff(starts)
+    place = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
+    entry = mix(place)
+    for column in columns:
+        entry = mix(entry ^ mix(bits(column)))
+    sums = np.zeros(len(entry) + 1, dtype=np.uint64)
+    np.cumsum(entry, out=sums[1:])  # modulo 2^64, as is the difference
+    return mix(sums[starts[1:]] - sums[starts[:-1]])
+
+
+def buckets_of(hashes: Hashes) -> NDArray[np.int64]:
+    """Return the bucket of each hash, by its highest bits."""
+    found: NDArray[np.int64] = (hashes >> np.uint64(58)).astype(np.int64)
+    return found
+
+
+def unknown_numbers(texts: Iterable[str], size: int) -> NDArray[np.int64]:
+    """Return the numbers of names that are not among `size` ids, by 40 bits of their hashes."""
+    found: NDArray[np.int64] = (hash_text([*texts]) >> np.uint64(24)).astype(np.int64)
+    return size + UNKNOWN + found

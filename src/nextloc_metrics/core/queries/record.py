@@ -1,0 +1,217 @@
+"""A record: what metrics read of a batch, and the queries that it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.core.queries.arrays import Array, as_tensor, per_query
+from nextloc_metrics.core.queries.checks import check_named, is_integer
+from nextloc_metrics.core.queries.messages import describe, short
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+Data = TypeVar("Data")
+
+# The weights of a query, beside 0: their squares must fit into the state, which ends at 2^-96.
+_LOWEST_WEIGHT, _HIGHEST_WEIGHT = 2.0**-32, 2.0**31
+
+
+class NotInRecordError(ValueError):
+    """A score reads groups or ids that its record does not hold."""
+
+
+@dataclass(eq=False)
+class Queries:
+    """The queries of a batch, whatever is predicted for them.
+
+    Attributes:
+        shape: the shape of the queries, such as `[N]` or `[N, T]`.
+        counted: bool `[N]` (flat), False for queries skipped by `mask` or `ignore_index`.
+        groups: int64 `[N]`, the group of every query, by name of the kind of groups; "" for groups
+            without a name.
+        weights: float64 `[N]`, the weight of every query; None if they have none.
+        extra: what a score of your own reads, `[N, *]`, by name.
+    """
+
+    shape: torch.Size
+    counted: Tensor
+    groups: dict[str, Tensor] = field(default_factory=dict)
+    weights: Tensor | None = None
+    extra: dict[str, Tensor] = field(default_factory=dict)
+
+
+class Record:
+    """What metrics read of a batch: a dataclass of tensors with one row per query.
+
+    A subclass holds `queries` and its own numbers, and has a class method `read(batch, needs)`.
+    """
+
+    queries: Queries
+
+    @classmethod
+    def read(cls, batch: Any, needs: Any) -> Self:
+        """Read the record of a `Batch`; `needs` is what the metrics read of it."""
+        raise NotImplementedError(f"{cls.__name__} must define `read`.")
+
+    def require(self, needs: Any, reader: object) -> None:
+        """Raise if the record lacks something that a metric, `reader`, needs."""
+
+    @property
+    def shape(self) -> torch.Size:
+        """The shape of the queries, `preds.shape[:-1]`."""
+        return self.queries.shape
+
+    @property
+    def counted(self) -> Tensor:
+        """Which queries count, bool `[N]`: False where `mask` or `ignore_index` skips one."""
+        return self.queries.counted
+
+    @property
+    def groups(self) -> dict[str, Tensor]:
+        """The group of every query, int64 `[N]`, by name of the kind of groups."""
+        return self.queries.groups
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the tensors."""
+        return self.queries.counted.device
+
+    def with_groups(self, groups: Array | Mapping[str, Array] | None) -> Self:
+        """Return the record with a group for every query, for `Grouped` metrics.
+
+        `groups` are as for `RankingMetric.update`, but numbers. None changes nothing.
+        """
+        if groups is None:
+            return self
+        named = groups if isinstance(groups, Mapping) else {"": groups}
+        numbers = {name: self._read_groups(x) for name, x in named.items()}
+        return replace(self, queries=replace(self.queries, groups=numbers))  # type: ignore[type-var]
+
+    def with_weights(self, weights: Array | None, validate_args: bool = True) -> Self:
+        """Return the record with a weight for every query, for `Weighted` metrics.
+
+        They are as for `RankingMetric.update`, not read where skipped; None changes nothing.
+        """
+        if weights is None:
+            return self
+        read = as_tensor("weights", weights, self.device)
+        are_numbers = not read.is_complex() and read.dtype != torch.bool
+        read = per_query("weights", read, self.shape, "numbers", are_numbers)
+        if read.device.type == "mps":  # has no float64
+            read = read.cpu()
+        numbers = read.detach().double().masked_fill(~self.counted.to(read.device), 0)
+        if validate_args:
+            right = (numbers >= _LOWEST_WEIGHT) & (numbers <= _HIGHEST_WEIGHT)
+            wrong = numbers[~(right | (numbers == 0))]
+            if len(wrong):
+                raise ValueError(
+                    "`weights` must be 0 or from 2^-32 to 2^31, got "
+                    f"{float(wrong[0]):g}; multiply all weights by one number, which changes no "
+                    "value, and leave queries out with the weight 0 or `mask`."
+                )
+        numbers = numbers.nan_to_num(nan=0.0).clamp(0, _HIGHEST_WEIGHT)
+        return replace(self, queries=replace(self.queries, weights=numbers))  # type: ignore[type-var]
+
+    def with_extra(self, extra: Mapping[str, Array]) -> Self:
+        """Return the record with more to read, `extra` as for `RankingMetric.update`."""
+        check_named("extra", extra, '`{"age": ages}`')
+        read = {}
+        for name, values in extra.items():
+            tensor = as_tensor(f"extra[{name!r}]", values, self.device)
+            if tensor.shape[: len(self.shape)] != self.shape:
+                raise ValueError(
+                    f"`extra[{name!r}]` must have the shape of the queries, {short(self.shape)}, "
+                    f"first, got {describe(tensor)}."
+                )
+            read[name] = tensor.reshape(-1, *tensor.shape[len(self.shape) :])
+        return replace(self, queries=replace(self.queries, extra=read))  # type: ignore[type-var]
+
+    def _read_groups(self, groups: Array) -> Tensor:
+        groups = as_tensor("groups", groups, self.device)
+        if groups.dtype == torch.bool:
+            groups = groups.long()
+        flat = per_query("groups", groups, self.shape, "integers", is_integer(groups))
+        if groups.device != self.device:
+            raise ValueError(
+                f"`groups` must be on the device of the scores, {self.device}, got "
+                f"{groups.device}; move it with `.to(device)`."
+            )
+        return flat.to(torch.int64, copy=True)
+
+    def group_of(self, by: str | None) -> Tensor:
+        """Return the group of every query for one kind of groups, int64 `[N]`.
+
+        Args:
+            by: the name of the kind; None if there is only one. `"step"` without groups of that
+                name is the index in the last dimension of the queries.
+        """
+        if by == "step" and not self.groups.keys() & {"step", ""}:
+            return self._steps()
+        if not self.groups:
+            raise NotInRecordError(
+                "`groups` must be given, one per query, to update a Grouped metric."
+            )
+        if by is None and len(self.groups) > 1:
+            raise ValueError(
+                f"`groups` has several kinds, {short(list(self.groups))}; choose one with "
+                "`Grouped(..., by=...)`."
+            )
+        found = self.groups.get(by or "", self.groups.get(""))
+        if found is None and by is None:
+            (found,) = self.groups.values()
+        if found is None:
+            raise ValueError(
+                f"`groups` must hold the key {by!r} for `Grouped(..., by={by!r})`, got "
+                f"{short(list(self.groups))}."
+            )
+        return found
+
+    def _steps(self) -> Tensor:
+        """Return every query's index in the last dimension of the queries, int64 `[N]`."""
+        if len(self.shape) < 2:
+            raise ValueError(
+                "`preds` must be scores [N, T, C] or lists [N, T, K] to be grouped by step, got "
+                f"queries of shape {short(self.shape)}; or pass `groups={{'step': ...}}`."
+            )
+        return torch.arange(self.shape[-1], device=self.device).expand(self.shape).flatten()
+
+    def to(self, device: torch.device | str | int, non_blocking: bool = False) -> Self:
+        """Move the tensors to a device."""
+        return map_tensors(self, lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def __getitem__(self, rows: Any) -> Self:
+        """Keep some of the queries: a slice, a bool mask or ids of rows."""
+        if isinstance(rows, int):
+            if not -len(self) <= rows < len(self):
+                raise IndexError(f"there are {len(self)} queries, got row {rows}.")
+            rows = slice(rows, rows + 1 or None)
+        kept = map_tensors(self, lambda tensor: tensor[rows])
+        return replace(kept, queries=replace(kept.queries, shape=kept.counted.shape))  # type: ignore[type-var]
+
+    def __len__(self) -> int:
+        """Return the number of queries, skipped ones included."""
+        return self.counted.shape[0]
+
+
+class Records(dict[type[Record], Any]):
+    """Records of one batch, by their class; a collection passes them to its members."""
+
+
+def map_tensors(data: Data, function: Callable[[Tensor], Tensor]) -> Data:
+    """Apply a function to all tensors of a dataclass, and of the dataclasses and dicts in it."""
+    changed: dict[str, Any] = {}
+    for each in fields(data):  # type: ignore[arg-type]
+        value = getattr(data, each.name)
+        if isinstance(value, Tensor):
+            changed[each.name] = function(value)
+        elif isinstance(value, dict):
+            changed[each.name] = {name: function(tensor) for name, tensor in value.items()}
+        elif is_dataclass(value):
+            changed[each.name] = map_tensors(value, function)
+    return replace(data, **changed)  # type: ignore[type-var]

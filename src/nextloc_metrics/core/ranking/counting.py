@@ -1,0 +1,369 @@
+"""The ranks of relevant locations, in scores or in lists, and the first candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.core import backends
+from nextloc_metrics.core.backends import UNLISTED, UNRETRIEVED, must_not_sync
+from nextloc_metrics.core.queries.messages import got
+from nextloc_metrics.core.ranking.target import Relevant, fill_slots, slots_of_sizes
+
+# An id above all others: candidates are sorted by (rank, id) in 62 bits.
+_NO_ID = (1 << 31) - 1
+
+
+@dataclass(eq=False)
+class TopCandidates:
+    """The first candidates of a batch of queries.
+
+    `ids` holds -1 where no candidate is certain: read tables by `look_up`, not by indexing.
+
+    Attributes:
+        top: the number of first ranks; 0 if only `best` was kept.
+        retrieved: int64 `[N]`, the number of first ranks that have a candidate; of rank 1 if `top`
+            is 0.
+        best: int64 `[N]`, as [`Ranking.best`][nextloc_metrics.Ranking.best].
+        ids: int64 `[N, T]`, T = min(top, C), best first, tied ones by id, -1 for none. A tied
+            block that crosses rank `top` is dropped; for `top=1` so is any tie for rank 1. A
+            candidate scored NaN comes first.
+        above: int64 `[N, T]`, the number of candidates above each candidate.
+    """
+
+    top: int
+    retrieved: Tensor
+    best: Tensor
+    ids: Tensor
+    above: Tensor
+
+    @property
+    def known(self) -> Tensor:
+        """Which of `ids` are certain candidates, bool `[N, T]`: not -1, and not scored NaN."""
+        is_nan = (self.best < 0)[:, None] & (self.above == 0)
+        return (self.ids >= 0) & ~is_nan
+
+    def look_up(self, table: Tensor, fill: float) -> Tensor:
+        """Return the candidates' rows of a table, `[N, T, ...]`, such as their coordinates.
+
+        As [`Ranking.look_up`][nextloc_metrics.Ranking.look_up]; `fill` also stands for candidates
+        that are not `known`.
+        """
+        return look_up(table, self.ids, self.known, fill)
+
+    @classmethod
+    def cat(cls, parts: Sequence[TopCandidates | None]) -> TopCandidates | None:
+        """Concatenate the first candidates of several blocks of queries, if they were kept."""
+        found = [part for part in parts if part is not None]
+        if not found:
+            return None
+        columns = zip(*[(x.retrieved, x.best, x.ids, x.above) for x in found], strict=True)
+        return cls(found[0].top, *map(torch.cat, columns))
+
+    def cut(self, top: int) -> TopCandidates:
+        """Keep the first `top` ranks; drop a tied block that crosses rank `top`."""
+        ids, above = self.ids[:, :top], self.above[:, :top]
+        if self.above.shape[1] > top:
+            ids = ids.masked_fill(above == self.above[:, top : top + 1], -1)
+        return TopCandidates(top, self.retrieved.clamp(max=top), self.best, ids, above)
+
+
+def look_up(table: Tensor, ids: Tensor, known: Tensor, fill: float) -> Tensor:
+    """Return rows of a table, and `fill` where an id is not known or not in the table."""
+    if not isinstance(table, Tensor) or table.ndim == 0:
+        raise TypeError(
+            f"`table` must be a tensor with one row per location, {got('table', table)}."
+        )
+    table = table.to(ids.device)
+    known = known & (ids < len(table))
+    if not len(table):
+        return table.new_full((*ids.shape, *table.shape[1:]), fill)
+    rows = table[torch.where(known, ids, 0)]
+    return rows.masked_fill(~known.view(*ids.shape, *[1] * (table.ndim - 1)), fill)
+
+
+class Highest(NamedTuple):
+    """The first candidates of N queries: their scores and ids, `[N, 1 + T]`.
+
+    Column 0 is the best candidate, of tied ones the lowest id. For `top` above 1, the first
+    T = top + 1 candidates follow in columns of their own, tied ones in any order.
+    """
+
+    scores: Tensor
+    ids: Tensor
+
+
+def merge_top(slices: Sequence[Highest], top: int) -> Highest:
+    """Merge what was found in slices of the candidates, for the first `top` ranks."""
+    maxima = torch.stack([x.scores[:, 0] for x in slices], 1)
+    lowest = torch.stack([x.ids[:, 0] for x in slices], 1)
+    maximum = maxima.amax(1, keepdim=True)
+    best = lowest.masked_fill(maxima != maximum, _NO_ID).amin(1, keepdim=True)
+    scores = torch.cat([x.scores[:, 1:] for x in slices], 1)
+    ids = torch.cat([x.ids[:, 1:] for x in slices], 1)
+    scores, order = scores.topk(min(top + 1, scores.shape[1]), dim=1)
+    return Highest(torch.cat([maximum, scores], 1), torch.cat([best, ids.gather(1, order)], 1))
+
+
+def candidates_of_scores(found: Highest, top: int) -> TopCandidates:
+    """Sort the candidates by rank, tied ones by id."""
+    maximum, best = found.scores[:, 0], found.ids[:, 0]
+    best = best.masked_fill(~(maximum > -torch.inf), -1)  # a NaN compares false
+    values, ids = found.scores[:, 1:], found.ids[:, 1:]  # NaN first, because it counts as above
+    if not values.shape[1]:
+        return TopCandidates(0, (maximum != -torch.inf).long(), best, ids, ids)
+    present = values != -torch.inf
+    retrieved = present[:, :top].sum(1)
+    if values.shape[1] > top:
+        present = present & ~_same(values, values[:, top:])  # drop a tied block that crosses `top`
+        present[:, top:] = False
+    change = torch.ones_like(present)
+    change[:, 1:] = ~_same(values[:, 1:], values[:, :-1])
+    rank = torch.arange(values.shape[1], device=values.device)
+    above = (rank * change).cummax(1).values[:, :top]
+    ids = ids.masked_fill(~present, _NO_ID)[:, :top]
+    in_order = backends.choose(ids).sort((above << 31) + ids)
+    above, ids = in_order >> 31, in_order & _NO_ID
+    return TopCandidates(top, retrieved, best, ids.masked_fill(ids == _NO_ID, -1), above)
+
+
+def _same(left: Tensor, right: Tensor) -> Tensor:
+    """Return which scores are tied; NaN are tied with each other."""
+    return (left == right) | (left.isnan() & right.isnan())
+
+
+def candidates_of_lists(lists: Tensor, top: int) -> TopCandidates:
+    """Return the first candidates of lists of ids `[N, K]`."""
+    ids = lists[:, :top].clone()
+    above = torch.arange(ids.shape[1], device=lists.device).expand_as(ids)
+    # the list length; padding may also stand between ids
+    retrieved = (lists >= 0).sum(1).clamp(max=top)
+    return TopCandidates(top, retrieved, ids[:, 0], ids, above)
+
+
+# A sort key above all ranks.
+_BEYOND = 1 << 39
+
+_Sorted = tuple[Tensor, Tensor]  # values and their positions before sorting
+
+# Longer lists are checked for visit counts `[N, C]`, which repeat a few small numbers.
+LONGEST_UNCHECKED_LIST = 64
+
+# Up to this length an id is found by a linear search; beyond, by a binary search in sorted lists.
+_SHORT_LIST = 32
+
+# At most 1 / _COPIED_SHARE of the scores, or _COPIED_ELEMENTS, are copied at once.
+_COPIED_SHARE = 1 << 5
+_COPIED_ELEMENTS = 1 << 16
+
+# Cost model: finding k first candidates costs about as much as counting around k / 6 relevant
+# locations, if C >= 16 k.
+_RANKS_PER_COUNT = 6
+_MANY_CANDIDATES = 1 << 4
+
+
+class Found(NamedTuple):
+    """What a source found for relevant locations; `first` is None if no candidates were wanted."""
+
+    ids: Tensor  #: int64 `[N, M]`, -1 for padding
+    above: Tensor  #: int64 `[N, M]`, UNRETRIEVED for padding, and where the score is NaN or -inf
+    tied: Tensor  #: int64 `[N, M]`, 1 there
+    first: TopCandidates | None
+
+    @classmethod
+    def of_counts(
+        cls, ids: Tensor, own: Tensor, above: Tensor, tied: Tensor, best: Highest | None, top: int
+    ) -> Found:
+        """Make it of counts around the relevant locations' own scores `[N, M]`, NaN for padding."""
+        unretrieved = ~(own > -torch.inf)  # a NaN compares false
+        first = None if best is None else candidates_of_scores(best, top)
+        above = above.masked_fill(unretrieved, UNRETRIEVED)
+        return cls(ids, above, tied.masked_fill(unretrieved, 1), first)
+
+    def cut(self, top: int) -> Found:
+        """Cut the first candidates to the first `top` ranks; 0 keeps the best only."""
+        first = self.first
+        return self if first is None or first.top <= top else self._replace(first=first.cut(top))
+
+    @classmethod
+    def cat(cls, parts: Sequence[Found]) -> Found:
+        """Concatenate what was found for several blocks of queries."""
+        ids, above, tied, first = zip(*parts, strict=True)
+        return cls(torch.cat(ids), torch.cat(above), torch.cat(tied), TopCandidates.cat(first))
+
+
+def find_ranks(scores: Tensor, relevant: Relevant, depth: int | None, top: int) -> Found:
+    """Find the ranks of the relevant candidates in scores, floating `[N, C]`.
+
+    `depth` first ranks matter, or all: without grades, some relevant candidates beyond may be
+    missing. `top` first ranks are kept: 1 for the best candidate only, 0 for none.
+    """
+    near = None if depth is None else _find_within(scores, relevant, depth)
+    if near is not None:
+        return Found(*near, find_first(scores, top) if top else None)
+    ids = relevant.ids
+    own = scores.gather(1, ids.clamp(min=0)).masked_fill(ids < 0, torch.nan)
+    return Found.of_counts(ids, own, *survey(scores, own, top), top)
+
+
+def find_first(scores: Tensor, top: int) -> TopCandidates:
+    """Return the first `top` candidates; 1 for the best candidate only."""
+    best = survey(scores, scores[:, :0], top)[2]
+    assert best is not None  # `top` is not 0
+    return candidates_of_scores(best, top)
+
+
+def survey(scores: Tensor, own: Tensor, top: int) -> tuple[Tensor, Tensor, Highest | None]:
+    """Count around the scores `own` `[N, M]`, and find the first `top` candidates, if any."""
+    backend = backends.choose(scores)
+    above, tied, best = backend.survey(scores, own, top > 0)
+    if best is None:
+        return above, tied, None
+    ids = best[:, None]
+    if top > 1:
+        ids = torch.cat([ids, backend.first(scores, top + 1)[1]], 1)
+    return above, tied, Highest(scores.gather(1, ids), ids)
+
+
+def _find_within(
+    scores: Tensor, relevant: Relevant, depth: int
+) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Find the relevant candidates on the first `depth` ranks, and their `above` and `tied`.
+
+    Candidates above or tied with them are on the first ranks too, except for ties with the last
+    rank. None if counting around all relevant candidates is faster.
+    """
+    few = depth * _MANY_CANDIDATES <= scores.shape[1]
+    if not few or relevant.most * _RANKS_PER_COUNT <= max(_RANKS_PER_COUNT, depth):
+        return None
+    backend = backends.choose(scores)
+    first, _ = backend.first(scores, depth + 1)
+    ids = relevant.ids
+    last, beyond = first[:, depth - 1 : depth], first[:, depth:]
+    own = scores.gather(1, ids.clamp(min=0))
+    retrieved = (own >= last) & (own > -torch.inf) & (ids >= 0)
+    if relevant.grades is None:
+        kept = backend.find_true(retrieved)
+        retrieved = slots_of_sizes(retrieved.sum(1))
+        ids, own = (fill_slots(retrieved, values.take(kept), -1) for values in (ids, own))
+    above, tied = _count_in_order(first[:, :depth], own)
+    crosses = retrieved & (own == beyond)
+    if crosses.any():
+        in_all = torch.zeros_like(ids[:, :1])
+        rows = crosses.any(1).nonzero()[:, 0]
+        size = max(1, len(scores) // _COPIED_SHARE, _COPIED_ELEMENTS // scores.shape[1])
+        for part in torch.split(rows, size):
+            in_all[part] = backend.survey(scores[part], last[part], find_best=False)[1]
+        tied = torch.where(crosses, in_all, tied)
+    return ids, above.masked_fill_(~retrieved, UNRETRIEVED), tied.masked_fill_(~retrieved, 1)
+
+
+def _count_in_order(first: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+    """Count the sorted first scores `[N, K]` above and tied with `own`, int64 `[N, M]`."""
+    is_nan = first.isnan()
+    ascending = -first.masked_fill(is_nan, torch.inf)
+    nan = is_nan.sum(1, keepdim=True)  # NaN count as above, also above inf
+    above = torch.searchsorted(ascending, -own).clamp_(min=nan)
+    return above, torch.searchsorted(ascending, -own, right=True).sub_(above)
+
+
+def comparable(scores: Tensor) -> Tensor:
+    """Return scores in plain memory, without gradients."""
+    return scores.detach().resolve_neg()
+
+
+def flat_lists(preds: Tensor) -> Tensor:
+    """Return lists `[..., K]` as int64 `[N, max(K, 1)]`; -1 where all lists are empty."""
+    if not preds.shape[-1]:
+        return preds.new_full((preds.shape[:-1].numel(), 1), -1, dtype=torch.int64)
+    return preds.reshape(-1, preds.shape[-1]).long().contiguous()
+
+
+def find_in_lists(lists: Tensor, ids: Tensor, depth: int | None, counted: Tensor | None) -> Tensor:
+    """Return the first rank minus 1 of ids `[N, M]` in lists `[N, K]`, UNRETRIEVED if absent.
+
+    Only the first `depth` ranks are searched; None for all. The values of `counted` rows, bool
+    `[N]`, are checked; None for no check.
+    """
+    near = lists[:, :depth]
+    by_id = near.sort(dim=1, stable=True) if near.shape[1] > _SHORT_LIST else None
+    if counted is not None:
+        check_lists(lists, counted, by_id if near.shape == lists.shape else None)
+    return _find_first(near, by_id, ids)
+
+
+def _find_first(lists: Tensor, by_id: _Sorted | None, ids: Tensor) -> Tensor:
+    if by_id is None:
+        return backends.choose(lists).find(lists, ids)
+    wanted = ids.masked_fill(ids < 0, UNLISTED)
+    length = lists.shape[1]
+    in_order, position = by_id  # a stable sort: the first of repeats comes first
+    slot = torch.searchsorted(in_order, wanted).clamp(max=length - 1)
+    found = in_order.gather(1, slot) == wanted
+    return position.gather(1, slot).masked_fill(~found, UNRETRIEVED)
+
+
+def check_lists(lists: Tensor, counted: Tensor, by_id: _Sorted | None = None) -> None:
+    """Raise if a row that is counted is no list of ids, whatever the other rows are."""
+    if not lists.numel():
+        return
+    lowest = int(lists.amin())
+    if lowest < -1:
+        lowest = int(lists.masked_fill(~counted[:, None], 0).amin())
+    if lowest < -1:
+        raise ValueError(f"`preds` must hold ids of at least 0 (-1 pads), got {lowest}.")
+    if lists.shape[1] > LONGEST_UNCHECKED_LIST:
+        in_order = by_id[0] if by_id else backends.choose(lists).sort(lists)
+        same = in_order[:, 1:] == in_order[:, :-1]
+        if not same.any():
+            return
+        written = in_order >= 0
+        repeats = (same & written[:, 1:]).sum(1)
+        entries = written.sum(1)
+        is_long = entries > LONGEST_UNCHECKED_LIST  # another row may have padded it
+        wrong_rows = (counted & is_long & (2 * repeats > entries)).nonzero()
+        if wrong_rows.numel():
+            row = int(wrong_rows[0])
+            raise ValueError(
+                f"integer `preds` must be lists of ids, best first, but {int(repeats[row])} of the "
+                f"{int(entries[row])} entries of query {row} repeat an id, as visit counts do; "
+                "pass scores as `.float()`, or such lists with `validate_args=False`."
+            )
+
+
+def order_columns(found: Found, grades: Tensor | None) -> dict[str, Tensor | None]:
+    """Sort columns by rank, equal ranks by descending grade; return a `Ranking`'s attributes."""
+    ids, above, tied, _ = found
+    if above.shape[1] > 1:
+        ranks, backend = above.clamp(max=_BEYOND), backends.choose(above)
+        if grades is None:
+            order = backend.argsort(ranks + (ids < 0))  # padding after unretrieved locations
+        else:
+            by_grade = grades.argsort(dim=1, descending=True, stable=True)
+            order = by_grade.gather(1, backend.argsort(ranks.gather(1, by_grade)))
+            grades = grades.gather(1, order)
+        above, tied, ids = (x.gather(1, order) for x in (above, tied, ids))
+    own = {"above": above, "tied": tied, "relevant": ids, "grades": grades}
+    return {**own, **_among_relevant(above)}
+
+
+def _among_relevant(above: Tensor) -> dict[str, Tensor]:
+    """Count the relevant locations of a row above, and tied with, each relevant location."""
+    relevant_above, relevant_tied = torch.zeros_like(above), torch.ones_like(above)
+    found = {"relevant_above": relevant_above, "relevant_tied": relevant_tied}
+    most = above.shape[1]
+    if most == 1:
+        return found
+    retrieved = above < UNRETRIEVED
+    if len(above) and not must_not_sync(above):
+        most = int(retrieved.sum(1).max())
+    ranks = above[:, :most].contiguous()
+    first = torch.searchsorted(ranks, ranks)
+    behind = torch.searchsorted(ranks, ranks, right=True)
+    relevant_above[:, :most] = first.masked_fill(~retrieved[:, :most], 0)
+    relevant_tied[:, :most] = (behind - first).masked_fill(~retrieved[:, :most], 1)
+    return found

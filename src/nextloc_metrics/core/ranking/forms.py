@@ -1,0 +1,298 @@
+"""Each form of predictions, and what is excluded: from a batch to the attributes of a `Ranking`."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.core.backends import UNRETRIEVED, must_not_sync
+from nextloc_metrics.core.queries.arrays import Array, as_tensor
+from nextloc_metrics.core.queries.batch import Batch
+from nextloc_metrics.core.queries.checks import (
+    as_number,
+    check_candidates,
+    check_positive,
+    is_integer,
+)
+from nextloc_metrics.core.queries.messages import describe, got, short
+from nextloc_metrics.core.queries.record import Queries
+from nextloc_metrics.core.ranking.counting import (
+    Found,
+    candidates_of_lists,
+    check_lists,
+    comparable,
+    find_in_lists,
+    find_ranks,
+    flat_lists,
+    order_columns,
+)
+from nextloc_metrics.core.ranking.needs import Needs
+from nextloc_metrics.core.ranking.sources import Embeddings, survey_products, survey_shards
+from nextloc_metrics.core.ranking.target import Relevant, positive_columns, read_target
+
+# Bytes of scores that are copied at once.
+_COPIED_BYTES = 1 << 22
+
+
+def read_exclude(batch: Batch, relevant: Relevant, num_candidates: int | None) -> Tensor | None:
+    """Convert `exclude` of a batch to ids int64 `[N, E]`, -1 for padding; None remains None."""
+    if batch.exclude is None:
+        return None
+    exclude, queries, validate_args = batch.exclude, batch.preds.shape[:-1], batch.validate_args
+    is_relevance = exclude.dtype == torch.bool
+    if not (is_relevance or is_integer(exclude)):
+        raise TypeError(
+            "`exclude` must be an integer tensor of ids or a bool tensor of candidates, got "
+            f"{describe(exclude)}."
+        )
+    width = exclude.shape[-1] if exclude.ndim else 0
+    fits = not is_relevance or num_candidates in (None, width)
+    if exclude.ndim != len(queries) + 1 or exclude.shape[:-1] != queries or not fits:
+        raise ValueError(
+            f"`exclude` must have the shape of the queries, {short(queries)}, and one more "
+            "dimension: ids, or a bool for every candidate, got "
+            f"{describe(exclude)}."
+        )
+    if exclude.device != relevant.ids.device:
+        raise ValueError(
+            f"`exclude` must be on the device of `target`, {relevant.ids.device}, got "
+            f"{exclude.device}."
+        )
+    exclude = exclude.detach().reshape(queries.numel(), width)
+    ids = positive_columns(exclude, None)[0] if is_relevance else exclude.long()
+    if validate_args and ids.numel():
+        of_counted = ids.masked_fill(~relevant.counted[:, None], -1)
+        lowest, highest = (int(bound) for bound in of_counted.aminmax())
+        if lowest < -1 or (num_candidates is not None and highest >= num_candidates):
+            bound = "" if num_candidates is None else f" and below the {num_candidates} candidates"
+            raise ValueError(
+                f"`exclude` must hold ids of at least 0 (-1 pads){bound}, got "
+                f"{lowest if lowest < -1 else highest}."
+            )
+    ids = ids.masked_fill(ids < 0, -1)
+    if num_candidates is not None:
+        ids = ids.masked_fill(ids >= num_candidates, -1)
+    if not batch.exempt_target and not validate_args:
+        return ids
+    clash = find_in_lists(relevant.ids, ids, None, None) < UNRETRIEVED
+    if batch.exempt_target:
+        return ids.masked_fill(clash, -1)
+    wrong_rows = (clash.any(1) & relevant.counted).nonzero()
+    if wrong_rows.numel():
+        row = int(wrong_rows[0])
+        raise ValueError(
+            f"`exclude` must not hold a relevant location, got {int(ids[row][clash[row]][0])} in "
+            f"query {row}; pass `exempt_target=True` to rank it."
+        )
+    return ids
+
+
+def find_ranks_without(scores: Tensor, relevant: Relevant, excluded: Tensor, top: int) -> Found:
+    """Call `find_ranks` on copies of the scores in which excluded ids `[N, E]` score -inf."""
+    size = scores.element_size() * (scores.shape[1] + 1)
+    return find_in_parts(lambda part: leave_out(scores[part], excluded[part]), size, relevant, top)
+
+
+def find_in_parts(
+    make: Callable[[slice], Tensor], size: int, relevant: Relevant, top: int
+) -> Found:
+    """Call `find_ranks` on scores that are made for some rows at a time, of `size` bytes each."""
+    rows = max(1, _COPIED_BYTES // max(1, size))
+    parts = []
+    for start in range(0, max(1, len(relevant.ids)), rows):
+        part = slice(start, start + rows)
+        grades = None if relevant.grades is None else relevant.grades[part]
+        here = Relevant(relevant.ids[part], grades, relevant.counted[part])
+        parts.append(find_ranks(make(part), here, None, top))
+    return Found.cat(parts)
+
+
+def leave_out(scores: Tensor, excluded: Tensor) -> Tensor:
+    """Return a copy of scores `[N, C]` in which ids `[N, E]` are scored -inf."""
+    copy = scores.new_empty(len(scores), scores.shape[1] + 1)  # a column for padding
+    copy[:, :-1] = scores
+    copy.scatter_(1, excluded.where(excluded >= 0, scores.shape[1]), -torch.inf)
+    return copy[:, :-1]
+
+
+def remove_from_lists(lists: Tensor, excluded: Tensor) -> Tensor:
+    """Remove ids `[N, E]` from lists `[N, K]`; later ids move up."""
+    removed = find_in_lists(excluded, lists, None, None) < UNRETRIEVED
+    order = removed.to(torch.uint8).argsort(dim=1, stable=True)
+    return lists.masked_fill(removed, -1).gather(1, order)
+
+
+Attributes = dict[str, Any]
+
+
+def of_found(relevant: Relevant, found: Found, queries: torch.Size) -> Attributes:
+    """Sort the columns by rank; `found` may omit relevant locations."""
+    most = relevant.most
+    return {
+        **order_columns(found, relevant.grades),
+        "num_relevant": relevant.number,
+        "queries": Queries(queries, relevant.counted),
+        "first": found.first,
+        "most_relevant": most if most > found.ids.shape[1] else None,
+    }
+
+
+def _of_batch(batch: Batch, relevant: Relevant, found: Found, **others: Any) -> Attributes:
+    own = of_found(relevant, found, batch.preds.shape[:-1])
+    return {**own, "ignore_index": batch.ignore_index, **others}
+
+
+def of_scores(batch: Batch, needs: Needs) -> Attributes:
+    """Rank by the scores of all candidates."""
+    batch.check_scores()
+    number = batch.preds.shape[-1]
+    relevant = read_target(batch, number)
+    scores = comparable(batch.preds).reshape(-1, number)
+    excluded = read_exclude(batch, relevant, number)
+    depth = needs.depth
+    if relevant.most == 1 or must_not_sync(scores) or excluded is not None:
+        depth = None  # counting all ranks is as fast here
+    if excluded is None:
+        found = find_ranks(scores, relevant, depth, needs.to_find)
+    else:
+        found = find_ranks_without(scores, relevant, excluded, needs.to_find)
+        scores = leave_out(scores, excluded) if needs.keeps_scores or needs.length else scores
+    kept = scores if needs.keeps_scores else None
+    length = (scores != -torch.inf).sum(1) if needs.length else None  # NaN are ranked
+    found = found.cut(needs.top)
+    return _of_batch(
+        batch, relevant, found, num_candidates=number, depth=depth, scores=kept, length=length
+    )
+
+
+def of_lists(batch: Batch, needs: Needs) -> Attributes:
+    """Rank by lists of ids."""
+    if not is_integer(batch.preds):
+        raise TypeError(f"`preds` must be an integer tensor of ids, got {describe(batch.preds)}.")
+    check_candidates(batch.preds, batch.target)
+    relevant = read_target(batch, None)
+    lists = flat_lists(batch.preds)
+    excluded = read_exclude(batch, relevant, None)
+    checked = relevant.counted if batch.validate_args else None
+    if excluded is not None:
+        if checked is not None:  # what remains may be mostly repeats
+            check_lists(lists, checked)
+        lists, checked = remove_from_lists(lists, excluded), None
+    above = find_in_lists(lists, relevant.ids, needs.depth, checked)
+    top = max(needs.top, needs.within, needs.best)
+    first = candidates_of_lists(lists, top) if top else None
+    found = Found(relevant.ids, above, torch.ones_like(above), first)
+    length = (lists >= 0).sum(1) if needs.length else None
+    return _of_batch(batch, relevant, found, depth=needs.depth, length=length)
+
+
+def of_embeddings(
+    batch: Batch, table: Tensor, bias: Tensor | None, chunk_size: int | None, needs: Needs
+) -> Attributes:
+    """Rank by dot products with the rows of a table."""
+    number = len(table)
+    relevant = read_target(batch, number)
+    found = survey_products(
+        batch.preds.detach().reshape(-1, table.shape[1]),
+        Embeddings(table.detach(), None if bias is None else bias.detach()),
+        relevant.ids,
+        read_exclude(batch, relevant, number),
+        chunk_size,
+        needs.to_find,
+    )
+    return _of_batch(batch, relevant, found.cut(needs.top), num_candidates=number)
+
+
+def of_shards(batch: Batch, offset: int, process_group: Any, needs: Needs) -> Attributes:
+    """Rank by scores of the candidates from `offset` on; other processes have the others."""
+    if not batch.has_ids:
+        raise TypeError(
+            f"`target` must be an integer tensor of ids, {got('target', batch.target)}."
+        )
+    relevant = read_target(batch, None)
+    scores = comparable(batch.preds).reshape(len(relevant.ids), batch.preds.shape[-1])
+    if (excluded := read_exclude(batch, relevant, None)) is not None:
+        is_here = (excluded >= offset) & (excluded < offset + scores.shape[1])
+        scores = leave_out(scores, (excluded - offset).where(is_here, -1))
+    number, found = survey_shards(
+        scores, relevant.ids, offset, needs.to_find, process_group, batch.validate_args
+    )
+    return _of_batch(batch, relevant, found.cut(needs.top), num_candidates=number)
+
+
+def read_ranks(
+    ranks: Array, tied: Array | None, num_candidates: int | None, missing: int
+) -> tuple[Tensor, Tensor]:
+    """Convert the arguments of `Ranking.from_ranks` to `above` and `tied`, int64 `[N, M]`."""
+    ranks = as_tensor("ranks", ranks)
+    if not is_integer(ranks):
+        raise TypeError(
+            f"`ranks` must be integers, 1 for the best, got {describe(ranks)}; "
+            "a mean of tied ranks is not a rank."
+        )
+    if ranks.ndim not in (1, 2) or (ranks.ndim == 2 and not ranks.shape[1]):
+        raise ValueError(
+            f"`ranks` must have the shape (N,), one per query, or (N, M), got {describe(ranks)}."
+        )
+    if num_candidates is not None:
+        check_positive("num_candidates", num_candidates)
+    missing = as_number(missing)
+    if type(missing) is not int or missing > 0:
+        raise ValueError(f"`missing` must be an integer of at most 0, got {short(missing)}.")
+    rows = ranks.long() if ranks.ndim == 2 else ranks.long()[:, None]
+    sizes = torch.ones_like(rows) if tied is None else _read_tied(tied, ranks)
+    is_missing = rows == missing
+    _check_range(rows, sizes, is_missing, num_candidates, missing)
+    return (rows - 1).masked_fill(is_missing, UNRETRIEVED), sizes.masked_fill(is_missing, 1)
+
+
+def _read_tied(tied: Array, ranks: Tensor) -> Tensor:
+    tied = as_tensor("tied", tied, ranks.device)
+    if not is_integer(tied) or tied.shape != ranks.shape:
+        raise ValueError(
+            f"`tied` must be integers of the shape of `ranks`, {short(ranks.shape)}, got "
+            f"{describe(tied)}."
+        )
+    if tied.numel() and int(tied.min()) < 1:
+        raise ValueError(
+            "`tied` must be at least 1, because a tied block includes its relevant location, got "
+            f"{int(tied.min())}."
+        )
+    return tied.long() if tied.ndim == 2 else tied.long()[:, None]
+
+
+def _check_range(
+    rows: Tensor, sizes: Tensor, is_missing: Tensor, num_candidates: int | None, missing: int
+) -> None:
+    if not rows.numel():
+        return
+    lowest = int(rows.masked_fill(is_missing, 1).min())
+    if lowest < 1:
+        raise ValueError(
+            f"`ranks` must be at least 1, or {missing} for unretrieved locations, got {lowest}; "
+            "add 1 to ranks that start at 0."
+        )
+    last = (rows + sizes - 1).masked_fill(is_missing, 0)
+    if num_candidates is not None and int(last.max()) > num_candidates:
+        raise ValueError(
+            "the last rank of every tied block must be at most `num_candidates`, "
+            f"{num_candidates}, got {int(last.max())}."
+        )
+
+
+def check_blocks(above: Tensor, tied: Tensor, relevant_tied: Tensor) -> None:
+    """Raise if tied blocks of a query overlap, or one is too small for its relevant locations."""
+    before, here = slice(None, -1), slice(1, None)
+    wrong_block = (tied[:, here] != tied[:, before]) | (relevant_tied > tied)[:, here]
+    overlaps = above[:, here] < (above + tied)[:, before]
+    same = above[:, here] == above[:, before]
+    wrong = (torch.where(same, wrong_block, overlaps) & (above[:, here] < UNRETRIEVED)).nonzero()
+    if wrong.numel():
+        query, column = wrong[0].tolist()
+        first, second = (above[query, column : column + 2] + 1).tolist()
+        raise ValueError(
+            f"`ranks` of query {query} must fit their tied blocks, got rank {second} after rank "
+            f"{first} with {int(tied[query, column])} tied candidates; pass `tied`, or distinct "
+            "ranks."
+        )

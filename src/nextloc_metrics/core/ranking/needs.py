@@ -1,0 +1,85 @@
+"""What a metric reads of a record: one value, merged over metrics, checked by the record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
+from types import NoneType
+
+from nextloc_metrics.core.queries.checks import as_number, check_bool
+from nextloc_metrics.core.queries.messages import short
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a metric reads of a record beyond the ranks; `a | b` serves both metrics.
+
+    Attributes:
+        top: the number of first ranks whose candidates are read.
+        best: whether the best candidate is read; of tied ones, the lowest id.
+        scores: whether the scores of all candidates are read.
+        crossing: whether a tied block that crosses rank `top` is resolved, which takes the scores
+            of all candidates where there is one.
+        depth: the number of first ranks in which relevant locations are looked for; None for all.
+        length: whether the number of ranked candidates is read.
+        within: the number of first ranks whose candidates are counted, which takes their ids or the
+            scores of all candidates.
+
+    Example:
+        >>> Needs(top=3, depth=3) | Needs(best=True, depth=5)
+        Needs(top=3, best=True, scores=False, crossing=False, depth=5, length=False, within=0)
+    """
+
+    top: int = 0
+    best: bool = False
+    scores: bool = False
+    crossing: bool = False
+    depth: int | None = None
+    length: bool = False
+    within: int = 0
+    #: whether the record keeps the scores of all candidates
+    keeps_scores: bool = field(init=False, repr=False, compare=False)
+    #: the number of first candidates to find: a tie for rank 1 needs the second one
+    to_find: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Raise if a value is wrong; NumPy integers become Python's."""
+        for name in ("top", "depth", "within"):
+            if type(value := getattr(self, name)) not in (int, NoneType):
+                object.__setattr__(self, name, as_number(value))
+        for name in ("top", "within"):
+            if type(value := getattr(self, name)) is not int or value < 0:
+                raise ValueError(f"`{name}` must be an integer of at least 0, got {short(value)}.")
+        for name in ("best", "scores", "crossing", "length"):
+            if type(value := getattr(self, name)) is not bool:
+                check_bool(name, value)
+        if self.depth is not None and (type(self.depth) is not int or self.depth < 1):
+            raise ValueError(
+                f"`depth` must be None or a positive integer, got {short(self.depth)}."
+            )
+        object.__setattr__(self, "keeps_scores", bool(self.scores or self.crossing or self.within))
+        object.__setattr__(self, "to_find", 2 if self.top == 1 else self.top or int(self.best))
+
+    def __or__(self, other: Needs) -> Needs:
+        return Needs(
+            max(self.top, other.top),
+            self.best or other.best,
+            self.scores or other.scores,
+            self.crossing or other.crossing,
+            None if None in (self.depth, other.depth) else max(self.depth, other.depth),  # type: ignore[type-var]
+            self.length or other.length,
+            max(self.within, other.within),
+        )
+
+    @property
+    def only_ranks(self) -> bool:
+        """Whether nothing but ranks of relevant locations is read."""
+        return not (self.top or self.best or self.keeps_scores)
+
+
+def merge_needs(needs: Iterable[Needs]) -> Needs:
+    """Return the needs of several metrics."""
+    found = list(needs)
+    return reduce(or_, found) if found else Needs()

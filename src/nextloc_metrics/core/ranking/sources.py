@@ -1,0 +1,273 @@
+"""Scores that do not exist as one tensor: chunks of an embedding table, or shards of candidates.
+
+The last bits of a matrix product depend on the shapes of the matrices and on the column. So the
+score of a row that must tie exactly, with itself or with equal rows, is computed once and written
+to every column with an equal row.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed
+from torch import Tensor
+from torch.nn.functional import pad
+
+from nextloc_metrics.core import backends
+from nextloc_metrics.core.backends import UNRETRIEVED
+from nextloc_metrics.core.queries.arrays import as_tensor
+from nextloc_metrics.core.queries.checks import check_positive
+from nextloc_metrics.core.queries.messages import describe, got, short
+from nextloc_metrics.core.ranking.counting import Found, Highest, find_in_lists, merge_top, survey
+
+# Scores per chunk without `chunk_size`: enough for an efficient matrix product, and few enough for
+# the cache.
+_CHUNK_ELEMENTS = 1 << 21
+
+# The chunks' best candidates are merged when they exceed 1 / _KEPT_SHARE of a chunk's scores.
+_KEPT_SHARE = 1 << 3
+
+# Buffer rows are aligned: a product into unaligned rows takes a quarter longer.
+_ALIGNMENT = 1 << 5
+
+# The first bytes of a row, which differ for nearly all different rows.
+_KEY_BYTES = 8
+
+# An odd factor: multiplying a hash by it modulo 2^64 loses no information.
+_FACTOR = 0x5851F42D4C957F2D
+
+_INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+class Embeddings(NamedTuple):
+    """The embeddings of all candidates `[C, D]`, and their bias `[C]` or None."""
+
+    rows: Tensor
+    bias: Tensor | None
+
+    def scores(self, queries: Tensor, at: slice | Tensor, out: Tensor | None = None) -> Tensor:
+        """Return the scores of some candidates for queries `[N, D]`."""
+        scores = torch.mm(queries, self.rows[at].T, out=out)
+        return scores if self.bias is None else scores.add_(self.bias[at])
+
+
+def survey_products(
+    queries: Tensor,
+    table: Embeddings,
+    ids: Tensor,
+    excluded: Tensor | None,
+    chunk_size: int | None,
+    top: int,
+) -> Found:
+    """Find the ranks of the relevant locations, and the `top` first candidates, by dot products.
+
+    `queries` are floating `[N, D]`, `ids` int64 `[N, M]` and `excluded` `[N, E]`, padded with -1.
+    `chunk_size` candidates are scored at once; None chooses it from N.
+    """
+    repeats = _find_repeats(table)
+    step = chunk_size or max(1, _CHUNK_ELEMENTS // max(1, len(queries)))
+    step = min(len(table.rows), step)
+    # the kept scores of repeated rows need no more memory than a chunk
+    elements = step * len(queries)
+    rows = min(elements // max(1, len(repeats[0])), math.isqrt(elements // max(1, ids.shape[1])))
+    rows = max(1, rows)
+    parts = []
+    for start in range(0, max(1, len(queries)), rows):
+        block = slice(start, start + rows)
+        left_out = None if excluded is None else excluded[block]
+        parts.append(_survey_block(queries[block], table, ids[block], left_out, repeats, step, top))
+    return Found.cat(parts)
+
+
+def _survey_block(
+    queries: Tensor,
+    table: Embeddings,
+    ids: Tensor,
+    excluded: Tensor | None,
+    repeats: tuple[Tensor, Tensor],
+    step: int,
+    top: int,
+) -> Found:
+    at = ids.clamp(min=0)
+    columns = torch.unique(torch.cat([at.flatten(), repeats[0]]))
+    first_of_columns = _first_equal(columns, repeats)
+    first = torch.unique(first_of_columns)
+    kept = table.scores(queries, first)
+    own = kept.gather(1, torch.searchsorted(first, _first_equal(at, repeats)))
+    own = own.masked_fill(ids < 0, torch.nan)
+    if excluded is not None:
+        own = own.masked_fill(find_in_lists(excluded, ids, None, None) < UNRETRIEVED, torch.nan)
+    kept = kept[:, torch.searchsorted(first, first_of_columns)]
+
+    starts = range(0, len(table.rows), step)
+    bounds = torch.tensor([*starts, len(table.rows)], device=columns.device)
+    sizes = torch.searchsorted(columns, bounds).diff().tolist()
+    columns = columns % step
+    width = (step // _ALIGNMENT + 1) * _ALIGNMENT
+    buffer = torch.empty(len(queries), width, dtype=own.dtype, device=own.device)
+    above, tied = torch.zeros(2, *ids.shape, dtype=torch.int64, device=ids.device)
+    found: list[Highest] = []
+    chunks = zip(starts, torch.split(columns, sizes), torch.split(kept, sizes, 1), strict=True)
+    for start, here, values in chunks:
+        size = min(step, len(table.rows) - start)
+        scores = table.scores(queries, slice(start, start + size), out=buffer[:, :size])
+        scores.index_copy_(1, here, values)
+        if excluded is not None:  # ids outside this chunk are written to an unused column
+            is_here = (excluded >= start) & (excluded < start + size)
+            buffer.scatter_(1, (excluded - start).where(is_here, size), -torch.inf)
+        more, equal, best = survey(scores, own, top)
+        above += more
+        tied += equal
+        if best is not None:
+            found.append(Highest(best.scores, best.ids + start))
+        if _KEPT_SHARE * len(found) * (top + 1) > step:
+            found = [merge_top(found, top)]
+    return Found.of_counts(ids, own, above, tied, merge_top(found, top) if top else None, top)
+
+
+def _find_repeats(table: Embeddings) -> tuple[Tensor, Tensor]:
+    """Find rows that occur more than once, with equal bias: their ids and an equal row's lowest."""
+    few = max(1, _KEY_BYTES // table.rows.element_size())
+    candidates = _with_equal_keys(_hash_rows(table.rows[:, :few]))
+    rows = table.rows[candidates]
+    if table.bias is not None:
+        rows = torch.cat([rows, table.bias[candidates, None]], 1)
+    key, order = _hash_rows(rows).sort(stable=True)
+    begins = torch.ones_like(key, dtype=torch.bool)
+    begins[1:] = key[1:] != key[:-1]
+    block = begins.cumsum(0) - 1
+    lowest = order[begins][block]
+    # compare the rows: a NaN equals nothing, and different rows may share a hash
+    equal = (rows[order] == rows[lowest]).all(1)
+    repeated = torch.zeros_like(block).index_add_(0, block, equal.long())[block] > 1
+    kept = equal & repeated
+    ids, in_order = candidates[order[kept]].sort()
+    return ids, candidates[lowest[kept]][in_order]
+
+
+def _hash_rows(rows: Tensor) -> Tensor:
+    """Hash each row to int64 `[n]`; 0 and -0 have equal hashes."""
+    bits = (rows + 0.0).contiguous()
+    whole = rows.numel() and rows.shape[1] * rows.element_size() % _KEY_BYTES == 0
+    words = bits.view(_INTEGERS[_KEY_BYTES if whole else rows.element_size()])
+    key = torch.zeros(len(rows), dtype=torch.int64, device=rows.device)
+    for column in words.unbind(1):
+        key.add_(column).mul_(_FACTOR)
+    return key
+
+
+def _with_equal_keys(key: Tensor) -> Tensor:
+    """Return the positions of keys that occur more than once, int64 `[n]`."""
+    in_order = backends.choose(key).sort(key)
+    equal = in_order[1:] == in_order[:-1]
+    if not equal.any():
+        return torch.empty(0, dtype=torch.int64, device=key.device)
+    return torch.isin(key, in_order[1:][equal]).nonzero()[:, 0]
+
+
+def _first_equal(ids: Tensor, repeats: tuple[Tensor, Tensor]) -> Tensor:
+    repeated, lowest = repeats
+    if not len(repeated):
+        return ids
+    slot = torch.searchsorted(repeated, ids).clamp(max=len(repeated) - 1)
+    return torch.where(repeated[slot] == ids, lowest[slot], ids)
+
+
+def check_embeddings(
+    queries: Tensor, table: Tensor, bias: Tensor | None, chunk_size: int | None
+) -> None:
+    """Raise if dot products of these tensors are undefined."""
+    for name, value in (("queries", queries), ("table", table)):
+        if not isinstance(value, Tensor) or not value.is_floating_point():
+            raise TypeError(f"`{name}` must be a floating tensor, {got(name, value)}.")
+        if as_tensor(name, value) is not value:
+            raise TypeError(
+                f"`{name}` must have at least 16 bits per number, got {describe(value)}; pass "
+                f"`{name}.to(torch.bfloat16)`."
+            )
+    if table.ndim != 2 or queries.ndim == 0 or queries.shape[-1] != table.shape[1]:
+        raise ValueError(
+            "`queries` [..., D] and `table` [C, D] must have the same D, "
+            f"got {describe(queries)} and {describe(table)}."
+        )
+    if queries.dtype != table.dtype or not len(table):
+        raise ValueError(
+            "`queries` and `table` must have one dtype and `table` at least one row, "
+            f"got {describe(queries)} and {describe(table)}."
+        )
+    if bias is not None and (not isinstance(bias, Tensor) or bias.shape != table.shape[:1]):
+        raise ValueError(f"`bias` must have shape ({len(table)},), {got('bias', bias)}.")
+    if chunk_size is not None:
+        check_positive("chunk_size", chunk_size)
+
+
+def survey_shards(
+    scores: Tensor, ids: Tensor, offset: int, top: int, process_group: Any, validate_args: bool
+) -> tuple[int, Found]:
+    """Find the ranks of the relevant locations among the candidates of all processes.
+
+    `scores` are floating `[N, C_local]`, of this process' candidates from `offset` on, and `ids`
+    int64 `[N, M]` among all candidates, -1 for padding. Return also the number of all candidates.
+    """
+    num_local = scores.shape[-1]
+    if num_local == 0:
+        scores = scores.new_full((len(scores), 1), -torch.inf)  # adds 0 to all counts
+    local = ids - offset
+    is_here = (local >= 0) & (local < num_local)
+    own = scores.gather(1, local.clamp(0, scores.shape[1] - 1)).masked_fill(~is_here, 0)
+    columns = [own, is_here]
+    if top:
+        _, _, found = survey(scores, scores[:, :0], top)
+        assert found is not None  # `top` is not 0
+        missing = (0, top + 2 - found.ids.shape[1]) if top > 1 else (0, 0)
+        columns.append(pad(found.scores, missing, value=-torch.inf))
+        columns.append(pad(found.ids + offset, missing))
+    # float64 holds every score and id exactly, so that one message suffices; its last two rows are
+    # the first id and the number of candidates
+    message = pad(torch.cat([column.double() for column in columns], 1), (0, 0, 0, 2))
+    message[-2], message[-1] = offset, num_local
+    gathered = _all_gather(message, process_group)
+    number = _check_slices(gathered[:, -2:, 0].long().tolist())
+    slices = torch.split(gathered[:, :-2], [column.shape[1] for column in columns], 2)
+    known, best = slices[1].sum(0) > 0, None
+    if top:
+        shards = zip(slices[2].to(scores.dtype), slices[3].long(), strict=True)
+        best = merge_top([Highest(*shard) for shard in shards], min(top, number - 1))
+    if validate_args and bool(((ids >= 0) & ~known).any()):
+        raise ValueError(
+            f"`target` must hold ids below the {number} candidates of all processes, "
+            f"got {int(ids.masked_fill(known, -1).max())}."
+        )
+    own = slices[0].sum(0).to(scores.dtype).masked_fill(~known, torch.nan)
+    above, tied, _ = survey(scores, own, top=0)
+    counts = torch.stack([above, tied])
+    if _is_distributed():
+        torch.distributed.all_reduce(counts, group=process_group)
+    return number, Found.of_counts(ids, own, counts[0], counts[1], best, top)
+
+
+def _check_slices(slices: list[list[int]]) -> int:
+    """Return the number of all candidates, or raise if shards overlap or leave a gap."""
+    end = 0
+    for offset, number in sorted((offset, number) for offset, number in slices if number):
+        if offset != end:
+            raise ValueError(
+                "`offset` must be the number of candidates on the processes before, got "
+                f"{offset} instead of {end}; (offset, number of candidates) per process: "
+                f"{short(slices)}."
+            )
+        end += number
+    return end
+
+
+def _all_gather(message: Tensor, process_group: Any) -> Tensor:
+    if not _is_distributed():
+        return message[None]
+    number = torch.distributed.get_world_size(group=process_group)
+    slices = [torch.empty_like(message) for _ in range(number)]
+    torch.distributed.all_gather(slices, message, group=process_group)
+    return torch.stack(slices)
+
+
+def _is_distributed() -> bool:
+    return torch.distributed.is_available() and torch.distributed.is_initialized()

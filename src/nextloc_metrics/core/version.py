@@ -1,0 +1,3 @@
+"""The version, which `pyproject.toml` has too; `tools/release.py` writes both."""
+
+__version__ = "0.4.0"

@@ -1,6 +1,0 @@
-"""Tables of predictions: Parquet, CSV, JSON, Arrow, NumPy and TREC, read typed and in parts.
-
-Paths, frames and streams come in, rows of tensors go out, or an error that names file and row.
-`beside` reads what evaluations need besides: points, coordinates, days, visits, words. It imports
-`arguments`, and pyarrow when a table is read. Begin with `tables.open_rows`.
-"""

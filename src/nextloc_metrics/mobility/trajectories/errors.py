@@ -1,0 +1,122 @@
+"""Errors of points with the same index: their mean, and the one at a step."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.core.backends import sequences
+from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.mobility.trajectories.metric import DistanceOfPairs
+from nextloc_metrics.mobility.trajectories.pairs import Pairs
+
+
+class _PointErrors(DistanceOfPairs):
+    """Base class of the metrics that compare points with the same index."""
+
+    def _check(self, record: Pairs) -> None:
+        super()._check(record)
+        wrong = ((record.predicted != record.true) & record.counted).nonzero()
+        if self.validate_args and len(wrong):
+            query = int(wrong[0])
+            raise ValueError(
+                f"`preds` must have as many points as `target` for {short(self)}, got "
+                f"{int(record.predicted[query])} and {int(record.true[query])} in query {query}; "
+                "leave it out with `mask`, or use `DTW`; `trajectory_metrics(aligned=False)` "
+                "has no such metric."
+            )
+
+    def _point_errors(self, record: Pairs) -> tuple[Tensor, Tensor]:
+        """Return the distances at each step of the target, float64 `[N, M]`, and its length.
+
+        A step without a predicted point has infinity, and what is behind the end has 0.
+        """
+        pairs = self.sequences(record)
+        width = pairs.second.shape[1]
+        # a negative number of rows cuts them off
+        first = torch.nn.functional.pad(
+            pairs.first, (0, 0, 0, width - pairs.first.shape[1])
+        ).numpy()
+        apart = sequences.distances(first, pairs.second.numpy(), pairs.diameter)
+        step = torch.arange(width)
+        found = torch.from_numpy(apart).masked_fill(step >= pairs.first_length[:, None], torch.inf)
+        return found.masked_fill(step >= pairs.second_length[:, None], 0), pairs.second_length
+
+
+class MeanPointError(_PointErrors):
+    r"""Mean distance between the predicted and the true point of each step (ADE elsewhere).
+
+    Each pair has the mean over its steps, and the value is the mean over pairs. Lower is better.
+    Both sequences must have one length. With `validate_args=False`, points behind the end of the
+    target are not read, and a step without a predicted point counts as infinity.
+
+    The options are those of
+    [`DistanceOfPairs`][nextloc_metrics.mobility.trajectories.DistanceOfPairs].
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics.mobility.trajectories import MeanPointError
+        >>> error = MeanPointError()
+        >>> error.update(tensor([[[0.0, 0.0], [3.0, 4.0]]]), tensor([[[0.0, 1.0], [0.0, 0.0]]]))
+        >>> error.compute()  # (1 + 5) / 2
+        tensor(3.)
+
+    Source: S. Pellegrini, A. Ess, K. Schindler and L. van Gool, "You'll never walk alone: modeling
+    social behavior for multi-target tracking", ICCV 2009.
+    """
+
+    label = "mean point error"
+
+    def score(self, record: Pairs) -> Tensor:
+        found, length = self._point_errors(record)
+        # in the order of steps, so that padding has no effect
+        total = torch.nn.functional.pad(found, (1, 0)).cumsum(1)[:, -1]
+        return total / length.clamp(min=1)
+
+
+def _check_step(name: str, value: object) -> int:
+    if type(value) is not int or not 0 < abs(value) < 2**31:
+        raise ValueError(
+            f"`{name}` must be an integer, 1 for the first step or -1 for the last, got "
+            f"{short(value)}."
+        )
+    return value
+
+
+class PointErrorAt(_PointErrors):
+    r"""Distance between the predicted and the true point of one step (FDE elsewhere, for the last).
+
+    Pairs that are too short to have this step do not count. Lower is better. Lengths are as for
+    [`MeanPointError`][nextloc_metrics.mobility.trajectories.MeanPointError].
+
+    Args:
+        step: 1 for the first step, 2 for the second; -1 for the last step of each pair.
+        kwargs: those of [`DistanceOfPairs`][nextloc_metrics.mobility.trajectories.DistanceOfPairs].
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics.mobility.trajectories import PointErrorAt
+        >>> error = PointErrorAt(-1)
+        >>> error.update(tensor([[[0.0, 0.0], [3.0, 4.0]]]), tensor([[[0.0, 1.0], [0.0, 0.0]]]))
+        >>> error.compute()
+        tensor(5.)
+    """
+
+    label = "point error at step {step}"
+
+    step: Annotated[int, _check_step]
+
+    def __post_init__(self) -> None:
+        if self.step == -1:
+            self.label = "point error at the last step"
+        super().__post_init__()
+
+    def score(self, record: Pairs) -> tuple[Tensor, Tensor]:
+        found, length = self._point_errors(record)
+        at = torch.full_like(length, self.step - 1) if self.step > 0 else length + self.step
+        # a column for pairs without this step
+        found = torch.nn.functional.pad(found, (0, 1))
+        scores = found.gather(1, at.clamp(0, found.shape[1] - 1)[:, None])[:, 0]
+        return scores, record.counted & (record.true >= abs(self.step))

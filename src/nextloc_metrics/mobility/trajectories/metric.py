@@ -1,0 +1,219 @@
+"""What the metrics of trajectories share: an update with two sequences, and distances of points."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import KW_ONLY
+from typing import Annotated, Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nextloc_metrics.core.backends import Reference, choose
+from nextloc_metrics.core.backends.sequences import Sequences
+from nextloc_metrics.core.metric.mean import MeanMetric
+from nextloc_metrics.core.queries.arrays import Array
+from nextloc_metrics.core.queries.batch import Batch
+from nextloc_metrics.core.queries.checks import as_number
+from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.queries.record import Record, Records
+from nextloc_metrics.geography.locations import (
+    EARTH_RADIUS,
+    Locations,
+    Units,
+    check_locations,
+    to_sphere,
+)
+from nextloc_metrics.mobility.trajectories.pairs import Pairs
+
+Year = Literal[2023, 2024, 2025]
+
+
+def check_year(year: object) -> int:
+    """Return the year, or raise if no challenge of that year is known."""
+    number = as_number(year)
+    if isinstance(number, bool) or number not in get_args(Year):
+        raise ValueError(f"`year` must be one of {get_args(Year)}, got {short(year)}.")
+    return int(number)
+
+
+_FAR = 1e30
+_LIMITS = (("latitude", -90, 90), ("longitude", -180, 360))
+
+
+class PairMetric(MeanMetric):
+    """Base class: the mean of a score over pairs of sequences.
+
+    A subclass defines `score`. A pair whose target has no point does not count; with
+    `validate_args` it is an error.
+
+    Args:
+        options: those of a subclass, `validate_args`, and TorchMetrics' own keyword arguments.
+    """
+
+    record = Pairs
+    _without_ids = "trajectories", "; leave pairs out with `mask`"
+    largest_value = math.inf
+    higher_is_better = False
+
+    _: KW_ONLY
+    plot_upper_bound: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.unit and "label" in vars(self):
+            self.label += f" ({self.unit})"
+
+    def update(  # type: ignore[override]  # there are no candidates to exclude
+        self,
+        preds: Array | Record | Records,
+        target: Array | None = None,
+        mask: Array | None = None,
+        groups: Array | Mapping[str, Array] | None = None,
+    ) -> None:
+        """Add a batch of pairs.
+
+        Args:
+            preds: floating `[..., L, 2]`, coordinates of the predicted points, padded with NaN at
+                the end; or integer `[..., L]`, predicted ids, padded with -1; or a `Pairs` without
+                `target` and `mask`. `...` is the shape of the queries, such as `[N]`.
+            target: the same for the true points, `[..., M, 2]` or `[..., M]`.
+            mask: bool `[...]`; False leaves the pair out, and its points are not read.
+            groups: integer `[...]`, the group of every pair, for `Grouped`; text if it has
+                `labels`; or several kinds by name, such as `{"user": users, "day": days}`.
+        """
+        self._plan.update(Batch(preds, target, mask, groups), count=False)
+
+    @abstractmethod
+    def score(self, record: Pairs) -> Tensor | tuple[Tensor, Tensor]:
+        """Return the score of each pair, float64 `[N]`; what does not count may be anything."""
+
+    def _score_queries(self, record: Pairs) -> tuple[Tensor, Tensor]:
+        scores, counted = super()._score_queries(record)
+        counted = counted & (record.true > 0).to(scores.device)
+        return scores.masked_fill(~counted, 0), counted
+
+    def sequences(self, record: Pairs) -> Sequences:
+        """Return the points as sequences on the CPU; ids become points on a line, by `numbered`."""
+        first, second = numbered(record) if record.is_of_ids else _coordinates(record)
+        return Sequences(first, second, record.predicted.cpu(), record.true.cpu())
+
+
+def numbered(record: Pairs) -> tuple[Tensor, Tensor]:
+    """Return points on a line, float64 `[N, L, 1]` and `[N, M, 1]`, equal for equal points only."""
+    sides = record.preds, record.target
+    points = np.concatenate([x.flatten(0, 1).cpu().numpy() for x in sides])
+    if points.ndim == 2:
+        points = np.ascontiguousarray(points).view(np.complex128)[:, 0]
+    numbers = torch.from_numpy(np.unique(points, return_inverse=True)[1]).double()
+    end = sides[0].shape[:2].numel()
+    first, second = numbers[:end], numbers[end:]
+    return first.view(*sides[0].shape[:2], 1), second.view(*sides[1].shape[:2], 1)
+
+
+def _coordinates(record: Pairs) -> list[Tensor]:
+    return [x.cpu().double() for x in (record.preds, record.target)]
+
+
+def backend_of(pairs: Sequences) -> Reference:
+    """Return the backend that aligns the sequences."""
+    return choose(pairs.first, "aligns")
+
+
+class DistanceOfPairs(PairMetric):
+    """Base class of the metrics that read distances.
+
+    Args:
+        units: what coordinates are. `"cells"`, `"km"` or `"m"`: on a plane, with Euclidean
+            distances; `"degrees"`: latitude and longitude, with distances on the sphere. Distances
+            are in cells, and for other units in km.
+        locations: the coordinates of the locations, where the sequences are ids; distances are in
+            km.
+        options: the options of a subclass.
+    """
+
+    unit = "cells"
+
+    _: KW_ONLY
+    units: Units = "cells"
+    locations: Annotated[Locations, check_locations] | None = None
+
+    def __post_init__(self) -> None:
+        if self.units != "cells" or self.locations is not None:
+            self.unit = self.unit.replace("cells", "km")
+        super().__post_init__()
+        if self.locations is not None and self.units != "cells":
+            raise ValueError(
+                "`units` must not be given with `locations`, which have theirs, got "
+                f"{self.units!r}."
+            )
+
+    def _check(self, record: Pairs) -> None:
+        super()._check(record)
+        if record.is_of_ids and self.locations is None:
+            raise TypeError(
+                f"`locations` of {short(self)} must be `geography.Locations(...)` for sequences of "
+                "ids, got None."
+            )
+        if not record.is_of_ids and self.locations is not None:
+            raise TypeError(
+                f"`preds` must be ids for the `locations` of {short(self)}, got coordinates."
+            )
+        if self.validate_args:
+            for name, points, lengths in (
+                ("preds", record.preds, record.predicted),
+                ("target", record.target, record.true),
+            ):
+                is_point = torch.arange(points.shape[1], device=lengths.device) < lengths[:, None]
+                if self.locations is not None:
+                    _check_known(self.locations, name, points, is_point)
+                elif self.units == "degrees":
+                    _check_degrees(name, points)
+
+    def sequences(self, record: Pairs) -> Sequences:
+        if self.locations is not None:
+            # an unchecked id without coordinates is far from all others
+            points = self.locations.points.cpu().nan_to_num(nan=_FAR)
+            points = torch.nn.functional.pad(points, (0, 0, 0, 1), value=_FAR)
+            ids = (x.cpu().clamp(max=len(points) - 1) for x in (record.preds, record.target))
+            first, second = (points[x] for x in ids)
+            is_plane = self.locations.is_plane
+        else:
+            first, second = _coordinates(record)
+            is_plane = self.units != "degrees"
+            if self.units == "m":
+                first, second = first / 1000, second / 1000
+            elif not is_plane:
+                first, second = (
+                    to_sphere(x.flatten(0, 1)).view(*x.shape[:2], 3) for x in (first, second)
+                )
+        lengths = record.predicted.cpu(), record.true.cpu()
+        return Sequences(first, second, *lengths, 0.0 if is_plane else 2 * EARTH_RADIUS)
+
+
+def _check_known(locations: Locations, name: str, ids: Tensor, is_point: Tensor) -> None:
+    """Raise if an id has no coordinates."""
+    unknown = (ids >= len(locations)) & is_point
+    if unknown.any():
+        query, step = unknown.nonzero()[0].tolist()
+        raise ValueError(
+            f"`{name}` must be below the {len(locations)} locations, got {int(ids[query, step])} "
+            f"in query {query}."
+        )
+    locations.check_known(name, ids.masked_fill(~is_point, -1), "leave it out with `mask`")
+
+
+def _check_degrees(name: str, points: Tensor) -> None:
+    """Raise if a point is not on the Earth; behind the end of a sequence, points are 0."""
+    for column, (what, low, high) in enumerate(_LIMITS):
+        outside = (points[..., column] < low) | (points[..., column] > high)
+        if outside.any():
+            query, step = outside.nonzero()[0].tolist()
+            raise ValueError(
+                f"`{name}` must hold a {what} from {low} to {high} degrees in column {column}, got "
+                f"{float(points[query, step, column]):g} in query {query}; for other coordinates "
+                "use `units='cells'`, 'km' or 'm'."
+            )

@@ -1,0 +1,141 @@
+"""Distances of two sequences as wholes: dynamic time warping, discrete Frechet, Hausdorff."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.core.metric.declared import PositiveNumber
+from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.mobility.trajectories.metric import (
+    DistanceOfPairs,
+    Year,
+    backend_of,
+    check_year,
+)
+from nextloc_metrics.mobility.trajectories.pairs import Pairs
+
+
+def _check_window(name: str, value: object) -> int | None:
+    if value is not None and (type(value) is not int or value < 0):
+        raise ValueError(f"`{name}` must be None or an integer of at least 0, got {short(value)}.")
+    return value
+
+
+class DTW(DistanceOfPairs):
+    r"""Dynamic time warping: the least sum of distances along a path that aligns two sequences.
+
+    A path begins at both first points, ends at both last ones, and advances in each step by one
+    point in one sequence or in both: $D_{ij} = d_{ij} + \min(D_{i-1,j}, D_{i,j-1}, D_{i-1,j-1})$
+    with the distance $d_{ij}$ over `scale`. Lower is better. An empty prediction scores infinity.
+
+    Args:
+        scale: what distances are divided by, such as 2 for km from cells of 500 m.
+        window: the largest difference of indices of aligned points (Sakoe and Chiba), or of the
+            lengths where that is larger; None for any.
+        normalized: divide by the length of the longer sequence. The value is then at most the
+            `MeanPointError` of sequences of equal length.
+        free_start: let a path begin at any point of the target, without the distances before.
+        kwargs: those of [`DistanceOfPairs`][nextloc_metrics.mobility.trajectories.DistanceOfPairs].
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics.mobility.trajectories import DTW
+        >>> dtw = DTW()
+        >>> dtw.update(tensor([[[0.0, 0.0], [3.0, 4.0]]]), tensor([[[0.0, 0.0], [0.0, 0.0]]]))
+        >>> dtw.compute()  # the last points are 5 apart
+        tensor(5.)
+
+    Source: H. Sakoe and S. Chiba, "Dynamic programming algorithm optimization for spoken word
+    recognition", IEEE Transactions on Acoustics, Speech, and Signal Processing 26, 1978.
+    """
+
+    scale: PositiveNumber = 1.0
+    window: Annotated[int | None, _check_window] = None
+    normalized: bool = False
+    free_start: bool = False
+
+    def __post_init__(self) -> None:
+        if self.scale != 1:
+            self.unit = f"{self.unit} / {self.scale:g}"
+        super().__post_init__()
+
+    @classmethod
+    def as_of(cls, year: Year, **kwargs: Any) -> DTW:
+        """Return the metric of a HuMob challenge: km, for coordinates in cells of 500 m.
+
+        Args:
+            year: 2023 and 2024: with `free_start`, so that values are lower; 2025: without.
+                (`geobleu` of yahoojapan before and after its commit 3afb63c.)
+            kwargs: other options, such as `validate_args`.
+
+        Example:
+            >>> from nextloc_metrics.mobility.trajectories import DTW
+            >>> DTW.as_of(2023), DTW.as_of(2025)
+            (DTW(scale=2.0, free_start=True), DTW(scale=2.0))
+        """
+        return cls(scale=2.0, free_start=check_year(year) < 2025, **kwargs)
+
+    def score(self, record: Pairs) -> Tensor:
+        pairs = self.sequences(record)
+        found = backend_of(pairs).align(pairs, "dtw", self.window, self.free_start) / self.scale
+        if self.normalized:
+            found /= torch.maximum(pairs.first_length, pairs.second_length).clamp(min=1)
+        return found.masked_fill(pairs.first_length == 0, torch.inf)
+
+
+class DiscreteFrechet(DistanceOfPairs):
+    r"""Discrete Frechet distance: the largest distance along the path on which it is least.
+
+    The paths are those of [`DTW`][nextloc_metrics.mobility.trajectories.DTW]. Lower is better. An
+    empty prediction scores infinity.
+
+    The options are those of
+    [`DistanceOfPairs`][nextloc_metrics.mobility.trajectories.DistanceOfPairs].
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics.mobility.trajectories import DiscreteFrechet
+        >>> frechet = DiscreteFrechet()
+        >>> frechet.update(tensor([[[0.0, 0.0], [9.0, 0.0]]]), tensor([[[0.0, 2.0], [9.0, 1.0]]]))
+        >>> frechet.compute()
+        tensor(2.)
+
+    Source: T. Eiter and H. Mannila, "Computing discrete Frechet distance", TU Wien, 1994.
+    """
+
+    label = "discrete Frechet distance"
+
+    def score(self, record: Pairs) -> Tensor:
+        pairs = self.sequences(record)
+        return backend_of(pairs).align(pairs, "frechet")
+
+
+class Hausdorff(DistanceOfPairs):
+    r"""Hausdorff distance: the largest distance from a point to the other sequence.
+
+    The distance from a point to a sequence is that to its nearest point, and the largest one of
+    both sequences counts. The order of points has no effect. Lower is better. An empty prediction
+    scores infinity.
+
+    The options are those of
+    [`DistanceOfPairs`][nextloc_metrics.mobility.trajectories.DistanceOfPairs].
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics.mobility.trajectories import Hausdorff
+        >>> hausdorff = Hausdorff()
+        >>> hausdorff.update(tensor([[[0.0, 0.0], [9.0, 0.0]]]), tensor([[[0.0, 2.0]]]))
+        >>> hausdorff.compute()  # from (9, 0): the root of 81 + 4
+        tensor(9.2195)
+
+    Source: F. Hausdorff, "Grundzuge der Mengenlehre", 1914.
+    """
+
+    label = "Hausdorff distance"
+
+    def score(self, record: Pairs) -> Tensor:
+        pairs = self.sequences(record)
+        return backend_of(pairs).align(pairs, "hausdorff")

@@ -1,0 +1,107 @@
+"""The cluster that holds the rows, Dask, Ray or Spark; and processes that share files.
+
+In come rows, a function that counts a partition, and one that merges counts; out come the counts of
+all rows, as bytes. A file per engine has `names` and `fold`; it is imported when rows are of its
+type. This room imports `files`. Begin with `fold`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from nextloc_metrics.report.engines import partition
+from nextloc_metrics.report.files.ids import is_list, is_text
+from nextloc_metrics.report.files.opening import check_columns
+from nextloc_metrics.report.files.tables import Names, TableRows, open_rows
+
+#: By the start of the module of a type, and its name: the engine.
+_ENGINES = {
+    ("dask", "DataFrame"): "dask",
+    ("dask_expr", "DataFrame"): "dask",
+    ("ray.data", "Dataset"): "ray",
+    ("pyspark.sql", "DataFrame"): "spark",
+}
+
+
+def engine_of(rows: Any) -> ModuleType | None:
+    """Return the module of the engine that holds the rows; None for any other type."""
+    for kind in type(rows).__mro__:
+        for (module, name), engine in _ENGINES.items():
+            if kind.__name__ == name and f"{kind.__module__}.".startswith(f"{module}."):
+                return import_module(f"{__name__}.{engine}")
+    return None
+
+
+def check_names(rows: Any, columns: Sequence[str]) -> None:
+    """Raise if rows of which `engine_of` knows the engine lack a column."""
+    engine: Any = engine_of(rows)
+    check_columns(type(rows).__name__, engine.names(rows), columns)
+
+
+def open_rows_of(rows: Any, **reading: Any) -> TableRows:
+    """Open a table without rows that tells how all partitions are read.
+
+    It is opened as a table that has the types of the rows, the first of them, and, where targets
+    number the ids, all distinct targets, which one pass finds on the workers. Another pass counts
+    the widths of scores if broken rows are misses. `reading` is as for `files.tables.open_rows`.
+    """
+    engine: Any = engine_of(rows)
+    names = Names(**{name: reading[name] for name in Names._fields if name in reading})
+    check_names(rows, names.all)
+    table = engine.peek(rows, names.all)
+    if reading.get("on_error") == "miss":
+        separator = reading.get("separator")
+        find = partial(partition.find_widths, name=names.preds, separator=separator)
+        widths = fold(rows, [names.preds], find, partition.merge_widths)
+        reading["widths"] = partition.read_widths(widths)
+    opened = open_rows(table, **reading)
+    kind = table.schema.field(names.target).type
+    must_number = opened.num_candidates is None and reading.get("vocabulary") is None
+    if must_number or is_list(kind) or is_text(kind):
+        find = partial(partition.find_targets, name=names.target)
+        merge = partial(partition.merge_targets, name=names.target)
+        if targets := fold(rows, [names.target], find, merge):
+            table = partition.concat([table, partition.table_of_bytes(targets)])
+            opened = open_rows(table, **reading)
+    empty = partition.rows_of(table.schema.empty_table(), type(rows).__name__)
+    return opened.of_source(empty)
+
+
+def count(
+    rows: Any, opened: TableRows, each: Callable[[TableRows], bytes], merge: partition.Merge
+) -> bytes:
+    """Count all rows on the engine that holds them; the bytes are the same for any partitions.
+
+    Each partition is read as `opened`, of `open_rows_of`. `each` returns what it counts in rows,
+    also in none; `merge` is as for `fold`.
+    """
+    count_partition = partial(partition.count_rows, rows=opened, count=each)
+    return fold(rows, opened.names.all, count_partition, merge) or each(opened)
+
+
+def fold(
+    rows: Any,
+    columns: Sequence[str],
+    count: Callable[[Any], bytes],
+    merge: partition.Merge,
+    by: str | None = None,
+) -> bytes:
+    """Count the partitions on the engine that holds the rows, and merge what was counted.
+
+    The counts are the same for any partitions, and empty if there is no row.
+
+    Args:
+        rows: rows of which `engine_of` knows the engine.
+        columns: the columns that are read.
+        count: returns what it counts in a `pyarrow.Table` that has rows.
+        merge: makes one of several such counts, in any order.
+        by: the column whose equal values must come to one partition; the order of rows is lost.
+    """
+    engine: Any = engine_of(rows)
+    guarded = partial(partition.guard_count, count=count)
+    part = engine.fold(rows, columns, guarded, partial(partition.guard_merge, merge=merge), by)
+    return partition.open_part(part)

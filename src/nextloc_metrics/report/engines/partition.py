@@ -1,0 +1,146 @@
+"""What one partition adds, as bytes: distinct targets, widths, counts, or an error."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from nextloc_metrics.core.queries import hashing
+from nextloc_metrics.report.engines.processes import one_thread
+from nextloc_metrics.report.files.columns import Widths, count_widths
+from nextloc_metrics.report.files.ids import is_list, plain
+from nextloc_metrics.report.files.opening import pa, pc
+from nextloc_metrics.report.files.sources import Stream, table_of
+from nextloc_metrics.report.files.tables import TableRows
+
+#: Parts that one task merges.
+FAN_IN = 8
+
+#: The column of numbers by which rows are moved to partitions.
+BUCKET = "nextloc_metrics.bucket"
+
+#: Turns a partition, a `pyarrow.Table` or a data frame of pandas, into a part; empty without rows.
+Count: TypeAlias = Callable[[Any], bytes]
+#: Makes one part of several, in any order.
+Merge: TypeAlias = Callable[[Sequence[bytes]], bytes]
+
+# An error is a part: engines would try the rows again, and hide the error in one of their own.
+_COUNTS, _ERROR = b"+", b"-"
+_ERRORS = {error.__name__: error for error in (TypeError, ValueError)}
+
+
+def guard_count(partition: Any, count: Callable[[Any], bytes]) -> bytes:
+    """Return the part that `count` makes of a `pyarrow.Table`."""
+    return _guard(lambda: count(as_table(partition))) if len(partition) else b""
+
+
+def guard_merge(parts: Sequence[bytes], merge: Merge) -> bytes:
+    """Merge parts; of errors, the first in alphabetical order stays, whichever came first."""
+    full = [part for part in parts if part] or [b""]
+    if errors := [part for part in full if part.startswith(_ERROR)]:
+        return min(errors)
+    return full[0] if len(full) == 1 else _guard(lambda: merge([part[1:] for part in full]))
+
+
+def open_part(part: bytes) -> bytes:
+    """Return what was counted, or raise its error."""
+    if part.startswith(_ERROR):
+        name, message = json.loads(part[1:])
+        raise _ERRORS[name](message)
+    return part[1:]
+
+
+@one_thread()
+def _guard(make: Callable[[], bytes]) -> bytes:
+    try:
+        return _COUNTS + make()
+    except tuple(_ERRORS.values()) as error:
+        name = next(name for name, kind in _ERRORS.items() if isinstance(error, kind))
+        return _ERROR + json.dumps([name, str(error)]).encode()
+
+
+def as_table(partition: Any) -> Any:
+    """Return a partition as a `pyarrow.Table`."""
+    return partition if isinstance(partition, pa.Table) else table_of(partition)
+
+
+def bucket_of(names: Any, number: int) -> Any:
+    """Return the bucket of each integer or text, int64 from 0 to `number` - 1.
+
+    The integer 7 and the text 7 have one bucket. Missing values have one, for `count` to refuse.
+    """
+    column = plain(names)
+    if pa.types.is_integer(column.type) and not column.null_count:
+        hashes = hashing.mix(column.to_numpy(zero_copy_only=False).astype("int64"))
+    else:
+        hashes = hashing.hash_text(column.cast(pa.string()).fill_null("").to_pylist())
+    return (hashes % hashes.dtype.type(number)).astype("int64")
+
+
+def find_targets(table: Any, name: str) -> bytes:
+    """Return rows that have the distinct targets of all rows, and whether a row has several."""
+    column = plain(table[name])
+    if not is_list(column.type):
+        return table_to_bytes(pa.table({name: column.unique()}))
+    ids = plain(column.flatten()).unique()
+    ones = pa.LargeListArray.from_arrays(range(len(ids) + 1), ids)
+    others = column.filter(pc.not_equal(pc.list_value_length(column), 1))[:1].cast(ones.type)
+    return table_to_bytes(pa.table({name: pa.chunked_array([ones, others])}))
+
+
+def find_widths(table: Any, name: str, separator: str | None) -> bytes:
+    """Return how many lists of a column are scores, by their number."""
+    return json.dumps([*count_widths(plain(table[name]), separator).items()]).encode()
+
+
+def merge_widths(parts: Sequence[bytes]) -> bytes:
+    """Merge what `find_widths` returned."""
+    return json.dumps([*sum(map(read_widths, parts), start=Counter()).items()]).encode()
+
+
+def read_widths(data: bytes) -> Widths:
+    """Return what `find_widths` counted."""
+    return Counter(dict(json.loads(data or b"[]")))
+
+
+def merge_targets(parts: Sequence[bytes], name: str) -> bytes:
+    """Merge what `find_targets` returned."""
+    return find_targets(concat([table_of_bytes(part) for part in parts]), name)
+
+
+def rows_of(table: Any, name: str) -> Stream:
+    """Return a table as rows with this name in messages."""
+    source = Stream(table, table.column_names)
+    source.files = [name]
+    return source
+
+
+def count_rows(table: Any, rows: TableRows, count: Callable[[TableRows], bytes]) -> bytes:
+    """Return what is counted in a `pyarrow.Table`, which is read as other rows."""
+    return count(rows.of_source(rows_of(table, "a partition")))
+
+
+def table_to_bytes(table: Any) -> bytes:
+    """Return a table as Arrow IPC."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    found: bytes = sink.getvalue().to_pybytes()
+    return found
+
+
+def table_of_bytes(data: bytes) -> Any:
+    """Return the table that `table_to_bytes` wrote."""
+    return pa.ipc.open_stream(data).read_all()
+
+
+def concat(tables: Sequence[Any]) -> Any:
+    """Return the rows of all tables, whose types and columns may differ in width and number."""
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise ValueError(
+            f"the parts of `rows` must have columns of one type each, and have not: {error}"
+        ) from error

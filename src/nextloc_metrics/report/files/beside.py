@@ -1,0 +1,310 @@
+"""What evaluations read beside predictions: points, coordinates, days, visits, words."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nextloc_metrics.core.queries.arrays import join
+from nextloc_metrics.core.queries.messages import clip, short
+from nextloc_metrics.report.files.ids import integers_of, is_text, plain
+from nextloc_metrics.report.files.opening import Part, RowSource, find_files, open_bytes, pa, pc
+from nextloc_metrics.report.files.sources import Files, Stream, load_array
+
+
+def read_counts(path: Path) -> Any:
+    """Read the visits of each id, int64 `[C]`."""
+    if path.suffix == ".npy":
+        return load_array(path)
+    lines = _read_text(path).split()
+    wrong = next((line for line in lines if not _is_count(line)), None)
+    if wrong is not None or not lines:
+        raise ValueError(
+            f"{path} must hold one integer per line, from 0 to 2^63 - 1, got {short(wrong)}."
+        )
+    return np.array(lines, dtype=np.int64)
+
+
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 20 and int(text) < 2**63
+
+
+def read_words(vocabulary: Path | None) -> list[str] | None:
+    """Read the text of each id, one per line."""
+    if vocabulary is None:
+        return None
+    lines = re.split("\r?\n", _read_text(vocabulary))
+    return lines if lines[-1] else lines[:-1]
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} must be text in UTF-8, and is not: {error}.") from error
+
+
+def read_coordinates(path: Path) -> list[Any]:
+    """Read latitude and longitude of each id; no value is NaN, of an id that is no location."""
+    if path.suffix == ".npy":
+        table = load_array(path)
+        if table.ndim != 2 or table.shape[1] != 2:
+            raise ValueError(
+                f"{path} must hold latitude and longitude, [C, 2], got {short(table)}."
+            )
+        return list(table.T)
+
+    def check(part: Part, latitude: Any, longitude: Any) -> None:
+        if len(half := np.flatnonzero(np.isnan(latitude) != np.isnan(longitude))):
+            raise ValueError(
+                f"{part.place(half[0])} must have both `latitude` and `longitude`, or neither."
+            )
+
+    readers = dict.fromkeys(["latitude", "longitude"], partial(read_numbers, may_miss=True))
+    columns = _read_columns(Files(find_files(path)), readers, check)
+    if not len(columns["latitude"]):
+        raise ValueError(f"{path} must hold at least one location, got no rows.")
+    return [*columns.values()]
+
+
+def read_days(rows: Any, user: str, day: str, slot: str, x: str, y: str) -> Any:
+    """Read a file of rows, a table with these columns, or CSV without a header: uid, d, t, x, y.
+
+    Anything but a path is returned unchanged.
+    """
+    if not isinstance(rows, str | os.PathLike):
+        return rows
+    source = Files(find_files(rows), unnamed=("uid", "d", "t", "x", "y"))
+    readers = {user: read_names, **dict.fromkeys((day, slot, x, y), read_numbers)}
+    found = _read_columns(source, readers)
+    if source.untyped and found[user].dtype == object:
+        numbers, wrong = integers_of(pa.array(found[user], "string"))
+        found[user] = found[user] if wrong is not None else numbers
+    return found
+
+
+def read_visits(rows: str, user: str, location: str, time: str, ids: bool) -> dict[str, Any]:
+    """Read the columns of a file of visits by name; `""` is none.
+
+    Times may be text that sorts. `ids` says that locations are integers.
+    """
+    place = read_numbers if ids else read_names
+    readers: dict[str, Any] = {user: read_names, location: place, time: _read_times}
+    readers.pop("", None)
+    return _read_columns(Files(find_files(rows)), readers)
+
+
+def _read_times(part: Part, name: str) -> Any:
+    try:
+        return read_numbers(part, name, may_be_dates=True)
+    except ValueError:
+        return read_names(part, name)
+
+
+def read_flows(rows: Any, cells: Sequence[str], named: bool = False) -> dict[str, Any]:
+    """Read the columns `day`, `cells` and `count` of trips; dates become YYYYMMDD.
+
+    `rows` are a path, a frame, or a dict of columns, which is returned unchanged. A file may have
+    the form of the HuMob Challenge 2026, whose cells are `ox`, `oy`, `dx` and `dy`. `named` says
+    that cells are names, integers or text.
+    """
+    if isinstance(rows, dict):
+        return rows
+    readers: dict[str, Any] = {
+        "day": _read_day,
+        **dict.fromkeys(cells, _read_zones if named else read_numbers),
+    }
+    readers["count"] = partial(read_numbers, may_miss=True)  # NaN is refused with its day and pair
+    if isinstance(rows, str | os.PathLike):
+        if os.fspath(rows).endswith(".npy"):
+            raise ValueError(
+                f"{rows} must be rows of trips, got an array; read matrices [D, O, O] with "
+                "`FlowPairs.from_matrices(numpy.load(...), numpy.load(...))` in Python."
+            )
+        if os.path.isfile(rows) and (found := _read_humob(os.fspath(rows))):
+            return found
+        source: Any = Files(find_files(rows))
+    else:
+        source = Stream(rows, list(readers))
+    return _read_columns(source, readers)
+
+
+def _read_day(part: Part, name: str) -> Any:
+    days = read_names(part, name)
+    if days.dtype != object:
+        return days
+    distinct, codes = np.unique(days.astype(str), return_inverse=True)
+    plain = [day[:10].replace("-", "") for day in distinct]
+    if wrong := [day for day, x in zip(distinct, plain, strict=True) if not _is_count(x)]:
+        raise ValueError(
+            f"column `{name}` must be dates or integers from 0, got {short(str(wrong[0]))} in "
+            f"{part.file}."
+        )
+    return np.array([*map(int, plain)], dtype=np.int64)[codes]
+
+
+def _read_zones(part: Part, name: str) -> Any:
+    """Return names; integers where all are, so that CSV has those of other files."""
+    names = read_names(part, name)
+    if names.dtype != object:
+        return names
+    numbers, wrong = integers_of(pa.array(names, "string"))
+    return numbers if wrong is None else names
+
+
+def _read_humob(file: str) -> dict[str, Any] | None:
+    """Read lines of a day, a tab and `{origin: {destination: count}}`, cells being `y_x`."""
+    columns: list[list[Any]] = [[] for _ in range(6)]
+    line_of: dict[int, int] = {}
+    with open_bytes(file) as opened:
+        for number, line in enumerate(opened, 1):
+            day, tab, text = line.decode("utf-8-sig", "replace").partition("\t")
+            if number == 1 and not (tab and text.lstrip().startswith("{")):
+                return None
+            if not line.strip():
+                continue
+            try:
+                # quotes of Python and its nan; a dict becomes a tuple, with keys that come again
+                text = text.replace("'", '"').replace("nan", "NaN")
+                if (first := line_of.setdefault(int(day), number)) < number:
+                    raise ValueError(f"day {day} is already in line {first}")
+                for origin, others in json.loads(text, object_pairs_hook=tuple):
+                    for destination, count in others:
+                        (oy, ox), (dy, dx) = map(_cell, (origin, destination))
+                        values = int(day), ox, oy, dx, dy, float(count)
+                        for column, value in zip(columns, values, strict=True):
+                            column.append(value)
+            except (ValueError, TypeError) as error:
+                raise ValueError(
+                    f"line {number} of {file} must be a day, a tab and {{origin: {{destination: "
+                    f"count}}}} with cells y_x: {clip(str(error))}"
+                ) from error
+    return dict(zip(("day", "ox", "oy", "dx", "dy", "count"), map(np.array, columns), strict=True))
+
+
+def _cell(text: str) -> tuple[int, int]:
+    y, x = text.split("_")
+    return int(y), int(x)
+
+
+def _read_columns(
+    source: RowSource,
+    readers: Mapping[str, Callable[[Part, str], Any]],
+    check: Callable[..., None] = lambda *_: None,
+) -> dict[str, Any]:
+    """Return whole columns, each read by its reader, in whose parts `check` finds no fault."""
+    parts = [[np.zeros(0) for _ in readers]]
+    for part in source.parts(list(readers)):
+        parts.append([read(part, name) for name, read in readers.items()])
+        check(part, *parts[-1])
+    columns = (join([x for x in column if len(x)] or column) for column in zip(*parts, strict=True))
+    return dict(zip(readers, columns, strict=True))
+
+
+def read_names(part: Part, name: str) -> Any:
+    """Return integers, or text as objects; dates are text."""
+    column = _arrow(part, name, int)
+    types = pa.types
+    if types.is_integer(column.type) and not types.is_uint64(column.type):
+        return column.to_numpy(zero_copy_only=False).astype(np.int64)
+    if types.is_floating(column.type):
+        try:
+            return column.cast(pa.int64()).to_numpy(zero_copy_only=False)  # whole ones are integers
+        except pa.ArrowInvalid as error:
+            raise ValueError(
+                f"column `{name}` must be integers or text, got {column.type} with a fraction in "
+                f"{part.file}; cast it."
+            ) from error
+    text = column.cast(pa.string()).to_numpy(zero_copy_only=False).astype(object)
+    _refuse_missing(part, name, text == "")
+    return text
+
+
+def read_indices(part: Part, name: str) -> Any:
+    """Return the rows of a table of locations that a column of integers names."""
+    column = _arrow(part, name, (int, float))
+    try:
+        found = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid as error:
+        raise ValueError(
+            f"column `{name}` must be integers with `locations`, got others in {part.file}."
+        ) from error
+    if (negative := found < 0).any():
+        row = int(negative.argmax())
+        raise ValueError(
+            f"column `{name}` must be integers from 0 on with `locations`, got {found[row]} in "
+            f"{part.place(row)}; drop the row."
+        )
+    return found
+
+
+def read_numbers(part: Part, name: str, may_miss: bool = False, may_be_dates: bool = False) -> Any:
+    """Return float64 numbers, or dates as datetime64, if they may be.
+
+    A missing one is an error, or NaN with `may_miss`.
+    """
+    column = _arrow(part, name, (int, float), may_miss)
+    if is_text(column.type):
+        column = pc.utf8_trim_whitespace(column)
+        column = pc.if_else(pc.equal(column, ""), "nan", column)
+    if pa.types.is_temporal(column.type):
+        if not may_be_dates:
+            raise ValueError(f"column `{name}` must be numbers, got dates in {part.file}.")
+        return column.cast(pa.timestamp("us")).to_numpy(zero_copy_only=False)
+    try:
+        numbers = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid as error:
+        row = next(row for row in range(len(column)) if not _is_number(column[row]))
+        raise ValueError(
+            f"column `{name}` must be numbers or dates, got {short(column[row].as_py())} in "
+            f"{part.place(row)}."
+        ) from error
+    except pa.ArrowNotImplementedError as error:
+        raise ValueError(
+            f"column `{name}` must be numbers or dates, got {column.type} in {part.file}."
+        ) from error
+    if not may_miss:
+        _refuse_missing(part, name, np.isnan(numbers))
+    return numbers
+
+
+def _is_number(cell: Any) -> bool:
+    try:
+        cell.cast(pa.float64())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _arrow(part: Part, name: str, loose: Any = (), may_miss: bool = False) -> Any:
+    """Return a column as an Arrow array, without missing values unless `may_miss`.
+
+    In a list of Python values that has text, those of the types `loose` become text.
+    """
+    column = part.columns[name]
+    if isinstance(column, list) and any(isinstance(x, str) for x in column):
+        column = [str(x) if isinstance(x, loose) and not isinstance(x, bool) else x for x in column]
+    try:
+        column = plain(pa.array(column) if isinstance(column, list | np.ndarray) else column)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise ValueError(
+            f"column `{name}` must hold values of one type, got others in {part.file}."
+        ) from error
+    if not may_miss:
+        _refuse_missing(part, name, column.is_null().to_numpy(zero_copy_only=False))
+    return column
+
+
+def _refuse_missing(part: Part, name: str, missing: Any) -> None:
+    if missing.any():
+        raise ValueError(
+            f"column `{name}` must have no missing value, got one in "
+            f"{part.place(int(missing.argmax()))}; drop the row."
+        )

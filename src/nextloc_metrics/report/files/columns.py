@@ -1,0 +1,246 @@
+"""Columns: the widths of lists, and groups, masks, weights and confidences beside them."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nextloc_metrics.core.queries.arrays import as_tensor, pad_rows
+from nextloc_metrics.core.queries.batch import Grouping, GroupLabels
+from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.report.files.ids import CellReading, Cells, is_list, is_text, plain, split
+from nextloc_metrics.report.files.opening import Part, pa, pc
+
+#: How many lists are scores, by their number; None counts lists of ids.
+Widths: TypeAlias = "Counter[int | None]"
+
+# How many times as many values padding may make.
+_PADDED = 4
+
+
+def pad(cells: Cells) -> Tensor:
+    """Return lists of ids, padded with -1 to the longest."""
+    width = max(1, int(cells.lengths.max(initial=0)))
+    if (cells.lengths == width).all():
+        return as_tensor("preds", cells.values.reshape(-1, width))
+    return torch.from_numpy(pad_rows(cells.values.astype(np.int64), cells.lengths, -1, width))
+
+
+def cut(columns: Sequence[Any], values: int) -> list[slice]:
+    """Cut rows into pieces of about so many values; padding makes at most four times as many."""
+    lengths = np.stack([_lengths(column) for column in columns]).max(0)
+    step = max(1, values // max(1, int(lengths.mean()) if len(lengths) else 1))
+    pieces = [slice(x, min(x + step, len(lengths))) for x in range(0, len(lengths), step)]
+    found = []
+    while pieces:
+        piece = pieces.pop()
+        number = piece.stop - piece.start
+        if number > 1 and number * lengths[piece].max() > _PADDED * values:
+            middle = piece.start + number // 2
+            pieces += [slice(piece.start, middle), slice(middle, piece.stop)]
+        else:
+            found.append(piece)
+    return found[::-1]
+
+
+def _lengths(column: Any) -> Any:
+    """Return how many values each cell has; of text, about."""
+    if isinstance(column, np.ndarray):
+        return np.full(len(column), column.shape[1] if column.ndim == 2 else 1)
+    if isinstance(column, list):
+        cells = [len(x) if isinstance(x, list) else len(str(x)) // 4 for x in column]
+        return np.array(cells, np.int64)
+    column = plain(column)
+    if not is_list(column.type) and not is_text(column.type):
+        return np.ones(len(column), np.int64)
+    count = pc.list_value_length if is_list(column.type) else pc.binary_length
+    found = count(column).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return found if is_list(column.type) else found // 4
+
+
+def is_text_column(column: Any) -> bool:
+    """Return whether cells are text."""
+    if isinstance(column, list):
+        return any(isinstance(cell, str) for cell in column[:1000])
+    return hasattr(column, "type") and is_text(column.type)
+
+
+def is_lists(column: Any) -> bool:
+    """Return whether cells are lists."""
+    if isinstance(column, np.ndarray):
+        return column.ndim == 2
+    if isinstance(column, list):
+        return any(isinstance(cell, list) for cell in column[:1000])
+    return is_list(column.type)
+
+
+def kind_of(column: Any) -> str:
+    """Return whether targets of a typed column are text or integers."""
+    if isinstance(column, np.ndarray):
+        return "integers"
+    if isinstance(column, list):
+        tokens = (x for cell in column for x in (cell if isinstance(cell, list) else [cell]))
+        return "text" if isinstance(next(tokens, None), str) else "integers"
+    kind = column.type.value_type if hasattr(column.type, "value_type") else column.type
+    kind = kind.value_type if hasattr(kind, "value_type") else kind
+    return "text" if is_text(kind) else "integers"
+
+
+def count_widths(column: Any, separator: str | None) -> Widths:
+    """Count the lists of a column by their number of scores."""
+    if isinstance(column, np.ndarray):
+        return Counter({int(column.shape[1]) if column.dtype.kind == "f" else None: len(column)})
+    if not isinstance(column, list):
+        if is_list(column.type):
+            if not pa.types.is_floating(column.type.value_type):
+                return Counter({None: len(column)})
+            return Counter(_lengths(column.drop_null()).tolist())
+        if not is_text(column.type):
+            return Counter()
+        column = column.to_pylist()
+    how, found = CellReading("scores", separator=separator), Counter[int | None]()
+    for cell in column:
+        is_listed = isinstance(cell, list) or (isinstance(cell, str) and cell.lstrip()[:1] == "[")
+        if tokens := split(cell, how) if is_listed else None:
+            found[len(tokens) if any(isinstance(x, float) for x in tokens) else None] += 1
+    return found
+
+
+def width_of_most(widths: Widths, counts_all: bool) -> int | None:
+    """Return the number of scores in most lists; None if most are lists of ids.
+
+    Of as many lists of either, those of ids decide, or the first one unless all were counted.
+    """
+    scores = {width: number for width, number in widths.items() if width is not None}
+    balance = widths[None] - sum(scores.values())
+    if not scores or balance > 0 or (not balance and (counts_all or None in [*widths][:1])):
+        return None
+    return max(scores, key=lambda width: (scores[width] * (width > 0), width))
+
+
+_TRUE = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
+
+
+def names_of_groups(groups: Sequence[str]) -> tuple[str, ...]:
+    """Return the distinct names of columns of groups; raise if they are one text."""
+    if isinstance(groups, str):
+        raise TypeError(
+            f"`groups` must be a list of columns, got {short(groups)}; use [{groups!r}]."
+        )
+    return tuple(dict.fromkeys(groups))
+
+
+def read_group(part: Part, name: str) -> Grouping:
+    """Number the groups of rows, text, integers or dates, with labels; raise for a missing one."""
+    column = part.columns[name]
+    if isinstance(column, np.ndarray):
+        if column.dtype.kind not in "iubU" or column.ndim != 1:
+            raise _wrong(part, name, f"{column.dtype} {column.shape}")
+        column = column.astype(int) if column.dtype.kind == "b" else column
+        distinct, numbers = np.unique(column, return_inverse=True)
+        values = distinct.tolist()
+    elif isinstance(column, list):
+        for row, value in enumerate(column):
+            if value is None:
+                raise _missing(part, name, row)
+            if not isinstance(value, str | int):
+                raise _wrong(part, name, f"{short(value)} in row {part.rows[row]}")
+        seen: dict[str, int] = {}
+        texts = [str(int(x)) if isinstance(x, bool) else str(x) for x in column]
+        numbers = np.array([seen.setdefault(x, len(seen)) for x in texts], np.int64)
+        values = list(seen)
+    else:
+        values, numbers = _of_arrow(part, name)
+    # a part has its own labels: the same name may have another number in the next
+    return Grouping(torch.from_numpy(numbers.astype(np.int64)), GroupLabels(list(map(str, values))))
+
+
+def read_texts(part: Part, name: str) -> list[str]:
+    """Return the group of each row as text."""
+    kind = read_group(part, name)
+    texts: list[str] = np.array(kind.labels.names, object)[kind.numbers.numpy()].tolist()
+    return texts
+
+
+def _of_arrow(part: Part, name: str) -> tuple[list[Any], Any]:
+    """Return distinct groups, and the number of each row's."""
+    column = plain(part.columns[name])
+    kind, types = column.type, pa.types
+    if column.null_count:
+        raise _missing(part, name, column.is_null().index(True).as_py())
+    if types.is_temporal(kind):
+        column = column.cast(pa.string())
+    elif types.is_boolean(kind):
+        column = column.cast(pa.int8())
+    elif not types.is_integer(kind) and not is_text(kind):
+        raise _wrong(part, name, str(kind))
+    found = column.dictionary_encode()
+    return found.dictionary.to_pylist(), found.indices.to_numpy(zero_copy_only=False)
+
+
+def _missing(part: Part, name: str, row: int) -> ValueError:
+    return ValueError(f"{part.place(row)} must hold a group in `{name}`, got none; fill the value.")
+
+
+def _wrong(part: Part, name: str, what: str) -> TypeError:
+    return TypeError(
+        f"`{name}` in {part.file} must hold groups, integers or text, got {what}; convert them to "
+        "text."
+    )
+
+
+def read_mask(part: Part, name: str) -> Tensor:
+    """Read true and false, or 1 and 0, bool `[N]`; raise for a value that is neither."""
+    column = part.columns[name]
+    if isinstance(column, np.ndarray) and column.dtype == bool:
+        return torch.tensor(column)
+    cells = column if isinstance(column, list) else column.tolist()
+    mask = [_TRUE.get(str(cell).strip().lower()) for cell in cells]
+    if None in mask:
+        raise _unfit(part, cells, mask.index(None), f"true, false, 1 or 0 in `{name}`")
+    return torch.tensor(mask, dtype=torch.bool)
+
+
+def read_weights(part: Part, name: str) -> Tensor:
+    """Read finite numbers, float64 `[N]`; raise for another value."""
+    most = sys.float_info.max
+    return _numbers(part, name, f"a number in `{name}` that is finite", -most, most)
+
+
+def read_confidence(part: Part, name: str, mask: Tensor | None) -> Tensor:
+    """Read numbers from 0 to 1, float64 `[N]`; raise for another value that is not masked."""
+    return _numbers(part, name, f"a confidence from 0 to 1 in `{name}`", 0, 1, mask)
+
+
+def _numbers(
+    part: Part, name: str, rule: str, least: float, most: float, mask: Tensor | None = None
+) -> Tensor:
+    column = part.columns[name]
+    cells = column if isinstance(column, list) else column.tolist()
+    found = torch.tensor([_number(cell) for cell in cells], dtype=torch.float64)
+    wrong = ~((found >= least) & (found <= most))
+    if mask is not None:
+        wrong &= mask
+    if wrong.any():
+        raise _unfit(part, cells, int(wrong.nonzero()[0]), rule)
+    return found
+
+
+def _unfit(part: Part, cells: Sequence[Any], row: int, rule: str) -> ValueError:
+    return ValueError(f"{part.place(row)} must hold {rule}, got {short(cells[row])}.")
+
+
+def _number(cell: Any) -> float:
+    """Return a cell as a number, NaN if it is none; Python would take `1_0` and other digits."""
+    if isinstance(cell, str) and (not cell.isascii() or "_" in cell):
+        return float("nan")
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        return float("nan")

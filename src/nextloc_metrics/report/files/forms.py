@@ -1,0 +1,283 @@
+"""The forms in which predictions and their truth lie apart; each is a few lines of SQL.
+
+| form | a row of the predictions | a row of the truth |
+|---|---|---|
+| items | one item of a query, with its score or rank | one relevant item of a query |
+| lists | a query with its list, or its scores | one relevant item of a query |
+| wide | a query with a column per rank | the same row, or one relevant item of a query |
+
+What leaves is one relation, a row per query: predictions, targets, grades, groups, mask, weights,
+and where the query stood. A query of the truth without predictions is a miss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from nextloc_metrics.core.queries.messages import clip, short
+from nextloc_metrics.report.files import rules
+from nextloc_metrics.report.files.ids import OnError
+from nextloc_metrics.report.files.joining import (
+    AT,
+    Joined,
+    TableForm,
+    count_apart,
+    join_items,
+    join_lists,
+    place_of,
+)
+from nextloc_metrics.report.files.relation import (
+    Database,
+    Relation,
+    columns_of,
+    matching,
+    open_relation,
+)
+from nextloc_metrics.report.files.tables import Names, TableRows
+
+
+def open_form(
+    rows: Any,
+    truth: Any,
+    form: TableForm,
+    names: Names,
+    *,
+    padding: int | Sequence[int] = -1,
+    vocabulary: Sequence[str | int] | None = None,
+    separator: str | None = None,
+    on_error: OnError = "raise",
+    num_locations: int | None = None,
+    threads: int = 1,
+    memory_limit: str | None = None,
+) -> tuple[TableRows, dict[str, Any]]:
+    """Open predictions and truth as rows of queries, and count what did not fit, for the card.
+
+    Of `names`, groups, mask, exclude and weights are columns of the truth.
+    """
+    db = Database(threads, memory_limit)
+    if truth is None:
+        if form.item is not None or not form.is_wide:
+            raise ValueError(
+                "`truth` must be the table of the relevant ids of each query, got None; pass it "
+                f"with `query`, the columns that name a query, for {_title(rows)}."
+            )
+        source = _wide(db, rows, form, names)
+        kept = names._replace(preds="preds")
+        return TableRows(source, kept, padding, vocabulary, separator, on_error), {}
+    if not form.query:
+        both = [x for x in columns_of(rows) if x in columns_of(truth)]
+        raise ValueError(
+            "`query` must name the columns that say which query a row is of, in both tables, got "
+            f"none; both have {short(both)}."
+        )
+    source, words = _joined(db, rows, truth, form, names, vocabulary, num_locations)
+    grade = None if form.grade is None else "grade"
+    kept = names._replace(preds="preds", target="target", grade=grade)
+    known = vocabulary if words is None else range(len(words))
+    found = TableRows(source, kept, padding, known, separator, on_error)
+    if words is not None:
+        found.vocabulary = tuple(words)
+        if found.num_candidates is None:
+            found.num_locations = max(1, len(words))
+    if form.grade is not None:
+        found.has_several = True
+    return found, source.card
+
+
+def _others(names: Names) -> list[str]:
+    given = names.mask, names.exclude, names.weights
+    return list(dict.fromkeys([*names.groups, *(x for x in given if x is not None)]))
+
+
+def _title(table: Any) -> str:
+    return clip(str(table)) if isinstance(table, str) or hasattr(table, "parts") else "the table"
+
+
+def _wide(db: Database, rows: Any, form: TableForm, names: Names) -> Joined:
+    """Return the rows of one table with a column per rank."""
+    others = _others(names)
+    columns = matching(rows, form.preds)
+    roles = {f"p{i}": x for i, x in enumerate(columns)} | {"target": form.target}
+    roles |= {f"o{i}": x for i, x in enumerate(others)}
+    found = open_relation(db, "found", rows, roles)
+    preds, kind = _list_of(found, len(columns), "target")
+    cells = [f"{found.sql[x]} AS {x}" for x in roles if x[0] != "p"]
+    db.run(
+        f"CREATE TABLE queries AS SELECT {AT} AS stood, {preds} AS preds, {', '.join(cells)} "
+        "FROM found ORDER BY stood"
+    )
+    return Joined(db, found.files, _columns(others, form.target), kind == "untyped")
+
+
+def _columns(others: Sequence[str], target: str = "target") -> dict[str, str]:
+    of = {x: f"o{i}" for i, x in enumerate(others)}
+    return {**of, "preds": "preds", target: "target", "grade": "grade"}
+
+
+def _list_of(found: Relation, number: int, partner: str | None) -> tuple[str, str]:
+    """Return the SQL of a list of the columns of a wide table, and what it holds."""
+    roles = [f"p{i}" for i in range(number)]
+    if all(found.type_of(x) in ("FLOAT", "DOUBLE") for x in roles):
+        cells = ", ".join(f"coalesce({x}, 'nan'::DOUBLE)" for x in roles)
+        return f"[{cells}]", "scores"
+    cells_of = {x: f"nullif({x}, '')" if found.untyped else x for x in roles}
+    for before, after in pairwise(roles):
+        found.refuse(
+            before,
+            f"{cells_of[before]} IS NULL AND {cells_of[after]} IS NOT NULL",
+            "an id before the next",
+            "only the last columns of a row may be empty",
+        )
+    kinds = {x: found.type_of(x) for x in roles}
+    if not found.untyped:
+        for role in roles:  # a float of pandas holds an integer beside a gap
+            if kinds[role] in ("FLOAT", "DOUBLE"):
+                found.refuse(
+                    role,
+                    "NOT ({0} IS NULL OR isnan({0}) OR ({0} = floor({0}) AND "
+                    "abs({0}) < 9007199254740992))",
+                    "whole numbers below 2^53",
+                    "write ids as integers or as text",
+                )
+                cells_of[role] = (
+                    f"CAST(CASE WHEN isnan({role}) THEN NULL ELSE {role} END AS BIGINT)"
+                )
+        are_text = {kinds[x] == "VARCHAR" for x in roles}
+        if len(are_text) > 1:
+            raise ValueError(
+                f"{found.files[0]} must hold ids of one type in `preds`, got {short(kinds)}."
+            )
+        kind = "text" if are_text.pop() else "integers"
+        listed = ", ".join(cells_of[x] for x in roles)
+        return f"list_filter([{listed}], lambda x: x IS NOT NULL)", kind
+    listed = ", ".join(cells_of[x] for x in roles)
+    # a list in JSON: its ids are read as those of a cell of CSV
+    return f"CAST(to_json(list_filter([{listed}], lambda x: x IS NOT NULL)) AS VARCHAR)", "untyped"
+
+
+def _joined(
+    db: Database,
+    rows: Any,
+    truth: Any,
+    form: TableForm,
+    names: Names,
+    vocabulary: Sequence[str | int] | None,
+    num_locations: int | None,
+) -> tuple[Joined, list[Any] | None]:
+    """Join both tables to `queries`; return also the vocabulary if ids were numbered here."""
+    keys, others = [f"k{i}" for i in range(len(form.query))], _others(names)
+    named = dict(zip(keys, form.query, strict=True))
+    target = form.target
+    if target == "target" and form.item is not None:
+        have = columns_of(truth)
+        target = form.item if "target" not in have and form.item in have else target
+    of_truth = {**named, "item": target, **{f"o{i}": x for i, x in enumerate(others)}}
+    if form.grade is not None:
+        of_truth["grade"] = form.grade
+    wide = matching(rows, form.preds) if form.item is None and form.is_wide else []
+    if form.item is not None:
+        of_rows = {**named, "item": form.item, "value": str(form.score or form.rank)}
+    elif wide:
+        of_rows = named | {f"p{i}": x for i, x in enumerate(wide)}
+    else:
+        of_rows = {**named, "preds": str(form.preds)}
+    relevant = open_relation(db, "relevant", truth, of_truth)
+    found = open_relation(db, "found", rows, of_rows)
+    for key in keys:
+        rules.align(found, key, relevant, key)
+    if form.grade is not None:
+        rules.to_grades(relevant, "grade")
+    if form.item is not None:
+        kind = rules.align(found, "item", relevant, "item")
+        untyped = False
+    elif wide:
+        preds, kind = _list_of(found, len(wide), None)
+        untyped = kind == "untyped"
+        found.sql["preds"] = preds
+    else:
+        kind = _kind_of_lists(found)
+        untyped = found.untyped
+    if form.item is None:
+        _settle_targets(relevant, kind, untyped)
+    listed = ", ".join(keys)
+    _gather(relevant, keys, others, form)
+    selected = ", ".join(f"{found.sql[x]} AS {x}" for x in of_rows if x[0] != "p" or x == "preds")
+    if wide:
+        selected += f", {found.sql['preds']} AS preds"
+    db.run(f"CREATE VIEW answers AS SELECT {selected}, {AT} AS stood FROM found")
+    db.run(f"CREATE TABLE answered AS SELECT {listed}, count(*) AS n FROM answers GROUP BY ALL")
+    card = count_apart(db, listed, found, relevant, keys, rows, truth, form)
+    if form.item is None:
+        join_lists(db, keys, found, others, untyped, relevant)
+        files = found.files
+        return Joined(db, files, _columns(others), untyped, None, card), None
+    words, width = join_items(
+        db, keys, found, relevant, kind, form, vocabulary, num_locations, card
+    )
+    return Joined(db, relevant.files, _columns(others), False, width, card), words
+
+
+def _kind_of_lists(found: Relation) -> str:
+    kind = found.type_of("preds")
+    if kind == "VARCHAR":
+        return "untyped" if found.untyped else "cells"
+    inner = kind.partition("[")[0]
+    return "text" if inner == "VARCHAR" else "integers"
+
+
+def _settle_targets(relevant: Relation, kind: str, untyped: bool) -> None:
+    """Give the targets the type of the ids in the lists."""
+    found = rules._settle(relevant, "item")
+    if untyped:
+        relevant.sql["item"] = f"CAST({relevant.sql['item']} AS VARCHAR)"
+    elif found == "untyped" and kind in ("integers", "scores"):
+        rules.to_integers(relevant, "item")
+    elif kind in ("integers", "text") and found not in ("untyped", kind):
+        raise ValueError(
+            f"both tables must hold text or both integers, got lists of {kind} and {found} such as "
+            f"{relevant.example('item')} in `{relevant.columns['item']}` of {relevant.files[0]}; "
+            "convert one of them."
+        )
+
+
+def _gather(relevant: Relation, keys: list[str], others: list[str], form: TableForm) -> None:
+    """Make the tables `asked`, a row per query, and `targets`, a row per relevant id of it."""
+    db, listed = relevant.db, ", ".join(keys)
+    cells = ", ".join(f"{sql} AS {role}" for role, sql in relevant.sql.items())
+    db.run(f"CREATE VIEW truth AS SELECT {cells}, {AT} AS stood FROM relevant")
+    rest = "".join(f", any_value(o{i}) AS o{i}" for i in range(len(others)))
+    db.run(
+        f"CREATE TABLE asked AS SELECT {listed}, min(stood) AS stood, "
+        f"row_number() OVER () - 1 AS id{rest} FROM truth GROUP BY {listed}"
+    )
+    has_several = db.value("SELECT count(*) FROM asked") < db.value("SELECT count(*) FROM truth")
+    for i, name in enumerate(others if has_several else ()):
+        wrong = db.row(
+            f"SELECT stood, o FROM (SELECT stood, o{i} AS o, first_value(o{i}) OVER (PARTITION BY "
+            f"{listed} ORDER BY stood) AS f FROM truth) WHERE o IS DISTINCT FROM f "
+            "ORDER BY stood LIMIT 1"
+        )
+        if wrong is not None:
+            raise ValueError(
+                f"{place_of(relevant, wrong[0])} must hold the same value in `{clip(name)}` as the "
+                f"rows before of its query, got {short(wrong[1])}; a column of the truth is "
+                "constant within a query."
+            )
+    grade = ", min(grade) AS grade" if form.grade is not None else ""
+    if form.grade is not None:
+        wrong = db.row(
+            f"SELECT max(stood), item FROM truth GROUP BY {listed}, item "
+            "HAVING min(grade) < max(grade) ORDER BY 1 LIMIT 1"
+        )
+        if wrong is not None:
+            raise ValueError(
+                f"{place_of(relevant, wrong[0])} must hold one grade in `{clip(str(form.grade))}` "
+                f"for each item of a query, got another for {short(wrong[1])}."
+            )
+    db.run(
+        f"CREATE TABLE targets AS SELECT id, item, min(truth.stood) AS stood{grade} FROM truth "
+        f"JOIN asked USING ({listed}) GROUP BY id, item"
+        + (" HAVING min(grade) > 0" if form.grade is not None else "")
+    )

@@ -1,0 +1,458 @@
+"""Ids in the cells of a column: real lists, single ids, or text that holds either."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import re
+import tokenize
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from nextloc_metrics.report.files.opening import pa, pc
+
+OnError = Literal["raise", "miss"]
+CellKind = Literal["integers", "text", "scores"]
+
+# Integers of 64 bits have up to 19 digits; 18 always fit. pandas writes integers beside a missing
+# value as 373.0, which is exact up to 2^53.
+_SHORT = r"(?:0|-?[1-9][0-9]{0,17})"
+_LIST = rf"^\[ *(?:{_SHORT}(?: *, *{_SHORT})*)? *\]$"
+_WHOLE = re.compile(r"(0|-?[1-9][0-9]*)(\.0)?")
+_SEVERAL = re.compile(r"[0-9]+([,;|\s]+[0-9]+)+")
+# What CSV has where a value is missing or infinite: no target, unless a vocabulary has it.
+MISSING = frozenset(
+    ("nan", "NaN", "NAN", "inf", "Inf", "INF", "infinity", "Infinity", "None", "null", "NULL", "NA",
+     "N/A", "<NA>", "NaT")
+)  # fmt: skip
+# Arrow's expressions: digits such as 01 may be a name; any other way to write a number is none.
+_DIGITS = "^(?:[0-9]+|-[1-9][0-9]*)$"
+_SPACE = r"[\s\pZ\x{85}]*"
+_NUMBER = r"[+-]?(?:\p{Nd}+\.?\p{Nd}*|\.\p{Nd}+)(?:[eE][+-]?\p{Nd}+)?"
+_QUOTED = r"\s+\".*\""  # a space before it makes a quote part of the cell
+_ODD = f"^(?:{_QUOTED}|{_SPACE}(?:{_NUMBER}|[+-]?(?:{'|'.join(sorted(MISSING))})){_SPACE})$"
+
+
+class WrongTypeError(ValueError):
+    """A column has a type that cannot hold ids."""
+
+
+class CellReading(NamedTuple):
+    """How cells are read.
+
+    Attributes:
+        kind: what they hold.
+        is_loose: whether text may be a number and a number text, as in CSV or with a vocabulary.
+        separator: what separates the ids of text without brackets; None takes it as one id.
+        may_be_list: whether text that begins with `[` is a list.
+        known: for CSV, whose values have no types, names that are ids although they look like a
+            number or a missing value; None takes text of any kind byte for byte.
+    """
+
+    kind: CellKind
+    is_loose: bool = False
+    separator: str | None = None
+    may_be_list: bool = True
+    known: frozenset[str] | None = None
+
+
+@dataclass(eq=False)
+class Cells:
+    """The values of all cells, one after the other.
+
+    `values` are an int64 or float array, or Arrow text, and `lengths` the numbers of each cell. A
+    cell that cannot be read is `bad` and has no values; `lists` marks lists.
+    """
+
+    values: Any
+    lengths: Any
+    bad: Any = field(default=None)
+    lists: Any = field(default=None)
+
+    def __post_init__(self) -> None:
+        if self.bad is None:
+            self.bad = np.zeros(len(self.lengths), bool)
+        if self.lists is None:
+            self.lists = np.ones(len(self.lengths), bool)
+
+    @property
+    def rows(self) -> Any:
+        """The cell of each value."""
+        return np.repeat(np.arange(len(self.lengths)), self.lengths)
+
+    def numbered(self, numbers: Any, wrong: Any) -> Cells:
+        """Return the cells with the number of each value; a wrong value makes its cell bad."""
+        return replace(self, values=numbers).without(wrong)
+
+    def without(self, wrong: Any) -> Cells:
+        """Make the cells bad that hold a wrong value, and drop the values of bad cells."""
+        if wrong is None or not wrong.any():
+            return self
+        rows = self.rows
+        bad = self.bad.copy()
+        bad[rows[wrong]] = True
+        values = self.values
+        values = (
+            values[~bad[rows]] if isinstance(values, np.ndarray) else _filter(values, ~bad[rows])
+        )
+        return Cells(values, np.where(bad, 0, self.lengths), bad, self.lists)
+
+
+def read_cells(column: Any, how: CellReading) -> Cells:
+    """Read a NumPy array, an Arrow array or a list; a `WrongTypeError` if its type has no ids."""
+    if isinstance(column, list):
+        return _of_python(column, how)
+    if isinstance(column, np.ndarray):
+        width = column.shape[1] if column.ndim == 2 else 1
+        flat = column.reshape(-1)
+        lengths, lists = np.full(len(column), width), np.full(len(column), column.ndim == 2)
+        if flat.dtype.kind == "f":
+            return Cells(flat, lengths, lists=lists)
+        wrong = flat >= 2**63 if flat.dtype == np.uint64 else None
+        return Cells(flat.astype(np.int64, copy=False), lengths, lists=lists).without(wrong)
+    column = plain(column)
+    if is_list(column.type):
+        valid = _numpy(column.is_valid())
+        values, wrong = _convert(plain(column.flatten()), how)
+        lengths = _numpy(pc.list_value_length(column).fill_null(0)).astype(np.int64)
+        return Cells(values, lengths, ~valid).without(wrong)
+    if is_text(column.type):
+        return _of_text(column, how)
+    if how.kind == "scores":
+        raise WrongTypeError(f"rows of scores, got {column.type}")
+    values, wrong = _convert(column, how)
+    none = np.zeros(len(column), bool)
+    return Cells(values, np.ones(len(column), np.int64), none, none).without(wrong)
+
+
+def plain(column: Any) -> Any:
+    """Return an Arrow array as values: no dictionary, runs, extension, chunks or views of text."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    if pa.types.is_run_end_encoded(column.type):
+        column = pc.run_end_decode(column)
+    if pa.types.is_dictionary(column.type):
+        column = plain(column.dictionary).take(column.indices)
+    if is_text(column.type) and not pa.types.is_string(column.type):
+        column = column.cast(pa.string())
+    return column
+
+
+def is_list(kind: Any) -> bool:
+    """Return whether an Arrow type is a list."""
+    return bool(pa.types.is_nested(kind)) and hasattr(kind, "value_type")
+
+
+def is_text(kind: Any) -> bool:
+    """Return whether an Arrow type is text."""
+    types = pa.types
+    views = getattr(types, "is_string_view", types.is_string)
+    return bool(types.is_string(kind) or types.is_large_string(kind) or views(kind))
+
+
+def _numpy(array: Any) -> Any:
+    return array.to_numpy(zero_copy_only=False)
+
+
+def _filter(values: Any, keep: Any) -> Any:
+    return values.filter(pa.array(keep))
+
+
+def _convert(values: Any, how: CellReading) -> tuple[Any, Any]:
+    """Convert Arrow values to what cells hold; return also which of them are wrong, or None."""
+    kind = values.type
+    types = pa.types
+    missing = _numpy(values.is_null()) if values.null_count else None
+    if types.is_null(kind):
+        empty = pa.array([""] * len(values)) if how.kind == "text" else np.zeros(len(values), int)
+        return empty, missing
+    if how.kind == "scores":
+        if types.is_floating(kind) or (types.is_integer(kind) and how.is_loose):
+            cast = values.cast(pa.float32()) if types.is_float16(kind) else values
+            cast = cast.cast(pa.float64()) if types.is_integer(kind) else cast
+            return _numpy(cast), missing
+        raise WrongTypeError(f"scores as in the rows before, got {kind}")
+    if types.is_integer(kind) and how.kind == "integers":
+        if missing is not None:
+            values = values.fill_null(0)
+        numbers = _numpy(values)
+        if types.is_uint64(kind):
+            large = numbers >= 2**63
+            missing = large if missing is None else missing | large
+        return numbers.astype(np.int64, copy=False), missing
+    if is_text(kind) and how.kind == "text":
+        return (values, missing) if how.known is None else _names(values, how.known)
+    if is_text(kind) and how.is_loose:
+        return integers_of(values.fill_null(""))
+    if types.is_integer(kind) and how.is_loose:
+        return values.cast(pa.string()), missing
+    wanted = "integers" if how.kind == "integers" else "text"
+    remedy = ""
+    if types.is_floating(kind):
+        remedy = "; floats are scores, so cast ids to int64 where they are made"
+    elif types.is_integer(kind) or is_text(kind):
+        remedy = "; targets and predictions must be of one type"
+    raise WrongTypeError(f"ids, {wanted} as the targets, got {kind}{remedy}")
+
+
+def integers_of(text: Any) -> tuple[Any, Any]:
+    """Read Arrow text as integers; return also which of it are none, or None."""
+    matched = pc.match_substring_regex(text, f"^{_SHORT}$")
+    ok = _numpy(matched)
+    if ok.all():
+        return _numpy(text.cast(pa.int64())), None
+    numbers, wrong = np.zeros(len(text), np.int64), ~ok
+    numbers[ok] = _numpy(text.filter(matched).cast(pa.int64()))
+    for i in np.flatnonzero(wrong):
+        number = _integer(text[i].as_py())
+        if number is not None:
+            numbers[i], wrong[i] = number, False
+    return numbers, wrong
+
+
+def are_whole(lists: Any) -> bool:
+    """Return whether all of Arrow's lists of text hold integers from 0 on, without other marks."""
+    ids = lists.flatten()
+    return pc.all(pc.match_substring_regex(ids, "^(?:0|[1-9][0-9]{0,17})$")).as_py() is not False
+
+
+def _is_odd(text: Any) -> Any:
+    """Return which of Arrow text looks like a number, but not of digits alone, or like a gap."""
+    found = pc.match_substring_regex(text, _ODD)
+    if pc.any(found).as_py():
+        found = pc.and_not(found, pc.match_substring_regex(text, _DIGITS))
+    return _numpy(found)
+
+
+def _names(text: Any, known: frozenset[str]) -> tuple[Any, Any]:
+    """Write 7.0 as 7, as for integers; return also which text is no id, or None."""
+    odd = _is_odd(text)
+    if not odd.any():
+        return text, None
+    wrong, written = np.zeros(len(text), bool), text.to_pylist()
+    for i in np.flatnonzero(odd):
+        if written[i] not in known:
+            number = _integer(written[i])
+            written[i], wrong[i] = str(number), number is None
+    return pa.array(written, text.type), wrong
+
+
+def _integer(text: str) -> int | None:
+    """Return an integer that fits in 64 bits, and in a float if it was written as one."""
+    found = _WHOLE.fullmatch(text)
+    if found is None or len(text) > 21:
+        return None
+    number = int(found[1])
+    most = 2**53 if found[2] else 2**63
+    return number if -most <= number < most else None
+
+
+# Text --------------------------------------------------------------------------------------------
+
+
+def _of_text(column: Any, how: CellReading) -> Cells:
+    bad = _numpy(column.is_null())
+    text = column.fill_null("")
+    listed = _numpy(pc.starts_with(pc.utf8_ltrim_whitespace(text), "["))
+    if not how.may_be_list:
+        listed[:] = False
+    easy = np.zeros(len(text), bool)
+    if listed.any() and how.kind != "scores":
+        easy = listed & _numpy(pc.match_substring_regex(text, _LIST))
+    if not len(text):
+        return _single(text, how)
+    found = []
+    for mask, read in ((easy, _easy), (listed & ~easy, _of_python), (~listed, _single)):
+        if mask.any():
+            found.append((mask, read(text if mask.all() else _filter(text, mask), how)))
+    cells = found[0][1] if len(found) == 1 else _interleave(len(text), found, how.kind)
+    return Cells(cells.values, cells.lengths, cells.bad | bad, cells.lists)
+
+
+def _pieces(text: Any, separator: str) -> tuple[Any, Any]:
+    """Return text between separators, and the number of pieces of each; empty text has none."""
+    pieces = pc.split_pattern(text, separator)
+    tokens, lengths = pieces.flatten(), _numpy(pc.list_value_length(pieces)).astype(np.int64)
+    empty = _numpy(pc.equal(text, ""))
+    if empty.any():
+        tokens = _filter(tokens, ~np.repeat(empty, lengths))
+        lengths[empty] = 0
+    return tokens, lengths
+
+
+def _easy(text: Any, how: CellReading) -> Cells:
+    tokens, lengths = _pieces(pc.ascii_trim(text, "[ ]"), ",")
+    tokens = pc.ascii_trim_whitespace(tokens)
+    return Cells(tokens if how.kind == "text" else _numpy(tokens.cast(pa.int64())), lengths)
+
+
+def _single(text: Any, how: CellReading) -> Cells:
+    """Take each text as one id, or split it at the separator; empty text of CSV is no id."""
+    if how.kind == "scores":
+        none = np.zeros(len(text), np.int64)
+        return Cells(np.zeros(0), none, none == 0, none > 0)
+    tokens, lengths = text, np.ones(len(text), np.int64)
+    if how.separator is not None:
+        tokens, lengths = _pieces(text, how.separator)
+        how = how._replace(is_loose=True)
+    elif how.is_loose and not (is_id := _numpy(pc.not_equal(text, ""))).all():
+        tokens, lengths = _filter(text, is_id), is_id.astype(np.int64)
+    values, wrong = _convert(tokens, how)
+    return Cells(values, lengths, lists=lengths > 1).without(wrong)
+
+
+def _interleave(number: int, parts: Sequence[tuple[Any, Cells]], kind: CellKind) -> Cells:
+    """Put cells that were read in groups in the order of the rows."""
+    lengths, bad = np.zeros(number, np.int64), np.zeros(number, bool)
+    lists = np.zeros(number, bool)
+    for mask, cells in parts:
+        lengths[mask], bad[mask], lists[mask] = cells.lengths, cells.bad, cells.lists
+    order, start = np.zeros(lengths.sum(), np.int64), 0
+    for mask, cells in parts:
+        order[np.repeat(mask, lengths)] = np.arange(start, start + len(cells.values))
+        start += len(cells.values)
+    if kind == "text":
+        joined = pa.concat_arrays([cells.values for _, cells in parts])
+        return Cells(joined.take(pa.array(order)), lengths, bad, lists)
+    joined = np.concatenate([cells.values for _, cells in parts])
+    return Cells(joined[order], lengths, bad, lists)
+
+
+def _of_python(column: Any, how: CellReading) -> Cells:
+    cells, flat = column if isinstance(column, list) else column.to_pylist(), list[Any]()
+    lengths, bad = np.zeros(len(cells), np.int64), np.zeros(len(cells), bool)
+    lists = np.zeros(len(cells), bool)
+    for row, cell in enumerate(cells):
+        found = split(cell, how)
+        tokens = None if found is None else _checked(found, cell, how)
+        if found is None or tokens is None:
+            bad[row] = True
+            lists[row] = isinstance(cell, list)
+            continue
+        flat += tokens
+        lengths[row] = len(tokens)
+        lists[row] = isinstance(cell, list) or (found != [cell] and cell != "")
+    if how.kind == "text":
+        return Cells(pa.array(flat, pa.string()), lengths, bad, lists)
+    kind = np.float64 if how.kind == "scores" else np.int64
+    return Cells(np.array(flat, kind), lengths, bad, lists)
+
+
+def split(cell: Any, how: CellReading) -> list[Any] | None:
+    """Return the ids of a cell as they are; None if it is missing or a broken list."""
+    if isinstance(cell, list):
+        return cell
+    if not isinstance(cell, str):
+        return None if cell is None else [cell]
+    if how.may_be_list and cell.lstrip().startswith("["):
+        return _literal(cell)
+    if not cell and (how.is_loose or how.separator is not None):
+        return []
+    return [cell] if how.separator is None else cell.split(how.separator)
+
+
+def _literal(text: str) -> list[Any] | None:
+    """Read a list in JSON or as a Python literal; None if it is neither."""
+    tries = [text] if '"' in text or "\\" in text else [text, text.replace("'", '"')]
+    for one in tries:
+        try:
+            found = json.loads(one)
+        except (ValueError, RecursionError):
+            continue
+        return found if isinstance(found, list) else None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = ast.literal_eval(text.strip())
+        kinds = [x.type for x in tokenize.generate_tokens(io.StringIO(text.strip()).readline)]
+    except (ValueError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError):
+        return None
+    # Python joins 'a' 'b', which is how NumPy prints two ids
+    texts = (tokenize.STRING, tokenize.STRING)
+    joined = texts in pairwise(kinds)
+    return found if isinstance(found, list) and not joined else None
+
+
+def _checked(tokens: list[Any], cell: Any, how: CellReading) -> list[Any] | None:
+    """Return ids, or scores, of one kind; None if one is not."""
+    # a list in text says more than text: 7 in it is the text "7" where ids are text
+    loose = how.is_loose or (isinstance(cell, str) and tokens != [cell])
+    found: list[Any] = []
+    for token in tokens:
+        kind, value = type(token), token
+        if how.kind == "scores":
+            is_right = kind is float or (kind is int and abs(token) < 2**53 and loose)
+        elif how.kind == "text":
+            looks_whole = kind is float or (kind is str and token[-2:] == ".0")
+            if looks_whole and how.known is not None and token not in how.known:
+                whole = _whole(token)
+                value = token if whole is None else whole
+            is_right = type(value) is str or (type(value) is int and loose)
+            value = str(value)
+        else:
+            value = _whole(token) if loose and kind in (str, float) else token
+            is_right = type(value) is int and -(2**63) <= value < 2**63
+        if not is_right:
+            return None
+        found.append(value)
+    return found
+
+
+def _whole(token: Any) -> int | None:
+    """Return the integer that text or a float is, such as 7.0, as pandas writes it beside a gap."""
+    if isinstance(token, float):
+        return int(token) if token.is_integer() and abs(token) < 2**53 else None
+    return _integer(token) if isinstance(token, str) else None
+
+
+def are_words(column: Any, bad: Any, how: CellReading) -> bool | None:
+    """Return whether a cell of text that cannot be read as integers holds a name.
+
+    None if they only hold several numbers each, such as `3,4`: the names of cells of a grid, or
+    beside integers, ids that are not separated.
+    """
+    cells = column.filter(pa.array(bad)).to_pylist()
+    tokens = [x for cell in cells for x in split(cell, how) or [] if isinstance(x, str)]
+    if not tokens:
+        return False
+    is_odd = _is_odd(pa.array(tokens))
+    words = [
+        x for x, odd in zip(tokens, is_odd, strict=True) if not odd and not _WHOLE.fullmatch(x)
+    ]
+    if words and all(map(_SEVERAL.fullmatch, words)):
+        return None
+    return bool(words)
+
+
+def remedy(cell: Any, how: CellReading) -> str:
+    """Return what to do about a cell that cannot be read, for the end of a message."""
+    if isinstance(cell, str) and cell.lstrip().startswith("["):
+        words = cell.strip(" []").split()
+        is_print = "..." in cell or "np." in cell or (len(words) > 1 and "," not in cell)
+        return (
+            "this is what NumPy prints, which leaves ids out or cannot be split; write "
+            "lists with `.tolist()`, as JSON or in Parquet" if is_print
+            else "text that begins with [ must be a list in JSON or of Python; the answers of a "
+            "language model, some of which are cut, are read with `answers`"
+        )  # fmt: skip
+    if isinstance(cell, str) and how.kind == "integers":
+        marks = [mark for mark in (",", ";", "|", "\t", " ") if mark in cell.strip("(){} ")]
+        if marks and any(x.isdecimal() for x in cell.split(marks[0])):
+            return f"if it is several ids, write `[3, 5]` or pass `separator={marks[0]!r}`"
+    if isinstance(cell, str) and how.known is not None and _is_odd(pa.array([cell]))[0]:
+        return (
+            "write a number as digits, and leave rows without a target out; a name that looks like "
+            "this must be among the ids of `vocabulary`"
+        )
+    return (
+        "leave out numbers that pad lists, such as -100, with `padding=-100`, or count the whole "
+        "answer as a miss with `on_error='miss'`"
+    )

@@ -1,0 +1,294 @@
+"""Which files there are, their bytes, unpacked, and the parts that their rows are read in."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import difflib
+import glob
+import gzip
+import io
+import lzma
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from nextloc_metrics.core.queries.messages import clip, extra, short
+
+RUNS = (".run", ".trec")
+TEXT = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
+ARROW = (".arrow", ".feather", ".ipc", ".arrows")
+_NUMPY = (".npy", ".npz")
+SUFFIXES = (*_NUMPY, *TEXT, ".parquet", *ARROW, *RUNS)
+_OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_PACKED = (".gz", ".bz2", ".xz", ".zst", ".lz4")
+
+
+class Lazy:
+    """A module of pyarrow, imported when it is used; an `ImportError` names the extra."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("__"):  # what doctests and copies ask for
+            raise AttributeError(attribute)
+        return getattr(self.load(), attribute)
+
+    def load(self) -> Any:
+        """Return the module."""
+        try:
+            return import_module(self._name)
+        except ModuleNotFoundError as error:
+            raise ImportError(f"tables and files need pyarrow; {extra('cli')}.") from error
+
+
+pa, pc = Lazy("pyarrow"), Lazy("pyarrow.compute")
+
+
+def suffix_of(file: str | Path) -> str:
+    """Return the suffix of a file, without the suffix of a compression."""
+    path = Path(file)
+    return (Path(path.stem) if path.suffix in _PACKED else path).suffix
+
+
+def find_files(source: Any) -> list[str]:
+    """List the files of a path, a folder, a pattern, an address such as s3://, or several of them.
+
+    Files of a folder are in the order of their names; names that begin with `_` or `.` are not
+    read. No file is a `FileNotFoundError`; several kinds, an unknown one, or one file twice, also
+    by a link, a `ValueError`.
+    """
+    several = source if isinstance(source, list | tuple) else [source]
+    files = [file for one in several for file in _files_of(os.fspath(one))]
+    seen: dict[str, str] = {}
+    for file in files:
+        real = file if "://" in file else os.path.realpath(file)
+        if real in seen:
+            raise ValueError(
+                f"`path` must be distinct files, got {file} after {seen[real]}, which "
+                "is the same; leave one out, as its rows would count twice."
+            )
+        seen[real] = file
+    if not files:
+        raise FileNotFoundError(f"`path` must be an existing file of predictions, got {source}.")
+    kinds = {suffix_of(file) for file in files}
+    if len(kinds) > 1 or not kinds <= {*SUFFIXES}:
+        raise ValueError(
+            f"`path` must be files of one kind, {', '.join(SUFFIXES)}, got {short(sorted(kinds))}."
+        )
+    return files
+
+
+def _files_of(path: str) -> list[str]:
+    is_pattern = any(c in path for c in "*?[")
+    if "://" in path:
+        system, inside = _file_system(path)
+        if is_pattern:
+            found = system.glob(inside)
+        else:
+            found = [inside] if system.isfile(inside) else []
+            if system.isdir(inside):
+                found = [x for x in system.find(inside) if _is_data(x[len(inside) :])]
+        names = sorted(map(str, found))
+        head = path.partition("://")[0]
+        return [name if "://" in name else f"{head}://{name}" for name in names]
+    given = Path(path)
+    if given.is_dir():
+        inner = [x for x in given.rglob("*") if x.is_file()]
+        return [str(x) for x in sorted(inner) if _is_data(str(x.relative_to(given)))]
+    if given.exists():
+        return [path]
+    return sorted(filter(os.path.isfile, glob.glob(path, recursive=True))) if is_pattern else []
+
+
+def _is_data(name: str) -> bool:
+    """Return whether a file of a folder holds rows: engines write `_SUCCESS` and `.crc` too."""
+    return suffix_of(name) in SUFFIXES and not any(x[:1] in ("_", ".") for x in Path(name).parts)
+
+
+def _file_system(url: str) -> tuple[Any, str]:
+    try:
+        from fsspec.core import url_to_fs
+        from fsspec.implementations.arrow import ArrowFSWrapper
+    except ModuleNotFoundError as error:
+        raise ImportError(f"addresses such as {clip(url)} need fsspec; {extra('cli')}.") from error
+    try:
+        system, path = url_to_fs(url)
+    except ImportError:  # fsspec knows the protocol, but its package is missing
+        from pyarrow.fs import FileSystem
+
+        inner, path = FileSystem.from_uri(url)
+        return ArrowFSWrapper(inner), path
+    return system, str(path)
+
+
+@contextmanager
+def open_bytes(file: str) -> Iterator[Any]:
+    """Open the bytes of a file, unpacked."""
+    with ExitStack() as opened:
+        if "://" in file:
+            system, path = _file_system(file)
+            raw = opened.enter_context(system.open(path, "rb"))
+        else:
+            raw = opened.enter_context(open(file, "rb"))
+        packed = Path(file).suffix
+        if packed in (".zst", ".lz4"):
+            kind = "zstd" if packed == ".zst" else "lz4"
+            yield opened.enter_context(pa.CompressedInputStream(raw, kind))
+        elif packed in _OPENERS:
+            yield opened.enter_context(_OPENERS[packed](raw))
+        else:
+            yield raw
+
+
+class Part(NamedTuple):
+    """Some rows of one file.
+
+    `rows` are numbers in the file, from 0, and `columns` the values of those that were asked for;
+    `broken` numbers lines that are no record, which have neither target nor groups. `has_header`
+    says whether the first row of a CSV file names the columns. A column is an Arrow array, a NumPy
+    array, or (from JSON that Arrow cannot read exactly) a list of Python values.
+    """
+
+    file: str
+    rows: Sequence[int]
+    columns: dict[str, Any]
+    broken: Sequence[int] = ()
+    has_header: bool = True
+
+    def place(self, position: int) -> str:
+        """Return where the row at a position is, for messages."""
+        return place(self.file, self.rows[position], self.has_header)
+
+
+def parts_of(file: str, batches: Iterable[Any], names: Sequence[str]) -> Iterator[Part]:
+    """Yield a part for each Arrow batch of a file."""
+    start = 0
+    for batch in batches:
+        columns = {name: batch.column(name) for name in names}
+        for name, column in columns.items():
+            if pa.types.is_run_end_encoded(column.type):  # a value for each run of rows
+                columns[name] = pc.run_end_decode(column)
+        yield Part(file, range(start, start + batch.num_rows), columns)
+        start += batch.num_rows
+
+
+def place(file: str, row: int, has_header: bool = True) -> str:
+    """Return where a row is, for messages: its number from 0, and in text the line from 1."""
+    try:
+        with open_bytes(file) as opened:
+            line = _line(opened, suffix_of(file), row, has_header)
+    except (OSError, ValueError, EOFError, csv.Error, StopIteration):
+        line = 0
+    return f"line {line:,}, row {row} of {file}" if line else f"row {row} of {file}"
+
+
+def _line(opened: Any, kind: str, row: int, has_header: bool) -> int:
+    """Return the line where a row begins; 0 if the file has no lines."""
+    if kind in (".jsonl", ".ndjson"):
+        return next(islice((n for n, x in enumerate(opened, 1) if x.strip()), row, None))
+    if kind not in (".csv", ".tsv"):
+        return 0
+    with io.TextIOWrapper(opened, "utf-8-sig", newline="") as text:
+        reader, start = csv.reader(text, delimiter="\t" if kind == ".tsv" else ","), 1
+        for cells in reader:
+            row -= bool(cells)
+            if row == -1 - has_header:  # the header is row -1
+                return start
+            start = reader.line_num + 1
+    return 0
+
+
+class RowSource:
+    """Parts of the named columns, from the first row to the last.
+
+    Attributes:
+        num_rows: the number of rows, if that is known without reading them.
+        untyped: whether all values are text, so that `7` may be a number.
+        loose: whether 1 may be the score 1.0, as in text and JSON.
+        once: whether the rows can be read only once.
+        is_run: whether the rows are a TREC run, where -1 is an id like any other.
+    """
+
+    files: list[str]
+    num_rows: int | None = None
+    untyped = loose = once = is_run = False
+
+    def parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Part]:
+        """Yield the rows; in columns of `ids`, an integer beside a float stays an integer.
+
+        A missing or repeated column, or an unreadable file, is a `ValueError`.
+        """
+        raise NotImplementedError
+
+    def push_back(self, seen: Sequence[Part]) -> None:
+        """Yield parts again that were read already, if the rows can be read only once."""
+
+
+def check_columns(file: str, have: Sequence[str], need: Sequence[str]) -> None:
+    """Raise if a column is missing, with the names that are similar, or occurs twice."""
+    missing = [name for name in need if name not in have]
+    if missing:
+        like = [near for x in missing for near in difflib.get_close_matches(x, have, 1, 0.5)]
+        answers = [x for x in have if x.lower() in ("answer", "answers")] if not like else []
+        hint = f"; did you mean {', '.join(map(repr, like))}?" if like else "."
+        if "preds" in missing and answers:
+            hint = f"; if {answers[0]!r} holds the answers of a language model, use `answers`."
+        raise ValueError(
+            f"{file} must have the columns {short(missing)}, got {short(list(have))}{hint}"
+        )
+    twice = [name for name, number in Counter(have).items() if number > 1 and name in need]
+    if twice:
+        raise ValueError(
+            f"{file} must have every column once, got {short(twice[0])} "
+            f"{have.count(twice[0])} times; rename or drop one of them."
+        )
+
+
+# How Hive and Spark name the folder of rows without a value.
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+
+class ExplainedError(ValueError):
+    """An error whose message names the file."""
+
+
+@dataclass
+class Wanted:
+    """The columns that are read of one file.
+
+    `unnamed` names the columns of a CSV file whose first row is all numbers; empty takes that for
+    the header. Columns of `ids` are read exactly.
+    """
+
+    file: str
+    columns: Sequence[str]
+    folders: dict[str, str]
+    may_lose: bool
+    unnamed: Sequence[str] = ()
+    ids: Sequence[str] = ()
+
+    def of(self, have: Sequence[str]) -> list[str]:
+        """Return the columns to read from the file, all of them in `have`."""
+        inside = [x for x in dict.fromkeys(self.columns) if x in have or x not in self.folders]
+        try:
+            check_columns(self.file, list(have), inside)
+        except ValueError as error:
+            raise ExplainedError(str(error)) from None
+        return inside
+
+    def complete(self, part: Part) -> Part:
+        """Add the columns that are the names of folders."""
+        for name in self.columns:
+            if name not in part.columns:
+                value = self.folders[name]
+                scalar = pa.scalar(None if value == _NULL else value, pa.string())
+                part.columns[name] = pa.repeat(scalar, len(part.rows))
+        return part

@@ -1,0 +1,369 @@
+"""Files of predictions: NumPy, tables and TREC runs, read into arguments of `evaluate`.
+
+No file is unpickled, and no row is left out silently: a cell that is not readable is counted, or
+raises an error that names the file, the row and the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nextloc_metrics.core.queries.arrays import as_tensor
+from nextloc_metrics.core.queries.checks import check_choice
+from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.report.files.columns import names_of_groups, read_mask
+from nextloc_metrics.report.files.ids import OnError, are_whole, integers_of, plain
+from nextloc_metrics.report.files.numbers import DENSE
+from nextloc_metrics.report.files.opening import RUNS, RowSource, find_files, pa, suffix_of
+from nextloc_metrics.report.files.sources import Arrays, Stream, gigabytes, memory
+from nextloc_metrics.report.files.tables import Names, TableRows, source_of
+from nextloc_metrics.report.files.trec import TrecQueries, read_trec, write_trec
+
+
+@dataclass
+class Predictions:
+    """The content of a file of predictions.
+
+    Attributes:
+        preds: scores `[N, C]`, memory-mapped if the file allows it, or lists of ids `[N, K]`.
+        target: the relevant ids, int64 `[N]` or `[N, M]`.
+        groups: the columns named in `groups`, by name.
+        missed: the number of unreadable answers, which count as misses.
+        vocabulary: the id of each number, if ids are text or far larger than their number.
+        mask: the column named in `mask`, bool `[N]`.
+        exclude: the column named in `exclude`, int64 `[N, E]`, or bool `[N, C]` from `.npz`.
+        grades: for a run, the grades of `target`, float64 `[N, M]`.
+        judgements: for a run, the number of queries by kind: `judged_without_relevant`, whose
+            judgements are all 0 and which score 0, as in trec_eval: they have an id as `target`
+            that no list holds; `not_judged`, which are left out by an empty `target`; and
+            `trec_eval_divisor`, the judged ones that have results, over which trec_eval averages
+            (with its option `-c` over all judged ones, as here).
+    """
+
+    preds: Any
+    target: Tensor
+    groups: dict[str, Any]
+    missed: int = 0
+    vocabulary: tuple[str | int, ...] | None = None
+    mask: Tensor | None = None
+    exclude: Tensor | None = None
+    grades: Tensor | None = None
+    judgements: dict[str, int] = field(default_factory=dict)
+
+    def to_trec(
+        self,
+        run: str | Path,
+        qrels: str | Path,
+        name: str = "nextloc-metrics",
+        force: bool = False,
+    ) -> None:
+        """Write a run and its judgements in the format of trec_eval.
+
+        Queries are numbered from 0. For scores, the best 1,000 candidates of each query are
+        written. A repeated id of a list is written once, at its first rank. `run` is the file for
+        the answers, with `name` in its last column, and `qrels` that for the relevant ids.
+
+        Raises:
+            FileExistsError: a file exists, and `force` is False.
+            ValueError: an id holds a space, or both files are one.
+        """
+        write_trec(self.preds, self.target, self.vocabulary, Path(run), Path(qrels), name, force)
+
+
+def read(
+    path: str | Path | Sequence[str | Path],
+    *,
+    preds: str = "preds",
+    target: str = "target",
+    groups: Sequence[str] = (),
+    mask: str | None = None,
+    exclude: str | None = None,
+    targets: str | Path | None = None,
+    padding: int | Sequence[int] = (),
+    vocabulary: Sequence[str | int] | None = None,
+    separator: str | None = None,
+    on_error: OnError = "raise",
+) -> Predictions:
+    r"""Read all predictions and targets of a file; `files.tables.open_rows` says what is an id.
+
+    Args:
+        path: a file, a folder or a pattern as for `open_rows`, or `.run` or `.trec`, a TREC run.
+        preds: the column of the predictions, or the array in `.npz`.
+        target: the column of the relevant ids, or the array in `.npz`.
+        groups: the columns of groups.
+        mask: the column of true and false.
+        exclude: the column of lists of ids that are not ranked.
+        targets: the file of the relevant ids: `.npy` for a `.npy` of predictions, and the
+            judgements ("qrels") for a run.
+        padding: negative numbers that pad lists, in addition to -1.
+        vocabulary: the id of each number, for the same numbers in several files; None takes the
+            targets in rising order. A target must be in the vocabulary; an answer that is not gets
+            the next number, and is a miss.
+        separator: what separates the ids of a cell of text without brackets.
+        on_error: `"raise"`, an unreadable answer is an error; `"miss"`, it counts as a miss.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the format is unknown, a column is missing, or a row is not readable.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from nextloc_metrics import report
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "answers.csv"
+        >>> _ = path.write_text('preds,target,user\n"[7, 3]",3,ann\n"[5]",5,bob\n', "utf-8")
+        >>> found = report.read(path, groups=["user"])
+        >>> found.preds.tolist(), found.target.tolist(), list(found.groups["user"])
+        ([[7, 3], [5, -1]], [3, 5], ['ann', 'bob'])
+    """
+    check_choice("on_error", on_error, OnError)
+    groups = names_of_groups(groups)
+    files = find_files(path)
+    kind = suffix_of(files[0])
+    if kind == ".npy" or kind in RUNS:
+        if targets is None or len(files) > 1 or groups:
+            what = "judgements" if kind in RUNS else ".npy file of the relevant ids"
+            raise ValueError(
+                f"`targets` must name the {what} of one file without groups, got "
+                f"{short(targets)} for {short(path)}; store groups in a table or in .npz."
+            )
+        target = str(targets)
+    names = Names(preds, target, (), mask, exclude, groups)
+    queries = None
+    if kind in RUNS:
+        queries = read_trec(Path(files[0]), Path(names.target))
+        source = _of_run(files[0], queries, names)
+    else:
+        source = source_of(files, names, on_error)
+    rows = TableRows(source, names, padding, vocabulary, separator, on_error)
+    if isinstance(source, Arrays) and rows.num_candidates is not None:
+        return _of_scores(source, rows)
+    batches, pieces = zip(*rows.pieces(), strict=True)
+    answers, relevant, masked, excluded = (
+        None if getattr(batches[0], name) is None else _join([getattr(x, name) for x in batches])
+        for name in ("preds", "target", "mask", "exclude")
+    )
+    assert answers is not None
+    assert relevant is not None
+    if rows.vocabulary is None and rows.num_locations is not None:
+        answers = _number_far(answers, rows.num_locations)
+    kept = {x: join_column([piece.columns[x] for piece in pieces], source.untyped) for x in groups}
+    known = rows.vocabulary
+    if known is not None:
+        known = (*known, *rows.others)
+    found = Predictions(answers, relevant, kept, rows.missed, known, masked, excluded)
+    return found if queries is None else _with_judgements(found, queries)
+
+
+def _with_judgements(found: Predictions, queries: TrecQueries) -> Predictions:
+    """Add the grades, and let queries whose judgements are all 0 score 0."""
+    ids = found.target if found.target.ndim == 2 else found.target[:, None]
+    judged = torch.arange(len(ids)) < queries.num_judged
+    grades = torch.zeros(ids.shape, dtype=torch.float64)  # in the order of the ids, padded likewise
+    grades[ids >= 0] = torch.tensor([x for row in queries.grades for x in row], dtype=torch.float64)
+    without = judged & (ids < 0).all(1)
+    highest = max((int(x.max()) for x in (found.preds, ids) if x.numel()), default=0)
+    ids[without, :1] = max(highest + 1, len(found.vocabulary or ()))  # that no list holds
+    grades[without, :1] = 1
+    with_results = (found.preds >= 0).any(1)
+    numbers = {"judged_without_relevant": without, "not_judged": ~judged}
+    numbers["trec_eval_divisor"] = judged & with_results
+    counts = {name: int(rows.sum()) for name, rows in numbers.items()}
+    target, grades = (x.view(found.target.shape) for x in (ids, grades))
+    return replace(found, target=target, grades=grades, judgements=counts)
+
+
+def _of_run(run: str, queries: TrecQueries, names: Names) -> RowSource:
+    """Return the lists and judgements of a TREC run as a table.
+
+    Ids are text; where all are integers as they are usually written, numbers tell as much.
+    """
+    kind = pa.list_(pa.string())
+    columns = [pa.array(lists, kind) for lists in (queries.answers, queries.relevant)]
+    if all(map(are_whole, columns)):
+        columns = [column.cast(pa.list_(pa.int64())) for column in columns]
+    source = Stream(pa.table(dict(zip(names.all, columns, strict=True))), names.all, is_run=True)
+    source.files = [run]
+    return source
+
+
+def _of_scores(source: Arrays, rows: TableRows) -> Predictions:
+    """Return scores as they are, which may be memory-mapped."""
+    names, arrays = rows.names, source.arrays
+    if not len(arrays[names.target]):
+        rows.warn_of_none(stacklevel=4)
+    kept = {name: arrays[name] for name in names.others}
+    (part,) = source.parts(names.all)
+    mask = None if names.mask is None else read_mask(part, names.mask)
+    exclude = None if names.exclude is None else as_tensor(names.exclude, arrays[names.exclude])
+    relevant = as_tensor(names.target, arrays[names.target]).long()
+    return Predictions(arrays[names.preds], relevant, kept, 0, rows.vocabulary, mask, exclude)
+
+
+def _join(parts: Sequence[Tensor]) -> Tensor:
+    """Concatenate the rows of chunks, and pad lists of ids to the longest."""
+    if len(parts) == 1 or parts[0].ndim == 1:
+        return torch.cat(list(parts))
+    width = max(part.shape[1] for part in parts)
+    size = 8 * width * sum(map(len, parts))
+    if size > memory():
+        raise ValueError(
+            f"`path` must hold lists that fit into memory when all are padded to the longest, of "
+            f"{width} ids, got {gigabytes(size)}; use `report.evaluate_table`, which reads parts."
+        )
+    joined = parts[0].new_full((sum(map(len, parts)), width), -1)
+    start = 0
+    for part in parts:
+        joined[start : start + len(part), : part.shape[1]] = part
+        start += len(part)
+    return joined
+
+
+def _number_far(answers: Tensor, num_locations: int) -> Tensor:
+    """Give the next numbers to ids far above all targets: who counts ids needs memory for each."""
+    is_far = answers > 4 * num_locations + DENSE
+    if not is_far.any():
+        return answers
+    start = max(num_locations, int(answers[~is_far].max()) + 1 if not is_far.all() else 0)
+    answers = answers.clone()
+    answers[is_far] = start + torch.unique(answers[is_far], return_inverse=True)[1]
+    return answers
+
+
+def join_column(parts: Sequence[Any], untyped: bool) -> Any:
+    """Join the parts of a column of groups; text of CSV that is all integers becomes integers."""
+    if all(isinstance(part, np.ndarray) for part in parts):
+        return np.concatenate(parts)
+    import pandas
+
+    if any(isinstance(part, list) for part in parts):
+        cells = [part if isinstance(part, list) else part.to_pylist() for part in parts]
+        return pandas.Series([cell for part in cells for cell in part]).infer_objects()
+    joined = [plain(part) for part in parts]
+    if untyped:
+        numbers = [integers_of(part) for part in joined]
+        if all(wrong is None for _, wrong in numbers):
+            return pandas.Series(np.concatenate([found for found, _ in numbers]))
+    kinds = {part.type for part in joined}
+    if len(kinds) > 1:
+        return pandas.concat([part.to_pandas() for part in joined], ignore_index=True)
+    return pa.chunked_array(joined).to_pandas(integer_object_nulls=True)
+
+
+def same_queries(found: Mapping[str, Predictions], key: str | None) -> dict[str, Predictions]:
+    """Return predictions in the order of the first file, or raise if their queries differ.
+
+    Args:
+        found: the content of each file.
+        key: the group that identifies a query; rows are then in any order. None compares row by
+            row.
+
+    Raises:
+        ValueError: there is no query, keys are missing, extra or repeated, or targets or groups
+            differ.
+    """
+    of, first = next(iter(found.items()))
+    if not len(first.target):
+        raise ValueError(f"{of} must hold at least one query to compare or audit, got none.")
+    keys = None if key is None else _keys(of, key, first)
+    same = {}
+    for path, one in found.items():
+        if key is not None and keys is not None:
+            rows = _rows_by_key(key, path, _keys(path, key, one), of, keys)
+            if (rows != np.arange(len(rows))).any():  # else scores may stay on the disk
+                groups = {name: np.asarray(values)[rows] for name, values in one.groups.items()}
+                one = replace(one, preds=one.preds[rows], target=one.target[rows], groups=groups)
+        _check_same("targets", path, _ids(one), of, _ids(first), keys)
+        for name in (x for x in one.groups if x != key):
+            own, others = (_text(*x) for x in ((path, name, one), (of, name, first)))
+            _check_same(f"column {name!r}", path, own, of, others, keys)
+        if not one.target.equal(first.target):
+            raise ValueError(
+                f"the ids of {path} must be numbered as those of {of}: they are far larger than "
+                "their number, and only one of the files has lists; pass `--vocabulary`."
+            )
+        same[path] = one
+    return same
+
+
+def _ids(one: Predictions) -> Any:
+    """Return the relevant ids as they are in the file; None for padding."""
+    numbers = one.target.numpy()
+    if one.vocabulary is None:
+        return numbers
+    return np.array([*one.vocabulary, None], dtype=object)[numbers]
+
+
+def _text(path: str, name: str, one: Predictions) -> Any:
+    """Return the cells of a column as an array of `str`, each as long as its text.
+
+    NumPy's own text has the width of the longest, and no NUL at its end.
+    """
+    cells = np.asarray(one.groups[name]).tolist()
+    for row, cell in enumerate(cells):
+        if isinstance(cell, Mapping | list | tuple | np.ndarray):
+            raise ValueError(
+                f"the column {name!r} of {path} must hold text or numbers, got {short(cell)} in "
+                f"row {row}."
+            )
+    return np.array([*map(str, cells)], object)
+
+
+def _keys(path: str, key: str, one: Predictions) -> Any:
+    """Return the key of each row as text."""
+    keys = _text(path, key, one)
+    values = np.asarray(one.groups[key])
+    missing = np.flatnonzero((values != values) | (values == np.array(None)))
+    if len(missing):
+        raise ValueError(
+            f"the column {key!r} of {path} must hold a key in each row, got none in "
+            f"{len(missing):,} rows, the first is row {missing[0]}."
+        )
+    return keys
+
+
+def _rows_by_key(key: str, path: str, keys: Any, of: str, first: Any) -> Any:
+    """Return the row of each key of the first file, or raise if the keys are not the same."""
+    import pandas
+
+    own, others = (pandas.Index(x, dtype=object) for x in (keys, first))
+    wrong = {
+        "missing": first[~others.isin(own)],
+        "extra": keys[~own.isin(others)],
+        "repeated": keys[own.duplicated()],
+    }
+    texts = [
+        f"{len(x):,} {what} (the first is {short(x[0])})" for what, x in wrong.items() if len(x)
+    ]
+    if texts:
+        raise ValueError(
+            f"the column {key!r} of {path} must hold each key of {of} once, got "
+            f"{len(keys):,} keys, {', '.join(texts)}."
+        )
+    return own.get_indexer(others)
+
+
+def _check_same(what: str, path: str, a: Any, of: str, b: Any, keys: Any) -> None:
+    """Raise if two arrays differ in any row."""
+    if a.shape != b.shape:
+        raise ValueError(
+            f"the {what} of {path} must equal the {what} of {of}, got the shapes {a.shape} and "
+            f"{b.shape}."
+        )
+    rows = (a != b).any(tuple(range(1, a.ndim))).nonzero()[0]
+    if len(rows):
+        row = rows[0]
+        cells = (x.tolist() if hasattr(x, "tolist") else x for x in (a[row], b[row]))
+        mine, other = map(short, cells)
+        where = f"row {row}" if keys is None else f"key {short(keys[row])}"
+        remedy = "; join rows in another order by `--id`" if keys is None else ""
+        raise ValueError(
+            f"the {what} of {path} must equal the {what} of {of}, row by row: {len(rows):,} of "
+            f"{len(a):,} rows differ, the first is {where} with {mine} instead of {other}{remedy}."
+        )

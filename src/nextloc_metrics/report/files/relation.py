@@ -1,0 +1,285 @@
+"""Tables as relations of DuckDB, in a connection that sees nothing but what is handed to it.
+
+A file is read by the readers beside, exactly and with their messages; DuckDB joins, groups, sorts
+and spills to disk. Names of a user's columns never get into SQL: a relation has roles.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from itertools import groupby
+from os import PathLike
+from typing import Any
+
+from nextloc_metrics.core.queries.messages import clip, extra, short
+from nextloc_metrics.report.files.ids import is_list, is_text
+from nextloc_metrics.report.files.opening import (
+    ARROW,
+    Part,
+    find_files,
+    open_bytes,
+    pa,
+    place,
+    suffix_of,
+)
+from nextloc_metrics.report.files.sources import metadata_of
+from nextloc_metrics.report.files.tables import Names, source_of
+
+# Rows of an Arrow batch that leaves.
+_ROWS = 100_000
+
+
+class Database:
+    """A connection of its own: no files, no network, no extensions, no tables of the caller.
+
+    What does not fit into memory is written to a temporary folder, which goes with the object.
+    """
+
+    def __init__(self, threads: int = 1, memory_limit: str | None = None) -> None:
+        try:
+            import duckdb
+        except ModuleNotFoundError as error:
+            raise ImportError(
+                f"predictions and truth in two tables need duckdb; {extra('cli')}."
+            ) from error
+        self._error = duckdb.Error
+        folder = tempfile.mkdtemp(prefix="nextloc-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        config: dict[str, Any] = {
+            "threads": threads,
+            "temp_directory": folder,
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "python_enable_replacements": False,
+        }
+        if memory_limit is not None:
+            config["memory_limit"] = memory_limit
+        self._connection = duckdb.connect(":memory:", config=config)
+        self.run("SET enable_external_access = false")
+        self._raised: BaseException | None = None
+
+    def run(self, query: str, values: Sequence[Any] = ()) -> Any:
+        """Run a statement; an error of DuckDB is ours, and one of a reader that it calls too."""
+        self._raised = None
+        try:
+            return self._connection.execute(query, list(values))
+        except self._error as error:
+            raise self._explained(error) from error
+
+    def row(self, query: str, values: Sequence[Any] = ()) -> Any:
+        """Return the first row of a query, or None."""
+        return next(iter(self.run(query, values).fetchall()), None)
+
+    def value(self, query: str) -> Any:
+        """Return the first value of a query that has a row."""
+        return self.row(query)[0]
+
+    def batches(self, query: str, rows: int = _ROWS) -> Iterator[Any]:
+        """Yield the Arrow batches of a query."""
+        try:
+            cursor = (
+                self._connection.cursor()
+            )  # a result that is not read to its end blocks its own
+            found = cursor.sql(query)
+            # the name of DuckDB 2, and that of 1.5
+            read = getattr(found, "to_arrow_reader", None) or found.fetch_record_batch
+            yield from read(rows)
+        except self._error as error:
+            raise self._explained(error) from error
+
+    def insert(self, table: str, schema: Any, batches: Iterator[Any]) -> None:
+        """Make a table of Arrow batches."""
+        reader = pa.RecordBatchReader.from_batches(schema, self._watched(batches))
+        self._connection.register("given", reader)
+        try:
+            self.run(f"CREATE TABLE {table} AS SELECT * FROM given")
+        except Exception:
+            if self._raised is not None:
+                raise self._raised from None
+            raise
+        finally:
+            self._connection.unregister("given")
+
+    def _watched(self, batches: Iterator[Any]) -> Iterator[Any]:
+        try:
+            yield from batches
+        except BaseException as error:
+            self._raised = error  # DuckDB would make text of it
+            raise
+
+    def _explained(self, error: Exception) -> ValueError:
+        first = str(error).partition("\n")[0]
+        return ValueError(f"the tables could not be joined, grouped or sorted: {clip(first)}")
+
+
+@dataclass(eq=False)
+class Relation:
+    """A table of a `Database`; each column has a role, and where a row stood is `file`, `row`.
+
+    Attributes:
+        name: its name in SQL.
+        files: the files, by number.
+        columns: the user's name of each role.
+        untyped: whether all values are text, as in CSV.
+        sql: the expression of each role.
+    """
+
+    db: Database
+    name: str
+    files: list[str]
+    columns: Mapping[str, str]
+    untyped: bool
+    sql: dict[str, str] = field(default_factory=dict)
+
+    def type_of(self, role: str) -> str:
+        """Return the type of the expression of a role, as DuckDB names it."""
+        found = self.db.row(f"DESCRIBE SELECT {self.sql[role]} AS x FROM {self.name}")
+        return str(found[1])
+
+    def place(self, file: int, row: int) -> str:
+        """Return where a row stood, for messages."""
+        return place(self.files[file], row)
+
+    def refuse(self, role: str, wrong: str, rule: str, remedy: str) -> None:
+        """Raise for the first row that is wrong; `{0}` in the condition is the expression."""
+        cell = self.sql[role]
+        wrong = wrong.replace("{0}", cell)
+        found = self.db.row(
+            f"SELECT file, row, {cell} FROM {self.name} WHERE {wrong} ORDER BY file, row LIMIT 1"
+        )
+        if found is not None:
+            file, row, value = found
+            raise ValueError(
+                f"{self.place(file, row)} must hold {rule} in `{clip(self.columns[role])}`, got "
+                f"{short(value)}; {remedy}."
+            )
+
+    def example(self, role: str) -> str:
+        """Return the first value of a role, for messages."""
+        found = self.db.row(f"SELECT {self.sql[role]} FROM {self.name} LIMIT 1")
+        return "no row" if found is None else short(found[0])
+
+
+def open_relation(db: Database, name: str, table: Any, roles: Mapping[str, str]) -> Relation:
+    """Read columns of a table into a relation; `roles` has the user's name of each.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        TypeError: it is no table.
+        ValueError: a column is missing or of several types, or a row is not readable.
+    """
+    names = list(dict.fromkeys(roles.values()))
+    source = source_of(table, Names(names[0], names[-1], others=tuple(names)), "raise")
+    files = list(source.files)
+    numbers = {file: number for number, file in enumerate(files)}
+
+    def batch_of(part: Part) -> Any:
+        number = len(part.rows)
+        arrays = {x: _array_of(part, column) for x, column in roles.items()}
+        place_of = {
+            "file": pa.array([numbers.get(part.file, 0)] * number, pa.int32()),
+            "row": pa.array(part.rows, pa.int64()),
+        }
+        return pa.RecordBatch.from_pydict(arrays | place_of)
+
+    # parts of one file of JSON may have several types
+    batches = map(batch_of, source.parts(names, ids=names))
+    tables: list[str] = []
+    kinds: dict[str, dict[str, str]] = {role: {} for role in roles}
+    for schema, group in groupby(batches, key=lambda batch: batch.schema):
+        tables.append(f"{name}_{len(tables)}")
+        db.insert(tables[-1], schema, group)
+        for role, of_type in kinds.items():
+            of_type.setdefault(_kind_of(schema.field(role).type), str(schema.field(role).type))
+    for role, of_type in kinds.items():
+        of_type.pop("null", None)
+        if len(of_type) > 1:
+            raise ValueError(
+                f"{files[0]} must hold values of one type in `{clip(roles[role])}`, got "
+                f"{' and '.join(of_type.values())}; write all of them as text or all as numbers."
+            )
+    cells = ", ".join([*roles, "file", "row"])
+    if not tables:
+        empty = [(x, pa.string()) for x in roles] + [("file", pa.int32()), ("row", pa.int64())]
+        tables.append(f"{name}_0")
+        db.insert(tables[0], pa.schema(empty), iter(()))
+    union = " UNION ALL ".join(f"SELECT {cells} FROM {x}" for x in tables)
+    db.run(f"CREATE VIEW {name} AS {union}")
+    return Relation(db, name, files, dict(roles), source.untyped, {x: x for x in roles})
+
+
+def _array_of(part: Part, column: str) -> Any:
+    """Return a column as an Arrow array; JSON that Arrow cannot type is refused."""
+    cells = part.columns[column]
+    if hasattr(cells, "type"):
+        found = cells.combine_chunks() if hasattr(cells, "combine_chunks") else cells
+        return found.dictionary_decode() if pa.types.is_dictionary(found.type) else found
+    try:
+        return pa.array(cells if not hasattr(cells, "ndim") or cells.ndim == 1 else [*cells])
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ValueError(
+            f"{part.file} must hold values of one type in `{clip(column)}`: {error}."
+        ) from error
+
+
+def _kind_of(kind: Any) -> str:
+    types = pa.types
+    if types.is_null(kind):
+        return "null"
+    if is_list(kind):
+        return f"lists of {_kind_of(kind.value_type)}"
+    if is_text(kind):
+        return "text"
+    if types.is_boolean(kind):
+        return "booleans"
+    return "numbers" if types.is_integer(kind) or types.is_floating(kind) else str(kind)
+
+
+def columns_of(table: Any) -> list[str]:
+    """Return the names of all columns of a table."""
+    if not isinstance(table, str | PathLike | list | tuple):
+        names = getattr(getattr(table, "schema", None), "names", None)  # a method in polars
+        return [*map(str, names if isinstance(names, list) else getattr(table, "columns", ()))]
+    file = find_files(table)[0]
+    kind = suffix_of(file)
+    if kind == ".parquet":
+        return list(metadata_of(file).schema.to_arrow_schema().names)
+    with open_bytes(file) as opened:
+        if kind in ARROW:
+            import pyarrow.ipc
+
+            data = opened.read()
+            is_file = data[:6] == b"ARROW1"
+            make = pyarrow.ipc.open_file if is_file else pyarrow.ipc.open_stream
+            return list(make(data).schema.names)
+        with io.TextIOWrapper(opened, "utf-8-sig", newline="") as text:
+            if kind in (".csv", ".tsv"):
+                rows = csv.reader(text, delimiter="\t" if kind == ".tsv" else ",")
+                return next(filter(None, rows), [])
+            if kind in (".jsonl", ".ndjson"):
+                first = json.loads(next(filter(str.strip, text), "{}"))
+                return list(first) if isinstance(first, dict) else []
+    return []
+
+
+def matching(table: Any, preds: str | Sequence[str]) -> list[str]:
+    """Return the columns that a pattern such as `pred_*` or a list names, in rising order."""
+    if not isinstance(preds, str):
+        return list(preds)
+    have = columns_of(table)
+    found = [name for name in have if fnmatchcase(name, preds)]
+    if not found:
+        raise ValueError(f"`preds` must match a column, got {short(preds)} for {short(have)}.")
+    return sorted(
+        found,
+        key=lambda name: [(int(x) if x.isdigit() else 0, x) for x in re.split(r"(\d+)", name)],
+    )

@@ -1,0 +1,335 @@
+"""Sources of rows, read in parts: tables in files, Arrow streams, and arrays in memory."""
+
+from __future__ import annotations
+
+import csv
+import lzma
+import os
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+
+from nextloc_metrics.core.queries.messages import describe, short
+from nextloc_metrics.report.files.csv_rows import read_csv
+from nextloc_metrics.report.files.json_lines import read_json
+from nextloc_metrics.report.files.opening import (
+    ARROW,
+    TEXT,
+    ExplainedError,
+    Lazy,
+    Part,
+    RowSource,
+    Wanted,
+    check_columns,
+    open_bytes,
+    pa,
+    parts_of,
+    suffix_of,
+)
+
+# Values of the widest column per part of a Parquet file.
+_VALUES = 1 << 21
+
+_parquet = Lazy("pyarrow.parquet")
+
+_UNREADABLE = (
+    OSError, UnicodeError, ValueError, EOFError, RecursionError, lzma.LZMAError, zlib.error,
+    csv.Error,
+)  # fmt: skip
+
+
+@dataclass(eq=False)
+class Files(RowSource):
+    """Tables in files of one kind: Parquet, CSV, JSON or Arrow IPC.
+
+    With `may_lose`, a line of JSON that is no record is counted; else it is an error. `unnamed`
+    names the columns of CSV files without a header, whose first row is all numbers.
+    """
+
+    files: list[str]
+    may_lose: bool = False
+    unnamed: Sequence[str] = ()
+    _seen: Sequence[Part] = field(init=False, default=())
+
+    def __post_init__(self) -> None:
+        pa.load()
+        self._kind = suffix_of(self.files[0])
+        self.untyped = self._kind in (".csv", ".tsv")
+        self.loose = self._kind in TEXT
+        if self._kind == ".parquet":
+            self.num_rows = sum(metadata_of(file).num_rows for file in self.files)
+
+    def push_back(self, seen: Sequence[Part]) -> None:
+        """Keep parts that are all rows, as those of a small file are; others are read again."""
+        self._seen = seen if sum(len(part.rows) for part in seen) == self.num_rows else ()
+
+    def parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Part]:
+        """Yield the rows in parts; a folder such as `user=ann` is a column of its files."""
+        if self._seen:
+            for part in self._seen:
+                yield part._replace(columns={name: part.columns[name] for name in columns})
+            return
+        readers: dict[str, Any] = {".parquet": _read_parquet, ".csv": read_csv, ".tsv": read_csv}
+        read = readers.get(self._kind, _read_ipc if self._kind in ARROW else read_json)
+        for file in self.files:
+            pieces = (piece.partition("=") for piece in re.split(r"[/\\]", file)[:-1])
+            folders = {key: unquote(value) for key, equals, value in pieces if equals}
+            inside = Wanted(file, columns, folders, self.may_lose, self.unnamed, ids)
+            with _explained(file):
+                yield from map(inside.complete, read(file, inside))
+
+
+@contextmanager
+def _explained(file: str) -> Iterator[None]:
+    """Raise an error that names the file if it cannot be read."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except ExplainedError as error:
+        raise ValueError(str(error)) from error.__cause__
+    except _UNREADABLE as error:
+        raise ValueError(f"`path` must be readable, and {file} is not: {error}") from error
+
+
+def metadata_of(file: str) -> Any:
+    """Return the metadata of a Parquet file."""
+    with _explained(file), open_bytes(file) as opened:
+        return _parquet.read_metadata(opened)
+
+
+def _read_parquet(file: str, wanted: Wanted) -> Iterator[Part]:
+    """Read row groups in batches, so that wide rows of scores do not fill the memory."""
+    with open_bytes(file) as opened:
+        table = _parquet.ParquetFile(opened, pre_buffer=False, buffer_size=1 << 20)
+        names = wanted.of(table.schema_arrow.names)
+        number = max(1, table.metadata.num_rows)
+        values = [1]
+        for group in range(table.metadata.num_row_groups):
+            of_group = table.metadata.row_group(group)
+            cells = (of_group.column(i) for i in range(of_group.num_columns))
+            values += [x.num_values for x in cells if x.path_in_schema.split(".")[0] in names]
+        width = max(1, max(values) * max(1, table.metadata.num_row_groups) // number)
+        step = max(1, min(1 << 17, _VALUES // width))
+        yield from parts_of(file, table.iter_batches(batch_size=step, columns=names), names)
+
+
+def _read_ipc(file: str, wanted: Wanted) -> Iterator[Part]:
+    with open_bytes(file) as opened:
+        is_file = opened.read(6) == b"ARROW1"
+        opened.seek(0)
+        table = pa.ipc.open_file(opened) if is_file else pa.ipc.open_stream(opened)
+        names = wanted.of(table.schema.names)
+        batches = map(table.get_batch, range(table.num_record_batches)) if is_file else table
+        yield from parts_of(file, batches, names)
+
+
+def is_pandas(table: Any) -> bool:
+    """Return whether a table is a `pandas.DataFrame`, without importing pandas."""
+    return type(table).__module__.split(".")[0] == "pandas" and hasattr(table, "columns")
+
+
+def table_of(frame: Any) -> Any:
+    """Return a frame of pandas as a `pyarrow.Table`; NaN in the lists of a column stays NaN."""
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    for number, one in enumerate(table.schema):
+        is_list = pa.types.is_list(one.type) and frame.dtypes.iloc[number].kind == "O"
+        if is_list and any(x.flatten().null_count for x in table.column(number).chunks):
+            cells = [x if hasattr(x, "__len__") else None for x in frame.iloc[:, number]]
+            table = table.set_column(number, one, pa.array(cells, one.type))
+    return table
+
+
+class Stream(RowSource):
+    """Whatever exports an Arrow stream: polars, pandas, DuckDB, `pyarrow.Table`.
+
+    `columns` are those that will be read. A `pyarrow.RecordBatchReader` is read once.
+    """
+
+    def __init__(self, table: Any, columns: Sequence[str], is_run: bool = False) -> None:
+        self.files = [type(table).__name__]
+        if is_pandas(table):  # its export would convert all columns in every pass
+            check_columns(self.files[0], list(table.columns), columns)
+            table = self._explained(table_of, table[columns])
+        self.is_run = is_run
+        self.once = isinstance(table, pa.RecordBatchReader)
+        shape = getattr(table, "shape", None)
+        self.num_rows = shape[0] if isinstance(shape, tuple) and len(shape) == 2 else None
+        self._table = table
+        self._rest = self._all() if self.once else None
+
+    def _all(self) -> Iterator[Any]:
+        """Yield batches of all columns, after an empty one that has the types."""
+        make = pa.RecordBatchReader.from_stream
+        if isinstance(self._table, pa.Table):  # as a stream its views of text crash pyarrow
+            make = pa.Table.to_reader
+        reader = self._explained(make, self._table)
+        yield reader.schema.empty_table()
+        yield from reader
+
+    def _explained(self, make: Callable[[Any], Any], table: Any) -> Any:
+        try:
+            return make(table)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise ValueError(
+                f"`rows` must be columns of one type each, and {self.files[0]} is not: {error}"
+            ) from error
+
+    def parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Part]:
+        batches = iter(self._all() if self._rest is None else self._rest)
+        if (first := next(batches, None)) is not None:
+            check_columns(self.files[0], first.schema.names, columns)
+            yield from parts_of(self.files[0], chain([first], batches), columns)
+
+    def push_back(self, seen: Sequence[Part]) -> None:
+        """Put parts that were read in front of those that follow; they have all columns."""
+        if self._rest is not None:
+            batches = [pa.RecordBatch.from_pydict(part.columns) for part in seen if part.rows]
+            self._rest = chain(batches, self._rest)
+
+
+class Arrays(RowSource):
+    """The arrays of a `.npz`, or a `.npy` of predictions and another of targets.
+
+    `file` has the predictions. `preds`, `target` and `others` (groups, mask, exclude) are names in
+    a `.npz`; else `target` is the file of the targets.
+    """
+
+    def __init__(self, file: str, preds: str, target: str, others: Sequence[str]) -> None:
+        self.files = [file]
+        if Path(file).suffix == ".npy":
+            if not target.endswith(".npy") or others:
+                raise ValueError(
+                    f"`target` must name the .npy file of the relevant ids for {file}, without "
+                    f"groups, got {short(target)}; store several arrays in a .npz."
+                )
+            found = {preds: load_array(file, mmap_mode="r")}
+            found[target] = load_array(target)
+        else:
+            found = _read_npz(file, [preds, target, *others])
+        answers = found[preds]
+        if answers.ndim == 1 and answers.dtype.kind in "iu":
+            found[preds] = answers = answers[:, None]
+        self._check(file, answers, found[target], {x: found[x] for x in others})
+        self.arrays = found
+        self.num_rows = len(answers)
+
+    def _check(self, name: str, answers: Any, relevant: Any, others: dict[str, Any]) -> None:
+        is_empty = answers.dtype.kind == "f" and answers.shape[1:] == (0,)
+        if answers.ndim != 2 or answers.dtype.kind not in "iuf" or is_empty:
+            raise ValueError(
+                f"the predictions in {name} must be scores [N, C] or lists of ids [N, K], with C "
+                f"from 1 on, got {describe(answers)}."
+            )
+        is_ids = relevant.ndim in (1, 2) and relevant.dtype.kind in "iu"
+        if not is_ids or len(relevant) != len(answers):
+            raise ValueError(
+                f"the targets of {name} must be ids [N] or [N, M], one row for each of the "
+                f"{len(answers)} predictions, got {relevant.dtype} {relevant.shape}."
+            )
+        for other, values in others.items():
+            if values.shape[:1] != answers.shape[:1]:
+                raise ValueError(
+                    f"`{other}` in {name} must have one value for each of the {len(answers)} "
+                    f"predictions, got {describe(values)}."
+                )
+
+    def parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Part]:
+        """Yield all rows; a memory-mapped array is read as far as it is used."""
+        yield Part(
+            self.files[0], range(self.num_rows or 0), {name: self.arrays[name] for name in columns}
+        )
+
+
+def load_array(file: str | Path, mmap_mode: Any = None) -> Any:
+    """Read a `.npy` file.
+
+    Raises:
+        OSError: the file cannot be opened.
+        ValueError: it is cut, another file, or holds Python objects.
+    """
+    with _explained_numpy(file):
+        with open(file, "rb") as opened:
+            if _declared(opened) > os.stat(file).st_size:
+                raise ValueError
+        found: Any = np.load(file, mmap_mode=mmap_mode, allow_pickle=False)
+    return found
+
+
+@contextmanager
+def _explained_numpy(file: str | Path) -> Iterator[None]:
+    """Replace errors of NumPy, which advise to unpickle."""
+    try:
+        yield
+    except ExplainedError as error:
+        raise ValueError(str(error)) from error.__cause__
+    except (ValueError, EOFError, AttributeError, MemoryError, zipfile.BadZipFile) as error:
+        raise ValueError(
+            f"{file} must hold arrays of numbers in the format of its name, .npy or .npz, and is "
+            "cut, another file, beyond memory, or holds Python objects; write it again with NumPy."
+        ) from error
+
+
+def _read_npz(file: str, names: Sequence[str]) -> dict[str, Any]:
+    """Read arrays; one that cannot be as large as it says is refused before memory is taken."""
+    most = memory()
+    # opened here, as NumPy leaves a file open that is no archive
+    with (
+        _explained_numpy(file),
+        open(file, "rb") as raw,
+        np.load(raw, allow_pickle=False) as packed,
+    ):
+        try:
+            check_columns(file, packed.files, names)
+        except ValueError as error:
+            raise ExplainedError(str(error)) from None
+        total = 0
+        for name in dict.fromkeys(names):
+            member = f"{name}.npy" if f"{name}.npy" in packed.zip.namelist() else name
+            with packed.zip.open(member) as opened:
+                size = _declared(opened)
+            held = packed.zip.getinfo(member).file_size
+            total += size
+            if size > held or total > most:
+                raise ExplainedError(
+                    f"the arrays of {file} must fit into the memory of {gigabytes(most)} and "
+                    f"be as large as they say, got {name!r} with {gigabytes(size)} in a member "
+                    f"of {gigabytes(held)}; store scores as .npy, which is read in parts."
+                )
+        return {name: packed[name] for name in dict.fromkeys(names)}
+
+
+def _declared(opened: Any) -> int:
+    """Return the number of bytes that the header of an array declares; 0 for Python objects."""
+    version = np.lib.format.read_magic(opened)
+    read = (
+        np.lib.format.read_array_header_1_0 if version == (1, 0)
+        else np.lib.format.read_array_header_2_0
+    )  # fmt: skip
+    shape, _, dtype = read(opened)
+    size = dtype.itemsize
+    for length in shape:
+        size *= length
+    return 0 if dtype.hasobject else size
+
+
+def memory() -> int:
+    """Return the bytes of memory of the machine, or a number beyond all where it is not known."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 1 << 62
+
+
+def gigabytes(size: int) -> str:
+    """Write a number of bytes."""
+    return f"{size / 2**30:,.1f} GiB"

@@ -1,0 +1,500 @@
+"""Rows of predictions from files, frames and streams, in chunks, so that memory stays small."""
+
+from __future__ import annotations
+
+import copy
+import os
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence, Set
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nextloc_metrics.core.queries.arrays import as_tensor
+from nextloc_metrics.core.queries.batch import Batch
+from nextloc_metrics.core.queries.checks import check_choice
+from nextloc_metrics.core.queries.messages import clip, describe, short
+from nextloc_metrics.report.files.answer_columns import AnswerColumn, check_no_answers
+from nextloc_metrics.report.files.columns import (
+    Widths,
+    count_widths,
+    cut,
+    is_lists,
+    is_text_column,
+    kind_of,
+    names_of_groups,
+    pad,
+    read_confidence,
+    read_group,
+    read_mask,
+    read_weights,
+    width_of_most,
+)
+from nextloc_metrics.report.files.ids import (
+    MISSING,
+    CellReading,
+    Cells,
+    OnError,
+    WrongTypeError,
+    are_words,
+    read_cells,
+    remedy,
+)
+from nextloc_metrics.report.files.numbers import Numbering, Survey
+from nextloc_metrics.report.files.opening import RUNS, Part, RowSource, find_files, place, suffix_of
+from nextloc_metrics.report.files.sources import (
+    Arrays,
+    Files,
+    Stream,
+    is_pandas,
+    metadata_of,
+)
+
+# Values of lists per chunk.
+_VALUES = 1 << 21
+
+
+class Names(NamedTuple):
+    """The columns that are read; `others` are in the pieces as they are."""
+
+    preds: str
+    target: str
+    groups: tuple[str, ...] = ()
+    mask: str | None = None
+    exclude: str | None = None
+    others: tuple[str, ...] = ()
+    weights: str | None = None
+    confidence: str | None = None
+    grade: str | None = None
+
+    @property
+    def all(self) -> list[str]:
+        """Every column once."""
+        options = self.mask, self.exclude, self.weights, self.confidence, self.grade
+        named = [self.preds, self.target, *self.groups, *options, *self.others]
+        return list(dict.fromkeys(name for name in named if name is not None))
+
+
+class TableRows:
+    """Rows of a table, read in chunks; see `open_rows`.
+
+    Attributes:
+        num_candidates: the number of scores per row; None for lists of ids.
+        num_locations: for lists, the number of ids: one more than the largest target, or the size
+            of the vocabulary; None for scores and for a stream that is read only once.
+        has_several: whether a row may have several relevant locations.
+        vocabulary: the id of each number, if ids are text or sparse.
+        missed: the number of unreadable answers of the chunks so far.
+    """
+
+    def __init__(
+        self,
+        source: RowSource,
+        names: Names,
+        padding: int | Sequence[int],
+        vocabulary: Sequence[str | int] | None,
+        separator: str | None,
+        on_error: OnError,
+        widths: Widths | None = None,
+        reader: AnswerColumn | None = None,
+    ) -> None:
+        self.source, self.names, self.on_error = source, names, on_error
+        self.num_rows, self.missed, self.reader = source.num_rows, 0, reader
+        first = self._peek()
+        if reader is None and is_text_column(first.columns[names.preds]):
+            check_no_answers(first, names.preds, names.target, separator)
+        answers, relevant = first.columns[names.preds], first.columns[names.target]
+        given = (padding,) if isinstance(padding, int) else padding
+        pads = frozenset(given) if source.is_run else frozenset({-1, *given})
+        is_loose = source.untyped or vocabulary is not None
+        self.num_candidates = None
+        if reader is None:
+            self.num_candidates = self._num_candidates(first, separator, widths)
+        kind: Any = "integers"
+        if vocabulary is not None:
+            kind = "text" if any(isinstance(x, str) for x in vocabulary) else "integers"
+        elif not source.untyped:
+            kind = kind_of(relevant)
+        may_be_list = source.untyped or is_text_column(answers)
+        known = frozenset(map(str, vocabulary or ())) if source.untyped else None
+        self._relevant = CellReading(kind, is_loose, separator, may_be_list, known)
+        survey = self._survey(pads, vocabulary is None, relevant)
+        kind = self._relevant.kind
+        self.has_several = survey.has_several
+        if vocabulary is None and self.num_candidates is None:
+            vocabulary = survey.vocabulary
+        if vocabulary is None and kind == "text":
+            raise ValueError(
+                "`vocabulary` must list the ids of text if predictions are scores or the rows can "
+                "be read only once, got None; for a stream, pass a table instead."
+            )
+        self._numbers = Numbering(kind, vocabulary, pads)
+        # an answer that looks like a gap is wrong: no target does
+        known = None if known is None else known | MISSING
+        self._answers = CellReading(kind, is_loose, separator, known=known)
+        if self.num_candidates is not None:
+            self._answers = CellReading("scores", is_loose=source.loose)
+        self.vocabulary = None if vocabulary is None else tuple(vocabulary)
+        self.num_locations = None
+        if self.num_candidates is None:
+            self.num_locations = survey.size if vocabulary is None else max(1, len(vocabulary))
+
+    @property
+    def files(self) -> list[str]:
+        """The names of the files."""
+        return self.source.files
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The names of the kinds of groups."""
+        return self.names.groups
+
+    @property
+    def others(self) -> tuple[str | int, ...]:
+        """The ids of answers that are not in the vocabulary, in the order of their numbers."""
+        return tuple(self._numbers.others)
+
+    def of_files(self, files: Sequence[str]) -> TableRows:
+        """Return the rows of some of the files, with the same numbers of ids."""
+        source = copy.copy(self.source)
+        source.files, source.num_rows = list(files), None
+        source.push_back(())
+        return self.of_source(source)
+
+    def of_source(self, source: RowSource) -> TableRows:
+        """Return the rows of another source of the same columns, with the same numbers of ids."""
+        rows = self.hashed()
+        rows.source, rows.num_rows, rows.missed = source, source.num_rows, 0
+        return rows
+
+    def hashed(self) -> TableRows:
+        """Return these rows with numbers of unknown ids that do not depend on the order of rows."""
+        rows = copy.copy(self)
+        rows._numbers = self._numbers.hashed()
+        return rows
+
+    def _peek(self) -> Part:
+        """Return the first part with rows, or one without."""
+        seen: list[Part] = []
+        for part in self.source.parts(self.names.all):
+            seen.append(part)
+            if len(part.rows):
+                break
+        self.source.push_back(seen)
+        return seen[-1] if seen else Part("", (), {name: [] for name in self.names.all})
+
+    def _num_candidates(
+        self, first: Part, separator: str | None, widths: Widths | None
+    ) -> int | None:
+        """Return the number of scores per row, that of most rows; None for lists of ids.
+
+        Without an error for a row of another number, all rows are counted: the first ones may be
+        broken.
+        """
+        name, counts_all = self.names.preds, self.on_error == "miss" and not self.source.once
+        if widths is None and counts_all:
+            widths = Counter()
+            for part in self.source.parts([name], ids=[name]):
+                widths += count_widths(part.columns[name], separator)
+        elif widths is None:
+            widths = count_widths(first.columns[name][:1000], separator)
+        width = width_of_most(widths, counts_all)
+        if width == 0:
+            raise ValueError(f"{self.files[0]} must hold scores in `{name}`, got empty lists.")
+        return width
+
+    def _survey(self, padding: Set[int], must_number: bool, relevant: Any) -> Survey:
+        """Read the targets once: their number, their kind, and the vocabulary they make."""
+        is_typed = not isinstance(relevant, list) and not is_text_column(relevant)
+        if self.source.once or (self.num_candidates and is_typed and not is_lists(relevant)):
+            return Survey.unknown(is_lists(relevant))
+        survey = Survey(self._relevant.kind, padding, must_number)
+        has_ids = may_be_text = False
+        for part in self.source.parts([self.names.target], ids=[self.names.target]):
+            column = part.columns[self.names.target]
+            cells = self._read(part, self.names.target, self._relevant)
+            is_text: bool | None = False
+            if must_number and self._relevant.kind == "integers":
+                if self.source.untyped:
+                    is_text = are_words(column, cells.bad, self._relevant)
+                else:  # lists without an id do not tell what ids are
+                    is_text = not has_ids and kind_of(column) == "text"
+            if is_text:
+                break
+            may_be_text |= is_text is None
+            has_ids |= len(cells.values) > 0
+            survey.add(cells)
+        else:
+            is_text = may_be_text and not has_ids
+        if is_text:
+            self._relevant = self._relevant._replace(kind="text")
+            return self._survey(padding, must_number, relevant)
+        self.num_rows = survey.num_rows
+        if isinstance(relevant, np.ndarray):
+            survey.has_several = relevant.ndim == 2
+        return survey
+
+    def chunks(self) -> Iterator[Batch]:
+        """Yield the rows in chunks; one without rows, and a warning, if there are none.
+
+        A row that is not readable raises a `ValueError` that names file, row and value.
+        """
+        return (batch for batch, _ in self.pieces())
+
+    def pieces(self) -> Iterator[tuple[Batch, Part]]:
+        """Yield chunks, each with the columns it was made of."""
+        self.missed, number = 0, 0
+        padded = [x for x in (self.names.target, self.names.exclude) if x is not None]
+        if self.num_candidates is None:
+            padded.append(self.names.preds)
+        for part in self.source.parts(self.names.all, ids=padded):
+            if part.broken:
+                self.missed += len(part.broken)
+                warnings.warn(
+                    f"{len(part.broken)} lines of {part.file} are no JSON objects and count as "
+                    "broken answers; they have no target and are not in the values. The first is "
+                    f"{place(part.file, part.broken[0])}.",
+                    stacklevel=3,
+                )
+            number += len(part.rows)
+            for of in cut([part.columns[x] for x in {*padded, self.names.preds}], _VALUES):
+                columns = {name: x[of] for name, x in part.columns.items()}
+                piece = Part(part.file, part.rows[of], columns)
+                yield self._batch(piece), piece
+        if not number:
+            self.warn_of_none(stacklevel=4)
+            # it has what other chunks have, as their counts are added
+            empty = Part("", (), {name: [] for name in self.names.all})
+            yield self._batch(empty), empty
+
+    def warn_of_none(self, stacklevel: int) -> None:
+        """Warn that there are no rows."""
+        warnings.warn(
+            f"{', '.join(self.files[:3])} should hold rows, got none; all values are NaN.",
+            stacklevel=stacklevel,
+        )
+
+    def _batch(self, piece: Part) -> Batch:
+        names = self.names
+        target, are_lists = self._targets(piece)
+        preds: Any
+        if self.reader is not None:
+            preds = self.reader.answers(piece, names.preds)
+        else:
+            cells = self._read(piece, names.preds, self._answers)
+            if self.num_candidates is None:
+                cells = cells.numbered(*self._numbers.answers(cells.values))
+                self._check_swapped(piece, cells, are_lists)
+                self._count(piece, cells.bad)
+                preds = pad(cells)
+            else:
+                preds = self._scores(piece, cells)
+        batch = Batch(preds, target, groups={x: read_group(piece, x) for x in self.groups})
+        if names.mask is not None:
+            batch.mask = read_mask(piece, names.mask)
+        if names.exclude is not None:
+            batch.exclude = self._exclude(piece, names.exclude)
+        if names.weights is not None:
+            batch.weights = read_weights(piece, names.weights)
+        if names.confidence is not None:
+            batch.confidence = read_confidence(piece, names.confidence, batch.mask)
+        if names.grade is not None:  # in the order of the targets, and padded like them
+            grades = piece.columns[names.grade].flatten().to_numpy(zero_copy_only=False)
+            batch.grades = torch.zeros(target.shape, dtype=torch.float64)
+            batch.grades[target >= 0] = torch.from_numpy(grades.copy())
+        return batch
+
+    def _read(self, part: Part, name: str, how: CellReading) -> Cells:
+        column = part.columns[name]
+        try:
+            return read_cells(column, how)
+        except WrongTypeError as error:
+            if self.source.loose and not isinstance(column, list):
+                return read_cells(column.to_pylist(), how)  # JSON has no types: see which row
+            raise ValueError(f"`{name}` in {part.file} must hold {error}.") from None
+
+    def _targets(self, piece: Part) -> tuple[Tensor, Any]:
+        """Return the numbers of relevant ids, and which cells are lists."""
+        column, how = piece.columns[self.names.target], self._relevant
+        cells = self._read(piece, self.names.target, how)
+        numbers, wrong = self._numbers.targets(cells.values)
+        found = cells.numbered(numbers, wrong)
+        bad = found.bad | (~found.lists & (found.lengths == 0))
+        if not self.has_several:
+            bad |= found.lengths != 1
+        _check_read(piece, self.names.target, bad, how)
+        gaps = found.rows[numbers < 0]  # padding is right in a list, if any row may be one
+        if self.has_several:
+            gaps = gaps[~found.lists[gaps]]
+        if len(gaps):
+            row = gaps[0]
+            raise ValueError(
+                f"{piece.place(row)} must hold a target in "
+                f"`{self.names.target}`, got {short(_cell(column, row))}; leave the row out, or "
+                "write all targets as lists, such as [3], if a query can have several or none."
+            )
+        return pad(found) if self.has_several else as_tensor("target", numbers), found.lists
+
+    def _check_swapped(self, piece: Part, answers: Cells, are_lists: Any) -> None:
+        """Raise if the targets are lists and the predictions single ids."""
+        read = ~answers.bad
+        if read.any() and are_lists.any() and not answers.lists[read].any():
+            row = int(np.flatnonzero(are_lists)[0])
+            preds, target = self.names.preds, self.names.target
+            shown = (short(_cell(piece.columns[name], row)) for name in (preds, target))
+            raise ValueError(
+                f"`{preds}` must be the column of lists and `{target}` that of relevant ids, which "
+                f"look swapped: {piece.place(row)} has the prediction "
+                f"{next(shown)} and the target {next(shown)}; name the columns, or write single "
+                "answers as lists, such as [3]."
+            )
+
+    def _count(self, piece: Part, bad: Any) -> None:
+        """Count unreadable answers, or raise for the first."""
+        if self.on_error == "raise":
+            _check_read(piece, self.names.preds, bad, self._answers)
+        self.missed += int(bad.sum())
+
+    def _scores(self, piece: Part, cells: Cells) -> Tensor:
+        """Return scores `[N, C]`; an unreadable row is NaN, the lowest of all scores."""
+        width = self.num_candidates or 0
+        bad = cells.bad | (cells.lengths != width)
+        if self.source.once:  # the rows behind may have another width
+            _check_read(piece, self.names.preds, bad & (cells.lengths > 0), self._answers)
+        self._count(piece, bad)
+        if not bad.any():
+            return as_tensor("preds", cells.values.reshape(-1, width))
+        scores = np.full((len(bad), width), np.nan, cells.values.dtype)
+        scores[~bad] = cells.values[~bad[cells.rows]].reshape(-1, width)
+        return as_tensor("preds", scores)
+
+    def _exclude(self, piece: Part, name: str) -> Tensor:
+        column = piece.columns[name]
+        if isinstance(column, np.ndarray) and column.dtype == bool:
+            return as_tensor(name, column)
+        how = self._relevant._replace(may_be_list=True)
+        cells = self._read(piece, name, how)
+        found = cells.numbered(*self._numbers.answers(cells.values))
+        _check_read(piece, name, found.bad, how)
+        return pad(found)
+
+
+def open_rows(
+    source: Any,
+    *,
+    preds: str = "preds",
+    target: str = "target",
+    groups: Sequence[str] = (),
+    mask: str | None = None,
+    exclude: str | None = None,
+    weights: str | None = None,
+    confidence: str | None = None,
+    padding: int | Sequence[int] = -1,
+    vocabulary: Sequence[str | int] | None = None,
+    separator: str | None = None,
+    on_error: OnError = "raise",
+    widths: Widths | None = None,
+    reader: AnswerColumn | None = None,
+) -> TableRows:
+    r"""Open a table of predictions; its rows are read in chunks by `TableRows.chunks`.
+
+    Integers are read as integers of 64 bits and text as text, byte for byte. A cell of text that
+    begins with `[` is a list in JSON or as Python writes it; any other is one id. In CSV a name
+    among the targets makes all ids text; 7.0 is 7 in either case. A target of CSV that looks like a
+    number written otherwise, or like a missing value, such as `1e3` or `nan`, is refused unless it
+    is in `vocabulary`; and so are several numbers, such as `3,4`, beside integers alone.
+
+    Text ids, and integers that are far larger than their number, are numbered: by `vocabulary`, or
+    by the targets in rising order, which takes one pass over the targets. An answer that is not
+    among them gets a number from `num_locations` on, and is a miss.
+
+    Args:
+        source: a path, a folder, a pattern, an address such as `s3://...` (with fsspec), or a list
+            of them: Parquet, CSV, Arrow IPC or JSON lines, also compressed, or one `.npz` or
+            `.npy`; or a table of polars, pandas, DuckDB or Arrow, or an Arrow stream.
+        preds: the column of lists of ids, best first, or of scores.
+        target: the column of relevant ids; for `.npy`, the file of them.
+        groups: as for `report.read`, as are `mask`, `exclude` and the options.
+        weights: the column of weights of queries.
+        confidence: the column of the confidence of each answer, from 0 to 1.
+        widths: the number of lists by their number of scores, if that is known without reading the
+            predictions; `on_error="miss"` reads them twice otherwise.
+        reader: what reads `preds` as answers of a language model.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ImportError: pyarrow is not installed.
+        ValueError: a column is missing, occurs twice or has another type, or a row is not readable.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "answers.csv"
+        >>> lines = ["preds,target", "\"['Zoo', 'Bar']\",Bar", "['Bar'],Cafe (north)", ""]
+        >>> _ = path.write_text("\n".join(lines), "utf-8")
+        >>> rows = open_rows(path)
+        >>> rows.vocabulary, rows.num_locations
+        (('Bar', 'Cafe (north)'), 2)
+        >>> [(batch.preds.tolist(), batch.target.tolist()) for batch in rows.chunks()]
+        [([[2, 0], [0, -1]], [0, 1])]
+    """
+    check_choice("on_error", on_error, OnError)
+    kinds = names_of_groups(groups)
+    names = Names(preds, target, kinds, mask, exclude, (), weights, confidence)
+    rows = source_of(source, names, on_error)
+    return TableRows(rows, names, padding, vocabulary, separator, on_error, widths, reader)
+
+
+def source_of(source: Any, names: Names, on_error: OnError) -> RowSource:
+    """Return the source of rows that an argument is."""
+    if not isinstance(source, str | os.PathLike | list | tuple):
+        if hasattr(source, "__arrow_c_stream__") or is_pandas(source):
+            return Stream(source, names.all)
+        raise TypeError(
+            "`rows` must be a path, a list of paths or a table that exports an Arrow stream "
+            f"(polars, pandas, pyarrow, DuckDB), got {describe(source)}."
+        )
+    files = find_files(source)
+    kind = suffix_of(files[0])
+    if kind in (".npy", ".npz"):
+        if len(files) > 1:
+            raise ValueError(f"`path` must be one NumPy file, got {short(files)}.")
+        others = [x for x in names.all if x not in (names.preds, names.target)]
+        return Arrays(files[0], names.preds, names.target, others)
+    if kind in RUNS:
+        raise ValueError(f"`path` must be a table, got {files[0]}; use `report.read` for runs.")
+    return Files(files, on_error == "miss")
+
+
+def has_column(source: Any, name: str) -> bool:
+    """Return whether a table has a column, as far as that is known without an error."""
+    if isinstance(source, str | os.PathLike | list | tuple):
+        with suppress(ValueError, OSError):
+            if suffix_of(first := find_files(source)[0]) == ".parquet":
+                return name in metadata_of(first).schema.to_arrow_schema().names
+            parts = source_of(source, Names(name, name), "miss").parts([name])
+            return any(len(part.rows) for part in parts)  # no rows of JSON have any columns
+        return False
+    names = getattr(getattr(source, "schema", None), "names", None)  # a method in polars
+    return name in [*(names if isinstance(names, list) else getattr(source, "columns", ()))]
+
+
+def _check_read(piece: Part, name: str, bad: Any, how: CellReading) -> None:
+    if bad.any():
+        row = int(bad.argmax())
+        cell = _cell(piece.columns[name], row)
+        what = "scores, as many as the rows before" if how.kind == "scores" else "ids of locations"
+        raise ValueError(
+            f"{piece.place(row)} must hold {what} in `{clip(name)}`, got {short(cell)}; "
+            f"{remedy(cell, how)}."
+        )
+
+
+def _cell(column: Any, row: int) -> Any:
+    cell = column[row]
+    if hasattr(cell, "as_py"):
+        return cell.as_py()
+    return cell.tolist() if isinstance(cell, np.ndarray) else cell

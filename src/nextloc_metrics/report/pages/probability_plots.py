@@ -1,0 +1,179 @@
+"""Pictures of probabilities: reliability, risk over coverage, and the size of prediction sets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from nextloc_metrics.core.display.lines import draw_lines
+from nextloc_metrics.core.display.style import (
+    COLORS,
+    Scale,
+    add_grid,
+    add_legend,
+    errors,
+    looks,
+    make_axes,
+    style,
+)
+from nextloc_metrics.core.means import exact, intervals
+from nextloc_metrics.core.metric.collection import Collections
+from nextloc_metrics.core.metric.readings import members_of, named, readings_of
+from nextloc_metrics.metrics.confidence import AURC, CalibrationError, Reliability
+from nextloc_metrics.metrics.probabilities import SetSize
+
+
+@style()
+def reliability(
+    models: Collections | CalibrationError | Mapping[str, CalibrationError],
+    *,
+    confidence_level: float = 0.95,
+    ax: Any = None,
+) -> Any:
+    """Draw a reliability diagram: the accuracy of each bin beside its mean confidence.
+
+    A bar is the accuracy of the queries of a bin, with Wilson's interval and the number of queries;
+    the line over it is their mean confidence. Bars below their line are overconfident. Of several
+    models each bin is a dot at its mean confidence; dots below the diagonal are overconfident.
+
+    Args:
+        models: a `CalibrationError` or a collection with one; or several by the names of the
+            models.
+
+    Raises:
+        ValueError: a collection has no `CalibrationError`.
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics import CalibrationError, plotting
+        >>> error = CalibrationError(10, given="probabilities")
+        >>> error.update(tensor([[0.75, 0.25], [0.75, 0.25]]), tensor([0, 1]))
+        >>> figure, axes = plotting.reliability(error)
+        >>> axes.get_xlabel(), axes.get_ylabel()
+        ('confidence', 'accuracy')
+    """
+    found: dict[str, Any] = {}
+    each: Mapping[str, Any] = named(models)
+    for name, model in each.items():
+        own = [("", model)] if isinstance(model, CalibrationError) else model.named_members()
+        make = "make it with `probability_metrics(given=...)`"
+        metric = next(iter(members_of(name, own, CalibrationError, make).values()))
+        found[name] = _bins_of(metric, confidence_level)
+    figure, axes = make_axes(ax, 4.2, 3.6)
+    if len(found) == 1:
+        _draw_bins(axes, *next(iter(found.values())))
+    else:
+        own_looks = looks(found)
+        for name, (bins, bounds) in found.items():
+            sure, right = bins.confidence.tolist(), bins.accuracy.tolist()
+            own_looks[name].draw_dots(axes, sure, right, name, bounds, "y", capsize=1.5)
+    axes.plot([0, 1], [0, 1], color="0.6", linestyle=(0, (1, 1.2)), linewidth=1, zorder=0)
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1.08)
+    for axis, label in ((axes.xaxis, "confidence"), (axes.yaxis, "accuracy")):
+        Scale(label, 0, 1).label(axis)
+    add_legend(axes)
+    return figure, axes
+
+
+def _bins_of(metric: CalibrationError, confidence_level: float) -> tuple[Reliability, list[Any]]:
+    """Return the bins with queries, and the interval of the accuracy of each."""
+    found = metric.reliability()
+    used = Reliability(*(x[found.number > 0] for x in found))
+    right = used.accuracy * used.number
+    counts = torch.stack([right, right, used.number], 1)
+    state = (counts * torch.tensor([exact.ONE, exact.ONE, 1])).round().long()
+    bounds = intervals.of_queries(state).interval(confidence_level)
+    return used, [[float(a), float(b)] for a, b in zip(*bounds, strict=True)]
+
+
+def _draw_bins(axes: Any, bins: Reliability, ends: list[Any]) -> None:
+    """Draw the bins of one model as bars, with a line at their mean confidence."""
+    number, sure, right, low, high = bins
+    middle = ((low + high) / 2).tolist()
+    look = {"color": COLORS[4], "edgecolor": "white", "linewidth": 0.7}
+    axes.bar(middle, right.tolist(), (high - low).tolist(), label="accuracy", **look)
+    axes.errorbar(
+        middle, right.tolist(), yerr=errors(right.tolist(), ends), fmt="none", ecolor=COLORS[0]
+    )
+    axes.hlines(sure, low, high, color=COLORS[2], linewidth=2, label="mean confidence")
+    for x, (_, top), n in zip(middle, ends, number.tolist(), strict=True):
+        axes.annotate(
+            f"{n:,.0f}", (x, top), (0, 2), textcoords="offset points", ha="center", fontsize=6
+        )
+
+
+@style()
+def risk_coverage(models: Collections, *, ax: Any = None) -> Any:
+    """Draw the share of wrong answers over the share of queries answered, most confident first.
+
+    Args:
+        models: a collection with an `AURC`, or several by the names of the models.
+
+    Raises:
+        ValueError: a collection has no `AURC`.
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics import plotting, probability_metrics
+        >>> metrics = probability_metrics(given="probabilities")
+        >>> metrics.update(tensor([[0.9, 0.1], [0.6, 0.4]]), tensor([0, 1]))
+        >>> figure, axes = plotting.risk_coverage(metrics)
+        >>> axes.lines[0].get_ydata().tolist()
+        [0.0, 0.5]
+    """
+    curves = {}
+    for name, model in named(models).items():
+        make = "make it with `probability_metrics(given=...)`"
+        found = members_of(name, model.named_members(), AURC, make)
+        curves[name] = next(iter(found.values())).curve()
+    figure, axes = make_axes(ax, 4.2, 3.6)
+    draw_lines(curves, axes)
+    axes.set_xlim(0, 1)
+    axes.set_ylim(bottom=0)
+    Scale("share of queries answered", 0, 1).label(axes.xaxis)
+    Scale("share of wrong answers", 0, 1).label(axes.yaxis)
+    add_grid(axes, "both")
+    add_legend(axes)
+    return figure, axes
+
+
+@style()
+def set_sizes(models: Collections, *, ax: Any = None) -> Any:
+    """Draw the mean size of prediction sets over their mass.
+
+    Args:
+        models: a collection with a `SetSize` for several masses, or several by the names of the
+            models.
+
+    Raises:
+        ValueError: a collection has no `SetSize` of a mass.
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics import RankingCollection, SetSize, plotting
+        >>> sizes = [SetSize(mass, given="probabilities") for mass in (0.5, 0.9)]
+        >>> metrics = RankingCollection({"size_50": sizes[0], "size_90": sizes[1]})
+        >>> metrics.update(tensor([[0.6, 0.3, 0.1]]), tensor([0]))
+        >>> figure, axes = plotting.set_sizes(metrics)
+        >>> axes.lines[0].get_ydata()
+        array([1., 2.])
+    """
+    curves = {}
+    for name, model in named(models).items():
+        members = [x for x in model.named_members() if getattr(x[1], "mass", None) is not None]
+        make = "add `SetSize(0.9, given=...)`"
+        found = members_of(name, members, SetSize, make, " of several masses")
+        readings = readings_of(model, keep_base=True)
+        sizes = {member.mass: readings[key].value for key, member in found.items()}
+        curves[name] = list(zip(*sorted(sizes.items()), strict=True))
+    figure, axes = make_axes(ax, 4.2, 3.6)
+    draw_lines(curves, axes)
+    Scale("mass of the set", 0, 1).label(axes.xaxis)
+    axes.set_ylabel("mean number of candidates")
+    axes.set_ylim(bottom=0)
+    add_grid(axes, "both")
+    add_legend(axes)
+    return figure, axes

@@ -1,0 +1,143 @@
+"""The sections of a page: values, groups, distances, probabilities, deciles, users and ties."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.core.display.bars import MOST_BARS, Groups, draw_groups, draw_histogram
+from nextloc_metrics.core.display.lines import draw_differences, draw_readings
+from nextloc_metrics.core.display.page import show_picture, show_table
+from nextloc_metrics.core.display.reading import Models, Reading
+from nextloc_metrics.core.display.style import Scale
+from nextloc_metrics.core.display.table import Table, in_percent
+from nextloc_metrics.core.metric.collection import SummedCollection
+from nextloc_metrics.core.metric.plots import plot_groups
+from nextloc_metrics.geography.locations import Locations
+from nextloc_metrics.report.pages.maps import distance_errors, error_map
+from nextloc_metrics.report.pages.probability_plots import reliability, risk_coverage
+
+
+def show_headline(
+    columns: Mapping[str, Mapping[str, Reading]],
+    table: Table,
+    skill: Mapping[str, float],
+    confidence_level: float,
+) -> str:
+    """Show the values as a picture and as a table, and below them the skill."""
+    own = "model" if len(columns) > 1 else ""
+    named = {own if name == "value" else name: of for name, of in columns.items()}
+    shown = show_values(named, table, confidence_level)
+    if skill:
+        rows = [[name, in_percent(x)] for name, x in skill.items()]
+        note = "0: ranking by visits in the training data; 100: perfect ranking"
+        shown += show_table(Table(["skill, percent", "value"], rows, [note]))
+    return shown
+
+
+def show_values(columns: Models, table: Table, confidence_level: float) -> str:
+    """Show the values of several models as a picture and as a table."""
+    caption = f"Values with {100 * confidence_level:g} % confidence intervals"
+    return show_picture(caption, draw_readings, columns, confidence_level, None) + show_table(table)
+
+
+def show_differences(first: str, differences: Models, confidence_level: float) -> str:
+    """Draw the differences of models from the first one; one model needs no legend."""
+    who, it = "each model", "the model"
+    if len(differences) == 1:
+        ((who, only),) = differences.items()
+        it, differences = who, {"": only}
+    caption = f"{who} minus {first}: right of 0, {it} is better"
+    return show_picture(caption, draw_differences, differences, confidence_level)
+
+
+def show_ceiling(rows: Mapping[str, Reading], table: Table, confidence_level: float) -> str:
+    """Draw the model between chance and the limit, and show the numbers."""
+    caption = "Acc@1, means over users; the limits are estimates"
+    drawn = show_picture(caption, draw_readings, {"": rows}, confidence_level, None)
+    return drawn + show_table(table)
+
+
+def show_groups(
+    name: str, notes: Sequence[str], metric: Any, table: Table, confidence_level: float
+) -> str:
+    """Draw a metric for each group, and show the table of all metrics.
+
+    The notes are about intervals, which a histogram of many groups has not.
+    """
+    draw = partial(plot_groups, confidence_level=confidence_level, ax=None)
+    is_histogram = metric.num_groups > MOST_BARS
+    caption = name if is_histogram else "; ".join([name, *notes])
+    return show_picture(caption, draw, metric) + show_table(table)
+
+
+def show_distances(by_location: Any, locations: Locations, headline: SummedCollection) -> str:
+    """Draw a map of the accuracy, and the distribution of the distance errors."""
+    if not int(by_location._numbers()[0].sum()):
+        return ""
+    return show_picture(
+        "acc_at_1 by target location", error_map, by_location, locations
+    ) + show_picture("Distance from decision to target", distance_errors, headline)
+
+
+def show_probabilities(metrics: SummedCollection, confidence_level: float) -> str:
+    """Draw the reliability diagram, and the risk over the coverage."""
+    error = dict(metrics.named_members())["ece"]
+    if not error._numbers()[0]:
+        return ""
+    draw = partial(reliability, confidence_level=confidence_level)
+    return show_picture("Accuracy by confidence", draw, error) + show_picture(
+        "Wrong answers, if only the most confident queries are answered", risk_coverage, metrics
+    )
+
+
+def show_deciles(
+    members: SummedCollection, table: Table, notes: Sequence[str], confidence_level: float
+) -> str:
+    """Draw precision and NDCG for each decile of the target, and show the table of all metrics."""
+    values = members.compute_with_intervals(confidence_level)
+    pictures = ""
+    for title in ("precision", "ndcg"):
+        names = [str(name) for name in members if str(name).startswith(f"{title}_at_")]
+        rows = [[values[f"{name}{end}"] for name in names] for end in ("", "_low", "_high")]
+        heights, low, high = torch.tensor(rows)
+        own = [dict(members.named_members())[name] for name in names]
+        numbers = own[0].num_queries  # of all deciles
+        if own[0]._groups:
+            numbers = [int(one._numbers()[0].sum()) for one in own]
+        found = Groups(heights, torch.stack([low, high]), torch.as_tensor(numbers))
+        labels = [name.rpartition("_")[2].lstrip("0") for name in names]
+        shared = names[0].partition("_decile_")[0]
+        decile = f"decile of the target ({len(labels) - 1} = most popular)"
+        caption = "; ".join([f"{shared} by popularity of the target", *notes])
+        scale = Scale(shared, 0, 1)
+        draw = partial(draw_groups, confidence_level=confidence_level)
+        pictures += show_picture(caption, draw, {"": found}, labels, scale, decile, None)
+    return pictures + show_table(table)
+
+
+def show_users(metric: Any, means: Tensor, name: str) -> str:
+    """Draw the histogram of the mean of each user."""
+    scale = Scale(metric.label, metric.plot_lower_bound, metric.plot_upper_bound)
+    infinite = means.isinf()
+    caption = f"{name}: the mean over the days of each of {len(means):,} users"
+    if infinite.any():
+        caption += f"; {int(infinite.sum()):,} are infinite and not drawn"
+        means = means[~infinite]
+    return show_picture(caption, draw_histogram, {"": means}, scale, "user", None)
+
+
+def show_ties(values: Mapping[str, float], ties: Mapping[str, tuple[float, float]]) -> str:
+    """Show the range of values over the orders of tied candidates."""
+    if all(low == high or low != low for low, high in ties.values()):
+        return "<p>The order of candidates with equal scores changes no value.</p>\n"
+    rows = [
+        [name, *map(in_percent, (low, values[name], high))] for name, (low, high) in ties.items()
+    ]
+    header = ["percent", "relevant last", "expected", "relevant first"]
+    note = "relevant last (first): the relevant location after (before) others with the same score"
+    return show_table(Table(header, rows, [note]))

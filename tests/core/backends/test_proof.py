@@ -1,0 +1,274 @@
+"""A backend that would count wrong is disabled at its first use, and `reference` replaces it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from packaging.version import Version
+from torch import Tensor
+
+from nextloc_metrics import AccuracyAtK, Ranking, backends, next_location_metrics
+from nextloc_metrics.core.backends import cpu, proof
+
+NEEDS_C = pytest.mark.skipif(bool(backends.available()["cpu"]), reason="needs the backend in C")
+
+
+@pytest.fixture(autouse=True)
+def _as_in_a_new_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No backend is disabled, before and after."""
+    monkeypatch.setattr(proof, "disabled", {})
+    return
+
+
+def use(monkeypatch: pytest.MonkeyPatch, backend: backends.Reference) -> None:
+    """Let a backend be tried before `reference`."""
+    monkeypatch.setattr(backends, "_chosen", [backend, backends.Reference()])
+
+
+def values_of_a_batch() -> dict[str, Tensor]:
+    """Update a collection with scores that have ties and a NaN."""
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randint(0, 9, (40, 30), generator=generator).float()
+    scores[3, 4] = torch.nan
+    metrics = next_location_metrics(30, k=(1, 5))
+    metrics.update(scores, torch.arange(40) % 30)
+    return metrics.compute()
+
+
+def check_disabled(monkeypatch: pytest.MonkeyPatch, backend: backends.Reference, says: str) -> None:
+    """There is one warning, and values are those of `reference`."""
+    use(monkeypatch, backends.Reference())
+    expected = values_of_a_batch()
+    use(monkeypatch, backend)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert values_of_a_batch() == expected
+        monkeypatch.setattr(proof, "_difference", lambda *_: pytest.fail("checked twice"))
+        assert values_of_a_batch() == expected
+    [warning] = caught
+    text = str(warning.message)
+    assert f"the backend {backend.name!r} {says}" in text
+    assert f"on {platform.system()} {platform.machine()}. It is disabled in this process" in text
+    assert "NEXTLOC_BACKEND=reference" in text
+    reason = backends.available()[backend.name]
+    assert reason is not None
+    assert reason.startswith(says)
+    assert backends.choose(torch.zeros(1)).name == "reference"
+    with pytest.raises(ModuleNotFoundError, match=f"{backend.name!r} {says[:7]}"):
+        backends.use(backend.name)
+
+
+@NEEDS_C
+def test_a_right_backend_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first use makes the check, which leaves no warning; the second one does not."""
+    backend = cpu.Cpu()
+    use(monkeypatch, backend)
+    assert not backend.is_proven
+    assert backends.choose(torch.zeros(1)) is backend
+    assert backend.is_proven
+    monkeypatch.setattr(proof, "passes", None)
+    assert backends.choose(torch.zeros(1)) is backend
+
+
+#: by function: the member of its structure whose first integer is changed, and what is said
+MEMBERS = {
+    "survey above": "`survey`",
+    "survey tied": "`survey`",
+    "survey best": "`survey`",
+    "first ids": "`first`",
+    "find found": "`find`",
+    "tally sums": "`tally_scores`",
+    "tally decisions": "`tally_scores`",
+    "tally_lists sums": "`tally_lists`",
+}
+
+
+@NEEDS_C
+@pytest.mark.parametrize("member", MEMBERS)
+@pytest.mark.parametrize("width", [2, 8])
+def test_a_wrong_library_is_disabled(
+    member: str, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One integer of one function is wrong, perhaps for scores of one width only."""
+    name, field = member.split()
+    backend = cpu.Cpu()
+    functions = cpu._load()
+    right = functions[name]
+
+    def wrong(parallel: Any, threads: int, number: int, about: Any) -> int:
+        answer: int = right(parallel, threads, number, about)
+        address = getattr(about._obj, field)  # 0 without a best candidate
+        if address and (name in ("find", "tally_lists") or number == width):
+            ctypes.c_int64.from_address(address).value += 1
+        return answer
+
+    backend._functions = {**functions, name: wrong}
+    check_disabled(monkeypatch, backend, f"differs from `reference` in {MEMBERS[member]}")
+
+
+class Wrong(backends.Reference):
+    """A backend that reads other scores than it is given."""
+
+    name = "cpu"
+    is_proven = False
+
+    def __init__(self, change: Callable[[Tensor], Tensor]) -> None:
+        self.change = change
+
+    def survey(
+        self, scores: Tensor, own: Tensor, find_best: bool
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Survey changed scores."""
+        return super().survey(self.change(scores), self.change(own), find_best)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x: x.nan_to_num(-9e4, torch.inf, -torch.inf),
+        lambda x: torch.where(x.isnan() & x.signbit(), -9e4, x),
+        lambda x: torch.where((x == 0) & x.signbit(), -0.01, x),
+        lambda x: x.clamp(max=7.5),
+        lambda x: x.clamp(min=-7.5),
+        lambda x: x.floor(),
+        lambda x: x.abs(),
+        lambda x: x.nan_to_num(9e4, 9e4, -9e4) if x.dtype == torch.bfloat16 else x * 0,
+    ],
+)
+def test_each_kind_of_score_is_in_the_batch(
+    change: Callable[[Tensor], Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A NaN, -0.0 below 0, infinities, ties and signs."""
+    check_disabled(monkeypatch, Wrong(change), "differs from `reference` in `survey` of torch.fl")
+
+
+@pytest.mark.parametrize(
+    "name", ["find", "find_true", "sort", "argsort", "histogram", "tally_lists"]
+)
+def test_functions_of_integers_are_in_the_batch(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them, one integer off."""
+    backend = Wrong(lambda scores: scores)
+    right = getattr(backend, name)
+
+    def off(*arguments: Any) -> Any:
+        found = right(*arguments)
+        return (found[0] + 1, found[1]) if isinstance(found, tuple) else found + 1
+
+    monkeypatch.setattr(backend, name, off, raising=False)
+    check_disabled(monkeypatch, backend, f"differs from `reference` in `{name}`")
+
+
+def test_a_library_that_cannot_be_loaded_is_disabled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one built for another machine."""
+    library = tmp_path / "_kernels.so"
+    library.write_text("not a library", encoding="utf-8")
+    monkeypatch.setattr(cpu, "LIBRARY", library)
+    check_disabled(monkeypatch, cpu.Cpu(), "raises OSError")
+
+
+def test_a_library_that_was_not_built_is_warned_of_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The values are those of `reference`."""
+    use(monkeypatch, backends.Reference())
+    expected = values_of_a_batch()
+    monkeypatch.setattr(backends, "LIBRARY", tmp_path / "_kernels.so")
+    monkeypatch.setattr(backends, "_chosen", [])
+    monkeypatch.setattr(backends.proof, "disabled", {})
+    backends.use(None)
+    with pytest.warns(UserWarning, match="'cpu' needs a C compiler .* slower") as caught:
+        assert values_of_a_batch() == expected
+    assert len(caught) == 1
+    assert "needs a C compiler" in str(backends.available()["cpu"])
+
+
+def test_threads_that_meet_at_the_first_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both get right values, and there is one warning."""
+    use(monkeypatch, backends.Reference())
+    expected, found = values_of_a_batch(), []
+    barrier = threading.Barrier(4)
+
+    def change(scores: Tensor) -> Tensor:
+        if not barrier.broken and threading.current_thread() is not threading.main_thread():
+            barrier.wait(30)  # all threads are in the check
+            barrier.abort()
+        return scores + 1 * (scores == 8)
+
+    use(monkeypatch, Wrong(change))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        threads = [
+            threading.Thread(target=lambda: found.append(values_of_a_batch())) for _ in range(4)
+        ]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+    assert found == [expected] * 4
+    assert len(caught) == 1
+
+
+_FIRST_USES = """
+import os
+import torch
+from nextloc_metrics import MRR, backends
+compiled = backends._chosen[-2]
+assert compiled.name == "cpu" and not compiled.is_proven and not compiled._functions
+child = os.fork()
+assert float(MRR()(torch.eye(3), torch.arange(3))) == 1
+assert compiled.is_proven
+if child:
+    assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+@pytest.mark.slow
+@NEEDS_C
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs forks")
+def test_nothing_is_checked_at_import_and_a_forked_process_checks_too() -> None:
+    """The library is not even loaded at import."""
+    command = [sys.executable, "-W", "error", "-W", "ignore::EncodingWarning", "-c", _FIRST_USES]
+    subprocess.run(command, check=True, timeout=600)
+
+
+@pytest.mark.slow  # compiles
+@NEEDS_C
+@pytest.mark.skipif(
+    Version(torch.__version__) < Version("2.13"), reason="one graph was shown with torch 2.13"
+)
+def test_a_compiled_graph_makes_no_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It uses `reference`, and is one graph; what runs op by op afterwards makes the check."""
+    backend = cpu.Cpu()
+    use(monkeypatch, backend)
+    scores, target = torch.eye(5), torch.tensor([0, 1, 2, 4, 3])
+    run = torch.compile(
+        lambda x: Ranking.from_scores(x, target, validate_args=False).above,
+        backend="eager",
+        fullgraph=True,
+    )
+    assert run(scores)[:, 0].tolist() == [0, 0, 0, 1, 1]
+    assert not backend.is_proven
+    assert AccuracyAtK(1)(scores, target) == 0.6
+    assert backend.is_proven
+
+
+def test_the_check_needs_no_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither PyTorch's default device nor its default dtype changes the batch."""
+    backend = cpu.Cpu() if not backends.available()["cpu"] else Wrong(lambda scores: scores)
+    use(monkeypatch, backend)
+    with torch.device("meta"), torch.inference_mode():
+        assert proof.passes(backend)
+    assert not proof.disabled

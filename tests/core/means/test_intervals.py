@@ -1,0 +1,532 @@
+"""How sure a mean is: standard errors and intervals against SciPy, plain Python and simulation."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.stats
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from torchmetrics import MetricCollection
+
+from nextloc_metrics import (
+    MRR,
+    AccuracyAtK,
+    DecileKForRecall,
+    F1AtK,
+    Grouped,
+    LocationF1,
+    NDCGAtK,
+    PopularityBins,
+    RankingCollection,
+    RankingMetric,
+    functional,
+    next_location_metrics,
+)
+from nextloc_metrics.core.means.intervals import (
+    Estimate,
+    of_clusters,
+    of_groups,
+    of_queries,
+    t_quantile,
+)
+from strategies import batch, same, updated
+
+
+def at_ranks(ranks: Tensor, most: int | None = None) -> tuple[Tensor, Tensor]:
+    """Lists of ids in which the relevant location has these ranks, from 1."""
+    most = most or max(1, int(ranks.max()))
+    return torch.arange(most).expand(len(ranks), most), ranks - 1
+
+
+def of_ranks(metric: Any, ranks: list[int] | Tensor, **kwargs: Any) -> Any:
+    """The metric after queries with these ranks."""
+    return updated(metric, *at_ranks(torch.as_tensor(ranks)), **kwargs)
+
+
+def bounds(metric: Any, confidence_level: float = 0.95) -> list[float]:
+    """The interval as numbers."""
+    low, high = metric.interval(confidence_level)
+    assert low.shape == high.shape == ()
+    assert low.dtype == high.dtype == torch.float32
+    return [float(low), float(high)]
+
+
+def wilson(mean: float, effective: float, t: float) -> list[float]:
+    """Wilson's interval: the p for which |mean - p| is t standard errors of p."""
+    middle = (mean + t * t / (2 * effective)) / (1 + t * t / effective)
+    root = math.sqrt(mean * (1 - mean) / effective + t * t / (4 * effective**2))
+    return [middle + sign * t * root / (1 + t * t / effective) for sign in (-1, 1)]
+
+
+# One metric --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("num_queries", "confidence_level"), [(1, 0.5), (2, 0.9), (17, 0.95), (400, 0.999)]
+)
+def test_hits_and_misses_have_wilsons_interval(num_queries: int, confidence_level: float) -> None:
+    """For 0/1 scores it is SciPy's Wilson interval, from no hits to all of them."""
+    for hits in sorted({0, 1, num_queries // 3, num_queries - 1, num_queries}):
+        metric = of_ranks(AccuracyAtK(1), [1] * hits + [2] * (num_queries - hits))
+        test = scipy.stats.binomtest(hits, num_queries)
+        theirs = test.proportion_ci(confidence_level, method="wilson")
+        assert bounds(metric, confidence_level) == pytest.approx(
+            [theirs.low, theirs.high], abs=1e-6
+        )
+
+
+@pytest.mark.parametrize(
+    ("metric", "function"),
+    [(MRR(), functional.mrr), (NDCGAtK(10), partial(functional.ndcg_at_k, k=10))],
+    ids=["MRR", "NDCG"],
+)
+def test_standard_error_is_that_of_the_scores(metric: RankingMetric, function: Any) -> None:
+    """`standard_error` equals SciPy's `sem` of the scores, and the interval follows from it."""
+    preds, target = batch(200, 12)
+    each = function(preds, target, reduction="none").double()
+    metric.reset()
+    metric.update(preds, target)
+    error = float(scipy.stats.sem(each))
+    assert float(metric.standard_error()) == pytest.approx(error, rel=1e-5)
+    mean = float(each.mean())
+    effective = mean * (1 - mean) / error**2
+    assert effective > len(each)  # less spread than hits and misses
+    expected = wilson(mean, effective, scipy.stats.t.ppf(0.975, len(each) - 1))
+    assert bounds(metric) == pytest.approx(expected, abs=1e-6)
+    normal = [mean - 1.96 * error, mean + 1.96 * error]
+    assert bounds(metric) == pytest.approx(normal, abs=0.1 * error)  # the same for many queries
+
+
+@pytest.mark.slow
+@given(
+    st.lists(st.integers(1, 12), min_size=1, max_size=30),
+    st.sampled_from([MRR(), MRR(3), NDCGAtK(5), AccuracyAtK(4), F1AtK(3)]),
+    st.floats(0.01, 0.99),
+)
+def test_intervals_hold_the_value_and_stay_within_0_and_1(
+    ranks: list[int], metric: RankingMetric, confidence_level: float
+) -> None:
+    """0 <= low <= value <= high <= 1, wider with more confidence."""
+    metric.reset()
+    of_ranks(metric, ranks)
+    low, high = bounds(metric, confidence_level)
+    assert 0 <= low <= float(metric.compute()) <= high <= 1
+    wider_low, wider_high = bounds(metric, (1 + confidence_level) / 2)
+    assert wider_low <= low
+    assert high <= wider_high
+
+
+def test_bounds_at_the_ends_are_exact() -> None:
+    """No hit at all has the lower bound 0, nothing but hits the upper bound 1, for every number."""
+    numbers = [*range(1, 300), 2759, 5518]  # by rounding alone the last two would be above 0
+    groups = torch.cat([torch.full((number,), i) for i, number in enumerate(numbers, 1)])
+    for rank, end in ((2, 0), (1, 1)):
+        metric = Grouped(AccuracyAtK(1), len(numbers) + 1)
+        metric.update(*at_ranks(torch.full_like(groups, rank), 2), groups=groups)
+        assert (metric.interval()[end][1:] == end).all()
+
+
+def test_scores_all_alike_are_not_certain() -> None:
+    """Where all scores are the same, 1 or 1/2, as much spread as there may be is assumed."""
+    for ranks, t in (
+        ([1] * 20, scipy.stats.norm.ppf(0.975)),
+        ([2] * 20, scipy.stats.t.ppf(0.975, 19)),
+    ):
+        metric = of_ranks(MRR(), ranks)
+        expected = wilson(float(metric.compute()), len(ranks), t)
+        assert bounds(metric) == pytest.approx(expected, abs=1e-6)
+    assert float(of_ranks(MRR(), [2, 2]).standard_error()) == pytest.approx(0, abs=1e-6)
+    assert of_ranks(MRR(), [2]).standard_error().isnan()
+
+
+def test_rounded_scores_all_alike_are_not_certain() -> None:
+    """The squares of 1/3 and the like are rounded, which is no spread, of 1 query or of many."""
+    for rank in (2, 3, 6, 7, 11, 13, 39):
+        expected = wilson(1 / rank, 50, scipy.stats.t.ppf(0.975, 49))
+        assert bounds(of_ranks(MRR(), [rank] * 50)) == pytest.approx(expected, abs=1e-6), rank
+        alone = of_ranks(MRR(), [rank])
+        assert alone.standard_error().isnan()
+        assert bounds(alone) == [0, 1]
+
+
+@pytest.mark.parametrize("confidence_level", [0.01, 0.5, 0.9, 0.95, 0.999999])
+def test_no_bound_is_beyond_the_mean_or_beyond_0_and_1(confidence_level: float) -> None:
+    """Before they are rounded to float32, for means next to 0 and 1 and for any size."""
+    effective = torch.logspace(0, 15, 4001, dtype=torch.float64)[:, None]
+    ends = torch.tensor([0.0, 5e-324, 1e-18, 1e-9, 0.5], dtype=torch.float64)
+    mean = torch.cat([ends, 1 - ends]).expand(len(effective), -1)
+    for freedom in (0.0, 1.0, 30.0, math.inf):
+        of_t = torch.tensor(freedom, dtype=torch.float64)
+        low, high = Estimate(mean, torch.zeros_like(mean), effective, of_t).interval(
+            confidence_level
+        )
+        assert bool((low >= 0).all())
+        assert bool((low <= mean).all())
+        assert bool((mean <= high).all())
+        assert bool((high <= 1).all())
+
+
+def test_nan_without_data() -> None:
+    """No number without a query, as for the value, and no warning of its own."""
+    for metric in (MRR(), Grouped(MRR(), 3, average="queries"), Grouped(MRR(), 3, group=1)):
+        assert all(map(math.isnan, bounds(metric)))
+        assert metric.standard_error().isnan()
+
+
+def test_the_state_stays_as_it_is() -> None:
+    """Asking changes neither state nor value, and updates go on."""
+    metric = of_ranks(MRR(), [1, 2, 3])
+    before = metric.state.clone()
+    metric.interval()
+    metric.standard_error()
+    assert torch.equal(metric.state, before)
+    of_ranks(metric, [4])
+    with warnings.catch_warnings():  # none of its own, before and after the value
+        warnings.simplefilter("error")
+        asked = bounds(metric)
+        metric.compute()
+        assert asked == bounds(metric) == bounds(of_ranks(MRR(), [1, 2, 3, 4]))
+
+
+@pytest.mark.parametrize("confidence_level", [0, 1, 0.0, 1.0, 1.5, -0.1, math.nan, True])
+def test_a_confidence_level_is_a_fraction(confidence_level: float) -> None:
+    """95 is no confidence level, 0.95 is."""
+    metric = of_ranks(MRR(), [1, 2])
+    collection = RankingCollection({"mrr": MRR()})
+    for ask in (metric.interval, collection.compute_with_intervals):
+        with pytest.raises(ValueError, match=r"`confidence_level` must be between 0 and 1"):
+            ask(confidence_level)
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        LocationF1(3),
+        F1AtK(2, average="pooled"),
+        DecileKForRecall(PopularityBins([1, 1, 2]), 1.0, decile=1),
+    ],
+    ids=repr,
+)
+def test_what_is_no_mean_of_scores_has_none(metric: Any) -> None:
+    """A metric that is not a mean of scores refuses an interval and a standard error."""
+    assert not metric._averages_scores
+    for ask in (metric.interval, metric.standard_error):
+        with pytest.raises(TypeError, match="it is not a mean of per-query scores"):
+            ask()
+
+
+def test_a_users_own_value_has_none() -> None:
+    """A subclass that computes another value than the mean is not given the mean's interval."""
+
+    class Percent(AccuracyAtK):
+        def compute(self) -> Tensor:
+            return 100 * super().compute()
+
+    metric = of_ranks(Percent(1), [1, 2])
+    with pytest.raises(TypeError, match="it is not a mean of per-query scores"):
+        metric.interval()
+    collection = RankingCollection({"percent": Percent(1), "mrr": MRR()})
+    collection.update(*at_ranks(torch.tensor([1, 2])))
+    assert list(collection.compute_with_intervals()) == ["percent", "mrr", "mrr_low", "mrr_high"]
+
+
+@pytest.mark.parametrize("confidence_level", [0.01, 0.5, 0.8, 0.9, 0.95, 0.99, 0.999])
+def test_quantiles_of_students_t(confidence_level: float) -> None:
+    """They equal SciPy's for integers and fractions, on both sides of the change of method."""
+    freedom = [*range(1, 60), 99, 200, 999, 1000, 1001, 10**4, 10**6, math.inf]
+    freedom += [1.000001, 1.1, 1.5, 1.9, 2.5, 7.7, 999.5, 1000.5]
+    found = t_quantile(confidence_level, torch.tensor(freedom, dtype=torch.float64))
+    assert found.tolist() == pytest.approx(
+        scipy.stats.t.ppf((1 + confidence_level) / 2, freedom).tolist(), rel=1e-9
+    )
+
+
+def test_quantile_without_a_degree_of_freedom() -> None:
+    """It is infinite, and of the shape that was asked for."""
+    freedom = torch.tensor([[0.0, 1.0], [1.0, 0.0]], dtype=torch.float64)
+    one = pytest.approx(1)
+    assert t_quantile(0.5, freedom).tolist() == [[math.inf, one], [one, math.inf]]
+
+
+# Groups ------------------------------------------------------------------------------------------
+
+
+def clustered_error(scores: list[float], groups: list[int]) -> tuple[float, float]:
+    """The standard error of a mean, and the degrees of freedom, without a formula of the library.
+
+    The jackknife leaves out each group; if one has more than a third of the scores, it is CR2 by
+    matrices: each group adds the square of (1 - n_g / N)^(-1/2) times the sum of its residuals.
+    """
+    number, y = len(scores), np.array(scores)
+    in_group = np.array(groups)[None] == np.unique(groups)[:, None]
+    if 3 * in_group.sum(1).max() <= number:
+        without = np.array([y[~one].mean() for one in in_group])
+        count = len(in_group)
+        variance = (count - 1) / count * ((without - y.mean()) ** 2).sum()
+        return math.sqrt(variance), number**2 / (in_group.sum(1) ** 2).sum() - 1
+    residual_maker = np.eye(number) - 1 / number
+    scale = 1 / np.sqrt(1 - in_group.mean(1)) / number
+    weights = scale[:, None] * in_group @ residual_maker
+    covariance = weights @ weights.T  # of the sums, for independent queries of variance 1
+    freedom = np.trace(covariance) ** 2 / (covariance**2).sum()
+    return math.sqrt(((weights @ y) ** 2).sum()), float(freedom)
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 6)), min_size=2, max_size=60))
+def test_clustered_standard_error(queries: list[tuple[int, int]]) -> None:
+    """`average="queries"` has the metric's value, and the standard error of the groups' sums."""
+    ranks, groups = map(list, zip(*queries, strict=True))
+    metric = of_ranks(Grouped(MRR(), 9, average="queries"), ranks, groups=torch.tensor(groups))
+    assert same(metric.compute(), of_ranks(MRR(), ranks).compute())
+    if len(set(groups)) == 1:
+        assert metric.standard_error().isnan()
+        assert bounds(metric) == [0, 1]
+        return
+    error, freedom = clustered_error([1 / rank for rank in ranks], groups)
+    assert float(metric.standard_error()) == pytest.approx(error, rel=1e-5, abs=1e-7)
+    if error > 1e-3:
+        mean = sum(1 / rank for rank in ranks) / len(ranks)
+        sizes = Counter(groups)
+        missed = [sizes[x] for x in {group for rank, group in queries if rank > 1}]
+        decide = sum(missed) ** 2 / sum(x * x for x in missed)  # all have a score above 0
+        if len(missed) < len(sizes):
+            freedom = min(freedom, max(1, decide - 1))
+        t = scipy.stats.t.ppf(0.95, freedom)
+        expected = wilson(mean, mean * (1 - mean) / error**2, t)
+        assert bounds(metric, 0.9) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.slow
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 6)), min_size=3, max_size=40))
+def test_a_clustered_collection(queries: list[tuple[int, int]]) -> None:
+    """The values are those of the collection, and each mean has the interval of its users."""
+    ranks, users = map(list, zip(*queries, strict=True))
+    plain = RankingCollection({"mrr": MRR(), "f1": LocationF1(9)}, prefix="val/")
+    metrics = of_ranks(plain.clustered(9), ranks, groups={"user": torch.tensor(users)})
+    of_ranks(plain, ranks)
+    assert same(metrics.compute(), plain.compute())
+    members: dict[str, Any] = dict(metrics.named_members())
+    if (number := len(set(users))) > 1:
+        error, _ = clustered_error([1 / rank for rank in ranks], users)
+        assert float(members["mrr"].standard_error()) == pytest.approx(error, rel=1e-5, abs=1e-7)
+    by = f"intervals by {number} user{'s' * (number > 1)}"
+    table = metrics.table(intervals=True)
+    assert str(table).splitlines()[-1] == by
+    assert by in table.to_latex()
+    assert by not in str(metrics.table())
+    assert by not in str(plain.table(intervals=True))
+
+
+def test_a_single_query_or_group_is_unknown() -> None:
+    """The interval of one score between 0 and 1, or of one group, is all of 0 to 1."""
+    assert bounds(of_ranks(MRR(), [3])) == [0, 1]
+    one = torch.zeros(4).long()
+    for average in ("queries", "groups"):
+        grouped = Grouped(MRR(), 2, average=average)
+        assert bounds(of_ranks(grouped, [3, 1, 1, 3], groups=one)) == [0, 1]
+        assert grouped.standard_error().isnan()
+
+
+def test_groups_all_alike() -> None:
+    """Where all groups have the same mean, each of them is as sure as one query."""
+    metric = of_ranks(
+        Grouped(AccuracyAtK(1), 4, average="queries"), [1] * 40, groups=torch.arange(40) % 4
+    )
+    t = scipy.stats.t.ppf(0.975, 3)
+    assert bounds(metric) == pytest.approx(wilson(1.0, 4, t), abs=1e-6)
+    unequal = torch.tensor([0] * 6 + [1] * 2)  # as sure as 8^2 / (6^2 + 2^2) groups
+    metric = of_ranks(Grouped(AccuracyAtK(1), 4, average="queries"), [1] * 8, groups=unequal)
+    t = scipy.stats.t.ppf(0.975, 1)
+    assert bounds(metric) == pytest.approx(wilson(1.0, 64 / 40, t), abs=1e-6)
+
+
+def test_mean_over_groups() -> None:
+    """`average="groups"` has the standard error of the means of the groups that have data."""
+    ranks = [1, 2, 4, 5, 1, 1, 3]
+    groups = torch.tensor([0, 0, 1, 1, 1, 3, 4])
+    metric = of_ranks(Grouped(MRR(), 6, average="groups"), ranks, groups=groups)
+    means = [3 / 4, (1 / 4 + 1 / 5 + 1) / 3, 1, 1 / 3]
+    error, mean = float(scipy.stats.sem(means)), sum(means) / 4
+    assert float(metric.standard_error()) == pytest.approx(error, rel=1e-5)
+    expected = wilson(mean, mean * (1 - mean) / error**2, scipy.stats.t.ppf(0.975, 3))
+    assert bounds(metric) == pytest.approx(expected, abs=1e-6)
+
+
+def test_intervals_of_single_groups() -> None:
+    """Every group's interval is that of a metric of its queries; a group without data has NaN."""
+    ranks, groups = [1, 2, 2, 1, 5, 3], torch.tensor([0, 0, 2, 2, 2, 0])
+    low, high = of_ranks(Grouped(MRR(), 3), ranks, groups=groups).interval()
+    assert low[1].isnan()
+    assert high[1].isnan()
+    for group in (0, 2):
+        chosen = [rank for rank, g in zip(ranks, groups.tolist(), strict=True) if g == group]
+        alone = bounds(of_ranks(MRR(), chosen))
+        assert [float(low[group]), float(high[group])] == alone
+        one = of_ranks(Grouped(MRR(), 3, group=group), ranks, groups=groups)
+        assert bounds(one) == alone
+
+
+def test_averages_share_a_state() -> None:
+    """What only `compute` reads is merged by a `MetricCollection`, and each value is right."""
+    metrics = MetricCollection(
+        {
+            "users": Grouped(MRR(), 3, average="groups"),
+            "queries": Grouped(MRR(), 3, average="queries"),
+        }
+    )
+    preds, target = at_ranks(torch.tensor([1, 2, 2, 2]))
+    for _ in range(2):
+        metrics.update(preds, target, groups=torch.tensor([0, 1, 1, 1]))
+    assert len(metrics.compute_groups) == 1
+    assert float(metrics.compute()["users"]) == 0.75
+    assert float(metrics.compute()["queries"]) == 0.625
+
+
+# Collections -------------------------------------------------------------------------------------
+
+
+def test_flat_names_in_order() -> None:
+    """Bounds follow their value; a member without bounds has its value only."""
+    metrics = next_location_metrics(6, k=(1, 5), prefix="val/")
+    metrics.update(*batch(50))
+    found = metrics.compute_with_intervals(0.9)
+    with_bounds = ("acc_at_1", "acc_at_5", "mrr", "ndcg_at_5")
+    assert list(found) == [
+        *(f"val/{name}{end}" for name in with_bounds for end in ("", "_low", "_high")),
+        "val/f1",
+    ]
+    assert same({name: found[name] for name in metrics.compute()}, metrics.compute())
+    assert [float(found[f"val/mrr_{end}"]) for end in ("low", "high")] == bounds(
+        metrics["mrr"], 0.9
+    )
+    assert all(value.shape == () for value in found.values())  # as `log_dict` takes them
+
+
+def test_a_postfix_comes_last() -> None:
+    """`mrr_low/test`, as a dashboard sorts it."""
+    metrics = RankingCollection({"mrr": MRR()}, postfix="/test")
+    metrics.update(*batch())
+    assert list(metrics.compute_with_intervals()) == ["mrr/test", "mrr_low/test", "mrr_high/test"]
+
+
+def test_a_name_is_not_taken_twice() -> None:
+    """A member that has the name of a bound is an error, and nothing is overwritten."""
+    metrics = RankingCollection({"mrr": MRR(), "mrr_low": MRR(ties="pessimistic")})
+    metrics.update(*batch())
+    with pytest.raises(ValueError, match=r"\['mrr_low'\] are members"):
+        metrics.compute_with_intervals()
+
+
+# Coverage ----------------------------------------------------------------------------------------
+
+# Of so many simulated test sets a share of 0.95 is found within 0.02 but once in 10^8 times.
+EXPERIMENTS = 4000
+
+
+def coverage(low: Tensor, high: Tensor, truth: float | Tensor) -> float:
+    """The share of intervals that hold the true mean."""
+    return float(((low <= truth) & (truth <= high)).double().mean())
+
+
+def interval_of_each(
+    estimate: Callable[[Tensor], Estimate], states: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return the 95 % intervals of many test sets, from the states of their groups."""
+    *numbers, _ = zip(*map(estimate, states), strict=True)
+    return Estimate(*map(torch.stack, numbers)).interval(0.95)
+
+
+def bernoulli(lowest: float, highest: float, num_queries: int) -> tuple[Tensor, Tensor]:
+    """Draw ranks 1 and 2, and for every test set another true accuracy.
+
+    For one accuracy alone the coverage would depend on which whole numbers of hits lie near it.
+    """
+    truth = lowest + (highest - lowest) * torch.rand(EXPERIMENTS)
+    return 2 - (torch.rand(num_queries, EXPERIMENTS) < truth).long(), truth
+
+
+def geometric(p: float, num_queries: int) -> tuple[Tensor, Tensor]:
+    """Draw ranks with geometric chances, up to 40, and return the mean of 1 / rank."""
+    ranks = (torch.rand(num_queries, EXPERIMENTS).log() / math.log1p(-p)).ceil().clamp(1, 40)
+    chances = [p * (1 - p) ** (rank - 1) for rank in range(1, 40)]
+    chances.append(1 - sum(chances))
+    return ranks.long(), torch.tensor(sum(x / rank for rank, x in enumerate(chances, 1)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("metric", "draw", "least"),
+    [
+        (AccuracyAtK(1), partial(bernoulli, 0.03, 0.1, 100), None),
+        (AccuracyAtK(1), partial(bernoulli, 0.9, 0.95, 200), None),
+        (MRR(), partial(geometric, 0.1, 100), None),
+        (MRR(), partial(geometric, 0.3, 2), 0.895),
+        (MRR(), partial(geometric, 0.1, 3), 0.845),
+        (MRR(), partial(geometric, 0.1, 20), 0.845),
+    ],
+    ids=["Acc 3-10 %", "Acc 90-95 %", "MRR 26 %", "MRR of 2", "MRR of 3", "MRR of 20"],
+)
+def test_coverage_of_independent_queries(
+    metric: RankingMetric, draw: Any, least: float | None
+) -> None:
+    """Intervals hold the true mean as often as they say, and nearly as often for few queries.
+
+    Every group is a test set here.
+    """
+    ranks, truth = draw()
+    experiments = Grouped(metric, EXPERIMENTS)
+    groups = torch.arange(EXPERIMENTS).expand_as(ranks)
+    experiments.update(*at_ranks(ranks.flatten(), 40), groups=groups.flatten())
+    if least is not None:
+        assert least < coverage(*experiments.interval(), truth) < 0.99
+        return
+    for confidence_level in (0.8, 0.95):
+        low, high = experiments.interval(confidence_level)
+        assert coverage(low, high, truth) == pytest.approx(confidence_level, abs=0.02)
+
+
+@pytest.mark.slow  # 40,000 users
+def test_coverage_of_dependent_queries() -> None:
+    """Users differ, and in the number of queries too: the clustered interval holds the mean."""
+    metric, truth, users, experiments = MRR(), 0.4 + 0.6 / 3, 40, 1000
+    queries = torch.randint(3, 40, (users,))
+    user = torch.arange(users).repeat_interleave(queries)
+    # of four uniform numbers the second smallest is Beta(2, 3), with the mean 0.4
+    habits = torch.rand(experiments, users, 4).sort(-1).values[..., 1]
+    hit = torch.rand(experiments, len(user)) < habits[:, user]
+    of_users = Grouped(metric, experiments * users)
+    groups = torch.arange(experiments)[:, None] * users + user
+    of_users.update(*at_ranks(torch.where(hit, 1, 3).flatten(), 3), groups=groups.flatten())
+    states = of_users.state.reshape(experiments, users, -1)
+    assert coverage(*interval_of_each(of_clusters, states), truth) == pytest.approx(0.95, abs=0.02)
+    assert coverage(*interval_of_each(of_groups, states), truth) == pytest.approx(0.95, abs=0.02)
+    assert coverage(*of_queries(states.sum(1)).interval(0.95), truth) < 0.75
+    for average, estimate in (("queries", of_clusters), ("groups", of_groups)):
+        asked = Grouped(metric, users, average=average)  # which a user asks for one test set
+        asked.update(*at_ranks(torch.where(hit[0], 1, 3), 3), groups=user)
+        expected = estimate(states[0]).interval(0.95)
+        assert bounds(asked) == [float(bound.float()) for bound in expected]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("num_groups", "exponent"), [(5, 2), (100, 1.5)])
+def test_coverage_of_unequal_groups(num_groups: int, exponent: float) -> None:
+    """Sizes that fall by Zipf's law cost little coverage."""
+    generator = torch.Generator().manual_seed(num_groups)
+    sizes = (1000 / torch.arange(1, num_groups + 1) ** exponent).long().clamp(1)
+    # of four uniform numbers the second smallest is Beta(2, 3), with the mean 0.4
+    habits = torch.rand(1000, num_groups, 4, generator=generator).sort(-1).values[..., 1]
+    hits = torch.binomial(sizes.float().expand_as(habits).clone(), habits, generator=generator)
+    sums = (hits.long() << 32, hits.long() << 32, sizes.expand_as(hits))
+    low, high = interval_of_each(of_clusters, torch.stack(sums, -1))
+    assert 0.91 < coverage(low, high, 0.4) < 0.99

@@ -1,0 +1,75 @@
+"""Sums by key are those of a dict, however entries are divided and wherever keys lie."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from typing import Any
+
+import torch
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from nextloc_metrics.core.means.exact import KeyedSums, sort_rows
+from strategies import examples
+
+FAR = st.sampled_from([0, 1, 2, 5, -1, 2**62, 2**63 - 1, -(2**63)])
+NEAR = st.integers(0, 6)
+
+
+def entries(num_keys: int, numbers: st.SearchStrategy[int]) -> Any:
+    """Lists of entries: a key of so many numbers, and two summands."""
+    entry = st.tuples(*[numbers] * num_keys, st.integers(-9, 9), st.integers(0, 2**40))
+    return st.tuples(st.just(num_keys), st.lists(st.lists(entry, max_size=9), max_size=4))
+
+
+def rows_of(part: Any, num_keys: int) -> torch.Tensor:
+    """Entries as a tensor."""
+    return torch.tensor(part, dtype=torch.int64).reshape(-1, num_keys + 2)
+
+
+@examples(40)
+@example((1, [[(-(2**63), 1, 2)], [(-1, 3, 4)], [(-1, 5, 6), (7, 0, 0)]]))
+@given(st.one_of(entries(1, NEAR), entries(1, FAR), entries(3, NEAR), entries(3, FAR)))
+def test_sums_by_key_are_those_of_a_dict(drawn: Any) -> None:
+    """Merged at once, added to a state one after the other, and added to each other first."""
+    num_keys, parts = drawn
+    sums: tuple[Counter[Any], Counter[Any]] = Counter(), Counter()
+    for part in parts:
+        for entry in part:
+            for number, total in enumerate(sums):
+                total[entry[:num_keys]] += entry[num_keys + number]
+    keys = sorted({entry[:num_keys] for part in parts for entry in part})
+    expected = rows_of([[*key, sums[0][key], sums[1][key]] for key in keys], num_keys)
+    empty = rows_of([], num_keys)
+    several = [KeyedSums([rows_of(part, num_keys)], num_keys) for part in parts]
+    state: Any = []
+    for one in several:
+        state = state + one
+    together = sum(several, KeyedSums([empty], num_keys))
+    assert torch.equal(together.merge(), expected)
+    assert torch.equal(KeyedSums([*state, empty], num_keys).merge(), expected)
+    assert all(len(one) >= 2 * len(other) for one, other in pairwise(state))
+    held: Any = []
+    held = held + together
+    assert torch.equal(held[0], expected)
+
+
+def test_an_entry_is_merged_about_as_often_as_the_state_doubles(monkeypatch: Any) -> None:
+    """256 updates do not sort 32,000 entries; and fewer if keys repeat."""
+    sorted_entries = []
+
+    def count(keys: Any) -> Any:
+        sorted_entries.append(len(keys))
+        return sort_rows(keys)
+
+    monkeypatch.setattr("nextloc_metrics.core.means.exact.sort_rows", count)
+    for different in (256, 8):
+        state: Any = []
+        sorted_entries.clear()
+        for number in range(256):
+            state = state + KeyedSums([torch.tensor([[number % different, 1]])], 1)
+            assert len(state) <= 9
+        assert sum(sorted_entries) <= 2 * 256 * min(9, different)
+        total = KeyedSums(state, 1).merge()
+        assert total.tolist() == [[x, 256 // different] for x in range(different)]

@@ -1,0 +1,285 @@
+"""Metrics as parts of a model: it is scripted, traced, exported, made without memory and moved."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torchmetrics import Metric
+
+import nextloc_metrics
+from nextloc_metrics import (
+    MRR,
+    AccuracyAtK,
+    Codes,
+    DecileNDCG,
+    Grouped,
+    PerQueryScores,
+    PopularityBins,
+    RankingCollection,
+    RankingMetric,
+    events,
+    flows,
+    geography,
+    mobility,
+    trajectories,
+)
+from nextloc_metrics.geography import AccuracyWithin, Locations
+from strategies import CLASSES, Case, batch, same, updated
+
+PLACES = Locations([0.0, 1.0, 2.0], [0.0, 1.0, 2.0])
+BINS = PopularityBins([1, 2, 0])
+SIX = PopularityBins([1, 2, 0, 2, 1, 1])
+# What the classes and presets cannot be made without, by the name of the argument.
+NEEDED: dict[str, Any] = {
+    "bins": BINS,
+    "codes": Codes([[0, 0], [0, 1], [1, 0]]),
+    "coverage": 0.5,
+    "delete_cost": 1.0,
+    "distance": torch.eye(3),
+    "horizon": 1.0,
+    "insert_cost": 1.0,
+    "k": 2,
+    "km": 1.0,
+    "level": 1,
+    "locations": PLACES,
+    "max_grade": 1.0,
+    "metric": MRR(),
+    "min_recall": 0.5,
+    "minutes": 30.0,
+    "num_candidates": 3,
+    "num_locations": 3,
+    "num_sampled": 2,
+    "points": "ids",
+    "q": 0.5,
+    "risk": 0.1,
+    "step": 1,
+    "threshold": 0.5,
+    "thresholds": [0.5, 1.0],
+    "train_counts": (9, 1, 4),
+    "within": 1.0,
+}
+MORE: dict[str, dict[str, Any]] = {
+    "Grouped": {"num_groups": 3},
+    "JointAccuracy": {"km": 1.0, "locations": PLACES},
+    "SetCoverage": {"mass": 0.9},
+    "SetSize": {"mass": 0.9},
+    "next_location_metrics": {"locations": PLACES},
+    "probability_metrics": {"locations": PLACES},
+}
+
+
+def makers() -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Every public metric class that is not abstract, and every preset, with what it needs."""
+    for module in (nextloc_metrics, events, flows, geography, mobility.generated, trajectories):
+        for name in module.__all__:
+            made = getattr(module, name)
+            is_class = isinstance(made, type) and issubclass(made, Metric)
+            if is_class and (inspect.isabstract(made) or made is RankingMetric):
+                continue
+            if is_class or name.endswith("_metrics"):
+                parameters = inspect.signature(made).parameters.values()
+                needed = {
+                    one.name: NEEDED[one.name]
+                    for one in parameters
+                    if one.default is one.empty and one.name in NEEDED
+                }
+                yield name, partial(made, **needed | MORE.get(name, {}))
+
+
+MAKERS = dict(makers())
+BY_MAKER = pytest.mark.parametrize("name", MAKERS)
+
+
+class Model(torch.nn.Module):
+    """A model that holds a metric, as a LightningModule does."""
+
+    def __init__(self, metric: Any) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 3)
+        self.metric = metric
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return scores; the metric is not read."""
+        scores: Tensor = self.layer(x)
+        return scores
+
+
+# PyTorch's and TorchMetrics' own warnings of TorchScript
+AS_SCRIPT = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning:torch"),
+]
+
+
+def with_marks(test: Any) -> Any:
+    """Add the marks of tests of TorchScript."""
+    for mark in AS_SCRIPT:
+        test = mark(test)
+    return test
+
+
+def test_every_family_is_among_the_makers() -> None:
+    """The table is read from what the modules export: about 80 classes and 11 presets."""
+    assert sum(name.endswith("_metrics") for name in MAKERS) >= 11
+    assert {"MRR", "Grouped", "EventTransport", "FlowRMSE", "JumpLength", "DTW"} <= MAKERS.keys()
+
+
+@pytest.mark.slow  # compiles
+@with_marks
+@BY_MAKER
+def test_a_model_with_a_metric_is_scripted_and_traced(name: str) -> None:
+    """`to_torchscript` of a LightningModule, by which models are deployed, has these two ways."""
+    model, x = Model(MAKERS[name]()), torch.ones(1, 2)
+    for made in (torch.jit.script(model), torch.jit.trace(model, x)):
+        assert torch.equal(made(x), model(x))
+
+
+@pytest.mark.slow  # exports
+@BY_MAKER
+def test_a_model_with_a_metric_is_exported(name: str) -> None:
+    """`torch.export` leaves out what the forward pass does not read."""
+    model, x = Model(MAKERS[name]()), torch.ones(1, 2)
+    made = torch.export.export(model, (x,), strict=False).module()
+    assert torch.equal(made(x), model(x))
+
+
+@with_marks
+def test_a_metric_of_ones_own_is_scripted() -> None:
+    """Its properties, options and modules have no types in TorchScript."""
+
+    class Own(AccuracyAtK):
+        """A metric whose attributes TorchScript cannot read."""
+
+        flavour: str | tuple[int, ...] = "sweet"
+
+        @property
+        def described(self) -> dict[str, object]:
+            """Return the options."""
+            return {"k": self.k, "flavour": self.flavour}
+
+    for metric in (Own(2), Grouped(Own(2), 3), PerQueryScores(Own(2))):
+        torch.jit.script(metric)
+        torch.jit.script(Model(metric))
+
+
+# Memory and devices -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", [*CLASSES, Case("DecileNDCG", {"bins": SIX, "k": 3})], ids=str)
+def test_an_emptied_metric_is_empty(case: Case) -> None:
+    """Large models are made on `meta`, and `to_empty` gives them memory that holds anything."""
+    torch.manual_seed(0)
+    given = batch()
+    metric = case.make()
+    expected = updated(metric, *given).compute()
+    model = Model(updated(case.make(), *given)).to("meta")
+    assert model.metric.state.is_meta
+    model.to_empty(device="cpu")
+    assert not model.metric.state.any()
+    assert same(updated(model.metric, *given).compute(), expected)
+    model.metric.reset()
+    assert not model.metric.state.any()
+    assert same(updated(model.metric, *given).compute(), expected)
+    # of a device with values nothing is lost
+    assert same(metric.to_empty(device="cpu").compute(), expected)
+
+
+def test_a_model_that_is_made_without_memory_counts_from_zero() -> None:
+    """The metrics of a model that is made under `torch.device("meta")` are empty on the device."""
+    with torch.device("meta"):
+        model = Model(RankingCollection([MRR(), AccuracyAtK(1)]))
+    model.to_empty(device="cpu")
+    values = updated(model.metric, torch.tensor([[0.1, 0.7, 0.2]]), torch.tensor([2])).compute()
+    assert {name: float(x) for name, x in values.items()} == {"MRR": 0.5, "AccuracyAtK": 0.0}
+
+
+@pytest.mark.parametrize("case", CLASSES, ids=str)
+def test_a_value_does_not_depend_on_the_default_device(case: Case) -> None:
+    """`torch.set_default_device` says where a model's tensors are made, and not the metric's."""
+    torch.manual_seed(0)
+    metric = updated(case.make(), *batch())
+    expected = case.make()
+    expected.merge_state(metric)
+    with torch.device("meta"):
+        found = metric.compute()
+    assert same(found, expected.compute())
+
+
+EVENTS = [([1.0, 5.0], [[0.9, 0.1], [0.8, 0.2]])], [([7.5, 1.5], [0, 0])]
+DAYS = torch.tensor([[5, 0], [0, 3]]), torch.tensor([[1, 2], [0, 3]])
+WALKS = [[[0.0, 0.0], [0.0, 1.0], [0.0, 4.0]]], [[[0.0, 0.0], [0.0, 1.0], [0.0, 2.0]]]
+
+
+@pytest.mark.parametrize(
+    ("make", "given"),
+    [
+        (partial(events.EventMAP, horizon=10.0, thresholds=[1.0]), EVENTS),
+        (partial(events.EventMaxF, horizon=10.0, thresholds=[1.0]), EVENTS),
+        (flows.FlowMAE, DAYS),
+        (flows.FlowJSD, DAYS),
+        (partial(mobility.generated.JumpLength, edges=[1, 2, 5], units="km"), WALKS),
+        (trajectories.DTW, WALKS),
+    ],
+    ids=lambda x: getattr(getattr(x, "func", x), "__name__", ""),
+)
+def test_no_family_reads_the_default_device(make: Callable[..., Any], given: Any) -> None:
+    """Nor do events, flows, and sets and pairs of trajectories."""
+    expected = updated(make(), *given).compute()
+    metric = updated(make(), *given)
+    with torch.device("meta"):
+        found = metric.compute()
+    assert same(found, expected)
+    assert not found.isnan()
+
+
+def test_an_interval_does_not_read_the_default_device() -> None:
+    """Quantiles that are kept for later intervals are made on the CPU."""
+    reciprocal = updated(MRR(), torch.tensor([[0.5, 0.4]] * 37), torch.arange(37) % 2)
+    level = 0.8125  # no other test asks for it
+    with torch.device("meta"):
+        found = reciprocal.interval(level)
+    assert all(map(same, found, reciprocal.interval(level)))
+
+
+def test_a_moved_metric_leaves_the_tables_of_others() -> None:
+    """Bins and coordinates that several metrics read stay where the others are."""
+    bins, places = PopularityBins([1, 2, 0]), Locations([0.0, 1.0, 2.0], [0.0, 1.0, 2.0])
+    moved, stays = DecileNDCG(bins, k=1), DecileNDCG(bins, k=1)
+    far, near = AccuracyWithin(places, 1.0, k=1), AccuracyWithin(places, 1.0, k=1)
+    moved.to("meta")
+    far.to("meta")
+    assert (moved.bins.bin_of.is_meta, far.locations.points.is_meta) == (True, True)
+    assert (bins.bin_of.is_cpu, places.points.is_cpu) == (True, True)
+    for metric in (stays, near):
+        metric.update(torch.tensor([[0.1, 0.7, 0.2]]), torch.tensor([2]))
+    # what moves together shares one copy
+    collection = RankingCollection({"one": DecileNDCG(bins, k=1), "two": DecileNDCG(bins, k=2)})
+    collection.to("meta")
+    one, two = collection.members()
+    assert one.bins is two.bins
+    assert one.bins is not bins
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_a_moved_metric_is_copied_and_moves_back(copied: Callable[[Any], Any]) -> None:
+    """The table that an option named is at hand on every device."""
+    metric = copied(DecileNDCG(PopularityBins([1, 2, 0]), k=1).to("meta")).to_empty(device="cpu")
+    assert metric.bins.bin_of.tolist() == [1, 2, 0]
+    assert copied(metric).bins.bin_of.tolist() == [1, 2, 0]
+
+
+def test_a_metric_in_half_precision_keeps_its_table() -> None:
+    """A change of the dtype alone moves nothing."""
+    metric = DecileNDCG(PopularityBins([1, 2, 0]), k=1)
+    bins = metric.bins
+    assert metric.half().bins is bins
+    assert bins.bin_of.dtype == torch.int64

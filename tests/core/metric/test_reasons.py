@@ -1,0 +1,65 @@
+"""Why a batch is not tallied in one pass: each reason has a batch, and the value stays the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from nextloc_metrics import MRR, AccuracyAtK, LocationF1
+from nextloc_metrics.core.metric.plan import REASONS, Plan
+from nextloc_metrics.core.queries.batch import Batch
+
+SCORES = torch.tensor([[0.5, 0.25, 0.125], [0.25, 0.5, 0.125]])
+LISTS, TARGET = torch.tensor([[1, 0], [2, 1]]), torch.tensor([1, 1])
+
+
+class Tensors(torch.Tensor):
+    """Tensors of one's own."""
+
+
+def with_own_score() -> MRR:
+    """A metric whose score was set after it was made."""
+    metric = MRR()
+    metric.score = metric.score  # type: ignore[method-assign]
+    return metric
+
+
+CASES: dict[str, tuple[list[Any], tuple[Any, Any], dict[str, Any]]] = {
+    "a metric has no formula": ([], (SCORES, TARGET), {}),
+    "a metric has a score that was set later": ([with_own_score()], (SCORES, TARGET), {}),
+    "an option is given": ([MRR()], (SCORES, TARGET), {"mask": torch.tensor([True, False])}),
+    "arrays are no plain tensors": ([MRR()], (SCORES.as_subclass(Tensors), TARGET), {}),
+    "memory is not strided": ([MRR()], (SCORES.to_sparse(), TARGET), {}),
+    "values are lazily negated": ([MRR()], (torch._neg_view(SCORES), TARGET), {}),
+    "shapes do not fit": ([MRR()], (SCORES[0], TARGET), {}),
+    "ids are not int64": ([MRR()], (LISTS.int(), TARGET), {}),
+    "devices differ": ([MRR()], (SCORES, TARGET.to("meta")), {}),
+    "scores have one byte": ([MRR()], (SCORES.to(torch.float8_e4m3fn), TARGET), {}),
+    "scores have several relevant ids": ([MRR()], (SCORES, LISTS), {}),
+    "scores are of more than `num_locations`": ([MRR(), LocationF1(2)], (SCORES, TARGET), {}),
+    "lists have an `ignore_index`": ([MRR(ignore_index=0)], (LISTS, TARGET), {}),
+    "decisions are counted of lists with several relevant ids": (
+        [MRR(), LocationF1(3)],
+        (LISTS, LISTS),
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_each_reason_has_a_batch(reason: str) -> None:
+    """The first reason that holds is named."""
+    metrics, given, options = CASES[reason]
+    assert Plan(metrics).why_not_at_once(Batch(*given, **options)) == reason
+
+
+@pytest.mark.parametrize("preds", [SCORES, LISTS], ids=["scores", "lists"])
+def test_plain_batches_have_no_reason(preds: torch.Tensor) -> None:
+    """Nor does a reason change a value: all rows by a mask give what one pass gives."""
+    metrics = [MRR(), AccuracyAtK(1)]
+    assert Plan(metrics).why_not_at_once(Batch(preds, TARGET)) is None
+    for metric in metrics:
+        value = metric(preds, TARGET)
+        assert metric(preds, TARGET, mask=torch.ones(2, dtype=torch.bool)) == value

@@ -1,0 +1,145 @@
+"""A metric of something else than ranks: a record of one float per query, and a mean of it."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import Tensor, tensor
+from torchmetrics import MetricCollection
+from torchmetrics.retrieval import RetrievalMRR
+
+from nextloc_metrics import (
+    MRR,
+    AccuracyAtK,
+    Grouped,
+    MeanMetric,
+    Needs,
+    PerQueryScores,
+    Queries,
+    Ranking,
+    RankingCollection,
+    RankingMetric,
+    Record,
+)
+from nextloc_metrics.core.queries.batch import Batch
+
+SCORES = tensor([[0.75, 0.25, 0.0], [0.5, 0.5, 0.0], [0.25, 0.75, 0.0], [1.0, 0.0, 0.0]])
+TARGET, USER = tensor([0, 0, 0, 0]), tensor([0, 0, 1, 1])
+
+
+@dataclass(eq=False)
+class Margin(Record):
+    """By how much the best candidate leads."""
+
+    queries: Queries
+    lead: Tensor  #: floating `[N]`
+
+    @classmethod
+    def read(cls, batch: Batch, needs: Needs) -> Margin:
+        """Subtract the two highest scores of every query."""
+        first, second = batch.preds.flatten(0, -2).topk(2).values.unbind(1)
+        counted = torch.ones_like(first, dtype=torch.bool)
+        return cls(Queries(batch.preds.shape[:-1], counted), (first - second).double())
+
+
+class MeanMargin(MeanMetric):
+    """The mean lead of the best candidate."""
+
+    record = Margin
+
+    def score(self, record: Margin) -> tuple[Tensor, Tensor]:
+        """Return the leads."""
+        return record.lead, record.counted
+
+
+def test_a_record_of_ones_own_has_all_that_means_have() -> None:
+    """One collection with metrics of ranks; groups, an interval, a table, scores of queries."""
+    grouped = Grouped(MeanMargin(), 2, by="user")
+    members = {"acc": AccuracyAtK(1), "margin": MeanMargin(), "by_user": grouped}
+    metrics = RankingCollection(members)
+    for rows in (slice(0, 3), slice(3, 4)):
+        metrics.update(SCORES[rows], TARGET[rows], groups={"user": USER[rows]})
+    values = metrics.compute()
+    assert values["acc"] == 2.5 / 4
+    assert values["margin"] == (0.5 + 0 + 0.5 + 1) / 4
+    assert values["by_user"].tolist() == [0.25, 0.75]
+    low, high = members["margin"].interval()
+    assert low < values["margin"] < high
+    assert [row[:2] for row in metrics.table(intervals=True).rows][1] == ("margin", "50.00")
+    single = PerQueryScores(MeanMargin())
+    single.update(SCORES, TARGET, query_ids=tensor([3, 1, 0, 2]))
+    assert single.compute().scores.tolist() == [0.5, 0.0, 1.0, 0.5]
+
+
+def test_what_a_record_refuses_changes_no_member() -> None:
+    """All members check a batch before any is updated, whatever they read."""
+    metrics = RankingCollection({"acc": AccuracyAtK(1), "margin": MeanMargin()})
+    with pytest.raises(RuntimeError, match="out of range"):  # `Margin.read` needs two candidates
+        metrics.update(SCORES[:, :1], TARGET)
+    assert metrics["acc"].num_queries == metrics["margin"].num_queries == 0
+
+
+def test_a_score_outside_of_its_range_is_named() -> None:
+    """A lead of more than 1, or NaN, is an error that changes nothing."""
+    metric = MeanMargin()
+    for wrong in (3.0, float("nan")):
+        with pytest.raises(ValueError, match=r"`score` of MeanMargin\(\) must return values in"):
+            metric.update(tensor([[wrong, 0.5, 0.0]]), tensor([0]))
+    assert metric.num_queries == 0
+
+
+def test_a_number_keeps_one_query() -> None:
+    """The last one as -1, as in a list; the record of it alone is equal."""
+    lists, target = torch.tensor([[1, 2], [2, 1], [0, 1]]), torch.tensor([2, 2, 1])
+    ranking = MRR().read(lists, target)
+    for row in range(-3, 3):
+        assert len(ranking[row]) == 1
+        assert float(MRR()(ranking[row])) == float(MRR()(lists[row][None], target[row][None]))
+    for row in (3, -4):
+        with pytest.raises(IndexError, match="there are 3 queries"):
+            ranking[row]
+
+
+class OfAdults(RankingMetric):
+    """Reciprocal ranks of queries whose `age` is at least 18; 0 for others."""
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Read what `extra` holds beside the ranks."""
+        found = 1.0 / (1 + ranking.above[:, 0])
+        return found.double() * (ranking.queries.extra["age"] >= 18)
+
+
+def test_a_score_reads_what_the_user_adds_to_each_query() -> None:
+    """`extra` goes with its queries: in a collection, under a mask, in a part of a record."""
+    scores, target = torch.tensor([[[0.9, 0.1], [0.2, 0.8]]]), torch.tensor([[0, 0]])
+    metric, ages = OfAdults(), [[30, 40]]
+    metric.update(scores, target, extra={"age": ages})
+    assert metric.compute().item() == 0.75  # ranks 1 and 2
+    collection = RankingCollection({"own": OfAdults(), "mrr": MRR()})
+    collection.update(scores, target, mask=[[True, False]], extra={"age": [[17, 99]]})
+    assert {name: x.item() for name, x in collection.compute().items()} == {"own": 0, "mrr": 1}
+    record = metric.read(scores, target, extra={"age": ages, "pair": torch.zeros(1, 2, 2)})
+    assert record[1:].queries.extra["age"].tolist() == [40]
+    assert record.queries.extra["pair"].shape == (2, 2)
+    with pytest.raises(ValueError, match=r"`extra\['age'\]` must have the shape of the queries"):
+        metric.update(scores, target, extra={"age": [30, 40]})
+    with pytest.raises(TypeError, match="`extra` must be a dict with names as keys"):
+        metric.update(scores, target, extra=[30])
+    assert metric.num_queries == 2
+
+
+def test_arguments_of_an_update_are_named() -> None:
+    """In the signature, by which TorchMetrics sends each metric its own; others are refused."""
+    names = [*inspect.signature(MRR().update).parameters]
+    assert names[:4] == ["preds", "target", "mask", "groups"]
+    assert names[4:] == ["exclude", "exempt_target", "confidence", "weights", "extra"]
+    plain = MetricCollection({"ours": MRR(), "theirs": RetrievalMRR()})
+    scores, target = torch.tensor([0.9, 0.1]), torch.tensor([True, False])
+    plain.update(scores, target, indexes=torch.tensor([0, 0]))
+    assert {name: x.item() for name, x in plain.compute().items()} == {"ours": 1, "theirs": 1}
+    for metric in (MRR(), RankingCollection([MRR()])):
+        with pytest.raises(TypeError, match="argument `exlude`; use `exclude`"):
+            metric.update(scores, target, exlude=[0])

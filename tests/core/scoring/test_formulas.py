@@ -1,0 +1,285 @@
+"""The evaluator of formulas: any number of candidates, any k, and scores of users' own."""
+
+import gc
+import itertools
+import math
+import re
+import weakref
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, get_args
+
+import pytest
+import torch
+from torch import Tensor
+
+import nextloc_metrics
+from nextloc_metrics import (
+    MRR,
+    AccuracyAtK,
+    F1AtK,
+    MAPAtK,
+    NDCGAtK,
+    PrecisionAtK,
+    Ranking,
+    RankingCollection,
+    RankingMetric,
+    RecallAtK,
+    next_location_metrics,
+    scoring,
+)
+from nextloc_metrics.core.metric.ranking_metric import score_together
+from nextloc_metrics.core.scoring import formulas
+from strategies import RANKING_CASES, Case, same
+
+
+def make(case: Case) -> RankingMetric:
+    """The metric of a case, whose state is that of its scores alone."""
+    metric = case.make()
+    assert isinstance(metric, RankingMetric)
+    return metric
+
+
+def test_a_metric_without_a_formula_and_a_score_is_refused() -> None:
+    """When it is made, and not in its first update."""
+
+    class Nothing(RankingMetric):
+        """A metric that says nothing of its score."""
+
+    with pytest.raises(TypeError, match=r"Nothing\(\) must define `score`, or a `formula`"):
+        Nothing()
+
+
+@pytest.mark.parametrize("num_candidates", [131_072, 131_073, 200_000])
+def test_places_beyond_the_tables_are_scored_all_the_same(num_candidates: int) -> None:
+    """An uncut MRR beside cut metrics, at the last places of many."""
+    scores = torch.arange(num_candidates, 0, -1).double()[None]
+    metrics = next_location_metrics(num_candidates)
+    metrics.update(scores, torch.tensor([num_candidates - 1]))
+    members = [m for m in metrics.values() if isinstance(m, RankingMetric)]
+    ranking = Ranking.from_scores(scores, torch.tensor([num_candidates - 1]))
+    together = score_together(members, ranking)[0][:, 0].tolist()
+    assert together == pytest.approx([0, 0, 0, 1 / num_candidates, 0], rel=1e-12)
+    assert float(metrics.compute()["mrr"]) == pytest.approx(1 / num_candidates, abs=2**-32)
+
+
+@pytest.mark.usefixtures("each_backend")
+@pytest.mark.parametrize("relevant", [1, 3])
+def test_the_default_dtype_changes_nothing(relevant: int) -> None:
+    """Lightning sets it to half precision around every step of `precision="bf16-true"`."""
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.rand(50, 5000, generator=generator, dtype=torch.float64)
+    target = torch.randint(5000, (50, relevant), generator=generator)
+    found: list[dict[str, Any]] = []
+    for dtype in (torch.bfloat16, torch.float16, torch.float64, torch.float32):
+        torch.set_default_dtype(dtype)
+        try:
+            ranking = Ranking.from_scores(scores, target, top=2)
+            members = [*map(F1AtK, (3, 299, 301)), MRR(), NDCGAtK(10), RecallAtK(100)]
+            metrics = RankingCollection({str(i): metric for i, metric in enumerate(members)})
+            metrics.update(ranking)
+        finally:
+            torch.set_default_dtype(torch.float32)
+        places = ("above", "tied", "relevant_above", "relevant_tied")
+        found.append({name: getattr(ranking, name) for name in places})
+        found[-1] |= {name: metric.state for name, metric in metrics.items()}
+        formulas.for_one_relevant.cache_clear()
+    assert all(same(one, found[-1]) for one in found)
+
+
+@pytest.mark.usefixtures("each_backend")
+def test_any_k_is_fine() -> None:
+    """Also one that fits no integer of a tensor."""
+    scores, target = torch.tensor([[0.1, 0.9, 0.5]]), torch.tensor([0])
+    found = {
+        kind.__name__: float(kind(10**20)(scores, target))
+        for kind in (AccuracyAtK, MRR, NDCGAtK, MAPAtK, RecallAtK, PrecisionAtK, F1AtK)
+    }
+    assert found == {
+        "AccuracyAtK": 1,
+        "MRR": pytest.approx(1 / 3),
+        "NDCGAtK": 0.5,
+        "MAPAtK": pytest.approx(1 / 3),
+        "RecallAtK": 1,
+        "PrecisionAtK": 0,
+        "F1AtK": 0,
+    }
+
+
+@pytest.mark.usefixtures("each_backend")
+def test_no_batch_outlives_its_update() -> None:
+    """Without the help of the collector of cycles."""
+    made = [metric for case in RANKING_CASES if (metric := make(case)).needs.top == 0]
+    metrics = RankingCollection({str(i): metric for i, metric in enumerate(made)})
+    generator = torch.Generator().manual_seed(0)
+    ranking = Ranking.from_scores(
+        torch.rand(50, 30, generator=generator), torch.randint(30, (50, 4), generator=generator)
+    )
+    gc.disable()
+    try:
+        metrics.update(ranking)
+        alive = weakref.ref(ranking)
+        del ranking
+        assert alive() is None
+    finally:
+        gc.enable()
+
+
+def test_a_score_set_after_an_update_is_refused_ranks_that_were_not_read() -> None:
+    """Lists are read to rank `k` for the formula, and another score could read beyond it."""
+    metric = AccuracyAtK(1)
+    lists, target = torch.tensor([[3, 1, 2]]), torch.tensor([2])
+    metric.update(lists, target)
+    metric.score = lambda ranking: 1 / (1 + ranking.above[:, 0].double())  # type: ignore[method-assign]
+    with pytest.raises(ValueError, match="reads all ranks"):
+        metric.update(lists, target)
+
+
+def test_a_score_set_after_an_update_with_scores_counts() -> None:
+    """The fused update knows formulas only."""
+    metric = AccuracyAtK(1)
+    scores, target = torch.tensor([[0.2, 0.8]]), torch.tensor([0])
+    metric.update(scores, target)
+    metric.score = lambda ranking: torch.full((len(ranking),), 0.25)  # type: ignore[method-assign]
+    metric.update(scores, target)
+    assert metric.compute() == 0.125
+
+
+# the parts of a line: a weight of a rank, what is summed, the cut-off, the divisor
+LINE = re.compile(
+    r"(?P<weight>.+?) (?:of|for) (?P<of>the first|each)"
+    r" relevant one(?P<up_to> x the relevant ones up to it)?(?:, summed)?"
+    r"(?:, 0 beyond rank (?P<k>\d+))?(?:, divided by (?P<over>.+))?; ties: mean over orders"
+)
+
+
+def as_said(line: str) -> Callable[[tuple[int, ...], list[float], int], float]:
+    """Return what a formula's line says, of the ranks, the gains and the length of the list."""
+    found = LINE.fullmatch(line)
+    assert found, line
+    cut = math.inf if found["k"] is None else int(found["k"])
+    weight = compile(found["weight"].replace("^", "**"), line, "eval")
+    over = (found["over"] or "1").replace("list length", "length")
+    dcg = re.fullmatch(r"the DCG of the best (.+)", over)
+
+    def score(ranks: tuple[int, ...], gains: list[float], length: int) -> float:
+        of_each = {"n": len(ranks), "k": cut, "length": length, "min": min}
+
+        def gained(gain: float, rank: int) -> float:
+            return float(eval(weight, {"gain": gain, "rank": rank, "log2": math.log2}))
+
+        order = sorted(zip(ranks, gains, strict=True))
+        terms = [
+            gained(gain, rank) * (number if found["up_to"] else 1) * (rank <= cut)
+            for number, (rank, gain) in enumerate(order, 1)
+        ]
+        total = terms[0] if found["of"] == "the first" else sum(terms)
+        if dcg is None:
+            return total / float(eval(over, of_each))
+        # the divisor is a DCG, whatever the weight
+        what = found["weight"].split(" / ")[0].replace("^", "**")
+        best = sorted((float(eval(what, {"gain": x})) for x in gains), reverse=True)
+        best = best[: int(eval(dcg[1], of_each))]
+        return total / sum(x / math.log2(rank + 1) for rank, x in enumerate(best, 1))
+
+    return score
+
+
+# candidates 0 and 1, and 2 to 4, are tied; the last one is in no list
+TIED = [2.0, 2.0, 1.0, 1.0, 1.0, -math.inf]
+RELEVANT = [1, 2, 3]
+# how many of the 720 orders give the relevant ones these ranks
+RANKS = Counter(
+    tuple(sum((-TIED[y], by[y]) <= (-TIED[x], by[x]) for y in range(6)) for x in RELEVANT)
+    for by in itertools.permutations(range(6))
+)
+
+
+@pytest.mark.parametrize("over", get_args(formulas.Divisor))
+@pytest.mark.parametrize(
+    ("weight", "of"),
+    [
+        (weight, of)
+        for weight, of in itertools.product(get_args(formulas.Weight), get_args(formulas.SumOver))
+        if of != "precision" or weight == "harmonic"
+    ],
+)
+def test_a_formula_says_what_it_computes(
+    weight: formulas.Weight, of: formulas.SumOver, over: formulas.Divisor
+) -> None:
+    """The mean over all orders of tied candidates of what the printed line says."""
+    # gains are those of a sum over all
+    grades = [0.0, 2.0, 0.5, 3.0, 0.0, 0.0] if of == "all" else [0.0, 1.0, 1.0, 1.0, 0.0, 0.0]
+    gains = [grades[x] for x in RELEVANT]
+    for gain, k in itertools.product(get_args(formulas.Gain), (1, 4, 9, None)):
+        if k is None and over not in ("1", "n"):
+            continue
+        formula = scoring.Formula(weight, k, of, over, gain)
+        score = as_said(str(formula))
+        wanted = sum(number * score(ranks, gains, 5) for ranks, number in RANKS.items()) / 720
+        ranking = Ranking.from_scores(
+            torch.tensor([TIED]).double(), torch.tensor([grades]).double(), top=formula.needs.top
+        )
+        found = float(scoring.evaluate(ranking, [formula])[0, 0])
+        assert found == pytest.approx(wanted, rel=1e-12), str(formula)
+
+
+@pytest.mark.parametrize("target", [torch.tensor([2]), torch.tensor([[2, 1]])])
+def test_a_sum_of_precisions_is_of_harmonic_weights(target: Tensor) -> None:
+    """Others are refused, for one relevant location (the fused update) and for several."""
+
+    class Counted(RankingMetric):
+        """The number of relevant ones up to each."""
+
+        @property
+        def formula(self) -> scoring.Formula:
+            return scoring.Formula("count", 3, of="precision", over="n")
+
+    metric = Counted()
+    with pytest.raises(ValueError, match=r"`weight` must be 'harmonic' for `of='precision'`, got"):
+        metric.update(torch.tensor([[0.1, 0.5, 0.5]]), target)
+    assert metric.num_queries == 0
+
+
+#: how scores that are summed to rank 10 are said, and by what they are divided
+SUMMED = {
+    "NDCGAtK(10)": ("gain / log2(rank + 1) of each relevant one", "the DCG of the best min(n, k)"),
+    'NDCGAtK(10, gain="exponential")': (
+        "(2^gain - 1) / log2(rank + 1) of each relevant one",
+        "the DCG of the best min(n, k)",
+    ),
+    'NDCGAtK(10, ideal="full")': (
+        "gain / log2(rank + 1) of each relevant one",
+        "the DCG of the best n",
+    ),
+    "MAPAtK(10)": ("1 / rank of each relevant one x the relevant ones up to it", "min(n, k)"),
+    'MAPAtK(10, normalizer="relevant")': (
+        "1 / rank of each relevant one x the relevant ones up to it",
+        "n",
+    ),
+    "PrecisionAtK(10)": ("1 for each relevant one", "k"),
+    'PrecisionAtK(10, denominator="retrieved")': ("1 for each relevant one", "min(k, list length)"),
+    "RecallAtK(10)": ("1 for each relevant one", "n"),
+    "RecallAtK(10, normalized=True)": ("1 for each relevant one", "min(n, k)"),
+    "F1AtK(10)": ("1 for each relevant one", "(n + k) / 2"),
+}
+SAID = {
+    "AccuracyAtK(5)": "1 for the first relevant one, 0 beyond rank 5",
+    "MRR()": "1 / rank of the first relevant one",
+    "MRR(10)": "1 / rank of the first relevant one, 0 beyond rank 10",
+    "PassAtK(3)": "1 for the first relevant one, 0 beyond rank 3",
+    **{
+        call: f"{score}, summed, 0 beyond rank 10, divided by {divisor}"
+        for call, (score, divisor) in SUMMED.items()
+    },
+}
+
+
+def test_a_formula_is_said_in_one_line() -> None:
+    """The lines are those above, and each class with a formula has one."""
+    said = {call: eval(f"metrics.{call}", {"metrics": nextloc_metrics}) for call in SAID}
+    for call, metric in said.items():
+        assert str(metric.formula) == f"{SAID[call]}; ties: mean over orders"
+    assert {type(metric) for metric in said.values()} == {
+        type(make(case)) for case in RANKING_CASES
+    }

@@ -1,0 +1,162 @@
+"""Every metric of trajectories against plain Python, SciPy and the laws that it must obey."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from scipy.spatial.distance import directed_hausdorff
+from torch import Tensor
+
+from mobility.trajectories import trajectory_oracle as oracle
+from mobility.trajectories.trajectory_oracle import Points, padded, walks
+from nextloc_metrics import backends
+from nextloc_metrics.mobility.trajectories import (
+    DTW,
+    EDR,
+    LCSS,
+    DiscreteFrechet,
+    EditDistance,
+    GeoBLEU,
+    Hausdorff,
+    MeanPointError,
+    PairMetric,
+    PointErrorAt,
+)
+
+PAIRS = walks(60, 14, seed=1)
+ALIGNED = walks(40, 14, seed=2, equal=True)
+
+Oracle = Callable[[Points, Points], float]
+
+
+def scores(metric: PairMetric, pairs: list[tuple[Points, Points]], extra: int = 0) -> Tensor:
+    """The score of each pair."""
+    record = metric.read(padded([p for p, _ in pairs], extra), padded([t for _, t in pairs], extra))
+    metric._check(record)
+    return metric._score_queries(record)[0]
+
+
+CASES: list[tuple[PairMetric, Oracle]] = [
+    (GeoBLEU(), oracle.geo_bleu),
+    (GeoBLEU(3, beta=0.2, scale=1.7), lambda p, t: oracle.geo_bleu(p, t, 3, 0.2, 1.7)),
+    (GeoBLEU(40), lambda p, t: oracle.geo_bleu(p, t, 40)),
+    (
+        GeoBLEU(divisor="matched"),
+        lambda p, t: oracle.geo_bleu(p, t, divisor="matched"),
+    ),
+    (
+        GeoBLEU(matching="optimal"),
+        lambda p, t: oracle.geo_bleu(p, t, match=oracle.optimal),
+    ),
+    (DTW(), oracle.path),
+    (DTW(scale=2.5), lambda p, t: oracle.path(p, t) / 2.5),
+    (DTW(normalized=True), lambda p, t: oracle.path(p, t) / max(len(p), len(t))),
+    (DTW(window=0), lambda p, t: oracle.path(p, t, window=0)),
+    (DTW(window=3), lambda p, t: oracle.path(p, t, window=3)),
+    (DTW(free_start=True), lambda p, t: oracle.path(p, t, free_start=True)),
+    (DiscreteFrechet(), lambda p, t: oracle.path(p, t, max)),
+    (Hausdorff(), oracle.hausdorff),
+    (EditDistance(), oracle.edits),
+    (EditDistance(normalized=True), lambda p, t: oracle.edits(p, t) / max(len(p), len(t))),
+    (EDR(1.0), lambda p, t: oracle.edits(p, t, 1.0)),
+    (EDR(1.0, normalized=True), lambda p, t: oracle.edits(p, t, 1.0) / max(len(p), len(t))),
+    (LCSS(1.0), lambda p, t: oracle.common(p, t, 1.0) / min(len(p), len(t))),
+]
+
+by_case = pytest.mark.parametrize(("metric", "expected"), CASES, ids=[repr(c[0]) for c in CASES])
+
+
+@by_case
+@pytest.mark.usefixtures("each_backend")
+def test_the_score_is_that_of_plain_python(metric: PairMetric, expected: Oracle) -> None:
+    """On walks with ties, of different lengths, and of one point."""
+    wanted = torch.tensor([expected(*pair) for pair in PAIRS], dtype=torch.float64)
+    torch.testing.assert_close(scores(metric, PAIRS), wanted, rtol=1e-12, atol=1e-12)
+
+
+@by_case
+def test_padding_batches_and_backends_change_no_bit(metric: PairMetric, expected: Oracle) -> None:
+    """More padding, single pairs and the other backend give the same bits."""
+    whole = scores(metric, PAIRS)
+    assert torch.equal(scores(metric, PAIRS, extra=5), whole)
+    assert torch.equal(torch.cat([scores(metric, [pair]) for pair in PAIRS]), whole)
+    backends.use("reference")
+    assert torch.equal(scores(metric, PAIRS), whole)
+
+
+def test_point_errors_are_those_of_plain_python() -> None:
+    """The mean over the steps, and the errors at single steps; short pairs are left out."""
+    wanted = [[oracle.distance(p, t) for p, t in zip(*pair, strict=True)] for pair in ALIGNED]
+    found = scores(MeanPointError(), ALIGNED)
+    assert found.tolist() == pytest.approx([sum(one) / len(one) for one in wanted], rel=1e-14)
+    for step in (1, 3, -1, -4):
+        metric = PointErrorAt(step)
+        metric.update(padded([p for p, _ in ALIGNED]), padded([t for _, t in ALIGNED]))
+        of_step = [one[step - (step > 0)] for one in wanted if len(one) >= abs(step)]
+        assert metric.num_queries == len(of_step)
+        assert float(metric.compute()) == pytest.approx(sum(of_step) / len(of_step), rel=1e-6)
+    assert scores(PointErrorAt(30), ALIGNED).count_nonzero() == 0
+
+
+def test_hausdorff_is_scipys() -> None:
+    """The larger of SciPy's two directed distances."""
+    wanted = [max(directed_hausdorff(p, t)[0], directed_hausdorff(t, p)[0]) for p, t in PAIRS]
+    assert scores(Hausdorff(), PAIRS).tolist() == pytest.approx(wanted, rel=1e-14)
+
+
+def test_the_best_matching_is_no_worse_and_has_no_order() -> None:
+    """Its sum is at least the greedy one, and for single points no order of points changes it."""
+    greedy, best = (scores(GeoBLEU(1, matching=how), PAIRS) for how in ("greedy", "optimal"))
+    assert (best >= greedy - 1e-12).all()
+    assert (best > greedy + 1e-6).any()
+    turned = [(p[::-1], t[1:] + t[:1]) for p, t in PAIRS]
+    other = scores(GeoBLEU(1, matching="optimal"), turned)
+    torch.testing.assert_close(other, best, rtol=1e-12, atol=1e-12)
+    assert not torch.equal(scores(GeoBLEU(1), turned).round(decimals=9), greedy.round(decimals=9))
+
+
+@pytest.mark.parametrize(
+    ("metric", "score"),
+    [
+        (GeoBLEU(), 0.0),
+        (DTW(free_start=True), math.inf),
+        (DTW(window=1), math.inf),
+        (DiscreteFrechet(), math.inf),
+        (Hausdorff(), math.inf),
+        (EditDistance(), 3.0),
+        (EDR(1.0, normalized=True), 1.0),
+        (LCSS(1.0), 0.0),
+    ],
+    ids=repr,
+)
+@pytest.mark.usefixtures("each_backend")
+def test_an_empty_prediction_has_the_worst_score(metric: Any, score: float) -> None:
+    """0 for a similarity, infinity for a distance, all points for edits; beside others or alone."""
+    true: Points = [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]]
+    assert scores(metric, [([], true), (true, true)])[0] == score
+    assert scores(metric, [([], true)]).tolist() == [score]
+    metric = metric.clone()
+    metric.update(padded([[]]), padded([true]))
+    assert float(metric.compute()) == score
+
+
+@pytest.mark.parametrize(
+    ("preds", "target", "edits"),
+    [
+        ([[2**53, 7]], [[2**53 + 1, 7]], 1),
+        ([[2**63 - 1, 2**63 - 2]], [[2**63 - 1, 2**63 - 1]], 1),
+        ([[[0.0, 1e-170], [3.0, 4.0]]], [[[0.0, 0.0], [3.0, 4.0]]], 1),
+        ([[[-0.0, 5.0], [0.0, 3.0]]], [[[0.0, 5.0], [-0.0, 3.0]]], 0),
+    ],
+)
+@pytest.mark.usefixtures("each_backend")
+def test_points_are_equal_exactly(preds: Any, target: Any, edits: int) -> None:
+    """Neighbouring ids beyond 2^53, and coordinates whose squares underflow, are different."""
+    kind = torch.float64 if isinstance(preds[0][0], list) else torch.int64
+    metric = EditDistance()
+    metric.update(torch.tensor(preds, dtype=kind), torch.tensor(target, dtype=kind))
+    assert float(metric.compute()) == edits

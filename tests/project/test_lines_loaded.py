@@ -1,0 +1,49 @@
+"""A name loads what it needs: lines of ours, counted in a fresh process, and no other wing."""
+
+import json
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+from nextloc_metrics.core.lazy import places_of
+
+COUNT = """
+import json, pathlib, sys
+import torch, torchmetrics
+before = set(sys.modules)
+{statement}
+names = [x for x in sys.modules if x not in before]
+ours = [sys.modules[x].__file__ for x in names if x.partition(".")[0] == "nextloc_metrics"]
+lines = sum(len(pathlib.Path(x).read_text("utf-8").splitlines()) for x in ours)
+print(json.dumps([lines, names]))
+"""
+OTHERS = ("mobility", "trajectories", "flows", "events", "analysis", "report", "files", "protocols")
+OTHERS += ("plotting", "pages", "cli")
+
+
+@pytest.mark.slow  # starts a process
+@pytest.mark.parametrize(("name", "most"), [("MRR", 11_000), ("next_location_metrics", 15_500)])
+def test_a_name_loads_what_it_needs(name: str, most: int) -> None:
+    """At most so many lines; no mobility, analysis or report, and no matplotlib by us."""
+    code = COUNT.format(statement=f"from nextloc_metrics import {name}")
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    lines, names = json.loads(found.stdout)
+    assert 1_000 < lines <= most
+    parts = [x.split(".") for x in names]
+    assert not [x for x in parts if x[0] == "matplotlib"]
+    assert not [x for x in parts if x[0] == "nextloc_metrics" and set(x[1:2]) & set(OTHERS)]
+
+
+@pytest.mark.parametrize("package", ["nextloc_metrics", "nextloc_metrics.report"])
+def test_what_type_checkers_see_is_what_is_handed_on(package: str) -> None:
+    """Each name of the contents, no more and no fewer, is the thing that its module has."""
+    seen = vars(import_module(f"{package}.contents"))
+    assert places_of(package).keys() == {name for name in seen if name[0] != "_"}
+    module = import_module(package)
+    assert set(module.__all__) == set(places_of(package))
+    for name in places_of(package):
+        assert getattr(module, name) is seen[name]
+    with pytest.raises(AttributeError, match="has no attribute 'MRRR'"):
+        module.MRRR  # noqa: B018 - the name is looked up

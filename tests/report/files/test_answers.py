@@ -1,0 +1,590 @@
+"""Answers of language models in text: read right or not answered, one outcome each, none lost."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable
+from csv import writer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nextloc_metrics import AccuracyAtK, report
+from nextloc_metrics.core.queries.answers import OUTCOMES
+from nextloc_metrics.core.queries.batch import Batch
+from nextloc_metrics.report.files import texts as forms
+from nextloc_metrics.report.files.answers import Reader
+
+# Names as people have them: Latin, right to left, CJK, digits, marks of JSON, of lists, of prose.
+LETTERS = "aé \"'\\,[]{}:`\n\t10-_<>/“”。שاカ漢\u200f"
+NAMES = st.text(LETTERS, min_size=1, max_size=8)
+PROSE = st.sampled_from(
+    ["", "Sure! ", "The 3rd of 12 places, at 8:30:\n", "He said “home”. ", "次は: ", "\n\n", "{x} "]
+)
+
+
+#: as JSON, Python and people write lists
+WRITERS: list[Callable[[list[str]], str]] = [
+    json.dumps,
+    repr,
+    lambda names: repr({"reason": "it's [near]", "next": names, "sure": None}),
+    lambda names: json.dumps({"answer": {"n": 0.5, "next": names}, "why": "[1] {2}"}, indent=1),
+    lambda names: f"{json.dumps(names, ensure_ascii=False)[:-1]},]",  # which JSON refuses
+    lambda names: f"```json\n{json.dumps(names)}\n```",
+]
+
+
+@st.composite
+def answers(draw: Any) -> tuple[list[str], str, bool]:
+    """Names, a text that holds them, and whether the form can read it."""
+    names, others = (draw(st.lists(NAMES, min_size=1, max_size=5)) for _ in range(2))
+    text = draw(st.sampled_from(WRITERS))(names)
+    kind = draw(
+        st.sampled_from(["clean", "same", "two", "smart", "nested", "null", "joined", "cut"])
+    )
+    if kind == "same":
+        text = f"{text}, again: {draw(st.sampled_from(WRITERS))(names)}"
+    elif kind == "two":
+        text = f"{text} or {json.dumps(others)}"
+    elif kind == "smart":
+        text = "[" + ", ".join(f"“{name}”" for name in names) + "]"
+    elif kind == "nested":
+        text = json.dumps([names])
+    elif kind == "null":
+        text = json.dumps([*names, draw(st.sampled_from([None, True, 1.5]))])
+    elif kind == "joined":  # Python joins two texts without a comma
+        text = f"[{' '.join(repr(name) for name in [*names, 'x'])}]"
+    text = draw(PROSE) + text
+    if kind == "cut":
+        return names, text[: draw(st.integers(0, len(text)))], False
+    is_clean = kind in ("clean", "same") or (kind == "two" and names == others)
+    return names, text + draw(PROSE), is_clean
+
+
+def names_in(found: report.Answers, ids: list[str], row: int) -> list[str | None]:
+    """The names of an answer, None for an invented one."""
+    return [ids[x] if x < len(ids) else None for x in found.preds[row].tolist() if x >= 0]
+
+
+@given(answers(), st.data())
+def test_an_answer_is_read_right_or_not_answered(answer: Any, data: Any) -> None:
+    """A text that is clean is read, and whatever is read are the names in their order."""
+    names, text, is_clean = answer
+    ids = data.draw(st.lists(st.sampled_from(names), unique=True, min_size=1))
+    found = report.read_answers([text], ids=ids)
+    assert not is_clean or found.outcomes == ["answered"], text
+    if found.outcomes == ["answered"]:
+        assert names_in(found, ids, 0) == [x if x in ids else None for x in names], text
+        invented = [x for x in found.preds[0].tolist() if x >= len(ids)]
+        assert len(set(invented)) == len(set(names) - set(ids))  # one number a name
+    else:
+        assert found.preds.tolist() == [[-1]]
+
+
+PLAIN = (
+    st.text("abé カ漢ש'-1", min_size=1, max_size=8)
+    .map(str.strip)
+    .filter(lambda x: x and not re.match(r"[-'(]|\d+[.)]", x))
+)
+
+
+@given(
+    st.lists(PLAIN, min_size=1, max_size=6),
+    st.sampled_from(["{i}. {x}", "({i}) {x}", "- {x}", '* "{x}"', "  {i})  {x}  "]),
+    st.sampled_from(["", "Here are my 3 answers:\n\n", "```\n"]),
+    st.sampled_from(["", "\n\nI hope that this helps.", "\n```"]),
+    st.data(),
+)
+def test_marked_lines_are_a_list(
+    names: list[str], mark: str, before: str, after: str, data: Any
+) -> None:
+    """Numbers and bullets may have prose around; a list cut to its first lines has these names."""
+    ids = data.draw(st.lists(st.sampled_from(names), unique=True, min_size=1))
+    lines = [mark.format(i=i, x=x) for i, x in enumerate(names, 1)]
+    found = report.read_answers([before + "\n".join(lines) + after], ids=ids, form="lines")
+    assert found.outcomes == ["answered"]
+    assert names_in(found, ids, 0) == [x if x in ids else None for x in names]
+
+
+@given(st.lists(PLAIN, min_size=1, max_size=6), st.sampled_from([", ", ",", "\n", ",\n"]))
+def test_fields_are_a_list(names: list[str], between: str) -> None:
+    """Commas or newlines separate names, with or without quotes."""
+    ids = list(dict.fromkeys(names))
+    quoted = between.join(f'"{name}"' for name in names)
+    found = report.read_answers([between.join(names), quoted], ids=ids, form="separated")
+    assert [names_in(found, ids, row) for row in (0, 1)] == [names, names]
+
+
+IDS = ["Cafe", "Home", "12", "Bar, north"]
+
+
+@given(st.lists(st.sampled_from(["Cafe", "Bar, north", "A,B,C", "Home"]), min_size=1))
+def test_quotes_protect_the_commas_of_a_name(names: list[str]) -> None:
+    """The module `csv` writes the names as a form of fields reads them."""
+    text = io.StringIO()
+    writer(text).writerow(names)
+    ids = ["A,B,C", *IDS]
+    found = report.read_answers([text.getvalue()], ids=ids, form="separated")
+    assert names_in(found, ids, 0) == names
+
+
+CASES = {
+    "json": [
+        (None, "empty"),
+        (" \n", "empty"),
+        ("[]", "empty"),
+        ('{"a": []}', "empty"),
+        ('["Cafe", 12, "Mars"]', [0, 2, 4]),
+        ("I say ['Bar, north',\n 'Home', ] now", [3, 1]),
+        ('["a", "b", "a", 012]', "unreadable"),
+        ("the 3rd answer: 12", "unreadable"),
+        ("12", "unreadable"),
+        ('"Cafe"', "unreadable"),
+        ("[Cafe, Home]", "unreadable"),
+        ("[true]", "unreadable"),
+        ("[12.0]", "unreadable"),
+        ("[1e2]", "unreadable"),
+        ("['Cafe', None]", "unreadable"),
+        ("['Cafe' 'Home']", "unreadable"),
+        ("[,]", "unreadable"),
+        ("['Cafe',,'Home']", "unreadable"),
+        ("('Cafe', 'Home')", "unreadable"),
+        ("{'Cafe', 'Home'}", "unreadable"),
+        ("[0x10]", "unreadable"),
+        ("[1_2]", "unreadable"),
+        ("[b'Cafe']", "unreadable"),
+        ("['Cafe\\/']", "unreadable"),
+        ('[["Cafe"]]', "unreadable"),
+        ('[{"name": "Cafe"}]', "unreadable"),
+        ('["Cafe"] ["Home"]', "unreadable"),
+        ('["Cafe"] [“Home”]', "unreadable"),
+        ('{"a": ["Cafe"], "a": ["Home"]}', "unreadable"),  # Python keeps the last
+        ('[12] ["12"]', [2]),
+        ("[12] [true]", "unreadable"),
+        ('$\\boxed{["Home"]}$', [1]),
+        ('["Cafe", "Ho', "cut"),
+        ('["Cafe", ', "cut"),
+        ('["Cafe"] and then ["Home"', "cut"),
+        ('{"prediction": ["Cafe", 1', "cut"),
+        ('{"prediction": ["Cafe"], "why', "unreadable"),
+        ('["Home", "a"b"]', "unreadable"),
+        ("['Home', 'O'Hara']", "unreadable"),
+        ('{"next": ["Home", "a""]}', "unreadable"),
+        ('["Home", "5" x 3", "Cafe"]', "unreadable"),
+        ("['Home', 'O", "cut"),
+        ("I will not, sorry", "refused"),
+        ("sorry: [1, 2] [3]", "unreadable"),
+    ],
+    "lines": [
+        ("Cafe\nHome", [0, 1]),
+        ("Cafe\nMars", [0, 4]),
+        ("1.Home\n2.12", "unreadable"),
+        ("1.Home\n2.Cafe", [1, 0]),
+        ("Here:\n1)Home\n2)Cafe", [1, 0]),
+        ("1.) Home\n12", [4, 2]),
+        ("Sure, here you go:\nCafe", "unreadable"),
+        ("1. Cafe\n\n2. Home\nbecause it is near", [0, 1]),
+        ("1. Cafe\r\n2. Home\r", [0, 1]),
+        ("Cafe\rHome", [0, 1]),
+        ("2. Cafe\n3. Home", "unreadable"),
+        ("- Cafe\n\nor\n- Home", "unreadable"),
+        ("Home\n- Cafe", "unreadable"),
+        ("I am sorry.", "refused"),
+    ],
+    "codes": [
+        ("<a_1><b_2>, <a_3><b_4>", [0, 4]),
+        ("<a_1><b_2><a_1><b_2>", [0, 0]),
+        ("1. <a_1><b_2>\n2. <a_1>", [0, 4]),
+        ("from <a_3> to <a_1><b_2>", "unreadable"),
+        ("<a_1><b_2>, <a_1><b_", "cut"),
+        ("nothing", "unreadable"),
+    ],
+    r"pattern=id (\d+)": [("id 12, then id 7", [2, 4]), ("12", "unreadable")],
+}
+
+
+@given(
+    st.lists(st.text("ab c", min_size=2).map(str.strip), min_size=1, max_size=4),
+    st.sampled_from("\"'"),
+    st.data(),
+)
+def test_a_quote_within_quotes_is_never_a_cut_list(names: list[str], quote: str, data: Any) -> None:
+    """Wherever it stands in a complete list, before, in or behind a name."""
+    row = data.draw(st.integers(0, len(names) - 1))
+    at = data.draw(st.integers(0, len(names[row])))
+    names[row] = f"x{names[row][:at]}{quote}{names[row][at:]}"
+    text = f"[{', '.join(f'{quote}{name}{quote}' for name in names)}]"
+    assert report.read_answers([text], ids=IDS).outcomes == ["unreadable"]
+
+
+@pytest.mark.parametrize("form", CASES)
+def test_outcomes_by_hand(form: str) -> None:
+    """Each text has the list, or the outcome, that the rules give it."""
+    ids = ["<a_1><b_2>", "x", "y", "z"] if form == "codes" else IDS
+    ids = [x.replace(",", "") for x in ids] if form == "lines" else ids
+    texts, wanted = zip(*CASES[form], strict=True)
+    found = report.read_answers(texts, ids=ids, form=form, refusals=["(?i)sorry"])
+    lists = [
+        outcome if outcome != "answered" else [x for x in row if x >= 0]
+        for outcome, row in zip(found.outcomes, found.preds.tolist(), strict=True)
+    ]
+    # invented names are numbered over all texts
+    read = [x if isinstance(x, str) else [min(i, len(ids)) for i in x] for x in lists]
+    assert read == list(wanted)
+
+
+def test_options_say_which_list() -> None:
+    """`key`, `take` and `after` choose; `fold` compares loosely; `k` counts what it leaves out."""
+    two = '["Cafe"] no: ["Home"]'
+    for options, text, wanted in [
+        ({"take": "last"}, two, [1]),
+        ({"take": "last"}, '["Cafe"] ["Ho', []),
+        ({"after": "</think>"}, f'{two}</think>["Home"]', [1]),
+        ({"after": "</think>"}, "<think>[12]", []),
+        ({"after": "</think>"}, "[12]</think> ", []),
+        ({"key": "next"}, '{"seen": ["Cafe"], "next": ["Home"]} ["Cafe"]', [1]),
+        ({"key": "next"}, '{"seen": ["Cafe"]}', []),
+        ({"fold": True}, '["  CAFÉ ", "HOME", "home", "mars", "Márs"]', [0, 1, 1, 4, 4]),
+        ({"k": 1}, '["Home", "Cafe", "Cafe"]', [1]),
+        ({"form": lambda text: text.split()}, "Home 12", [1, 2]),
+        ({"form": re.compile("<(.*?)>")}, "<Home><Mars>", [1, 4]),
+    ]:
+        found = report.read_answers([text], ids=IDS, **options)  # type: ignore[call-overload]
+        names = [min(x, 4) for x in found.preds[0].tolist() if x >= 0]  # 4 and more are invented
+        assert names == wanted, options
+        assert found.shares["answered"] == bool(wanted)
+    assert report.read_answers(['["Home", "x", "y"]'], ids=IDS, k=1).lengths.tolist() == [3]
+    rule = Reader(IDS, key="next", take="last", after="#", k=2, refusals=["no"], fold=True).rule
+    for part in (
+        "json",
+        "'next'",
+        "last",
+        "'#'",
+        "k=2",
+        "fold=True",
+        "no",
+        "4 ids",
+        "cannot be seen",
+    ):
+        assert part in rule
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "options"),
+    [
+        (ValueError, "`form` must be one of json, .* got 'xml'", {"form": "xml"}),
+        (ValueError, "'separated' cannot write 'a.nb'", {"form": "separated", "ids": ["a\nb"]}),
+        (ValueError, "one group", {"form": r"pattern=\d"}),
+        (ValueError, "`form` must be a pattern", {"form": "pattern=("}),
+        (ValueError, "`take`", {"take": "first"}),
+        (ValueError, "`take` must be None", {"take": "last", "form": r"pattern=(\d)"}),
+        (ValueError, "`key` must be None", {"key": "a", "form": "lines"}),
+        (ValueError, "`after` must be text", {"after": ""}),
+        (ValueError, "`k` must be a positive", {"k": 0}),
+        (TypeError, "`refusals` must be a list", {"refusals": "no"}),
+        (ValueError, "`ids` must be distinct names, got 'a' and 'Á'", {"ids": "aÁ", "fold": True}),
+        (ValueError, "distinct names, got '1' twice", {"ids": [1, "1"]}),
+        (TypeError, "`ids` must be the names", {"ids": [1.5]}),
+        (TypeError, "`form` must be a function that", {"form": lambda text: [1.5]}),
+        (TypeError, r"`texts` must hold text or None, got 3 in row 1", {"texts": ["[]", 3]}),
+        (TypeError, "`texts` must be one text per answer", {"texts": "[]"}),
+    ],
+)
+def test_wrong_options_are_refused(error: Any, message: str, options: dict[str, Any]) -> None:
+    """An error names the argument and the value."""
+    given = {"texts": ["[]"], "ids": IDS, **options}
+    given["ids"] = [*given["ids"]]
+    with pytest.raises(error, match=message):
+        report.read_answers(given.pop("texts"), **given)
+
+
+def test_no_text_has_many_names() -> None:
+    """None, NaN and NA of columns are empty answers."""
+    pandas = pytest.importorskip("pandas")
+    for column in (
+        pandas.Series(["[12]", None], dtype="string"),
+        pandas.Series(["[12]", float("nan")], dtype=object),
+        pandas.Series(["[12]", None], dtype="category"),
+    ):
+        assert report.read_answers(column, ids=IDS).outcomes == ["answered", "empty"]
+
+
+def test_auto_only_proposes(capsys: pytest.CaptureFixture[str]) -> None:
+    """It prints what each form reads, and reads no answer."""
+    texts = ['["Cafe"]', "1. Home\n2. Mars", "[12] [7]"]
+    assert len(report.read_answers(texts, ids=IDS, form="auto")) == 0
+    printed = capsys.readouterr().out
+    assert "json: reads 1, 1 with an id" in printed
+    report.read_answers(texts, ids=[*IDS, "a\nb"], form="auto")
+    assert "separated: `form` must be one that can write all ids" in capsys.readouterr().out
+
+
+@pytest.mark.slow  # reads long texts
+@pytest.mark.parametrize("form", ["json", "codes", "separated", "lines"])
+def test_long_repeats_are_read_as_short_ones(form: str) -> None:
+    """Twenty thousand brackets have the outcome of a thousand; nothing crashes."""
+    for text in (
+        "[",
+        '{"a":',
+        "[1,",
+        '"',
+        '["a",',
+        "{",
+        "{}",
+        "[1]",
+        "<a_1>",
+        " ",
+        "\\",
+        "1. ",
+        ", ",
+    ):
+        short, long = (
+            report.read_answers([text * number], ids=["x"], form=form, k=1).outcomes
+            for number in (1000, 20_000)
+        )
+        assert long == short, text
+
+
+def test_clean_lists_are_scanned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By JSON's scanner in C, also in prose: what stands around is read by no token."""
+    scanned: list[int] = []
+    scan = forms._scan
+    monkeypatch.setattr(forms, "_scan", lambda text, at: [scanned.append(at), scan(text, at)][1])
+    monkeypatch.setattr(forms, "_as_json", None)
+    prose = "The places that come next:\n```json\n{}\n```\nI hope {{that}} it helps."
+    given = [form.format(json.dumps(["Home"] * 16)) for form in ("{}", prose)] * 50
+    assert report.read_answers(given, ids=IDS).shares["answered"] == 1
+    assert len(scanned) == len(given)
+
+
+TEXTS = [
+    '["Cafe", "Home"]', "x", '["Home", "Mars", "Home", "Mars", "Cafe"]', '["Ca', "", "sorry",
+    "[12]", '["Home"]', '["Mars"]',
+]  # fmt: skip
+TARGETS, USERS = [0, 0, 1, 0, 1, 2, 2, 0, 0], ["a", "a", "b", "b", "b", "c", "c", "d", "d"]
+
+
+def read_all() -> report.Answers:
+    """The texts with a query that has no answer, after the first."""
+    found = report.read_answers(TEXTS, ids=IDS, refusals=["sorry"], k=4)
+    return found.at([0, -1, *range(1, len(TEXTS))])
+
+
+def evaluated(**options: Any) -> report.Evaluation:
+    """The evaluation of all texts."""
+    target, users = [TARGETS[0], 3, *TARGETS[1:]], ["a", "c", *USERS[1:]]
+    return report.evaluate(read_all(), target, k=(1, 3), groups={"user": users}, **options)
+
+
+def test_every_answer_counts_in_the_divisor() -> None:
+    """Values, shares, and the numbers of the card are those of plain Python."""
+    e = evaluated()
+    outcomes = ["answered", "missing", "unreadable", "answered", "cut", "empty", "refused"]
+    outcomes += ["answered"] * 3
+    assert read_all().outcomes == outcomes
+    assert e.card["num_asked"] == 10 == sum(e.card[x] for x in OUTCOMES)
+    for name in OUTCOMES:
+        assert e.card[name] == outcomes.count(name)
+        assert e.values[name] == pytest.approx(outcomes.count(name) / 10, abs=1e-9)
+    assert [e.card[f"positions_{x}"] for x in ("known", "invented", "repeated", "beyond_k")] == [
+        5, 2, 2, 1
+    ]  # fmt: skip
+    assert e.values["acc_at_1"] == pytest.approx(3 / 10)  # rows 0, 3 and 7
+    assert e.columns["among answered"]["acc_at_1"].value == pytest.approx(3 / 5)
+    assert e.values["invented"] == pytest.approx((0 + 1 / 4 + 0 + 0 + 1) / 5)
+    assert e.values["repeated"] == pytest.approx(2 / 4 / 5)
+    assert e.values["shorter_than_3"] == pytest.approx(4 / 5)
+    assert (e.intervals["cut"][0], e.intervals["cut"][1]) == pytest.approx((0.0178762, 0.4041500))
+    of_user = {x["group"]: x for x in e.group_records("user") if x["metric"] == "answered"}
+    assert [of_user[x]["value"] for x in "abcd"] == pytest.approx([1 / 2, 1 / 3, 1 / 3, 1])
+    for text in (str(e), e.to_markdown(), e.to_csv()):
+        assert "unreadable" in text
+    assert "among answered" in e.to_latex()
+
+
+def test_values_are_those_of_lists() -> None:
+    """Answers are lists of ids for every metric; only the answered count beside the values."""
+    e, found = evaluated(), read_all()
+    target = torch.tensor([TARGETS[0], 3, *TARGETS[1:]])
+    plain = report.evaluate(found.preds, target, k=(1, 3), num_locations=4)
+    assert plain.values.items() <= e.values.items()
+    kept = found.outcome == 0
+    among = report.evaluate(found.preds[kept], target[kept], k=(1, 3), num_locations=4)
+    assert {name: x.value for name, x in e.columns["among answered"].items()} == among.values
+    accuracy = AccuracyAtK(1)
+    accuracy.update(found, target)  # type: ignore[arg-type]
+    assert float(accuracy.compute()) == pytest.approx(e.values["acc_at_1"])
+
+
+@pytest.mark.slow
+def test_answers_add_up(tmp_path: Path) -> None:
+    """Parts, bytes and files have the same values and cards, and other rules are refused."""
+    e, found, target = evaluated(), read_all(), torch.tensor([TARGETS[0], 3, *TARGETS[1:]])
+    users = ["a", "c", *USERS[1:]]
+    parts = []
+    for of in (slice(0, 4), slice(4, 10)):
+        part = report.Evaluator(k=(1, 3))
+        part.add(Batch(found[of], target[of], groups={"user": users[of]}))
+        parts.append(report.Evaluator.from_bytes(part.to_bytes()))
+    both = report.Evaluator(k=(1, 3)).merge(parts[0]).merge(parts[1]).result()
+    assert (both.values, both.intervals, both.card) == (e.values, e.intervals, e.card)
+    both.save(tmp_path / "a.npz")
+    assert report.merge([tmp_path / "a.npz"]).card == e.card
+    other = report.Evaluator(k=(1, 3))
+    other.add(Batch(report.read_answers(["[]"], ids=IDS, take="last"), [0], groups={"user": ["a"]}))
+    with pytest.raises(ValueError, match="`answers`"):
+        parts[0].merge(other)
+    with pytest.raises(ValueError, match="answers read by"):
+        parts[1].add(Batch([[1]], [0], groups={"user": ["a"]}))
+    for options, message in [
+        ({"num_locations": 5}, "`num_locations` must be 4"),
+        ({}, "below the 4"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            report.evaluate(found, [4] * 10, **options)
+    masked = report.evaluate(found, [4, *[0] * 9], mask=[False, *[True] * 9], k=1)
+    assert masked.card["num_asked"] == 9
+
+
+def test_models_are_compared_with_what_made_them() -> None:
+    """Answers stand where predictions do, and tables tell how models were decoded."""
+    found, target = read_all(), [TARGETS[0], 3, *TARGETS[1:]]
+    about = {"a": {"model": "x", "decoding": "free"}, "b": {"decoding": "constrained"}}
+    both = report.compare({"a": found, "b": found.preds}, target, k=1, about=about)
+    assert both.values["a"] == both.values["b"]
+    assert "decoding: a free, b constrained" in str(both)
+    assert both.card["about a"] == "model: x; decoding: free"
+    e = evaluated(about={"decoding": "constrained", "prompt": "Where?"})
+    assert "decoding: constrained" in str(e.table)
+    assert e.card["about"] == "decoding: constrained; prompt: Where?"
+    assert evaluated(about="free text").card["about"] == "free text"
+    with pytest.raises(TypeError, match="`about` must be text"):
+        evaluated(about={"decoding": 3})
+    with pytest.raises(ValueError, match="`about` must have a text for models"):
+        report.compare({"a": found, "b": found}, target, about={"c": "x"})
+
+
+def test_long_repeats_are_no_visit_counts() -> None:
+    """A model that repeats one name for ever is an answer, and its target keeps rank 1."""
+    text = json.dumps(["Home"] * 200 + ["Cafe"])
+    e = report.evaluate(report.read_answers([text], ids=IDS), [1], k=1)
+    assert e.values["acc_at_1"] == 1
+    assert e.card["positions_repeated"] == 199
+
+
+def write_table(path: Path, name: str, rows: list[tuple[Any, ...]]) -> Path:
+    """Write JSON lines with the columns id, target, user and one more."""
+    columns = ("id", "target", "user", name)
+    lines = [json.dumps(dict(zip(columns, row, strict=False))) for row in rows]
+    (path / f"{name}.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    return path / f"{name}.jsonl"
+
+
+def test_a_table_of_answers(tmp_path: Path) -> None:
+    """A table is read as arrays are; a table of all queries shows which are missing."""
+    pytest.importorskip("pyarrow")
+    rows = [(f"q{i}", IDS[x], USERS[i], TEXTS[i]) for i, x in enumerate(TARGETS)]
+    answers = write_table(tmp_path, "answer", rows)
+    options: dict[str, Any] = {
+        "preds": "answer",
+        "vocabulary": IDS,
+        "groups": ["user"],
+        "k": (1, 3),
+    }
+    how = {"refusals": ["sorry"], "k": 4}
+    found = report.evaluate_table(answers, answers=how, **options)
+    assert "cannot be seen" in found.card["answers"]
+    assert "missing" not in found.values
+    queries = write_table(tmp_path, "query", [*rows[:1], ("q9", IDS[3], "c"), *rows[:0:-1]])
+    joined = report.evaluate_table(answers, answers=how, queries=queries, key="id", **options)
+    assert joined.values == evaluated().values
+    extra = write_table(tmp_path, "extra", [*rows, ("q77", "Home", "a", "[]")])
+    twice = write_table(tmp_path, "twice", [*rows, rows[0]])
+    again = write_table(tmp_path, "again", [*rows, rows[-1]])  # the row before has the key
+    for wrong, message in [
+        ({"answers": how, "queries": queries}, "`queries` needs a `key`"),
+        ({"queries": queries, "key": "id"}, "`queries` needs `answers`"),
+        ({"answers": how, "vocabulary": None}, "`answers` needs `vocabulary`"),
+        ({"answers": {"from": "json"}}, "`answers` must be a dict of options .* got 'from'"),
+        ({"answers": "json"}, "`answers` must be a dict of options .* got 'json'"),
+        ({}, "read them with `answers`"),
+    ]:
+        table = write_table(tmp_path, "answer", [(*x[:3], f"It is {x[3]}\n.") for x in rows])
+        with pytest.raises((TypeError, ValueError), match=message):
+            report.evaluate_table(table, **{**options, **wrong})
+    for table, message in [
+        (extra, "got none for 1 of them, the first .*'q77'"),
+        (twice, "'q0' again"),
+        (again, "'q8' again in line 10"),
+    ]:
+        options["preds"] = table.stem
+        with pytest.raises(ValueError, match=message):
+            report.evaluate_table(table, answers=how, queries=queries, key="id", **options)
+
+
+def csv(*cells: str) -> bytes:
+    """A table of answers to the same query."""
+    rows = ['"{}",Home'.format(cell.replace('"', '""')) for cell in cells]
+    return "\n".join(["said,target", *rows]).encode()
+
+
+HOME = '["Home"]'
+ODD_FILES: dict[str, tuple[bytes, Any]] = {
+    "bom.csv": (b"\xef\xbb\xbf" + csv(HOME), {"answered": 1}),
+    "blank.csv": (csv("", " ", "\xa0", "[]"), {"empty": 4}),
+    "words.csv": (csv("NaN", "null", "[NaN]", "[Infinity]", "[null]"), {"unreadable": 5}),
+    "quotes.csv": (csv("['Home']", "[“Home”]"), {"answered": 1, "unreadable": 1}),
+    "cut.csv": (csv('["Home', '```json\n["Home"', '{"a": ["Home"'), {"cut": 3}),
+    "deep.csv": (csv("[" * 9**6 + HOME + "]" * 9**6, '{"a":' * 9**5 + HOME), {"unreadable": 2}),
+    "long.csv": (csv("x" * 5 * 10**6 + HOME, HOME), {"answered": 2}),
+    "items.csv": (csv(json.dumps(["Home"] * 300_000)), {"answered": 1}),
+    "surrogate.jsonl": (
+        b'{"said": "[\\"\\ud800\\", \\"Home\\"]", "target": "Home"}', {"answered": 1},
+    ),
+    "empty.csv": (b"said,target\n", {}),
+    "half.jsonl": (b'{"said": "[1]", "target": "Home"}\n{"said": "[', "line 2.* JSON object"),
+    "number.jsonl": (b'{"said": 5, "target": "Home"}', "must hold text in `said`, got 5"),
+    "nan.jsonl": (b'{"said": NaN, "target": "Home"}', "must hold text in `said`, got nan"),
+    "list.jsonl": (b'{"said": ["Home"], "target": "Home"}', "must hold text in `said`"),
+    "place.csv": (csv(HOME).replace(b",Home", b",Rome"), "got 'Rome'"),
+}  # fmt: skip
+
+
+@pytest.mark.slow  # reads 20 files, some of megabytes
+@pytest.mark.filterwarnings("ignore:.*should hold rows", "ignore:`k` should be at most 0")
+@pytest.mark.parametrize("name", ODD_FILES)
+def test_nothing_in_an_odd_file_is_lost_in_silence(name: str, tmp_path: Path) -> None:
+    """Each answer has the outcome that a reader gives it, or an error names the file."""
+    pytest.importorskip("pyarrow")
+    content, wanted = ODD_FILES[name]
+    (tmp_path / name).write_bytes(content)
+    options: Any = {"preds": "said", "vocabulary": IDS, "answers": {}, "k": 1}
+    if isinstance(wanted, str):
+        with pytest.raises((TypeError, ValueError), match=wanted) as error:
+            report.evaluate_table(tmp_path / name, **options)
+        assert name in str(error.value)
+        return
+    card = report.evaluate_table(tmp_path / name, **options).card
+    assert {outcome: card[outcome] for outcome in OUTCOMES if card.get(outcome)} == wanted
+
+
+def test_draws_are_several_answers_to_each_query() -> None:
+    """A column of lists of texts is read column by column; values are means over the draws."""
+    texts = [['["Home"]', '["Cafe"]'], ['["Home"]', "?"], ['["Ca', '["Home"]']]
+    draws = report.read_draws(texts, ids=IDS)
+    single = [report.read_answers(x, ids=IDS) for x in zip(*texts, strict=True)]
+    both = report.compare({"a": draws, "b": single[0]}, [1, 1, 1], k=1)
+    assert both.values["a"]["acc_at_1"] == pytest.approx((2 / 3 + 1 / 3) / 2)
+    assert both.values["b"]["acc_at_1"] == pytest.approx(2 / 3)
+    arrow = pytest.importorskip("pyarrow").array(texts)
+    for column in (arrow, arrow.to_pandas()):
+        for one, wanted in zip(report.read_draws(column, ids=IDS).draws, single, strict=True):
+            assert one.preds.equal(wanted.preds)
+    with pytest.raises(ValueError, match=r"as many texts in each row, got \[1, 2\]"):
+        report.read_draws([["[]"], ["[]", "[]"]], ids=IDS)

@@ -1,0 +1,427 @@
+"""Files as people have them: odd ids, gaps, marks of other systems. Nothing is guessed silently."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import gzip
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from nextloc_metrics import AccuracyAtK, LocationF1, previously_visited, report
+from nextloc_metrics.geography import Locations
+from nextloc_metrics.report.files import csv_rows, opening
+from nextloc_metrics.report.files.beside import read_coordinates, read_counts, read_words
+from nextloc_metrics.report.files.tables import open_rows
+
+pa = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+
+def write_lines(path: Path, *rows: dict[str, Any], mark: bytes = b"") -> Path:
+    """Write JSON lines."""
+    path.write_bytes(mark + "\n".join(map(json.dumps, rows)).encode())
+    return path
+
+
+def words_of(found: report.Predictions, ids: Any) -> Any:
+    """Turn numbers back into text."""
+    assert found.vocabulary is not None
+    rows = ids.reshape(len(ids), -1).tolist()
+    return [[found.vocabulary[x] for x in row if x >= 0] for row in rows]
+
+
+def test_ids_that_python_would_take_for_numbers_are_text(tmp_path: Path) -> None:
+    """Cells of a grid such as 12_3; words such as nan and inf, unless a target may be missing."""
+    path, words = tmp_path / "a.csv", ["1_23", "10", "nan"]
+    path.write_text('preds,target\n"12_3",1_23\n"1_0",10\n"nan,inf",nan\n', encoding="utf-8")
+    with pytest.raises(
+        ValueError, match=r"line 4, row 2 .* in `target`, got 'nan'; .*`vocabulary`"
+    ):
+        report.read(path, separator=",")
+    found = report.read(path, separator=",", vocabulary=words)
+    assert words_of(found, found.target) == [[word] for word in words]
+    assert words_of(found, found.preds) == [["12_3"], ["1_0"], ["nan", "inf"]]
+
+
+WORDS = ["NaN", "None", "null", "NA", "-inf", "+1", " 3", "3\u00a0", "1e3", "\uff13"]
+
+
+@pytest.mark.parametrize("word", [*WORDS, "1.5", "-0", "01", "1_0", "1-2", "nano"])
+@pytest.mark.parametrize("others", [[], ["Bar"]])
+def test_one_target_changes_no_other(word: str, others: list[str], tmp_path: Path) -> None:
+    """In any order the other rows are right, as integers and as text; or the target is refused."""
+    path, right = tmp_path / "a.csv", ['"[1, 2]",1.0', '"[3.0, 4]",3', "5.0,5", '"[""6.0""]",6']
+    rows = [*right, *(f"7,{x}" for x in others), f'9,"{word}"']
+
+    def hits(vocabulary: list[str] | None = None) -> int:
+        batches = open_rows(path, vocabulary=vocabulary).chunks()
+        return sum(int((x.preds[:, 0] == x.target).sum()) for x in batches)
+
+    for made in (rows, rows[::-1]):
+        path.write_text("\n".join(["preds,target", *made]), encoding="utf-8")
+        if word in {*WORDS, "1.5", "-0"}:
+            with pytest.raises(ValueError, match=rf"row {made.index(rows[-1])} of .* in `target`"):
+                hits()
+        else:
+            assert hits() == 4
+        assert hits([*"12345679", word, *others]) == 4
+
+
+@pytest.mark.parametrize("cell", ["3,4", "3;4", "3|4", "10 11 12"])
+def test_several_numbers_are_a_name_beside_names_only(cell: str, tmp_path: Path) -> None:
+    """Beside integers such a target is refused, in any order and file; `1-2` is a name."""
+    (tmp_path / "rows").mkdir()
+
+    def are_hits(*parts: list[str]) -> bool:
+        for i, part in enumerate(parts):
+            lines = [f'"[1, ""{x}""]","{x}"' for x in part]
+            (tmp_path / "rows" / f"{i}.csv").write_text(
+                "\n".join(["preds,target", *lines]), "utf-8"
+            )
+        batches = open_rows(tmp_path / "rows").chunks()
+        return all(bool((x.preds == x.target[:, None]).any(1).all()) for x in batches)
+
+    for right in ([cell, "5,6"], [cell, "1-2", "7"]):
+        assert are_hits(right, right[::-1])
+        assert are_hits(right[:1], right[::-1])
+    for wrong in ([cell, "7"], ["7", cell]):
+        for parts in ([wrong, []], [wrong[:1], wrong[1:]]):
+            with pytest.raises(ValueError, match=r"row [01] of .* in `target`, .* `separator="):
+                are_hits(*parts)
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 7, 1 << 22])
+def test_quotes_that_a_strict_reader_takes(
+    block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Text such as `5" pipe`, doubled quotes, line ends in a cell, wherever the bytes are cut."""
+    notes = ['5" pipe', '"say ""ho"""', '"two\nlines, ""x"""', '""', '"a"', 'b"']
+    path = tmp_path / "a.csv"
+    path.write_text("\r\n".join(["note,preds,target", *(f"{x},[1],1" for x in notes)]), "utf-8")
+    monkeypatch.setattr(csv_rows, "_BLOCK", block)
+    assert report.evaluate_table(path, k=1).card["queries"] == len(notes)
+    long = "y" * (200_000 if block > 7 else 300)  # more than a cell of Python's csv holds
+    path.write_text(f'note,preds,target\n"x""",[1],1\n"{long}",[1],1\n', "utf-8")
+    assert report.evaluate_table(path, k=1).values["acc_at_1"] == 1
+
+
+@pytest.mark.parametrize("rows", ["[1],1\n" * 9, "[1],1\n[1],1,1\n" * 9, '[1],"1\n' * 9])
+def test_only_the_thread_that_asks_reads_a_file(
+    rows: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread of Arrow that does so still, when a process ends by an error, aborts it."""
+    path, threads = tmp_path / "a.csv.gz", set[int]()
+    path.write_bytes(gzip.compress(f"preds,target\n{rows}".encode()))
+
+    class Opened(gzip.GzipFile):
+        def read(self, size: int | None = -1) -> bytes:
+            threads.add(threading.get_ident())
+            return super().read(size)
+
+    monkeypatch.setitem(opening._OPENERS, ".gz", lambda raw: Opened(fileobj=raw))
+    monkeypatch.setattr(csv_rows, "_BLOCK", 16)
+    with contextlib.suppress(ValueError):
+        report.evaluate_table(path, k=1)
+    assert threads == {threading.get_ident()}
+
+
+def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
+    """Whatever its library raises."""
+    path = tmp_path / "a.csv.gz"
+    data = gzip.compress(b"preds,target\n" + b"[1],1\n" * 9)
+    for at in range(10, len(data)):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 255]) + data[at + 1 :])
+        with pytest.raises(ValueError, match=r"a\.csv\.gz"):
+            report.evaluate_table(path, k=1)
+
+
+def test_names_with_spaces_and_commas(tmp_path: Path) -> None:
+    """A target is one name, commas included; lists in text are JSON or Python's, or are refused."""
+    park = {"preds": ["Central Park", "O'Hare, Chicago"], "target": "Central Park"}
+    zoo = {"preds": ["Zoo"], "target": "O'Hare, Chicago"}
+    found = report.read(write_lines(tmp_path / "a.jsonl", park, zoo))
+    assert words_of(found, found.target) == [["Central Park"], ["O'Hare, Chicago"]]
+    assert report.evaluate(found.preds, found.target, k=1).values["acc_at_1"] == 0.5
+    with pytest.raises(ValueError, match="ids in a run must hold no spaces, got 'Central Park'"):
+        found.to_trec(tmp_path / "a.run", tmp_path / "a.qrels")
+    text = tmp_path / "a.csv"
+    text.write_text(
+        "preds,target\n\"['Central Park', 'Zoo']\",Zoo\n\"Central Park, Zoo\",Central Park\n",
+        encoding="utf-8",
+    )
+    found = report.read(text)
+    assert words_of(found, found.preds) == [["Central Park", "Zoo"], ["Central Park, Zoo"]]
+    assert words_of(found, found.target) == [["Zoo"], ["Central Park"]]
+
+
+def test_a_vocabulary_holds_a_word_once(tmp_path: Path) -> None:
+    """Otherwise an invented answer would get the number of a known one."""
+    path = tmp_path / "a.csv"
+    path.write_text("preds,target\nz,a\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="`vocabulary` must hold distinct ids, got 'a' twice"):
+        report.read(path, vocabulary=["a", "b", "a"])
+
+
+def test_minus_one_may_be_an_id_of_the_vocabulary(tmp_path: Path) -> None:
+    """It is one where the vocabulary holds it, and padding of text ids otherwise."""
+    path = tmp_path / "a.csv"
+    path.write_text('preds,target\n"home,-1",-1\n"-1,home",-1\n', encoding="utf-8")
+    found = report.read(path, vocabulary=["home", "-1"], separator=",")
+    assert found.target.tolist() == [1, 1]
+    assert found.preds.tolist() == [[0, 1], [1, 0]]
+    padded = [{"preds": ["gym", "-1"], "target": [*target]} for target in (["gym", "-1"], "ab")]
+    found = report.read(write_lines(tmp_path / "a.jsonl", *padded))
+    assert (found.vocabulary, found.target.tolist()) == (("a", "b", "gym"), [[2, -1], [0, 1]])
+    assert found.preds.tolist() == [[2, -1], [2, -1]]
+
+
+def test_padding_among_text_is_no_id(tmp_path: Path) -> None:
+    """-1 and numbers in `padding` are padding."""
+    text = tmp_path / "a.csv"
+    text.write_text('preds,target\n"a,-1,-100",a\n', encoding="utf-8")
+    found = report.read(text, padding=[-100], separator=",")
+    assert (found.preds.tolist(), found.vocabulary) == ([[0, -1, -1]], ("a",))
+
+
+def test_large_ids_keep_their_digits_beside_null(tmp_path: Path) -> None:
+    """A float would hold 53 bits of them."""
+    large = 2**53 + 1
+    table = {"preds": pa.array([large, None]), "target": pa.array([large, 5])}
+    parquet.write_table(pa.table(table), tmp_path / "a.parquet")
+    found = report.read(tmp_path / "a.parquet", on_error="miss")
+    assert found.vocabulary == (5, large)
+    assert (found.preds.tolist(), found.target.tolist()) == ([[1], [-1]], [1, 0])
+    lists = {"preds": pa.array([[large, 3], [None, 4]]), "target": pa.array([large, 4])}
+    parquet.write_table(pa.table(lists), tmp_path / "b.parquet")
+    found = report.read(tmp_path / "b.parquet", on_error="miss")
+    assert (found.vocabulary, found.missed) == ((4, large, 3), 1)
+    assert found.preds.tolist() == [[1, 2], [-1, -1]]
+
+
+def test_a_file_that_ends_within_its_mark_is_refused(tmp_path: Path) -> None:
+    """It is not an empty file; a whole mark may stand before a quoted header."""
+    path, mark = tmp_path / "a.csv", b"\xef\xbb\xbf"
+    for part in (mark[:1], mark[:2]):
+        path.write_bytes(part)
+        with pytest.raises(ValueError, match=r"must be readable, and .*a\.csv is not: .utf-8"):
+            report.read(path)
+    path.write_bytes(mark + b'"preds","target"\n"[5, 6]",6\n')
+    assert report.read(path).preds.tolist() == [[5, 6]]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("error::ResourceWarning")
+def test_no_file_stays_open_that_is_no_archive(tmp_path: Path) -> None:
+    """NumPy leaves it open where its list of members cannot be read."""
+    path = tmp_path / "a.npz"
+    path.write_bytes(b"PK\x03\x04" + b"x" * 40)
+    with pytest.raises(ValueError, match=r"a\.npz must hold arrays of numbers"):
+        report.read(path)
+    gc.collect()  # which closes it with a warning
+
+
+def test_ids_of_a_run_are_text(tmp_path: Path) -> None:
+    """-1, 1 and 1.0 are three documents; ids that are all integers stay numbers."""
+
+    def read(run: str, qrels: str) -> Any:
+        lines = (f"{x} 1 {9 - i} me\n" for i, x in enumerate(run.split("; ")))
+        (tmp_path / "a.run").write_text("".join(lines), encoding="utf-8")
+        (tmp_path / "a.qrels").write_text(
+            "".join(f"{x}\n" for x in qrels.split("; ")), encoding="utf-8"
+        )
+        found = report.read(tmp_path / "a.run", targets=tmp_path / "a.qrels")
+        assert found.grades.shape == found.target.shape
+        return found, report.evaluate(found.preds, found.target, measures=["RR"]).values["RR"]
+
+    found, mrr = read("1 Q0 1.0; 1 Q0 1; 2 Q0 x; 2 Q0 -1", "1 0 1 1; 2 0 -1 2; 2 0 b 1")
+    assert (found.vocabulary, mrr) == (("-1", "1", "b", "1.0", "x"), 0.5)
+    found, mrr = read("1 Q0 -1; 1 Q0 5", "1 0 5 1")
+    assert mrr == 0.5
+    found, mrr = read("1 Q0 7; 1 Q0 5", "1 0 5 1; 1 0 6 0")
+    assert (found.vocabulary, found.preds.tolist(), mrr) == (None, [[7, 5]], 0.5)
+    for run, qrels, says in [
+        ("1 Q0 a; 1 Q0 b; 1 Q0 a", "1 0 a 1", "line 3 of .*a.run must hold a document once per qu"),
+        ("1 Q0 a", "1 0 a 1; 1 0 a 0", "line 2 of .*a.qrels must have the grade of the lines befo"),
+    ]:
+        with pytest.raises(ValueError, match=says):
+            read(run, qrels)
+    run, judged = b"1 Q0 a 1 2 me\n", tmp_path / "a.qrels"
+    judged.write_text("1 0 a 1\n", encoding="utf-8")
+    with pa.CompressedOutputStream(str(tmp_path / "a.run.zst"), "zstd") as out:
+        out.write(run)
+    assert report.read(tmp_path / "a.run.zst", targets=judged).preds.tolist() == [[0]]
+    for name, content in (("a.run", run + b"1 Q0 \xff 1 1 me\n"), ("a.run.gz", run)):
+        (tmp_path / name).write_bytes(content)
+        says = rf"{name} must be text in UTF-8, and is not after line \d"
+        with pytest.raises(ValueError, match=says):
+            report.read(tmp_path / name, targets=judged)
+
+
+def test_lines_of_a_vocabulary_end_at_line_ends_only(tmp_path: Path) -> None:
+    """Other separators, such as U+0085, are characters of a name."""
+    words = ["x\x85y", "b\u20282", "c\x0bd\x0ce\x1cf", "\rg", " h "]
+    for end in ("\n", "\r\n"):
+        for last in ("", end):
+            content = "\ufeff" + end.join(words) + last
+            (tmp_path / "v.txt").write_bytes(content.encode())
+            assert read_words(tmp_path / "v.txt") == words
+
+
+@pytest.mark.parametrize("count", ["9223372036854775808", "9" * 5000, "-1", "1.5", "1_0", "\u0663"])
+def test_counts_of_visits_are_integers_of_64_bits(count: str, tmp_path: Path) -> None:
+    """From 0 on, in ASCII digits; another is named."""
+    path = tmp_path / "c.txt"
+    path.write_text(f"2\n{count}\n1\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"c\.txt must hold one integer per line, from 0 to"):
+        read_counts(path)
+    path.write_text("9223372036854775807\n0\n", encoding="utf-8")
+    assert read_counts(path).tolist() == [2**63 - 1, 0]
+
+
+def test_arrays_that_declare_more_than_they_hold(tmp_path: Path) -> None:
+    """A header of any size takes no memory."""
+    np.save(tmp_path / "p.npy", np.eye(3))
+    np.save(tmp_path / "t.npy", np.arange(3))
+    content = (tmp_path / "t.npy").read_bytes()
+    lie = content.replace(b"(3,), }" + b" " * 12, b"(1000000000000,), }")
+    assert len(lie) == len(content)
+    (tmp_path / "t.npy").write_bytes(lie)
+    with pytest.raises(ValueError, match=r"t\.npy must hold arrays of numbers .* cut"):
+        report.read(tmp_path / "p.npy", targets=tmp_path / "t.npy")
+    with pytest.raises(ValueError, match=r"t\.npy must hold arrays of numbers .* cut"):
+        read_counts(tmp_path / "t.npy")
+
+
+@pytest.mark.parametrize("kind", ["u1", "i2", "u4", "i8"])
+def test_arrays_of_any_integers(kind: str, tmp_path: Path) -> None:
+    """Targets of 8 bits, and a mask of 0 and 1, are read beside scores as beside lists."""
+    target, mask = np.array([0, 1, 1], kind), np.array([1, 1, 0], kind)
+    for preds in (np.eye(3), [[0], [1], [2]]):
+        np.savez(tmp_path / "a.npz", preds=preds, target=target, mask=mask)
+        found = report.read(tmp_path / "a.npz", mask="mask")
+        e = report.evaluate(found.preds, found.target, k=1, mask=found.mask)
+        assert e.values["acc_at_1"] == 1
+        assert report.evaluate_table(tmp_path / "a.npz", mask="mask", k=1).values == e.values
+        assert report.evaluate(preds, target, k=1, mask=mask.astype(bool)).values == e.values
+    np.savez(tmp_path / "a.npz", preds=np.zeros((3, 0)), target=target)
+    with pytest.raises(ValueError, match=r"a\.npz must be scores .* with C from 1 on"):
+        report.read(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("weight", ["1_0", "\uff11", "\u0663", "x", "", "inf"])
+def test_weights_in_text_are_plain_numbers(weight: str, tmp_path: Path) -> None:
+    """Finite ones, and not what Python takes for one besides."""
+    path = tmp_path / "a.csv"
+    path.write_text(f"preds,target,w\n1,1,2.5\n1,2,{weight}\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"line 3, row 1 of .*a\.csv must hold a number in `w`"):
+        report.evaluate_table(path, weights="w", k=1)
+
+
+def test_files_that_no_reader_should_follow(tmp_path: Path) -> None:
+    """JSON too deep for Python, and a name of a column too long for its CSV."""
+    (tmp_path / "a.json").write_text("[" * 100_000, encoding="utf-8")
+    (tmp_path / "a.csv").write_text("x" * 200_000 + "\n1\n", encoding="utf-8")
+    for name in ("a.json", "a.csv"):
+        with pytest.raises(ValueError, match=f"`path` must be readable, and .*{name} is not"):
+            report.read(tmp_path / name)
+
+
+def test_tables_of_coordinates_and_days_shift_no_column(tmp_path: Path) -> None:
+    """A cell too many, a column named twice and an open quote are errors with file and row."""
+    day = {"uid": "1", "d": "2", "t": "3", "x": "4", "y": "5"}
+
+    def coordinates(path: Path) -> Any:
+        return Locations(*read_coordinates(path)).points.isnan().any(1).tolist()
+
+    def days(path: Path) -> Any:
+        return report.evaluate_trajectories(path, {x: [float(n)] for x, n in day.items()}).values
+
+    for read, header, row in [
+        (coordinates, "latitude,longitude", "52.0,4.0"),
+        (days, ",".join(day), ",".join(day.values())),
+    ]:
+        path, last = tmp_path / "a.csv", header.rpartition(",")[2]
+        for text, says in [
+            (f"{header}\n{row},10\n", "line 2, row 0 of .* cells as the header, got"),
+            (f"{header},{last}\n{row},9\n", f"must have every column once, got '{last}' 2 times"),
+            (f'{header},n\n{row},\n{row},"o\n{row},\n', "line 3, row 1 of .* a closing quote"),
+            (f"{header}\n{row}\n{row[:-1]}b\n", f"`{last}` must be .* got .*b' in line 3, row 1"),
+            (f"{header[:-1]}\n{row}\n", rf"must have the columns \['{last}'\]"),
+        ]:
+            path.write_text(text, encoding="utf-8")
+            with pytest.raises(ValueError, match=says) as error:
+                read(path)
+            assert "a.csv" in str(error.value)
+        path.write_text(f"n,{header}\n9,{row}\n", encoding="utf-8")
+        assert read(path) == [False] if read is coordinates else read(path)["dtw"] == 0
+    path.write_text("latitude,longitude\n52.0, 4.0\n,\nnan,NaN\n", encoding="utf-8")
+    assert coordinates(path) == [False, True, True]
+    for half in ("52.0,", ",4.0", "nan,1"):  # as where the file is cut
+        path.write_text(f"latitude,longitude\n52.0,4.0\n{half}", encoding="utf-8")
+        with pytest.raises(ValueError, match=r"line 3, row 1 of .* both `latitude` and"):
+            coordinates(path)
+    path.write_text("1,2,3,4,5\n1,2,4,4,x\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"`y` must be numbers or dates, got 'x' in line 2, row 1"):
+        days(path)
+    path.write_text("1,2,3,4,5\n1,2,4,4\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"line 2, row 1 of .* must have 5 cells as the first row"):
+        days(path)
+    path.write_text("1,9007199254740993,3,4,5\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="must be whole numbers"):
+        days(path)
+
+
+def test_an_evaluation_of_masked_queries_has_a_page() -> None:
+    """Also of distances, of which there is none."""
+    places = Locations([1.0, 2.0], [1.0, 2.0])
+    masked = report.evaluate(np.eye(2), [0, 1], k=1, locations=places, mask=[False] * 2)
+    assert "<h2>Distance</h2>" in masked.to_html()
+
+
+def test_equal_shards_of_other_queries() -> None:
+    """Different lists are different queries; equal shards need `allow_equal`."""
+    one, other = ([[3, 1]], [3]), ([[3, 7]], [3])
+    made = [report.evaluate(*rows, k=1, num_locations=9) for rows in (one, other)]
+    assert report.merge(made).card["queries"] == 2
+    with pytest.raises(ValueError, match="allow_equal=True"):
+        report.merge([made[0], made[0]])
+    assert report.merge([made[0], made[0]], allow_equal=True).card["queries"] == 2
+
+
+@pytest.mark.parametrize("order", [["01", "1"], ["1", "01"]])
+def test_labels_that_are_one_number_have_one_order(order: list[str]) -> None:
+    """The order does not depend on the order of the input."""
+    e = report.evaluate([[3], [4]], [3, 5], k=1, num_locations=9, groups={"u": order})
+    assert [row[0] for row in e.groups["u"].rows[:2]] == ["acc_at_1, 01", "acc_at_1, 1"]
+
+
+def test_groups_may_be_bool() -> None:
+    """Such as those of visits; they have the names 0 and 1."""
+    visited = previously_visited(["a", "a"], [3, 3])
+    e = report.evaluate([[3], [4]], [3, 4], k=1, groups={"visited": visited})
+    assert [row[0] for row in e.groups["visited"].rows[:2]] == ["acc_at_1, 0", "acc_at_1, 1"]
+
+
+def test_options_have_a_row_for_every_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where rows are read in chunks."""
+    monkeypatch.setattr("nextloc_metrics.core.queries.batch._CHUNK", 4)
+    with pytest.raises(ValueError, match="`mask` must have a row for each of the 3 queries"):
+        report.evaluate(torch.eye(3), [0, 1, 2], mask=[True] * 7)
+
+
+def test_scores_of_scikit_learn_may_be_integers() -> None:
+    """Such as votes; a metric with a value per location is refused by name."""
+    pytest.importorskip("sklearn")
+    from nextloc_metrics.integrations.scikit_learn import score
+
+    votes = np.array([[4, 6], [4, 6]])
+    assert score([0, 1], votes, metric=AccuracyAtK(1), labels=[0, 1]) == 0.5
+    with pytest.raises(TypeError, match="`metric` must have one value"):
+        score([0, 1], votes, metric=LocationF1(3, average=None), labels=[0, 1])
