@@ -195,6 +195,8 @@ def write_comparisons(result: Comparisons, kind: str) -> str:
 
     Those of all pairs are a table of models, and JSON has each pair under both names.
     """
+    if kind == "latex":
+        return result.to_latex("models" if result.letters else "differences")
     if kind != "json":
         return write_table(result.by_model() if result.letters else result.table, kind)
     comparisons: dict[str, Any] = {}

@@ -328,9 +328,9 @@ class Result:
             parts.append(Table(["protocol", ""], rows).to_markdown())
         return "\n\n".join(parts)
 
-    def to_latex(self) -> str:
-        """Return `table` as a LaTeX `tabular` for the package booktabs."""
-        return self.table.to_latex()
+    def to_latex(self, *, metrics: Sequence[str] | None = None) -> str:
+        """Return `table` as LaTeX for the package booktabs, of these metrics; None for all."""
+        return self.table.of_metrics(metrics).to_latex()
 
     def to_csv(self) -> str:
         """Return the numbers of `table`, unrounded, as comma-separated values."""
