@@ -42,8 +42,36 @@ def options_of(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
     return lambda command: reduce(lambda made, add: add(made), reversed(options), command)
 
 
+class KnowingCommand(click.Command):
+    """A command that says which option another name means."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments, or name the option that is meant."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            options = {name for param in self.params for name in param.opts}
+            meant = [x for x in _MEANT.get(error.option_name, ()) if x.split()[0] in options]
+            near = meant[:1] or error.possibilities
+            raise click.NoSuchOption(error.option_name, possibilities=near, ctx=ctx) from None
+
+
+# Options under other names, by what they are here.
+_MEANT = {
+    "--by": ("--group", "--cluster"),
+    "--qrels": ("--target",),
+    "--html": ("--out PAGE.html",),
+    "--output": ("--out",),
+    "--metric": ("--measure",),
+    "--top-k": ("--k",),
+    "--num-classes": ("--num-locations",),
+}
+
+
 class KeepingGroup(click.Group):
     """Keeps the arguments, so that a page can say how to repeat it."""
+
+    command_class = KnowingCommand
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Note the arguments and parse them."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 
+from nextloc_metrics.core.meant import names_others
 from nextloc_metrics.core.metric.collection import RankingCollection
 from nextloc_metrics.core.metric.mean import RecordMetric
 from nextloc_metrics.core.queries.checks import (
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 # A preset imports the families that it alone has when it is called.
 
 
+@names_others
 def next_location_metrics(
     num_locations: int,
     k: int | Sequence[int] = (1, 5, 10),
@@ -91,6 +93,7 @@ def next_location_metrics(
     return RankingCollection(members, prefix=prefix, postfix=postfix)
 
 
+@names_others
 def recommendation_metrics(
     k: int | Sequence[int] = (5, 10),
     *,
@@ -132,6 +135,7 @@ def recommendation_metrics(
     return RankingCollection(members, prefix=prefix, postfix=postfix)
 
 
+@names_others
 def probability_metrics(
     *,
     mass: float = 0.9,
@@ -184,6 +188,7 @@ def probability_metrics(
     return RankingCollection(members, prefix=prefix, postfix=postfix)
 
 
+@names_others
 def likelihood_metrics(**kwargs: Any) -> RankingCollection:
     """Collect the members of `probability_metrics` that a baseline without a model has, too."""
     from nextloc_metrics.metrics import probabilities
@@ -197,6 +202,7 @@ def likelihood_metrics(**kwargs: Any) -> RankingCollection:
     )
 
 
+@names_others
 def confidence_metrics(
     *,
     coverage: float = 0.5,
@@ -247,6 +253,7 @@ def _of_confidence(
     }
 
 
+@names_others
 def libcity_metrics(
     k: int | Sequence[int] = (1, 5, 10),
     *,
@@ -297,6 +304,7 @@ def libcity_metrics(
     return RankingCollection(members, prefix=prefix, postfix=postfix)
 
 
+@names_others
 def click_through_metrics(
     *,
     threshold: float = 0.5,
@@ -362,6 +370,7 @@ def click_through_metrics(
     return metrics
 
 
+@names_others
 def decile_metrics(
     bins: PopularityBins,
     k: int = 5,
