@@ -52,8 +52,10 @@ class KnowingCommand(click.Command):
         except click.NoSuchOption as error:
             options = {name for param in self.params for name in param.opts}
             meant = [x for x in _MEANT.get(error.option_name, ()) if x.split()[0] in options]
-            near = meant[:1] or error.possibilities
-            raise click.NoSuchOption(error.option_name, possibilities=near, ctx=ctx) from None
+            if not meant:
+                raise
+            said = f"No such option '{error.option_name}'. Did you mean '{meant[0]}'?"
+            raise click.UsageError(said, ctx) from None
 
 
 # Options under other names, by what they are here.
