@@ -291,6 +291,32 @@ def of_readings(
     return Table(header, rows, notes, _records(names, titles, models), bold)
 
 
+def across(
+    rows: Models,
+    confidence_level: float,
+    notes: Sequence[str],
+    records: Callable[[], list[dict[str, Any]]],
+) -> Table:
+    """Make a table with a row per name and a column per metric, with the number of queries.
+
+    The first metric has its intervals.
+    """
+    first = next(iter(rows.values()), {})
+    mixed = not all(one.is_fraction for one in first.values())
+    header, columns = ["" if mixed else "percent"], [[*rows]]
+    for i, name in enumerate(first):
+        found = [of[name] for of in rows.values()]
+        header.append(name + (_unit(found[0], True) if mixed else ""))
+        columns.append([_number(one, one.value, True) for one in found])
+        if i == 0 and any(one.bounds for one in found):
+            header.append(f"{100 * confidence_level:g} % interval")
+            columns.append(_intervals(found, True))
+    header.append("queries")
+    sizes = ([of[x].number for x in [*first][:1]] for of in rows.values())
+    columns.append(["".join(f"{x:,}" for x in of if x is not None) for of in sizes])
+    return Table(header, [*zip(*columns, strict=True)], notes, records)
+
+
 def _records(names: Sequence[str], titles: Mapping[str, str], models: Models) -> list[Any]:
     """Return the numbers of each row, by the names of columns, which must differ."""
     measured = [x for x in models.values() if any(y.bounds or y.number for y in x.values())]
