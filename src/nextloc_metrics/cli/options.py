@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from nextloc_metrics import __version__
 from nextloc_metrics.core.outputs import check_free, new_file
@@ -57,6 +58,33 @@ class KnowingCommand(click.Command):
             said = f"No such option '{error.option_name}'. Did you mean '{meant[0]}'?"
             raise click.UsageError(said, ctx) from None
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options in sections."""
+        found: dict[str, list[tuple[str, str]]] = {x: [] for x in ("Options", *_SECTIONS)}
+        for param in (x for x in self.get_params(ctx) if isinstance(x, click.Option)):
+            name = max(param.opts, key=len)
+            section = next(
+                (x for x, names in _SECTIONS.items() if name in names.split()), "Options"
+            )
+            record = param.get_help_record(ctx)
+            found[section] += [] if record is None else [record]
+        for section, records in found.items():
+            if records:
+                with formatter.section(section):
+                    formatter.write_dl(records)
+
+
+# The options of each section of a help page; others are in the first one.
+_SECTIONS = {
+    "Columns and files": "--preds --target --padding --vocabulary --separator --on-error --mask "
+    "--exclude --weights --confidence --workers",
+    "Metrics": "--k --measure --metrics --num-locations --given --exempt-target --train-counts "
+    "--coordinates --km",
+    "Groups and intervals": "--group --cluster --confidence-level",
+    "Answers of a language model": "--answers --form --list-key --take --after --refusal --fold "
+    "--targets --id",
+    "Output": "--format --intervals --group-table --out --save --force --about --title --help",
+}
 
 # Options under other names, by what they are here.
 _MEANT = {
@@ -419,13 +447,18 @@ def describe_read(
     files, columns = [name_of(path) for path in paths], list[Any](fixed)
     options = [x for x in context.command.params if isinstance(x, click.Option)]
     given = {x: context.params.get(x.name or "") for x in options}
+    default = ParameterSource.DEFAULT
     if not all(map(has_columns, paths)):
         files.append(context.params["target"])
         unread = ("preds", "target")
     for param, value in given.items():
         if param.name in _COLUMNS and param.name not in unread:
             columns += value if isinstance(value, tuple) else [value]
-    written = [_write(param, x) for param, x in given.items() if param.name not in _HIDDEN]
+    written = [
+        _write(param, x)
+        for param, x in given.items()
+        if param.name not in _HIDDEN and context.get_parameter_source(param.name or "") != default
+    ]
     return {
         "files": ", ".join(files),
         "rows": rows,
@@ -447,9 +480,7 @@ def short_names(paths: Sequence[str]) -> list[str]:
 
 
 def _write(param: click.Option, value: Any) -> str:
-    """Write an option with the value in use; nothing if it is not used."""
-    if not value and isinstance(param.show_default, str):
-        value = param.show_default
+    """Write an option with its value; nothing if it is not used."""
     if value is None or value is False or value == ():
         return ""
     name = max(param.opts, key=len).lstrip("-")

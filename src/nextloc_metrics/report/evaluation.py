@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from html import escape
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,7 +23,7 @@ from nextloc_metrics.core.metric.collection import RankingCollection
 from nextloc_metrics.core.metric.readings import read_results
 from nextloc_metrics.core.outputs import new_file
 from nextloc_metrics.core.queries.messages import short
-from nextloc_metrics.report.by_group import rows_of_groups
+from nextloc_metrics.report.by_group import rows_of_groups, sentence_of
 from nextloc_metrics.report.comparisons import Comparisons
 from nextloc_metrics.report.counted import (
     AMONG_ANSWERED,
@@ -144,7 +145,8 @@ class Evaluation(Result):
         counted = self._counted
         parts, level = counted.parts, counted.setting.confidence_level
         sections = {
-            "Result": show_headline(self.columns, self.table, self.skill, level)
+            "Result": f"<p>{escape(self._sentence())}</p>\n"
+            + show_headline(self.columns, self.table, self.skill, level)
             + show_meanings(self._members())
         }
         for kind, table in self.groups.items():
@@ -167,6 +169,14 @@ class Evaluation(Result):
             sections["Probabilities"] = show_probabilities(parts["probabilities"], level)
         sections["Ties"] = show_ties(self.values, self.ties)
         return sections
+
+    def _sentence(self) -> str:
+        """Return the result in a sentence."""
+        counted = self._counted
+        labels = {x: y for x, y in counted.labels.items() if f"by {x}" in counted.parts}
+        by_kind = {x: (counted.parts[f"by {x}"], len(names)) for x, names in labels.items()}
+        queries = counted.card["queries"] - counted.card["left_out"]
+        return sentence_of(self.values, queries, by_kind)
 
     def _members(self) -> list[tuple[Any, Any]]:
         """Return name and metric of each row of the headline."""
