@@ -4,13 +4,14 @@
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from functools import partial, wraps
+from inspect import signature
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 
-from nextloc_metrics.core.meant import names_others
+from nextloc_metrics.core.meant import OTHERS, use
 from nextloc_metrics.core.metric.collection import RankingCollection
 from nextloc_metrics.core.metric.mean import RecordMetric
 from nextloc_metrics.core.queries.checks import (
@@ -31,10 +32,28 @@ from nextloc_metrics.metrics.split import Scope
 if TYPE_CHECKING:
     from nextloc_metrics.metrics.deciles import DecileMetric
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
 # A preset imports the families that it alone has when it is called.
 
 
-@names_others
+def _names_others(function: Function) -> Function:
+    """Refuse an argument under another library's name, which Python would call missing."""
+    known = signature(function).parameters
+
+    @wraps(function)
+    def call(*args: Any, **given: Any) -> Any:
+        for name in given:
+            if name not in known and OTHERS.get(name) in known:
+                raise TypeError(
+                    f"{function.__name__} has no option `{name}`; {use(name, known, '')}."
+                )
+        return function(*args, **given)
+
+    return cast(Function, call)
+
+
+@_names_others
 def next_location_metrics(
     num_locations: int,
     k: int | Sequence[int] = (1, 5, 10),
@@ -93,7 +112,7 @@ def next_location_metrics(
     return RankingCollection(members, prefix=prefix, postfix=postfix)
 
 
-@names_others
+@_names_others
 def recommendation_metrics(
     k: int | Sequence[int] = (5, 10),
     *,
@@ -135,7 +154,7 @@ def recommendation_metrics(
     return RankingCollection(members, prefix=prefix, postfix=postfix)
 
 
-@names_others
+@_names_others
 def probability_metrics(
     *,
     mass: float = 0.9,
@@ -188,7 +207,7 @@ def probability_metrics(
     return RankingCollection(members, prefix=prefix, postfix=postfix)
 
 
-@names_others
+@_names_others
 def likelihood_metrics(**kwargs: Any) -> RankingCollection:
     """Collect the members of `probability_metrics` that a baseline without a model has, too."""
     from nextloc_metrics.metrics import probabilities
@@ -202,7 +221,7 @@ def likelihood_metrics(**kwargs: Any) -> RankingCollection:
     )
 
 
-@names_others
+@_names_others
 def confidence_metrics(
     *,
     coverage: float = 0.5,
@@ -253,7 +272,7 @@ def _of_confidence(
     }
 
 
-@names_others
+@_names_others
 def libcity_metrics(
     k: int | Sequence[int] = (1, 5, 10),
     *,
@@ -304,7 +323,7 @@ def libcity_metrics(
     return RankingCollection(members, prefix=prefix, postfix=postfix)
 
 
-@names_others
+@_names_others
 def click_through_metrics(
     *,
     threshold: float = 0.5,
@@ -370,7 +389,7 @@ def click_through_metrics(
     return metrics
 
 
-@names_others
+@_names_others
 def decile_metrics(
     bins: PopularityBins,
     k: int = 5,
