@@ -97,7 +97,7 @@ def test_every_result_prints_in_every_way(name: str) -> None:
         assert result.to_latex() == table.to_latex()
     assert result.to_markdown().startswith(table.to_markdown())
     cells = [cell.strip() for line in (table.header, *table.rows) for cell in line]
-    shown = result._repr_html_()
+    shown = result._repr_html_().replace("<wbr>", "")  # where a title may break
     assert all(escape(cell) in shown for cell in cells)
     card = getattr(result, "card", {})
     assert ("| protocol |  |" in result.to_markdown()) == bool(card)
