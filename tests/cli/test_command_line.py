@@ -384,3 +384,16 @@ def test_a_saved_evaluation_is_verified(path: str, tmp_path: Path) -> None:
     assert line in shown.stdout.splitlines()
     shown = run("verify", saved, path, "--k", "1")
     assert shown.stdout.splitlines()[0] == "k: (1,); saved (2,)"
+
+
+def test_help_of_score_has_sections() -> None:
+    """Each option stands in one section, and short commands have one list."""
+    shown = CliRunner().invoke(main, ["score", "--help"]).output
+    titles = [x for x in shown.splitlines() if x.endswith(":") and not x.startswith(" ")]
+    wanted = ["Columns and files", "Metrics", "Groups and intervals"]
+    wanted += ["Answers of a language model", "Output"]
+    assert titles == [f"{x}:" for x in wanted]
+    for param in main.commands["score"].params:
+        name = max(param.opts, key=len)
+        if name.startswith("-"):
+            assert sum(x.split()[:1] == [name] for x in shown.splitlines()) == 1, name

@@ -785,5 +785,7 @@ def test_recipe_for_ranx(recipes: dict[str, Callable[..., tuple[Any, Any]]]) -> 
         "ndcg@5": NDCGAtK(5), "map@5": MAPAtK(5, normalizer="relevant"),
         "hit_rate@2": AccuracyAtK(2),
     }  # fmt: skip
+    objects = (SimpleNamespace(to_dict=lambda x=x: x) for x in (run, qrels))  # `Run`, `Qrels`
+    assert recipes["from_ranx"](*objects) == recipes["from_ranx"](run, qrels)
     ours = in_each(convention, *recipes["from_ranx"](run, qrels))
     assert ours == pytest.approx(values_of_ranx(qrels, run, list(convention)), abs=1e-6)

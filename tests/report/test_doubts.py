@@ -17,7 +17,7 @@ def test_the_card_compares_standard_errors_by_query_and_by_group() -> None:
     plain.update([[1]] * 80, target)
     ratio = float(sums.standard_error() / plain.standard_error())
     assert f"{ratio:.1f} times too narrow for other users" in e.card["interval_by_user"]
-    assert 'write cluster="user"' in e.card["interval_by_user"]
+    assert "name user as the cluster" in e.card["interval_by_user"]
     assert "interval_by_day" not in e.card
     by_user = report.evaluate(
         [[1]] * 80, target, k=1, groups=groups, num_locations=3, cluster="user"

@@ -165,7 +165,7 @@ def test_a_k_beyond_all_lists_is_marked() -> None:
     }
     notes = ("k = 4, 5: no list has more than 3 ids", "mrr: lists are cut at 3")
     assert e.table.notes == (f"† {notes[0]}", notes[1])
-    assert e.groups["user"].notes[1:] == notes
+    assert e.groups["user"].notes == notes
     assert e.deciles is not None
     assert notes[0] in e.deciles.notes
     assert "100.00†" in e.to_markdown()
@@ -319,3 +319,10 @@ def test_a_single_cluster_is_not_tested() -> None:
     assert [row[-1] for row in found.table.rows] == ["none", "none", "none", "-"]
     assert "nan" not in str(found)
     assert found.table.notes[0] == "40 queries, permutation test clustered by user (1 groups)"
+
+
+def test_hours_are_in_their_order() -> None:
+    """The rows of groups that are numbers stand in the order of the numbers."""
+    hours = [10, 9, 2, 0]
+    e = report.evaluate([[1, 2]] * 4, [1] * 4, k=1, groups={"hour": hours})
+    assert [row[0] for row in e.groups["hour"].rows] == ["0", "2", "9", "10"]

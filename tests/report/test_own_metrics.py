@@ -173,7 +173,7 @@ def test_a_metric_of_ones_own_has_its_row_interval_and_groups() -> None:
     assert "soon" not in found.ties  # the class decides how it reads ties
     page = found.to_html()
     assert "The share of targets that the model names soon, which is within some ranks." in page
-    assert page.count("soon") > 10
+    assert page.count("soon") >= 5
     assert "soon" in str(found)
     assert "soon" in found.to_markdown()
 

@@ -93,10 +93,11 @@ def test_every_result_prints_in_every_way(name: str) -> None:
     assert type(result).__name__ == name
     assert isinstance(result, report.Result)
     assert repr(result).startswith(str(table))
-    assert result.to_latex() == table.to_latex()
+    if name != "Comparisons":  # whose LaTeX has intervals below differences
+        assert result.to_latex() == table.to_latex()
     assert result.to_markdown().startswith(table.to_markdown())
     cells = [cell.strip() for line in (table.header, *table.rows) for cell in line]
-    shown = result._repr_html_()
+    shown = result._repr_html_().replace("<wbr>", "")  # where a title may break
     assert all(escape(cell) in shown for cell in cells)
     card = getattr(result, "card", {})
     assert ("| protocol |  |" in result.to_markdown()) == bool(card)

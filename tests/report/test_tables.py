@@ -163,7 +163,8 @@ def test_latex() -> None:
     """booktabs, every special character escaped, as many cells in each row."""
     written = tables.side_by_side({"a_b": hard_names(), "$x^2$": hard_names()}).to_latex()
     assert written.splitlines() == [
-        r"\begin{tabular}{lrr}",
+        r"{\small\setlength{\tabcolsep}{3pt}%",
+        r"\sbox0{\begin{tabular}{@{}lrr@{}}",
         r"\toprule",
         r"percent & a\_b & \$x\textasciicircum{}2\$ \\",
         r"\midrule",
@@ -171,15 +172,19 @@ def test_latex() -> None:
         r"\textless{}b\textgreater{}\textbar{}\textbackslash{} & \textbf{0.00} & \textbf{0.00} \\",
         r"50\% & \textbf{100.00} & \textbf{100.00} \\",
         r"\bottomrule",
-        r"\multicolumn{3}{l}{\footnotesize 1 query counted} \\",
-        r"\end{tabular}",
+        r"\end{tabular}}%",
+        r"\ifdim\wd0<12em\wd0=12em\fi",
+        r"\begin{minipage}{\wd0}",
+        r"\usebox0\par\smallskip\footnotesize\raggedright",
+        r"1 query counted\par",
+        r"\end{minipage}}",
     ]
 
 
 def test_latex_escapes_every_special_character() -> None:
     """The ten of LaTeX, those that a text font lacks, and the dagger."""
     written = tables.Table(["a"], [["\\ ~ ^ < > | † & % $ # _ { }"]]).to_latex().splitlines()
-    assert written[4] == (
+    assert written[5] == (
         r"\textbackslash{} \textasciitilde{} \textasciicircum{} \textless{} \textgreater{} "
         r"\textbar{} \textdagger{} \& \% \$ \# \_ \{ \} \\"
     )
@@ -195,7 +200,7 @@ def test_a_line_break_in_a_name_breaks_no_row() -> None:
     assert [row[0] for row in table.rows] == shown
     assert [line.split("  ")[0] for line in lines(table)[1:]] == shown
     assert len(table.to_markdown().splitlines()) == 2 + len(names) + 2
-    assert len(table.to_latex().splitlines()) == 6 + len(names) + 1
+    assert len(table.to_latex().splitlines()) == 11 + len(names) + 1
     assert len(table._repr_html_().splitlines()) == 1
     assert [record["metric"] for record in table.records] == [f"acc, {name}" for name in names]
     noted = tables.Table(["a\nb"], [], ["c\nd"])

@@ -41,8 +41,69 @@ if TYPE_CHECKING:
     from nextloc_metrics.report.evaluation import Evaluation
 
 
+class KnowingCommand(click.Command):
+    """A command that says which option another name means."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments, or name the option that is meant."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            options = {name for param in self.params for name in param.opts}
+            meant = [x for x in _MEANT.get(error.option_name, ()) if x.split()[0] in options]
+            if not meant:
+                raise
+            said = f"No such option '{error.option_name}'. Did you mean '{meant[0]}'?"
+            raise click.UsageError(said, ctx) from None
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options in sections."""
+        found: dict[str, list[tuple[str, str]]] = {x: [] for x in ("Options", *_SECTIONS)}
+        for param in (x for x in self.get_params(ctx) if isinstance(x, click.Option)):
+            name = max(param.opts, key=len)
+            section = next(
+                (x for x, names in _SECTIONS.items() if name in names.split()), "Options"
+            )
+            record = param.get_help_record(ctx)
+            found[section] += [] if record is None else [record]
+        for section, records in found.items():
+            if records:
+                with formatter.section(section):
+                    formatter.write_dl(records)
+
+
+# The options of each section of a help page; others are in the first one.
+_SECTIONS = {
+    "Columns and files": "--preds --target --padding --vocabulary --separator --on-error --mask "
+    "--exclude --weights --confidence --workers",
+    "Metrics": "--k --measure --metrics --num-locations --given --exempt-target --train-counts "
+    "--coordinates --km",
+    "Groups and intervals": "--group --cluster --confidence-level",
+    "Answers of a language model": "--answers --form --list-key --take --after --refusal --fold "
+    "--targets --id",
+    "Output": "--format --intervals --group-table --out --save --force --about --title --help",
+}
+
+# Options under other names, by what they are here.
+_MEANT = {
+    "--by": ("--group", "--cluster"),
+    "--qrels": ("--target",),
+    "--html": ("--out PAGE.html",),
+    "--output": ("--out",),
+    "--metric": ("--measure",),
+    "--top-k": ("--k",),
+    "--num-classes": ("--num-locations",),
+}
+
+
+class Commands(KeepingGroup):
+    """All commands, which know what other names mean."""
+
+    command_class = KnowingCommand
+
+
 @click.group(
-    cls=KeepingGroup,
+    cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
     epilog="Exit status: 0 without an error; 1 after an error in data or files, or an "
     "interruption; 2 after a usage error. The PATH - is standard input, CSV or JSON lines. "

@@ -56,8 +56,18 @@ def read_same(
     return same_queries({path: _read(path, groups=columns, **reading) for path in paths}, key)
 
 
+def _check_target(path: str, target: str) -> None:
+    """Raise if the targets of a file without columns are in no file."""
+    if not has_columns(path) and "://" not in target and not Path(target).exists():
+        kind = "judgements (qrels)" if suffix_of(Path(path)) in (".run", ".trec") else "targets"
+        raise ValueError(
+            f"`target` must be the file of the {kind} of {path}, got {target!r}, no file."
+        )
+
+
 def _read(path: str, groups: Sequence[str] = (), **reading: Any) -> Predictions:
     """Read a file with the given options; files without columns have a separate target file."""
+    _check_target(path, reading["target"])
     return read(
         path,
         groups=[*groups, *filter(None, [reading["cluster"]])],
@@ -72,6 +82,7 @@ def evaluate_file(path: str, **reading: Any) -> Evaluation:
     options = given_options(Options, reading)
     reading = _with_answers(path, reading, options.get("vocabulary"))
     if suffix_of(Path(path)) not in (".run", ".trec"):
+        _check_target(path, reading["target"])
         return evaluate_table(path, **{name: reading[name] for name in _OF_TABLES}, **options)
     for name in _COLUMNS:
         if reading[name] is not None:
@@ -198,6 +209,8 @@ def write_comparisons(result: Comparisons, kind: str) -> str:
 
     Those of all pairs are a table of models, and JSON has each pair under both names.
     """
+    if kind == "latex":
+        return result.to_latex("models" if result.letters else "differences")
     if kind != "json":
         return write_table(result.by_model() if result.letters else result.table, kind)
     comparisons: dict[str, Any] = {}

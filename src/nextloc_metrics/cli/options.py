@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from nextloc_metrics.core.outputs import check_free, new_file
 from nextloc_metrics.core.version import __version__
@@ -411,13 +412,18 @@ def describe_read(
     files, columns = [name_of(path) for path in paths], list[Any](fixed)
     options = [x for x in context.command.params if isinstance(x, click.Option)]
     given = {x: context.params.get(x.name or "") for x in options}
+    default = ParameterSource.DEFAULT
     if not all(map(has_columns, paths)):
         files.append(context.params["target"])
         unread = ("preds", "target")
     for param, value in given.items():
         if param.name in _COLUMNS and param.name not in unread:
             columns += value if isinstance(value, tuple) else [value]
-    written = [_write(param, x) for param, x in given.items() if param.name not in _HIDDEN]
+    written = [
+        _write(param, x)
+        for param, x in given.items()
+        if param.name not in _HIDDEN and context.get_parameter_source(param.name or "") != default
+    ]
     return {
         "files": ", ".join(files),
         "rows": rows,
@@ -439,9 +445,7 @@ def short_names(paths: Sequence[str]) -> list[str]:
 
 
 def _write(param: click.Option, value: Any) -> str:
-    """Write an option with the value in use; nothing if it is not used."""
-    if not value and isinstance(param.show_default, str):
-        value = param.show_default
+    """Write an option with its value; nothing if it is not used."""
     if value is None or value is False or value == ():
         return ""
     name = max(param.opts, key=len).lstrip("-")

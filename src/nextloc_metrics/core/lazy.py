@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable
+from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -23,6 +24,21 @@ def places_of(package: str) -> dict[str, str]:
     tree = ast.parse(get_data(package, "contents.py") or b"")
     found = [x for x in tree.body if isinstance(x, ast.ImportFrom)]
     return {one.asname or one.name: x.module or "" for x in found for one in x.names}
+
+
+def _nearest(package: str, name: str) -> list[str]:
+    """Return up to three names of a package and its packages that begin so, or the most similar."""
+    places = places_of(package)
+    known: dict[str, str] = {}
+    for of in (x for x, place in places.items() if place == package):
+        spec = find_spec(f"{package}.{of}")
+        if spec is not None and spec.submodule_search_locations is not None:
+            known |= {x.lower(): f"{of}.{x}" for x in places_of(f"{package}.{of}")}
+    known |= {x.lower(): x for x in places}
+    asked = name.lower()
+    begin = sorted((x for x in known if x.startswith(asked)), key=len)
+    near = [asked] if asked in known else begin or get_close_matches(asked, known, 3, 0.8)
+    return [f"`{known[x]}`" for x in near[:3]]
 
 
 def hand_on(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -42,7 +58,9 @@ def hand_on(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]
         if not name.startswith("_"):
             place = places_of(package).get(name, package)
             if place == package and find_spec(f"{package}.{name}") is None:
-                raise AttributeError(f"module {package!r} has no attribute {name!r}")
+                near = _nearest(package, name)
+                hint = f"; did you mean {' or '.join(near)}?" if near else ""
+                raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
             found = vars(import_module(place))
             value = found[name] if name in found else import_module(f"{place}.{name}")
             setattr(module, name, value)

@@ -4,12 +4,14 @@
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from functools import partial, wraps
+from inspect import signature
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 
+from nextloc_metrics.core.meant import OTHERS, use
 from nextloc_metrics.core.metric.collection import RankingCollection
 from nextloc_metrics.core.metric.mean import RecordMetric
 from nextloc_metrics.core.queries.checks import (
@@ -30,9 +32,28 @@ from nextloc_metrics.metrics.split import Scope
 if TYPE_CHECKING:
     from nextloc_metrics.metrics.deciles import DecileMetric
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
 # A preset imports the families that it alone has when it is called.
 
 
+def _names_others(function: Function) -> Function:
+    """Refuse an argument under another library's name, which Python would call missing."""
+    known = signature(function).parameters
+
+    @wraps(function)
+    def call(*args: Any, **given: Any) -> Any:
+        for name in given:
+            if name not in known and OTHERS.get(name) in known:
+                raise TypeError(
+                    f"{function.__name__} has no option `{name}`; {use(name, known, '')}."
+                )
+        return function(*args, **given)
+
+    return cast(Function, call)
+
+
+@_names_others
 def next_location_metrics(
     num_locations: int,
     k: int | Sequence[int] = (1, 5, 10),
@@ -91,6 +112,7 @@ def next_location_metrics(
     return RankingCollection(members, prefix=prefix, postfix=postfix)
 
 
+@_names_others
 def recommendation_metrics(
     k: int | Sequence[int] = (5, 10),
     *,
@@ -132,6 +154,7 @@ def recommendation_metrics(
     return RankingCollection(members, prefix=prefix, postfix=postfix)
 
 
+@_names_others
 def probability_metrics(
     *,
     mass: float = 0.9,
@@ -184,6 +207,7 @@ def probability_metrics(
     return RankingCollection(members, prefix=prefix, postfix=postfix)
 
 
+@_names_others
 def likelihood_metrics(**kwargs: Any) -> RankingCollection:
     """Collect the members of `probability_metrics` that a baseline without a model has, too."""
     from nextloc_metrics.metrics import probabilities
@@ -197,6 +221,7 @@ def likelihood_metrics(**kwargs: Any) -> RankingCollection:
     )
 
 
+@_names_others
 def confidence_metrics(
     *,
     coverage: float = 0.5,
@@ -247,6 +272,7 @@ def _of_confidence(
     }
 
 
+@_names_others
 def libcity_metrics(
     k: int | Sequence[int] = (1, 5, 10),
     *,
@@ -297,6 +323,7 @@ def libcity_metrics(
     return RankingCollection(members, prefix=prefix, postfix=postfix)
 
 
+@_names_others
 def click_through_metrics(
     *,
     threshold: float = 0.5,
@@ -362,6 +389,7 @@ def click_through_metrics(
     return metrics
 
 
+@_names_others
 def decile_metrics(
     bins: PopularityBins,
     k: int = 5,

@@ -225,7 +225,7 @@ def _summarize(
         "averaged_over": averaged,
         "intervals": f"{100 * level:g} %, {clusters or 'queries independent'}, not corrected",
         "p": p_text(decided, asked),
-        "corrected_p": f"Holm's method for {max(numbers)} tests{of_each}",
+        "corrected_p": f"Holm's method for {max(numbers)} test{'s' * (max(numbers) > 1)}{of_each}",
         **({"runs": ", ".join(f"{name} {text}" for name, text in runs.items())} if runs else {}),
         "detectable_difference": detectable_range(decided, asked),
         "ties": "expected value over random orders",

@@ -12,7 +12,7 @@ from nextloc_metrics.analysis.comparison import Comparison, Pair, Test, decide
 from nextloc_metrics.analysis.significance import MARKS, holm, letters, level_of, stars
 from nextloc_metrics.core.display.page import Result, show_meanings, show_table
 from nextloc_metrics.core.display.reading import Models, Reading
-from nextloc_metrics.core.display.table import Table, in_percent, of_readings
+from nextloc_metrics.core.display.table import Table, check_metrics_of, in_percent, of_readings
 from nextloc_metrics.core.metric.grouped import Average
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.pages.sections import show_differences, show_values
@@ -258,28 +258,47 @@ class Comparisons(Result):
         first = next(iter(self.values))
         return {b: of for (a, b), of in self.corrected_pairs.items() if a == first}
 
-    def by_model(self, spread: Spread = "interval") -> Table:
+    def by_model(self, spread: Spread = "interval", metrics: Sequence[str] | None = None) -> Table:
         """Return a table as papers have it: models down, metrics across.
 
-        The best value is bold. Stars are those of the corrected p-values against the first model;
-        with `against="all"` letters follow the values, and `~` those that are not separated from
-        the best, which does not say that they are as good.
+        The best value is bold if it is tested. Stars are those of the corrected p-values against
+        the first model; with `against="all"` letters follow the values, and `~` those that are not
+        separated from the best, which does not say that they are as good.
 
         Args:
-            spread: what stands beside a value: its interval, half its width, or nothing.
+            spread: what stands beside a value: `"interval"`, as in `22.58 (20.31-25.04) a`; `"+-"`
+                for half its width, as in `22.58 ± 2.37 a`; `"none"`, as in `22.58 a`.
+            metrics: the names of the metrics, in the order of the columns; None for all.
         """
+        return self._by_model(spread, metrics)
+
+    def _by_model(
+        self, spread: Spread, metrics: Sequence[str] | None, is_below: bool = False
+    ) -> Table:
+        """Return the table of models; `is_below` writes intervals in a row below the values."""
         names = {str(key): _printed(str(key), member) for key, member in self._members}
         keys = [key for key in next(iter(self.columns.values())) if key in names]
+        if metrics is not None:
+            check_metrics_of(metrics, keys)
+            keys = [*metrics]
+        tested = {key for of in self.pairs.values() for key in of}
         best = {key: self._best(key) for key in keys}
-        rows, records, bold = [], [], []
-        for row, (model, readings) in enumerate(self.columns.items()):
-            cells, record = [model], {"model": model}
+        rows: list[list[str]] = []
+        records, bold = [], []
+        for model, readings in self.columns.items():
+            record: dict[str, Any] = {"model": model}
+            cells = []
             for column, key in enumerate(keys, 1):
                 one, marks = readings[key], self._marks(model, key, best[key])
-                cells.append(" ".join([_write(one, spread), *([marks] if marks else [])]))
-                bold += [(row, column)] if model == best[key] else []
+                cells.append((in_percent(one.value), _beside(one, spread), marks))
+                bold += [(len(rows), column)] if model == best[key] and key in tested else []
                 record |= _record(names[key], one, self.letters.get(model, {}).get(key))
-            rows.append(cells)
+            if is_below:
+                rows.append([model, *(f"{value} {marks}" for value, _, marks in cells)])
+                beside = [text.strip("()") for _, text, _ in cells]
+                rows += [["", *beside]] if any(beside) else []
+            else:
+                rows.append([model, *(" ".join(filter(None, cell)) for cell in cells)])
             records.append(record)
         header = ["percent", *(names[key] for key in keys)]
         return Table(header, rows, self._notes(spread), records, bold)
@@ -305,7 +324,7 @@ class Comparisons(Result):
         over = f"{card['queries']:,} queries" if over == "queries" else over
         notes = [
             f"means over {over}{beside}",
-            f"intervals: {card['intervals']}",
+            *([f"intervals: {card['intervals']}"] if spread != "none" else []),
             f"{card['p']}; {card['corrected_p']}",
             *([f"runs: {card['runs']}"] if "runs" in card else []),
             *card.get("notes", "").splitlines(),
@@ -323,18 +342,50 @@ class Comparisons(Result):
     def _others(self) -> Mapping[str, Table]:
         return {"By model": self.by_model()}
 
-    def _rows(self, rows: Layout, spread: Spread) -> Table:
+    def _rows(
+        self,
+        rows: Layout,
+        spread: Spread,
+        metrics: Sequence[str] | None = None,
+        is_below: bool = False,
+    ) -> Table:
         if rows not in ("differences", "models"):
             raise ValueError(f"`rows` must be 'differences' or 'models', got {rows!r}.")
-        return self.by_model(spread) if rows == "models" else self.table
+        if rows == "models":
+            return self._by_model(spread, metrics, is_below)
+        return self.table.of_metrics(metrics)
 
-    def to_latex(self, rows: Layout = "differences", spread: Spread = "interval") -> str:
-        """Return the table of differences or of models as LaTeX, for the package booktabs."""
-        return self._rows(rows, spread).to_latex()
+    def to_latex(
+        self,
+        rows: Layout = "differences",
+        spread: Spread = "interval",
+        *,
+        metrics: Sequence[str] | None = None,
+    ) -> str:
+        """Return the table of differences or of models as LaTeX, for the package booktabs.
 
-    def to_markdown(self, rows: Layout | None = None, spread: Spread = "interval") -> str:
+        Intervals stand below the values. So that it fits a page, the table of differences has
+        neither p-values that are not corrected nor detectable differences.
+
+        Args:
+            rows: `"differences"` for a row per pair and metric, `"models"` for a row per model.
+            spread: what stands below the values of models, as in `by_model`.
+            metrics: the names of the metrics, in their order; None for all.
+        """
+        found = self._rows(rows, spread, metrics, is_below=True)
+        return (_below(found) if rows == "differences" else found).to_latex()
+
+    def to_markdown(
+        self,
+        rows: Layout | None = None,
+        spread: Spread = "interval",
+        *,
+        metrics: Sequence[str] | None = None,
+    ) -> str:
         """Return one table as Markdown; None for all tables and the card."""
-        return super().to_markdown() if rows is None else self._rows(rows, spread).to_markdown()
+        if rows is None:
+            return super().to_markdown()
+        return self._rows(rows, spread, metrics).to_markdown()
 
     def to_pandas(self, rows: Layout = "differences") -> Any:
         """Return the numbers of a table, unrounded, as a `pandas.DataFrame`."""
@@ -399,13 +450,24 @@ def _printed(name: str, member: Any) -> str:
     return label.replace("Accuracy@", "Acc@")
 
 
-def _write(one: Reading, spread: Spread) -> str:
+def _beside(one: Reading, spread: Spread) -> str:
+    """Write what stands beside a value."""
     if one.bounds is None or spread == "none" or math.isnan(one.bounds[0]):
-        return in_percent(one.value)
+        return ""
     low, high = one.bounds
     if spread == "+-":
-        return f"{in_percent(one.value)} ± {in_percent((high - low) / 2)}"
-    return f"{in_percent(one.value)} ({in_percent(low)}-{in_percent(high)})"
+        return f"± {in_percent((high - low) / 2)}"
+    return f"({in_percent(low)}-{in_percent(high)})"
+
+
+def _below(table: Table) -> Table:
+    """Return a table of differences as a page of a paper has room for it."""
+    rows = []
+    for name, first, value, difference, ends, _, corrected, _, *others in table.rows:
+        rows += [[name, first, value, difference, corrected, *others]]
+        rows += [["", "", "", ends, "", *("" for _ in others)]] if ends != "-" else []
+    header = [*table.header[:4], *table.header[6:7], *table.header[8:]]
+    return Table(header, rows, table.notes)
 
 
 def _record(name: str, one: Reading, marks: str | None) -> dict[str, Any]:

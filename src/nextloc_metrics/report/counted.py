@@ -220,7 +220,7 @@ class Counted:
                     found[f"interval_by_{kind}"] = (
                         f"{name} has the standard error {float(alone):.2g} by query, "
                         f"{float(error):.2g} by {kind}: its interval is {float(error / alone):.1f} "
-                        f'times too narrow for other {kind}s; write cluster="{kind}"'
+                        f"times too narrow for other {kind}s; name {kind} as the cluster"
                     )
                     break
         return found

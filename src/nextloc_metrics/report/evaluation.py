@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from html import escape
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,12 +17,13 @@ from nextloc_metrics import analysis
 from nextloc_metrics.analysis import Predictability
 from nextloc_metrics.core.display.page import Result, show_meanings
 from nextloc_metrics.core.display.reading import Reading
-from nextloc_metrics.core.display.table import Table, csv_cell, of_readings
+from nextloc_metrics.core.display.table import Table, across, csv_cell, of_readings
 from nextloc_metrics.core.means import intervals
 from nextloc_metrics.core.metric.collection import RankingCollection
-from nextloc_metrics.core.metric.readings import MOST_ROWS, read_results
+from nextloc_metrics.core.metric.readings import read_results
 from nextloc_metrics.core.outputs import new_file
 from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.report.by_group import rows_of_groups, sentence_of
 from nextloc_metrics.report.comparisons import Comparisons
 from nextloc_metrics.report.counted import (
     AMONG_ANSWERED,
@@ -143,7 +145,8 @@ class Evaluation(Result):
         counted = self._counted
         parts, level = counted.parts, counted.setting.confidence_level
         sections = {
-            "Result": show_headline(self.columns, self.table, self.skill, level)
+            "Result": f"<p>{escape(self._sentence())}</p>\n"
+            + show_headline(self.columns, self.table, self.skill, level)
             + show_meanings(self._members())
         }
         for kind, table in self.groups.items():
@@ -166,6 +169,14 @@ class Evaluation(Result):
             sections["Probabilities"] = show_probabilities(parts["probabilities"], level)
         sections["Ties"] = show_ties(self.values, self.ties)
         return sections
+
+    def _sentence(self) -> str:
+        """Return the result in a sentence."""
+        counted = self._counted
+        labels = {x: y for x, y in counted.labels.items() if f"by {x}" in counted.parts}
+        by_kind = {x: (counted.parts[f"by {x}"], len(names)) for x, names in labels.items()}
+        queries = counted.card["queries"] - counted.card["left_out"]
+        return sentence_of(self.values, queries, by_kind)
 
     def _members(self) -> list[tuple[Any, Any]]:
         """Return name and metric of each row of the headline."""
@@ -382,11 +393,11 @@ def _table_of_headline(counted: Counted, columns: Mapping[str, Mapping[str, Read
 
 def _table_of_kind(counted: Counted, kind: str) -> Table:
     """Make the table of one kind of groups; it computes its records when they are read."""
-    notes, number = counted.note_intervals(kind), len(counted.labels[kind])
-    if number > MOST_ROWS:  # the rows are medians, which have no interval
-        notes = [f"each of the {number:,} groups: `e.group_records()`, or `--group-table FILE`"]
-    table = _table_of_groups(counted, f"by {kind}", notes)
-    return Table(table.header, table.rows, table.notes, partial(titled_records, counted, kind))
+    level, records = counted.setting.confidence_level, partial(titled_records, counted, kind)
+    rows, notes = rows_of_groups(counted.parts[f"by {kind}"], counted.names_of(kind), level)
+    return across(
+        rows, level, [*counted.note_lists(), *notes, *counted.note_intervals(kind)], records
+    )
 
 
 def _table_of_groups(counted: Counted, part: str, notes: Sequence[str]) -> Table:

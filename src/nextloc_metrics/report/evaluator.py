@@ -245,8 +245,9 @@ class Evaluator:
         if missed is not None:
             counted.card["broken_answers"] = as_number(missed)
         if cuts := counted.cuts_beyond_lists():
+            name = "a cut-off of `measures`" if counted.setting.measures else "`k`"
             warnings.warn(
-                f"`k` should be at most {counted.longest}, the length of the longest list in "
+                f"{name} should be at most {counted.longest}, the length of the longest list in "
                 f"`preds`, got {short(cuts)}: what the lists do not hold counts as a miss; pass "
                 "longer lists.",
                 stacklevel=2,

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, cleandoc, signature
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypedDict, TypeVar
+
+from nextloc_metrics.core.meant import use
 
 if TYPE_CHECKING:
     from torchmetrics import MetricCollection
@@ -141,9 +142,8 @@ def check_names(title: str, given: Mapping[str, Any], known: Sequence[str]) -> N
     """Raise for an option that `title` does not have, and name the nearest."""
     for name in given:
         if name not in known:
-            near = get_close_matches(name, known, 1)
             names = ", ".join(f"`{x}`" for x in known)
-            remedy = f"use `{near[0]}`" if near else f"its options are {names}"
+            remedy = use(name, known, f"its options are {names}")
             if name in ("times", "last"):
                 remedy = "counts of visits are rows of `evaluate`, for what `report.read` returns"
             raise TypeError(f"{title} has no option `{name}`; {remedy}.")

@@ -248,16 +248,23 @@ def many_groups(folder: Path) -> tuple[str, Any]:
 
 
 def test_a_table_of_groups_has_all_groups(tmp_path: Path) -> None:
-    """Records, CSV and frame have each of 120 users; the text has their median, and says so."""
+    """Records, CSV and frame have each of 120 users; the text their medians and the ten worst."""
     path, e = many_groups(tmp_path)
     table = e.groups["user"]
     assert len(table.records) == len(table.to_pandas()) == 3 * 120
     assert table.to_csv().count("\n") == 1 + 3 * 120
-    assert [row[0] for row in table.rows] == [
-        f"{name}, median of 120 users" for name in ("acc_at_1", "mrr", "ndcg_at_1")
-    ]
-    assert "each of the 120 groups: `e.group_records()`, or `--group-table FILE`" in str(table)
-    assert "group_records" not in str(e.groups["city"])
+    of_users = {x["group"]: x for x in e.group_records("user") if x["metric"] == "acc_at_1"}
+    worst = sorted(of_users.values(), key=lambda x: (x["value"], -x["queries"]))[:10]
+    assert [row[0] for row in table.rows] == ["median of 120 users", *(x["group"] for x in worst)]
+    assert table.header == ("percent", "acc_at_1", "95 % interval", "mrr", "ndcg_at_1", "queries")
+    assert table.rows[0][1] == f"{100 * np.median([x['value'] for x in of_users.values()]):.2f}"
+    assert "each of the 120 users: --group-table FILE" in str(table)
+    cities = {x["group"]: x for x in e.group_records("city") if x["metric"] == "mrr"}
+    rows_of = {row[0]: (row[3], row[-1]) for row in e.groups["city"].rows}
+    assert rows_of == {
+        name: (f"{100 * x['value']:.2f}", f"{x['queries']:,}") for name, x in cities.items()
+    }
+    assert e.groups["city"].notes == ("mrr: lists are cut at 3",)
     rows = map(json.loads, Path(path).read_text(encoding="utf-8").splitlines())
     lines = [x for x in rows if x["user"] == "user, 7"]
     alone = report.evaluate([x["preds"] for x in lines], [x["target"] for x in lines], k=1)
@@ -526,7 +533,7 @@ def test_compare_prints_what_compare_finds(tmp_path: Path) -> None:
     assert corrected == expected.corrected[str(second)]["mrr"]
     assert "clustered by user (3 groups)" in str(expected)
     for kind in ("latex", "markdown", "csv"):
-        written = getattr(expected.table, f"to_{kind}")()
+        written = getattr(expected if kind == "latex" else expected.table, f"to_{kind}")()
         assert run("compare", *options, "--format", kind).output.strip() == written.strip()
     shown = run("compare", *options, "--confidence-level", "0.8").output
     narrower = report.compare(

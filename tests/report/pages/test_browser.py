@@ -64,6 +64,7 @@ addEventListener("load", () => {
       links: [...page.querySelectorAll("[src], [href], [srcset], [data]")].map(x =>
         x.getAttribute("src") ?? x.getAttribute("href") ?? x.outerHTML),
       fetched: frame.contentWindow.performance.getEntriesByType("resource").map(x => x.name),
+      pictures: [...page.querySelectorAll("svg")].map(x => x.getBoundingClientRect().right),
       color: frame.contentWindow.getComputedStyle(page.body).color,
       tables: [...page.querySelectorAll("table")].map(table =>
         rows(table).filter(shown).map(row => [...row.cells].map(cell => cell.textContent))),
@@ -197,10 +198,12 @@ def test_the_filter_leaves_the_rows_with_the_text() -> None:
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_pages_fit_400_pixels_and_fetch_nothing(kind: str, dark: bool) -> None:
-    """In light and dark; only tables and pictures scroll, each in its frame."""
+    """In light and dark; only tables scroll, each in its frame, and no picture is cut."""
     found = browse(dark)[kind]
     assert found["room"] == 400
     assert found["width"] <= 400
+    assert found["pictures"]
+    assert max(found["pictures"]) <= 400
     assert found["fetched"] == []
     assert {link[:1] for link in found["links"]} <= {"#"}
     assert found["color"] == ("rgb(255, 255, 255)" if dark else "rgb(0, 0, 0)")

@@ -55,7 +55,11 @@ footer { margin-top: 3rem; font-size: .8rem; }
 @media (prefers-color-scheme: dark) {
   svg { filter: invert(.93) hue-rotate(180deg) brightness(1.25); }
 }
-@media (max-width: 30rem) { dl { grid-template-columns: 1fr; } dd { margin-left: 1rem; } }
+@media (max-width: 30rem) {
+  dl { grid-template-columns: 1fr; } dd { margin-left: 1rem; }
+  svg { min-width: 0; } table { font-size: .65rem; } th, td { padding-right: .3rem; }
+  th, td:first-child { white-space: normal; overflow-wrap: normal; }
+}
 @media print { body { max-width: none; } h2, figure, tr { break-inside: avoid; } }
 """
 
@@ -157,7 +161,9 @@ def _meaning(metric: Any) -> str:
 
 def show_table(table: Table) -> str:
     """Return a table that scrolls sideways, folded if it is long."""
-    html = f'<div class="wide">{table._repr_html_()}</div>\n'
+    # titles such as acc_at_10 may break on a narrow page
+    shown = re.sub(r"[^>]+(?=</th>)", lambda x: x[0].replace("_", "_<wbr>"), table._repr_html_())
+    html = f'<div class="wide">{shown}</div>\n'
     if len(table.rows) <= _LONG:
         return html
     return f"<details><summary>{len(table.rows)} rows</summary>{html}</details>\n"
@@ -190,94 +196,6 @@ def _inline(svg: str, caption: str) -> str:
     start = f'<svg role="img" aria-label="{escape(caption)}" {box[0] if box else ""} '
     start += 'xmlns:xlink="http://www.w3.org/1999/xlink">'
     return start + svg[svg.index(">") + 1 :]
-
-
-STYLE = """
-:root { color-scheme: light dark; --line: #8886; --shade: #8887; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: auto; padding: 1rem;
-  overflow-wrap: anywhere; }
-h1 { line-height: 1.2; }
-h2 { margin-top: 2.5rem; border-bottom: 1px solid var(--line); }
-/* a shade at an edge behind which there is more; the covers move with the content */
-.wide {
-  overflow-x: auto;
-  background:
-    linear-gradient(to right, Canvas 40%, transparent) left / 3rem 100% no-repeat local,
-    linear-gradient(to left, Canvas 40%, transparent) right / 3rem 100% no-repeat local,
-    linear-gradient(to right, var(--shade), transparent) left / 1rem 100% no-repeat scroll,
-    linear-gradient(to left, var(--shade), transparent) right / 1rem 100% no-repeat scroll;
-}
-table { border-collapse: collapse; margin-bottom: 1rem; font-size: .9rem; }
-td { font-variant-numeric: tabular-nums; }
-th, td { padding: .2rem .8rem .2rem 0; white-space: nowrap; }
-tr { border-bottom: 1px solid var(--line); }
-caption { text-align: left; font-size: .8rem; padding-top: .4rem; }
-caption { position: sticky; left: 0; max-width: calc(100vw - 3rem); }
-td:first-child { max-width: 24rem; overflow: hidden; text-overflow: ellipsis; }
-th[role=button] { cursor: pointer; }
-th[aria-sort=ascending]::after { content: " \\2191"; }
-th[aria-sort=descending]::after { content: " \\2193"; }
-input[type=search] { font: inherit; margin: .5rem 0; max-width: 100%; }
-figure { margin: 1rem 0; }
-figcaption { font-size: .9rem; }
-svg { display: block; width: 100%; height: auto; min-width: 30rem; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1.5rem; }
-dd { margin: 0; }
-dd span { white-space: nowrap; }
-summary { cursor: pointer; padding: .3rem 0; }
-footer { margin-top: 3rem; font-size: .8rem; }
-@media (prefers-color-scheme: dark) {
-  svg { filter: invert(.93) hue-rotate(180deg) brightness(1.25); }
-}
-@media (max-width: 30rem) { dl { grid-template-columns: 1fr; } dd { margin-left: 1rem; } }
-@media print { body { max-width: none; } h2, figure, tr { break-inside: avoid; } }
-"""
-
-# Headers sort their table, numbers as numbers; a search field filters a table of many rows.
-SCRIPT = """
-for (const table of document.querySelectorAll("table")) {
-  const body = table.tBodies[0], heads = [...table.tHead.rows[0].cells];
-  const number = text =>
-    /^[<+-]?(inf|\\.?\\d[\\d,.]*(e[+-]?\\d+)?)(?![^\\s%†])/.test(text)
-      ? parseFloat(text.replace(/[,+<]/g, "").replace("inf", "Infinity")) : NaN;
-  // numbers, then text, then what is missing
-  const group = text => text === "" || text === "-" ? 2 : isNaN(number(text)) ? 1 : 0;
-  const sort = (head, column) => {
-    const up = head.getAttribute("aria-sort") !== "ascending", sign = up ? 1 : -1;
-    for (const other of heads) other.removeAttribute("aria-sort");
-    head.setAttribute("aria-sort", up ? "ascending" : "descending");
-    const rows = [...body.rows].map(row => [row.cells[column].textContent.trim(), row]);
-    rows.sort(([a], [b]) => {
-      if (group(a) !== group(b)) return group(a) - group(b);
-      if (group(a)) return sign * a.localeCompare(b, undefined, {numeric: true});
-      const [x, y] = [number(a), number(b)];
-      return x === y ? 0 : sign * (x - y);
-    });
-    body.append(...rows.map(([, row]) => row));
-  };
-  heads.forEach((head, column) => {
-    head.tabIndex = 0;
-    head.setAttribute("role", "button");
-    head.title = "Sort by this column";
-    head.addEventListener("click", () => sort(head, column));
-    head.addEventListener("keydown", event => {
-      if (event.key !== "Enter" && event.key !== " ") return;
-      event.preventDefault();
-      sort(head, column);
-    });
-  });
-  if (body.rows.length < 8) continue;
-  const search = document.createElement("input");
-  search.type = "search";
-  search.placeholder = "Filter rows";
-  search.setAttribute("aria-label", "Filter rows");
-  search.addEventListener("input", () => {
-    const wanted = search.value.toLowerCase();
-    for (const row of body.rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
-  });
-  table.parentElement.before(search);
-}
-"""
 
 
 class Result:
@@ -328,9 +246,9 @@ class Result:
             parts.append(Table(["protocol", ""], rows).to_markdown())
         return "\n\n".join(parts)
 
-    def to_latex(self) -> str:
-        """Return `table` as a LaTeX `tabular` for the package booktabs."""
-        return self.table.to_latex()
+    def to_latex(self, *, metrics: Sequence[str] | None = None) -> str:
+        """Return `table` as LaTeX for the package booktabs, of these metrics; None for all."""
+        return self.table.of_metrics(metrics).to_latex()
 
     def to_csv(self) -> str:
         """Return the numbers of `table`, unrounded, as comma-separated values."""
@@ -359,7 +277,10 @@ class Result:
         """
         sections = self.sections()
         if self._card:
-            sections["Protocol"] = show_card(self._card)
+            facts = self._card.items()  # without the numbers of what did not occur
+            sections["Protocol"] = show_card(
+                {x: y for x, y in facts if x == "queries" or y is True or y != 0}
+            )
         if audit is not None:
             sections[audit.title] = "".join(audit.sections().values())
         return write_page(self.title if title is None else title, sections, source)

@@ -29,6 +29,9 @@ _LATEX = {
     **{character: f"\\{character}" for character in "&%$#_{}"},
 }
 
+# Marks after values, which a note explains.
+_MARKS = ("*", "†", "~", "!")
+
 # Characters that end a line, that a terminal does not print, or that turn the direction of text.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
@@ -70,9 +73,26 @@ def _latex(text: str) -> str:
     return "".join(_LATEX.get(character, character) for character in text)
 
 
+def _latex_cells(cells: Sequence[str]) -> list[str]:
+    """Write a name and its numbers, with en dashes in ranges and for no value, and minus signs."""
+    name, *others = (_latex(cell.strip()) for cell in cells)
+    dashed = (re.sub(r"(?<=\d) *- *(?=\d)|^-$", "--", x) for x in others)
+    written = [name, *(re.sub(r"(?<![\w-])-(?=\d)", "$-$", x) for x in dashed)]
+    return written if name else [x and rf"\scriptsize {x}" for x in written]
+
+
 def markdown(text: str) -> str:
     """Return the text with what Markdown reads as its own escaped."""
     return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", text)
+
+
+def check_metrics_of(metrics: Sequence[str], known: Sequence[str]) -> None:
+    """Raise an error if a name is not one of a table's metrics, or if there is none."""
+    if isinstance(metrics, str) or not metrics or not {*metrics} <= {*known}:
+        raise ValueError(
+            f"`metrics` must be a list of {short(list(dict.fromkeys(known)))}, got "
+            f"{short(metrics)}."
+        )
 
 
 class Table:
@@ -81,7 +101,7 @@ class Table:
     Args:
         header: the titles of the columns.
         rows: the cells of each row, one per column.
-        notes: lines below the rows.
+        notes: lines below the rows; one that begins with a mark is left out if no cell has it.
         records: the numbers of each row, by column name, or a function that returns them when they
             are read; None for the text of the cells.
         bold: the cells in bold, as (row, column).
@@ -109,7 +129,9 @@ class Table:
     ) -> None:
         self.header = tuple(map(one_line, header))
         self.rows = tuple(tuple(map(one_line, row)) for row in rows)
-        self.notes = tuple(map(one_line, notes))
+        cells = "".join(chain.from_iterable(self.rows))
+        kept = (note for note in notes if note[:1] not in _MARKS or note[:1] in cells)
+        self.notes = tuple(map(one_line, kept))
         self.bold = frozenset(bold)
         texts = [dict(zip(header, row, strict=True)) for row in rows]
         self._records = texts if records is None else records
@@ -139,6 +161,17 @@ class Table:
             for row, cells in enumerate(self.rows)
         ]
 
+    def of_metrics(self, metrics: Sequence[str] | None) -> Table:
+        """Return the table with the rows of these metrics, in this order; None for all."""
+        if metrics is None:
+            return self
+        names = [row[0].split(",")[0] for row in self.rows]
+        check_metrics_of(metrics, names)
+        kept = [i for name in metrics for i, x in enumerate(names) if x == name]
+        bold = [(row, column) for row, i in enumerate(kept) for x, column in self.bold if x == i]
+        records = [self.records[i] for i in kept]
+        return Table(self.header, [self.rows[i] for i in kept], self.notes, records, bold)
+
     def to_markdown(self) -> str:
         """Return the table as Markdown, with the notes below it."""
         body = self._cells(lambda cell: markdown(cell.strip()), "**{}**".format)
@@ -149,14 +182,32 @@ class Table:
         return "\n".join([*table, *([""] if notes else []), *notes])
 
     def to_latex(self) -> str:
-        """Return a LaTeX `tabular` for the package booktabs; the best value is bold."""
-        body = self._cells(lambda cell: _latex(cell.strip()), r"\textbf{{{}}}".format)
-        head, *lines = (" & ".join(x) + r" \\" for x in (map(_latex, self.header), *body))
-        start = rf"\begin{{tabular}}{{l{'r' * (len(self.header) - 1)}}}"
-        full_row = rf"\multicolumn{{{len(self.header)}}}{{l}}"
-        notes = [rf"{full_row}{{\footnotesize {_latex(note)}}} \\" for note in self.notes]
-        parts = [start, r"\toprule", head, r"\midrule", *lines, r"\bottomrule", *notes]
-        return "\n".join([*parts, r"\end{tabular}"])
+        r"""Return a LaTeX table for the package booktabs, in small type; the best value is bold.
+
+        The notes stand below it in a block of its width. A row without a name belongs to the row
+        above it and has smaller type.
+        """
+        rows = [_latex_cells(row) for row in self.rows]
+        for row, column in self.bold:
+            rows[row][column] = rf"\textbf{{{rows[row][column]}}}"
+        head, *lines = (" & ".join(x) + r" \\" for x in (map(_latex, self.header), *rows))
+        pairs = zip([*rows[:1], *rows], rows, strict=False)
+        spaces = [r"\addlinespace " * (bool(row[0]) > bool(above[0])) for above, row in pairs]
+        lines = [space + line for space, line in zip(spaces, lines, strict=True)]
+        columns = "l" + "r" * (len(self.header) - 1)
+        return "\n".join(
+            [
+                r"{\small\setlength{\tabcolsep}{3pt}%",
+                rf"\sbox0{{\begin{{tabular}}{{@{{}}{columns}@{{}}}}",
+                *(r"\toprule", head, r"\midrule", *lines, r"\bottomrule"),
+                r"\end{tabular}}%",
+                r"\ifdim\wd0<12em\wd0=12em\fi",
+                r"\begin{minipage}{\wd0}",
+                r"\usebox0\par\smallskip\footnotesize\raggedright",
+                *(_latex(note) + r"\par" for note in self.notes),
+                r"\end{minipage}}",
+            ]
+        )
 
     def to_csv(self) -> str:
         """Return the numbers, unrounded and as fractions, as comma-separated values."""
@@ -240,6 +291,32 @@ def of_readings(
     return Table(header, rows, notes, _records(names, titles, models), bold)
 
 
+def across(
+    rows: Models,
+    confidence_level: float,
+    notes: Sequence[str],
+    records: Callable[[], list[dict[str, Any]]],
+) -> Table:
+    """Make a table with a row per name and a column per metric, with the number of queries.
+
+    The first metric has its intervals.
+    """
+    first = next(iter(rows.values()), {})
+    mixed = not all(one.is_fraction for one in first.values())
+    header, columns = ["" if mixed else "percent"], [[*rows]]
+    for i, name in enumerate(first):
+        found = [of[name] for of in rows.values()]
+        header.append(name + (_unit(found[0], True) if mixed else ""))
+        columns.append([_number(one, one.value, True) for one in found])
+        if i == 0 and any(one.bounds for one in found):
+            header.append(f"{100 * confidence_level:g} % interval")
+            columns.append(_intervals(found, True))
+    header.append("queries")
+    sizes = ([of[x].number for x in [*first][:1]] for of in rows.values())
+    columns.append(["".join(f"{x:,}" for x in of if x is not None) for of in sizes])
+    return Table(header, [*zip(*columns, strict=True)], notes, records)
+
+
 def _records(names: Sequence[str], titles: Mapping[str, str], models: Models) -> list[Any]:
     """Return the numbers of each row, by the names of columns, which must differ."""
     measured = [x for x in models.values() if any(y.bounds or y.number for y in x.values())]
@@ -267,7 +344,7 @@ def _records(names: Sequence[str], titles: Mapping[str, str], models: Models) ->
 def _is_best(model: str, name: str, models: Models) -> bool:
     values = {of: x[name] for of, x in models.items() if name in x}
     known = [one.value for one in values.values() if one.value == one.value]
-    if len(models) == 1 or model not in values or values[model].value not in known:
+    if len(known) < 2 or model not in values or values[model].value not in known:
         return False
     higher = values[model].higher_is_better
     return higher is not None and values[model].value == (max(known) if higher else min(known))

@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY
-from difflib import get_close_matches
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
@@ -11,6 +10,7 @@ import torch
 import torch.distributed
 from torch import Tensor
 
+from nextloc_metrics.core.meant import use
 from nextloc_metrics.core.metric.declared import (
     REQUIRED,
     Option,
@@ -96,9 +96,8 @@ class SummedMetric(BaseMetric, ABC):
             if not str(error).startswith("Unexpected keyword"):
                 raise
             unknown, known = str(error).partition(": ")[2], ", ".join(f"`{x}`" for x in declared)
-            near = get_close_matches(unknown.strip("`"), declared, 1)
             remedy = f"its options are {known} and those of torchmetrics.Metric"
-            remedy = f"use `{near[0]}`" if near else remedy
+            remedy = use(unknown.strip("`"), declared, remedy)
             raise TypeError(
                 f"{type(self).__name__} has no option {clip(unknown)}; {remedy}."
             ) from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, get_type_hints
@@ -13,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nextloc_metrics.core.meant import use
 from nextloc_metrics.core.queries.answers import Answers
 from nextloc_metrics.core.queries.arrays import Array, as_tensor, as_tensor_or_text
 from nextloc_metrics.core.queries.checks import INTEGERS, check_candidates, check_named, is_integer
@@ -57,11 +57,11 @@ def takes_batch(method: Method) -> Method:
     def call(self: Any, *args: Any, **given: Any) -> Any:
         if not (takes_all or names.issuperset(given)):
             unknown = min(given.keys() - names)
-            near = get_close_matches(unknown, names - {"self"}, 1)
-            known = ", ".join(f"`{name}`" for name in sorted(names - {"self"}))
+            arguments = sorted(names - {"self"})
+            known = ", ".join(f"`{name}`" for name in arguments)
             raise TypeError(
                 f"{type(self).__name__}.{method.__name__}() got an unexpected argument "
-                f"`{unknown}`; {f'use `{near[0]}`' if near else f'it takes {known}'}."
+                f"`{unknown}`; {use(unknown, arguments, f'it takes {known}')}."
             )
         try:
             return method(self, *args, **given)

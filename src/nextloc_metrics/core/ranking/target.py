@@ -221,10 +221,11 @@ def _check_range(ids: Tensor, counted: Tensor, num_candidates: int | None, padde
     if lowest < 0 or (num_candidates is not None and highest >= num_candidates):
         bound = "" if num_candidates is None else f" and below the {num_candidates} candidates"
         padding = " (-1 pads)" if padded else ""
+        form = "" if num_candidates is None else "; floating `preds` are scores, not lists of ids"
         raise ValueError(
             f"`target` must hold ids of at least 0{padding}{bound}, got "
             f"{lowest if lowest < 0 else highest}; exclude queries without a location with "
-            "`ignore_index` or `mask`."
+            f"`ignore_index` or `mask`{form}."
         )
 
 

@@ -1,0 +1,19 @@
+"""What an unknown argument was meant to be; it needs no PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+# Names of other libraries, by what they are here.
+OTHERS = {"top_k": "k", "topk": "k", "num_classes": "num_locations", "num_items": "num_locations"}
+OTHERS |= {"y_true": "target", "y_pred": "preds", "sample_weight": "weights"}
+
+
+def use(name: str, known: Iterable[str], otherwise: str) -> str:
+    """Return the remedy for an unknown argument: its name here, the nearest, or `otherwise`."""
+    names = [*known]
+    if name == "indexes":
+        return "a row of `preds` is a query: pass `preds` `[N, C]` without `indexes`"
+    near = [x for x in [OTHERS.get(name)] if x in names] or get_close_matches(name, names, 1)
+    return f"use `{near[0]}`" if near else otherwise

@@ -1,0 +1,100 @@
+"""The rows of a table of groups: each group, or of many the medians and the worst."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from nextloc_metrics.core.display.reading import Reading, plural, quantiles
+from nextloc_metrics.core.metric.readings import MOST_ROWS, Results
+
+_WORST = 10
+
+
+def rows_of_groups(
+    collection: Any, groups: Sequence[str], confidence_level: float
+) -> tuple[dict[str, dict[str, Reading]], list[str]]:
+    """Return the values of groups by their names, numbers in their order, and notes.
+
+    Of more than a hundred groups they are the medians, and the ten worst by the first metric; of
+    equally bad ones those with the most queries.
+    """
+    results: Results = collection.results(confidence_level)
+    members = {x: one for x, one in collection.named_members() if x in results.numbers}
+    if len(groups) <= MOST_ROWS:
+        order = sorted(range(len(groups)), key=lambda i: _in_order(groups[i]))
+        return {groups[i]: _row(members, results, i) for i in order}, []
+    name, first = next(iter(members.items()))
+    rises, kinds = first.higher_is_better is not False, plural(first._groups.by)
+    worst = _worst(results.values[name], results.numbers[name], rises)
+    medians = {
+        x: Reading.of(results.values[x], None, one.plot_upper_bound == 1, kinds)._replace(
+            unit=one.unit
+        )
+        for x, one in members.items()
+    }
+    rows = {medians[name].note: medians}
+    rows |= {groups[i]: _row(members, results, i) for i in worst}
+    order_of = "lowest" if rises else "highest"
+    return rows, [
+        f"below the medians: the {len(worst)} {kinds} with the {order_of} {name}; of equal ones, "
+        "those with more queries",
+        f"each of the {len(groups):,} {kinds}: --group-table FILE",
+    ]
+
+
+def sentence_of(
+    values: Mapping[str, float], queries: int, by_kind: Mapping[str, tuple[Any, int]]
+) -> str:
+    """Return the result in a sentence: the hits, and how far groups differ.
+
+    `by_kind` are the collection and the number of groups of each kind.
+    """
+    hits = {int(x[7:]): y for x, y in values.items() if re.fullmatch(r"acc_at_\d+", x)}
+    if not hits or any(math.isnan(x) for x in hits.values()):
+        return ""
+    place = {1: "first", **{k: f"among the first {k}" for k in hits if k > 1}}
+    ends = dict.fromkeys([min(hits), max(hits)])
+    text = " and ".join(f"{place[k]} in {100 * hits[k]:.1f} %" for k in ends)
+    text = f"Of {queries:,} queries, the true location was {text}."
+    for kind, (collection, number) in by_kind.items():
+        (name, *_), results = list(collection.results(None).values), collection.results(None)
+        shares = (0.1, 0.9) if number > MOST_ROWS else (0.0, 1.0)
+        low, high = (f"{100 * x:.1f}" for x in quantiles(results.values[name], shares))
+        which = f" for the middle 80 % of {number:,} {plural(kind)}" if number > MOST_ROWS else ""
+        if number > 1:
+            text += f" By {kind}, {name} is between {low} and {high} %{which}."
+    return text
+
+
+def _row(members: dict[str, Any], results: Results, i: int) -> dict[str, Reading]:
+    """Return the values of one group."""
+    found = {}
+    for name, one in members.items():
+        ends = results.intervals.get(name)
+        found[name] = Reading(
+            float(results.values[name][i]),
+            None if ends is None else (float(ends[0][i]), float(ends[1][i])),
+            one.plot_upper_bound == 1,
+            number=int(results.numbers[name][i]),
+            unit=one.unit,
+        )
+    return found
+
+
+def _worst(values: Tensor, numbers: Tensor, rises: bool) -> list[int]:
+    """Return the groups with the worst values, of equal ones those with more queries first."""
+    by_number = numbers.argsort(descending=True, stable=True)
+    by_number = by_number[~values[by_number].isnan()]
+    order = values[by_number].argsort(descending=not rises, stable=True)[:_WORST]
+    return [int(i) for i in by_number[order]]
+
+
+def _in_order(name: str) -> tuple[bool, float, str]:
+    """Sort numbers by their values, before text."""
+    is_number = re.fullmatch(r"-?\d{1,15}(\.\d+)?", name) is not None
+    return not is_number, float(name) if is_number else 0, name
