@@ -10,10 +10,10 @@ from nextloc_metrics.core.queries.answers import Answers
 from nextloc_metrics.core.queries.arrays import Array
 from nextloc_metrics.core.queries.batch import Batch, read_rows
 from nextloc_metrics.report.comparing import compare
-from nextloc_metrics.report.data import check_cluster, count_locations
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluator import Evaluator
 from nextloc_metrics.report.options import Options, SharedOptions, takes
+from nextloc_metrics.report.setting import check_cluster, count_locations
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

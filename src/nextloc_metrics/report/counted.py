@@ -23,13 +23,13 @@ from nextloc_metrics.core.queries.batch import Batch, GroupLabels
 from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.report import saved
 from nextloc_metrics.report.answers import count_answers
-from nextloc_metrics.report.data import (
+from nextloc_metrics.report.parts import ROWS, TARGET, Known, rank
+from nextloc_metrics.report.setting import (
     Data,
     Setting,
     check_alike,
     decoding_in,
 )
-from nextloc_metrics.report.parts import ROWS, TARGET, Known, rank
 
 
 class Tallied(NamedTuple):

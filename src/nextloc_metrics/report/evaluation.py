@@ -24,7 +24,6 @@ from nextloc_metrics.core.outputs import new_file
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.comparisons import Comparisons
 from nextloc_metrics.report.counted import Counted, merge_counted
-from nextloc_metrics.report.data import check_metrics
 from nextloc_metrics.report.files.opening import Lazy, pa
 from nextloc_metrics.report.pages.sections import (
     show_ceiling,
@@ -36,6 +35,7 @@ from nextloc_metrics.report.pages.sections import (
     show_ties,
 )
 from nextloc_metrics.report.parts import AMONG_ANSWERED, BASELINE, BASELINE_BY_USER, FREQUENCIES
+from nextloc_metrics.report.setting import check_metrics
 
 Interval = tuple[float, float]
 

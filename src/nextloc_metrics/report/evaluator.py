@@ -29,7 +29,10 @@ from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.notation import cut_offs_of
 from nextloc_metrics.report import saved
 from nextloc_metrics.report.counted import Counted, add_up
-from nextloc_metrics.report.data import (
+from nextloc_metrics.report.evaluation import Evaluation, evaluation_of
+from nextloc_metrics.report.history import limits_of
+from nextloc_metrics.report.options import Options, takes
+from nextloc_metrics.report.setting import (
     CONFIDENCE,
     EXEMPT,
     Data,
@@ -41,9 +44,6 @@ from nextloc_metrics.report.data import (
     digest,
     write_about,
 )
-from nextloc_metrics.report.evaluation import Evaluation, evaluation_of
-from nextloc_metrics.report.history import limits_of
-from nextloc_metrics.report.options import Options, takes
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -30,7 +30,7 @@ from nextloc_metrics.metrics.presets import (
 )
 from nextloc_metrics.report.answers import answer_shares
 from nextloc_metrics.report.clustered import ClusteredGroups
-from nextloc_metrics.report.data import CONFIDENCE, Data, Setting, check_free, make_headline
+from nextloc_metrics.report.setting import CONFIDENCE, Data, Setting, check_free, make_headline
 
 # The parts of `make_rows`.
 ROWS = ("", "probabilities", "own", "answers")
