@@ -25,7 +25,7 @@ def places_of(package: str) -> dict[str, str]:
     return {one.asname or one.name: x.module or "" for x in found for one in x.names}
 
 
-def hand_on(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def import_when_asked(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` of a package whose names are those of its `contents`.
 
     A name imports its module; any submodule is imported too, so that modules of the package can
