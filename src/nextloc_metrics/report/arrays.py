@@ -12,14 +12,14 @@ from nextloc_metrics.core.queries.batch import Batch, read_rows
 from nextloc_metrics.report.comparing import compare
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluator import Evaluator
-from nextloc_metrics.report.options import Options, SharedOptions, takes
+from nextloc_metrics.report.options import Options, SharedOptions, with_options
 from nextloc_metrics.report.setting import check_cluster, count_locations
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-@takes(Options)
+@with_options(Options)
 def evaluate(
     preds: Array | Answers,
     target: Array,

@@ -41,7 +41,7 @@ from nextloc_metrics.report.comparisons import (
     tabulate,
 )
 from nextloc_metrics.report.history import History, rows_of
-from nextloc_metrics.report.options import SharedOptions, takes
+from nextloc_metrics.report.options import SharedOptions, with_options
 from nextloc_metrics.report.setting import (
     check_cluster,
     check_metrics,
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 _FEW_RUNS = 5
 
 
-@takes(SharedOptions)
+@with_options(SharedOptions)
 def compare(
     models: Mapping[str, Any],
     target: Array,

@@ -227,7 +227,7 @@ class Counted:
         lists = {x: tuple(header["setting"][x]) for x in ("k", "groups", "measures", "metrics")}
         setting = Setting(**{**header["setting"], **lists})
         labels = {kind: GroupLabels(names) for kind, names in header["labels"].items()}
-        data = Data.pop(arrays, header.get("users", []), metrics)
+        data = Data.from_arrays(arrays, header.get("users", []), metrics)
         counted = cls(setting, labels, data)
         members = counted._members()
         counted.card, counted.shards = Counter(header["card"]), tuple(map(str, header["shards"]))

@@ -31,7 +31,7 @@ from nextloc_metrics.report import saved
 from nextloc_metrics.report.counted import Counted, add_up
 from nextloc_metrics.report.evaluation import Evaluation, evaluation_of
 from nextloc_metrics.report.history import limits_of
-from nextloc_metrics.report.options import Options, takes
+from nextloc_metrics.report.options import Options, with_options
 from nextloc_metrics.report.setting import (
     CONFIDENCE,
     EXEMPT,
@@ -84,7 +84,7 @@ class Evaluator:
         0.75
     """
 
-    @takes(Options)
+    @with_options(Options)
     def __init__(self, **options: Unpack[Options]) -> None:
         check_confidence_level(options["confidence_level"])
         if options["given"] is not None:
@@ -218,7 +218,7 @@ class Evaluator:
         with saved.refused(file):
             if "options" in header:
                 options = header["options"]
-                evaluator._data = Data.pop(arrays, header["users"], own)
+                evaluator._data = Data.from_arrays(arrays, header["users"], own)
             else:
                 counted = Counted.of_saved(header, arrays, own)
                 options, evaluator._data = counted.setting.options(), counted.data

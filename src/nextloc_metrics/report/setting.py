@@ -72,7 +72,7 @@ class Data:
         return [] if self.limits is None else self.limits.users
 
     @classmethod
-    def pop(
+    def from_arrays(
         cls, arrays: dict[str, Tensor], users: list[Any], metrics: Mapping[str, RecordMetric]
     ) -> Data:
         """Take what `arrays` wrote out of the arrays of a file, which has no metrics."""

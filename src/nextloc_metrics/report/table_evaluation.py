@@ -20,13 +20,13 @@ from nextloc_metrics.report.files.columns import names_of_groups
 from nextloc_metrics.report.files.ids import OnError
 from nextloc_metrics.report.files.tables import Names, TableRows, open_rows, source_of
 from nextloc_metrics.report.history import limits_of
-from nextloc_metrics.report.options import Options, takes
+from nextloc_metrics.report.options import Options, with_options
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-@takes(Options)
+@with_options(Options)
 @one_thread()
 def evaluate_table(
     rows: Any,
