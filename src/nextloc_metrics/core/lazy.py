@@ -17,7 +17,7 @@ from typing import Any
 
 @cache
 def places_of(package: str) -> dict[str, str]:
-    """Return the module of each name of a package, as its `contents` imports it, if there is one."""
+    """Return the module of each name of a package that its `contents` imports, if there is one."""
     if find_spec(f"{package}.contents") is None:
         return {}
     tree = ast.parse(get_data(package, "contents.py") or b"")

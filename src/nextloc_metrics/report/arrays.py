@@ -91,6 +91,6 @@ def evaluate(
             x: of for x, of in evaluator.metrics.items() if not of.unit and of.largest_value == 1
         }
         given |= {"times": times, "last": last, "history": history}
-        shared |= {"metrics": own, "num_locations": evaluator.num_locations}
+        shared |= {"metrics": own, "num_locations": evaluator.num_locations, "about": None}
         found.counts = compare({"model": preds}, target, **given, **shared)
     return found
