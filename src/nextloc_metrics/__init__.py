@@ -12,6 +12,6 @@ from nextloc_metrics.core.version import __version__ as __version__
 if TYPE_CHECKING:
     from nextloc_metrics.contents import *  # noqa: F403 - all of them
 else:
-    from nextloc_metrics.core.lazy import hand_on
+    from nextloc_metrics.core.lazy import import_when_asked
 
-    __getattr__, __dir__ = hand_on(__name__)
+    __getattr__, __dir__ = import_when_asked(__name__)

@@ -203,3 +203,12 @@ def test_what_is_no_history_is_refused_with_the_remedy() -> None:
         report.evaluate(SCORES, TARGET, history={"user": OWNERS}, groups={"user": USERS})
     with pytest.raises(ValueError, match=r"got \[\]; pass `groups=\{'user': users\}`"):
         report.evaluate(SCORES, TARGET, history=(VISITS, OWNERS))
+
+
+def test_what_made_the_predictions_is_said_beside_a_history() -> None:
+    """`about` of one evaluation is no text for each model, as counts of visits are beside it."""
+    given: Any = {"k": 1, "groups": {"user": ["ann", "ann"]}, "history": ([1, 2, 1], ["ann"] * 3)}
+    scores = np.array([[0.1, 0.7, 0.2], [0.4, 0.3, 0.3]])
+    found = report.evaluate(scores, [1, 2], about={"decoding": "free"}, **given)
+    assert found.card["about"] == "decoding: free"
+    assert found.counts is not None

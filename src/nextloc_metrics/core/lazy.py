@@ -41,7 +41,7 @@ def _nearest(package: str, name: str) -> list[str]:
     return [f"`{known[x]}`" for x in near[:3]]
 
 
-def hand_on(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def import_when_asked(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` of a package whose names are those of its `contents`.
 
     A name imports its module; any submodule is imported too, so that modules of the package can

@@ -15,7 +15,7 @@ from torchmetrics.classification import BinaryAUROC, BinaryAveragePrecision, Bin
 from torchmetrics.utilities.data import dim_zero_cat
 
 from nextloc_metrics.core.means import exact
-from nextloc_metrics.core.metric.fixes import Unscripted, unchanged_by_errors
+from nextloc_metrics.core.metric.base import Unscripted, unchanged_by_errors
 from nextloc_metrics.core.metric.mean import MeanMetric
 from nextloc_metrics.core.queries.arrays import Array, as_tensor
 from nextloc_metrics.core.queries.batch import Batch

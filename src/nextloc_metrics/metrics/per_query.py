@@ -8,7 +8,7 @@ from torchmetrics.utilities.data import dim_zero_cat
 from torchmetrics.utilities.distributed import gather_all_tensors
 
 from nextloc_metrics.core.means import exact
-from nextloc_metrics.core.metric.fixes import BaseMetric, outside_graphs
+from nextloc_metrics.core.metric.base import BaseMetric, outside_graphs
 from nextloc_metrics.core.metric.mean import MeanMetric, check_mean
 from nextloc_metrics.core.metric.plots import plot_metric
 from nextloc_metrics.core.queries.arrays import Array, as_tensor

@@ -12,6 +12,6 @@ if TYPE_CHECKING:
     from nextloc_metrics.mobility import generated as generated
     from nextloc_metrics.mobility import trajectories as trajectories
 else:
-    from nextloc_metrics.core.lazy import hand_on
+    from nextloc_metrics.core.lazy import import_when_asked
 
-    __getattr__, __dir__ = hand_on(__name__)
+    __getattr__, __dir__ = import_when_asked(__name__)

@@ -10,16 +10,16 @@ from nextloc_metrics.core.queries.answers import Answers
 from nextloc_metrics.core.queries.arrays import Array
 from nextloc_metrics.core.queries.batch import Batch, read_rows
 from nextloc_metrics.report.comparing import compare
-from nextloc_metrics.report.data import check_cluster, count_locations
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluator import Evaluator
-from nextloc_metrics.report.options import Options, SharedOptions, takes
+from nextloc_metrics.report.options import Options, SharedOptions, with_options
+from nextloc_metrics.report.setting import check_cluster, count_locations
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-@takes(Options)
+@with_options(Options)
 def evaluate(
     preds: Array | Answers,
     target: Array,
@@ -91,6 +91,6 @@ def evaluate(
             x: of for x, of in evaluator.metrics.items() if not of.unit and of.largest_value == 1
         }
         given |= {"times": times, "last": last, "history": history}
-        shared |= {"metrics": own, "num_locations": evaluator.num_locations}
+        shared |= {"metrics": own, "num_locations": evaluator.num_locations, "about": None}
         found.counts = compare({"model": preds}, target, **given, **shared)
     return found

@@ -40,7 +40,9 @@ from nextloc_metrics.report.comparisons import (
     pairs_of,
     tabulate,
 )
-from nextloc_metrics.report.data import (
+from nextloc_metrics.report.history import History, rows_of
+from nextloc_metrics.report.options import SharedOptions, with_options
+from nextloc_metrics.report.setting import (
     check_cluster,
     check_metrics,
     count_locations,
@@ -49,8 +51,6 @@ from nextloc_metrics.report.data import (
     make_headline,
     write_about,
 )
-from nextloc_metrics.report.history import History, rows_of
-from nextloc_metrics.report.options import SharedOptions, takes
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 _FEW_RUNS = 5
 
 
-@takes(SharedOptions)
+@with_options(SharedOptions)
 def compare(
     models: Mapping[str, Any],
     target: Array,

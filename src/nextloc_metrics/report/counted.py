@@ -5,57 +5,31 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from dataclasses import asdict, replace
-from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from nextloc_metrics import analysis
 from nextloc_metrics.core import backends
 from nextloc_metrics.core.means import exact, intervals
-from nextloc_metrics.core.metric.collection import RankingCollection
-from nextloc_metrics.core.metric.grouped import Average, Grouped, Weighted
-from nextloc_metrics.core.metric.mean import MeanMetric, RecordMetric
+from nextloc_metrics.core.metric.mean import RecordMetric
 from nextloc_metrics.core.metric.plan import Plan
-from nextloc_metrics.core.metric.ranking_metric import RankingMetric
-from nextloc_metrics.core.queries.answers import ANSWERED, UNSEEN
+from nextloc_metrics.core.queries.answers import UNSEEN
 from nextloc_metrics.core.queries.batch import Batch, GroupLabels
-from nextloc_metrics.core.ranking.ranking import Ranking, Ties
+from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.core.version import __version__
-from nextloc_metrics.metrics.at_k import AccuracyAtK
-from nextloc_metrics.metrics.presets import decile_metrics, likelihood_metrics
 from nextloc_metrics.report import saved
 from nextloc_metrics.report.answers import count_answers
-from nextloc_metrics.report.clustered import ClusteredGroups
-from nextloc_metrics.report.data import (
-    CONFIDENCE,
+from nextloc_metrics.report.parts import ROWS, TARGET, Known, rank
+from nextloc_metrics.report.setting import (
     Data,
     Setting,
     check_alike,
     decoding_in,
-    make_rows,
 )
-
-#: The parts of `make_rows`.
-ROWS = ("", "probabilities", "own", "answers")
-
-# GroupNames of groups that are made here, of which users' names are none.
-_TARGET = "\0target"
-
-# The references: a ranking by the training visits of all users, and its accuracy for each user.
-BASELINE = "most frequent"
-BASELINE_BY_USER = "most frequent, by user"
-
-# The same values of the queries that have an answer.
-AMONG_ANSWERED = "among answered"
-
-# The reference of probabilities: the training visits, plus one for each location.
-FREQUENCIES = "training frequencies"
 
 
 class Tallied(NamedTuple):
@@ -72,64 +46,29 @@ class Counted:
 
     def __init__(self, setting: Setting, labels: Mapping[str, GroupLabels], data: Data) -> None:
         self.setting, self.labels = setting, dict(labels)
-        self.data, locations, train_counts = data, data.locations, data.train_counts
+        self.data = data
         self.card, self.longest = Counter[str](), 0  # and the length of the longest list
         self.shards: tuple[str, ...] = ()
         self.fingerprint = 0  # the sum of the hashes of queries, modulo 2^64
         self.columns: dict[str, Any] = {}  # of the table that was read, and how it was
         self.made_by = ""  # the version that wrote the file that was read
         self.names: dict[str, list[str]] = {}  # of groups by kind, where there is room for more
-        self.parts = make_rows(setting, data)
+        self._ranked = rank(Known(setting, self.labels, data))
+        self.parts = {name: part for one in self._ranked for name, part in one.parts.items()}
         self.headline = self.parts[""]
-        # one row of scores for all queries, by the title of the column of values
-        self._rows: dict[str, Tensor] = {}
-        if train_counts is not None:
-            self._rows[BASELINE] = analysis.most_frequent(train_counts, 1)
-        if setting.chance_varies and setting.candidates is not None:
-            self._rows["chance"] = torch.zeros(1, setting.candidates)
-        if locations is not None:  # an id without coordinates, such as padding, is no candidate
-            for name, row in self._rows.items():
-                missing = locations.missing()[: row.shape[1]].nonzero()[:, 0]
-                self._rows[name] = row.index_fill(1, missing, -torch.inf)
-        among = [AMONG_ANSWERED] if setting.answers else []
-        self.references = {name: deepcopy(self.headline) for name in [*self._rows, *among]}
-        is_likely = setting.probabilities not in ("", CONFIDENCE)
-        if train_counts is not None and is_likely and not setting.is_weighted:
-            smoothed = train_counts.double() + 1
-            self._rows[FREQUENCIES] = (smoothed / smoothed.sum())[None]
-            self.references[FREQUENCIES] = likelihood_metrics(given="probabilities")
-        members = {name: _metrics_of(part) for name, part in self.references.items()}
-        if BASELINE in self._rows and (by_user := _make_by_user(self)):
-            self.references[BASELINE_BY_USER] = by_user
-            members[BASELINE] += _metrics_of(by_user)  # one ranking serves both
-        self._plans = {name: Plan(metrics) for name, metrics in members.items()}
-        self.parts |= _make_parts(self)
-        if locations is not None and setting.num_locations is not None and not setting.is_weighted:
-            by_location = Grouped(AccuracyAtK(1), len(locations), by=_TARGET)
-            self.parts["map"] = RankingCollection({"acc_at_1": by_location})
-        if data.bins is not None and not setting.is_weighted:
-            made, cluster = decile_metrics(data.bins, k=max(setting.k)), setting.cluster
-            if cluster:
-                made = made.clustered(max(1, len(self.labels[cluster])), by=cluster)
-            self.parts["deciles"] = made
-        if by_user := _make_by_user(self):
-            self.parts["ceiling"] = by_user
-        self._plan = Plan([x for part in self.parts.values() for x in _metrics_of(part)])
+        self._plans = [
+            Plan([x for part in one.parts.values() for x in part.members()]) for one in self._ranked
+        ]
 
     def tally(self, batch: Batch, numbers: Mapping[str, Tensor]) -> Tallied:
         """Return what a batch adds; `numbers` are those of its queries' groups, by kind."""
-        groups = {**numbers, _TARGET: batch.target} if "map" in self.parts else dict(numbers)
-        records = self._plan.read(replace(batch, groups=groups or None))
-        tallies = [(self._plan, self._plan.tally(Batch(records, None)))]
-        for name, row in self._rows.items():
-            scores = row.expand(len(batch.target), -1)
-            own = groups if name == BASELINE and BASELINE_BY_USER in self.references else None
-            alike = replace(batch, preds=scores, groups=own, confidence=None)
-            tallies.append((self._plans[name], self._plans[name].tally(alike)))
-        if self.setting.answers:
-            plan, answer = self._plans[AMONG_ANSWERED], records[Ranking].queries.extra["answer"]
-            mask = (answer[:, 0] == ANSWERED) & records[Ranking].counted
-            tallies.append((plan, plan.tally(replace(batch, mask=mask, confidence=None))))
+        groups = {**numbers, TARGET: batch.target} if "map" in self.parts else dict(numbers)
+        batch = replace(batch, groups=groups or None)
+        (_, *others), (plan, *plans) = self._ranked, self._plans
+        records = plan.read(batch)
+        tallies = [(plan, plan.tally(Batch(records, None)))]
+        for ranked, plan in zip(others, plans, strict=True):
+            tallies.append((plan, plan.tally(ranked.in_place_of(batch, records))))
         ranking: Ranking = records[Ranking]
         known, target = self.setting.known_locations, batch.target[ranking.queries.counted]
         # also where F1 reads no target
@@ -288,7 +227,7 @@ class Counted:
         lists = {x: tuple(header["setting"][x]) for x in ("k", "groups", "measures", "metrics")}
         setting = Setting(**{**header["setting"], **lists})
         labels = {kind: GroupLabels(names) for kind, names in header["labels"].items()}
-        data = Data.pop(arrays, header.get("users", []), metrics)
+        data = Data.from_arrays(arrays, header.get("users", []), metrics)
         counted = cls(setting, labels, data)
         members = counted._members()
         counted.card, counted.shards = Counter(header["card"]), tuple(map(str, header["shards"]))
@@ -317,7 +256,7 @@ class Counted:
     def _members(self) -> dict[str, Any]:
         return {
             f"{part}/{name}": member
-            for part, collection in {**self.parts, **self.references}.items()
+            for part, collection in self.parts.items()
             for name, member in collection.named_members()
         }
 
@@ -366,52 +305,3 @@ def add_up(parts: Sequence[Counted]) -> Counted:
     for one, own in zip(parts, rows, strict=True):
         total.add_states(one, own)
     return total
-
-
-def _make_parts(counted: Counted) -> dict[str, RankingCollection]:
-    """Make the collections next to the headline, from those of its metrics that average scores."""
-    labels, cluster = counted.labels, counted.setting.cluster
-    members = [x for part in counted.parts.values() for x in part.named_members()]
-    means = {name: x for name, x in members if isinstance(x, MeanMetric) and x._averages_scores}
-
-    def grouped(kind: str, average: Average | None = None) -> RankingCollection:
-        make: Any = partial(Grouped, average=average, by=kind, labels=labels[kind])
-        if average is None and cluster not in (None, kind):
-            clusters: Any = {"cluster": cluster, "num_clusters": len(labels[cluster])}
-            make = partial(ClusteredGroups, by=kind, labels=labels[kind], **clusters)
-        return RankingCollection({key: make(x) for key, x in means.items()})
-
-    parts = {}
-    for ties in get_args(Ties):
-        if ties != "expected":
-            others = {name: _with_ties(x, ties) for name, x in means.items()}
-            parts[ties] = RankingCollection({name: x for name, x in others.items() if x})
-    parts |= {f"by {kind}": grouped(kind) for kind, names in labels.items() if len(names)}
-    if cluster is not None and len(labels[cluster]):
-        parts["cluster"] = grouped(cluster, "queries")
-    return parts
-
-
-def _metrics_of(part: RankingCollection) -> list[Any]:
-    return [metric for _, metric in part.named_members()]
-
-
-def _make_by_user(counted: Counted) -> RankingCollection | None:
-    """Make the accuracy of each user, if users have limits."""
-    kind, setting = counted.setting.by_user, counted.setting
-    if counted.data.limits is None or not len(counted.labels.get(kind, ())):
-        return None
-    metric: Any = Weighted(AccuracyAtK(1)) if setting.is_weighted else AccuracyAtK(1)
-    by_user = Grouped(metric, average="groups", by=kind, labels=counted.labels[kind])
-    return RankingCollection({"acc_at_1": by_user})
-
-
-def _with_ties(metric: Any, ties: Ties) -> Any:
-    """Return a metric of this library with other ties; None for one that reads none."""
-    if isinstance(metric, Weighted):
-        found = _with_ties(metric.metric, ties)
-        return Weighted(found) if found else None
-    if not isinstance(metric, RankingMetric) or not metric._is_ours or metric._of_decision:
-        return None
-    options = {name: getattr(metric, name) for name in metric._options if name != "ties"}
-    return type(metric)(**options, ties=ties)

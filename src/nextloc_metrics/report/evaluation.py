@@ -25,15 +25,7 @@ from nextloc_metrics.core.outputs import new_file
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.by_group import rows_of_groups, sentence_of
 from nextloc_metrics.report.comparisons import Comparisons
-from nextloc_metrics.report.counted import (
-    AMONG_ANSWERED,
-    BASELINE,
-    BASELINE_BY_USER,
-    FREQUENCIES,
-    Counted,
-    merge_counted,
-)
-from nextloc_metrics.report.data import check_metrics
+from nextloc_metrics.report.counted import Counted, merge_counted
 from nextloc_metrics.report.files.opening import Lazy, pa
 from nextloc_metrics.report.pages.sections import (
     show_ceiling,
@@ -44,6 +36,8 @@ from nextloc_metrics.report.pages.sections import (
     show_probabilities,
     show_ties,
 )
+from nextloc_metrics.report.parts import AMONG_ANSWERED, BASELINE, BASELINE_BY_USER, FREQUENCIES
+from nextloc_metrics.report.setting import check_metrics
 
 Interval = tuple[float, float]
 
@@ -232,7 +226,7 @@ def ceiling_of(counted: Counted) -> Ceiling:
     """Return the rows, of counts with a part `ceiling`. Users without a query are flagged."""
     limits, setting = counted.data.limits, counted.setting
     assert limits is not None  # of which that part is
-    parts = {BASELINE: counted.references.get(BASELINE_BY_USER), "model": counted.parts["ceiling"]}
+    parts = {BASELINE: counted.parts.get(BASELINE_BY_USER), "model": counted.parts["ceiling"]}
     by_user: dict[str, Any] = {
         name: part["acc_at_1"] for name, part in parts.items() if part is not None
     }
@@ -355,14 +349,11 @@ def _read_values(counted: Counted) -> dict[str, Reading]:
 def _references(counted: Counted) -> dict[str, dict[str, float]]:
     """Compute the values of chance and of the most frequent locations."""
     setting = counted.setting
-    references = {
-        title: {name: float(value) for name, value in collection.compute().items()}
-        for title, collection in counted.references.items()
-        if title != BASELINE_BY_USER
-    }
-    if among := counted.references.get(AMONG_ANSWERED):
-        exact = among.results(None).values
-        references[AMONG_ANSWERED] = {name: float(value) for name, value in exact.items()}
+    references = {}
+    for title in (BASELINE, "chance", AMONG_ANSWERED, FREQUENCIES):
+        if part := counted.parts.get(title):
+            values = part.results(None).values if title == AMONG_ANSWERED else part.compute()
+            references[title] = {name: float(value) for name, value in values.items()}
     if "chance" in references:  # without the metrics of decisions, which have no chance level
         known = analysis.chance(counted.headline, setting.candidates or 1)
         references["chance"] = {name: references["chance"][name] for name in known}

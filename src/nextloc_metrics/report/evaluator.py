@@ -29,7 +29,10 @@ from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.notation import cut_offs_of
 from nextloc_metrics.report import saved
 from nextloc_metrics.report.counted import Counted, add_up
-from nextloc_metrics.report.data import (
+from nextloc_metrics.report.evaluation import Evaluation, evaluation_of
+from nextloc_metrics.report.history import limits_of
+from nextloc_metrics.report.options import Options, with_options
+from nextloc_metrics.report.setting import (
     CONFIDENCE,
     EXEMPT,
     Data,
@@ -41,9 +44,6 @@ from nextloc_metrics.report.data import (
     digest,
     write_about,
 )
-from nextloc_metrics.report.evaluation import Evaluation, evaluation_of
-from nextloc_metrics.report.history import limits_of
-from nextloc_metrics.report.options import Options, takes
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -84,7 +84,7 @@ class Evaluator:
         0.75
     """
 
-    @takes(Options)
+    @with_options(Options)
     def __init__(self, **options: Unpack[Options]) -> None:
         check_confidence_level(options["confidence_level"])
         if options["given"] is not None:
@@ -218,7 +218,7 @@ class Evaluator:
         with saved.refused(file):
             if "options" in header:
                 options = header["options"]
-                evaluator._data = Data.pop(arrays, header["users"], own)
+                evaluator._data = Data.from_arrays(arrays, header["users"], own)
             else:
                 counted = Counted.of_saved(header, arrays, own)
                 options, evaluator._data = counted.setting.options(), counted.data

@@ -12,7 +12,7 @@ from nextloc_metrics.analysis import Predictability, VisitCounts, predictability
 from nextloc_metrics.core.queries.arrays import Array, as_tensor
 from nextloc_metrics.core.queries.batch import ArrayRows
 from nextloc_metrics.core.queries.messages import describe, short
-from nextloc_metrics.report.data import count_locations
+from nextloc_metrics.report.setting import count_locations
 
 #: The locations, users and maybe times of all visits; or their counts, or the limits of users.
 History: TypeAlias = tuple[Array, Array] | tuple[Array, Array, Array] | VisitCounts | Predictability

@@ -116,7 +116,7 @@ def summaries() -> dict[str, str]:
     }
 
 
-def takes(options: Any) -> Callable[[Function], Function]:
+def with_options(options: Any) -> Callable[[Function], Function]:
     """Let a function of `**options` show each in its signature, have its default, refuse others."""
     added = parameters_of(options)
     defaults = {name: one.default for name, one in added.items()}

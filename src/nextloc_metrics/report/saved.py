@@ -18,7 +18,7 @@ from torch import Tensor
 from nextloc_metrics.core.metric.mean import RecordMetric
 from nextloc_metrics.core.outputs import new_file
 from nextloc_metrics.core.queries.messages import clip, describe, short
-from nextloc_metrics.report.data import names_of
+from nextloc_metrics.report.setting import names_of
 
 # Version of the files that `write` makes.
 _VERSION = 4

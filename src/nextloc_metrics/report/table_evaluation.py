@@ -28,13 +28,13 @@ from nextloc_metrics.report.files.tables import (
     source_of,
 )
 from nextloc_metrics.report.history import limits_of
-from nextloc_metrics.report.options import Options, takes
+from nextloc_metrics.report.options import Options, with_options
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-@takes(Options)
+@with_options(Options)
 @one_thread()
 def evaluate_table(
     rows: Any,

@@ -11,8 +11,8 @@ from nextloc_metrics.core.queries.messages import describe, short
 from nextloc_metrics.core.version import __version__
 from nextloc_metrics.report.arrays import evaluate
 from nextloc_metrics.report.counted import Counted
-from nextloc_metrics.report.data import CONFIDENCE, EXEMPT, check_metrics
 from nextloc_metrics.report.evaluation import Evaluation
+from nextloc_metrics.report.setting import CONFIDENCE, EXEMPT, check_metrics
 from nextloc_metrics.report.table_evaluation import evaluate_table
 
 # Integers of one metric that a line shows.

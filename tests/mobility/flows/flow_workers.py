@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from nextloc_metrics.core.metric.fixes import unrounded
+from nextloc_metrics.core.metric.base import unrounded
 from nextloc_metrics.mobility.flows import (
     CombinedNRMSE,
     CommonPartOfCommuters,

@@ -20,7 +20,7 @@ import distributed_workers as work
 from mobility.flows import flow_oracle as oracle
 from mobility.flows.flow_workers import evaluate, members
 from nextloc_metrics import flows
-from nextloc_metrics.core.metric.fixes import unrounded
+from nextloc_metrics.core.metric.base import unrounded
 from nextloc_metrics.mobility.flows import FlowCollection, FlowPairs, flow_metrics
 
 

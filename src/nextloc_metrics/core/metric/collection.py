@@ -12,7 +12,7 @@ from typing_extensions import Unpack
 
 from nextloc_metrics.core.display.table import Table, of_readings
 from nextloc_metrics.core.means.intervals import check_confidence_level
-from nextloc_metrics.core.metric.fixes import (
+from nextloc_metrics.core.metric.base import (
     Unscripted,
     outside_graphs,
     unchanged_by_errors,

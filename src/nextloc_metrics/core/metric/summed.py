@@ -11,6 +11,7 @@ import torch.distributed
 from torch import Tensor
 
 from nextloc_metrics.core.meant import use
+from nextloc_metrics.core.metric.base import BaseMetric
 from nextloc_metrics.core.metric.declared import (
     REQUIRED,
     Option,
@@ -20,7 +21,6 @@ from nextloc_metrics.core.metric.declared import (
     is_default,
     own_options,
 )
-from nextloc_metrics.core.metric.fixes import BaseMetric
 from nextloc_metrics.core.queries.batch import takes_batch
 from nextloc_metrics.core.queries.checks import as_number
 from nextloc_metrics.core.queries.messages import clip, describe, short

@@ -16,7 +16,7 @@ Source: F. McSherry and M. Najork, "Computing information retrieval performance 
 efficiently in the presence of tied scores", ECIR 2008.
 """
 
-from nextloc_metrics.core.scoring.blocks import (
+from nextloc_metrics.core.scoring.closed_forms import (
     auc,
     expected_reciprocal_rank,
     fall_out,

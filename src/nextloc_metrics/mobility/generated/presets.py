@@ -9,8 +9,8 @@ from typing import Any, Literal
 from torch import Tensor
 
 from nextloc_metrics.core.display.table import Table
+from nextloc_metrics.core.metric.base import unchanged_by_errors
 from nextloc_metrics.core.metric.collection import SummedCollection
-from nextloc_metrics.core.metric.fixes import unchanged_by_errors
 from nextloc_metrics.core.queries.arrays import Array
 from nextloc_metrics.core.queries.checks import check_bool, check_choice
 from nextloc_metrics.core.queries.messages import short

@@ -86,8 +86,8 @@ def show_distances(by_location: Any, locations: Locations, headline: SummedColle
 
 def show_probabilities(metrics: SummedCollection, confidence_level: float) -> str:
     """Draw the reliability diagram, and the risk over the coverage."""
-    error = dict(metrics.named_members())["ece"]
-    if not error._numbers()[0]:
+    error: Any = dict(metrics.named_members()).get("ece")  # which has no weighted mean
+    if error is None or not error._numbers()[0]:
         return ""
     draw = partial(reliability, confidence_level=confidence_level)
     return show_picture("Accuracy by confidence", draw, error) + show_picture(

@@ -15,24 +15,19 @@ from torchmetrics import MetricCollection
 
 from nextloc_metrics.analysis import Predictability
 from nextloc_metrics.core.metric.collection import RankingCollection
-from nextloc_metrics.core.metric.grouped import Weighted
 from nextloc_metrics.core.metric.mean import MeanMetric, RecordMetric
-from nextloc_metrics.core.queries.answers import UNSEEN, Answers
+from nextloc_metrics.core.queries.answers import Answers
 from nextloc_metrics.core.queries.batch import ArrayRows
 from nextloc_metrics.core.queries.checks import check_named
 from nextloc_metrics.core.queries.messages import short
-from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.geography.locations import check_locations
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.notation import parse_measures
 from nextloc_metrics.metrics.presets import (
-    confidence_metrics,
     next_location_metrics,
-    probability_metrics,
     recommendation_metrics,
 )
-from nextloc_metrics.report.answers import answer_shares
 
 # Before the name of an array of limits.
 _LIMITS = "limits/"
@@ -77,7 +72,7 @@ class Data:
         return [] if self.limits is None else self.limits.users
 
     @classmethod
-    def pop(
+    def from_arrays(
         cls, arrays: dict[str, Tensor], users: list[Any], metrics: Mapping[str, RecordMetric]
     ) -> Data:
         """Take what `arrays` wrote out of the arrays of a file, which has no metrics."""
@@ -141,52 +136,17 @@ def make_headline(
         headline = recommendation_metrics(k=k)
     else:
         headline = next_location_metrics(num_locations, k, **options)
-    _check_free(headline, metrics)
+    check_free(headline, metrics)
     headline.add_metrics({name: metric.clone() for name, metric in metrics.items()})
     return headline
 
 
-def make_rows(setting: Setting, data: Data) -> dict[str, RankingCollection]:
-    """Make the metrics that have a row in the table of all queries, by part.
-
-    With weights, each mean of scores is a weighted one, and other metrics are left out.
-    """
-    own = data.metrics
-    ranked = {x: y for x, y in own.items() if y.record is Ranking and not y.needs.scores}
-    others: Any = {x: y.clone() for x, y in own.items() if x not in ranked}
-    options = setting.num_locations, setting.k, setting.measures, ranked
-    likely = answered = RankingCollection({})
-    if setting.probabilities == CONFIDENCE:
-        likely = confidence_metrics()
-    elif setting.probabilities:
-        likely = probability_metrics(given=setting.probabilities, locations=data.locations)
-    if setting.answers:
-        answered = answer_shares(setting.k, UNSEEN not in setting.answers)
-    parts = {
-        "": make_headline(*options, locations=data.locations, km=setting.km),
-        "probabilities": likely,
-        "own": RankingCollection(others),
-        "answers": answered,
-    }
-    if setting.is_weighted:
-        parts = {name: _weigh(part) for name, part in parts.items()}
-    for name, further in {"probabilities": own, "": others, "answers": own}.items():
-        _check_free(parts[name], further)
-    return parts
-
-
-def _check_free(rows: Iterable[Any], metrics: Mapping[str, RecordMetric]) -> None:
+def check_free(rows: Iterable[Any], metrics: Mapping[str, RecordMetric]) -> None:
     """Raise if a further metric has the name of a row."""
     if taken := sorted({str(name) for name in rows} & metrics.keys()):
         raise ValueError(
             f"`metrics` must have other names than the rows of the evaluation, got {short(taken)}."
         )
-
-
-def _weigh(metrics: RankingCollection) -> RankingCollection:
-    """Return the weighted means of a collection's means of scores, without its other metrics."""
-    means = {name: x for name, x in metrics.named_members() if isinstance(x, MeanMetric)}
-    return RankingCollection({name: Weighted(x) for name, x in means.items() if x._averages_scores})
 
 
 def write_about(about: Any) -> str:
