@@ -1,6 +1,6 @@
 """Type I errors, coverage and power by simulation: two models, users and runs with effects.
 
-`SIMULATED=2000` is the whole simulation, as in `.ci/extra`; the tests take a tenth of it, up to 200
+`SIMULATED=2000` is the whole simulation, as in `.ci/rare`; the tests take a tenth of it, up to 200
 users. Seeds are fixed, and the bounds are those of 2,000 data sets, wider by the error of fewer.
 The data sets of a case are computed together, by formulas written again, with which the library has
 to agree on some of them. `pytest -rP` prints the figures.

@@ -142,7 +142,7 @@ def test_beams_are_blocks_of_tied_locations(seed: int) -> None:
         check(4 * seed + way)
 
 
-@pytest.mark.slow  # enumerates the orders of 1,000 examples, of 5,000 in .ci/extra
+@pytest.mark.slow  # enumerates the orders of 1,000 examples, of 5,000 in .ci/rare
 @pytest.mark.parametrize("part", range(5))
 def test_many_codebooks(part: int) -> None:
     """Each with beams, `rank` and `drop`, with and without scores."""

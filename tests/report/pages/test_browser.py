@@ -28,7 +28,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = [
     pytest.mark.slow,  # starts a browser
     pytest.mark.skipif(
-        CHROMIUM is None, reason="needs chromium, which .ci/extra installs by `apt-get`"
+        CHROMIUM is None, reason="needs chromium, which .ci/rare installs by `apt-get`"
     ),
 ]
 
