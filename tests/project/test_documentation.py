@@ -44,7 +44,7 @@ NOT_RUN = {
     "tests/report/files/test_files.py",
     "git clone https://github.com/xlwang233/LLM-Mob": "needs the network",
     "python examples/llm_mob.py LLM-Mob": "is run on other files by tests/project/test_examples.py",
-    "pip install -e '.[lint,docs]'": "is installed by uv, `lint` in .ci/run and `docs` in .ci/extra",
+    "pip install -e '.[lint,docs]'": "is installed by uv: `lint` in .ci/run, `docs` in .ci/extra",
     "pip install -e '.[examples]'": "is part of the extra `test`",
     "nextloc-metrics mobility made.parquet real.parquet --trajectory day --location place "
     "--user user": "is run on other files by tests/report/test_mobility_evaluation.py",
