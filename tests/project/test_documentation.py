@@ -28,7 +28,7 @@ PAGES = sorted(
 )
 NOTEBOOK = ROOT / "examples" / "next_location.ipynb"
 BLOCK = re.compile(r"^(`{3,})(\w*)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
-# Shell lines that neither .ci/run nor .ci/extra runs as they stand, and why.
+# Shell lines that no script of .ci runs as they stand, and why.
 NOT_RUN = {
     "pip install -e .": "is part of `pip install -e '.[test]'`",
     "pip install -e '.[cli]'": "is part of the extra `test`",
@@ -44,6 +44,7 @@ NOT_RUN = {
     "tests/report/files/test_files.py",
     "git clone https://github.com/xlwang233/LLM-Mob": "needs the network",
     "python examples/llm_mob.py LLM-Mob": "is run on other files by tests/project/test_examples.py",
+    "pip install -e '.[lint,docs]'": "is installed by uv: `lint` in .ci/run, `docs` in .ci/extra",
     "pip install -e '.[examples]'": "is part of the extra `test`",
     "nextloc-metrics mobility made.parquet real.parquet --trajectory day --location place "
     "--user user": "is run on other files by tests/report/test_mobility_evaluation.py",
@@ -102,7 +103,9 @@ def test_every_shell_command_is_run() -> None:
     """A command that is shown is one that CI runs, or listed here with a reason."""
     if not (ROOT / ".ci").is_dir():
         pytest.skip("needs the scripts of a clone, which the source distribution does not have")
-    run = "".join((ROOT / ".ci" / name).read_text(encoding="utf-8") for name in ("run", "extra"))
+    run = "".join(
+        (ROOT / ".ci" / name).read_text(encoding="utf-8") for name in ("run", "extra", "rare")
+    )
     for page, language, text in BLOCKS:
         if language in ("bash", "shell"):
             for line in text.replace("\\\n", "").splitlines():
