@@ -18,7 +18,16 @@ from nextloc_metrics.files.answer_columns import AnswerColumn, JoinedAnswers
 from nextloc_metrics.files.columns import names_of_groups
 from nextloc_metrics.files.forms import Form, open_form
 from nextloc_metrics.files.ids import OnError
+from nextloc_metrics.files.nested import (
+    arrays_of,
+    is_tensors,
+    is_traces,
+    read_json_object,
+    table_of_dict,
+    table_of_traces,
+)
 from nextloc_metrics.files.tables import Names, TableRows, has_column, open_rows, source_of
+from nextloc_metrics.report.arrays import evaluate
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluator import Evaluator
 from nextloc_metrics.report.history import limits_of
@@ -114,6 +123,21 @@ def evaluate_table(
     cluster, vocabulary = options["cluster"], options["vocabulary"]
     kinds = names_of_groups([*names_of_groups(groups), *([] if cluster is None else [cluster])])
     engine = None if isinstance(rows, str | PathLike) else engines.engine_of(rows)
+    columns: Any = {"preds": preds, "target": target, "mask": mask, "exclude": exclude}
+    columns |= {"weights": weights, "confidence": confidence}
+    if is_tensors(rows):
+        held = arrays_of(rows, truth, {**columns, **{f"groups/{x}": x for x in kinds}})
+        of_groups = {x: held.pop(f"groups/{x}") for x in kinds}
+        return evaluate(**held, groups=of_groups or None, **options)
+    if truth is not None and engine is None:
+        rows, truth = read_json_object(rows), read_json_object(truth)
+    elif is_traces(found := read_json_object(rows)):
+        rows = table_of_traces(found)
+    if isinstance(rows, Mapping) and isinstance(truth, Mapping):
+        rows, truth = table_of_dict("rows", rows), table_of_dict("truth", truth)
+        query, item, target = "query", "item", "item"
+        score, rank = (x if x in rows.column_names else None for x in ("number", "rank"))
+        grade = "number" if "number" in truth.column_names else None
     form = _form_of(rows, preds, target, truth, query, item, score, rank, grade)
     if form is not None:
         given = {"answers": answers, "queries": queries, "key": key, "confidence": confidence}
@@ -143,8 +167,7 @@ def evaluate_table(
     assert isinstance(preds, str)
     reader = _reader_of(rows, preds, answers, queries, key, vocabulary)
     rows, preds = (rows, preds) if queries is None else (queries, str(key))
-    columns = {"preds": preds, "target": target, "mask": mask, "exclude": exclude}
-    columns |= {"weights": weights, "confidence": confidence}
+    columns["preds"] = preds
     reading: Any = {"padding": padding, "separator": separator, "on_error": on_error}
     reading |= {"groups": kinds, "vocabulary": vocabulary, "reader": reader, **columns}
     reading["key"] = _key_of(key, rows, engine, [*kinds, *columns.values()])
