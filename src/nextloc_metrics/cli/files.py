@@ -26,6 +26,7 @@ from nextloc_metrics.report.files.answers import cells_of, propose
 from nextloc_metrics.report.files.beside import read_coordinates, read_counts, read_words
 from nextloc_metrics.report.files.opening import suffix_of
 from nextloc_metrics.report.files.predictions import Predictions, read, same_queries
+from nextloc_metrics.report.files.proposal import propose_form
 from nextloc_metrics.report.files.tables import Names, source_of
 from nextloc_metrics.report.options import Options, SharedOptions
 from nextloc_metrics.report.protocols import Audit
@@ -81,9 +82,18 @@ def evaluate_file(path: str, **reading: Any) -> Evaluation:
     """Read a file and evaluate it, with the given options."""
     options = given_options(Options, reading)
     reading = _with_answers(path, reading, options.get("vocabulary"))
-    if suffix_of(Path(path)) not in (".run", ".trec"):
+    truth, is_run = reading["truth"], suffix_of(Path(path)) in (".run", ".trec")
+    if truth is not None and (is_run or suffix_of(Path(path)) == ".npy"):
+        reading |= {"target": truth, "truth": None}  # their targets are always in another file
+    if not is_run:
         _check_target(path, reading["target"])
-        return evaluate_table(path, **{name: reading[name] for name in _OF_TABLES}, **options)
+        try:
+            return evaluate_table(path, **{name: reading[name] for name in _OF_TABLES}, **options)
+        except ValueError as error:
+            command = propose_form(path, reading) if "must have the columns" in str(error) else ""
+            if not command:
+                raise
+            raise ValueError(f"{error} This may be what you mean: {command}") from error
     for name in _COLUMNS:
         if reading[name] is not None:
             raise ValueError(f"`{name}` must be a column of a table, and a run has none.")

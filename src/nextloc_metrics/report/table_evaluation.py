@@ -12,6 +12,7 @@ from nextloc_metrics.core.queries.batch import Batch, track
 from nextloc_metrics.core.queries.checks import check_positive
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report import engines
+from nextloc_metrics.report.arrays import evaluate
 from nextloc_metrics.report.engines.processes import divide, one_thread, run
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluator import Evaluator
@@ -20,6 +21,14 @@ from nextloc_metrics.report.files.columns import names_of_groups
 from nextloc_metrics.report.files.forms import open_form
 from nextloc_metrics.report.files.ids import OnError
 from nextloc_metrics.report.files.joining import TableForm
+from nextloc_metrics.report.files.nested import (
+    arrays_of,
+    is_tensors,
+    is_traces,
+    read_json_object,
+    table_of_dict,
+    table_of_traces,
+)
 from nextloc_metrics.report.files.tables import (
     Names,
     TableRows,
@@ -117,7 +126,14 @@ def evaluate_table(
     cluster, vocabulary = options["cluster"], options["vocabulary"]
     kinds = names_of_groups([*names_of_groups(groups), *([] if cluster is None else [cluster])])
     engine = None if isinstance(rows, str | PathLike) else engines.engine_of(rows)
-    form = _form_of(rows, preds, target, truth, query, item, score, rank, grade)
+    asked: dict[str, Any] = {"preds": preds, "target": target, "mask": mask, "exclude": exclude}
+    asked |= {"weights": weights, "confidence": confidence}
+    if is_tensors(rows):
+        return _evaluate_tensors(rows, truth, asked, kinds, options)
+    named = query, item, score, rank, grade
+    if engine is None:
+        rows, truth, target, named = _as_tables(rows, truth, target, named)
+    form = _form_of(rows, preds, target, truth, *named)
     if form is not None:
         given = {"answers": answers, "queries": queries, "key": key, "confidence": confidence}
         names = Names("preds", target, kinds, mask, exclude, (), weights)
@@ -126,27 +142,51 @@ def evaluate_table(
         return _evaluate_form(rows, truth, form, names, how, given, options)
     assert isinstance(preds, str)
     reader = _reader_of(rows, preds, answers, queries, key, vocabulary)
-    asked: dict[str, Any] = {"preds": preds, "target": target, "mask": mask, "exclude": exclude}
-    asked |= {"weights": weights, "confidence": confidence}
     rows, preds = (rows, preds) if queries is None else (queries, str(key))
     columns = {**asked, "preds": preds}
     reading: Any = {"padding": padding, "separator": separator, "on_error": on_error}
     reading |= {"groups": kinds, "vocabulary": vocabulary, "reader": reader, **columns}
     source = (open_rows if engine is None else engines.open_rows_of)(rows, **reading).hashed()
-    make = _maker(source, options)
-    count, merge = partial(_count_share, make=make), partial(_merge, make=make)
-    if engine is not None:
-        found = _read([engines.count(rows, source, count, merge)], make)
-    elif workers > 1 and len(source.files) > 1:
-        shares = [source.of_files(share) for share in divide(source.files, workers)]
-        found = _read(run(count, shares, workers), make)
-    else:
-        found = _count(source, track(source.chunks(), source.num_rows), make)
-    result = found.result()
+    result = _count_all(None if engine is None else rows, source, workers, options).result()
     pads = padding if isinstance(padding, int) else [*map(int, padding)]
     how = {"padding": pads, "separator": separator, "on_error": on_error}
     result._counted.columns = {**asked, "target": str(target), **how}
     return result
+
+
+def _count_all(rows: Any, source: TableRows, workers: int, options: Options) -> Evaluator:
+    """Count the rows of a cluster, or those of files or of a table, in several processes or here."""
+    make = _maker(source, options)
+    count, merge = partial(_count_share, make=make), partial(_merge, make=make)
+    if rows is not None:
+        return _read([engines.count(rows, source, count, merge)], make)
+    if workers > 1 and len(source.files) > 1:
+        shares = [source.of_files(share) for share in divide(source.files, workers)]
+        return _read(run(count, shares, workers), make)
+    return _count(source, track(source.chunks(), source.num_rows), make)
+
+
+def _evaluate_tensors(
+    rows: Any, truth: Any, asked: dict[str, Any], kinds: Sequence[str], options: Options
+) -> Evaluation:
+    """Evaluate a file of `torch.save`."""
+    held = arrays_of(rows, truth, {**asked, **{f"groups/{x}": x for x in kinds}})
+    of_groups = {x: held.pop(f"groups/{x}") for x in kinds}
+    return evaluate(**held, groups=of_groups or None, **options)
+
+
+def _as_tables(rows: Any, truth: Any, target: str, named: Any) -> tuple[Any, Any, str, Any]:
+    """Return nested dicts, or JSON objects of them, as tables, with the names of their columns."""
+    if truth is not None:
+        rows, truth = read_json_object(rows), read_json_object(truth)
+    elif is_traces(found := read_json_object(rows)):
+        rows = table_of_traces(found)
+    if not isinstance(rows, Mapping) or not isinstance(truth, Mapping):
+        return rows, truth, target, named
+    rows, truth = table_of_dict("rows", rows), table_of_dict("truth", truth)
+    order = [x if x in rows.column_names else None for x in ("number", "rank")]
+    grade = "number" if "number" in truth.column_names else None
+    return rows, truth, "item", ("query", "item", *order, grade)
 
 
 def _evaluate_form(

@@ -1,0 +1,173 @@
+"""What is no table yet: dicts of ranx, LibCity's file of traces, and what `torch.save` wrote."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.core.queries.messages import describe, short
+from nextloc_metrics.report.files.opening import open_bytes, pa, suffix_of
+from nextloc_metrics.report.files.sources import load_array
+
+TENSORS = (".pt", ".pth")
+_PREDS, _TARGET = ("preds", "logits", "scores"), ("target", "labels")
+
+
+def is_tensors(table: Any) -> bool:
+    """Return whether a path is that of saved tensors."""
+    return isinstance(table, str | PathLike) and suffix_of(Path(table)) in TENSORS
+
+
+def load_tensors(path: Any) -> Any:
+    """Return a tensor, or a dict of tensors, memory-mapped; no object is unpickled.
+
+    Raises:
+        ValueError: the file holds something else.
+    """
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        raise ValueError(
+            f"{path} must hold tensors as `torch.save` writes them, a dict of them or one, and is "
+            "cut, another file or holds other objects; save `{'preds': ..., 'target': ...}`."
+        ) from error
+    if isinstance(found, Mapping):
+        return {name: _tensor(path, f"`{name}`", x) for name, x in found.items()}
+    return _tensor(path, "it", found)
+
+
+def _tensor(path: Any, name: str, value: Any) -> Tensor | list[str]:
+    if isinstance(value, Tensor):
+        return value
+    if isinstance(value, list) and value:
+        if all(isinstance(x, str) for x in value):  # names of groups
+            return value
+        if all(isinstance(x, Tensor) for x in value):  # those of batches
+            return torch.cat([x.reshape(1) if not x.ndim else x for x in value])
+        if all(isinstance(x, int | list) and not isinstance(x, bool) for x in value):
+            try:
+                return torch.tensor(value)
+            except (ValueError, TypeError):
+                pass
+    raise ValueError(f"{path} must hold tensors or lists of them, and {name} is {describe(value)}.")
+
+
+def arrays_of(path: Any, truth: Any, names: Mapping[str, str | None]) -> dict[str, Any]:
+    """Return the tensors of a file, and of another of the targets, by the names of `evaluate`."""
+    found = load_tensors(path)
+    if not isinstance(found, dict):
+        found = {"preds": found}
+    if truth is not None:
+        given = load_array(truth) if suffix_of(Path(truth)) == ".npy" else load_tensors(truth)
+        found = {**found, **(given if isinstance(given, dict) else {"target": given})}
+    result = {}
+    for name, column in names.items():
+        usual = {"preds": _PREDS, "target": _TARGET}.get(name, ())
+        options = [column, *(usual if column == name else ())]
+        held = next((x for x in options if x in found), None)
+        if held is None and column is not None:
+            hint = "; `truth` names a file of targets" if name == "target" else ""
+            raise ValueError(
+                f"{path} must hold a tensor named {' or '.join(map(repr, options))}, got "
+                f"{short(list(found))}{hint}."
+            )
+        if held is not None:
+            result[name] = found[held]
+    return result
+
+
+def read_json_object(table: Any) -> Any:
+    """Return the object that a `.json` file is, if it is one; else the table itself."""
+    if not isinstance(table, str | PathLike) or suffix_of(Path(table)) != ".json":
+        return table
+    with open_bytes(str(table)) as opened:
+        try:
+            found = json.load(opened, object_pairs_hook=_unique)
+        except (ValueError, RecursionError) as error:
+            if isinstance(error, _TwiceError):
+                raise ValueError(f"{table} must hold each key once, got {error} twice.") from None
+            return table  # lines of JSON
+    nested = isinstance(found, dict) and found
+    return found if nested and all(isinstance(x, dict | list) for x in found.values()) else table
+
+
+class _TwiceError(ValueError):
+    """A key of JSON that occurs twice, of which Python keeps the last."""
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [x for x, _ in pairs]
+        raise _TwiceError(short(next(x for x in found if names.count(x) > 1)))
+    return found
+
+
+def is_traces(given: Any) -> bool:
+    """Return whether an object is LibCity's: users, their traces, each with `loc_pred`."""
+    if not isinstance(given, Mapping):
+        return False
+    traces = next((x for x in given.values() if isinstance(x, Mapping) and x), {})
+    first = next(iter(traces.values()), None)
+    return isinstance(first, Mapping) and {"loc_true", "loc_pred"} <= first.keys()
+
+
+def table_of_traces(given: Mapping[str, Any]) -> Any:
+    """Return LibCity's `{uid: {trace: {loc_true, loc_pred}}}` as a table, a row per query."""
+    rows: list[dict[str, Any]] = []
+    for user, traces in given.items():
+        for trace, found in traces.items():
+            true, preds = found.get("loc_true"), found.get("loc_pred")
+            if not isinstance(true, list):
+                true, preds = [true], [preds]
+            if not isinstance(preds, list) or len(true) != len(preds):
+                raise ValueError(
+                    f"trace {short(trace)} of user {short(user)} must have a list in `loc_pred` "
+                    f"for each of its {len(true)} targets, got {short(preds)}."
+                )
+            of = {"uid": str(user), "trace": str(trace)}
+            rows += ({**of, "target": x, "preds": y} for x, y in zip(true, preds, strict=True))
+    try:
+        return pa.Table.from_pylist(rows)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"`loc_pred` must be lists of numbers of one type: {error}.") from error
+
+
+def table_of_dict(name: str, given: Mapping[Any, Any]) -> Any:
+    """Return a dict as a table with `query`, `item` and `value`: `score`, `rank` or `grade`.
+
+    A dict of a query holds a number for each item, a list its items, best first, and any other
+    value is its one item.
+    """
+    keys: list[Any] = []
+    items: list[Any] = []
+    numbers: list[Any] = []
+    kinds = {dict if isinstance(x, Mapping) else list for x in given.values()}
+    if len(kinds) > 1:
+        raise ValueError(f"`{name}` must hold dicts for all queries or lists for all, got both.")
+    for key, found in given.items():
+        if isinstance(found, Mapping):
+            listed, of_items = list(found), list(found.values())
+        else:
+            listed = list(found) if isinstance(found, list | tuple) else [found]
+            of_items = list(range(1, len(listed) + 1))
+        keys += [key] * len(listed)
+        items += listed
+        numbers += of_items
+    value = "number" if dict in kinds else "rank"
+    try:
+        columns = {"query": pa.array(keys), "item": pa.array(items), value: pa.array(numbers)}
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ValueError(
+            f"`{name}` must be `{{query: {{item: score}}}}` or `{{query: [items]}}`, with keys, "
+            f"items and scores of one type each: {error}."
+        ) from error
+    return pa.table(columns)
