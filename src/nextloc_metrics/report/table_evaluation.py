@@ -155,7 +155,7 @@ def evaluate_table(
 
 
 def _count_all(rows: Any, source: TableRows, workers: int, options: Options) -> Evaluator:
-    """Count the rows of a cluster, or those of files or of a table, in several processes or here."""
+    """Count the rows of a cluster, or those of files or a table, in several processes or here."""
     make = _maker(source, options)
     count, merge = partial(_count_share, make=make), partial(_merge, make=make)
     if rows is not None:
