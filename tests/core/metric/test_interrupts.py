@@ -1,10 +1,11 @@
 """What an interrupt in the middle of an update leaves behind."""
 
+import gc
 import random
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -21,6 +22,18 @@ pytestmark = [
         reason="signals are handled on the main thread",
     ),
 ]
+
+
+@pytest.fixture(autouse=True)
+def _no_callbacks() -> Iterator[None]:
+    """Take out what others run at each garbage collection, where an interrupt would be lost.
+
+    Hypothesis leaves such a callback, which runs in the middle of whatever is interrupted.
+    """
+    kept = gc.callbacks[:]
+    gc.callbacks.clear()
+    yield
+    gc.callbacks.extend(kept)
 
 
 class Interrupt(BaseException):
