@@ -351,3 +351,17 @@ def test_predictions_of_libcity_are_lists(tmp_path: Path) -> None:
     found = evaluate_table(path, k=1, groups=["uid"])
     assert found.values["mrr"] == pytest.approx((1 + 1 / 3) / 2)
     assert [x["value"] for x in found.group_records() if x["metric"] == "acc_at_1"] == [1, 0]
+
+
+@EVERY
+def test_a_missing_query_of_scores_is_a_miss(container: str, tmp_path: Path) -> None:
+    """Scores by key, where a query without a row has no candidate that is retrieved."""
+    scores = {"user": [2, 1], "preds": [[0.1, 0.9, 0.5], [0.7, 0.2, 0.3]]}
+    truth = {"user": [1, 2, 3], "target": [0, 2, 1]}
+    write = CONTAINERS[container]
+    files = write(scores, tmp_path / "scores"), write(truth, tmp_path / "truth")
+    if container == "csv":
+        pytest.skip("a missing list of scores in a cell of text is not written yet")
+    found = evaluate_table(files[0], truth=files[1], query="user", k=1)
+    assert found.values["mrr"] == pytest.approx((1 + 1 / 2 + 0) / 3)
+    assert found.card["missing"] == 1
