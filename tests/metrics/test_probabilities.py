@@ -601,3 +601,22 @@ def test_candidates_without_coordinates_must_be_impossible() -> None:
 
 
 # All of them -------------------------------------------------------------------------------------
+
+
+def test_sets_that_would_be_empty_have_the_best_candidate() -> None:
+    """Size and coverage are those of the same sets, by a loop; of tied best ones, each is drawn."""
+    preds = torch.tensor([[0.5, 0.3, 0.2], [0.4, 0.4, 0.2], [0.9, 0.1, 0.0], [0.3, 0.3, 0.4]])
+    target = torch.tensor([0, 1, 0, 0])
+    options: Any = {"threshold": 0.6, "empty": "best", "given": "probabilities"}
+    covered, sizes = [], []
+    for row, right in zip(preds.tolist(), target.tolist(), strict=True):
+        inside = [place for place, p in enumerate(row) if p >= 0.6]
+        best = [place for place, p in enumerate(row) if p == max(row)]
+        sizes.append(len(inside) or 1)
+        covered.append((right in inside) if inside else (right in best) / len(best))
+    for kind, expected in ((SetCoverage, covered), (SetSize, sizes)):
+        metric = kind(**options)
+        metric.update(preds, target)
+        assert float(metric.compute()) == pytest.approx(sum(expected) / 4)
+    with pytest.raises(ValueError, match="`empty` must be 'keep' with `mass`"):
+        SetSize(0.9, empty="best")

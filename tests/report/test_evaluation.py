@@ -326,3 +326,16 @@ def test_hours_are_in_their_order() -> None:
     hours = [10, 9, 2, 0]
     e = report.evaluate([[1, 2]] * 4, [1] * 4, k=1, groups={"hour": hours})
     assert [row[0] for row in e.groups["hour"].rows] == ["0", "2", "9", "10"]
+
+
+def test_the_card_counts_ties_across_k() -> None:
+    """Two of three tied blocks have ranks on both sides of k."""
+    scores = [
+        [3.0, 2.0, 2.0, 1.0],
+        [3.0, 3.0, 2.0, 1.0],
+        [4.0, 3.0, 2.0, 1.0],
+        [2.0, 2.0, 2.0, 2.0],
+    ]
+    card = report.evaluate(np.array(scores), [1, 0, 2, 3], k=2).card
+    assert (card["tied"], card["tied_across_k"]) == (3, 2)
+    assert "tied_across_k" not in report.evaluate(np.array(scores, float), [1, 0, 2, 3], k=4).card

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor
@@ -167,6 +167,7 @@ class _OfSets(DistributionMean):
 
     mass: _Share | None = None
     threshold: _Share | None = None
+    empty: Literal["keep", "best"] = "keep"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -175,6 +176,8 @@ class _OfSets(DistributionMean):
                 f"one of `mass` and `threshold` must be given, got {short(self.mass)} and "
                 f"{short(self.threshold)}."
             )
+        if self.empty == "best" and self.threshold is None:
+            raise ValueError("`empty` must be 'keep' with `mass`, whose sets are never empty.")
         self._detail = f"p >= {self.threshold:g}" if self.mass is None else f"mass {self.mass:g}"
         self.label += f", {self._detail}"
 
@@ -196,6 +199,8 @@ class SetCoverage(_OfSets):
     Args:
         mass: the probability that the set shall have, between 0 and 1.
         threshold: the least probability of a candidate in the set.
+        empty: with `threshold`, `"best"` puts the best candidate into a set that would be empty,
+            or one of the best at random; `"keep"` keeps it empty.
 
     Example:
         >>> from torch import tensor
@@ -216,7 +221,11 @@ class SetCoverage(_OfSets):
         assert record.above is not None
         assert record.tied is not None
         if self.threshold is not None:
-            return (~_are_below(record.own, self.threshold)).double()
+            covered = (~_are_below(record.own, self.threshold)).double()
+            if self.empty == "keep":
+                return covered
+            alone = _are_below(record.confidence, self.threshold) & (record.own > 0)
+            return torch.where(alone, (record.own == record.confidence) / record.tied, covered)
         assert self.mass is not None
         places = ((self.mass - EDGE - record.above) / record.own).ceil()
         reached = record.above >= self.mass - EDGE
@@ -227,9 +236,10 @@ class SetCoverage(_OfSets):
 class SetSize(_OfSets):
     r"""Size of prediction sets: the mean number of candidates in the set of `SetCoverage`.
 
-    `mass` and `threshold` are those of [`SetCoverage`][nextloc_metrics.SetCoverage]. A row with NaN
-    or infinity, or without mass because all other candidates are excluded, has all candidates in
-    its set. A set of a `threshold` may be empty: [`EmptySets`][nextloc_metrics.EmptySets].
+    `mass`, `threshold` and `empty` are as for [`SetCoverage`][nextloc_metrics.SetCoverage]. A row
+    with NaN or infinity, or without mass because all other candidates are excluded, has all
+    candidates in its set. A set of a `threshold` may be empty:
+    [`EmptySets`][nextloc_metrics.EmptySets].
 
     Example:
         >>> from torch import tensor
@@ -261,7 +271,8 @@ class SetSize(_OfSets):
         # a NaN, of a broken row, counts
         below = (_are_below(part, self.threshold) for part in record.all_probabilities())
         counts = [(~part).sum(1) for part in below]
-        return torch.cat(counts).double() if counts else record.confidence
+        sizes = torch.cat(counts).double() if counts else record.confidence
+        return sizes.clamp(min=1) if self.empty == "best" else sizes
 
 
 class EmptySets(DistributionMean):

@@ -83,6 +83,11 @@ class Counted:
         self.card.update(tallied.card)
         self.longest = max(self.longest, tallied.longest)
 
+    def _are_tied_across(self, ranking: Ranking) -> Tensor:
+        """Return whether a tied block with a relevant location is in part within the first k."""
+        ends = ranking.above + ranking.tied
+        return torch.stack([(ranking.above < k) & (ends > k) for k in self.setting.k]).any(0).any(1)
+
     def _describe(self, batch: Batch, ranking: Ranking) -> tuple[dict[str, int], int]:
         """Count the queries of each kind that the card lists; return also the longest list."""
         preds, target, longest, counted = batch.preds, batch.target, 0, ranking.queries.counted
@@ -91,6 +96,7 @@ class Counted:
             "left_out": ~counted,
             "without_target": counted & (ranking.num_relevant == 0),
             "tied": (ranking.tied > 1).any(1) & counted,
+            "tied_across_k": self._are_tied_across(ranking) & counted,
         }
         if (visits := self.data.train_counts) is not None:
             known = (target >= 0) & (target < len(visits))
@@ -120,6 +126,8 @@ class Counted:
         setting = self.setting
         unseen = "missing" if UNSEEN in setting.answers else ""
         dirt = {x: number for x, number in self.card.items() if x not in ("queries", unseen)}
+        if not dirt.get("tied_across_k"):
+            dirt.pop("tied_across_k", None)
         shards = {"shards": len(self.shards)} if len(self.shards) > 1 else {}
         excluded = {} if setting.exclude == "none" else {"excluded": setting.exclude}
         given = {"about": setting.about, "answers": setting.answers}
