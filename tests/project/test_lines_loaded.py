@@ -28,7 +28,9 @@ OTHERS += ("plotting", "pages", "cli")
 def test_a_name_loads_what_it_needs(name: str, most: int) -> None:
     """At most so many lines; no mobility, analysis or report, and no matplotlib by us."""
     code = COUNT.format(statement=f"from nextloc_metrics import {name}")
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=True, encoding="utf-8"
+    )
     lines, names = json.loads(found.stdout)
     assert 1_000 < lines <= most
     parts = [x.split(".") for x in names]

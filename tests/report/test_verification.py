@@ -25,7 +25,8 @@ def table(path: Path, preds: list[list[int]] = LISTS, users: list[str] = USERS) 
     """Write rows with other names of columns than the usual ones."""
     rows = zip(preds, TARGET, users, strict=True)
     names = ("answer", "truth", "who")
-    path.write_text("".join(json.dumps(dict(zip(names, x, strict=True))) + "\n" for x in rows))
+    lines = (json.dumps(dict(zip(names, x, strict=True))) + "\n" for x in rows)
+    path.write_text("".join(lines), encoding="utf-8")
     return path
 
 
