@@ -46,7 +46,7 @@ def test_a_table_is_read_by_the_columns_that_were_saved(tmp_path: Path) -> None:
     lines = zip(*back, strict=True)
     names = ("answer", "truth", "who")
     text = "".join(json.dumps(dict(zip(names, x, strict=True))) + "\n" for x in lines)
-    (tmp_path / "b.jsonl").write_text(text)
+    (tmp_path / "b.jsonl").write_text(text, encoding="utf-8")
     assert str(report.verify(tmp_path / "counts.npz", tmp_path / "b.jsonl")) == "equal"
     other = table(tmp_path / "c.jsonl", [[5, 3, 1], *LISTS[1:]])
     found = report.verify(tmp_path / "counts.npz", other)
