@@ -30,7 +30,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "NDCGAtK": {"gain": "linear", "ideal": "truncated"},
     "MAPAtK": {"normalizer": "min"},
     "PrecisionAtK": {"denominator": "k"},
-    "RecallAtK": {"normalized": False},
+    "RecallAtK": {"normalized": False, "weighted": False},
     "F1AtK": {"average": "queries"},
     "MeanRank": {"k": None},
     "MeanPercentileRank": {"k": None, "num_candidates": None},
@@ -139,6 +139,11 @@ def _precision_divisor(query: Query, k: int, denominator: str) -> int:
     return k if denominator == "k" else max(min(k, query.length), 1)
 
 
+def _recall_divisor(query: Query, k: int, options: Mapping[str, Any]) -> float:
+    counted = query.relevances[: k if options["normalized"] else None]
+    return sum(counted) if options["weighted"] else len(counted)
+
+
 def one_order(metric: str, order: Sequence[float], query: Query, **options: Any) -> float:
     """The score of one order; `options` are those of the metric class."""
     options = {**DEFAULTS[metric], **options}
@@ -167,7 +172,7 @@ def one_order(metric: str, order: Sequence[float], query: Query, **options: Any)
     if metric == "PrecisionAtK":
         return hits / _precision_divisor(query, k, options["denominator"])
     if metric == "RecallAtK":
-        return hits / (min(query.n, k) if options["normalized"] else query.n)
+        return (sum(first) if options["weighted"] else hits) / _recall_divisor(query, k, options)
     if metric == "F1AtK":
         return 2 * precision * recall / (precision + recall) if hits else 0.0
     return one_order_of_peers(metric, order, query, options)
@@ -248,6 +253,7 @@ class Walk:
     found: float = 0.0
     reciprocal: float = 0.0
     dcg: float = 0.0
+    gains: float = 0.0
     precisions: float = 0.0
 
 
@@ -266,6 +272,7 @@ def walk(query: Query, k: int, gain: str = "linear") -> Walk:
                 return total
             total.hits += relevant / len(block)
             total.dcg += mean_gain / math.log2(rank + 1)
+            total.gains += mean_gain
             if relevant:
                 here_first = nothing_yet * relevant / (len(block) - place)
                 total.found += here_first
@@ -296,7 +303,9 @@ def walked(metric: str, query: Query, ties: str = "expected", **options: Any) ->
     if metric == "PrecisionAtK":
         return seen.hits / _precision_divisor(query, k, options["denominator"])
     if metric == "RecallAtK":
-        return seen.hits / (min(n, k) if options["normalized"] else n)
+        return (seen.gains if options["weighted"] else seen.hits) / _recall_divisor(
+            query, k, options
+        )
     if metric == "F1AtK":
         return 2 * seen.hits / (k + n)
     raise AssertionError(metric)

@@ -189,7 +189,11 @@ class PrecisionAtK(RankingMetric):
 class RecallAtK(RankingMetric):
     r"""Recall within the first k ranks: hits / n, for n relevant locations.
 
-    With `normalized`, hits / min(n, k), so that a perfect list scores 1 if n > k.
+    Args:
+        normalized: whether to divide by min(n, k), so that a perfect list scores 1 if n > k.
+        weighted: whether a relevant location counts as much as its gain, the graded relevance of
+            a floating `target` `[..., C]`: the gains of the hits / the gains of all n
+            (`normalized`: of the best min(n, k)).
 
     Example:
         >>> from torch import tensor
@@ -197,16 +201,21 @@ class RecallAtK(RankingMetric):
         >>> recall.update(tensor([[5, 7, 6, 8]]), tensor([[5, 6]]))
         >>> recall.compute()  # 1 / 2
         tensor(0.5000)
+        >>> weighted = RecallAtK(k=1, weighted=True)
+        >>> weighted(tensor([[0.9, 0.1, 0.2]]), tensor([[3.0, 0.0, 1.0]]))  # 3 / (3 + 1)
+        tensor(0.7500)
     """
 
     k: Positive
     normalized: bool = False
+    weighted: bool = False
 
     @property
     def formula(self) -> scoring.Formula | None:
-        return scoring.Formula(
-            "count", self.k, of="all", over="min(n, k)" if self.normalized else "n"
-        )
+        over: scoring.Divisor = "min(n, k)" if self.normalized else "n"
+        if self.weighted:
+            over = "best gains" if self.normalized else "gains"
+        return scoring.Formula("count", self.k, of="all", over=over)
 
 
 class F1AtK(RankingMetric):

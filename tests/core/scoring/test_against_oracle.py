@@ -41,6 +41,8 @@ SCORE_CASES = [
     *(Case("MAPAtK", {"k": k, "normalizer": "relevant"}) for k in (2, 8)),
     *(Case("PrecisionAtK", {"k": k, "denominator": "retrieved"}) for k in (2, 8)),
     *(Case("RecallAtK", {"k": k, "normalized": True}) for k in (2, 8)),
+    *(Case("RecallAtK", {"k": k, "weighted": True}) for k in (2, 8)),
+    *(Case("RecallAtK", {"k": k, "weighted": True, "normalized": True}) for k in (2, 8)),
 ]
 TIES = ["expected", "optimistic", "pessimistic"]
 

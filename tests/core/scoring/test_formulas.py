@@ -160,7 +160,7 @@ def as_said(line: str) -> Callable[[tuple[int, ...], list[float], int], float]:
     cut = math.inf if found["k"] is None else int(found["k"])
     weight = compile(found["weight"].replace("^", "**"), line, "eval")
     over = (found["over"] or "1").replace("list length", "length")
-    dcg = re.fullmatch(r"the DCG of the best (.+)", over)
+    of_gains = re.fullmatch(r"the (DCG|gains) of (?:all|the best) (.+)", over)
 
     def score(ranks: tuple[int, ...], gains: list[float], length: int) -> float:
         of_each = {"n": len(ranks), "k": cut, "length": length, "min": min}
@@ -174,13 +174,15 @@ def as_said(line: str) -> Callable[[tuple[int, ...], list[float], int], float]:
             for number, (rank, gain) in enumerate(order, 1)
         ]
         total = terms[0] if found["of"] == "the first" else sum(terms)
-        if dcg is None:
+        if of_gains is None:
             return total / float(eval(over, of_each))
-        # the divisor is a DCG, whatever the weight
+        # the divisor is a DCG, or a sum of gains, whatever the weight
         what = found["weight"].split(" / ")[0].replace("^", "**")
         best = sorted((float(eval(what, {"gain": x})) for x in gains), reverse=True)
-        best = best[: int(eval(dcg[1], of_each))]
-        return total / sum(x / math.log2(rank + 1) for rank, x in enumerate(best, 1))
+        best = best[: int(eval(of_gains[2], of_each))]
+        if of_gains[1] == "DCG":
+            best = [x / math.log2(rank + 1) for rank, x in enumerate(best, 1)]
+        return total / sum(best)
 
     return score
 
@@ -261,6 +263,11 @@ SUMMED = {
     'PrecisionAtK(10, denominator="retrieved")': ("1 for each relevant one", "min(k, list length)"),
     "RecallAtK(10)": ("1 for each relevant one", "n"),
     "RecallAtK(10, normalized=True)": ("1 for each relevant one", "min(n, k)"),
+    "RecallAtK(10, weighted=True)": ("gain of each relevant one", "the gains of all n"),
+    "RecallAtK(10, normalized=True, weighted=True)": (
+        "gain of each relevant one",
+        "the gains of the best min(n, k)",
+    ),
     "F1AtK(10)": ("1 for each relevant one", "(n + k) / 2"),
 }
 SAID = {

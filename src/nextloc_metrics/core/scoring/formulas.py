@@ -31,7 +31,21 @@ Ideal = Literal["truncated", "full"]
 Normalizer = Literal["min", "relevant"]
 Denominator = Literal["k", "retrieved"]
 SumOver = Literal["first", "all", "precision"]
-Divisor = Literal["1", "k", "n", "min(n, k)", "(n + k) / 2", "ideal", "full ideal", "retrieved"]
+Divisor = Literal[
+    "1",
+    "k",
+    "n",
+    "min(n, k)",
+    "(n + k) / 2",
+    "retrieved",
+    "ideal",
+    "full ideal",
+    "gains",
+    "best gains",
+]
+
+# The divisors of scores whose weights are multiplied by gains.
+_OF_GAINS = ("ideal", "full ideal", "gains", "best gains")
 
 # Float64 elements of a temporary tensor: half a megabyte on the CPU, enough to fill a device.
 _NUMBERS, _NUMBERS_ON_DEVICES = 1 << 16, 1 << 22
@@ -50,6 +64,8 @@ _NAMES = {
     "precision": "each relevant one x the relevant ones up to it, summed",
     "ideal": "the DCG of the best min(n, k)",
     "full ideal": "the DCG of the best n",
+    "gains": "the gains of all n",
+    "best gains": "the gains of the best min(n, k)",
     "retrieved": "min(k, list length)",
 }
 
@@ -67,7 +83,7 @@ class Formula(NamedTuple):
         weight: the weight of a rank.
         k: the last rank that counts; None for no cut-off.
         of: the relevant locations that count.
-        over: the divisor; with an ideal, each weight is multiplied by the location's gain.
+        over: the divisor; with an ideal or gains, each weight is multiplied by the location's gain.
         gain: the gain of a grade.
     """
 
@@ -82,7 +98,7 @@ class Formula(NamedTuple):
         weight, of = _NAMES[self.weight], _NAMES[self.of]
         cut = "" if self.k is None else f", 0 beyond rank {self.k}"
         gain = "gain" if self.gain == "linear" else "(2^gain - 1)"
-        if "ideal" in self.over:
+        if self.over in _OF_GAINS:
             weight = weight.replace("1", gain, 1)
         over = "" if self.over == "1" else f", divided by {_NAMES.get(self.over, self.over)}"
         weight += " for" if weight == "1" else " of"
@@ -142,7 +158,7 @@ def _evaluate(ranking: Ranking, formulas: Sequence[Formula]) -> Tensor:
             score = row_sum((value + slope * (end - start)) / tied)
         else:
             value = weights / tied
-            if ranking.grades is not None and formula.over in ("ideal", "full ideal"):
+            if ranking.grades is not None and formula.over in _OF_GAINS:
                 gains = once(formula.gain, partial(_gains, ranking, formula.gain))
                 value = gains[:, : value.shape[1]] * value
             score = row_sum(value)
@@ -199,12 +215,14 @@ def _divisor(ranking: Ranking, formula: Formula) -> Tensor | float | None:
     if over == "retrieved":
         return ranking.top_candidates(k).retrieved.clamp(min=1, max=min(k, UNRETRIEVED))
     most = _most_relevant(ranking)
-    cut = most if over == "full ideal" else min(k, most)
+    cut = min(k, most) if over in ("ideal", "best gains") else most
     if ranking.grades is None:
         gains = (torch.arange(cut, device=number.device) < number[:, None]).double()
     else:
         gains = _gains(ranking, formula.gain).sort(dim=1, descending=True).values[:, :cut]
-    best = row_sum(gains * discounts(gains.shape[1], gains.device))
+    if over in ("ideal", "full ideal"):
+        gains = gains * discounts(gains.shape[1], gains.device)
+    best = row_sum(gains)
     return best.masked_fill(best == 0, 1)
 
 
@@ -304,9 +322,15 @@ def precision(ranking: Ranking, k: int, denominator: Denominator = "k") -> Tenso
     return evaluate(ranking, [Formula("count", k, "all", denominator)])[0]
 
 
-def recall(ranking: Ranking, k: int, normalized: bool = False) -> Tensor:
-    """Divide the hits within the first k ranks by n (normalized: by min(n, k))."""
-    return evaluate(ranking, [Formula("count", k, "all", "min(n, k)" if normalized else "n")])[0]
+def recall(ranking: Ranking, k: int, normalized: bool = False, weighted: bool = False) -> Tensor:
+    """Divide the hits within the first k ranks by n (normalized: by min(n, k)).
+
+    Weighted: divide the gains of the hits by those of all n (normalized: of the best min(n, k)).
+    """
+    over: Divisor = "min(n, k)" if normalized else "n"
+    if weighted:
+        over = "best gains" if normalized else "gains"
+    return evaluate(ranking, [Formula("count", k, "all", over)])[0]
 
 
 def f1(ranking: Ranking, k: int) -> Tensor:
