@@ -21,12 +21,14 @@ from nextloc_metrics import (
     NDCGAtK,
     PrecisionAtK,
     RecallAtK,
+    Ranking,
     RPrecision,
     Weighted,
     report,
 )
 from nextloc_metrics.cli.commands import main
 from nextloc_metrics.core.queries.batch import Batch
+from nextloc_metrics.metrics.notation import parse_measure
 from strategies import batch, float32
 
 NAMES: dict[str, Any] = {
@@ -78,6 +80,28 @@ def test_measures_are_metrics_by_name() -> None:
     assert "nDCG@3" in found.to_markdown()
 
 
+@pytest.mark.parametrize("form", ["scores", "lists"])
+def test_a_relevance_level(form: str) -> None:
+    """Lower grades are set to 0; a query that has lower grades only scores 0."""
+    scores, target, grades, dense = graded(60)
+    preds = scores if form == "scores" else scores.argsort(1, descending=True)[:, :4]
+    names = ["AP(rel=2)", "RR(rel=2)@2", "P(rel=2)@3", "R(rel=1.5)@2", "Success(rel=3)@1"]
+    names += ["Rprec(rel=2)", "RBP(rel=2, p=0.5)@3", "RBP(rel=2)"]
+    found = report.evaluate(preds, target, measures=names, grades=grades)
+    judged = (dense > 0).any(1)
+    for name in names:
+        level = float(name.partition("rel=")[2].partition(")")[0].partition(",")[0])
+        plain = parse_measure(name.replace(f"rel={level:g}", "").replace("(, ", "("))
+        high = dense.masked_fill(dense < level, 0)[judged]
+        left = high.sum(1) > 0
+        assert not bool(left.all())
+        expected = float(plain(preds[judged][left], high[left]) * left.double().mean())
+        value = found.values[name.replace(".", "_")]
+        assert value == pytest.approx(expected, abs=1e-7), name
+    with pytest.raises(ValueError, match="all ranks are needed, but this Ranking was made for"):
+        Ranking.from_scores(scores, dense, depth=2).relevant_from(2)
+
+
 def test_weights_of_an_evaluation() -> None:
     """Means, intervals, groups, ties and chance; what is no mean is left out."""
     scores, target = batch(40)
@@ -117,7 +141,9 @@ WRONG: list[tuple[Any, str]] = [
     ("ndcg@10", "got 'ndcg@10'; use `nDCG@10`."),
     ("Sucess@5", "got 'Sucess@5'; use `Success@5`."),
     ("Bpref", "a measure must be one of nDCG, RR, AP, .* got 'Bpref'"),
-    ("AP(rel=2)", r"`rel` must be 1, got 2 in AP\(rel=2\); set lower grades to 0"),
+    ("AP(rel=0)", "`rel` must be a finite positive number, got 0"),
+    ("nDCG(rel=2)@3", r"nDCG\(rel=2\)@3 has an unknown option"),
+    ("P(rel=2)", "`P` needs a cut-off, such as `P@10`"),
     ("nDCG(dcg='ln')@3", "`dcg` must be one of"),
     ("RR(p=0.5)", r"RR\(p=0.5\) has an unknown option"),
     ("RBP(0.5)", "options must be `name=value`"),

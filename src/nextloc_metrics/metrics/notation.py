@@ -6,10 +6,17 @@ import ast
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
+from torch import Tensor
+
+from nextloc_metrics.core.metric.declared import PositiveNumber
 from nextloc_metrics.core.metric.ranking_metric import RankingMetric
 from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.ranking.needs import Needs
+from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.metrics.at_k import MRR, AccuracyAtK, MAPAtK, NDCGAtK, PrecisionAtK, RecallAtK
 from nextloc_metrics.metrics.ranks import RBP, ERRAtK, RPrecision
 
@@ -60,6 +67,8 @@ _MEASURES: dict[str, Callable[..., RankingMetric]] = {
     "RBP": lambda k, p=0.8: RBP(float(p), k),
     "ERR": lambda k: ERRAtK(_last(k), max_grade=_GDEVAL_GRADE),
 }
+# Measures of the grades themselves, which have no relevance level.
+_GRADED = ("nDCG", "ERR")
 _OTHER_NAMES = {
     "NDCG": "nDCG", "MRR": "RR", "MAP": "AP", "Precision": "P", "Recall": "R", "RPrec": "Rprec",
 }  # fmt: skip
@@ -71,6 +80,37 @@ _FOREIGN = {
     **dict.fromkeys(("ndcgcut", "normalizeddcg"), "nDCG"),
 }
 _CUT = re.compile(r"(.*?)(?:(?:_at_|@|_)(\d+))?")
+
+
+class RelevantFrom(RankingMetric):
+    """A measure for which a location is relevant from a grade on, `rel` in its notation.
+
+    A query whose grades are all below it scores 0, as in trec_eval.
+
+    Args:
+        measure: a measure without `rel`, as for `parse_measure`.
+        rel: the lowest grade of a relevant location, a positive number.
+
+    Example:
+        >>> from torch import tensor
+        >>> metric = RelevantFrom("RR", 2)
+        >>> metric(tensor([[0, 1, 2]]), tensor([[0.0, 1.0, 2.0]]))  # location 2 at rank 3
+        tensor(0.3333)
+    """
+
+    measure: str
+    rel: PositiveNumber
+
+    @cached_property
+    def _metric(self) -> RankingMetric:
+        return parse_measure(self.measure)
+
+    @property
+    def needs(self) -> Needs:
+        return replace(self._metric.needs, depth=None)
+
+    def score(self, ranking: Ranking) -> Tensor:
+        return self._metric.score(ranking.relevant_from(self.rel))
 
 
 def parse_measure(measure: Any) -> RankingMetric:
@@ -88,7 +128,7 @@ def parse_measure(measure: Any) -> RankingMetric:
 
     `NDCG`, `MRR`, `MAP`, `Precision`, `Recall` and `RPrec` are other names. The values differ from
     trec_eval's where candidates are tied: there, the id decides. A location is relevant if its
-    grade is above 0; `rel=1` says so, and another `rel` is an error.
+    grade is above 0, or at least `rel`: `AP(rel=2)@100`; `nDCG` and `ERR` have no `rel`.
 
     Args:
         measure: text, or a measure of the package ir-measures.
@@ -109,14 +149,16 @@ def parse_measure(measure: Any) -> RankingMetric:
             f"got {short(str(measure))}{f'; use `{near}`' if near else ''}."
         )
     options = _read_options(str(measure), found["options"] or "")
-    if (rel := options.pop("rel", 1)) != 1:
-        raise ValueError(
-            f"`rel` must be 1, got {short(rel)} in {measure}; set lower grades to 0 instead."
-        )
+    rel = 1 if name in _GRADED else options.pop("rel", 1)
     try:
-        return _MEASURES[name](None if found["k"] is None else int(found["k"]), **options)
+        metric = _MEASURES[name](None if found["k"] is None else int(found["k"]), **options)
     except TypeError as error:
         raise ValueError(f"{measure} has an unknown option, got {short(options)}.") from error
+    if rel == 1:
+        return metric
+    others = ", ".join(f"{option}={value!r}" for option, value in options.items())
+    cut = "" if found["k"] is None else f"@{found['k']}"
+    return RelevantFrom(f"{name}({others}){cut}" if others else name + cut, rel)
 
 
 def _nearest(measure: str) -> str:

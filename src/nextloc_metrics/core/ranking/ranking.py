@@ -17,7 +17,7 @@ from nextloc_metrics.core.queries.messages import got, short
 from nextloc_metrics.core.queries.record import NotInRecordError, Queries, Record
 from nextloc_metrics.core.ranking import forms
 from nextloc_metrics.core.ranking.codes import Codes, Invalid, of_codes
-from nextloc_metrics.core.ranking.counting import Found, TopCandidates, find_first, look_up
+from nextloc_metrics.core.ranking.counting import Found, TopCandidates, find_first, look_up, order_columns
 from nextloc_metrics.core.ranking.forms import check_blocks, read_ranks
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.sources import check_embeddings
@@ -420,6 +420,29 @@ class Ranking(Record):
             relevant=relevant,
             grades=grades,
         )
+
+    def relevant_from(self, grade: float) -> Ranking:
+        """Return the ranking for which locations are relevant from a grade on, a positive number.
+
+        Example:
+            >>> from torch import tensor
+            >>> Ranking.from_lists(tensor([[2, 0, 1]]), tensor([[0.0, 1.0, 3.0]])).relevant_from(2)
+            Ranking(above=[[0]], tied=[[1]], relevant_above=[[0]], relevant_tied=[[1]])
+        """
+        if self.depth is not None:
+            raise ValueError(
+                f"all ranks are needed, but this Ranking was made for the first {self.depth}; make "
+                "it without `depth`."
+            )
+        kept = self.gains >= grade
+        grades = None if self.grades is None else self.grades.masked_fill(~kept, 0)
+        found = Found(
+            self.relevant.masked_fill(~kept, -1),
+            self.above.masked_fill(~kept, UNRETRIEVED),
+            self.tied.masked_fill(~kept, 1),
+            None,
+        )
+        return replace(self, **order_columns(found, grades), num_relevant=kept.sum(1))
 
     def top_candidates(self, k: int) -> TopCandidates:
         """Return the first k candidates, of at least k that were kept.
