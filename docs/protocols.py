@@ -47,6 +47,7 @@ CODES = [
     protocols.deepmove(),
     protocols.sasrec(),
     protocols.geosan(),
+    protocols.middle_rank(),
     protocols.recbole(),
     protocols.recbole(sampled=True),
     protocols.stan(),

@@ -52,6 +52,7 @@ COMMITS = {
     "ant-research+Spatio-Temporal-Hypergraph-Model": "27b59584",
     "meta-recsys+generative-recommenders": "db1bf8f2",
     "libertyeagle+GeoSAN": "2eb5ef6a",
+    "snap-stanford+ogb": "61e9784c",
     "neolifer+LLM4POI": "6145b45e",
     "poi-rec+HMT-GRN": "843a30df",
     "xlwang233+LLM-Mob": "9ace25f7",
@@ -408,6 +409,18 @@ def hmt_grn(scores: Any, cells: Any, target: Any, users: Any, seen: Any, novel: 
     values = next(line for line in printed.getvalue().splitlines() if "," in line).split(",")
     keys = ["Acc@1", "Acc@5", "Acc@10", "Acc@20", "MAP"]
     return dict(zip(keys, map(float, values), strict=True))
+
+
+def ogb(scores: Any, target: Any) -> Names:
+    """The evaluator of its links, the target's score beside those of all other locations."""
+    tree = find(parse("snap-stanford+ogb", "ogb/linkproppred/evaluate.py"), "Evaluator")
+    names = load(tree, ["_eval_mrr"])
+    rows = np.arange(len(target))
+    others = np.ones(scores.shape, dtype=bool)
+    others[rows, target] = False
+    negatives = torch.tensor(scores[others].reshape(len(rows), -1))
+    of_each = names["_eval_mrr"](Stub(), torch.tensor(scores[rows, target]), negatives, "torch")
+    return {key.removesuffix("_list"): float(x.double().mean()) for key, x in of_each.items()}
 
 
 def recbole(

@@ -23,6 +23,7 @@ from torch.utils.data import (
     DataLoader,
     Dataset,
     DistributedSampler,
+    IterableDataset,
     RandomSampler,
     SequentialSampler,
     SubsetRandomSampler,
@@ -110,9 +111,9 @@ def check_each_row_once(loader: DataLoader[Any], name: str = "The loader") -> in
     """Warn if the processes together read rows of a dataset twice or leave rows out.
 
     The check reads lengths and options, never a row. It knows the samplers of PyTorch, Lightning
-    and Fabric, and accelerate's division of batches. Of other samplers, of an `IterableDataset`,
-    which has none, and of rows that no sampler divides over several processes it cannot tell, and
-    it warns of that. Process 0 alone warns.
+    and Fabric, and accelerate's division of batches. Of other samplers, of an `IterableDataset`
+    with several workers or processes, and of rows that no sampler divides over several processes it
+    cannot tell, and it warns of that. Process 0 alone warns.
 
     Args:
         name: the name of the loader, with which the warning begins.
@@ -144,6 +145,10 @@ def count_surplus(loader: DataLoader[Any], name: str) -> tuple[int | None, str]:
     batches = batches if shard is None else shard.batch_sampler
     sampler: Any = getattr(batches, "sampler", loader.sampler)
     has_group = torch.distributed.is_available() and torch.distributed.is_initialized()
+    is_one = not has_group or torch.distributed.get_world_size() == 1
+    has_one_worker = is_one and loader.num_workers < 2
+    if has_one_worker and isinstance(loader.dataset, IterableDataset) and not loader.drop_last:
+        return 0, ""  # it reads each row that the dataset yields
     if reason := _not_known(loader, batches, sampler, shard, has_group):
         text = (
             f"{name}: cannot tell if rows are repeated or left out: {reason}. Compare the metrics' "

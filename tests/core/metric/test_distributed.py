@@ -423,6 +423,15 @@ class Endless(IterableDataset[int]):
         return itertools.repeat(0)
 
 
+def test_one_reader_of_a_stream() -> None:
+    """It reads each row that the stream yields; two workers read each row twice."""
+    assert _checked(DataLoader(Endless(), batch_size=2)) == (0, [])
+    assert _checked(DataLoader(Endless(), batch_size=2, num_workers=1)) == (0, [])
+    surplus, (message,) = _checked(DataLoader(Endless(), batch_size=2, num_workers=2))
+    assert surplus is None
+    assert "nothing says how many rows there are" in message
+
+
 class Unsized(Dataset[int]):
     """Rows by number, and nobody knows how many."""
 

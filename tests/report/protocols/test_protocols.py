@@ -114,6 +114,7 @@ CASES: dict[str, tuple[Protocol, Original]] = {
         protocols.recbole(CUTS, sampled=True),
         lambda s, t, u: originals.recbole(s, t, CUTS, negatives=repeated(t)),
     ),
+    "middle_rank": (protocols.middle_rank(), lambda s, t, u: originals.ogb(s, t)),
     "stan": (protocols.stan(30), lambda s, t, u: originals.stan(s, t, 30)),
     "lstpm": (protocols.lstpm(), originals.lstpm),
     "cslsl": (protocols.cslsl(16, seed=3), lambda s, t, u: originals.cslsl(s, t, u, 16, 3)),
@@ -142,7 +143,7 @@ def data_of(name: str, kind: str) -> tuple[tuple[Any, Any, Any], dict[str, Any]]
 
 
 # Sums in float32 differ in their last digits.
-TOLERANCE = {"mie_lab": 1e-4, "sthgcn": 1e-6, "hstu": 1e-6}
+TOLERANCE = {"middle_rank": 1e-7, "mie_lab": 1e-4, "sthgcn": 1e-6, "hstu": 1e-6}
 
 by_case = pytest.mark.parametrize("name", CASES)
 by_kind = pytest.mark.parametrize("kind", KINDS)
@@ -175,6 +176,28 @@ def test_a_target_0_is_what_the_original_code_makes_of_it(name: str) -> None:
     got = protocol.evaluate(scores, target, **GIVEN[name](scores, target, users))
     for key, value in original(scores, target, users).items():
         assert got[key] == pytest.approx(value, abs=1e-12), key
+
+
+def test_the_middle_rank_by_hand() -> None:
+    """Half of the tied ones are above, whatever their order; lists have no ties."""
+    scores, target, _ = make("ties")
+    k, lists = (1, 2, 5), lists_of(scores)
+    protocol = protocols.middle_rank(k)
+    ranks = []
+    for row, own in zip(scores.tolist(), target.tolist(), strict=True):
+        better, tied = (sum(x > row[own] for x in row), sum(x == row[own] for x in row))
+        ranks.append(better + (tied + 1) / 2)
+    assert any(rank % 1 for rank in ranks)
+    expected = {f"hits@{cut}": sum(x <= cut for x in ranks) / len(ranks) for cut in k}
+    expected["mrr"] = sum(1 / x for x in ranks) / len(ranks)
+    assert protocol.evaluate(scores, target) == pytest.approx(expected, abs=1e-12)
+    assert protocol.expected(scores, target) == protocol.evaluate(scores, target)
+    for key, (low, high) in protocol.bounds(scores, target).items():
+        assert low == high == protocol.expected(scores, target)[key]
+    found = protocols.audit(scores, target, k=1, protocols=[protocol])
+    assert any("middle of the tied ranks" in one.why for one in found.findings)
+    right = (lists[:, :2] == target[:, None]).any(1).mean()
+    assert protocol.evaluate(lists, target)["hits@2"] == pytest.approx(right)
 
 
 def test_seen_locations_as_the_original_code_leaves_them_out() -> None:
@@ -830,8 +853,12 @@ def test_an_audit_shows_its_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown == [(2, "protocol"), 1, 1] * 2
 
 
+#: orders of one rank for each score, or of lists
+NO_OPERATION = ("above", "list", "middle")
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("order", [one for one in operations.NAMES if one not in ("list", "above")])
+@pytest.mark.parametrize("order", [one for one in operations.NAMES if one not in NO_OPERATION])
 def test_counted_ranks_are_those_of_the_operation(order: Any, dtype: torch.dtype) -> None:
     """Rows with and without ties, NaN and infinities rank as the operation ranks them together."""
     torch.manual_seed(0)

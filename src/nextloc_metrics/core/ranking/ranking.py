@@ -17,7 +17,13 @@ from nextloc_metrics.core.queries.messages import got, short
 from nextloc_metrics.core.queries.record import NotInRecordError, Queries, Record
 from nextloc_metrics.core.ranking import forms
 from nextloc_metrics.core.ranking.codes import Codes, Invalid, of_codes
-from nextloc_metrics.core.ranking.counting import Found, TopCandidates, find_first, look_up, order_columns
+from nextloc_metrics.core.ranking.counting import (
+    Found,
+    TopCandidates,
+    find_first,
+    look_up,
+    order_columns,
+)
 from nextloc_metrics.core.ranking.forms import check_blocks, read_ranks
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.sources import check_embeddings
@@ -442,7 +448,8 @@ class Ranking(Record):
             self.tied.masked_fill(~kept, 1),
             None,
         )
-        return replace(self, **order_columns(found, grades), num_relevant=kept.sum(1))
+        columns: dict[str, Any] = order_columns(found, grades)
+        return replace(self, **columns, num_relevant=kept.sum(1))
 
     def top_candidates(self, k: int) -> TopCandidates:
         """Return the first k candidates, of at least k that were kept.

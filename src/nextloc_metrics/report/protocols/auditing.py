@@ -259,6 +259,7 @@ def _order_reasons(finding: Finding, exact: _Exact) -> list[str]:
     reasons = {
         f"ties by {name}: {100 * low:.1f} to {100 * high:.1f}": is_open,
         "tied candidates never above": order == "above" and exact.has_ties and not is_open,
+        "middle of the tied ranks": order == "middle" and exact.has_ties,
         f"NaN {position_of_nan}": exact.has_nan,
         "-inf is a score": exact.has_inf,
         f"ranks beyond count as {missed:,}": missed and last >= missed,

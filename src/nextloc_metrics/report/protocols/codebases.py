@@ -33,6 +33,7 @@ __all__ = [
     "llm_mob",
     "lstpm",
     "massive_steps",
+    "middle_rank",
     "mie_lab",
     "recbole",
     "rotan",
@@ -220,6 +221,29 @@ def sasrec(seed: int | None = None, torch: bool = True) -> Protocol:
     source = Source("Kang and McAuley, SASRec, ICDM 2018", code, lines)
     metrics = (Metric("NDCG@10", "ndcg", 10, order), Metric("HR@10", "hit", 10, order))
     return Protocol("sasrec", source, metrics, "last of each user", num_negatives=100, seed=seed)
+
+
+def middle_rank(k: int | Sequence[int] = (1, 3, 10)) -> Protocol:
+    """OGB, TGB and PyKEEN: all queries, a tied target at the middle of its ranks.
+
+    Where `A` candidates are above and `e` are tied, the target included, the rank is
+    A + (e + 1) / 2. Scores are 1 / rank, and 1 if rank <= k. It is not the mean over the orders of
+    ties: of two that are tied at the top, the rank is 1.5, so hits@1 is 0, and not 1/2.
+
+    Example:
+        >>> import torch
+        >>> middle_rank().evaluate(torch.tensor([[0.5, 0.5, 0.1]]), torch.tensor([0]))
+        {'hits@1': 0.0, 'hits@3': 1.0, 'hits@10': 1.0, 'mrr': 0.6666666666666666}
+    """
+    code = "snap-stanford/ogb@61e9784ca76edeaa6e259ba0f836099608ff0586"
+    same = ("shenyangHuang/TGB", "pykeen/pykeen", "Laswell1551/less-is-more-nextpoi")
+    lines = "ogb/linkproppred/evaluate.py L244-278"
+    source = Source("Hu et al., Open Graph Benchmark, NeurIPS 2020", code, lines, same)
+    metrics = (
+        *at("hits@{k}", "hit", cut_offs(k), "middle"),
+        Metric("mrr", "reciprocal", order="middle"),
+    )
+    return Protocol("middle_rank", source, metrics)
 
 
 def geosan() -> Protocol:
@@ -470,4 +494,5 @@ def every_protocol(k: Sequence[int], seed: int | None) -> list[Protocol]:
     """Return the protocols that differ from each other, except STAN, which needs sorted rows."""
     first = [libcity(k), mie_lab(), getnext(), dchl(), flashback(), deepmove(), recbole(k), lstpm()]
     rest = [cslsl(seed=seed), sthgcn(), hstu(), llm_mob(), agentmove(), massive_steps()]
+    rest.append(middle_rank(k))
     return [*first, *rest, sasrec(seed), libcity(k, sampled=True, seed=seed)]

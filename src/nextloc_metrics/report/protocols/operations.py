@@ -15,7 +15,15 @@ from torch import Tensor
 from nextloc_metrics.core import backends
 
 Order = Literal[
-    "topk", "sort", "reversed", "partition", "above", "numpy places", "torch places", "list"
+    "topk",
+    "sort",
+    "reversed",
+    "partition",
+    "above",
+    "middle",
+    "numpy places",
+    "torch places",
+    "list",
 ]
 
 #: The name of each operation in a table, and the position that it gives NaN; "partition" keeps NaN
@@ -26,6 +34,7 @@ NAMES: dict[Order, tuple[str, str]] = {
     "reversed": ("argsort()[::-1]", "first"),
     "partition": ("argpartition", "last of the ten"),
     "above": ("strictly greater", "never above"),
+    "middle": ("middle rank", "never above"),
     "numpy places": ("argsort().argsort()", "last"),
     "torch places": ("argsort().argsort()", "last"),
     "list": ("list", "-"),

@@ -237,6 +237,10 @@ class Protocol:
             if metric.repeats and case.given.is_list:
                 values[metric.key] = metric.scale * reported.add_repeats(metric, case)
                 continue
+            if metric.order == "middle" and not case.given.is_list:
+                scores = reported.score_middle(metric, case)
+                values[metric.key] = reported.average(metric, scores, case)
+                continue
             call = metric.order, case.depth_of(metric) if ties is None else None
             if call not in ranked:
                 ranked[call] = reported.rank(case, *call, ties)

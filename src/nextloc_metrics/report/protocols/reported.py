@@ -150,6 +150,13 @@ def _formula(metric: Metric, ranking: Ranking, k: int | None) -> Tensor:
     return scores
 
 
+def score_middle(metric: Metric, case: Case) -> Tensor:
+    """Score the middle of the ranks that ties leave open, above + (tied + 1) / 2, float64 `[N]`."""
+    rank = case.counts.above + (case.counts.tied.clamp(min=1) + 1) / 2
+    scores = 1 / rank.double() if metric.kind == "reciprocal" else torch.ones_like(rank).double()
+    return scores.masked_fill(rank > (metric.k or torch.inf), 0)
+
+
 def average(metric: Metric, scores: Tensor, case: Case) -> float:
     """Sum the weighted scores; a target that cannot be a hit scores 0."""
     scores = scores.masked_fill(~case.can_hit, 0) if metric.kind != "count" else scores
