@@ -425,3 +425,22 @@ def test_scores_of_scikit_learn_may_be_integers() -> None:
     assert score([0, 1], votes, metric=AccuracyAtK(1), labels=[0, 1]) == 0.5
     with pytest.raises(TypeError, match="`metric` must have one value"):
         score([0, 1], votes, metric=LocationF1(3, average=None), labels=[0, 1])
+
+
+def test_lines_that_arrow_cannot_read_are_separated_too(tmp_path: Path) -> None:
+    """Beside null, cells are Python text; every id of a cell is read, as of any other line."""
+    rows = {"preds": "7|3", "target": 3}, {"preds": "5|2", "target": 2, "note": None}
+    for lines in (rows[:1], rows):
+        path = write_lines(tmp_path / "a.jsonl", *lines)
+        found = report.read(path, separator="|", vocabulary=[2, 3, 5, 7])
+        assert found.preds.tolist() == [[3, 1], [2, 0]][: len(lines)]
+
+
+@pytest.mark.parametrize("mark", ["; ", "|", ","])
+def test_only_numbers_between_marks_are_taken_for_several_ids(mark: str, tmp_path: Path) -> None:
+    """A word of which a part holds the mark is no list of numbers."""
+    path = tmp_path / "a.tsv"
+    for cell, says in ((f"4{mark}5", r"`separator="), (f"a{mark}b", "on_error='miss'")):
+        path.write_text(f"preds\ttarget\n3\t3\n{cell}\t4\n", encoding="utf-8")
+        with pytest.raises(ValueError, match=rf"line 3, row 1 of .*{says}"):
+            report.read(path)
