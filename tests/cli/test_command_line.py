@@ -397,3 +397,28 @@ def test_help_of_score_has_sections() -> None:
         name = max(param.opts, key=len)
         if name.startswith("-"):
             assert sum(x.split()[:1] == [name] for x in shown.splitlines()) == 1, name
+
+
+def test_a_missing_column_names_no_option_with_a_number_in_its_name(tmp_path: Path) -> None:
+    """`--workers 1` and `--k 10` name no column."""
+    path = tmp_path / "a.csv"
+    path.write_text("preds,target\n[3],3\n", encoding="utf-8")
+    for column in ("p1", "1", "10"):
+        message = run("score", str(path), "--preds", column).output
+        assert message.endswith("The columns are those of `--preds`.\n")
+
+
+def test_dicts_of_ranx_are_answered_with_the_command(tmp_path: Path) -> None:
+    """Without judgements, or with those given as a column; the command is right as it stands."""
+    path, truth = tmp_path / "run.json", tmp_path / "qrels.json"
+    path.write_text(json.dumps({"q1": {"d1": 0.9, "d2": 0.5}}), encoding="utf-8")
+    truth.write_text(json.dumps({"q1": {"d1": 1}}), encoding="utf-8")
+    command = f"nextloc-metrics score {path} --truth "
+    assert run("score", str(path)).output.endswith(f"what you mean: {command}FILE\n")
+    table = tmp_path / "run.csv"
+    table.write_text("q_id,doc_id,score\nq1,d1,0.9\n", encoding="utf-8")
+    says = "--truth FILE --query q_id --item doc_id --score score\n"
+    assert run("score", str(table)).output.endswith(says)
+    message = run("score", str(path), "--target", str(truth)).output
+    assert message.endswith(f"what you mean: {command}{truth}\n")
+    assert run(*message.split("nextloc-metrics ")[1].split()).exit_code == 0

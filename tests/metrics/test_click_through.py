@@ -157,6 +157,12 @@ BAD: dict[str, tuple[Any, Any, type[Exception], str]] = {
     "a third label": (GOOD[0], torch.tensor([0, 2]), ValueError, "`target`.*2.*`ignore_index`"),
     "other shape": (GOOD[0], torch.tensor([0, 1, 1]), ValueError, r"`target`.*\(2,\).*\(3,\)"),
     "another device": (GOOD[0].to("meta"), GOOD[1], ValueError, r"`preds`.*cpu.*meta.*\.to\("),
+    "a scalar beside a batch of one": (
+        GOOD[0][0],
+        GOOD[1][:1],
+        ValueError,
+        r"`preds`.*\(\).*\(1,\)",
+    ),
     "text": (["a", "b"], GOOD[1], TypeError, "`preds`.*list"),
 }
 
@@ -235,6 +241,35 @@ def test_an_error_in_any_member_changes_no_member(
     for each in (metrics, expected):
         each.update(*odd)
     assert values(metrics) == values(expected)
+
+
+class Interrupted(BinaryAccuracy):
+    """A member whose counts cannot be read once after its first update."""
+
+    fails = False
+
+    def update(self, preds: Tensor, target: Tensor) -> None:
+        """Count, and fail when the counts are read next."""
+        super().update(preds, target)
+        self.fails = self.update_count == 1 and "fails" not in vars(self)
+
+    def __getattribute__(self, name: str) -> Any:
+        """Fail once."""
+        if name == "tp" and vars(self).get("fails"):
+            self.fails = False
+            raise MemoryError("of this member")
+        return super().__getattribute__(name)
+
+
+def test_an_error_while_members_are_merged_merges_none() -> None:
+    """Members that had equal counts in the batch that failed have their own in the next."""
+    metrics = click_through_metrics()
+    metrics.add_metrics({"a": BinaryAccuracy(threshold=0.8), "b": Interrupted(threshold=0.99)})
+    with pytest.raises(MemoryError, match="of this member"):
+        metrics.update(torch.tensor([0.1, 0.9]), torch.tensor([0, 1]))
+    metrics.update(*GOOD)
+    found = values(metrics)
+    assert (found["accuracy"], found["a"], found["b"]) == (1, 0.5, 0.5)
 
 
 @pytest.mark.parametrize(

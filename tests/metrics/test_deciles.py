@@ -308,6 +308,14 @@ def test_a_tied_block_is_covered_where_all_of_it_is_within_k() -> None:
         assert updated(metric, torch.zeros(1, 3), torch.tensor([0])).compute() == covered
 
 
+@pytest.mark.parametrize("highest", [math.nan, math.inf])
+def test_a_score_of_nan_above_a_hit_is_in_the_list(highest: float) -> None:
+    """Two of the first two candidates are in the bin, whether one is NaN or infinite; one hits."""
+    metric = DecilePrecision(PopularityBins([1, 1, 1, 2]), k=2, decile=1, scope="all")
+    scores = torch.tensor([[highest, 3.0, 2.0, 1.0]])
+    assert updated(metric, scores, torch.tensor([1])).compute() == 0.5
+
+
 @pytest.mark.parametrize("kept", [2, 4])
 def test_shares_of_rows_of_nan_do_not_depend_on_ids_or_on_the_ranks_kept(kept: int) -> None:
     """More NaNs than ranks are on none of them, for any ids and any number of ranks kept."""

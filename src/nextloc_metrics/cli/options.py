@@ -368,7 +368,9 @@ def for_command(message: str) -> str:
     message = re.sub(r"\b(line [\d,]+), row \d+\b", r"\1", message)
     message = re.sub(r"(?<!['\"])\brow (\d+)\b", lambda x: f"row {int(x[1]) + 1} (from 1)", message)
     message = message.replace(", or merge equal shards with `allow_equal=True`", "")
-    return message + (_say_columns(context, missing[1]) if missing else "")
+    if missing is None or "what you mean" in message:  # a command ends the message
+        return message
+    return message + _say_columns(context, missing[1])
 
 
 # arguments of functions whose options have other names
@@ -380,7 +382,7 @@ def _say_columns(context: click.Context, missing: str) -> str:
     options = [
         f"`{max(param.opts, key=len)}`"
         for param in context.command.params
-        for value in [context.params.get(param.name or "")]
+        for value in [context.params.get(param.name or "") if param.name in _COLUMNS else None]
         if any(repr(x) in missing for x in (value if isinstance(value, tuple) else (value,)))
     ]
     return f" The columns are those of {', '.join(options)}." if options else ""

@@ -6,6 +6,7 @@ import contextlib
 import gc
 import gzip
 import json
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -425,3 +426,98 @@ def test_scores_of_scikit_learn_may_be_integers() -> None:
     assert score([0, 1], votes, metric=AccuracyAtK(1), labels=[0, 1]) == 0.5
     with pytest.raises(TypeError, match="`metric` must have one value"):
         score([0, 1], votes, metric=LocationF1(3, average=None), labels=[0, 1])
+
+
+def test_lines_that_arrow_cannot_read_are_separated_too(tmp_path: Path) -> None:
+    """Beside null, cells are Python text; every id of a cell is read, as of any other line."""
+    rows = {"preds": "7|3", "target": 3}, {"preds": "5|2", "target": 2, "note": None}
+    for lines in (rows[:1], rows):
+        path = write_lines(tmp_path / "a.jsonl", *lines)
+        found = report.read(path, separator="|", vocabulary=[2, 3, 5, 7])
+        assert found.preds.tolist() == [[3, 1], [2, 0]][: len(lines)]
+
+
+@pytest.mark.parametrize("mark", ["; ", "|", ","])
+def test_only_numbers_between_marks_are_taken_for_several_ids(mark: str, tmp_path: Path) -> None:
+    """A word of which a part holds the mark is no list of numbers."""
+    path = tmp_path / "a.tsv"
+    for cell, says in ((f"4{mark}5", r"`separator="), (f"a{mark}b", "on_error='miss'")):
+        path.write_text(f"preds\ttarget\n3\t3\n{cell}\t4\n", encoding="utf-8")
+        with pytest.raises(ValueError, match=rf"line 3, row 1 of .*{says}"):
+            report.read(path)
+
+
+@pytest.mark.parametrize("mark", ["|", ";", "; ", ", "])
+def test_names_joined_in_one_cell_are_no_list_that_never_hits(mark: str, tmp_path: Path) -> None:
+    """Cells, single texts and items of lists; where a whole cell is a target, the marks are its."""
+    names = [["Home", "Cafe"], ["Cafe", "Zoo"], ["Zoo", "Home"]]
+    rows = [{"preds": mark.join(x), "target": x[0]} for x in names]
+    path = write_lines(tmp_path / "a.jsonl", *rows)
+    table = tmp_path / "a.tsv"
+    lines = ["preds\ttarget", *(f"{x['preds']}\t{x['target']}" for x in rows)]
+    table.write_text("\n".join(lines), encoding="utf-8")
+    for file in (path, table):
+        says = re.escape(f"; pass `separator={mark!r}`.")
+        with pytest.raises(ValueError, match=f"no target is among those of 'preds' in .*{says}$"):
+            report.evaluate_table(file)
+        assert report.evaluate_table(file, separator=mark, k=1).values["acc_at_1"] == 1
+    write_lines(path, *({**x, "preds": [x["preds"]]} for x in rows))
+    with pytest.raises(ValueError, match=r"write each as an item of its own, such as \['Home'"):
+        report.evaluate_table(path)
+    write_lines(path, *({**x, "target": x["preds"]} for x in rows))
+    assert report.evaluate_table(path, k=1).values["acc_at_1"] == 1
+
+
+@pytest.mark.parametrize("cells", [("(1, 2)", "1"), ("('Home', 'Cafe')", "Home"), ("(1,)", "1")])
+def test_tuples_are_called_tuples(cells: tuple[str, str], tmp_path: Path) -> None:
+    """In CSV a tuple of Python is text."""
+    path = tmp_path / "a.tsv"
+    path.write_text("preds\ttarget\n" + "\t".join(cells), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"tuple.* of Python.* lists?, such as \["):
+        report.evaluate_table(path)
+
+
+@pytest.mark.parametrize("suffix", [".json", ".jsonl"])
+def test_json_over_several_lines_is_called_that(suffix: str, tmp_path: Path) -> None:
+    """A list of records may be laid out; one document or many may not."""
+    path, row = tmp_path / f"a{suffix}", {"preds": [1, 2], "target": 1}
+    path.write_text(json.dumps([row], indent=2), encoding="utf-8")
+    assert report.evaluate_table(path, k=1).values["acc_at_1"] == 1
+    path.write_text(json.dumps(row, indent=2), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"several lines must be .*each record in one line\.$"):
+        report.evaluate_table(path)
+
+
+def test_a_folder_of_save_to_disk_is_named(tmp_path: Path) -> None:
+    """Its rows are those of a pattern; it may hold several splits."""
+    folder = tmp_path / "saved" / "test"
+    folder.mkdir(parents=True)
+    table = pa.table({"preds": [[1, 2]], "target": [1]})
+    data = str(folder / "data-00000-of-00001.arrow")
+    with pa.OSFile(data, "wb") as file, pa.ipc.new_stream(file, table.schema) as stream:
+        stream.write_table(table)
+    for name in ("state", "dataset_info"):
+        (folder / f"{name}.json").write_text("{}", encoding="utf-8")
+    for path in (folder, folder.parent):
+        with pytest.raises(ValueError, match=r"is a folder of `save_to_disk`; pass") as found:
+            report.evaluate_table(path)
+        assert str(folder / "data-*.arrow") in str(found.value)
+    assert report.evaluate_table(str(folder / "data-*.arrow"), k=1).values["acc_at_1"] == 1
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".parquet"])
+@pytest.mark.parametrize(
+    ("item", "what"), [({"name": "Cafe", "score": 0.9}, "objects"), (["Cafe", "Zoo"], "lists")]
+)
+def test_items_that_are_no_ids_are_named(item: Any, what: str, suffix: str, tmp_path: Path) -> None:
+    """Objects with an id and a score, and lists in lists."""
+    path = tmp_path / f"a{suffix}"
+    if suffix == ".parquet":
+        parquet.write_table(pa.table({"preds": [[item]], "target": ["Cafe"]}), path)
+    elif suffix == ".csv":
+        cell = json.dumps([item]).replace('"', '""')
+        path.write_text(f'preds,target\n"{cell}",Cafe\n', encoding="utf-8")
+    else:
+        write_lines(path, {"preds": [item], "target": "Cafe"})
+    with pytest.raises(ValueError, match=rf"the items are {what}, not ids; write one list"):
+        report.evaluate_table(path)

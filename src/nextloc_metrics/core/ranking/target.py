@@ -222,10 +222,14 @@ def _check_range(ids: Tensor, counted: Tensor, num_candidates: int | None, padde
         bound = "" if num_candidates is None else f" and below the {num_candidates} candidates"
         padding = " (-1 pads)" if padded else ""
         form = "" if num_candidates is None else "; floating `preds` are scores, not lists of ids"
+        remedy = (
+            "exclude queries without a location with `ignore_index` or `mask`" if lowest < 0
+            else "count locations that training never saw as misses: "
+            "`torch.nn.functional.pad(scores, (0, 1), value=-torch.inf)` adds one id for them all"
+        )  # fmt: skip
         raise ValueError(
             f"`target` must hold ids of at least 0{padding}{bound}, got "
-            f"{lowest if lowest < 0 else highest}; exclude queries without a location with "
-            f"`ignore_index` or `mask`{form}."
+            f"{lowest if lowest < 0 else highest}; {remedy}{form}."
         )
 
 

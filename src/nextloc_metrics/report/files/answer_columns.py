@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from inspect import signature
 from typing import Any
 
@@ -17,6 +18,7 @@ from nextloc_metrics.report.files.texts import by_json
 
 # Cells that tell whether a column holds answers.
 _SEEN = 1000
+_MARK = re.compile(r"\s*[|;,]\s*")  # between names that are joined to one
 
 
 class AnswerColumn:
@@ -84,9 +86,12 @@ def _number(parts: Iterable[Part], key: str, rows: dict[str, int]) -> Iterator[P
 
 
 def check_no_answers(part: Part, preds: str, target: str, separator: str | None) -> None:
-    """Raise if most cells of a column of text hold text around a list, or several lines."""
+    """Raise if most cells of a column of text hold text around a list, several lines or names."""
     column = part.columns[preds][:_SEEN]
-    known = {str(x) for x in cells_of(part.columns[target][:_SEEN])}
+    targets = cells_of(part.columns[target][:_SEEN])
+    known = {str(y) for x in targets for y in (x if isinstance(x, list) else [x])}
+    if separator is None:
+        _check_joined(part, preds, cells_of(column), known)
     cells = [x for x in cells_of(column) if isinstance(x, str) and x.strip() and x not in known]
     answers = [x for x in cells if _is_answer(x.strip(), separator)]
     if 2 * len(answers) > len(cells):
@@ -95,6 +100,27 @@ def check_no_answers(part: Part, preds: str, target: str, separator: str | None)
             f"of {preds!r} in {part.file} hold answers in text, such as {short(answers[0])}; read "
             "them with `answers`."
         )
+
+
+def _check_joined(part: Part, preds: str, cells: Sequence[Any], known: Set[str]) -> None:
+    """Raise if most cells are one text without a target, and of several names, some of targets."""
+    are_lists = bool(cells) and isinstance(cells[0], list)
+    cells = [x[0] if isinstance(x, list) and len(x) == 1 else x for x in cells]
+    joined = [x for x in cells if isinstance(x, str) and x[:1] != "[" and _MARK.search(x)]
+    if 2 * len(joined) <= len(cells) or any(isinstance(x, list) or x in known for x in cells):
+        return
+    mark = _MARK.findall(joined[0])[0]
+    if known.isdisjoint(y.strip("()\"'") for x in joined for y in x.split(mark)):
+        return
+    remedy = f"pass `separator={mark!r}`"
+    if joined[0][0] == "(" and joined[0][-1] == ")":
+        remedy = "they are tuples of Python: write lists, such as ['Home', 'Cafe']"
+    elif are_lists:
+        remedy = "write each as an item of its own, such as ['Home', 'Cafe']"
+    raise ValueError(
+        f"`preds` must be lists of ids, and no target is among those of {preds!r} in {part.file}, "
+        f"but several stand in one text, such as {short(joined[0])}; {remedy}."
+    )
 
 
 def _is_answer(text: str, separator: str | None) -> bool:

@@ -198,6 +198,8 @@ def _convert(values: Any, how: CellReading) -> tuple[Any, Any]:
     remedy = ""
     if types.is_floating(kind):
         remedy = "; floats are scores, so cast ids to int64 where they are made"
+    elif types.is_nested(kind):
+        remedy = f"; {_of_nested(types.is_struct(kind))}"
     elif types.is_integer(kind) or is_text(kind):
         remedy = "; targets and predictions must be of one type"
     raise WrongTypeError(f"ids, {wanted} as the targets, got {kind}{remedy}")
@@ -432,8 +434,21 @@ def are_words(column: Any, bad: Any, how: CellReading) -> bool | None:
     return bool(words)
 
 
+def _of_nested(are_objects: bool) -> str:
+    what = "objects" if are_objects else "lists"
+    return (
+        f"the items are {what}, not ids; write one list for each query, the ids alone and best "
+        "first, such as ['Cafe', 'Zoo']"
+    )
+
+
 def remedy(cell: Any, how: CellReading) -> str:
     """Return what to do about a cell that cannot be read, for the end of a message."""
+    items = [cell] if isinstance(cell, dict) else split(cell, how) or []
+    if nested := next((x for x in items if isinstance(x, dict | list | tuple)), None):
+        return _of_nested(isinstance(nested, dict))
+    if isinstance(cell, str) and re.fullmatch(r"\s*(\(.*\)|\{.*\})\s*", cell, re.DOTALL):
+        return "this is a tuple or a set of Python; write a list, such as [3, 5]"
     if isinstance(cell, str) and cell.lstrip().startswith("["):
         words = cell.strip(" []").split()
         is_print = "..." in cell or "np." in cell or (len(words) > 1 and "," not in cell)

@@ -132,10 +132,13 @@ def _records(
             broken.append(row)
         else:
             text = short(line[:100].decode(errors="replace"))
-            raise ExplainedError(
-                f"{place(file, row)} must be a JSON object, got {text}: {why}; count such lines as "
-                "broken answers with `on_error='miss'`."
+            remedy = (
+                "JSON that is laid out over several lines must be a list of records, "
+                '`[{"preds": [1, 2], "target": 1}, ...]`; or write each record in one line'
+                if not row and len(lines) > 1 and line.strip() == b"{"
+                else f"{why}; count such lines as broken answers with `on_error='miss'`"
             )
+            raise ExplainedError(f"{place(file, row)} must be a JSON object, got {text}: {remedy}.")
     return records, rows, broken
 
 

@@ -78,6 +78,12 @@ def find_files(source: Any) -> list[str]:
         seen[real] = file
     if not files:
         raise FileNotFoundError(f"`path` must be an existing file of predictions, got {source}.")
+    saved = next((x for x in files if Path(x).name == "state.json"), None)
+    if saved is not None:
+        raise ValueError(
+            f"`path` must be files of rows, and {short(source)} is a folder of `save_to_disk`; "
+            f"pass the rows of one split, {saved.removesuffix('state.json')}data-*.arrow."
+        )
     kinds = {suffix_of(file) for file in files}
     if len(kinds) > 1 or not kinds <= {*SUFFIXES}:
         raise ValueError(

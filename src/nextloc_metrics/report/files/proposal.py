@@ -9,12 +9,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from nextloc_metrics.report.files.nested import read_json_object
 from nextloc_metrics.report.files.relation import columns_of
 
 # What the columns of frameworks are called, the usual ones first.
 _ITEM = r"(item|location|poi|venue|product|document|doc|article|place)(_?id)?$"
 _SCORE = r"(score|prediction|probability|prob|rating)s?$"
-_QUERY = r"(query|user|customer|session|uid|qid)(_?id)?$"
+_QUERY = r"(query|q|user|customer|session|uid|qid)(_?id)?$"
 _RANK = r"(rank|position)$"
 _WIDE = r"(.*\D)\d+$"
 
@@ -31,6 +32,8 @@ def _propose(path: str, reading: Mapping[str, Any]) -> str:
     target = reading["target"]
     truth = target if Path(target).is_file() else reading["truth"]
     words = ["nextloc-metrics", "score", path]
+    if read_json_object(path) is not path:  # dicts of ranx
+        return shlex.join([*words, "--truth", truth or "FILE"])
     there = [] if truth is None else columns_of(truth)
 
     def first(pattern: str) -> str | None:

@@ -105,9 +105,9 @@ class TableRows:
         self.source, self.names, self.on_error = source, names, on_error
         self.num_rows, self.missed, self.reader = source.num_rows, 0, reader
         first = self._peek()
-        if reader is None and is_text_column(first.columns[names.preds]):
-            check_no_answers(first, names.preds, names.target, separator)
         answers, relevant = first.columns[names.preds], first.columns[names.target]
+        if reader is None and (is_text_column(answers) or kind_of(answers) == "text"):
+            check_no_answers(first, names.preds, names.target, separator)
         given = (padding,) if isinstance(padding, int) else padding
         pads = frozenset(given) if source.is_run else frozenset({-1, *given})
         is_loose = source.untyped or vocabulary is not None
