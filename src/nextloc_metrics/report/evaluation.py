@@ -114,8 +114,8 @@ class Evaluation(Result):
         Example:
             >>> from nextloc_metrics import report
             >>> e = report.evaluate([[0.2, 0.7, 0.1], [0.5, 0.2, 0.3]], [1, 2], k=1)
-            >>> [(x["part"], x["value"]) for x in e.rows() if x["metric"] == "acc_at_1"][:2]
-            [('value', 0.5), ('pessimistic', 0.5)]
+            >>> [(x["part"], x["value"]) for x in e.rows() if x["metric"] == "mrr"][:3]
+            [('value', 0.75), ('optimistic', 0.75), ('pessimistic', 0.75)]
         """
         counted = self._counted
         table = counted.read_table()

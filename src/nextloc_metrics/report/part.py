@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from torch import Tensor
@@ -120,4 +119,4 @@ class Part:
 
     def sections(self, evaluation: Evaluation) -> dict[str, str]:
         """Return what a page shows, as HTML by title."""
-        return {escape(self.title): show_table(self.table(evaluation._counted))}
+        return {self.title: show_table(self.table(evaluation._counted))}
