@@ -87,9 +87,8 @@ def evaluate(
     history = options["history"]
     if weights is None and grades is None and not isinstance(history, Predictability | None):
         shared: Any = {name: options[name] for name in SharedOptions.__annotations__}  # type: ignore[literal-required]
-        own = {
-            x: of for x, of in evaluator.metrics.items() if not of.unit and of.largest_value == 1
-        }
+        metrics = evaluator._data.metrics.items()
+        own = {x: of for x, of in metrics if not of.unit and of.largest_value == 1}
         given |= {"times": times, "last": last, "history": history}
         shared |= {"metrics": own, "num_locations": evaluator.num_locations, "about": None}
         found.counts = compare({"model": preds}, target, **given, **shared)

@@ -42,6 +42,7 @@ from nextloc_metrics.report.comparisons import (
 )
 from nextloc_metrics.report.history import History, rows_of
 from nextloc_metrics.report.options import SharedOptions, with_options
+from nextloc_metrics.report.part import Part
 from nextloc_metrics.report.setting import (
     check_cluster,
     check_metrics,
@@ -49,6 +50,7 @@ from nextloc_metrics.report.setting import (
     decoding_in,
     digest,
     make_headline,
+    split,
     write_about,
 )
 
@@ -182,9 +184,10 @@ def _check_options(
 
 def _headline_of(rows: ArrayRows, options: SharedOptions) -> RankingCollection:
     number = count_locations(rows, options["num_locations"], None)
-    own = check_metrics(options["metrics"])
-    for metric in own.values():
-        if metric.unit or metric.largest_value != 1:
+    own, parts = split(check_metrics(options["metrics"]))
+    given: list[Any] = [*own.values(), *parts.values()]
+    for metric in given:
+        if isinstance(metric, Part) or metric.unit or metric.largest_value != 1:
             raise ValueError(
                 f"`metrics` of a comparison must be fractions, got {short(metric)}; `evaluate` "
                 "takes those with a unit."

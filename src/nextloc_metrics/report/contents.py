@@ -4,9 +4,9 @@ from nextloc_metrics.core.display.page import Result as Result
 from nextloc_metrics.core.queries.answers import Answers as Answers
 from nextloc_metrics.core.queries.draws import Draws as Draws
 from nextloc_metrics.report.arrays import evaluate as evaluate
+from nextloc_metrics.report.ceiling import Ceiling as Ceiling
 from nextloc_metrics.report.comparing import compare as compare
 from nextloc_metrics.report.comparisons import Comparisons as Comparisons
-from nextloc_metrics.report.evaluation import Ceiling as Ceiling
 from nextloc_metrics.report.evaluation import Evaluation as Evaluation
 from nextloc_metrics.report.evaluation import merge as merge
 from nextloc_metrics.report.evaluator import Evaluator as Evaluator
@@ -20,6 +20,7 @@ from nextloc_metrics.report.generated import MobilityEvaluation as MobilityEvalu
 from nextloc_metrics.report.generated import evaluate_mobility as evaluate_mobility
 from nextloc_metrics.report.options import Options as Options
 from nextloc_metrics.report.options import SharedOptions as SharedOptions
+from nextloc_metrics.report.part import Part as Part
 from nextloc_metrics.report.table_evaluation import evaluate_table as evaluate_table
 from nextloc_metrics.report.trajectories import TrajectoryEvaluation as TrajectoryEvaluation
 from nextloc_metrics.report.trajectories import evaluate_trajectories as evaluate_trajectories

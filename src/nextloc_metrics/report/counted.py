@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from io import BytesIO
 from pathlib import Path
@@ -14,20 +14,26 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core import backends
+from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.means import exact, intervals
+from nextloc_metrics.core.metric.collection import RankingCollection
 from nextloc_metrics.core.metric.mean import RecordMetric
 from nextloc_metrics.core.metric.plan import Plan
+from nextloc_metrics.core.metric.readings import read_results
 from nextloc_metrics.core.queries.answers import UNSEEN
 from nextloc_metrics.core.queries.batch import Batch, GroupLabels
 from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.core.version import __version__
 from nextloc_metrics.report import saved
 from nextloc_metrics.report.answers import count_answers
-from nextloc_metrics.report.parts import ROWS, TARGET, Known, rank
+from nextloc_metrics.report.part import Feed, Known, Part, Parts
+from nextloc_metrics.report.parts import PARTS
 from nextloc_metrics.report.setting import (
     Data,
+    Own,
     Setting,
     check_alike,
+    check_free,
     decoding_in,
 )
 
@@ -53,22 +59,40 @@ class Counted:
         self.columns: dict[str, Any] = {}  # of the table that was read, and how it was
         self.made_by = ""  # the version that wrote the file that was read
         self.names: dict[str, list[str]] = {}  # of groups by kind, where there is room for more
-        self._ranked = rank(Known(setting, self.labels, data))
-        self.parts = {name: part for one in self._ranked for name, part in one.parts.items()}
+        self.made: dict[Part, Parts] = {}  # the collections of each part
+        self.parts: Parts = {}  # all of them by name
+        self._plans: dict[Feed | None, Plan] = {}  # of what is ranked; first of the predictions
+        self._make_parts(Known(setting, self.labels, data))
         self.headline = self.parts[""]
-        self._plans = [
-            Plan([x for part in one.parts.values() for x in part.members()]) for one in self._ranked
-        ]
+
+    def _make_parts(self, known: Known) -> None:
+        """Make the parts that apply, those of the first table before the others."""
+        prefixes = dict.fromkeys(PARTS, "")
+        prefixes |= {part: f"{name}/" for name, part in known.data.parts.items()}
+        chosen = {part: prefix for part, prefix in prefixes.items() if part.applies(known)}
+        made = {part: part.make(known, {}) for part in chosen if part.is_in_table}
+        rows = {name: collection for of in made.values() for name, collection in of.items()}
+        names = Counter(name for part in rows.values() for name, _ in part.named_members())
+        check_free([name for name, number in names.items() if number > 1], known.data.metrics)
+        fed: dict[Feed | None, list[RecordMetric]] = {None: []}
+        for part, prefix in chosen.items():
+            self.made[part] = own = made[part] if part in made else part.make(known, rows)
+            self.parts |= {f"{prefix}{name}": collection for name, collection in own.items()}
+            if members := [x for collection in own.values() for x in collection.members()]:
+                fed.setdefault(part.feed(known), []).extend(members)
+        self._plans = {feed: Plan(members) for feed, members in fed.items()}
 
     def tally(self, batch: Batch, numbers: Mapping[str, Tensor]) -> Tallied:
         """Return what a batch adds; `numbers` are those of its queries' groups, by kind."""
-        groups = {**numbers, TARGET: batch.target} if "map" in self.parts else dict(numbers)
+        groups = dict(numbers)
+        for part in self.made:
+            groups |= part.groups(batch)
         batch = replace(batch, groups=groups or None)
-        (_, *others), (plan, *plans) = self._ranked, self._plans
-        records = plan.read(batch)
-        tallies = [(plan, plan.tally(Batch(records, None)))]
-        for ranked, plan in zip(others, plans, strict=True):
-            tallies.append((plan, plan.tally(ranked.in_place_of(batch, records))))
+        records = self._plans[None].read(batch)
+        tallies = [
+            (plan, plan.tally(Batch(records, None) if feed is None else feed(batch, records)))
+            for feed, plan in self._plans.items()
+        ]
         ranking: Ranking = records[Ranking]
         known, target = self.setting.known_locations, batch.target[ranking.queries.counted]
         # also where F1 reads no target
@@ -174,7 +198,35 @@ class Counted:
 
     def rows(self) -> list[tuple[str, Any]]:
         """Return name and metric of each row of the table of all queries."""
-        return [row for part in ROWS for row in self.parts[part].named_members()]
+        of_table = (made for part, made in self.made.items() if part.is_in_table)
+        return [row for made in of_table for one in made.values() for row in one.named_members()]
+
+    def read_table(self) -> dict[str, Reading]:
+        """Compute the metrics of the first table; intervals are clustered if asked."""
+        collection = RankingCollection(dict(self.rows()))
+        confidence_level = self.setting.confidence_level
+        results = collection.results(confidence_level, count=False)
+        if "cluster" in self.parts:
+            clustered = self.parts["cluster"].results(confidence_level, count=False)
+            results = results._replace(intervals=clustered.intervals)
+        return read_results(collection, results, keep_base=False, by_group=False)
+
+    def columns_of(self, kind: str) -> Iterator[list[list[Any]]]:
+        """Yield the columns of each metric of groups; none if there is no group.
+
+        They are kinds, groups, metrics, values, low and high ends, and numbers of queries.
+        """
+        collection = self.parts.get(f"by {kind}")
+        if collection is None:
+            return
+        results = collection.results(self.setting.confidence_level)
+        groups = list(self.names_of(kind))
+        size = len(groups)
+        for name in results.numbers:
+            bounds = [x.tolist() for x in results.intervals.get(name, ())]
+            bounds = bounds or [[math.nan] * size] * 2
+            values, numbers = results.values[name].tolist(), results.numbers[name].tolist()
+            yield [[kind] * size, groups, [name] * size, values, *bounds, numbers]
 
     def cuts_beyond_lists(self) -> list[int]:
         """Return the cut-offs above the length of the longest list."""
@@ -220,7 +272,7 @@ class Counted:
         saved.write(path, header, {**arrays, **self.data.arrays()}, force)
 
     @classmethod
-    def load(cls, path: Path | BytesIO, metrics: Mapping[str, RecordMetric]) -> Counted:
+    def load(cls, path: Path | BytesIO, metrics: Own) -> Counted:
         """Read a file that `save` wrote, of an evaluation with these further metrics."""
         header, arrays = saved.read(path)
         saved.check_metrics(path, header, metrics)
@@ -228,9 +280,7 @@ class Counted:
             return cls.of_saved(header, arrays, metrics)
 
     @classmethod
-    def of_saved(
-        cls, header: dict[str, Any], arrays: dict[str, Tensor], metrics: Mapping[str, RecordMetric]
-    ) -> Counted:
+    def of_saved(cls, header: dict[str, Any], arrays: dict[str, Tensor], metrics: Own) -> Counted:
         """Make an object from the content of a file, or raise if parts of it do not fit."""
         lists = {x: tuple(header["setting"][x]) for x in ("k", "groups", "measures", "metrics")}
         setting = Setting(**{**header["setting"], **lists})

@@ -3,40 +3,24 @@
 from __future__ import annotations
 
 import csv
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
-from html import escape
 from pathlib import Path
 from typing import Any, ClassVar
 
-import torch
-
 from nextloc_metrics import analysis
-from nextloc_metrics.analysis import Predictability
-from nextloc_metrics.core.display.page import Result, show_meanings
+from nextloc_metrics.core.display.page import Result
 from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.display.table import Table, across, csv_cell, of_readings
-from nextloc_metrics.core.means import intervals
-from nextloc_metrics.core.metric.collection import RankingCollection
-from nextloc_metrics.core.metric.readings import read_results
 from nextloc_metrics.core.outputs import new_file
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.by_group import rows_of_groups, sentence_of
+from nextloc_metrics.report.ceiling import Ceiling, ceiling_of
 from nextloc_metrics.report.comparisons import Comparisons
 from nextloc_metrics.report.counted import Counted, merge_counted
 from nextloc_metrics.report.files.opening import Lazy, pa
-from nextloc_metrics.report.pages.sections import (
-    show_ceiling,
-    show_deciles,
-    show_distances,
-    show_groups,
-    show_headline,
-    show_probabilities,
-    show_ties,
-)
-from nextloc_metrics.report.parts import AMONG_ANSWERED, BASELINE, BASELINE_BY_USER, FREQUENCIES
+from nextloc_metrics.report.parts import AMONG_ANSWERED, BASELINE, CEILING, CHANCE, Groups
 from nextloc_metrics.report.setting import check_metrics
 
 Interval = tuple[float, float]
@@ -121,6 +105,24 @@ class Evaluation(Result):
         kinds = kinds if kind is None else (kind,)
         return [record for kind in kinds for record in records_of(self._counted, kind)]
 
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield all values: those of the first table and beside it, of groups, of other parts.
+
+        Each is a dict with `part` ("value", "chance", "by user", or the title of a part), `metric`,
+        `group` ("" for all queries), `value`, `low`, `high`, `queries` (of a group) and `note`.
+
+        Example:
+            >>> from nextloc_metrics import report
+            >>> e = report.evaluate([[0.2, 0.7, 0.1], [0.5, 0.2, 0.3]], [1, 2], k=1)
+            >>> [(x["part"], x["value"]) for x in e.rows() if x["metric"] == "mrr"][:3]
+            [('value', 0.75), ('optimistic', 0.75), ('pessimistic', 0.75)]
+        """
+        counted = self._counted
+        table = counted.read_table()
+        for part in counted.made:
+            for row in part.rows(counted, table):
+                yield row.record()
+
     def _printed(self) -> list[Table]:
         found = [None if one is None else one.table for one in (self.ceiling, self.counts)]
         return [self.table, *(table for table in found if table is not None)]
@@ -133,36 +135,14 @@ class Evaluation(Result):
             found["How far from the ceiling"] = self.ceiling.table
         if self.counts is not None:
             found["Beside counts of visits"] = self.counts.table
-        return found
+        own = self._counted.data.parts.values()
+        return found | {part.title: part.table(self._counted) for part in own}
 
     def sections(self) -> dict[str, str]:
-        counted = self._counted
-        parts, level = counted.parts, counted.setting.confidence_level
-        sections = {
-            "Result": f"<p>{escape(self._sentence())}</p>\n"
-            + show_headline(self.columns, self.table, self.skill, level)
-            + show_meanings(self._members())
-        }
-        for kind, table in self.groups.items():
-            name, member = next(iter(parts[f"by {kind}"].named_members()))
-            notes = counted.note_intervals(kind)
-            sections[f"By {kind}"] = show_groups(f"{name} by {kind}", notes, member, table, level)
-        if self.ceiling is not None:
-            section = show_ceiling(self.ceiling.rows, self.ceiling.table, level)
-            sections["How far from the ceiling"] = section
-        if self.counts is not None:
-            sections["Beside counts of visits"] = self.counts.sections()["Result"]
-        if "map" in parts:
-            by_location, locations = parts["map"]["acc_at_1"], counted.data.locations
-            sections["Distance"] = show_distances(by_location, locations, counted.headline)
-        if self.deciles is not None:
-            notes = counted.note_intervals()
-            section = show_deciles(parts["deciles"], self.deciles, notes, level)
-            sections["By popularity of the target"] = section
-        if counted.setting.probabilities:
-            sections["Probabilities"] = show_probabilities(parts["probabilities"], level)
-        sections["Ties"] = show_ties(self.values, self.ties)
-        return sections
+        found: dict[str, str] = {}
+        for part in self._counted.made:
+            found |= part.sections(self)
+        return found
 
     def _sentence(self) -> str:
         """Return the result in a sentence."""
@@ -171,84 +151,6 @@ class Evaluation(Result):
         by_kind = {x: (counted.parts[f"by {x}"], len(names)) for x, names in labels.items()}
         queries = counted.card["queries"] - counted.card["left_out"]
         return sentence_of(self.values, queries, by_kind)
-
-    def _members(self) -> list[tuple[Any, Any]]:
-        """Return name and metric of each row of the headline."""
-        return [(name, metric) for name, metric in self._counted.rows() if name in self.values]
-
-
-@dataclass(frozen=True, repr=False)
-class Ceiling:
-    """Acc@1 of a model between the floor and the ceiling; see `history` of `evaluate`.
-
-    All rows are means over the same users: those with enough visits in `history`, and a query.
-
-    Attributes:
-        limits: the limits of all users of `history`; those not in the means are flagged.
-        rows: chance, the most frequent location, the model, the limit of shuffled visits, and the
-            limit, with their intervals.
-        confidence_level: the confidence level of the intervals.
-    """
-
-    limits: Predictability
-    rows: dict[str, Reading]
-    confidence_level: float
-
-    @property
-    def share(self) -> float:
-        """The share of the way from the baseline to the limit; chance without a baseline."""
-        return self._share("limit")
-
-    @property
-    def table(self) -> Table:
-        """The rows with notes on the users and on the share."""
-        notes = ["no limit: no user has enough visits and a query"]
-        if users := int((~self.limits.few_visits).sum()):
-            notes = [
-                f"mean over {users:,} users; {int(self.limits.few_visits.sum()):,} users left out",
-                f"way from the baseline to the limit: {100 * self.share:.0f} %; to the limit of "
-                f"shuffled visits: {100 * self._share('limit of shuffled visits'):.0f} %",
-                "limits of short histories are too high; shuffled visits have nothing to learn but "
-                "their shares",
-            ]
-        return of_readings({"acc_at_1": self.rows}, self.confidence_level, notes)
-
-    def __repr__(self) -> str:
-        return str(self.table)
-
-    def _share(self, limit: str) -> float:
-        floor = self.rows.get("most frequent", self.rows.get("chance"))
-        floor_value = 0.0 if floor is None else floor.value
-        return (self.rows["model"].value - floor_value) / (self.rows[limit].value - floor_value)
-
-
-def ceiling_of(counted: Counted) -> Ceiling:
-    """Return the rows, of counts with a part `ceiling`. Users without a query are flagged."""
-    limits, setting = counted.data.limits, counted.setting
-    assert limits is not None  # of which that part is
-    parts = {BASELINE: counted.parts.get(BASELINE_BY_USER), "model": counted.parts["ceiling"]}
-    by_user: dict[str, Any] = {
-        name: part["acc_at_1"] for name, part in parts.items() if part is not None
-    }
-    names = counted.names_of(setting.by_user)
-    has_query = {name for name, n in zip(names, by_user["model"]._numbers()[0], strict=False) if n}
-    users = list(map(str, limits.users))
-    few_visits = limits.few_visits | torch.tensor([user not in has_query for user in users])
-    limits = replace(limits, few_visits=few_visits)
-    kept = {user for user, few in zip(users, few_visits.tolist(), strict=True) if not few}
-    is_kept = torch.tensor([name in kept for name in names])
-    rows = {}
-    if not setting.chance_varies and setting.candidates is not None:
-        rows["chance"] = Reading(1 / setting.candidates, None, True)
-    for name, metric in by_user.items():
-        mean = intervals.of_groups(metric.state[: len(names)] * is_kept[:, None])
-        low, high = mean.interval(setting.confidence_level)
-        rows[name] = Reading(float(mean.mean), (float(low), float(high)), True)
-    means = limits.means(setting.confidence_level)
-    for name, of_users in {"limit of shuffled visits": "shuffled", "limit": "limit"}.items():
-        value, *bounds = means[of_users]
-        rows[name] = Reading(value, (bounds[0], bounds[1]), True)
-    return Ceiling(limits, rows, setting.confidence_level)
 
 
 def merge(
@@ -294,78 +196,51 @@ def merge(
 
 def evaluation_of(counted: Counted) -> Evaluation:
     """Compute values and tables from the counts."""
-    setting, parts = counted.setting, counted.parts
-    readings = _read_values(counted)
-    values = {name: one.value for name, one in readings.items()}
-    references = _references(counted)
-    columns = {"value": readings}
-    for title in (AMONG_ANSWERED, "chance", BASELINE):
-        if title in references:
-            columns[title] = {
-                name: reading._replace(value=references[title][name], bounds=None)
-                for name, reading in readings.items()
-                if name in references[title]
-            }
-    bounds = [parts[ties].compute() for ties in ("pessimistic", "optimistic")]
-    groups = {
-        kind: _table_of_kind(counted, kind) for kind in setting.groups if f"by {kind}" in parts
+    setting, table = counted.setting, counted.read_table()
+    found: dict[str, dict[str, Reading]] = {}
+    for part in counted.made:
+        if not isinstance(part, Groups):  # there may be a million, which are read when asked
+            for row in part.rows(counted, table):
+                found.setdefault(row.part, {})[row.metric] = row.reading
+    values, chance, baseline, low, high = (
+        {name: one.value for name, one in found.get(part, {}).items()}
+        for part in ("value", CHANCE, BASELINE, "pessimistic", "optimistic")
+    )
+    beside = [title for title in (AMONG_ANSWERED, CHANCE, BASELINE) if title in found]
+    columns = {"value": table} | {
+        title: {name: found[title][name] for name in table if name in found[title]}
+        for title in beside
     }
-    baseline = references.get(BASELINE, {})
+    groups = {
+        kind: _table_of_kind(counted, kind)
+        for kind in setting.groups
+        if f"by {kind}" in counted.parts
+    }
+    deciles = None
+    if "deciles" in counted.parts:
+        notes = [*counted.note_lists(), *counted.note_intervals()]
+        options: Any = {"intervals": True, "confidence_level": setting.confidence_level}
+        deciles = counted.parts["deciles"].table(**options, notes=notes)
     higher = {name: metric.higher_is_better for name, metric in counted.rows()}
     return Evaluation(
         values=values,
-        intervals={name: one.bounds for name, one in readings.items() if one.bounds},
+        intervals={name: one.bounds for name, one in table.items() if one.bounds},
         card=counted.describe(),
         table=_table_of_headline(counted, columns),
-        chance=references.get("chance", {}),
+        chance=chance,
         baseline=baseline,
         skill={
             name: analysis.skill(values[name], x)
             for name, x in baseline.items()
-            if readings[name].is_fraction and higher[name]
+            if table[name].is_fraction and higher[name]
         },
-        ties={name: (float(bounds[0][name]), float(bounds[1][name])) for name in bounds[0]},
+        ties={name: (low[name], high[name]) for name in low},
         groups=groups,
-        deciles=_table_of_groups(counted, "deciles", counted.note_intervals())
-        if "deciles" in parts
-        else None,
+        deciles=deciles,
         columns=columns,
-        ceiling=ceiling_of(counted) if "ceiling" in parts else None,
+        ceiling=ceiling_of(counted) if CEILING in counted.parts else None,
         _counted=counted,
     )
-
-
-def _read_values(counted: Counted) -> dict[str, Reading]:
-    """Compute the metrics of all rows; intervals are clustered if asked."""
-    rows = RankingCollection(dict(counted.rows()))
-    confidence_level = counted.setting.confidence_level
-    results = rows.results(confidence_level, count=False)
-    if "cluster" in counted.parts:
-        clustered = counted.parts["cluster"].results(confidence_level, count=False)
-        results = results._replace(intervals=clustered.intervals)
-    return read_results(rows, results, keep_base=False, by_group=False)
-
-
-def _references(counted: Counted) -> dict[str, dict[str, float]]:
-    """Compute the values of chance and of the most frequent locations."""
-    setting = counted.setting
-    references = {}
-    for title in (BASELINE, "chance", AMONG_ANSWERED, FREQUENCIES):
-        if part := counted.parts.get(title):
-            values = part.results(None).values if title == AMONG_ANSWERED else part.compute()
-            references[title] = {name: float(value) for name, value in values.items()}
-    if "chance" in references:  # without the metrics of decisions, which have no chance level
-        known = analysis.chance(counted.headline, setting.candidates or 1)
-        references["chance"] = {name: references["chance"][name] for name in known}
-    if setting.candidates is not None and not setting.chance_varies:
-        references["chance"] = analysis.chance(counted.headline, setting.candidates)
-    if setting.probabilities and setting.candidates is not None:
-        number = setting.candidates
-        equal = {"nll": math.log(number), "perplexity": float(number), "brier": 1 - 1 / number}
-        references["chance"] |= equal
-    if FREQUENCIES in references:
-        references[BASELINE] |= references.pop(FREQUENCIES)
-    return references
 
 
 def _table_of_headline(counted: Counted, columns: Mapping[str, Mapping[str, Reading]]) -> Table:
@@ -391,12 +266,6 @@ def _table_of_kind(counted: Counted, kind: str) -> Table:
     )
 
 
-def _table_of_groups(counted: Counted, part: str, notes: Sequence[str]) -> Table:
-    notes = [*counted.note_lists(), *notes]
-    confidence_level = counted.setting.confidence_level
-    return counted.parts[part].table(intervals=True, confidence_level=confidence_level, notes=notes)
-
-
 # The columns of a file of groups.
 _COLUMNS = ("kind", "group", "metric", "value", "low", "high", "queries")
 
@@ -405,7 +274,7 @@ def records_of(counted: Counted, kind: str) -> list[dict[str, Any]]:
     """Return a record per metric and group of one kind."""
     return [
         dict(zip(_COLUMNS, cells, strict=True))
-        for columns in _columns_of(counted, kind)
+        for columns in counted.columns_of(kind)
         for cells in zip(*columns, strict=True)
     ]
 
@@ -432,7 +301,7 @@ def write_groups(counted: Counted, path: Path, force: bool = False) -> None:
         raise ValueError(
             "`--group-table` needs an evaluation with groups, got none; use `score --group COLUMN`."
         )
-    blocks = (block for kind in kinds for block in _columns_of(counted, kind))
+    blocks = (block for kind in kinds for block in counted.columns_of(kind))
     if path.suffix == ".csv":
         with new_file(path, force, text=True) as file:
             writer = csv.writer(file, lineterminator="\n")
@@ -448,17 +317,3 @@ def write_groups(counted: Counted, path: Path, force: bool = False) -> None:
         for block in blocks:
             arrays = [pa.array(x, of) for x, of in zip(block, types, strict=True)]
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
-
-
-def _columns_of(counted: Counted, kind: str) -> Iterator[list[list[Any]]]:
-    """Yield the columns of each metric; none if there is no group."""
-    collection = counted.parts.get(f"by {kind}")
-    if collection is None:
-        return
-    results = collection.results(counted.setting.confidence_level)
-    groups = list(counted.names_of(kind))
-    size = len(groups)
-    for name in results.numbers:
-        bounds = [x.tolist() for x in results.intervals.get(name, ())] or [[math.nan] * size] * 2
-        values, numbers = results.values[name].tolist(), results.numbers[name].tolist()
-        yield [[kind] * size, groups, [name] * size, values, *bounds, numbers]

@@ -17,7 +17,6 @@ from torch import Tensor
 
 from nextloc_metrics.core.distribution.distribution import Given
 from nextloc_metrics.core.means.intervals import check_confidence_level
-from nextloc_metrics.core.metric.mean import RecordMetric
 from nextloc_metrics.core.queries.answers import Answers
 from nextloc_metrics.core.queries.arrays import as_tensor
 from nextloc_metrics.core.queries.batch import ArrayRows, Batch, Grouping, GroupLabels, read_rows
@@ -37,11 +36,13 @@ from nextloc_metrics.report.setting import (
     EXEMPT,
     Data,
     Form,
+    Own,
     Setting,
     check_alike,
     check_cluster,
     check_metrics,
     digest,
+    split,
     write_about,
 )
 
@@ -100,7 +101,7 @@ class Evaluator:
         own, visits = check_metrics(options["metrics"]), options["history"]
         limits = None if visits is None else limits_of(visits)
         words = options["vocabulary"]
-        self._data = Data(bins, counts, options["locations"], limits, own)
+        self._data = Data(bins, counts, options["locations"], limits, *split(own))
         self._exempt_target = options["exempt_target"]
         self._options: dict[str, Any] = {
             "k": tuple(cut_offs(cut_offs_of(measures) if measures else options["k"])),
@@ -201,9 +202,9 @@ class Evaluator:
         return file.getvalue()
 
     @property
-    def metrics(self) -> Mapping[str, RecordMetric]:
-        """Copies of the further metrics, without counts."""
-        return self._data.metrics
+    def metrics(self) -> Own:
+        """Copies of the further metrics and parts, without counts."""
+        return self._data.own
 
     @classmethod
     def from_bytes(cls, data: bytes, metrics: Any = None) -> Evaluator:

@@ -36,7 +36,7 @@ class SharedOptions(TypedDict, total=False):
             has its row after those of the preset or of `measures`, by its name, with all that a row
             of its kind has: interval, chance, baseline, groups. Bounds over ties are for metrics of
             this library, chance and baseline for those of ranks. Each has one value, and no
-            `ignore_index`; `compare` takes fractions only.
+            `ignore_index`; `compare` takes fractions only. A `Part` of your own adds other values.
         num_locations: the number of location ids. None takes C for scores; for lists, the length of
             `train_counts`, or the largest id in `target` plus 1 if that is larger; `Evaluator` must
             know it for lists. Weighted F1 does not depend on it.

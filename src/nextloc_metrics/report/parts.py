@@ -1,23 +1,27 @@
-"""The parts of an evaluation: the collections of metrics that are counted, and what each ranks."""
+"""The parts of an evaluation, in the order of a page."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, get_args
+from html import escape
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 import torch
 from torch import Tensor
 
 from nextloc_metrics import analysis
+from nextloc_metrics.core.display.page import show_meanings
+from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.metric.collection import RankingCollection
 from nextloc_metrics.core.metric.grouped import Average, Grouped, Weighted
 from nextloc_metrics.core.metric.mean import MeanMetric
 from nextloc_metrics.core.metric.ranking_metric import RankingMetric
 from nextloc_metrics.core.queries.answers import ANSWERED, UNSEEN
-from nextloc_metrics.core.queries.batch import Batch, GroupLabels
+from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.core.queries.record import Records
 from nextloc_metrics.core.ranking.ranking import Ranking, Ties
 from nextloc_metrics.geography import Locations
@@ -30,187 +34,399 @@ from nextloc_metrics.metrics.presets import (
 )
 from nextloc_metrics.report.answers import answer_shares
 from nextloc_metrics.report.clustered import ClusteredGroups
-from nextloc_metrics.report.setting import CONFIDENCE, Data, Setting, check_free, make_headline
+from nextloc_metrics.report.pages.sections import (
+    show_ceiling,
+    show_deciles,
+    show_distances,
+    show_groups,
+    show_headline,
+    show_probabilities,
+    show_ties,
+)
+from nextloc_metrics.report.part import Feed, Known, Part, Parts, Row
+from nextloc_metrics.report.setting import CONFIDENCE, make_headline
 
-# The parts of `make_rows`.
-ROWS = ("", "probabilities", "own", "answers")
+if TYPE_CHECKING:
+    from nextloc_metrics.report.counted import Counted
+    from nextloc_metrics.report.evaluation import Evaluation
 
 # The kind of groups that the targets are; no name of a user's groups begins so.
 TARGET = "\0target"
 
-# The references: a ranking by the training visits of all users, and its accuracy for each user.
-BASELINE = "most frequent"
-BASELINE_BY_USER = "most frequent, by user"
+# The collection of the accuracy of each user, of the model and of the most frequent locations.
+CEILING = "ceiling"
+CEILING_OF_BASELINE = "most frequent, by user"
 
-# The same values of the queries that have an answer.
+# The parts of rows beside those of the model.
 AMONG_ANSWERED = "among answered"
-
-# The reference of probabilities: the training visits, plus one for each location.
-FREQUENCIES = "training frequencies"
-
-#: Collections of metrics by name; none where a part does not apply.
-Parts = dict[str, RankingCollection]
+CHANCE = "chance"
+BASELINE = "most frequent"
 
 
-class Known(NamedTuple):
-    """What decides which parts an evaluation has."""
+class OfTable(Part):
+    """A part whose values are rows of the first table; with weights, means are weighted."""
 
-    setting: Setting
-    labels: Mapping[str, GroupLabels]
-    data: Data
+    title: ClassVar[str] = "value"
+    is_in_table: ClassVar[bool] = True
+    name: ClassVar[str]  # of the collection
 
+    def make(self, known: Known, rows: Parts) -> Parts:
+        found = self._of_table(known)
+        return {self.name: _weigh(found) if known.setting.is_weighted else found}
 
-class Ranked(NamedTuple):
-    """Parts that rank the same: predictions, the answers among them, or one row for all queries."""
+    def _of_table(self, known: Known) -> RankingCollection:
+        raise NotImplementedError
 
-    parts: Parts
-    row: Tensor | None = None
+    def rows(self, counted: Counted, table: Mapping[str, Reading]) -> Iterator[Row]:
+        for name, _ in counted.parts[self.name].named_members():
+            if name in table:
+                yield Row(self.title, name, "", table[name])
 
-    def in_place_of(self, batch: Batch, records: Records) -> Batch:
-        """Return the queries of a batch with what is ranked here, without confidences."""
-        if self.row is not None:
-            scores = self.row.expand(len(batch.target), -1)
-            return replace(batch, preds=scores, confidence=None)
-        ranking: Ranking = records[Ranking]
-        answered = ranking.queries.extra["answer"][:, 0] == ANSWERED
-        return replace(batch, mask=answered & ranking.counted, confidence=None)
-
-
-def rank(known: Known) -> list[Ranked]:
-    """Return all parts: first those of the predictions, then the references."""
-    rows = make_rows(known.setting, known.data)
-    of_model = dict(rows)
-    for make in OF_MODEL:
-        of_model |= make(known, rows)
-    return [Ranked(of_model), *_make_references(known, rows[""])]
+    def sections(self, evaluation: Evaluation) -> dict[str, str]:
+        return {}
 
 
-def make_rows(setting: Setting, data: Data) -> dict[str, RankingCollection]:
-    """Make the metrics that have a row in the table of all queries, by part.
+class Headline(OfTable):
+    """The metrics of ranks and decisions."""
 
-    With weights, each mean of scores is a weighted one, and other metrics are left out.
+    name = ""
+
+    def _of_table(self, known: Known) -> RankingCollection:
+        setting, (ranked, _) = known.setting, _own_of(known)
+        options = setting.num_locations, setting.k, setting.measures, ranked
+        return make_headline(*options, locations=known.data.locations, km=setting.km)
+
+    def sections(self, evaluation: Evaluation) -> dict[str, str]:
+        counted = evaluation._counted
+        columns, level = evaluation.columns, counted.setting.confidence_level
+        shown = [(name, metric) for name, metric in counted.rows() if name in evaluation.values]
+        return {
+            "Result": f"<p>{escape(evaluation._sentence())}</p>\n"
+            + show_headline(columns, evaluation.table, evaluation.skill, level)
+            + show_meanings(shown)
+        }
+
+
+class Groups(Part):
+    """The means of each group, and those of clusters, from which intervals follow."""
+
+    def make(self, known: Known, rows: Parts) -> Parts:
+        labels, cluster, means = known.labels, known.setting.cluster, _means(rows)
+
+        def grouped(kind: str, average: Average | None = None) -> RankingCollection:
+            make: Any = partial(Grouped, average=average, by=kind, labels=labels[kind])
+            if average is None and cluster not in (None, kind):
+                clusters: Any = {"cluster": cluster, "num_clusters": len(labels[cluster])}
+                make = partial(ClusteredGroups, by=kind, labels=labels[kind], **clusters)
+            return RankingCollection({key: make(x) for key, x in means.items()})
+
+        parts = {f"by {kind}": grouped(kind) for kind, names in labels.items() if len(names)}
+        if cluster is not None and len(labels[cluster]):
+            parts["cluster"] = grouped(cluster, "queries")
+        return parts
+
+    def rows(self, counted: Counted, table: Mapping[str, Reading]) -> Iterator[Row]:
+        for kind in counted.setting.groups:
+            for _, *columns in counted.columns_of(kind):
+                for group, metric, value, low, high, number in zip(*columns, strict=True):
+                    reading = table[metric]._replace(value=value, bounds=(low, high), number=number)
+                    yield Row(f"by {kind}", metric, group, reading)
+
+    def sections(self, evaluation: Evaluation) -> dict[str, str]:
+        counted, found = evaluation._counted, {}
+        for kind, table in evaluation.groups.items():
+            name, member = next(iter(counted.parts[f"by {kind}"].named_members()))
+            notes, level = counted.note_intervals(kind), counted.setting.confidence_level
+            found[f"By {kind}"] = show_groups(f"{name} by {kind}", notes, member, table, level)
+        return found
+
+
+class Ceiling(Part):
+    """The accuracy of each user, if users have limits, and counts of their visits."""
+
+    def applies(self, known: Known) -> bool:
+        has_users = len(known.labels.get(known.setting.by_user, ())) > 0
+        return known.data.limits is not None and has_users
+
+    def make(self, known: Known, rows: Parts) -> Parts:
+        return {CEILING: _by_user(known)}
+
+    def rows(self, counted: Counted, table: Mapping[str, Reading]) -> Iterator[Row]:
+        yield from ()
+
+    def sections(self, evaluation: Evaluation) -> dict[str, str]:
+        found, level = {}, evaluation._counted.setting.confidence_level
+        if (ceiling := evaluation.ceiling) is not None:
+            found["How far from the ceiling"] = show_ceiling(ceiling.rows, ceiling.table, level)
+        if evaluation.counts is not None:
+            found["Beside counts of visits"] = evaluation.counts.sections()["Result"]
+        return found
+
+
+class Map(Part):
+    """The accuracy at each location, for the map of a page."""
+
+    def applies(self, known: Known) -> bool:
+        setting = known.setting
+        has_map = known.data.locations is not None and setting.num_locations is not None
+        return has_map and not setting.is_weighted
+
+    def make(self, known: Known, rows: Parts) -> Parts:
+        number = len(known.data.locations or ())
+        by_location = Grouped(AccuracyAtK(1), number, by=TARGET)
+        return {"map": RankingCollection({"acc_at_1": by_location})}
+
+    def groups(self, batch: Batch) -> dict[str, Tensor]:
+        return {TARGET: batch.target}
+
+    def rows(self, counted: Counted, table: Mapping[str, Reading]) -> Iterator[Row]:
+        yield from ()  # a page has them as a picture
+
+    def sections(self, evaluation: Evaluation) -> dict[str, str]:
+        counted = evaluation._counted
+        by_location, locations = counted.parts["map"]["acc_at_1"], counted.data.locations
+        return {"Distance": show_distances(by_location, locations, counted.headline)}
+
+
+class Deciles(Part):
+    """The metrics by popularity of the target."""
+
+    title: ClassVar[str] = "By popularity of the target"
+
+    def applies(self, known: Known) -> bool:
+        return known.data.bins is not None and not known.setting.is_weighted
+
+    def make(self, known: Known, rows: Parts) -> Parts:
+        assert known.data.bins is not None  # it applies
+        made = decile_metrics(known.data.bins, k=max(known.setting.k))
+        if cluster := known.setting.cluster:
+            made = made.clustered(max(1, len(known.labels[cluster])), by=cluster)
+        return {"deciles": made}
+
+    def sections(self, evaluation: Evaluation) -> dict[str, str]:
+        counted, table = evaluation._counted, evaluation.deciles
+        assert table is not None
+        notes, level = counted.note_intervals(), counted.setting.confidence_level
+        return {self.title: show_deciles(counted.parts["deciles"], table, notes, level)}
+
+
+class Probabilities(OfTable):
+    """The metrics of probabilities, or of the confidence of lists."""
+
+    name = "probabilities"
+
+    def applies(self, known: Known) -> bool:
+        return bool(known.setting.probabilities)
+
+    def _of_table(self, known: Known) -> RankingCollection:
+        given: Any = known.setting.probabilities
+        if given == CONFIDENCE:
+            return confidence_metrics()
+        return probability_metrics(given=given, locations=known.data.locations)
+
+    def sections(self, evaluation: Evaluation) -> dict[str, str]:
+        counted = evaluation._counted
+        metrics, level = counted.parts[self.name], counted.setting.confidence_level
+        return {"Probabilities": show_probabilities(metrics, level)}
+
+
+class Further(OfTable):
+    """The user's metrics that do not read ranks alone."""
+
+    name = "own"
+
+    def _of_table(self, known: Known) -> RankingCollection:
+        _, others = _own_of(known)
+        return RankingCollection({name: metric.clone() for name, metric in others.items()})
+
+
+class AnswerShares(OfTable):
+    """How many answers of a language model were read."""
+
+    name = "answers"
+
+    def applies(self, known: Known) -> bool:
+        return bool(known.setting.answers)
+
+    def _of_table(self, known: Known) -> RankingCollection:
+        return answer_shares(known.setting.k, UNSEEN not in known.setting.answers)
+
+
+class OrdersOfTies(Part):
+    """The rows with tied relevant locations last, and first."""
+
+    def make(self, known: Known, rows: Parts) -> Parts:
+        orders = [ties for ties in get_args(Ties) if ties != "expected"]
+        made = {of: {x: _with_ties(y, of) for x, y in _means(rows).items()} for of in orders}
+        return {of: RankingCollection({x: y for x, y in x.items() if y}) for of, x in made.items()}
+
+    def rows(self, counted: Counted, table: Mapping[str, Reading]) -> Iterator[Row]:
+        for order, collection in counted.made[self].items():
+            yield from _beside(order, collection.compute(), table)
+
+    def sections(self, evaluation: Evaluation) -> dict[str, str]:
+        return {"Ties": show_ties(evaluation.values, evaluation.ties)}
+
+
+class Reference(Part):
+    """The metrics of the first table for another ranking: columns beside the model's values."""
+
+    def make(self, known: Known, rows: Parts) -> Parts:
+        return {self.title: deepcopy(rows[""])}
+
+    def rows(self, counted: Counted, table: Mapping[str, Reading]) -> Iterator[Row]:
+        yield from _beside(self.title, counted.parts[self.title].compute(), table)
+
+    def sections(self, evaluation: Evaluation) -> dict[str, str]:
+        return {}
+
+
+class AmongAnswered(Reference):
+    """The values of the queries that have an answer."""
+
+    title = AMONG_ANSWERED
+
+    def applies(self, known: Known) -> bool:
+        return bool(known.setting.answers)
+
+    def feed(self, known: Known) -> Feed:
+        return _keep_answered
+
+    def rows(self, counted: Counted, table: Mapping[str, Reading]) -> Iterator[Row]:
+        yield from _beside(self.title, counted.parts[self.title].results(None).values, table)
+
+
+class Chance(Reference):
+    """The expected values of a random ranking: counted where queries differ in their candidates."""
+
+    title = CHANCE
+
+    def applies(self, known: Known) -> bool:
+        return known.setting.candidates is not None
+
+    def make(self, known: Known, rows: Parts) -> Parts:
+        return super().make(known, rows) if known.setting.chance_varies else {}
+
+    def feed(self, known: Known) -> Feed:
+        return _of_row(torch.zeros(1, known.setting.candidates or 1), known.data.locations)
+
+    def rows(self, counted: Counted, table: Mapping[str, Reading]) -> Iterator[Row]:
+        number = counted.setting.candidates or 1
+        values: Mapping[str, Any] = analysis.chance(counted.headline, number)
+        if counted.setting.chance_varies:  # metrics of decisions have no chance level
+            found = counted.parts[self.title].compute()
+            values = {name: found[name] for name in values}
+        if counted.setting.probabilities:
+            equal = {"nll": math.log(number), "perplexity": float(number), "brier": 1 - 1 / number}
+            values = {**values, **equal}
+        yield from _beside(self.title, values, table)
+
+
+class MostFrequent(Reference):
+    """The ranking by the training visits of all users, and its accuracy for each user."""
+
+    title = BASELINE
+
+    def applies(self, known: Known) -> bool:
+        return known.data.train_counts is not None
+
+    def make(self, known: Known, rows: Parts) -> Parts:
+        by_user = {CEILING_OF_BASELINE: _by_user(known)} if Ceiling().applies(known) else {}
+        return {**super().make(known, rows), **by_user}
+
+    def feed(self, known: Known) -> Feed:
+        assert known.data.train_counts is not None
+        return _of_row(analysis.most_frequent(known.data.train_counts, 1), known.data.locations)
+
+
+class TrainingFrequencies(Reference):
+    """The likelihood of the training visits, plus one for each location."""
+
+    title = BASELINE
+    name = "training frequencies"
+
+    def applies(self, known: Known) -> bool:
+        is_likely = known.setting.probabilities not in ("", CONFIDENCE)
+        has_counts = known.data.train_counts is not None
+        return is_likely and has_counts and not known.setting.is_weighted
+
+    def make(self, known: Known, rows: Parts) -> Parts:
+        return {self.name: likelihood_metrics(given="probabilities")}
+
+    def feed(self, known: Known) -> Feed:
+        assert known.data.train_counts is not None
+        smoothed = known.data.train_counts.double() + 1
+        return _of_row((smoothed / smoothed.sum())[None], None)
+
+    def rows(self, counted: Counted, table: Mapping[str, Reading]) -> Iterator[Row]:
+        yield from _beside(self.title, counted.parts[self.name].compute(), table)
+
+
+#: All parts, in the order of a page; those of the user's own follow.
+PARTS: tuple[Part, ...] = (
+    Headline(),
+    Groups(),
+    Ceiling(),
+    Map(),
+    Deciles(),
+    Probabilities(),
+    Further(),
+    AnswerShares(),
+    OrdersOfTies(),
+    AmongAnswered(),
+    Chance(),
+    MostFrequent(),
+    TrainingFrequencies(),
+)
+
+
+def _beside(part: str, values: Mapping[str, Any], table: Mapping[str, Reading]) -> Iterator[Row]:
+    """Yield values beside those of the first table, without intervals."""
+    for name, value in values.items():
+        reading = table.get(name, Reading(math.nan, None, is_fraction=False))
+        yield Row(part, name, "", reading._replace(value=float(value), bounds=None))
+
+
+def _of_row(row: Tensor, locations: Locations | None) -> Feed:
+    """Return what ranks all queries by one row of scores, without confidences.
+
+    Ids without coordinates, such as padding, are no candidates.
     """
-    own = data.metrics
+    if locations is not None:
+        missing = locations.missing()[: row.shape[1]].nonzero()[:, 0]
+        row = row.index_fill(1, missing, -torch.inf)
+    return partial(_rank_row, row)
+
+
+def _rank_row(row: Tensor, batch: Batch, records: Records) -> Batch:
+    return replace(batch, preds=row.expand(len(batch.target), -1), confidence=None)
+
+
+def _keep_answered(batch: Batch, records: Records) -> Batch:
+    ranking: Ranking = records[Ranking]
+    answered = ranking.queries.extra["answer"][:, 0] == ANSWERED
+    return replace(batch, mask=answered & ranking.counted, confidence=None)
+
+
+def _own_of(known: Known) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the user's metrics of ranks, and the other ones."""
+    own = known.data.metrics
     ranked = {x: y for x, y in own.items() if y.record is Ranking and not y.needs.scores}
-    others: Any = {x: y.clone() for x, y in own.items() if x not in ranked}
-    options = setting.num_locations, setting.k, setting.measures, ranked
-    likely = answered = RankingCollection({})
-    if setting.probabilities == CONFIDENCE:
-        likely = confidence_metrics()
-    elif setting.probabilities:
-        likely = probability_metrics(given=setting.probabilities, locations=data.locations)
-    if setting.answers:
-        answered = answer_shares(setting.k, UNSEEN not in setting.answers)
-    parts = {
-        "": make_headline(*options, locations=data.locations, km=setting.km),
-        "probabilities": likely,
-        "own": RankingCollection(others),
-        "answers": answered,
-    }
-    if setting.is_weighted:
-        parts = {name: _weigh(part) for name, part in parts.items()}
-    for name, further in {"probabilities": own, "": others, "answers": own}.items():
-        check_free(parts[name], further)
-    return parts
+    return ranked, {x: y for x, y in own.items() if x not in ranked}
+
+
+def _by_user(known: Known) -> RankingCollection:
+    """Make the accuracy of each user."""
+    kind = known.setting.by_user
+    metric: Any = Weighted(AccuracyAtK(1)) if known.setting.is_weighted else AccuracyAtK(1)
+    by_user = Grouped(metric, average="groups", by=kind, labels=known.labels[kind])
+    return RankingCollection({"acc_at_1": by_user})
 
 
 def _weigh(metrics: RankingCollection) -> RankingCollection:
     """Return the weighted means of a collection's means of scores, without its other metrics."""
     means = {name: x for name, x in metrics.named_members() if isinstance(x, MeanMetric)}
     return RankingCollection({name: Weighted(x) for name, x in means.items() if x._averages_scores})
-
-
-def _make_ties(known: Known, rows: Parts) -> Parts:
-    """Make the rows with tied relevant locations last, and first."""
-    orders = [ties for ties in get_args(Ties) if ties != "expected"]
-    made = {of: {x: _with_ties(y, of) for x, y in _means(rows).items()} for of in orders}
-    return {of: RankingCollection({x: y for x, y in x.items() if y}) for of, x in made.items()}
-
-
-def _make_groups(known: Known, rows: Parts) -> Parts:
-    """Make the means of each group, and those of clusters, from which intervals follow."""
-    labels, cluster, means = known.labels, known.setting.cluster, _means(rows)
-
-    def grouped(kind: str, average: Average | None = None) -> RankingCollection:
-        make: Any = partial(Grouped, average=average, by=kind, labels=labels[kind])
-        if average is None and cluster not in (None, kind):
-            clusters: Any = {"cluster": cluster, "num_clusters": len(labels[cluster])}
-            make = partial(ClusteredGroups, by=kind, labels=labels[kind], **clusters)
-        return RankingCollection({key: make(x) for key, x in means.items()})
-
-    parts = {f"by {kind}": grouped(kind) for kind, names in labels.items() if len(names)}
-    if cluster is not None and len(labels[cluster]):
-        parts["cluster"] = grouped(cluster, "queries")
-    return parts
-
-
-def _make_map(known: Known, rows: Parts) -> Parts:
-    """Make the accuracy at each location, for the map of a page."""
-    locations, setting = known.data.locations, known.setting
-    if locations is None or setting.num_locations is None or setting.is_weighted:
-        return {}
-    by_location = Grouped(AccuracyAtK(1), len(locations), by=TARGET)
-    return {"map": RankingCollection({"acc_at_1": by_location})}
-
-
-def _make_deciles(known: Known, rows: Parts) -> Parts:
-    """Make the metrics by popularity of the target."""
-    bins, setting = known.data.bins, known.setting
-    if bins is None or setting.is_weighted:
-        return {}
-    made, cluster = decile_metrics(bins, k=max(setting.k)), setting.cluster
-    if cluster:
-        made = made.clustered(max(1, len(known.labels[cluster])), by=cluster)
-    return {"deciles": made}
-
-
-def _make_ceiling(known: Known, rows: Parts, name: str = "ceiling") -> Parts:
-    """Make the accuracy of each user, if users have limits."""
-    kind, setting = known.setting.by_user, known.setting
-    if known.data.limits is None or not len(known.labels.get(kind, ())):
-        return {}
-    metric: Any = Weighted(AccuracyAtK(1)) if setting.is_weighted else AccuracyAtK(1)
-    by_user = Grouped(metric, average="groups", by=kind, labels=known.labels[kind])
-    return {name: RankingCollection({"acc_at_1": by_user})}
-
-
-#: What makes the parts beside the rows of the table, in the order of files.
-OF_MODEL: tuple[Callable[[Known, Parts], Parts], ...] = (
-    _make_ties,
-    _make_groups,
-    _make_map,
-    _make_deciles,
-    _make_ceiling,
-)
-
-
-def _make_references(known: Known, headline: RankingCollection) -> list[Ranked]:
-    """Make the same metrics of other rankings: by training visits, by chance, of the answered."""
-    setting, counts, locations = known.setting, known.data.train_counts, known.data.locations
-    found = []
-    if counts is not None:
-        row = _without_missing(analysis.most_frequent(counts, 1), locations)
-        by_user = _make_ceiling(known, {}, BASELINE_BY_USER)
-        found.append(Ranked({BASELINE: deepcopy(headline), **by_user}, row))
-    if setting.chance_varies and setting.candidates is not None:
-        row = _without_missing(torch.zeros(1, setting.candidates), locations)
-        found.append(Ranked({"chance": deepcopy(headline)}, row))
-    if setting.answers:
-        found.append(Ranked({AMONG_ANSWERED: deepcopy(headline)}))
-    is_likely = setting.probabilities not in ("", CONFIDENCE)
-    if counts is not None and is_likely and not setting.is_weighted:
-        smoothed = counts.double() + 1
-        likely = {FREQUENCIES: likelihood_metrics(given="probabilities")}
-        found.append(Ranked(likely, (smoothed / smoothed.sum())[None]))
-    return found
-
-
-def _without_missing(row: Tensor, locations: Locations | None) -> Tensor:
-    """Exclude ids without coordinates, such as padding, which are no candidates."""
-    if locations is None:
-        return row
-    missing = locations.missing()[: row.shape[1]].nonzero()[:, 0]
-    return row.index_fill(1, missing, -torch.inf)
 
 
 def _means(rows: Parts) -> dict[str, Any]:

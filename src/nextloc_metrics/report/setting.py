@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -28,6 +28,10 @@ from nextloc_metrics.metrics.presets import (
     next_location_metrics,
     recommendation_metrics,
 )
+from nextloc_metrics.report.part import Part
+
+#: Metrics and parts of the user's own, by name.
+Own: TypeAlias = Mapping[str, RecordMetric | Part]
 
 # Before the name of an array of limits.
 _LIMITS = "limits/"
@@ -42,6 +46,7 @@ class Data:
     locations: Locations | None = None
     limits: Predictability | None = None
     metrics: Mapping[str, RecordMetric] = field(default_factory=dict)  #: the further ones by name
+    parts: Mapping[str, Part] = field(default_factory=dict)  #: those of the user
 
     def digests(self) -> dict[str, Any]:
         """Return the digests by the attribute of `Setting`; "" for what is not there."""
@@ -52,8 +57,13 @@ class Data:
             "train_counts": "" if counts is None else digest(counts),
             "locations": "" if points is None else digest(points.state_key()),
             "history": "" if limits is None else digest(*vars(limits).values()),
-            "metrics": names_of(self.metrics),
+            "metrics": names_of(self.own),
         }
+
+    @property
+    def own(self) -> Own:
+        """The metrics and the parts of the user, by name."""
+        return {**self.metrics, **self.parts}
 
     def arrays(self) -> dict[str, Tensor]:
         """Return the arrays of a file of counts."""
@@ -72,9 +82,7 @@ class Data:
         return [] if self.limits is None else self.limits.users
 
     @classmethod
-    def from_arrays(
-        cls, arrays: dict[str, Tensor], users: list[Any], metrics: Mapping[str, RecordMetric]
-    ) -> Data:
+    def from_arrays(cls, arrays: dict[str, Tensor], users: list[Any], own: Own) -> Data:
         """Take what `arrays` wrote out of the arrays of a file, which has no metrics."""
         bin_of, counts, points = (arrays.pop(x, None) for x in ("bin_of", "train_counts", "points"))
         bins = None if bin_of is None else PopularityBins(bin_of, int(arrays.pop("num_bins")))
@@ -83,7 +91,13 @@ class Data:
         if f"{_LIMITS}limit" in arrays:
             read = {name: arrays.pop(_LIMITS + name) for name in _tensors_of_limits()}
             limits = Predictability(**read, users=users)
-        return cls(bins, counts, locations, limits, metrics)
+        return cls(bins, counts, locations, limits, *split(own))
+
+
+def split(own: Own) -> tuple[dict[str, RecordMetric], dict[str, Part]]:
+    """Return the metrics, and the parts."""
+    metrics = {name: one for name, one in own.items() if not isinstance(one, Part)}
+    return metrics, {name: one for name, one in own.items() if isinstance(one, Part)}
 
 
 def _tensors_of_limits() -> list[str]:
@@ -265,7 +279,7 @@ def check_alike(
 _TAKEN = ("card", "groups")
 
 
-def check_metrics(metrics: Any) -> dict[str, RecordMetric]:
+def check_metrics(metrics: Any) -> dict[str, RecordMetric | Part]:
     """Return copies of metrics by name, without counts, or raise if one cannot have a row."""
     if metrics is None:
         return {}
@@ -275,13 +289,15 @@ def check_metrics(metrics: Any) -> dict[str, RecordMetric]:
     return {name: _copy_of(name, metric) for name, metric in metrics.items()}
 
 
-def _copy_of(name: Any, metric: Any) -> RecordMetric:
+def _copy_of(name: Any, metric: Any) -> RecordMetric | Part:
     is_name = isinstance(name, str) and name and not set(name) & set("./\0")
     if not is_name or name in _TAKEN or hasattr(RankingCollection({}), name):
         raise ValueError(
             "`metrics` must have names without a dot or a slash that are no attribute of a "
             f"collection and not {' or '.join(_TAKEN)}, got {short(name)}."
         )
+    if isinstance(metric, Part):
+        return deepcopy(metric)
     if not isinstance(metric, RecordMetric):
         raise TypeError(
             "`metrics` must hold metrics of nextloc_metrics, or subclasses of such as "
@@ -314,9 +330,9 @@ def _why_not(metric: RecordMetric) -> str:
     return next((reason for reason, holds in reasons.items() if holds), "")
 
 
-def names_of(metrics: Mapping[str, RecordMetric]) -> tuple[str, ...]:
+def names_of(own: Own) -> tuple[str, ...]:
     """Return the names with options and states, by which equal metrics are known."""
     return tuple(
-        f"{name}: {', '.join(dict.fromkeys([repr(metric), metric._state_name]))}"
-        for name, metric in sorted(metrics.items())
+        f"{name}: {', '.join(dict.fromkeys([repr(one), getattr(one, '_state_name', repr(one))]))}"
+        for name, one in sorted(own.items())
     )
