@@ -77,7 +77,7 @@ def test_its_values_are_those_of_its_metrics() -> None:
     e = report.evaluate(SCORES, TARGET, k=2, metrics=own())
     expected = {("mrr@2", ""): (float(MRR(2)(SCORES, TARGET)), None)}
     for i in range(3):
-        is_in = TARGET % 3 == i
+        is_in = TARGET.remainder(3) == i
         for name, metric in (("mrr", MRR()), ("hit", AccuracyAtK(2))):
             value = float(metric(SCORES[is_in], TARGET[is_in]))
             expected[name, str(i)] = value, int(is_in.sum())
