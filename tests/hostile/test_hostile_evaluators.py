@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pytest
-from hostile_batches import CHUNK, Part, Work, works
+from hostile_batches import CHUNK, FilePart, Work, works
 from hostile_law import attempt, found_of, quiet, tried
 from hostile_plain import evaluate, same
 from hypothesis import given
@@ -22,7 +22,7 @@ def _small_chunks() -> Iterator[None]:
         yield
 
 
-def add_all(work: Work, parts: Sequence[Part]) -> tuple[report.Evaluator, list[Part]]:
+def add_all(work: Work, parts: Sequence[FilePart]) -> tuple[report.Evaluator, list[FilePart]]:
     """Add batches to an evaluator; return it and those that it took."""
     evaluator, taken = report.Evaluator(**work.options), []
     for part in parts:
@@ -37,7 +37,7 @@ def add_all(work: Work, parts: Sequence[Part]) -> tuple[report.Evaluator, list[P
     return evaluator, taken
 
 
-def check_values(evaluator: report.Evaluator, taken: Sequence[Part]) -> None:
+def check_values(evaluator: report.Evaluator, taken: Sequence[FilePart]) -> None:
     """Compare the result with the oracle's of all batches that were taken."""
     how = taken[0].kind.meaning
     assert all(part.kind.meaning == how for part in taken), "batches of two kinds were taken"

@@ -11,7 +11,7 @@ import pytest
 import scipy.stats
 
 from nextloc_metrics import analysis, report
-from nextloc_metrics.report.evaluation import Ceiling
+from nextloc_metrics.report.history import Ceiling
 
 DRAW = np.random.default_rng(0)
 SIZES = {"ann": 200, "bob": 150, "cid": 120, "dan": 30, "eve": 140}

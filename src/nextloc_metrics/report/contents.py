@@ -4,7 +4,6 @@ from nextloc_metrics.core.display.page import Result as Result
 from nextloc_metrics.core.queries.answers import Answers as Answers
 from nextloc_metrics.core.queries.draws import Draws as Draws
 from nextloc_metrics.report.arrays import evaluate as evaluate
-from nextloc_metrics.report.ceiling import Ceiling as Ceiling
 from nextloc_metrics.report.comparing import compare as compare
 from nextloc_metrics.report.comparisons import Comparisons as Comparisons
 from nextloc_metrics.report.evaluation import Evaluation as Evaluation
@@ -18,6 +17,7 @@ from nextloc_metrics.report.flows import FlowEvaluation as FlowEvaluation
 from nextloc_metrics.report.flows import evaluate_flows as evaluate_flows
 from nextloc_metrics.report.generated import MobilityEvaluation as MobilityEvaluation
 from nextloc_metrics.report.generated import evaluate_mobility as evaluate_mobility
+from nextloc_metrics.report.history import Ceiling as Ceiling
 from nextloc_metrics.report.options import Options as Options
 from nextloc_metrics.report.options import SharedOptions as SharedOptions
 from nextloc_metrics.report.part import Part as Part

@@ -25,12 +25,12 @@ from nextloc_metrics.core.queries.batch import Batch, GroupLabels
 from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.core.version import __version__
 from nextloc_metrics.report import saved
-from nextloc_metrics.report.answers import count_answers
+from nextloc_metrics.report.evaluation_metrics import count_answers
 from nextloc_metrics.report.part import Feed, Known, Part, Parts
 from nextloc_metrics.report.parts import PARTS
 from nextloc_metrics.report.setting import (
     Data,
-    Own,
+    OwnMetrics,
     Setting,
     check_alike,
     check_free,
@@ -272,7 +272,7 @@ class Counted:
         saved.write(path, header, {**arrays, **self.data.arrays()}, force)
 
     @classmethod
-    def load(cls, path: Path | BytesIO, metrics: Own) -> Counted:
+    def load(cls, path: Path | BytesIO, metrics: OwnMetrics) -> Counted:
         """Read a file that `save` wrote, of an evaluation with these further metrics."""
         header, arrays = saved.read(path)
         saved.check_metrics(path, header, metrics)
@@ -280,7 +280,9 @@ class Counted:
             return cls.of_saved(header, arrays, metrics)
 
     @classmethod
-    def of_saved(cls, header: dict[str, Any], arrays: dict[str, Tensor], metrics: Own) -> Counted:
+    def of_saved(
+        cls, header: dict[str, Any], arrays: dict[str, Tensor], metrics: OwnMetrics
+    ) -> Counted:
         """Make an object from the content of a file, or raise if parts of it do not fit."""
         lists = {x: tuple(header["setting"][x]) for x in ("k", "groups", "measures", "metrics")}
         setting = Setting(**{**header["setting"], **lists})

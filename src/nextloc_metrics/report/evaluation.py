@@ -16,11 +16,11 @@ from nextloc_metrics.core.display.table import Table, across, csv_cell, of_readi
 from nextloc_metrics.core.outputs import new_file
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.by_group import rows_of_groups, sentence_of
-from nextloc_metrics.report.ceiling import Ceiling, ceiling_of
 from nextloc_metrics.report.comparisons import Comparisons
 from nextloc_metrics.report.counted import Counted, merge_counted
 from nextloc_metrics.report.files.opening import Lazy, pa
-from nextloc_metrics.report.parts import AMONG_ANSWERED, BASELINE, CEILING, CHANCE, Groups
+from nextloc_metrics.report.history import Ceiling, ceiling_of
+from nextloc_metrics.report.parts import AMONG_ANSWERED, BASELINE, CEILING, CHANCE, GroupsPart
 from nextloc_metrics.report.setting import check_metrics
 
 Interval = tuple[float, float]
@@ -199,7 +199,7 @@ def evaluation_of(counted: Counted) -> Evaluation:
     setting, table = counted.setting, counted.read_table()
     found: dict[str, dict[str, Reading]] = {}
     for part in counted.made:
-        if not isinstance(part, Groups):  # there may be a million, which are read when asked
+        if not isinstance(part, GroupsPart):  # there may be a million, which are read when asked
             for row in part.rows(counted, table):
                 found.setdefault(row.part, {})[row.metric] = row.reading
     values, chance, baseline, low, high = (

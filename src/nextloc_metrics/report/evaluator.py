@@ -36,7 +36,7 @@ from nextloc_metrics.report.setting import (
     EXEMPT,
     Data,
     Form,
-    Own,
+    OwnMetrics,
     Setting,
     check_alike,
     check_cluster,
@@ -202,7 +202,7 @@ class Evaluator:
         return file.getvalue()
 
     @property
-    def metrics(self) -> Own:
+    def metrics(self) -> OwnMetrics:
         """Copies of the further metrics and parts, without counts."""
         return self._data.own
 

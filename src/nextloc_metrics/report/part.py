@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor
 
@@ -16,11 +16,6 @@ from nextloc_metrics.core.metric.readings import read_results
 from nextloc_metrics.core.queries.batch import Batch, GroupLabels
 from nextloc_metrics.core.queries.record import Records
 
-if TYPE_CHECKING:
-    from nextloc_metrics.report.counted import Counted
-    from nextloc_metrics.report.evaluation import Evaluation
-    from nextloc_metrics.report.setting import Data, Setting
-
 #: Collections of metrics by name.
 Parts = dict[str, RankingCollection]
 
@@ -31,9 +26,9 @@ Feed = Callable[[Batch, Records], Batch]
 class Known(NamedTuple):
     """What is known before the first query is counted."""
 
-    setting: Setting
+    setting: Any  #: the `Setting`
     labels: Mapping[str, GroupLabels]  #: of the groups by kind
-    data: Data
+    data: Any  #: the `Data` of the evaluation: bins, visits, locations, limits, metrics
 
 
 class Row(NamedTuple):
@@ -55,6 +50,8 @@ class Row(NamedTuple):
 
 class Part:
     """One part of an evaluation: what it counts, and what it shows of the counts.
+
+    `counted` are the counts, `report.counted.Counted`, and `evaluation` their result.
 
     To add a part of your own, subclass this class, define `make`, and pass an object of it among
     `metrics`: its metrics are counted with all others, merged and saved, and their values are in
@@ -100,7 +97,7 @@ class Part:
         """Return what its metrics rank in place of the model's predictions; None for these."""
         return None
 
-    def rows(self, counted: Counted, table: Mapping[str, Reading]) -> Iterator[Row]:
+    def rows(self, counted: Any, table: Mapping[str, Reading]) -> Iterator[Row]:
         """Yield the values of all its metrics; `table` has those of the first table."""
         for collection in counted.made[self].values():
             results = collection.results(counted.setting.confidence_level)
@@ -109,7 +106,7 @@ class Part:
                 metric, _, group = name.partition(", ")
                 yield Row(self.title, metric, group, reading)
 
-    def table(self, counted: Counted) -> Table:
+    def table(self, counted: Any) -> Table:
         """Return its values, a row for each metric and group."""
         readings = {
             ", ".join(filter(None, (row.metric, row.group))): row.reading
@@ -117,6 +114,6 @@ class Part:
         }
         return of_readings({"value": readings}, counted.setting.confidence_level)
 
-    def sections(self, evaluation: Evaluation) -> dict[str, str]:
+    def sections(self, evaluation: Any) -> dict[str, str]:
         """Return what a page shows, as HTML by title."""
         return {self.title: show_table(self.table(evaluation._counted))}

@@ -8,7 +8,7 @@ from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from html import escape
-from typing import TYPE_CHECKING, Any, ClassVar, get_args
+from typing import Any, ClassVar, get_args
 
 import torch
 from torch import Tensor
@@ -32,8 +32,7 @@ from nextloc_metrics.metrics.presets import (
     likelihood_metrics,
     probability_metrics,
 )
-from nextloc_metrics.report.answers import answer_shares
-from nextloc_metrics.report.clustered import ClusteredGroups
+from nextloc_metrics.report.evaluation_metrics import ClusteredGroups, answer_shares
 from nextloc_metrics.report.pages.sections import (
     show_ceiling,
     show_deciles,
@@ -45,10 +44,6 @@ from nextloc_metrics.report.pages.sections import (
 )
 from nextloc_metrics.report.part import Feed, Known, Part, Parts, Row
 from nextloc_metrics.report.setting import CONFIDENCE, make_headline
-
-if TYPE_CHECKING:
-    from nextloc_metrics.report.counted import Counted
-    from nextloc_metrics.report.evaluation import Evaluation
 
 # The kind of groups that the targets are; no name of a user's groups begins so.
 TARGET = "\0target"
@@ -63,7 +58,7 @@ CHANCE = "chance"
 BASELINE = "most frequent"
 
 
-class OfTable(Part):
+class TablePart(Part):
     """A part whose values are rows of the first table; with weights, means are weighted."""
 
     title: ClassVar[str] = "value"
@@ -77,16 +72,16 @@ class OfTable(Part):
     def _of_table(self, known: Known) -> RankingCollection:
         raise NotImplementedError
 
-    def rows(self, counted: Counted, table: Mapping[str, Reading]) -> Iterator[Row]:
+    def rows(self, counted: Any, table: Mapping[str, Reading]) -> Iterator[Row]:
         for name, _ in counted.parts[self.name].named_members():
             if name in table:
                 yield Row(self.title, name, "", table[name])
 
-    def sections(self, evaluation: Evaluation) -> dict[str, str]:
+    def sections(self, evaluation: Any) -> dict[str, str]:
         return {}
 
 
-class Headline(OfTable):
+class HeadlinePart(TablePart):
     """The metrics of ranks and decisions."""
 
     name = ""
@@ -96,7 +91,7 @@ class Headline(OfTable):
         options = setting.num_locations, setting.k, setting.measures, ranked
         return make_headline(*options, locations=known.data.locations, km=setting.km)
 
-    def sections(self, evaluation: Evaluation) -> dict[str, str]:
+    def sections(self, evaluation: Any) -> dict[str, str]:
         counted = evaluation._counted
         columns, level = evaluation.columns, counted.setting.confidence_level
         shown = [(name, metric) for name, metric in counted.rows() if name in evaluation.values]
@@ -107,7 +102,7 @@ class Headline(OfTable):
         }
 
 
-class Groups(Part):
+class GroupsPart(Part):
     """The means of each group, and those of clusters, from which intervals follow."""
 
     def make(self, known: Known, rows: Parts) -> Parts:
@@ -125,14 +120,14 @@ class Groups(Part):
             parts["cluster"] = grouped(cluster, "queries")
         return parts
 
-    def rows(self, counted: Counted, table: Mapping[str, Reading]) -> Iterator[Row]:
+    def rows(self, counted: Any, table: Mapping[str, Reading]) -> Iterator[Row]:
         for kind in counted.setting.groups:
             for _, *columns in counted.columns_of(kind):
                 for group, metric, value, low, high, number in zip(*columns, strict=True):
                     reading = table[metric]._replace(value=value, bounds=(low, high), number=number)
                     yield Row(f"by {kind}", metric, group, reading)
 
-    def sections(self, evaluation: Evaluation) -> dict[str, str]:
+    def sections(self, evaluation: Any) -> dict[str, str]:
         counted, found = evaluation._counted, {}
         for kind, table in evaluation.groups.items():
             name, member = next(iter(counted.parts[f"by {kind}"].named_members()))
@@ -141,7 +136,7 @@ class Groups(Part):
         return found
 
 
-class Ceiling(Part):
+class CeilingPart(Part):
     """The accuracy of each user, if users have limits, and counts of their visits."""
 
     def applies(self, known: Known) -> bool:
@@ -151,10 +146,10 @@ class Ceiling(Part):
     def make(self, known: Known, rows: Parts) -> Parts:
         return {CEILING: _by_user(known)}
 
-    def rows(self, counted: Counted, table: Mapping[str, Reading]) -> Iterator[Row]:
+    def rows(self, counted: Any, table: Mapping[str, Reading]) -> Iterator[Row]:
         yield from ()
 
-    def sections(self, evaluation: Evaluation) -> dict[str, str]:
+    def sections(self, evaluation: Any) -> dict[str, str]:
         found, level = {}, evaluation._counted.setting.confidence_level
         if (ceiling := evaluation.ceiling) is not None:
             found["How far from the ceiling"] = show_ceiling(ceiling.rows, ceiling.table, level)
@@ -163,7 +158,7 @@ class Ceiling(Part):
         return found
 
 
-class Map(Part):
+class MapPart(Part):
     """The accuracy at each location, for the map of a page."""
 
     def applies(self, known: Known) -> bool:
@@ -179,16 +174,16 @@ class Map(Part):
     def groups(self, batch: Batch) -> dict[str, Tensor]:
         return {TARGET: batch.target}
 
-    def rows(self, counted: Counted, table: Mapping[str, Reading]) -> Iterator[Row]:
+    def rows(self, counted: Any, table: Mapping[str, Reading]) -> Iterator[Row]:
         yield from ()  # a page has them as a picture
 
-    def sections(self, evaluation: Evaluation) -> dict[str, str]:
+    def sections(self, evaluation: Any) -> dict[str, str]:
         counted = evaluation._counted
         by_location, locations = counted.parts["map"]["acc_at_1"], counted.data.locations
         return {"Distance": show_distances(by_location, locations, counted.headline)}
 
 
-class Deciles(Part):
+class DecilesPart(Part):
     """The metrics by popularity of the target."""
 
     title: ClassVar[str] = "By popularity of the target"
@@ -203,14 +198,14 @@ class Deciles(Part):
             made = made.clustered(max(1, len(known.labels[cluster])), by=cluster)
         return {"deciles": made}
 
-    def sections(self, evaluation: Evaluation) -> dict[str, str]:
+    def sections(self, evaluation: Any) -> dict[str, str]:
         counted, table = evaluation._counted, evaluation.deciles
         assert table is not None
         notes, level = counted.note_intervals(), counted.setting.confidence_level
         return {self.title: show_deciles(counted.parts["deciles"], table, notes, level)}
 
 
-class Probabilities(OfTable):
+class ProbabilitiesPart(TablePart):
     """The metrics of probabilities, or of the confidence of lists."""
 
     name = "probabilities"
@@ -224,13 +219,13 @@ class Probabilities(OfTable):
             return confidence_metrics()
         return probability_metrics(given=given, locations=known.data.locations)
 
-    def sections(self, evaluation: Evaluation) -> dict[str, str]:
+    def sections(self, evaluation: Any) -> dict[str, str]:
         counted = evaluation._counted
         metrics, level = counted.parts[self.name], counted.setting.confidence_level
         return {"Probabilities": show_probabilities(metrics, level)}
 
 
-class Further(OfTable):
+class FurtherPart(TablePart):
     """The user's metrics that do not read ranks alone."""
 
     name = "own"
@@ -240,7 +235,7 @@ class Further(OfTable):
         return RankingCollection({name: metric.clone() for name, metric in others.items()})
 
 
-class AnswerShares(OfTable):
+class AnswerSharesPart(TablePart):
     """How many answers of a language model were read."""
 
     name = "answers"
@@ -252,7 +247,7 @@ class AnswerShares(OfTable):
         return answer_shares(known.setting.k, UNSEEN not in known.setting.answers)
 
 
-class OrdersOfTies(Part):
+class OrdersOfTiesPart(Part):
     """The rows with tied relevant locations last, and first."""
 
     def make(self, known: Known, rows: Parts) -> Parts:
@@ -260,28 +255,28 @@ class OrdersOfTies(Part):
         made = {of: {x: _with_ties(y, of) for x, y in _means(rows).items()} for of in orders}
         return {of: RankingCollection({x: y for x, y in x.items() if y}) for of, x in made.items()}
 
-    def rows(self, counted: Counted, table: Mapping[str, Reading]) -> Iterator[Row]:
+    def rows(self, counted: Any, table: Mapping[str, Reading]) -> Iterator[Row]:
         for order, collection in counted.made[self].items():
             yield from _beside(order, collection.compute(), table)
 
-    def sections(self, evaluation: Evaluation) -> dict[str, str]:
+    def sections(self, evaluation: Any) -> dict[str, str]:
         return {"Ties": show_ties(evaluation.values, evaluation.ties)}
 
 
-class Reference(Part):
+class ReferencePart(Part):
     """The metrics of the first table for another ranking: columns beside the model's values."""
 
     def make(self, known: Known, rows: Parts) -> Parts:
         return {self.title: deepcopy(rows[""])}
 
-    def rows(self, counted: Counted, table: Mapping[str, Reading]) -> Iterator[Row]:
+    def rows(self, counted: Any, table: Mapping[str, Reading]) -> Iterator[Row]:
         yield from _beside(self.title, counted.parts[self.title].compute(), table)
 
-    def sections(self, evaluation: Evaluation) -> dict[str, str]:
+    def sections(self, evaluation: Any) -> dict[str, str]:
         return {}
 
 
-class AmongAnswered(Reference):
+class AmongAnsweredPart(ReferencePart):
     """The values of the queries that have an answer."""
 
     title = AMONG_ANSWERED
@@ -292,11 +287,11 @@ class AmongAnswered(Reference):
     def feed(self, known: Known) -> Feed:
         return _keep_answered
 
-    def rows(self, counted: Counted, table: Mapping[str, Reading]) -> Iterator[Row]:
+    def rows(self, counted: Any, table: Mapping[str, Reading]) -> Iterator[Row]:
         yield from _beside(self.title, counted.parts[self.title].results(None).values, table)
 
 
-class Chance(Reference):
+class ChancePart(ReferencePart):
     """The expected values of a random ranking: counted where queries differ in their candidates."""
 
     title = CHANCE
@@ -310,7 +305,7 @@ class Chance(Reference):
     def feed(self, known: Known) -> Feed:
         return _of_row(torch.zeros(1, known.setting.candidates or 1), known.data.locations)
 
-    def rows(self, counted: Counted, table: Mapping[str, Reading]) -> Iterator[Row]:
+    def rows(self, counted: Any, table: Mapping[str, Reading]) -> Iterator[Row]:
         number = counted.setting.candidates or 1
         values: Mapping[str, Any] = analysis.chance(counted.headline, number)
         if counted.setting.chance_varies:  # metrics of decisions have no chance level
@@ -322,7 +317,7 @@ class Chance(Reference):
         yield from _beside(self.title, values, table)
 
 
-class MostFrequent(Reference):
+class MostFrequentPart(ReferencePart):
     """The ranking by the training visits of all users, and its accuracy for each user."""
 
     title = BASELINE
@@ -331,7 +326,7 @@ class MostFrequent(Reference):
         return known.data.train_counts is not None
 
     def make(self, known: Known, rows: Parts) -> Parts:
-        by_user = {CEILING_OF_BASELINE: _by_user(known)} if Ceiling().applies(known) else {}
+        by_user = {CEILING_OF_BASELINE: _by_user(known)} if CeilingPart().applies(known) else {}
         return {**super().make(known, rows), **by_user}
 
     def feed(self, known: Known) -> Feed:
@@ -339,7 +334,7 @@ class MostFrequent(Reference):
         return _of_row(analysis.most_frequent(known.data.train_counts, 1), known.data.locations)
 
 
-class TrainingFrequencies(Reference):
+class TrainingFrequenciesPart(ReferencePart):
     """The likelihood of the training visits, plus one for each location."""
 
     title = BASELINE
@@ -358,25 +353,25 @@ class TrainingFrequencies(Reference):
         smoothed = known.data.train_counts.double() + 1
         return _of_row((smoothed / smoothed.sum())[None], None)
 
-    def rows(self, counted: Counted, table: Mapping[str, Reading]) -> Iterator[Row]:
+    def rows(self, counted: Any, table: Mapping[str, Reading]) -> Iterator[Row]:
         yield from _beside(self.title, counted.parts[self.name].compute(), table)
 
 
 #: All parts, in the order of a page; those of the user's own follow.
 PARTS: tuple[Part, ...] = (
-    Headline(),
-    Groups(),
-    Ceiling(),
-    Map(),
-    Deciles(),
-    Probabilities(),
-    Further(),
-    AnswerShares(),
-    OrdersOfTies(),
-    AmongAnswered(),
-    Chance(),
-    MostFrequent(),
-    TrainingFrequencies(),
+    HeadlinePart(),
+    GroupsPart(),
+    CeilingPart(),
+    MapPart(),
+    DecilesPart(),
+    ProbabilitiesPart(),
+    FurtherPart(),
+    AnswerSharesPart(),
+    OrdersOfTiesPart(),
+    AmongAnsweredPart(),
+    ChancePart(),
+    MostFrequentPart(),
+    TrainingFrequenciesPart(),
 )
 
 

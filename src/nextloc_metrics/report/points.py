@@ -19,7 +19,7 @@ from nextloc_metrics.mobility.generated.trajectories import TimeUnit, Trajectori
 from nextloc_metrics.report import engines, saved
 from nextloc_metrics.report.engines.processes import divide, run
 from nextloc_metrics.report.files.beside import read_indices, read_names, read_numbers
-from nextloc_metrics.report.files.opening import Part, RowSource, find_files
+from nextloc_metrics.report.files.opening import FilePart, RowSource, find_files
 from nextloc_metrics.report.files.sources import Files, Stream, is_pandas
 
 #: Arrays of one length by name: `trajectory`, `points`, `time`, `user`.
@@ -48,7 +48,7 @@ class Columns:
         named = [self.trajectory, *self.points, self.time, self.user]
         return list(dict.fromkeys(name for name in named if name is not None))
 
-    def read(self, part: Part) -> PointRows:
+    def read(self, part: FilePart) -> PointRows:
         """Return the rows of a part; raise if a value is missing or unreadable."""
         found = {"trajectory": read_names(part, self.trajectory)}
         if not self.is_ids:
@@ -254,7 +254,7 @@ class Counting:
     def count_partition(self, table: Any) -> bytes:
         """Count a `pyarrow.Table` with all rows of its trajectories, in any order."""
         columns = {name: table[name] for name in self.columns.names}
-        rows = self.columns.read(Part("a partition", range(len(table)), columns))
+        rows = self.columns.read(FilePart("a partition", range(len(table)), columns))
         found = self.columns.make(rows)
         if (tied := found.tied).any():
             at = int(tied.argmax()) + 1

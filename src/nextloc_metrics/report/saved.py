@@ -18,7 +18,7 @@ from torch import Tensor
 from nextloc_metrics.core.metric.mean import RecordMetric
 from nextloc_metrics.core.outputs import new_file
 from nextloc_metrics.core.queries.messages import clip, describe, short
-from nextloc_metrics.report.setting import Own, names_of
+from nextloc_metrics.report.setting import OwnMetrics, names_of
 
 # Version of the files that `write` makes.
 _VERSION = 4
@@ -89,7 +89,7 @@ def refused(path: Path | BytesIO) -> Iterator[None]:
         ) from error
 
 
-def check_metrics(path: Path | BytesIO, header: Mapping[str, Any], metrics: Own) -> None:
+def check_metrics(path: Path | BytesIO, header: Mapping[str, Any], metrics: OwnMetrics) -> None:
     """Raise if a file is that of an evaluation with other further metrics."""
     with refused(path):
         known = tuple(header["setting" if "setting" in header else "options"]["metrics"])

@@ -31,7 +31,7 @@ from nextloc_metrics.metrics.presets import (
 from nextloc_metrics.report.part import Part
 
 #: Metrics and parts of the user's own, by name.
-Own: TypeAlias = Mapping[str, RecordMetric | Part]
+OwnMetrics: TypeAlias = Mapping[str, RecordMetric | Part]
 
 # Before the name of an array of limits.
 _LIMITS = "limits/"
@@ -61,7 +61,7 @@ class Data:
         }
 
     @property
-    def own(self) -> Own:
+    def own(self) -> OwnMetrics:
         """The metrics and the parts of the user, by name."""
         return {**self.metrics, **self.parts}
 
@@ -82,7 +82,7 @@ class Data:
         return [] if self.limits is None else self.limits.users
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, Tensor], users: list[Any], own: Own) -> Data:
+    def from_arrays(cls, arrays: dict[str, Tensor], users: list[Any], own: OwnMetrics) -> Data:
         """Take what `arrays` wrote out of the arrays of a file, which has no metrics."""
         bin_of, counts, points = (arrays.pop(x, None) for x in ("bin_of", "train_counts", "points"))
         bins = None if bin_of is None else PopularityBins(bin_of, int(arrays.pop("num_bins")))
@@ -94,7 +94,7 @@ class Data:
         return cls(bins, counts, locations, limits, *split(own))
 
 
-def split(own: Own) -> tuple[dict[str, RecordMetric], dict[str, Part]]:
+def split(own: OwnMetrics) -> tuple[dict[str, RecordMetric], dict[str, Part]]:
     """Return the metrics, and the parts."""
     metrics = {name: one for name, one in own.items() if not isinstance(one, Part)}
     return metrics, {name: one for name, one in own.items() if isinstance(one, Part)}
@@ -330,7 +330,7 @@ def _why_not(metric: RecordMetric) -> str:
     return next((reason for reason, holds in reasons.items() if holds), "")
 
 
-def names_of(own: Own) -> tuple[str, ...]:
+def names_of(own: OwnMetrics) -> tuple[str, ...]:
     """Return the names with options and states, by which equal metrics are known."""
     return tuple(
         f"{name}: {', '.join(dict.fromkeys([repr(one), getattr(one, '_state_name', repr(one))]))}"

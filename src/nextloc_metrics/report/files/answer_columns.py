@@ -13,7 +13,7 @@ from nextloc_metrics.core.queries.answers import Answers
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files.answers import Reader, cells_of
 from nextloc_metrics.report.files.columns import read_texts
-from nextloc_metrics.report.files.opening import Part
+from nextloc_metrics.report.files.opening import FilePart
 from nextloc_metrics.report.files.texts import by_json
 
 # Cells that tell whether a column holds answers.
@@ -34,7 +34,7 @@ class AnswerColumn:
             )
         self._reader = Reader(ids, **options)
 
-    def answers(self, part: Part, name: str) -> Answers:
+    def answers(self, part: FilePart, name: str) -> Answers:
         """Return the answers to the queries of some rows."""
         cells = cells_of(part.columns[name])
         for row, cell in enumerate(cells):
@@ -50,7 +50,7 @@ class JoinedAnswers(AnswerColumn):
     """Answers `name` in the first of two tables; a column of both, `key`, has the queries."""
 
     def __init__(
-        self, ids: Any, options: Mapping[str, Any], name: str, key: str, *tables: Iterable[Part]
+        self, ids: Any, options: Mapping[str, Any], name: str, key: str, *tables: Iterable[FilePart]
     ) -> None:
         super().__init__(ids, options)
         self._rows: dict[str, int] = {}
@@ -67,12 +67,12 @@ class JoinedAnswers(AnswerColumn):
             )
         self._answers = Answers.cat([*read, self._reader.read([])])
 
-    def answers(self, part: Part, name: str) -> Answers:
+    def answers(self, part: FilePart, name: str) -> Answers:
         rows = [self._rows.get(key, -1) for key in read_texts(part, name)]
         return self._answers.at(torch.tensor(rows, dtype=torch.int64))
 
 
-def _number(parts: Iterable[Part], key: str, rows: dict[str, int]) -> Iterator[Part]:
+def _number(parts: Iterable[FilePart], key: str, rows: dict[str, int]) -> Iterator[FilePart]:
     """Yield the parts with the keys of their rows numbered, or raise for one that is there."""
     for part in parts:
         for row, one in enumerate(read_texts(part, key)):
@@ -85,7 +85,7 @@ def _number(parts: Iterable[Part], key: str, rows: dict[str, int]) -> Iterator[P
         yield part
 
 
-def check_no_answers(part: Part, preds: str, target: str, separator: str | None) -> None:
+def check_no_answers(part: FilePart, preds: str, target: str, separator: str | None) -> None:
     """Raise if most cells of a column of text hold text around a list, several lines or names."""
     column = part.columns[preds][:_SEEN]
     targets = cells_of(part.columns[target][:_SEEN])
@@ -102,7 +102,7 @@ def check_no_answers(part: Part, preds: str, target: str, separator: str | None)
         )
 
 
-def _check_joined(part: Part, preds: str, cells: Sequence[Any], known: Set[str]) -> None:
+def _check_joined(part: FilePart, preds: str, cells: Sequence[Any], known: Set[str]) -> None:
     """Raise if most cells are one text without a target, and of several names, some of targets."""
     are_lists = bool(cells) and isinstance(cells[0], list)
     cells = [x[0] if isinstance(x, list) and len(x) == 1 else x for x in cells]

@@ -15,7 +15,7 @@ import numpy as np
 from nextloc_metrics.core.queries.arrays import join
 from nextloc_metrics.core.queries.messages import clip, short
 from nextloc_metrics.report.files.ids import integers_of, is_text, plain
-from nextloc_metrics.report.files.opening import Part, RowSource, find_files, open_bytes, pa, pc
+from nextloc_metrics.report.files.opening import FilePart, RowSource, find_files, open_bytes, pa, pc
 from nextloc_metrics.report.files.sources import Files, Stream, load_array
 
 
@@ -61,7 +61,7 @@ def read_coordinates(path: Path) -> list[Any]:
             )
         return list(table.T)
 
-    def check(part: Part, latitude: Any, longitude: Any) -> None:
+    def check(part: FilePart, latitude: Any, longitude: Any) -> None:
         if len(half := np.flatnonzero(np.isnan(latitude) != np.isnan(longitude))):
             raise ValueError(
                 f"{part.place(half[0])} must have both `latitude` and `longitude`, or neither."
@@ -101,7 +101,7 @@ def read_visits(rows: str, user: str, location: str, time: str, ids: bool) -> di
     return _read_columns(Files(find_files(rows)), readers)
 
 
-def _read_times(part: Part, name: str) -> Any:
+def _read_times(part: FilePart, name: str) -> Any:
     try:
         return read_numbers(part, name, may_be_dates=True)
     except ValueError:
@@ -136,7 +136,7 @@ def read_flows(rows: Any, cells: Sequence[str], named: bool = False) -> dict[str
     return _read_columns(source, readers)
 
 
-def _read_day(part: Part, name: str) -> Any:
+def _read_day(part: FilePart, name: str) -> Any:
     days = read_names(part, name)
     if days.dtype != object:
         return days
@@ -150,7 +150,7 @@ def _read_day(part: Part, name: str) -> Any:
     return np.array([*map(int, plain)], dtype=np.int64)[codes]
 
 
-def _read_zones(part: Part, name: str) -> Any:
+def _read_zones(part: FilePart, name: str) -> Any:
     """Return names; integers where all are, so that CSV has those of other files."""
     names = read_names(part, name)
     if names.dtype != object:
@@ -196,7 +196,7 @@ def _cell(text: str) -> tuple[int, int]:
 
 def _read_columns(
     source: RowSource,
-    readers: Mapping[str, Callable[[Part, str], Any]],
+    readers: Mapping[str, Callable[[FilePart, str], Any]],
     check: Callable[..., None] = lambda *_: None,
 ) -> dict[str, Any]:
     """Return whole columns, each read by its reader, in whose parts `check` finds no fault."""
@@ -208,7 +208,7 @@ def _read_columns(
     return dict(zip(readers, columns, strict=True))
 
 
-def read_names(part: Part, name: str) -> Any:
+def read_names(part: FilePart, name: str) -> Any:
     """Return integers, or text as objects; dates are text."""
     column = _arrow(part, name, int)
     types = pa.types
@@ -227,7 +227,7 @@ def read_names(part: Part, name: str) -> Any:
     return text
 
 
-def read_indices(part: Part, name: str) -> Any:
+def read_indices(part: FilePart, name: str) -> Any:
     """Return the rows of a table of locations that a column of integers names."""
     column = _arrow(part, name, (int, float))
     try:
@@ -245,7 +245,9 @@ def read_indices(part: Part, name: str) -> Any:
     return found
 
 
-def read_numbers(part: Part, name: str, may_miss: bool = False, may_be_dates: bool = False) -> Any:
+def read_numbers(
+    part: FilePart, name: str, may_miss: bool = False, may_be_dates: bool = False
+) -> Any:
     """Return float64 numbers, or dates as datetime64, if they may be.
 
     A missing one is an error, or NaN with `may_miss`.
@@ -283,7 +285,7 @@ def _is_number(cell: Any) -> bool:
     return True
 
 
-def _arrow(part: Part, name: str, loose: Any = (), may_miss: bool = False) -> Any:
+def _arrow(part: FilePart, name: str, loose: Any = (), may_miss: bool = False) -> Any:
     """Return a column as an Arrow array, without missing values unless `may_miss`.
 
     In a list of Python values that has text, those of the types `loose` become text.
@@ -302,7 +304,7 @@ def _arrow(part: Part, name: str, loose: Any = (), may_miss: bool = False) -> An
     return column
 
 
-def _refuse_missing(part: Part, name: str, missing: Any) -> None:
+def _refuse_missing(part: FilePart, name: str, missing: Any) -> None:
     if missing.any():
         raise ValueError(
             f"column `{name}` must have no missing value, got one in "

@@ -15,7 +15,7 @@ from nextloc_metrics.core.queries.arrays import as_tensor, pad_rows
 from nextloc_metrics.core.queries.batch import Grouping, GroupLabels
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files.ids import CellReading, Cells, is_list, is_text, plain, split
-from nextloc_metrics.report.files.opening import Part, pa, pc
+from nextloc_metrics.report.files.opening import FilePart, pa, pc
 
 #: How many lists are scores, by their number; None counts lists of ids.
 Widths: TypeAlias = "Counter[int | None]"
@@ -136,7 +136,7 @@ def names_of_groups(groups: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(groups))
 
 
-def read_group(part: Part, name: str) -> Grouping:
+def read_group(part: FilePart, name: str) -> Grouping:
     """Number the groups of rows, text, integers or dates, with labels; raise for a missing one."""
     column = part.columns[name]
     if isinstance(column, np.ndarray):
@@ -161,14 +161,14 @@ def read_group(part: Part, name: str) -> Grouping:
     return Grouping(torch.from_numpy(numbers.astype(np.int64)), GroupLabels(list(map(str, values))))
 
 
-def read_texts(part: Part, name: str) -> list[str]:
+def read_texts(part: FilePart, name: str) -> list[str]:
     """Return the group of each row as text."""
     kind = read_group(part, name)
     texts: list[str] = np.array(kind.labels.names, object)[kind.numbers.numpy()].tolist()
     return texts
 
 
-def _of_arrow(part: Part, name: str) -> tuple[list[Any], Any]:
+def _of_arrow(part: FilePart, name: str) -> tuple[list[Any], Any]:
     """Return distinct groups, and the number of each row's."""
     column = plain(part.columns[name])
     kind, types = column.type, pa.types
@@ -184,18 +184,18 @@ def _of_arrow(part: Part, name: str) -> tuple[list[Any], Any]:
     return found.dictionary.to_pylist(), found.indices.to_numpy(zero_copy_only=False)
 
 
-def _missing(part: Part, name: str, row: int) -> ValueError:
+def _missing(part: FilePart, name: str, row: int) -> ValueError:
     return ValueError(f"{part.place(row)} must hold a group in `{name}`, got none; fill the value.")
 
 
-def _wrong(part: Part, name: str, what: str) -> TypeError:
+def _wrong(part: FilePart, name: str, what: str) -> TypeError:
     return TypeError(
         f"`{name}` in {part.file} must hold groups, integers or text, got {what}; convert them to "
         "text."
     )
 
 
-def read_mask(part: Part, name: str) -> Tensor:
+def read_mask(part: FilePart, name: str) -> Tensor:
     """Read true and false, or 1 and 0, bool `[N]`; raise for a value that is neither."""
     column = part.columns[name]
     if isinstance(column, np.ndarray) and column.dtype == bool:
@@ -207,19 +207,19 @@ def read_mask(part: Part, name: str) -> Tensor:
     return torch.tensor(mask, dtype=torch.bool)
 
 
-def read_weights(part: Part, name: str) -> Tensor:
+def read_weights(part: FilePart, name: str) -> Tensor:
     """Read finite numbers, float64 `[N]`; raise for another value."""
     most = sys.float_info.max
     return _numbers(part, name, f"a number in `{name}` that is finite", -most, most)
 
 
-def read_confidence(part: Part, name: str, mask: Tensor | None) -> Tensor:
+def read_confidence(part: FilePart, name: str, mask: Tensor | None) -> Tensor:
     """Read numbers from 0 to 1, float64 `[N]`; raise for another value that is not masked."""
     return _numbers(part, name, f"a confidence from 0 to 1 in `{name}`", 0, 1, mask)
 
 
 def _numbers(
-    part: Part, name: str, rule: str, least: float, most: float, mask: Tensor | None = None
+    part: FilePart, name: str, rule: str, least: float, most: float, mask: Tensor | None = None
 ) -> Tensor:
     column = part.columns[name]
     cells = column if isinstance(column, list) else column.tolist()
@@ -232,7 +232,7 @@ def _numbers(
     return found
 
 
-def _unfit(part: Part, cells: Sequence[Any], row: int, rule: str) -> ValueError:
+def _unfit(part: FilePart, cells: Sequence[Any], row: int, rule: str) -> ValueError:
     return ValueError(f"{part.place(row)} must hold {rule}, got {short(cells[row])}.")
 
 

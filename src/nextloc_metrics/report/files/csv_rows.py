@@ -20,8 +20,8 @@ import numpy as np
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files.opening import (
     ExplainedError,
+    FilePart,
     Lazy,
-    Part,
     Wanted,
     open_bytes,
     pa,
@@ -47,12 +47,12 @@ class _Table:
     names: list[str]
     has_header: bool
 
-    def part(self, columns: dict[str, Any], start: int, number: int) -> Part:
+    def part(self, columns: dict[str, Any], start: int, number: int) -> FilePart:
         """Return so many rows, from this one on; the header is row -1."""
         if start < 0:
             columns = {name: column[1:] for name, column in columns.items()}
         rows = range(max(0, start), start + number)
-        part = Part(self.file, rows, columns, has_header=self.has_header)
+        part = FilePart(self.file, rows, columns, has_header=self.has_header)
         if self.has_header and len(columns) > 1 and len(rows):  # again, where files were joined
             again = [pc.equal(column, name) for name, column in columns.items()]
             row = pc.index(reduce(pc.and_, again), True).as_py()
@@ -65,7 +65,7 @@ class _Table:
         return ExplainedError(f"{place(self.file, row, self.has_header)} must have {rule}")
 
 
-def read_csv(file: str, wanted: Wanted) -> Iterator[Part]:
+def read_csv(file: str, wanted: Wanted) -> Iterator[FilePart]:
     """Read the cells of a CSV file as text; a row with another number of cells is an error.
 
     Arrow reads bytes in memory: were it to read the file itself, its threads would go on behind an
@@ -168,7 +168,7 @@ class _Joined(io.RawIOBase):
         return next(filter(None, (stream.read(size) for stream in self._streams)), b"")
 
 
-def _by_csv(opened: Any, table: _Table, start: int) -> Iterator[Part]:
+def _by_csv(opened: Any, table: _Table, start: int) -> Iterator[FilePart]:
     """Read rows of which Python's reader says that they are right."""
     given = list[str]()
     lines = io.TextIOWrapper(opened, "utf-8", newline="")

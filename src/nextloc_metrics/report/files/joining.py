@@ -13,7 +13,7 @@ import numpy as np
 from nextloc_metrics.core.queries.messages import clip, short
 from nextloc_metrics.report.files import rules
 from nextloc_metrics.report.files.numbers import DENSE
-from nextloc_metrics.report.files.opening import Part, RowSource, pa
+from nextloc_metrics.report.files.opening import FilePart, RowSource, pa
 from nextloc_metrics.report.files.relation import (
     Database,
     Relation,
@@ -83,7 +83,7 @@ class Joined(RowSource):
     def __post_init__(self) -> None:
         self.num_rows = self.db.value("SELECT count(*) FROM queries")
 
-    def parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Part]:
+    def parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[FilePart]:
         """Yield the rows, in a part no more than one file."""
         cells = [self.columns[name] for name in columns]
         scores = ["scores"] if self.width is not None and "preds" in cells else []
@@ -100,7 +100,7 @@ class Joined(RowSource):
                     name = columns[cells.index("preds")]
                     found[name] = self._dense(found[name], piece.column(len(cells) + 1))
                 where = (stood[start : start + number] & ROW).tolist()
-                yield Part(self.files[max(file, 0)], where, found)
+                yield FilePart(self.files[max(file, 0)], where, found)
                 start += number
 
     def _dense(self, items: Any, scores: Any) -> Any:

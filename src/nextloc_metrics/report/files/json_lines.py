@@ -11,8 +11,8 @@ from typing import Any
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files.opening import (
     ExplainedError,
+    FilePart,
     Lazy,
-    Part,
     Wanted,
     open_bytes,
     pa,
@@ -29,7 +29,7 @@ _DEEPEST = 2000
 _arrow_json = Lazy("pyarrow.json")
 
 
-def read_json(file: str, wanted: Wanted) -> Iterator[Part]:
+def read_json(file: str, wanted: Wanted) -> Iterator[FilePart]:
     """Read JSON lines in blocks, or a list of records at once."""
     start, names, as_text = 0, None, {}  # type: ignore[var-annotated]
     for block in _blocks(file):
@@ -46,7 +46,7 @@ def read_json(file: str, wanted: Wanted) -> Iterator[Part]:
             if names is None and records:
                 names = wanted.of(list(dict.fromkeys(chain.from_iterable(records))))
             columns = _columns(records, names or wanted.columns)
-            part = Part(file, rows, columns, broken)
+            part = FilePart(file, rows, columns, broken)
         yield part
         start += len(lines)
 
@@ -70,7 +70,7 @@ def _blocks(file: str) -> Iterator[bytes]:
 
 def _by_arrow(
     wanted: Wanted, block: bytes, number: int, names: list[str], as_text: dict[str, Any], start: int
-) -> Part | None:
+) -> FilePart | None:
     """Read lines by Arrow; None where it could change a value: null, times, large numbers.
 
     One float makes all integers of a column floats, so that a column of ids may not have one.
@@ -100,7 +100,7 @@ def _by_arrow(
             return None
     except (KeyError, ValueError):
         return None
-    return Part(wanted.file, range(start, start + number), columns)
+    return FilePart(wanted.file, range(start, start + number), columns)
 
 
 def _is_exact(column: Any, are_ids: bool) -> bool:
@@ -150,7 +150,7 @@ def _record(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return record
 
 
-def _of_list(file: str, wanted: Wanted) -> Part:
+def _of_list(file: str, wanted: Wanted) -> FilePart:
     with open_bytes(file) as opened:
         records = json.loads(opened.read().decode("utf-8-sig"), object_pairs_hook=_record)
     other = next((i for i, x in enumerate(records) if not isinstance(x, dict)), None)
@@ -159,7 +159,7 @@ def _of_list(file: str, wanted: Wanted) -> Part:
             f"row {other} of {file} must be an object, got {short(records[other])}."
         )
     names = wanted.of(list(dict.fromkeys(chain.from_iterable(records)))) if records else []
-    return Part(file, range(len(records)), _columns(records, names or wanted.columns))
+    return FilePart(file, range(len(records)), _columns(records, names or wanted.columns))
 
 
 def _columns(records: Sequence[dict[str, Any]], names: Sequence[str]) -> dict[str, Any]:

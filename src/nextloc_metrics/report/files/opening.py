@@ -154,7 +154,7 @@ def open_bytes(file: str) -> Iterator[Any]:
             yield raw
 
 
-class Part(NamedTuple):
+class FilePart(NamedTuple):
     """Some rows of one file.
 
     `rows` are numbers in the file, from 0, and `columns` the values of those that were asked for;
@@ -174,7 +174,7 @@ class Part(NamedTuple):
         return place(self.file, self.rows[position], self.has_header)
 
 
-def parts_of(file: str, batches: Iterable[Any], names: Sequence[str]) -> Iterator[Part]:
+def parts_of(file: str, batches: Iterable[Any], names: Sequence[str]) -> Iterator[FilePart]:
     """Yield a part for each Arrow batch of a file."""
     start = 0
     for batch in batches:
@@ -182,7 +182,7 @@ def parts_of(file: str, batches: Iterable[Any], names: Sequence[str]) -> Iterato
         for name, column in columns.items():
             if pa.types.is_run_end_encoded(column.type):  # a value for each run of rows
                 columns[name] = pc.run_end_decode(column)
-        yield Part(file, range(start, start + batch.num_rows), columns)
+        yield FilePart(file, range(start, start + batch.num_rows), columns)
         start += batch.num_rows
 
 
@@ -227,14 +227,14 @@ class RowSource:
     num_rows: int | None = None
     untyped = loose = once = is_run = False
 
-    def parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Part]:
+    def parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[FilePart]:
         """Yield the rows; in columns of `ids`, an integer beside a float stays an integer.
 
         A missing or repeated column, or an unreadable file, is a `ValueError`.
         """
         raise NotImplementedError
 
-    def push_back(self, seen: Sequence[Part]) -> None:
+    def push_back(self, seen: Sequence[FilePart]) -> None:
         """Yield parts again that were read already, if the rows can be read only once."""
 
 
@@ -290,7 +290,7 @@ class Wanted:
             raise ExplainedError(str(error)) from None
         return inside
 
-    def complete(self, part: Part) -> Part:
+    def complete(self, part: FilePart) -> FilePart:
         """Add the columns that are the names of folders."""
         for name in self.columns:
             if name not in part.columns:

@@ -24,7 +24,7 @@ from nextloc_metrics.core.queries.messages import clip, extra, short
 from nextloc_metrics.report.files.ids import is_list, is_text
 from nextloc_metrics.report.files.opening import (
     ARROW,
-    Part,
+    FilePart,
     find_files,
     open_bytes,
     pa,
@@ -182,7 +182,7 @@ def open_relation(db: Database, name: str, table: Any, roles: Mapping[str, str])
     files = list(source.files)
     numbers = {file: number for number, file in enumerate(files)}
 
-    def batch_of(part: Part) -> Any:
+    def batch_of(part: FilePart) -> Any:
         number = len(part.rows)
         arrays = {x: _array_of(part, column) for x, column in roles.items()}
         place_of = {
@@ -217,7 +217,7 @@ def open_relation(db: Database, name: str, table: Any, roles: Mapping[str, str])
     return Relation(db, name, files, dict(roles), source.untyped, {x: x for x in roles})
 
 
-def _array_of(part: Part, column: str) -> Any:
+def _array_of(part: FilePart, column: str) -> Any:
     """Return a column as an Arrow array; JSON that Arrow cannot type is refused."""
     cells = part.columns[column]
     if hasattr(cells, "type"):

@@ -25,8 +25,8 @@ from nextloc_metrics.report.files.opening import (
     ARROW,
     TEXT,
     ExplainedError,
+    FilePart,
     Lazy,
-    Part,
     RowSource,
     Wanted,
     check_columns,
@@ -58,7 +58,7 @@ class Files(RowSource):
     files: list[str]
     may_lose: bool = False
     unnamed: Sequence[str] = ()
-    _seen: Sequence[Part] = field(init=False, default=())
+    _seen: Sequence[FilePart] = field(init=False, default=())
 
     def __post_init__(self) -> None:
         pa.load()
@@ -68,11 +68,11 @@ class Files(RowSource):
         if self._kind == ".parquet":
             self.num_rows = sum(metadata_of(file).num_rows for file in self.files)
 
-    def push_back(self, seen: Sequence[Part]) -> None:
+    def push_back(self, seen: Sequence[FilePart]) -> None:
         """Keep parts that are all rows, as those of a small file are; others are read again."""
         self._seen = seen if sum(len(part.rows) for part in seen) == self.num_rows else ()
 
-    def parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Part]:
+    def parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[FilePart]:
         """Yield the rows in parts; a folder such as `user=ann` is a column of its files."""
         if self._seen:
             for part in self._seen:
@@ -107,7 +107,7 @@ def metadata_of(file: str) -> Any:
         return _parquet.read_metadata(opened)
 
 
-def _read_parquet(file: str, wanted: Wanted) -> Iterator[Part]:
+def _read_parquet(file: str, wanted: Wanted) -> Iterator[FilePart]:
     """Read row groups in batches, so that wide rows of scores do not fill the memory."""
     with open_bytes(file) as opened:
         table = _parquet.ParquetFile(opened, pre_buffer=False, buffer_size=1 << 20)
@@ -123,7 +123,7 @@ def _read_parquet(file: str, wanted: Wanted) -> Iterator[Part]:
         yield from parts_of(file, table.iter_batches(batch_size=step, columns=names), names)
 
 
-def _read_ipc(file: str, wanted: Wanted) -> Iterator[Part]:
+def _read_ipc(file: str, wanted: Wanted) -> Iterator[FilePart]:
     with open_bytes(file) as opened:
         is_file = opened.read(6) == b"ARROW1"
         opened.seek(0)
@@ -184,13 +184,13 @@ class Stream(RowSource):
                 f"`rows` must be columns of one type each, and {self.files[0]} is not: {error}"
             ) from error
 
-    def parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Part]:
+    def parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[FilePart]:
         batches = iter(self._all() if self._rest is None else self._rest)
         if (first := next(batches, None)) is not None:
             check_columns(self.files[0], first.schema.names, columns)
             yield from parts_of(self.files[0], chain([first], batches), columns)
 
-    def push_back(self, seen: Sequence[Part]) -> None:
+    def push_back(self, seen: Sequence[FilePart]) -> None:
         """Put parts that were read in front of those that follow; they have all columns."""
         if self._rest is not None:
             batches = [pa.RecordBatch.from_pydict(part.columns) for part in seen if part.rows]
@@ -243,9 +243,9 @@ class Arrays(RowSource):
                     f"predictions, got {describe(values)}."
                 )
 
-    def parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Part]:
+    def parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[FilePart]:
         """Yield all rows; a memory-mapped array is read as far as it is used."""
-        yield Part(
+        yield FilePart(
             self.files[0], range(self.num_rows or 0), {name: self.arrays[name] for name in columns}
         )
 

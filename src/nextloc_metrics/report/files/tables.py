@@ -45,7 +45,14 @@ from nextloc_metrics.report.files.ids import (
     remedy,
 )
 from nextloc_metrics.report.files.numbers import Numbering, Survey
-from nextloc_metrics.report.files.opening import RUNS, Part, RowSource, find_files, place, suffix_of
+from nextloc_metrics.report.files.opening import (
+    RUNS,
+    FilePart,
+    RowSource,
+    find_files,
+    place,
+    suffix_of,
+)
 from nextloc_metrics.report.files.sources import (
     Arrays,
     Files,
@@ -177,18 +184,18 @@ class TableRows:
         rows._numbers = self._numbers.hashed()
         return rows
 
-    def _peek(self) -> Part:
+    def _peek(self) -> FilePart:
         """Return the first part with rows, or one without."""
-        seen: list[Part] = []
+        seen: list[FilePart] = []
         for part in self.source.parts(self.names.all):
             seen.append(part)
             if len(part.rows):
                 break
         self.source.push_back(seen)
-        return seen[-1] if seen else Part("", (), {name: [] for name in self.names.all})
+        return seen[-1] if seen else FilePart("", (), {name: [] for name in self.names.all})
 
     def _num_candidates(
-        self, first: Part, separator: str | None, widths: Widths | None
+        self, first: FilePart, separator: str | None, widths: Widths | None
     ) -> int | None:
         """Return the number of scores per row, that of most rows; None for lists of ids.
 
@@ -245,7 +252,7 @@ class TableRows:
         """
         return (batch for batch, _ in self.pieces())
 
-    def pieces(self) -> Iterator[tuple[Batch, Part]]:
+    def pieces(self) -> Iterator[tuple[Batch, FilePart]]:
         """Yield chunks, each with the columns it was made of."""
         self.missed, number = 0, 0
         padded = [x for x in (self.names.target, self.names.exclude) if x is not None]
@@ -263,12 +270,12 @@ class TableRows:
             number += len(part.rows)
             for of in cut([part.columns[x] for x in {*padded, self.names.preds}], _VALUES):
                 columns = {name: x[of] for name, x in part.columns.items()}
-                piece = Part(part.file, part.rows[of], columns)
+                piece = FilePart(part.file, part.rows[of], columns)
                 yield self._batch(piece), piece
         if not number:
             self.warn_of_none(stacklevel=4)
             # it has what other chunks have, as their counts are added
-            empty = Part("", (), {name: [] for name in self.names.all})
+            empty = FilePart("", (), {name: [] for name in self.names.all})
             yield self._batch(empty), empty
 
     def warn_of_none(self, stacklevel: int) -> None:
@@ -278,7 +285,7 @@ class TableRows:
             stacklevel=stacklevel,
         )
 
-    def _batch(self, piece: Part) -> Batch:
+    def _batch(self, piece: FilePart) -> Batch:
         names = self.names
         target, are_lists = self._targets(piece)
         preds: Any
@@ -308,7 +315,7 @@ class TableRows:
             batch.grades[target >= 0] = torch.from_numpy(grades.copy())
         return batch
 
-    def _read(self, part: Part, name: str, how: CellReading) -> Cells:
+    def _read(self, part: FilePart, name: str, how: CellReading) -> Cells:
         column = part.columns[name]
         try:
             return read_cells(column, how)
@@ -317,7 +324,7 @@ class TableRows:
                 return read_cells(column.to_pylist(), how)  # JSON has no types: see which row
             raise ValueError(f"`{name}` in {part.file} must hold {error}.") from None
 
-    def _targets(self, piece: Part) -> tuple[Tensor, Any]:
+    def _targets(self, piece: FilePart) -> tuple[Tensor, Any]:
         """Return the numbers of relevant ids, and which cells are lists."""
         column, how = piece.columns[self.names.target], self._relevant
         cells = self._read(piece, self.names.target, how)
@@ -339,7 +346,7 @@ class TableRows:
             )
         return pad(found) if self.has_several else as_tensor("target", numbers), found.lists
 
-    def _check_swapped(self, piece: Part, answers: Cells, are_lists: Any) -> None:
+    def _check_swapped(self, piece: FilePart, answers: Cells, are_lists: Any) -> None:
         """Raise if the targets are lists and the predictions single ids."""
         read = ~answers.bad
         if read.any() and are_lists.any() and not answers.lists[read].any():
@@ -353,13 +360,13 @@ class TableRows:
                 "answers as lists, such as [3]."
             )
 
-    def _count(self, piece: Part, bad: Any) -> None:
+    def _count(self, piece: FilePart, bad: Any) -> None:
         """Count unreadable answers, or raise for the first."""
         if self.on_error == "raise":
             _check_read(piece, self.names.preds, bad, self._answers)
         self.missed += int(bad.sum())
 
-    def _scores(self, piece: Part, cells: Cells) -> Tensor:
+    def _scores(self, piece: FilePart, cells: Cells) -> Tensor:
         """Return scores `[N, C]`; an unreadable row is NaN, the lowest of all scores."""
         width = self.num_candidates or 0
         bad = cells.bad | (cells.lengths != width)
@@ -372,7 +379,7 @@ class TableRows:
         scores[~bad] = cells.values[~bad[cells.rows]].reshape(-1, width)
         return as_tensor("preds", scores)
 
-    def _exclude(self, piece: Part, name: str) -> Tensor:
+    def _exclude(self, piece: FilePart, name: str) -> Tensor:
         column = piece.columns[name]
         if isinstance(column, np.ndarray) and column.dtype == bool:
             return as_tensor(name, column)
@@ -482,7 +489,7 @@ def has_column(source: Any, name: str) -> bool:
     return name in [*(names if isinstance(names, list) else getattr(source, "columns", ()))]
 
 
-def _check_read(piece: Part, name: str, bad: Any, how: CellReading) -> None:
+def _check_read(piece: FilePart, name: str, bad: Any, how: CellReading) -> None:
     if bad.any():
         row = int(bad.argmax())
         cell = _cell(piece.columns[name], row)
