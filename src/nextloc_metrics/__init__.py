@@ -2,7 +2,7 @@
 
 Read in this order: `Ranking` (the ranks of the relevant locations), `scoring` (the formulas),
 `RankingMetric` (an exact mean of a score), the metrics, `RankingCollection`, the presets.
-`contents` has the names; nothing is imported before one of them is asked for.
+`public_names` has them; nothing is imported before one of them is asked for.
 """
 
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from nextloc_metrics.core.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from nextloc_metrics.contents import *  # noqa: F403 - all of them
+    from nextloc_metrics.public_names import *  # noqa: F403 - all of them
 else:
     from nextloc_metrics.core.lazy import import_when_asked
 

@@ -41,7 +41,7 @@ def test_a_name_loads_what_it_needs(name: str, most: int) -> None:
 @pytest.mark.parametrize("package", ["nextloc_metrics", "nextloc_metrics.report"])
 def test_what_type_checkers_see_is_what_is_handed_on(package: str) -> None:
     """Each name of the contents, no more and no fewer, is the thing that its module has."""
-    seen = vars(import_module(f"{package}.contents"))
+    seen = vars(import_module(f"{package}.public_names"))
     assert places_of(package).keys() == {name for name in seen if name[0] != "_"}
     module = import_module(package)
     assert set(module.__all__) == set(places_of(package))

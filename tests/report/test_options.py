@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from nextloc_metrics import report
-from nextloc_metrics.report.options import summaries
+from nextloc_metrics.report.evaluation_options import summaries
 
 TAKERS: list[tuple[Callable[..., Any], Any]] = [
     (report.evaluate, report.Options),

@@ -114,7 +114,7 @@ def test_another_version_is_named_if_sums_differ(
 ) -> None:
     """Sums that are equal are equal by any version; of others, the version is said first."""
     saved = tmp_path / "counts.npz"
-    monkeypatch.setattr("nextloc_metrics.report.counted.__version__", "9.9")
+    monkeypatch.setattr("nextloc_metrics.report.evaluation_counts.__version__", "9.9")
     report.evaluate(**ROWS, **OPTIONS).save(saved)
     assert report.verify(saved, ROWS).equal
     found = report.verify(saved, {**ROWS, "preds": LISTS[::-1]})

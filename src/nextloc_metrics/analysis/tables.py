@@ -10,7 +10,7 @@ from nextloc_metrics.analysis.comparison import Comparison
 from nextloc_metrics.analysis.significance import MARKS, holm, stars
 from nextloc_metrics.core.display.table import Table, of_readings
 from nextloc_metrics.core.metric.collection import SummedCollection
-from nextloc_metrics.core.metric.readings import count_notes, read_results
+from nextloc_metrics.core.metric.collection_values import count_notes, read_results
 from nextloc_metrics.core.queries.messages import short
 
 __all__ = ["Table", "side_by_side"]

@@ -194,7 +194,7 @@ def merge(paths: tuple[str, ...], metrics: str | None, output: Output) -> None:
     """Merge files that `score --save` wrote for different queries; an .html `--out` is a page."""
     from nextloc_metrics.cli.files import given_options, write_all
     from nextloc_metrics.report.evaluation import merge as merge_shards
-    from nextloc_metrics.report.options import SharedOptions
+    from nextloc_metrics.report.evaluation_options import SharedOptions
 
     with explained():
         result = merge_shards(paths, **given_options(SharedOptions, {"metrics": metrics}))
@@ -222,7 +222,7 @@ def compare(
     """
     from nextloc_metrics.cli.files import given_options, read_same, write_comparisons
     from nextloc_metrics.report.comparing import compare as compare_models
-    from nextloc_metrics.report.options import SharedOptions
+    from nextloc_metrics.report.evaluation_options import SharedOptions
 
     cluster, known = reading["cluster"], [name_of(path) for path in paths]
     if against not in ("first", "all", *known):

@@ -20,15 +20,15 @@ from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.report.arrays import evaluate
 from nextloc_metrics.report.comparisons import Comparisons
-from nextloc_metrics.report.counted import Counted
 from nextloc_metrics.report.evaluation import Evaluation, write_groups
+from nextloc_metrics.report.evaluation_counts import Counted
+from nextloc_metrics.report.evaluation_options import Options, SharedOptions
 from nextloc_metrics.report.files.answers import cells_of, propose
 from nextloc_metrics.report.files.beside import read_coordinates, read_counts, read_words
 from nextloc_metrics.report.files.opening import suffix_of
 from nextloc_metrics.report.files.predictions import Predictions, read, same_queries
 from nextloc_metrics.report.files.proposal import propose_form
 from nextloc_metrics.report.files.tables import Names, source_of
-from nextloc_metrics.report.options import Options, SharedOptions
 from nextloc_metrics.report.protocols import Audit
 from nextloc_metrics.report.setting import check_metrics
 from nextloc_metrics.report.table_evaluation import evaluate_table

@@ -20,7 +20,7 @@ from click.core import ParameterSource
 
 from nextloc_metrics.core.outputs import check_free, new_file
 from nextloc_metrics.core.version import __version__
-from nextloc_metrics.report.options import Options, parameters_of, summaries
+from nextloc_metrics.report.evaluation_options import Options, parameters_of, summaries
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -18,10 +18,10 @@ from typing import Any
 
 @cache
 def places_of(package: str) -> dict[str, str]:
-    """Return the module of each name of a package that has `contents`, as that imports it."""
-    if find_spec(f"{package}.contents") is None:
+    """Return the module of each name of a package that has `public_names`, as that imports it."""
+    if find_spec(f"{package}.public_names") is None:
         return {}
-    tree = ast.parse(get_data(package, "contents.py") or b"")
+    tree = ast.parse(get_data(package, "public_names.py") or b"")
     found = [x for x in tree.body if isinstance(x, ast.ImportFrom)]
     return {one.asname or one.name: x.module or "" for x in found for one in x.names}
 
@@ -42,7 +42,7 @@ def _nearest(package: str, name: str) -> list[str]:
 
 
 def import_when_asked(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` of a package whose names are those of its `contents`.
+    """Return `__getattr__` and `__dir__` of a package whose names are those of its `public_names`.
 
     A name imports its module; any submodule is imported too, so that modules of the package can
     import it from there.

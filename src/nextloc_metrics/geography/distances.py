@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nextloc_metrics.core.backends import UNRETRIEVED, choose
 from nextloc_metrics.core.means import exact, histogram, intervals
-from nextloc_metrics.core.metric.declared import Computed, NumberFromZero, Positive
+from nextloc_metrics.core.metric.annotated_options import Computed, NumberFromZero, Positive
 from nextloc_metrics.core.metric.mean import MeanMetric
 from nextloc_metrics.core.metric.quantile import QuantileMetric, Statistic
 from nextloc_metrics.core.metric.ranking_metric import RankingMetric, counted_queries, finish_scores

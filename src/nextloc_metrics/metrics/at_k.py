@@ -7,7 +7,7 @@ from torch import Tensor
 
 from nextloc_metrics.core import scoring
 from nextloc_metrics.core.means import exact
-from nextloc_metrics.core.metric.declared import Positive
+from nextloc_metrics.core.metric.annotated_options import Positive
 from nextloc_metrics.core.metric.mean import check_score_range
 from nextloc_metrics.core.metric.ranking_metric import RankingMetric, counted_queries
 from nextloc_metrics.core.ranking.ranking import Ranking

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core.means import exact
-from nextloc_metrics.core.metric.declared import Computed, Positive
+from nextloc_metrics.core.metric.annotated_options import Computed, Positive
 from nextloc_metrics.core.metric.mean import MeanMetric
 from nextloc_metrics.core.metric.ranking_metric import RankingMetric
 from nextloc_metrics.core.queries.arrays import as_tensor, row_sum

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nextloc_metrics.core.distribution.distribution import Distribution, DistributionNeeds
 from nextloc_metrics.core.means import exact
-from nextloc_metrics.core.metric.declared import Computed, Positive
+from nextloc_metrics.core.metric.annotated_options import Computed, Positive
 from nextloc_metrics.core.metric.distribution_metric import DistributionMean, DistributionMetric
 from nextloc_metrics.core.queries.checks import check_number
 from nextloc_metrics.core.queries.messages import short

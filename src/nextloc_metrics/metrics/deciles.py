@@ -15,7 +15,7 @@ from torch import Tensor
 
 from nextloc_metrics.core import scoring
 from nextloc_metrics.core.means import exact, intervals
-from nextloc_metrics.core.metric.declared import Computed, Positive, PositiveNumber
+from nextloc_metrics.core.metric.annotated_options import Computed, Positive, PositiveNumber
 from nextloc_metrics.core.metric.mean import MeanMetric
 from nextloc_metrics.core.metric.ranking_metric import RankingTally
 from nextloc_metrics.core.queries.messages import describe, short

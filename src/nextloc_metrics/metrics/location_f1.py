@@ -9,7 +9,7 @@ from torch import Tensor
 from nextloc_metrics.core import backends
 from nextloc_metrics.core.backends import must_not_sync
 from nextloc_metrics.core.means import exact
-from nextloc_metrics.core.metric.declared import Computed
+from nextloc_metrics.core.metric.annotated_options import Computed
 from nextloc_metrics.core.metric.ranking_metric import RankingTally, Size
 from nextloc_metrics.core.queries.checks import check_num_locations
 from nextloc_metrics.core.ranking.needs import Needs

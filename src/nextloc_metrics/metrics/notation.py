@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
-from nextloc_metrics.core.metric.declared import PositiveNumber
+from nextloc_metrics.core.metric.annotated_options import PositiveNumber
 from nextloc_metrics.core.metric.ranking_metric import RankingMetric
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.core.ranking.needs import Needs

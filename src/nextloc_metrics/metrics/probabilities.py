@@ -11,8 +11,8 @@ from torch import Tensor
 from nextloc_metrics.core.backends import EDGE
 from nextloc_metrics.core.distribution.distribution import Distribution, DistributionNeeds
 from nextloc_metrics.core.means import exact, intervals
+from nextloc_metrics.core.metric.annotated_options import Computed
 from nextloc_metrics.core.metric.base import rounded
-from nextloc_metrics.core.metric.declared import Computed
 from nextloc_metrics.core.metric.distribution_metric import DistributionMean
 from nextloc_metrics.core.queries.checks import check_number
 from nextloc_metrics.core.queries.messages import short

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from nextloc_metrics.core import scoring
 from nextloc_metrics.core.backends import UNRETRIEVED
-from nextloc_metrics.core.metric.declared import Computed, Positive, PositiveNumber
+from nextloc_metrics.core.metric.annotated_options import Computed, Positive, PositiveNumber
 from nextloc_metrics.core.metric.mean import MeanMetric
 from nextloc_metrics.core.metric.quantile import QuantileMetric
 from nextloc_metrics.core.metric.ranking_metric import EmptyTargetAction, RankingMetric, Size

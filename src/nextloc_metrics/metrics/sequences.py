@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from nextloc_metrics.core.means import exact
-from nextloc_metrics.core.metric.declared import Positive
+from nextloc_metrics.core.metric.annotated_options import Positive
 from nextloc_metrics.core.metric.mean import MeanMetric
 from nextloc_metrics.core.metric.ranking_metric import RankingTally
 from nextloc_metrics.core.queries.messages import short

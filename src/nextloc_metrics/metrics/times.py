@@ -12,7 +12,7 @@ from torch import Tensor
 from typing_extensions import Unpack
 
 from nextloc_metrics.core.means import exact
-from nextloc_metrics.core.metric.declared import NumberFromZero, Positive
+from nextloc_metrics.core.metric.annotated_options import NumberFromZero, Positive
 from nextloc_metrics.core.metric.mean import MeanMetric
 from nextloc_metrics.core.metric.quantile import QuantileMetric, Statistic
 from nextloc_metrics.core.queries.arrays import Array, as_tensor

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nextloc_metrics.core.metric.annotated_options import describe_option
 from nextloc_metrics.core.metric.collection import RankingCollection
-from nextloc_metrics.core.metric.declared import describe_option
 from nextloc_metrics.core.metric.grouped import Grouped
 from nextloc_metrics.core.metric.ranking_metric import RankingMetric
 from nextloc_metrics.core.queries.arrays import Array, as_tensor, as_tensor_or_text

@@ -2,13 +2,13 @@
 
 Arrays or files come in, a `Result` goes out: tables, a card and the sections of a page. Its rooms
 are `files`, `engines`, `protocols` and `pages`. It imports all wings but `integrations` and `cli`.
-Begin with `arrays.evaluate`; `contents` has the names.
+Begin with `arrays.evaluate`; `public_names` has them.
 """
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from nextloc_metrics.report.contents import *  # noqa: F403 - all of them
+    from nextloc_metrics.report.public_names import *  # noqa: F403 - all of them
 else:
     from nextloc_metrics.core.lazy import import_when_asked
 

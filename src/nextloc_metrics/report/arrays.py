@@ -11,8 +11,8 @@ from nextloc_metrics.core.queries.arrays import Array
 from nextloc_metrics.core.queries.batch import Batch, read_rows
 from nextloc_metrics.report.comparing import compare
 from nextloc_metrics.report.evaluation import Evaluation
+from nextloc_metrics.report.evaluation_options import Options, SharedOptions, with_options
 from nextloc_metrics.report.evaluator import Evaluator
-from nextloc_metrics.report.options import Options, SharedOptions, with_options
 from nextloc_metrics.report.setting import check_cluster, count_locations
 
 if TYPE_CHECKING:

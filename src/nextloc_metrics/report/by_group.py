@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from nextloc_metrics.core.display.reading import Reading, plural, quantiles
-from nextloc_metrics.core.metric.readings import MOST_ROWS, Results
+from nextloc_metrics.core.metric.collection_values import MOST_ROWS, Results
 
 _WORST = 10
 

@@ -18,10 +18,10 @@ from nextloc_metrics.analysis.contrast import UserSums, contrast, sum_by
 from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.means import exact
 from nextloc_metrics.core.metric.collection import RankingCollection
+from nextloc_metrics.core.metric.collection_values import readings_of
 from nextloc_metrics.core.metric.grouped import Average, Grouped
+from nextloc_metrics.core.metric.joint_update import Plan
 from nextloc_metrics.core.metric.mean import MeanMetric
-from nextloc_metrics.core.metric.plan import Plan
-from nextloc_metrics.core.metric.readings import readings_of
 from nextloc_metrics.core.queries.arrays import Array
 from nextloc_metrics.core.queries.batch import ArrayRows, Batch, read_rows
 from nextloc_metrics.core.queries.checks import as_number, check_choice, check_named
@@ -40,8 +40,8 @@ from nextloc_metrics.report.comparisons import (
     pairs_of,
     tabulate,
 )
+from nextloc_metrics.report.evaluation_options import SharedOptions, with_options
 from nextloc_metrics.report.history import History, rows_of
-from nextloc_metrics.report.options import SharedOptions, with_options
 from nextloc_metrics.report.part import Part
 from nextloc_metrics.report.setting import (
     check_cluster,

@@ -17,7 +17,7 @@ from nextloc_metrics.core.outputs import new_file
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.by_group import rows_of_groups, sentence_of
 from nextloc_metrics.report.comparisons import Comparisons
-from nextloc_metrics.report.counted import Counted, merge_counted
+from nextloc_metrics.report.evaluation_counts import Counted, merge_counted
 from nextloc_metrics.report.files.opening import Lazy, pa
 from nextloc_metrics.report.history import Ceiling, ceiling_of
 from nextloc_metrics.report.parts import AMONG_ANSWERED, BASELINE, CEILING, CHANCE, GroupsPart

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core.means import exact, intervals
+from nextloc_metrics.core.metric.annotated_options import Computed, Positive
 from nextloc_metrics.core.metric.collection import RankingCollection
-from nextloc_metrics.core.metric.declared import Computed, Positive
 from nextloc_metrics.core.metric.grouped import Grouped
 from nextloc_metrics.core.metric.keyed import KeyedMetric
 from nextloc_metrics.core.metric.mean import MeanMetric

@@ -27,10 +27,10 @@ from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.notation import cut_offs_of
 from nextloc_metrics.report import saved
-from nextloc_metrics.report.counted import Counted, add_up
 from nextloc_metrics.report.evaluation import Evaluation, evaluation_of
+from nextloc_metrics.report.evaluation_counts import Counted, add_up
+from nextloc_metrics.report.evaluation_options import Options, with_options
 from nextloc_metrics.report.history import limits_of
-from nextloc_metrics.report.options import Options, with_options
 from nextloc_metrics.report.setting import (
     CONFIDENCE,
     EXEMPT,

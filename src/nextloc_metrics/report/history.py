@@ -16,7 +16,7 @@ from nextloc_metrics.core.means import intervals
 from nextloc_metrics.core.queries.arrays import Array, as_tensor
 from nextloc_metrics.core.queries.batch import ArrayRows
 from nextloc_metrics.core.queries.messages import describe, short
-from nextloc_metrics.report.counted import Counted
+from nextloc_metrics.report.evaluation_counts import Counted
 from nextloc_metrics.report.parts import BASELINE, CEILING, CEILING_OF_BASELINE
 from nextloc_metrics.report.setting import count_locations
 

@@ -12,7 +12,7 @@ from nextloc_metrics.core.display.page import show_table
 from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.display.table import Table, of_readings
 from nextloc_metrics.core.metric.collection import RankingCollection
-from nextloc_metrics.core.metric.readings import read_results
+from nextloc_metrics.core.metric.collection_values import read_results
 from nextloc_metrics.core.queries.batch import Batch, GroupLabels
 from nextloc_metrics.core.queries.record import Records
 
@@ -51,7 +51,7 @@ class Row(NamedTuple):
 class Part:
     """One part of an evaluation: what it counts, and what it shows of the counts.
 
-    `counted` are the counts, `report.counted.Counted`, and `evaluation` their result.
+    `counted` are the counts, `report.evaluation_counts.Counted`, and `evaluation` their result.
 
     To add a part of your own, subclass this class, define `make`, and pass an object of it among
     `metrics`: its metrics are counted with all others, merged and saved, and their values are in

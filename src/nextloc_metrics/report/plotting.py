@@ -15,9 +15,9 @@ from nextloc_metrics.core.display.lines import MOST_LINES, draw_bands, draw_read
 from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.display.style import Scale, import_pyplot, number_by_integers, save, style
 from nextloc_metrics.core.metric.collection import Collections, SummedCollection
+from nextloc_metrics.core.metric.collection_values import members_of, named, read_counted
 from nextloc_metrics.core.metric.mean import RecordMetric
 from nextloc_metrics.core.metric.plots import plot_groups
-from nextloc_metrics.core.metric.readings import members_of, named, read_counted
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.metrics.at_k import AccuracyAtK
 from nextloc_metrics.report.pages.maps import accuracy_within_km, distance_errors, error_map

@@ -15,6 +15,7 @@ from nextloc_metrics.report import engines
 from nextloc_metrics.report.arrays import evaluate
 from nextloc_metrics.report.engines.processes import divide, one_thread, run
 from nextloc_metrics.report.evaluation import Evaluation
+from nextloc_metrics.report.evaluation_options import Options, with_options
 from nextloc_metrics.report.evaluator import Evaluator
 from nextloc_metrics.report.files.answer_columns import AnswerColumn, JoinedAnswers
 from nextloc_metrics.report.files.columns import names_of_groups
@@ -37,7 +38,6 @@ from nextloc_metrics.report.files.tables import (
     source_of,
 )
 from nextloc_metrics.report.history import limits_of
-from nextloc_metrics.report.options import Options, with_options
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -13,8 +13,8 @@ from nextloc_metrics.core.backends import sequences
 from nextloc_metrics.core.display.page import Result, show_meanings, show_picture, show_table
 from nextloc_metrics.core.display.table import Table, one_line
 from nextloc_metrics.core.metric.collection import RankingCollection
+from nextloc_metrics.core.metric.collection_values import readings_of
 from nextloc_metrics.core.metric.grouped import Grouped
-from nextloc_metrics.core.metric.readings import readings_of
 from nextloc_metrics.geography.locations import Units
 from nextloc_metrics.mobility.trajectories import (
     DTW,

@@ -10,8 +10,8 @@ from typing import Any
 from nextloc_metrics.core.queries.messages import describe, short
 from nextloc_metrics.core.version import __version__
 from nextloc_metrics.report.arrays import evaluate
-from nextloc_metrics.report.counted import Counted
 from nextloc_metrics.report.evaluation import Evaluation
+from nextloc_metrics.report.evaluation_counts import Counted
 from nextloc_metrics.report.setting import CONFIDENCE, EXEMPT, check_metrics
 from nextloc_metrics.report.table_evaluation import evaluate_table
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from torchmetrics import MetricCollection
 
 from nextloc_metrics import MRR, AccuracyAtK, NDCGAtK, Ranking, RankingMetric, scoring
-from nextloc_metrics.core.metric.declared import Computed, Positive
+from nextloc_metrics.core.metric.annotated_options import Computed, Positive
 from nextloc_metrics.core.metric.mean import RecordMetric
 from nextloc_metrics.mobility.trajectories import GeoBLEU
 

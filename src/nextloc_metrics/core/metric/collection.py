@@ -18,11 +18,16 @@ from nextloc_metrics.core.metric.base import (
     unchanged_by_errors,
     unrounded,
 )
+from nextloc_metrics.core.metric.collection_values import (
+    Results,
+    count_notes,
+    read_results,
+    write_sample,
+)
 from nextloc_metrics.core.metric.grouped import Grouped
+from nextloc_metrics.core.metric.joint_update import Plan
 from nextloc_metrics.core.metric.mean import MeanMetric, RecordMetric
-from nextloc_metrics.core.metric.plan import Plan
 from nextloc_metrics.core.metric.plots import plot_collection
-from nextloc_metrics.core.metric.readings import Results, count_notes, read_results, write_sample
 from nextloc_metrics.core.metric.summed import all_reduce
 from nextloc_metrics.core.queries.arrays import Array
 from nextloc_metrics.core.queries.batch import Batch, BatchOptions, GroupLabels, takes_batch
@@ -42,7 +47,7 @@ class SummedCollection(Unscripted, MetricCollection):
     """A `MetricCollection` whose members are summed over the processes at once.
 
     A subclass defines `update`, and what it passes to
-    [`Plan`][nextloc_metrics.core.metric.plan.Plan]; the
+    [`Plan`][nextloc_metrics.core.metric.joint_update.Plan]; the
     rest is as for [`RankingCollection`][nextloc_metrics.RankingCollection].
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY
 
 from nextloc_metrics.core.distribution.distribution import Distribution, DistributionNeeds, Given
-from nextloc_metrics.core.metric.declared import PositiveNumber
+from nextloc_metrics.core.metric.annotated_options import PositiveNumber
 from nextloc_metrics.core.metric.mean import MeanMetric, RecordMetric
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core.means import exact, intervals
-from nextloc_metrics.core.metric.declared import COMPUTED, Computed
+from nextloc_metrics.core.metric.annotated_options import COMPUTED, Computed
 from nextloc_metrics.core.metric.mean import MeanMetric, RecordMetric, check_mean
 from nextloc_metrics.core.metric.ranking_metric import LARGEST_STATE
 from nextloc_metrics.core.queries.batch import GroupKind, GroupLabels

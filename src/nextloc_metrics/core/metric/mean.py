@@ -16,7 +16,7 @@ from typing_extensions import Unpack
 from nextloc_metrics.core import scoring
 from nextloc_metrics.core.means import exact, intervals
 from nextloc_metrics.core.metric.base import rounded
-from nextloc_metrics.core.metric.plan import Plan
+from nextloc_metrics.core.metric.joint_update import Plan
 from nextloc_metrics.core.metric.plots import plot_metric
 from nextloc_metrics.core.metric.summed import SummedMetric
 from nextloc_metrics.core.queries.arrays import Array

@@ -20,7 +20,12 @@ from nextloc_metrics.core.display.lines import (
 )
 from nextloc_metrics.core.display.style import Scale, count, import_pyplot
 from nextloc_metrics.core.means.intervals import check_confidence_level
-from nextloc_metrics.core.metric.readings import keys_of, read_counted, read_values, write_sample
+from nextloc_metrics.core.metric.collection_values import (
+    keys_of,
+    read_counted,
+    read_values,
+    write_sample,
+)
 from nextloc_metrics.core.queries.checks import check_bool
 from nextloc_metrics.core.queries.messages import short
 

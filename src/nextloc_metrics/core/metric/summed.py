@@ -11,8 +11,7 @@ import torch.distributed
 from torch import Tensor
 
 from nextloc_metrics.core.meant import use
-from nextloc_metrics.core.metric.base import BaseMetric
-from nextloc_metrics.core.metric.declared import (
+from nextloc_metrics.core.metric.annotated_options import (
     REQUIRED,
     Option,
     all_options,
@@ -21,6 +20,7 @@ from nextloc_metrics.core.metric.declared import (
     is_default,
     own_options,
 )
+from nextloc_metrics.core.metric.base import BaseMetric
 from nextloc_metrics.core.queries.batch import takes_batch
 from nextloc_metrics.core.queries.checks import as_number
 from nextloc_metrics.core.queries.messages import clip, describe, short

@@ -10,7 +10,7 @@ from torch.nn.functional import pad
 
 from nextloc_metrics.core.backends import choose
 from nextloc_metrics.core.means import exact
-from nextloc_metrics.core.metric.declared import Computed, NumberFromZero, PositiveNumber
+from nextloc_metrics.core.metric.annotated_options import Computed, NumberFromZero, PositiveNumber
 from nextloc_metrics.core.metric.mean import MeanMetric
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.mobility.events.metric import EventMean, EventMetric

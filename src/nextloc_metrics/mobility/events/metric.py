@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY
 
 from nextloc_metrics.core.backends.events import Moments
-from nextloc_metrics.core.metric.declared import Positive, PositiveNumber
+from nextloc_metrics.core.metric.annotated_options import Positive, PositiveNumber
 from nextloc_metrics.core.metric.mean import MeanMetric, RecordMetric
 from nextloc_metrics.core.queries.arrays import Array
 from nextloc_metrics.core.queries.batch import Batch

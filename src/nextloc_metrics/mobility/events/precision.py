@@ -16,7 +16,7 @@ from torch import Tensor
 from nextloc_metrics.core.backends import choose
 from nextloc_metrics.core.backends.events import NEVER
 from nextloc_metrics.core.means import exact
-from nextloc_metrics.core.metric.declared import Computed, Positive, PositiveNumber
+from nextloc_metrics.core.metric.annotated_options import Computed, Positive, PositiveNumber
 from nextloc_metrics.core.metric.keyed import KeyedMetric
 from nextloc_metrics.core.queries.arrays import begins
 from nextloc_metrics.core.queries.checks import check_number, check_positive

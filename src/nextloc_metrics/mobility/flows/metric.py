@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core.means import exact, intervals
-from nextloc_metrics.core.metric.declared import Positive
+from nextloc_metrics.core.metric.annotated_options import Positive
 from nextloc_metrics.core.metric.keyed import KeyedMetric
 from nextloc_metrics.core.queries.arrays import Array
 from nextloc_metrics.core.queries.messages import short

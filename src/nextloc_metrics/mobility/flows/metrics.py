@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core.metric.declared import Computed, PositiveNumber
+from nextloc_metrics.core.metric.annotated_options import Computed, PositiveNumber
 from nextloc_metrics.core.queries.checks import check_choice, check_number
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.mobility.flows.metric import (

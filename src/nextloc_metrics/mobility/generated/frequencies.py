@@ -14,7 +14,7 @@ from torch import Tensor
 from nextloc_metrics.core.display.style import import_pyplot
 from nextloc_metrics.core.means import exact
 from nextloc_metrics.core.means.exact import sort_rows
-from nextloc_metrics.core.metric.declared import Computed, Positive
+from nextloc_metrics.core.metric.annotated_options import Computed, Positive
 from nextloc_metrics.core.metric.keyed import KeyedMetric
 from nextloc_metrics.core.queries.arrays import begins
 from nextloc_metrics.core.queries.hashing import BUCKETS

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from nextloc_metrics.core.metric.declared import Computed
+from nextloc_metrics.core.metric.annotated_options import Computed
 from nextloc_metrics.core.queries.arrays import Array, as_tensor, begins
 from nextloc_metrics.core.queries.checks import check_number, check_positive
 from nextloc_metrics.core.queries.messages import describe, short

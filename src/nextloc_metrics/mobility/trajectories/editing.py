@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core.backends.sequences import Sequences
-from nextloc_metrics.core.metric.declared import NumberFromZero
+from nextloc_metrics.core.metric.annotated_options import NumberFromZero
 from nextloc_metrics.mobility.trajectories.metric import (
     DistanceOfPairs,
     PairMetric,

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core.metric.declared import Positive, PositiveNumber
+from nextloc_metrics.core.metric.annotated_options import Positive, PositiveNumber
 from nextloc_metrics.mobility.trajectories.metric import (
     DistanceOfPairs,
     Year,

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core.metric.declared import PositiveNumber
+from nextloc_metrics.core.metric.annotated_options import PositiveNumber
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.mobility.trajectories.metric import (
     DistanceOfPairs,

@@ -107,7 +107,7 @@ class Cells:
 def read_cells(column: Any, how: CellReading) -> Cells:
     """Read a NumPy array, an Arrow array or a list; a `WrongTypeError` if its type has no ids."""
     if isinstance(column, list):
-        return _of_python(column, how)
+        return _read_python_cells(column, how)
     if isinstance(column, np.ndarray):
         width = column.shape[1] if column.ndim == 2 else 1
         flat = column.reshape(-1)
@@ -123,7 +123,7 @@ def read_cells(column: Any, how: CellReading) -> Cells:
         lengths = _numpy(pc.list_value_length(column).fill_null(0)).astype(np.int64)
         return Cells(values, lengths, ~valid).without(wrong)
     if is_text(column.type):
-        return _of_text(column, how)
+        return _read_text_cells(column, how)
     if how.kind == "scores":
         raise WrongTypeError(f"rows of scores, got {column.type}")
     values, wrong = _convert(column, how)
@@ -260,7 +260,7 @@ def _integer(text: str) -> int | None:
 # Text --------------------------------------------------------------------------------------------
 
 
-def _of_text(column: Any, how: CellReading) -> Cells:
+def _read_text_cells(column: Any, how: CellReading) -> Cells:
     bad = _numpy(column.is_null())
     text = column.fill_null("")
     listed = _numpy(pc.starts_with(pc.utf8_ltrim_whitespace(text), "["))
@@ -272,7 +272,7 @@ def _of_text(column: Any, how: CellReading) -> Cells:
     if not len(text):
         return _single(text, how)
     found = []
-    for mask, read in ((easy, _easy), (listed & ~easy, _of_python), (~listed, _single)):
+    for mask, read in ((easy, _easy), (listed & ~easy, _read_python_cells), (~listed, _single)):
         if mask.any():
             found.append((mask, read(text if mask.all() else _filter(text, mask), how)))
     cells = found[0][1] if len(found) == 1 else _interleave(len(text), found, how.kind)
@@ -328,7 +328,7 @@ def _interleave(number: int, parts: Sequence[tuple[Any, Cells]], kind: CellKind)
     return Cells(joined[order], lengths, bad, lists)
 
 
-def _of_python(column: Any, how: CellReading) -> Cells:
+def _read_python_cells(column: Any, how: CellReading) -> Cells:
     cells, flat = column if isinstance(column, list) else column.to_pylist(), list[Any]()
     lengths, bad = np.zeros(len(cells), np.int64), np.zeros(len(cells), bool)
     lists = np.zeros(len(cells), bool)

@@ -17,9 +17,9 @@ from nextloc_metrics.core import backends
 from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.means import exact, intervals
 from nextloc_metrics.core.metric.collection import RankingCollection
+from nextloc_metrics.core.metric.collection_values import read_results
+from nextloc_metrics.core.metric.joint_update import Plan
 from nextloc_metrics.core.metric.mean import RecordMetric
-from nextloc_metrics.core.metric.plan import Plan
-from nextloc_metrics.core.metric.readings import read_results
 from nextloc_metrics.core.queries.answers import UNSEEN
 from nextloc_metrics.core.queries.batch import Batch, GroupLabels
 from nextloc_metrics.core.ranking.ranking import Ranking

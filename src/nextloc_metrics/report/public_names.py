@@ -8,6 +8,8 @@ from nextloc_metrics.report.comparing import compare as compare
 from nextloc_metrics.report.comparisons import Comparisons as Comparisons
 from nextloc_metrics.report.evaluation import Evaluation as Evaluation
 from nextloc_metrics.report.evaluation import merge as merge
+from nextloc_metrics.report.evaluation_options import Options as Options
+from nextloc_metrics.report.evaluation_options import SharedOptions as SharedOptions
 from nextloc_metrics.report.evaluator import Evaluator as Evaluator
 from nextloc_metrics.report.files.answers import read_answers as read_answers
 from nextloc_metrics.report.files.answers import read_draws as read_draws
@@ -18,8 +20,6 @@ from nextloc_metrics.report.flows import evaluate_flows as evaluate_flows
 from nextloc_metrics.report.generated import MobilityEvaluation as MobilityEvaluation
 from nextloc_metrics.report.generated import evaluate_mobility as evaluate_mobility
 from nextloc_metrics.report.history import Ceiling as Ceiling
-from nextloc_metrics.report.options import Options as Options
-from nextloc_metrics.report.options import SharedOptions as SharedOptions
 from nextloc_metrics.report.part import Part as Part
 from nextloc_metrics.report.table_evaluation import evaluate_table as evaluate_table
 from nextloc_metrics.report.trajectories import TrajectoryEvaluation as TrajectoryEvaluation
