@@ -574,3 +574,14 @@ def test_chance_leaves_out_scores_that_read_groups_or_ids() -> None:
         with pytest.raises(TypeError, match="has no chance level: it does not score ranks only"):
             analysis.chance(metric, 10)
     assert analysis.chance({"mine": Popular(), "hit": AccuracyAtK(1)}, 2) == {"hit": 0.5}
+
+
+@pytest.mark.parametrize("steps", [7, 1 << 30])
+def test_the_effect_size_is_that_of_sums_that_are_rounded_once(steps: int) -> None:
+    """Of scores that repeat, and of scores that are all different."""
+    generator = torch.Generator().manual_seed(0)
+    a, b = (torch.randint(steps, (500,), generator=generator).double() / 2**30 for _ in range(2))
+    each = (b - a).tolist()
+    mean = math.fsum(each) / 500
+    squares = math.fsum((x - mean) ** 2 for x in each)
+    assert analysis.compare(a, b).effect_size == mean / math.sqrt(squares / 499)

@@ -151,3 +151,17 @@ def test_other_text_is_no_time(wrong: str) -> None:
     train = {"user": [1, 1], "location": [2, 2], "time": ["2024-01-01 10:00", wrong]}
     with pytest.raises(ValueError, match=r"`time` must be numbers, dates, or text of .* ISO 8601"):
         check_split(train, train)
+
+
+def test_the_largest_integers_are_told_apart() -> None:
+    """Numbers at both ends of int64, and beyond the integers of floating numbers."""
+    far = np.array([-(2**63), 2**63 - 1, 2**63 - 2, 2**53, 2**53 + 1])
+    train = {"user": far, "location": far[::-1].copy(), "time": far}
+    test = {"user": far, "location": far[::-1] - (np.arange(5) == 1), "time": far}
+    inputs = np.stack([test["location"], far], 1)
+    found = check_split(train, test, queries=inputs).findings
+    assert found["in train"].rows == (0, 2, 3, 4)
+    assert found["unseen location"].rows == (1,)
+    assert found["repeated"].number == found["unseen user"].number == 0
+    twice = {name: np.tile(column, 2) for name, column in test.items()}
+    assert check_split(train, twice).findings["repeated"].rows == (5, 6, 7, 8, 9)

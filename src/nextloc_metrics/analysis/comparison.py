@@ -25,6 +25,7 @@ from nextloc_metrics.analysis.significance import level_of, satterthwaite, t_tes
 from nextloc_metrics.analysis.signs import sign_tests
 from nextloc_metrics.core.display.page import Result
 from nextloc_metrics.core.display.table import Table
+from nextloc_metrics.core.means.exact import sum_once
 from nextloc_metrics.core.means.intervals import check_confidence_level, t_quantile
 from nextloc_metrics.core.queries.checks import as_number, check_choice, check_positive, is_integer
 from nextloc_metrics.core.queries.messages import describe, got, short
@@ -264,17 +265,18 @@ def pair_up(
     rounded = np.where(np.abs(each) < unit, 0, each)
     slack, has_runs = 2 * len(each) * found.per_score, max(map(len, cells)) > 1
     wins, losses = int((rounded > 0).sum()), int((rounded < 0).sum())
-    effect, size = _effect_size(each.tolist()), math.nan
+    effect, size = _effect_size(*np.unique(each, return_counts=True)), math.nan
     if are_fractions:
-        size = size_of((found.sums * found.unit if as_means else rounded).tolist())
+        kept = found.sums * found.unit if as_means else rounded
+        size = size_of(*np.unique(kept, return_counts=True))
     return Pair(found, has_runs, slack, len(each), effect, wins, losses, size)
 
 
-def _effect_size(differences: list[float]) -> float:
+def _effect_size(differences: Any, counts: Any) -> float:
     """Return the mean over the standard deviation, whatever the order of the queries."""
-    number = len(differences)
-    mean = math.fsum(differences) / number
-    squares = math.fsum((x - mean) ** 2 for x in differences)
+    number = int(counts.sum())
+    mean = sum_once(differences, counts) / number
+    squares = sum_once((differences - mean) ** 2, counts)
     if number < 2 or not squares:
         return math.copysign(math.inf, mean) if mean and number > 1 else math.nan
     return mean / math.sqrt(squares / (number - 1))

@@ -15,16 +15,20 @@ in Medicine 33, 2014.
 """
 
 import math
-from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from nextloc_metrics.core.means.exact import sum_once
 
 # Halves of an interval of 2 until floats are equal.
 _HALVES = 60
 
 
-def size_of(differences: Iterable[float]) -> float:
+def size_of(differences: Any, counts: Any = 1) -> float:
     """Return the sum of squares over the sum of absolute values; 1 if all are 0."""
-    sizes = [abs(x) for x in differences]
-    return math.fsum(x * x for x in sizes) / math.fsum(sizes) if any(sizes) else 1.0
+    sizes = np.abs(differences)
+    return sum_once(sizes * sizes, counts) / sum_once(sizes, counts) if sizes.any() else 1.0
 
 
 def variance_at(m: float, variance: float, size: float, number: int) -> float:

@@ -6,12 +6,14 @@ import math
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import reduce
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from nextloc_metrics.core.display.page import Result
 from nextloc_metrics.core.display.table import Table, in_percent
+from nextloc_metrics.core.means.exact import sort_rows
 from nextloc_metrics.core.queries.arrays import Array, as_tensor
 from nextloc_metrics.core.queries.checks import is_integer
 from nextloc_metrics.core.queries.messages import describe, short
@@ -116,9 +118,12 @@ def check_split(
         )
     before, after = {}, {}
     for name, (a, b) in read.items():
-        both = _alike(names[name], a, b, name == "time")
-        codes = np.unique(np.concatenate(both), return_inverse=True)[1].reshape(-1)
+        codes = _codes(np.concatenate(_alike(names[name], a, b, name == "time")))
         before[name], after[name] = codes[: len(a)], codes[len(a) :]
+    for name, of in {"pair": ("user", "location"), "visit": ("pair", "time")}.items():
+        if before.keys() >= {*of}:
+            codes = _number(*(np.concatenate([before[x], after[x]]) for x in of))
+            before[name], after[name] = codes[: len(a)], codes[len(a) :]
     inputs = None if queries is None else _read_inputs(test, queries, len(after["user"]))
     found = {**_overlaps(before, after), **_unseen(before, after)}
     if inputs is not None:
@@ -128,10 +133,16 @@ def check_split(
             "the target is among the locations that the model reads: a return, or a leak if the "
             "input holds the visit itself",
         )
-    columns = [*after.values()] if inputs is None else [after["user"], after["location"], inputs]
     if time is not None or inputs is not None:
+        query = (
+            after["visit"]
+            if inputs is None
+            else reduce(_number, inputs.T.astype(np.int64), after["pair"])
+        )
+        first = np.empty(query.max() + 1, dtype=np.int64)
+        first[query[::-1]] = np.arange(len(query))[::-1]  # of equal indices, the last one stays
         found["repeated"] = (
-            _is_repeated(np.column_stack(columns)),
+            first[query] != np.arange(len(query)),
             "an earlier test row is the same query with the same target, so it counts twice",
         )
     people = np.bincount(after["user"])
@@ -211,13 +222,11 @@ def _overlaps(before: dict[str, Any], after: dict[str, Any]) -> dict[str, tuple[
     """Find test rows that are in training, or before its end: of the person, or of anybody."""
     if "time" not in before:
         return {}
-    rows = [np.column_stack(list(of.values())) for of in (before, after)]
-    every = np.unique(np.concatenate(rows), axis=0, return_inverse=True)[1].reshape(-1)
     last = np.full(max(before["user"].max(), after["user"].max()) + 1, -1)
     np.maximum.at(last, before["user"], before["time"])
     return {
         "in train": (
-            np.isin(every[len(rows[0]) :], every[: len(rows[0])]),
+            np.isin(after["visit"], before["visit"]),
             "the same user, location and time is a training row, so the answer was seen",
         ),
         "before the user's last training row": (
@@ -233,9 +242,9 @@ def _overlaps(before: dict[str, Any], after: dict[str, Any]) -> dict[str, tuple[
 
 def _unseen(before: dict[str, Any], after: dict[str, Any]) -> dict[str, tuple[Any, str]]:
     """Find test rows of people and places without a training row, by cause."""
-    width = max(before["location"].max(), after["location"].max()) + 1
-    own = [of["user"] * width + of["location"] for of in (before, after)]
-    new_user, new_place = (~np.isin(after[x], before[x]) for x in ("user", "location"))
+    new_user, new_place, new_pair = (
+        ~np.isin(after[x], before[x]) for x in ("user", "location", "pair")
+    )
     return {
         "unseen user": (new_user, "the person has no training row"),
         "unseen location": (
@@ -243,7 +252,7 @@ def _unseen(before: dict[str, Any], after: dict[str, Any]) -> dict[str, tuple[An
             "nobody has a training row there: no model that ranks training locations can be right",
         ),
         "new to the user": (
-            ~np.isin(own[1], own[0]) & ~new_user & ~new_place,
+            new_pair & ~new_user & ~new_place,
             "others have training rows there, and this person, who has some, has none",
         ),
     }
@@ -257,9 +266,26 @@ def _busiest(people: Any, users: Any) -> dict[str, tuple[Any, str]]:
     return {f"of the {who}": (np.isin(users, busiest), sentence)}
 
 
-def _is_repeated(rows: Any) -> Any:
-    _, first, number = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-    return first[number.reshape(-1)] != np.arange(len(rows))
+def _codes(column: Any) -> Any:
+    """Number the different values of a column in their order."""
+    if column.dtype.kind in "iM":  # dates are integers, too
+        values = column.view(f"i{column.itemsize}").astype(np.int64, copy=False)
+        span = int(values.max()) - int(values.min()) + 1
+        if span > 8 * len(values):
+            return _number(values)
+        values = values - values.min()
+        seen = np.zeros(span, dtype=np.bool_)
+        seen[values] = True
+        return seen.cumsum()[values] - 1  # without a sort
+    return np.unique(column, return_inverse=True)[1].reshape(-1)
+
+
+def _number(*columns: Any) -> Any:
+    """Number the different rows of columns of integers in their order."""
+    order, begins = sort_rows(np.column_stack(columns))
+    numbers = np.empty_like(order)
+    numbers[order] = begins.cumsum() - 1
+    return numbers
 
 
 def _read(part: str, table: Any, name: str) -> Any:

@@ -1,6 +1,10 @@
 """`python -m nextloc_metrics`: the command line."""
 
+import atexit
+import os
 import sys
+import threading
+from contextlib import suppress
 
 
 def main() -> None:
@@ -15,6 +19,25 @@ def main() -> None:
             "clone)."
         )
     run(prog_name="nextloc-metrics")
+
+
+def script() -> None:
+    """Run a command as the script `nextloc-metrics`, and end without taking PyTorch to pieces.
+
+    What Python does at the end is done: threads, registered functions, output. A script that
+    another program runs, such as a profiler, returns to it.
+    """
+    try:
+        main()
+    except SystemExit as end:
+        if type(end.code) is int and sys._getframe(1).f_back is None:
+            threading._shutdown()  # type: ignore[attr-defined]
+            atexit._run_exitfuncs()
+            with suppress(OSError):  # which Python reports
+                for stream in filter(None, (sys.stdout, sys.stderr)):
+                    stream.flush()
+                os._exit(end.code)
+        raise
 
 
 if __name__ == "__main__":

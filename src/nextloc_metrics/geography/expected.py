@@ -8,7 +8,6 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core.backends.mass import sum_rows
 from nextloc_metrics.core.distribution.distribution import Distribution, DistributionNeeds
 from nextloc_metrics.core.metric.distribution_metric import DistributionMean
 from nextloc_metrics.geography.locations import Locations, check_locations
@@ -60,21 +59,22 @@ class ExpectedDistance(DistributionMean):
         found, begin, largest = [], 0, self.locations.largest
         for part in record.all_probabilities():
             probabilities, rows = part.to(device), slice(begin, begin + len(part))
-            candidates = torch.arange(part.shape[1], device=device)
             target = record.target[rows, None].to(device)
-            distance = self.locations.distance(candidates, target)
-            # a target that is not counted may have no coordinates, too
-            missing = distance.isnan() & record.counted[rows, None].to(device)
-            if self.validate_args and (wrong := missing & (probabilities > 0)).any():
-                row, candidate = wrong.nonzero()[0].tolist()
-                raise ValueError(
-                    f"`preds` must hold probability 0 for candidates without coordinates, got "
-                    f"{float(probabilities[row, candidate]):.3g} for {candidate} in query "
-                    f"{begin + row}."
-                )
+            distance = self.locations.distance(slice(part.shape[1]), target)
+            if self.validate_args and not self.locations.is_complete:
+                # a target that is not counted may have no coordinates, too
+                missing = distance.isnan() & record.counted[rows, None].to(device)
+                if (wrong := missing & (probabilities > 0)).any():
+                    row, candidate = wrong.nonzero()[0].tolist()
+                    raise ValueError(
+                        f"`preds` must hold probability 0 for candidates without coordinates, got "
+                        f"{float(probabilities[row, candidate]):.3g} for {candidate} in query "
+                        f"{begin + row}."
+                    )
             broken = probabilities[:, 0].isnan()
-            products = probabilities * (distance / largest)
-            shares = sum_rows(products.masked_fill(distance.isnan() | broken[:, None], 0))
+            # summed in any order: below 2, multiples of 2^-51 are added without rounding
+            products = distance.div_(largest).mul_(probabilities).nan_to_num_(nan=0)
+            shares = products.add_(2).sub_(2).sum(1)
             found.append((shares * largest).masked_fill(broken, largest))
             begin += len(part)
         return torch.cat(found) if found else record.confidence

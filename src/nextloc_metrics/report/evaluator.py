@@ -415,6 +415,8 @@ class GroupNames:
         """Return the number of each query's group, and the names that are new."""
         if self._last is not None and self._last[0] is kind.labels:
             return self._last[1][kind.numbers], []
+        if not self.names:
+            return kind.numbers.long(), [*kind.labels.names]
         new = [name for name in kind.labels.names if name not in self._numbers]
         numbers = {name: len(self.names) + i for i, name in enumerate(new)}
         known = self._numbers

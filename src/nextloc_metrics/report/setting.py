@@ -71,7 +71,7 @@ class Data:
         if self.bins is not None:
             found |= {"bin_of": self.bins.bin_of, "num_bins": torch.tensor(self.bins.num_bins)}
         if self.locations is not None:
-            found["points"] = self.locations.points
+            found["points"] = self.locations.points.contiguous()
         if self.limits is not None:
             found |= {_LIMITS + name: getattr(self.limits, name) for name in _tensors_of_limits()}
         return {name: array for name, array in found.items() if array is not None}

@@ -12,6 +12,7 @@ scores without an upper bound of infinite ones.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -236,6 +237,16 @@ def part_of(number: int, share: float) -> float:
 def float64(tensor: Tensor) -> Tensor:
     """Convert to float64, on the CPU if the device has no float64."""
     return (tensor.cpu() if tensor.device.type == "mps" else tensor).double()
+
+
+def sum_once(values: Any, counts: Any) -> float:
+    """Return the sum of float64 values, each so many times, rounded once."""
+    if np.all(counts == 1) or not (np.abs(values) < 2.0**900).all():
+        return math.fsum(np.repeat(values, counts).tolist())
+    # halves of 26 bits, whose products with counts below 2^26 are exact
+    upper = values * (2.0**27 + 1)
+    upper -= upper - values
+    return math.fsum(np.concatenate([upper * counts, (values - upper) * counts]).tolist())
 
 
 class KeyedSums:

@@ -22,6 +22,7 @@ from functools import cache, lru_cache
 from statistics import NormalDist
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -160,8 +161,9 @@ def cluster_variance(off: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
 
 def _sum(values: Tensor) -> Tensor:
     """Sum the last dimension, rounded once."""
-    rows = values[None].flatten(0, -2).tolist()
-    return values.new_tensor(list(map(math.fsum, rows))).reshape(values.shape[:-1])
+    rows = values[None].flatten(0, -2).cpu().numpy()
+    found = [exact.sum_once(*np.unique(row, return_counts=True)) for row in rows]
+    return values.new_tensor(found).reshape(values.shape[:-1])
 
 
 def _of_independent(

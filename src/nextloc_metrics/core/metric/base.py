@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import deepcopy
 from functools import wraps
-from inspect import getmembers, signature
+from inspect import getmembers
 from typing import Any, ClassVar, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -159,11 +159,10 @@ class BaseMetric(Unscripted, Metric):
                 raise
 
         # `wraps` copies that of the method, with `self`
-        count_unless_refused.__signature__ = signature(update)  # type: ignore[attr-defined]
+        count_unless_refused.__signature__ = self._update_signature  # type: ignore[attr-defined]
         return count_unless_refused
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(compute)
         def keep(*args: Any, **kwargs: Any) -> _Unsqueezed:
             return _Unsqueezed(compute(*args, **kwargs))
 

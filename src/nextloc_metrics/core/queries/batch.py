@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import wraps
+from functools import cached_property, wraps
 from inspect import Parameter, signature
 from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, get_type_hints
 
@@ -323,10 +323,13 @@ class GroupLabels:
         except UnicodeEncodeError as error:
             wrong = short(error.object[error.start : error.end])
             raise ValueError(f"`labels` must be text of whole characters, got {wrong}.") from error
-        self._numbers = {name: number for number, name in enumerate(self.names)}
-        if len(self._numbers) < len(self.names):
+        if len(set(self.names)) < len(self.names):
             twice = next(name for i, name in enumerate(self.names) if self._numbers[name] != i)
             raise ValueError(f"`labels` must be distinct, got {short(twice)} twice.")
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.names)}
 
     @classmethod
     def from_values(cls, values: Array) -> GroupLabels:
@@ -342,9 +345,10 @@ class GroupLabels:
     @classmethod
     def sorted(cls, names: Iterable[str]) -> GroupLabels:
         """Make labels from distinct names, sorted as numbers if all of them are numbers."""
-        distinct = set(names)
+        distinct = [*dict.fromkeys(names)]  # whose order may be the right one
         are_numbers = all(name.removeprefix("-").isdecimal() for name in distinct)
-        return cls(sorted(distinct, key=lambda name: (int(name) if are_numbers else 0, name)))
+        distinct.sort(key=(lambda name: (int(name), name)) if are_numbers else None)
+        return cls(distinct)
 
     def number(self, values: Array) -> Tensor:
         """Return the number of the group for each of the names, int64 `[N]`."""

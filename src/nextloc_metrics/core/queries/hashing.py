@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from hashlib import blake2b
 from typing import Any
 
@@ -43,6 +44,10 @@ def bits(values: Any) -> Any:
 
 def hash_text(words: list[str]) -> Hashes:
     """Return a hash of each text; a text that is an integer, as in a CSV file, has its hash."""
+    with suppress(ValueError, OverflowError):  # most users are integers
+        integers = np.array([*map(int, words)], dtype=np.int64)
+        if [*map(str, integers.tolist())] == words:
+            return mix(integers)
     different: dict[str, int] = {}
     place = [different.setdefault(word, len(different)) for word in words]
     found = np.zeros(len(different), dtype=np.uint64)

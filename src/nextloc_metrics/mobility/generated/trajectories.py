@@ -263,7 +263,7 @@ class Trajectories:
                     f"trajectory {self._original[self.row[at]]}; points are (latitude, longitude), "
                     'or pass `units="km"` or `units="m"`.'
                 )
-        return Locations(first, other).points.numpy()
+        return Locations(first, other).points.contiguous().numpy()
 
     def _look_up(self, locations: Locations | None) -> Numbers:
         assert self.ids is not None
@@ -272,7 +272,7 @@ class Trajectories:
                 "`locations` must be given for distances between ids, got None; pass "
                 "`locations=Locations(latitude, longitude)`."
             )
-        points = locations.points.cpu().numpy()
+        points = locations.points.cpu().contiguous().numpy()
         if (wrong := self.ids >= len(points)).any():
             at = wrong.argmax()
             raise ValueError(

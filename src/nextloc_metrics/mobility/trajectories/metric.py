@@ -176,7 +176,7 @@ class DistanceOfPairs(PairMetric):
     def sequences(self, record: Pairs) -> Sequences:
         if self.locations is not None:
             # an unchecked id without coordinates is far from all others
-            points = self.locations.points.cpu().nan_to_num(nan=_FAR)
+            points = self.locations.points.cpu().contiguous().nan_to_num(nan=_FAR)
             points = torch.nn.functional.pad(points, (0, 0, 0, 1), value=_FAR)
             ids = (x.cpu().clamp(max=len(points) - 1) for x in (record.preds, record.target))
             first, second = (points[x] for x in ids)
