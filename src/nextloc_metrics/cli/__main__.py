@@ -5,6 +5,7 @@ import os
 import sys
 import threading
 from contextlib import suppress
+from typing import Any
 
 
 def main() -> None:
@@ -30,9 +31,11 @@ def script() -> None:
     try:
         main()
     except SystemExit as end:
-        if type(end.code) is int and sys._getframe(1).f_back is None:
-            threading._shutdown()  # type: ignore[attr-defined]
-            atexit._run_exitfuncs()
+        # neither has a public name: without them, Python ends as it does
+        ends: Any = getattr(threading, "_shutdown", None), getattr(atexit, "_run_exitfuncs", None)
+        if type(end.code) is int and sys._getframe(1).f_back is None and all(ends):
+            for end_of_python in ends:
+                end_of_python()
             with suppress(OSError):  # which Python reports
                 for stream in filter(None, (sys.stdout, sys.stderr)):
                     stream.flush()
