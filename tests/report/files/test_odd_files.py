@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -468,41 +469,89 @@ def test_names_joined_in_one_cell_are_no_list_that_never_hits(mark: str, tmp_pat
     assert report.evaluate_table(path, k=1).values["acc_at_1"] == 1
 
 
-@pytest.mark.parametrize("cells", [("(1, 2)", "1"), ("('Home', 'Cafe')", "Home"), ("(1,)", "1")])
-def test_tuples_are_called_tuples(cells: tuple[str, str], tmp_path: Path) -> None:
-    """In CSV a tuple of Python is text."""
-    path = tmp_path / "a.tsv"
-    path.write_text("preds\ttarget\n" + "\t".join(cells), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"tuple.* of Python.* lists?, such as \["):
+PRINTED: dict[str, tuple[list[str], list[str]]] = {
+    "NumPy's integers": (["[1 2 3]", "[ 4  5\n  6]", "[7]"], ["2", "4", "7"]),
+    "NumPy's names": (["['a' 'b c']", "['O-1'\n 'd']", "['e']"], ["b c", "O-1", "e"]),
+    "tuples": (["(1, 2, 3)", "(4,)", "[7]"], ["2", "4", "7"]),
+    "tuples of names": (["('a', 'b')", "(\"O'Hare\", 'd, e')", "('f',)"], ["b", "O'Hare", "f"]),
+}
+
+
+@pytest.mark.parametrize("name", PRINTED)
+@pytest.mark.parametrize("form", ["file", "frame"])
+def test_printed_lists(name: str, form: str, tmp_path: Path) -> None:
+    """What pandas writes of arrays and tuples is read as the lists that they are."""
+    preds, target = PRINTED[name]
+    rows: Any = pd.DataFrame({"preds": preds, "target": target})
+    if form == "file":
+        rows.to_csv(path := tmp_path / "a.csv", index=False)
+        rows = path
+    found = report.evaluate_table(rows, k=(1, 2))
+    assert found.values["acc_at_1"] == pytest.approx(2 / 3)
+    assert found.values["mrr"] == pytest.approx((1 / 2 + 1 + 1) / 3)
+
+
+def test_printed_scores(tmp_path: Path) -> None:
+    """Floats between brackets are scores of all candidates."""
+    path = tmp_path / "a.csv"
+    path.write_text('preds,target\n"[0.1 0.7 1e-3]",1\n"[.5 .1\n .4]",2\n', encoding="utf-8")
+    found = report.evaluate_table(path, k=1)
+    assert (found.values["acc_at_1"], found.values["mrr"]) == (0.5, 0.75)
+
+
+def test_pairs_that_are_names_stay_names(tmp_path: Path) -> None:
+    """Where targets look like tuples, so do the ids of cells of a grid."""
+    path = tmp_path / "a.csv"
+    cells = ['"(3, 5)","(3, 5)"', '"(4, 5)","(5, 4)"']
+    path.write_text("preds,target\n" + "\n".join(cells) + "\n", encoding="utf-8")
+    found = report.evaluate_table(path, k=1)
+    assert (found.values["acc_at_1"], found.values["mrr"]) == (0.5, 0.5)
+
+
+@pytest.mark.parametrize("cell", ["[1 2 ... 9]", "[1 2, 3]", "['a' 'b', 'c']", "(1, 2"])
+def test_lists_that_are_cut_are_refused(cell: str, tmp_path: Path) -> None:
+    """NumPy leaves ids out of long lists; commas between some ids are a mistake."""
+    path = tmp_path / "a.csv"
+    path.write_text(f'preds,target\n"{cell}",1\n"[1, 2]",2\n', encoding="utf-8")
+    with pytest.raises(ValueError, match=r"row 0 .* must hold ids of locations in `preds`, got"):
         report.evaluate_table(path)
 
 
 @pytest.mark.parametrize("suffix", [".json", ".jsonl"])
-def test_json_over_several_lines_is_called_that(suffix: str, tmp_path: Path) -> None:
-    """A list of records may be laid out; one document or many may not."""
-    path, row = tmp_path / f"a{suffix}", {"preds": [1, 2], "target": 1}
-    path.write_text(json.dumps([row], indent=2), encoding="utf-8")
-    assert report.evaluate_table(path, k=1).values["acc_at_1"] == 1
-    path.write_text(json.dumps(row, indent=2), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"several lines must be .*each record in one line\.$"):
-        report.evaluate_table(path)
-
-
-def test_a_folder_of_save_to_disk_is_named(tmp_path: Path) -> None:
-    """Its rows are those of a pattern; it may hold several splits."""
-    folder = tmp_path / "saved" / "test"
-    folder.mkdir(parents=True)
-    table = pa.table({"preds": [[1, 2]], "target": [1]})
-    data = str(folder / "data-00000-of-00001.arrow")
-    with pa.OSFile(data, "wb") as file, pa.ipc.new_stream(file, table.schema) as stream:
-        stream.write_table(table)
-    for name in ("state", "dataset_info"):
-        (folder / f"{name}.json").write_text("{}", encoding="utf-8")
-    for path in (folder, folder.parent):
-        with pytest.raises(ValueError, match=r"is a folder of `save_to_disk`; pass") as found:
+def test_json_over_several_lines(suffix: str, tmp_path: Path) -> None:
+    """A list of records, one record, and one after the other."""
+    path = tmp_path / f"a{suffix}"
+    first, other = ({"preds": [1, 2], "target": x} for x in (1, 2))
+    laid_out = [json.dumps(x, indent=2) for x in (first, other)]
+    for text in (json.dumps([first, other], indent=2), "\n".join(laid_out), " ".join(laid_out)):
+        path.write_text(f"\ufeff{text}\n", encoding="utf-8")
+        assert report.evaluate_table(path, k=1).values["mrr"] == 0.75
+    path.write_text(laid_out[0], encoding="utf-8")
+    assert report.evaluate_table(path, k=1).values["mrr"] == 1
+    for wrong in (laid_out[0][:-2], laid_out[0] + "\n,", laid_out[0] + "\n[]", "{\n}\n3"):
+        path.write_text(wrong, encoding="utf-8")
+        with pytest.raises(ValueError, match=r"must be (readable|an object)"):
             report.evaluate_table(path)
-        assert str(folder / "data-*.arrow") in str(found.value)
-    assert report.evaluate_table(str(folder / "data-*.arrow"), k=1).values["acc_at_1"] == 1
+
+
+def test_a_folder_of_save_to_disk(tmp_path: Path) -> None:
+    """Its rows are read, in order; of several splits one is chosen."""
+    for split, targets in (("train", [2, 2, 2]), ("test", [1, 2])):
+        folder = tmp_path / "saved" / split
+        folder.mkdir(parents=True)
+        for number, target in enumerate(targets):
+            table = pa.table({"preds": [[1, 2]], "target": [target]})
+            data = str(folder / f"data-{number:05}-of-{len(targets):05}.arrow")
+            with pa.OSFile(data, "wb") as file, pa.ipc.new_stream(file, table.schema) as stream:
+                stream.write_table(table)
+        for name in ("state", "dataset_info"):
+            (folder / f"{name}.json").write_text("{}", encoding="utf-8")
+    (tmp_path / "saved" / "dataset_dict.json").write_text("{}", encoding="utf-8")
+    assert report.evaluate_table(tmp_path / "saved" / "test", k=1).values["mrr"] == 0.75
+    with pytest.raises(
+        ValueError, match=r"must be one split of .*'test', 'train'.*; pass .*train\.$"
+    ):
+        report.evaluate_table(tmp_path / "saved")
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".parquet"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -26,16 +27,19 @@ _BLOCK = 1 << 22
 # Arrow crashes on values nested some thousand deep, which takes as many bytes.
 _DEEPEST = 2000
 
+_SPACE = re.compile(r"\s*")
+
 _arrow_json = Lazy("pyarrow.json")
 
 
 def read_json(file: str, wanted: Wanted) -> Iterator[FilePart]:
-    """Read JSON lines in blocks, or a list of records at once."""
+    """Read JSON lines in blocks; a list of records, or records over several lines, at once."""
     start, names, as_text = 0, None, {}  # type: ignore[var-annotated]
     for block in _blocks(file):
         lines = [line for line in block.splitlines() if line.strip()]
-        if not start and lines and lines[0].lstrip().startswith(b"[") and names is None:
-            yield _of_list(file, wanted)
+        first = lines[0].strip() if lines else b""
+        if not start and names is None and (first[:1] == b"[" or first == b"{"):
+            yield _of_whole(file, wanted)
             return
         part = None
         is_deep = (len(x) > _DEEPEST and x.count(b"[") + x.count(b"{") > _DEEPEST for x in lines)
@@ -132,13 +136,10 @@ def _records(
             broken.append(row)
         else:
             text = short(line[:100].decode(errors="replace"))
-            remedy = (
-                "JSON that is laid out over several lines must be a list of records, "
-                '`[{"preds": [1, 2], "target": 1}, ...]`; or write each record in one line'
-                if not row and len(lines) > 1 and line.strip() == b"{"
-                else f"{why}; count such lines as broken answers with `on_error='miss'`"
+            raise ExplainedError(
+                f"{place(file, row)} must be a JSON object, got {text}: {why}; count such lines as "
+                "broken answers with `on_error='miss'`."
             )
-            raise ExplainedError(f"{place(file, row)} must be a JSON object, got {text}: {remedy}.")
     return records, rows, broken
 
 
@@ -150,9 +151,15 @@ def _record(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return record
 
 
-def _of_list(file: str, wanted: Wanted) -> FilePart:
+def _of_whole(file: str, wanted: Wanted) -> FilePart:
     with open_bytes(file) as opened:
-        records = json.loads(opened.read().decode("utf-8-sig"), object_pairs_hook=_record)
+        text = opened.read().decode("utf-8-sig").strip()
+    decoder, at = json.JSONDecoder(object_pairs_hook=_record), 0
+    records: list[Any] = decoder.decode(text) if text.startswith("[") else []
+    while not text.startswith("[") and at < len(text):  # one record after the other
+        record, end = decoder.raw_decode(text, at)
+        records.append(record)
+        at = _SPACE.match(text, end).end()  # type: ignore[union-attr]
     other = next((i for i, x in enumerate(records) if not isinstance(x, dict)), None)
     if other is not None:
         raise ExplainedError(

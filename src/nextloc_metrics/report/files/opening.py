@@ -78,12 +78,6 @@ def find_files(source: Any) -> list[str]:
         seen[real] = file
     if not files:
         raise FileNotFoundError(f"`path` must be an existing file of predictions, got {source}.")
-    saved = next((x for x in files if Path(x).name == "state.json"), None)
-    if saved is not None:
-        raise ValueError(
-            f"`path` must be files of rows, and {short(source)} is a folder of `save_to_disk`; "
-            f"pass the rows of one split, {saved.removesuffix('state.json')}data-*.arrow."
-        )
     kinds = {suffix_of(file) for file in files}
     if len(kinds) > 1 or not kinds <= {*SUFFIXES}:
         raise ValueError(
@@ -108,10 +102,22 @@ def _files_of(path: str) -> list[str]:
     given = Path(path)
     if given.is_dir():
         inner = [x for x in given.rglob("*") if x.is_file()]
-        return [str(x) for x in sorted(inner) if _is_data(str(x.relative_to(given)))]
+        found = [str(x) for x in sorted(inner) if _is_data(str(x.relative_to(given)))]
+        return _of_saved(path, found) if any(x.name == "state.json" for x in inner) else found
     if given.exists():
         return [path]
     return sorted(filter(os.path.isfile, glob.glob(path, recursive=True))) if is_pattern else []
+
+
+def _of_saved(path: str, files: Sequence[str]) -> list[str]:
+    """Return the rows of a folder that Hugging Face's `save_to_disk` wrote, of one split."""
+    splits = sorted({str(Path(x).parent) for x in files if Path(x).name == "state.json"})
+    if len(splits) > 1:
+        names = short([Path(x).name for x in splits])
+        raise ValueError(
+            f"`path` must be one split of {clip(path)}, got {names}; pass {splits[-1]}."
+        )
+    return [x for x in files if suffix_of(x) == ".arrow" and str(Path(x).parent) == splits[0]]
 
 
 def _is_data(name: str) -> bool:

@@ -53,6 +53,7 @@ from nextloc_metrics.report.files.opening import (
     place,
     suffix_of,
 )
+from nextloc_metrics.report.files.printed_lists import with_commas
 from nextloc_metrics.report.files.sources import (
     Arrays,
     Files,
@@ -187,12 +188,18 @@ class TableRows:
     def _peek(self) -> FilePart:
         """Return the first part with rows, or one without."""
         seen: list[FilePart] = []
-        for part in self.source.parts(self.names.all):
+        for part in self._parts(self.names.all):
             seen.append(part)
             if len(part.rows):
                 break
         self.source.push_back(seen)
         return seen[-1] if seen else FilePart("", (), {name: [] for name in self.names.all})
+
+    def _parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[FilePart]:
+        """Yield the parts of the source; answers of a language model stay as they are."""
+        for part in self.source.parts(columns, ids):
+            is_answer = self.reader is not None
+            yield part if is_answer else with_commas(part, self.names.preds, self.names.target)
 
     def _num_candidates(
         self, first: FilePart, separator: str | None, widths: Widths | None
@@ -205,7 +212,7 @@ class TableRows:
         name, counts_all = self.names.preds, self.on_error == "miss" and not self.source.once
         if widths is None and counts_all:
             widths = Counter()
-            for part in self.source.parts([name], ids=[name]):
+            for part in self._parts([name], ids=[name]):
                 widths += count_widths(part.columns[name], separator)
         elif widths is None:
             widths = count_widths(first.columns[name][:1000], separator)
@@ -221,7 +228,7 @@ class TableRows:
             return Survey.unknown(is_lists(relevant))
         survey = Survey(self._relevant.kind, padding, must_number)
         has_ids = may_be_text = False
-        for part in self.source.parts([self.names.target], ids=[self.names.target]):
+        for part in self._parts([self.names.target], ids=[self.names.target]):
             column = part.columns[self.names.target]
             cells = self._read(part, self.names.target, self._relevant)
             is_text: bool | None = False
@@ -258,7 +265,7 @@ class TableRows:
         padded = [x for x in (self.names.target, self.names.exclude) if x is not None]
         if self.num_candidates is None:
             padded.append(self.names.preds)
-        for part in self.source.parts(self.names.all, ids=padded):
+        for part in self._parts(self.names.all, ids=padded):
             if part.broken:
                 self.missed += len(part.broken)
                 warnings.warn(
