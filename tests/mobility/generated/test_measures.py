@@ -308,7 +308,7 @@ def test_hours_are_those_of_plain_loops() -> None:
         assert metric.state[1:, :-1].sum(0).tolist() == expected
     metric = HourOfDay()
     dates = np.array(hours) * 3.6e9
-    dates = np.append(dates.astype("M8[us]"), [[np.datetime64("NaT")]], axis=1)
+    dates = np.append(dates.astype("M8[us]"), [[np.datetime64("NaT", "us")]], axis=1)
     metric.update(target=Trajectories([[1] * 5 + [-1]], dates))
     assert metric.state[1:, :-1].sum(0).tolist() == expected
     column = pd.Series(dates[0, :-1])

@@ -432,8 +432,9 @@ class Ranking(Record):
 
         Example:
             >>> from torch import tensor
-            >>> Ranking.from_lists(tensor([[2, 0, 1]]), tensor([[0.0, 1.0, 3.0]])).relevant_from(2)
-            Ranking(above=[[0]], tied=[[1]], relevant_above=[[0]], relevant_tied=[[1]])
+            >>> ranking = Ranking.from_lists(tensor([[1, 0, 2]]), tensor([[0.0, 1.0, 3.0]]))
+            >>> ranking.relevant_from(2).above[0, 0]  # location 2; 1 is padding now
+            tensor(2)
         """
         if self.depth is not None:
             raise ValueError(
