@@ -24,6 +24,7 @@ from nextloc_metrics.cli.options import (
     OUTPUT,
     SAMPLE,
     SAVE,
+    TRUTH,
     WORKERS,
     KeepingGroup,
     Output,
@@ -205,6 +206,7 @@ def merge(paths: tuple[str, ...], metrics: str | None, output: Output) -> None:
 @main.command(epilog="Example: nextloc-metrics compare a.parquet b.parquet --cluster user")
 @source("paths", nargs=-1, required=True)
 @FILES
+@TRUTH
 @SAMPLE
 @click.option(
     "--against",
@@ -233,6 +235,8 @@ def compare(
         first = found[paths[0]]
         names = [name_of(path) for path in found]
         titles = short_names(names) if output.is_page else names
+        if first.grades is not None:
+            raise ValueError("`grade` must be None for `compare`, whose metrics read no grades.")
         result = compare_models(
             {title: one.preds for title, one in zip(titles, found.values(), strict=True)},
             first.target,
@@ -240,6 +244,12 @@ def compare(
             against="all" if against == "all" else "first",
             **given_options(SharedOptions, reading),
         )
+        for title, one in zip(titles, found.values(), strict=True):
+            counts = {name: number for name, number in one.card.items() if number}
+            result.card |= {f"{name} {title}": number for name, number in counts.items()}
+            if counts:
+                text = ", ".join(f"{name} {number:,}" for name, number in counts.items())
+                click.echo(f"Note: {title}: {text}", err=True)
     with explained():
         if output.is_page:
             source = describe_read(found, f"{len(first.target):,} of each file")
@@ -252,6 +262,7 @@ def compare(
 @main.command(epilog="Example: nextloc-metrics audit a.parquet b.parquet --users user --k 1")
 @source("paths", nargs=-1, required=True)
 @FILES
+@TRUTH
 @click.option("--users", help="Column of the users.")
 @click.option("--times", help="Column of numbers that order the queries.")
 @click.option("--sequences", help="Column of the numbers of trajectories.")

@@ -54,7 +54,13 @@ def read_same(
 ) -> dict[str, Predictions]:
     """Read predictions of the same queries, joined by a column of keys or row by row."""
     columns = [*groups, *([key] if key else [])]
-    return same_queries({path: _read(path, groups=columns, **reading) for path in paths}, key)
+    found = {path: _read(path, groups=columns, **reading) for path in paths}
+    if not (query := reading["query"]) or key is not None:
+        return same_queries(found, key)
+    for one in found.values():  # rows that are joined to a truth are in any order
+        cells = zip(*(map(str, one.groups[name]) for name in query), strict=True)
+        one.groups |= {", ".join(query): ["\0".join(x) for x in cells]}
+    return same_queries(found, ", ".join(query))
 
 
 def _check_target(path: str, target: str) -> None:
@@ -68,11 +74,12 @@ def _check_target(path: str, target: str) -> None:
 
 def _read(path: str, groups: Sequence[str] = (), **reading: Any) -> Predictions:
     """Read a file with the given options; files without columns have a separate target file."""
-    _check_target(path, reading["target"])
+    if reading.get("truth") is None:
+        _check_target(path, reading["target"])
     return read(
         path,
         groups=[*groups, *filter(None, [reading["cluster"]])],
-        targets=None if has_columns(path) else reading["target"],
+        targets=None if has_columns(path) or reading.get("truth") else reading["target"],
         vocabulary=read_words(reading["vocabulary"]),
         **{name: reading[name] for name in _OF_FILES if name in reading},
     )
@@ -158,9 +165,9 @@ def given_options(kind: Any, reading: Mapping[str, Any]) -> dict[str, Any]:
 
 # what else files and tables are read by; a run lacks the columns
 _COLUMNS = ("mask", "exclude", "weights", "confidence")
-_OF_FILES = ("preds", "target", "padding", "on_error", "separator", "mask", "exclude")
+_OF_TRUTH = ("truth", "query", "item", "score", "rank", "grade")
+_OF_FILES = ("preds", "target", "padding", "on_error", "separator", "mask", "exclude", *_OF_TRUTH)
 _OF_TABLES = {*_OF_FILES, *_COLUMNS, "groups", "workers", "answers", "queries", "key"}
-_OF_TABLES |= {"truth", "query", "item", "score", "rank", "grade"}
 
 # how answers are read: the options of `read_answers`, and those of the command
 _OF_ANSWERS = {"form": "form", "key": "list_key", "take": "take", "after": "after"}

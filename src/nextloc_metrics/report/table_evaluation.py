@@ -21,7 +21,7 @@ from nextloc_metrics.report.files.answer_columns import AnswerColumn, JoinedAnsw
 from nextloc_metrics.report.files.columns import names_of_groups
 from nextloc_metrics.report.files.forms import open_form
 from nextloc_metrics.report.files.ids import OnError
-from nextloc_metrics.report.files.joining import TableForm
+from nextloc_metrics.report.files.joining import TableForm, form_of
 from nextloc_metrics.report.files.nested import (
     arrays_of,
     is_tensors,
@@ -33,7 +33,6 @@ from nextloc_metrics.report.files.nested import (
 from nextloc_metrics.report.files.tables import (
     Names,
     TableRows,
-    has_column,
     open_rows,
     source_of,
 )
@@ -133,7 +132,7 @@ def evaluate_table(
     named = query, item, score, rank, grade
     if engine is None:
         rows, truth, target, named = _as_tables(rows, truth, target, named)
-    form = _form_of(rows, preds, target, truth, *named)
+    form = form_of(rows, preds, target, truth, *named)
     if form is not None:
         given = {"answers": answers, "queries": queries, "key": key, "confidence": confidence}
         names = Names("preds", target, kinds, mask, exclude, (), weights)
@@ -220,28 +219,6 @@ def _evaluate_form(
     result = _count(source, track(source.chunks(), source.num_rows), make).result()
     result.card.update({name: x for name, x in card.items() if x or name != "repeated_items"})
     return result
-
-
-def _form_of(
-    rows: Any,
-    preds: str | Sequence[str],
-    target: str,
-    truth: Any,
-    query: str | Sequence[str],
-    *named: Any,
-) -> TableForm | None:
-    """Return the form of predictions that are no rows of one table with lists, else None."""
-    columns = (query,) if isinstance(query, str) else tuple(query)
-    kept = preds if isinstance(preds, str) else tuple(preds)
-    form = TableForm(columns, kept, target, *named)
-    if truth is None:
-        needs = {"query": columns, "item": form.item, "grade": form.grade}
-        if wrong := next((name for name, x in needs.items() if x), None):
-            raise ValueError(
-                f"`{wrong}` needs `truth`, the table of the relevant ids of each query, got None."
-            )
-    is_column = isinstance(preds, str) and form.is_wide and has_column(rows, preds)
-    return form if truth is not None or (form.is_wide and not is_column) else None
 
 
 def _reader_of(

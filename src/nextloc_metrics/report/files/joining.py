@@ -19,6 +19,7 @@ from nextloc_metrics.report.files.relation import (
     Relation,
     columns_of,
 )
+from nextloc_metrics.report.files.tables import has_column
 
 # Where a row stood, as one number.
 AT = "(CAST(file AS BIGINT) << 40) + row"
@@ -63,6 +64,28 @@ class TableForm:
     def is_wide(self) -> bool:
         """Whether a list has a column per rank."""
         return not isinstance(self.preds, str) or any(x in self.preds for x in "*?")
+
+
+def form_of(
+    rows: Any,
+    preds: str | Sequence[str],
+    target: str,
+    truth: Any,
+    query: str | Sequence[str],
+    *named: Any,
+) -> TableForm | None:
+    """Return the form of predictions that are no rows of one table with lists, else None."""
+    columns = (query,) if isinstance(query, str) else tuple(query)
+    kept = preds if isinstance(preds, str) else tuple(preds)
+    form = TableForm(columns, kept, target, *named)
+    if truth is None:
+        needs = {"query": columns, "item": form.item, "grade": form.grade}
+        if wrong := next((name for name, x in needs.items() if x), None):
+            raise ValueError(
+                f"`{wrong}` needs `truth`, the table of the relevant ids of each query, got None."
+            )
+    is_column = isinstance(preds, str) and form.is_wide and has_column(rows, preds)
+    return form if truth is not None or (form.is_wide and not is_column) else None
 
 
 @dataclass(eq=False)
@@ -327,8 +350,9 @@ def number_items(
             return None
     if vocabulary is None:
         db.run(
-            "CREATE TABLE words AS SELECT item, row_number() OVER (ORDER BY item) - 1 AS "
-            f"number FROM (SELECT DISTINCT item FROM ({known}))"
+            "CREATE TABLE words AS SELECT item, row_number() OVER (ORDER BY item NOT IN (SELECT "
+            "item FROM targets), item) - 1 AS number FROM "  # of all models alike, for targets
+            f"(SELECT DISTINCT item FROM ({known}))"
         )
     else:
         words = pa.array([*vocabulary], pa.int64() if kind == "integers" else pa.string())

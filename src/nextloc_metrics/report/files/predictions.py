@@ -19,7 +19,9 @@ from nextloc_metrics.core.queries.arrays import as_tensor
 from nextloc_metrics.core.queries.checks import check_choice
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files.columns import names_of_groups, read_mask
+from nextloc_metrics.report.files.forms import open_form
 from nextloc_metrics.report.files.ids import OnError, are_whole, integers_of, plain
+from nextloc_metrics.report.files.joining import form_of
 from nextloc_metrics.report.files.numbers import DENSE
 from nextloc_metrics.report.files.opening import RUNS, RowSource, find_files, pa, suffix_of
 from nextloc_metrics.report.files.sources import Arrays, Stream, gigabytes, memory
@@ -45,6 +47,7 @@ class Predictions:
             that no list holds; `not_judged`, which are left out by an empty `target`; and
             `trec_eval_divisor`, the judged ones that have results, over which trec_eval averages
             (with its option `-c` over all judged ones, as here).
+        card: with `truth`, how many queries are missing, have no truth, and so on.
     """
 
     preds: Any
@@ -56,6 +59,7 @@ class Predictions:
     exclude: Tensor | None = None
     grades: Tensor | None = None
     judgements: dict[str, int] = field(default_factory=dict)
+    card: dict[str, int] = field(default_factory=dict)
 
     def to_trec(
         self,
@@ -90,6 +94,12 @@ def read(
     vocabulary: Sequence[str | int] | None = None,
     separator: str | None = None,
     on_error: OnError = "raise",
+    truth: str | Path | None = None,
+    query: str | Sequence[str] = (),
+    item: str | None = None,
+    score: str | None = None,
+    rank: str | None = None,
+    grade: str | None = None,
 ) -> Predictions:
     r"""Read all predictions and targets of a file; `files.tables.open_rows` says what is an id.
 
@@ -108,6 +118,9 @@ def read(
             the next number, and is a miss.
         separator: what separates the ids of a cell of text without brackets.
         on_error: `"raise"`, an unreadable answer is an error; `"miss"`, it counts as a miss.
+        truth: the table of the relevant ids, if it is another, as for `evaluate_table`, like
+            `query`, `item`, `score`, `rank` and `grade`; the columns `query` are groups, too, and
+            `groups` and `mask` are columns of `truth`.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -126,7 +139,8 @@ def read(
     groups = names_of_groups(groups)
     files = find_files(path)
     kind = suffix_of(files[0])
-    if kind == ".npy" or kind in RUNS:
+    if kind == ".npy" or kind in RUNS:  # their targets are always in another file
+        targets, truth = targets if truth is None else truth, None
         if targets is None or len(files) > 1 or groups:
             what = "judgements" if kind in RUNS else ".npy file of the relevant ids"
             raise ValueError(
@@ -134,20 +148,34 @@ def read(
                 f"{short(targets)} for {short(path)}; store groups in a table or in .npz."
             )
         target = str(targets)
-    names = Names(preds, target, (), mask, exclude, groups)
+    card: dict[str, int] = {}
     queries = None
-    if kind in RUNS:
-        queries = read_trec(Path(files[0]), Path(names.target))
-        source = _of_run(files[0], queries, names)
+    how: Any = {"padding": padding, "vocabulary": vocabulary, "separator": separator}
+    form = form_of(path, preds, target, truth, query, item, score, rank, grade)
+    if form is not None:
+        groups = tuple(dict.fromkeys([*groups, *form.query]))
+        names = Names("preds", target, groups, mask, exclude)
+        rows, card = open_form(path, truth, form, names, on_error=on_error, **how)
     else:
-        source = source_of(files, names, on_error)
-    rows = TableRows(source, names, padding, vocabulary, separator, on_error)
+        names = Names(preds, target, (), mask, exclude, groups)
+        queries = read_trec(Path(files[0]), Path(target)) if kind in RUNS else None
+        of_run = None if queries is None else _of_run(files[0], queries, names)
+        rows = TableRows(
+            of_run or source_of(files, names, on_error), names, **how, on_error=on_error
+        )
+    found = replace(_collect(rows, groups), card=card)
+    return found if queries is None else _with_judgements(found, queries)
+
+
+def _collect(rows: TableRows, groups: Sequence[str]) -> Predictions:
+    """Join all chunks of rows."""
+    source = rows.source
     if isinstance(source, Arrays) and rows.num_candidates is not None:
         return _of_scores(source, rows)
     batches, pieces = zip(*rows.pieces(), strict=True)
-    answers, relevant, masked, excluded = (
+    answers, relevant, masked, excluded, grades = (
         None if getattr(batches[0], name) is None else _join([getattr(x, name) for x in batches])
-        for name in ("preds", "target", "mask", "exclude")
+        for name in ("preds", "target", "mask", "exclude", "grades")
     )
     assert answers is not None
     assert relevant is not None
@@ -157,8 +185,7 @@ def read(
     known = rows.vocabulary
     if known is not None:
         known = (*known, *rows.others)
-    found = Predictions(answers, relevant, kept, rows.missed, known, masked, excluded)
-    return found if queries is None else _with_judgements(found, queries)
+    return Predictions(answers, relevant, kept, rows.missed, known, masked, excluded, grades)
 
 
 def _with_judgements(found: Predictions, queries: TrecQueries) -> Predictions:

@@ -33,6 +33,7 @@ from nextloc_metrics.report.files.columns import (
     read_mask,
     read_weights,
     width_of_most,
+    with_commas,
 )
 from nextloc_metrics.report.files.ids import (
     MISSING,
@@ -53,7 +54,6 @@ from nextloc_metrics.report.files.opening import (
     place,
     suffix_of,
 )
-from nextloc_metrics.report.files.printed_lists import with_commas
 from nextloc_metrics.report.files.sources import (
     Arrays,
     Files,

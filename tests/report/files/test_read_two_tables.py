@@ -1,0 +1,122 @@
+"""`report.read` and `compare` of predictions whose truth is in another table."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from nextloc_metrics import report
+from nextloc_metrics.cli.commands import main
+
+#: queries of two columns, with the target, and the answers of two models, best first
+TRUTH = {("ann", 1): "zoo", ("ann", 2): "cafe", ("bob", 1): "home", ("cy", 9): "park"}
+MODELS = {
+    "one": {("ann", 1): ["zoo", "cafe"], ("bob", 1): ["zoo", "home"], ("cy", 9): ["park"]},
+    "two": {("cy", 9): ["home", "park"], ("ann", 2): ["cafe"], ("ann", 1): ["bar", "zoo"]},
+}
+BY_KEY = ["--query", "user,time"]
+BY_ITEM = [*BY_KEY, "--item", "place", "--score", "score"]
+
+
+def write_items(path: Path, answers: dict[Any, list[str]]) -> Path:
+    """A row for each item, in any order; a query that nobody asked is beside them."""
+    rows = [(*query, x, -i) for query, items in answers.items() for i, x in enumerate(items)]
+    rows = [rows[i] for i in np.random.default_rng(0).permutation(len(rows))]
+    lines = ["user,time,place,score", "eve,1,zoo,9"]
+    path.write_text("\n".join([*lines, *(",".join(map(str, x)) for x in rows)]), encoding="utf-8")
+    return path
+
+
+def write_lists(path: Path, answers: dict[Any, list[str]]) -> Path:
+    """A row for each query, with its list."""
+    rows = [f"{user},{time},{'|'.join(x)}" for (user, time), x in answers.items()]
+    path.write_text("\n".join(["user,time,preds", *rows]), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def truth(tmp_path: Path) -> Path:
+    """The table of the targets."""
+    rows = [f"{user},{time},{place}" for (user, time), place in TRUTH.items()]
+    path = tmp_path / "truth.csv"
+    path.write_text("\n".join(["user,time,place", *rows]), encoding="utf-8")
+    return path
+
+
+FORMS: dict[str, tuple[Any, list[str]]] = {
+    "items": (write_items, BY_ITEM),
+    "lists": (write_lists, [*BY_KEY, "--separator", "|", "--target", "place"]),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_models_are_compared_query_by_query(form: str, truth: Path, tmp_path: Path) -> None:
+    """As arrays in the order of the truth; a missing query is a miss, and is counted."""
+    write, options = FORMS[form]
+    files = [str(write(tmp_path / f"{name}.csv", found)) for name, found in MODELS.items()]
+    given = [*files, "--truth", str(truth), *options, "--k", "1,2", "--cluster", "user"]
+    shown = CliRunner().invoke(main, ["compare", *given, "--format", "json"])
+    assert not shown.exception, shown.output
+    words = ["zoo", "cafe", "home", "park", "bar"]
+    lists = {
+        file: [[*map(words.index, found.get(query, [])), -1, -1][:2] for query in TRUTH]
+        for file, found in zip(files, MODELS.values(), strict=True)
+    }
+    users = [user for user, _ in TRUTH]
+    expected = report.compare(
+        lists, [*map(words.index, TRUTH.values())], k=(1, 2), groups={"user": users}, cluster="user"
+    )
+    (second,) = expected.comparisons
+    text = shown.output
+    found = json.loads(text[text.index("{") : text.rindex("}") + 1])
+    assert found["values"] == expected.values
+    for name, pair in expected.comparisons[second].items():
+        mine = found["comparisons"][second][name]
+        assert (mine["difference"], mine["p_value"]) == (pair.difference, pair.p_value)
+    others = ", without_truth 1" if form == "items" else ""
+    notes = [line for line in text.splitlines() if line.startswith("Note: ")]
+    assert notes == [f"Note: {x}: missing 1{others}" for x in files]
+
+
+def test_a_comparison_reads_no_grades(truth: Path, tmp_path: Path) -> None:
+    """`score` does."""
+    files = [str(write_items(tmp_path / f"{name}.csv", of)) for name, of in MODELS.items()]
+    truth.write_text(truth.read_text(encoding="utf-8").replace("\n", ",2\n", 4) + ",1", "utf-8")
+    text = truth.read_text(encoding="utf-8").replace("place,2", "place,grade", 1)
+    truth.write_text(text, encoding="utf-8")
+    given = ["--truth", str(truth), *BY_ITEM, "--grade", "grade"]
+    shown = CliRunner().invoke(main, ["compare", *files, *given])
+    assert "`--grade` must be None for `compare`" in shown.output
+    assert CliRunner().invoke(main, ["score", files[0], *given]).exit_code == 0
+
+
+def test_read_has_keys_and_counts(truth: Path, tmp_path: Path) -> None:
+    """The columns of a query are groups; the targets have equal numbers in every file."""
+    numbers = []
+    for name, answers in MODELS.items():
+        path = write_items(tmp_path / f"{name}.csv", answers)
+        columns: Any = {"query": ["user", "time"], "item": "place", "score": "score"}
+        found = report.read(path, truth=truth, **columns)
+        keys = zip(found.groups["user"], map(int, found.groups["time"]), strict=True)
+        assert [*keys] == [*TRUTH]
+        assert found.vocabulary is not None
+        assert [found.vocabulary[x] for x in found.target.tolist()] == [*TRUTH.values()]
+        assert (found.card["missing"], found.card["without_truth"]) == (1, 1)
+        numbers.append(found.target.tolist())
+    assert numbers[0] == numbers[1]
+    with pytest.raises(ValueError, match="`item` needs `truth`, the table of the relevant ids"):
+        report.read(path, item="place", score="score")
+
+
+def test_an_audit_of_two_tables(truth: Path, tmp_path: Path) -> None:
+    """The exact values are those of `score`."""
+    file = str(write_items(tmp_path / "one.csv", MODELS["one"]))
+    given = ["--truth", str(truth), *BY_ITEM, "--k", "1"]
+    shown = CliRunner().invoke(main, ["audit", file, *given, "--format", "json"])
+    assert not shown.exception, shown.output
+    assert {x["exact"] for x in json.loads(shown.output) if x["metric"] == "Recall@1"} == {0.5}
