@@ -18,6 +18,7 @@ from nextloc_metrics.analysis.significance import (
     satterthwaite,
     t_test,
 )
+from nextloc_metrics.analysis.signs import sign_tests
 
 
 @st.composite
@@ -97,3 +98,17 @@ def test_satterthwaite_of_one_and_of_equal_parts() -> None:
     parts = [(a[:6].var(ddof=1) / 6, 5), (b.var(ddof=1) / 9, 8)]
     assert satterthwaite(parts) == pytest.approx(welch.df)
     assert satterthwaite([]) == satterthwaite([(1.0, 0)]) == 0
+
+
+@pytest.mark.parametrize("power", [53, 56, 60])
+def test_drawn_signs_are_exact_beside_a_sum_beyond_float64(power: int) -> None:
+    """The large sum has no part in it: a drawn sum is as far from 0 if the others' is, signed."""
+    draw = np.random.default_rng(0)
+    others = draw.integers(1, 1000, 300) * draw.choice([-1, 1], 300)
+    expected, large = (
+        sign_tests([(np.append(others, 1 << x), 0)], 1000, 1000, seed=0) for x in (40, power)
+    )
+    assert large == expected
+    assert large[0] is not None
+    assert 0.01 < large[0][0] < 0.99
+    assert large[0][1] == 1000

@@ -62,6 +62,7 @@ def test_findings_are_those_of_loops(train: list[Any], test: list[Any], random: 
         assert list(one.rows) == rows[:5].tolist()
     effective = len(test) ** 2 / sum(n**2 for n in sizes.values())
     assert found.card["effective_users"] == round(effective, 1)
+    assert found.card["test_users"] == len({x[0] for x in test})
     plain = check(train, test).findings["repeated"]
     assert plain.number == len(test) - len(set(test))
 

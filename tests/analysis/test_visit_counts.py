@@ -135,6 +135,16 @@ def test_fit_predicts_the_last_quarter_from_the_visits_before() -> None:
     assert hits == [0, 1]
 
 
+@pytest.mark.parametrize(("number", "late"), [(7, 1), (11, 2), (12, 3), (15, 3)])
+def test_fit_predicts_a_quarter_of_the_visits_rounded_down(number: int, late: int) -> None:
+    """Only the first visit of the part is a move that was seen before it, and only just before."""
+    visits = [*[0] * (number - late - 2), 1, 1, 1, *range(2, 1 + late)]
+    fitted = VisitCounts(visits, ["ann"] * number, num_locations=9).fit()
+    assert fitted.moves > 0
+    with pytest.raises(ValueError, match=r"must hold 4 visits of one person"):
+        VisitCounts([0, 1, 1], ["ann"] * 3, num_locations=2).fit()
+
+
 def test_times_are_dates_or_seconds_and_users_integers_or_text() -> None:
     """The same order for each of them; a person is the same by number and by its text."""
     visits, users, times = habit()

@@ -42,7 +42,7 @@ class Kind:
 
 
 @dataclass(frozen=True)
-class FilePart:
+class Part:
     """A batch, as it was meant and as it is passed."""
 
     kind: Kind
@@ -55,7 +55,7 @@ class FilePart:
 class Work:
     """Batches for one evaluator, its options, and what is odd about one of the batches."""
 
-    parts: tuple[FilePart, ...]
+    parts: tuple[Part, ...]
     options: dict[str, Any]
     odd: str
 
@@ -108,7 +108,7 @@ def _changed(kind: Kind, odd: str) -> Kind:
 
 
 @st.composite
-def _parts(draw: Draw, kind: Kind, odd: str, names: Sequence[str]) -> FilePart:
+def _parts(draw: Draw, kind: Kind, odd: str, names: Sequence[str]) -> Part:
     kind = _changed(kind, odd)
     size = draw(st.integers(0 if not odd else 1, 4))
     queries = [draw(_queries(kind, names)) for _ in range(size)]
@@ -147,7 +147,7 @@ def _parts(draw: Draw, kind: Kind, odd: str, names: Sequence[str]) -> FilePart:
         given = {name: _repeated(np.asarray(x), times) for name, x in given.items()}
     form: Any = draw(st.sampled_from([torch.as_tensor, np.asarray, np.asfortranarray]))
     batch = Batch(form(preds), torch.as_tensor(target), **given)
-    return FilePart(kind, tuple(queries), batch, is_wrong)
+    return Part(kind, tuple(queries), batch, is_wrong)
 
 
 def _repeated(rows: Any, times: int) -> Any:

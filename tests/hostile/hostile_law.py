@@ -8,13 +8,15 @@ from __future__ import annotations
 import os
 import traceback
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from hostile_plain import Found
-from hypothesis import settings
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import nextloc_metrics
 from nextloc_metrics import report
@@ -32,6 +34,34 @@ def tried(number: int) -> settings:
     if _BY_HAND:
         return settings(max_examples=_BY_HAND, derandomize=False)
     return examples(number)
+
+
+def law(
+    number: int, drawn: Callable[[bool], tuple[st.SearchStrategy[Any], ...]]
+) -> Callable[[Callable[..., bool]], Callable[[], None]]:
+    """Try a check with examples without dirt, and with as many that have dirt.
+
+    The check returns whether it has compared anything; a refusal is no comparison. Of all attempts
+    a third must be one: a law that refuses nearly all it is given says nothing about values.
+    """
+
+    def decorate(check: Callable[..., bool]) -> Callable[[], None]:
+        def run() -> None:
+            has_compared = Counter[bool]()
+
+            def one(example: tuple[Any, ...]) -> None:
+                has_compared[check(*example)] += 1
+
+            one.__name__ = check.__name__  # whose examples are drawn by it
+            for dirty in (False, True):
+                tried(number // 2)(given(st.tuples(*drawn(dirty)))(one))()
+            compared, total = has_compared[True], has_compared.total()
+            assert 3 * compared >= total, f"only {compared} of {total} attempts compare anything"
+
+        run.__name__, run.__doc__, run.__module__ = check.__name__, check.__doc__, check.__module__
+        return run
+
+    return decorate
 
 
 @contextmanager

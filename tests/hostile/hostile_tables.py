@@ -349,13 +349,13 @@ OF_LINES += ["encoding", "cut", "twice", "beside"]
 
 
 @st.composite
-def csv_tables(draw: Draw) -> Table:
+def csv_tables(draw: Draw, dirty: bool) -> Table:
     """Draw a table of CSV or TSV."""
     made = draw(rows(["integers", "integers", "sparse", "words", "plain", "scores"], NAMES))
     style = draw(_styles(made))
     roles, names = made.roles, made.groups
     grid = [[style.cell(x, row[x], names) for x in roles] for row in made.rows]
-    dirt = draw(_dirt(["target", "answer", *OF_LINES]))
+    dirt = draw(_dirt(dirty, ["target", "answer", *OF_LINES]))
     at = draw(st.integers(0, len(grid) - 1))
     policies: tuple[Policy, ...] = ("strict", "loose")
     if dirt in ("target", "answer"):
@@ -437,10 +437,9 @@ def _lines(
     return lines, header
 
 
-@st.composite
-def _dirt(draw: Draw, usual: Sequence[str]) -> str:
-    """Draw what is wrong; in a fifth of the tables, nothing."""
-    return draw(st.sampled_from(usual)) if draw(st.integers(0, 4)) else ""
+def _dirt(dirty: bool, usual: Sequence[str]) -> st.SearchStrategy[str]:
+    """Return what draws what is wrong, or nothing."""
+    return st.sampled_from(usual) if dirty else st.just("")
 
 
 def _files(draw: Draw, data: list[bytes], kind: str, how: Meaning, dirt: str) -> Table:
@@ -463,14 +462,14 @@ OF_RECORDS = ["line", "key twice", "no key", "no object", "deep", "cut", "twice"
 
 
 @st.composite
-def json_tables(draw: Draw) -> Table:
+def json_tables(draw: Draw, dirty: bool) -> Table:
     """Draw a table of JSON lines, or of JSON."""
     kinds = ["integers", "integers", "sparse", "words", "nul", "scores"]
     made = draw(rows(kinds, [*NAMES, "a\0", "\x000"]))
     is_lines = draw(st.integers(0, 3)) > 0
     # Arrow reads what follows the first 4,096 bytes
     pad = "y" * draw(st.sampled_from([0, 2000])) if is_lines else ""
-    dirt = draw(_dirt(["target", "answer", "answer", "float", "float", *OF_RECORDS]))
+    dirt = draw(_dirt(dirty, ["target", "answer", "answer", "float", "float", *OF_RECORDS]))
     at = draw(st.integers(0, len(made.rows) - 1))
     if pad and draw(st.booleans()):
         made.rows = made.rows * 2
@@ -529,11 +528,11 @@ NO_FILES = ["pandas", "polars", "arrow"]
 
 
 @st.composite
-def typed_tables(draw: Draw) -> Table:
+def typed_tables(draw: Draw, dirty: bool) -> Table:
     """Draw a table of Parquet or Arrow, in files or in memory, or a frame."""
     made = draw(rows(["integers", "sparse", "words", "nul", "scores", "scores"], [*NAMES, "a\0"]))
     form = draw(st.sampled_from([".parquet", ".parquet", ".arrow", ".arrows", *NO_FILES]))
-    dirt = draw(_dirt(OF_TYPES))
+    dirt = draw(_dirt(dirty, OF_TYPES))
     at = draw(st.integers(0, len(made.rows) - 1))
     types = _types(draw, made)
     cells = [dict(row) for row in made.rows]
@@ -663,10 +662,10 @@ def _frame(draw: Draw, table: Any, form: str, made: Rows) -> Any:
 
 
 @st.composite
-def numpy_tables(draw: Draw) -> Table:
+def numpy_tables(draw: Draw, dirty: bool) -> Table:
     """Draw a table of arrays in `.npz`."""
     made = draw(rows(["integers", "sparse", "scores", "scores"], NAMES, parts=1))
-    dirt = draw(_dirt(["cut", "objects", "length", "forged", "no column"]))
+    dirt = draw(_dirt(dirty, ["cut", "objects", "length", "forged", "no column"]))
     arrays: dict[str, Any] = {}
     small = ["i8", "i4", "i2", "u1", ">i8"] if made.kind != "sparse" else ["i8"]
     for name in made.roles:

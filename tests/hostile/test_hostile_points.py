@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile_law import attempt, contents, tried
+from hostile_law import attempt, contents, law
 from hostile_plain import RefusedError
 from hostile_points import (
     DIRTS,
@@ -22,7 +22,6 @@ from hostile_points import (
     days,
     predicted,
 )
-from hypothesis import given
 from hypothesis import strategies as st
 
 from nextloc_metrics import report
@@ -30,10 +29,17 @@ from nextloc_metrics import report
 pytest.importorskip("pyarrow")
 pytest.importorskip("pandas")
 
-_OF_ROWS = ["", "", "empty", *DIRTS]
-tables_of_days = st.tuples(
-    st.sampled_from([*_OF_ROWS, "apart"]).flatmap(days), st.just("").flatmap(days)
-)
+
+def of_days(dirty: bool) -> st.SearchStrategy[tuple[Points, Points]]:
+    """Draw two tables of points, of which the first may be broken."""
+    broken = st.sampled_from(["empty", "apart", *DIRTS]).flatmap(days)
+    return st.tuples(broken if dirty else days(""), days(""))
+
+
+def of_predictions(dirty: bool) -> st.SearchStrategy[tuple[Points, Points]]:
+    """Draw predicted and true days, of which one table may be broken."""
+    broken = st.sampled_from(["repeated", "missing", "empty", *DIRTS]).flatmap(predicted)
+    return broken if dirty else predicted("")
 
 
 def write(folder: Path, name: str, table: Points) -> list[Path]:
@@ -45,9 +51,8 @@ def write(folder: Path, name: str, table: Points) -> list[Path]:
     return paths
 
 
-@tried(8)
-@given(tables_of_days, st.booleans())
-def test_mobility(tables: tuple[Points, Points], swapped: bool) -> None:
+@law(8, lambda dirty: (of_days(dirty), st.booleans()))
+def test_mobility(tables: tuple[Points, Points], swapped: bool) -> bool:
     """Tables of real and generated points are compared as they are, or one is refused."""
     real, made = tables[::-1] if swapped else tables
     expected = None
@@ -63,7 +68,7 @@ def test_mobility(tables: tuple[Points, Points], swapped: bool) -> None:
     if isinstance(found, Exception):
         assert dirt or expected is None, f"clean tables are refused: {found}"
         assert "part " in str(found) or "`" in str(found), found
-        return
+        return False
     assert expected is not None, f"{dirt}: was read, and must be refused"
     card, values = found.card, found.values
     read = Mobility(
@@ -75,6 +80,7 @@ def test_mobility(tables: tuple[Points, Points], swapped: bool) -> None:
     assert (read.points, read.trajectories) == (expected.points, expected.trajectories), dirt
     assert equal(read.daily_locations, expected.daily_locations), dirt
     assert equal(read.flows, expected.flows), dirt
+    return True
 
 
 def equal(first: float, other: float) -> bool:
@@ -82,12 +88,8 @@ def equal(first: float, other: float) -> bool:
     return math.isclose(first, other, abs_tol=1e-5) or (math.isnan(first) and math.isnan(other))
 
 
-@tried(8)
-@given(
-    st.sampled_from(["", "", "repeated", "missing", "empty", *DIRTS]).flatmap(predicted),
-    st.booleans(),
-)
-def test_trajectories(tables: tuple[Points, Points], counts: bool) -> None:
+@law(8, lambda dirty: (of_predictions(dirty), st.booleans()))
+def test_trajectories(tables: tuple[Points, Points], counts: bool) -> bool:
     """Tables of predicted and true days are joined as they are, or one is refused."""
     expected = None
     with contextlib.suppress(RefusedError):
@@ -101,10 +103,11 @@ def test_trajectories(tables: tuple[Points, Points], counts: bool) -> None:
     if isinstance(found, Exception):
         assert dirt, f"clean tables are refused: {found}"
         assert ".csv" in str(found) or "`" in str(found), found
-        return
+        return False
     assert expected is not None, f"{dirt}: was read, and must be refused"
     numbers = [found.card[x] for x in ("users", "days", "points")]
     numbers += [found.card[f"{x} rows"] for x in ("missing", "extra", "repeated")]
     read = Days(*numbers, found.values.get("mean_point_error", math.nan))
     assert replace(read, mean_point_error=0.0) == replace(expected, mean_point_error=0.0), dirt
     assert equal(read.mean_point_error, expected.mean_point_error), dirt
+    return True

@@ -169,6 +169,30 @@ def test_functions_of_integers_are_in_the_batch(name: str, monkeypatch: pytest.M
     check_disabled(monkeypatch, backend, f"differs from `reference` in `{name}`")
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("wrong", ["nothing", "NaN", "above", "tied", "best", "one", "several"])
+def test_a_kernel_of_a_device_is_checked(wrong: str, dtype: torch.dtype) -> None:
+    """Each count that is off by one is found, also of one target only or of several only."""
+
+    def kernel(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor]:
+        above, tied, best = backends.Reference().survey(scores, own, find_best)
+        counts, width = torch.stack([above, tied]), own.shape[1]
+        assert best is not None
+        if wrong == "NaN":  # which may count anything, since it is not read
+            counts += own.isnan() * 5
+        elif wrong == "best":
+            best[-1] += 1
+        elif wrong != "nothing" and wrong != {1: "several", 3: "one"}[width]:
+            counts[int(wrong == "tied")] += ~own.isnan()
+        return counts, best
+
+    if wrong in ("nothing", "NaN"):
+        proof.check_survey(kernel, torch.device("cpu"), dtype)
+    else:
+        with pytest.raises(RuntimeError, match="differs from `reference` in torch"):
+            proof.check_survey(kernel, torch.device("cpu"), dtype)
+
+
 def test_a_library_that_cannot_be_loaded_is_disabled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -355,6 +355,9 @@ def test_counts_are_rounded_half_to_even() -> None:
     pairs = flows.FlowRMSE().read(halves, [[1, 2], [3, 4]])
     assert pairs.counts[0].tolist() == [0, 2, round(0.1 * 2**16), 7 << 16]
     assert pairs.rounded == 1
+    assert flows.FlowRMSE().read([[1, 2], [3, 4]], halves).rounded == 1
+    assert flows.FlowRMSE().read(halves, halves).rounded == 2
+    assert flows.FlowRMSE().read(*[[[1, 2], [3, 4]]] * 2).rounded == 0
     draw = np.random.RandomState(0)
     given = draw.rand(50, 50) * 3, draw.randint(0, 3, (50, 50))
     with unrounded():

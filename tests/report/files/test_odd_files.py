@@ -18,7 +18,7 @@ import torch
 
 from nextloc_metrics import AccuracyAtK, LocationF1, previously_visited, report
 from nextloc_metrics.geography import Locations
-from nextloc_metrics.report.files import csv_rows, opening
+from nextloc_metrics.report.files import csv_rows, json_lines, opening
 from nextloc_metrics.report.files.beside import read_coordinates, read_counts, read_words
 from nextloc_metrics.report.files.tables import open_rows
 
@@ -570,3 +570,28 @@ def test_items_that_are_no_ids_are_named(item: Any, what: str, suffix: str, tmp_
         write_lines(path, {"preds": [item], "target": "Cafe"})
     with pytest.raises(ValueError, match=rf"the items are {what}, not ids; write one list"):
         report.evaluate_table(path)
+
+
+@pytest.mark.slow  # unpacks and packs megabytes
+def test_small_files_that_unpack_to_wide_rows_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A header of commas, a line of padding, and a list of one value many times."""
+    monkeypatch.setattr(json_lines, "_LONGEST", 1 << 20)
+    header = b"preds,target" + b"," * (1 << 20)
+    line = b'{"preds": [1], "target": 1, "pad": "' + b"y" * (9 << 20) + b'"}'
+    offsets, values = pa.array([0, 5 << 20], pa.int32()), np.zeros(5 << 20, int)
+    many = pa.ListArray.from_arrays(offsets, pa.array(values))
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(header + b"\n[1],1\n"))
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(line))
+    (tmp_path / "near.jsonl").write_bytes(line[:100] + b'"}\n')
+    parquet.write_table(pa.table({"preds": many, "target": [0]}), tmp_path / "a.parquet")
+    for name, rule in (
+        ("a.csv.gz", "a header of at most 1,048,576 characters, got more; store scores"),
+        ("a.jsonl.gz", r"lines of at most 1 MiB, got a longer one; write one record per line"),
+        ("a.parquet", "at most 4,194,304 values per row, got 5,242,880 on average; store only"),
+    ):
+        assert (tmp_path / name).stat().st_size < 40_000
+        with pytest.raises(ValueError, match=f"{name} must have {rule}"):
+            report.evaluate_table(tmp_path / name, k=1)
+    assert report.evaluate_table(tmp_path / "near.jsonl", k=1).values["mrr"] == 1

@@ -890,6 +890,14 @@ def test_an_audit_says_what_was_not_given_and_what_is_beyond_ranks() -> None:
     assert "values in percent" in repr(nothing)
 
 
+def test_an_audit_names_where_nan_is_ranked() -> None:
+    """The code has a hit of a target scored NaN; one such score is enough."""
+    scores = torch.tensor([[torch.nan, 1.0, 0.5], [1.0, 0.2, 0.5]])
+    libcity = [protocols.libcity(1)]
+    (recall, *_) = protocols.audit(scores, [0, 0], k=1, protocols=libcity).findings
+    assert (recall.value, recall.exact, recall.why) == (1, 0.5, "NaN first")
+
+
 def test_an_audit_tells_differences_from_rounding() -> None:
     """A difference is 0 below 1e-9; half of the last decimal that a code prints is its rounding."""
     metric = protocols.dchl().metrics[0]

@@ -30,9 +30,10 @@ from nextloc_metrics.report.files.opening import (
     suffix_of,
 )
 
-# Bytes per part, and the most of a cell.
+# Bytes per part, the most of a cell, and the most characters of a line of the header.
 _BLOCK = 1 << 22
 _LONGEST = 1 << 22
+_WIDEST = 1 << 20
 
 _arrow_csv = Lazy("pyarrow.csv")
 
@@ -98,7 +99,8 @@ def _open(file: str, wanted: Wanted) -> _Table | None:
         start = io.BytesIO(opened.read(3).removeprefix(codecs.BOM_UTF8))
         whole: Any = _Joined(start, opened)
         lines = io.TextIOWrapper(whole, "utf-8", newline="")
-        header = next((x for x in csv.reader(lines, delimiter=delimiter) if x), None)
+        texts = (_bounded(x, file) for x in iter(lambda: lines.readline(_WIDEST + 1), ""))
+        header = next((x for x in csv.reader(texts, delimiter=delimiter) if x), None)
     if header is None:
         return None
     has_header = not (wanted.unnamed and all(map(_is_number, header)))
@@ -110,6 +112,16 @@ def _open(file: str, wanted: Wanted) -> _Table | None:
             )
         header = [*wanted.unnamed]
     return _Table(file, delimiter, header, wanted.of(header), has_header)
+
+
+def _bounded(line: str, file: str) -> str:
+    """Return a line of a header; a packed file of a few kilobytes can hold millions of columns."""
+    if len(line) > _WIDEST:
+        raise ExplainedError(
+            f"{file} must have a header of at most {_WIDEST:,} characters, got more; store scores "
+            "of many locations as a list in one column."
+        )
+    return line
 
 
 def _is_number(cell: str) -> bool:

@@ -19,10 +19,12 @@ from nextloc_metrics.report.files.opening import (
     pa,
     pc,
     place,
+    suffix_of,
 )
 
-# Bytes per block.
+# Bytes per block, and the most of a line.
 _BLOCK = 1 << 22
+_LONGEST = 1 << 26
 
 # Arrow crashes on values nested some thousand deep, which takes as many bytes.
 _DEEPEST = 2000
@@ -68,6 +70,11 @@ def _blocks(file: str) -> Iterator[bytes]:
                 rest = tail
             else:
                 rest += tail
+            if len(rest) > _LONGEST and suffix_of(file) != ".json":
+                raise ExplainedError(
+                    f"{file} must have lines of at most {_LONGEST >> 20} MiB, got a longer one; "
+                    "write one record per line, with the columns that are read."
+                )
         if rest.strip():
             yield rest
 

@@ -39,6 +39,9 @@ from nextloc_metrics.report.files.opening import (
 # Values of the widest column per part of a Parquet file.
 _VALUES = 1 << 21
 
+# The most values of a row; a few bytes of Parquet can say that one stands there millions of times.
+_WIDEST = 1 << 22
+
 _parquet = Lazy("pyarrow.parquet")
 
 _UNREADABLE = (
@@ -119,6 +122,11 @@ def _read_parquet(file: str, wanted: Wanted) -> Iterator[FilePart]:
             cells = (of_group.column(i) for i in range(of_group.num_columns))
             values += [x.num_values for x in cells if x.path_in_schema.split(".")[0] in names]
         width = max(1, max(values) * max(1, table.metadata.num_row_groups) // number)
+        if width > _WIDEST:
+            raise ExplainedError(
+                f"{file} must have at most {_WIDEST:,} values per row, got {width:,} on average; "
+                "store only the best ids of each row."
+            )
         step = max(1, min(1 << 17, _VALUES // width))
         yield from parts_of(file, table.iter_batches(batch_size=step, columns=names), names)
 
