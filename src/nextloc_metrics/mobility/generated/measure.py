@@ -347,7 +347,8 @@ def jensen_shannon(first: Any, other: Any, base: float = 2.0) -> Numbers:
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = [np.where(x > 0, x * np.log(x / middle), 0 * x) for x in (p, q)]
     total = (terms[0] + terms[1]).sum(-1) / (2 * np.log(base))
-    return np.maximum(total, 0)  # type: ignore[no-any-return]
+    # rounding leaves the range by a last digit
+    return np.clip(total, 0, np.log(2) / np.log(base))  # type: ignore[no-any-return]
 
 
 def kolmogorov_smirnov(first: Any, other: Any) -> Numbers:
