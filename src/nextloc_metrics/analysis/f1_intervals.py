@@ -35,7 +35,7 @@ from nextloc_metrics.analysis.signs import ENOUGH, MOST_EXACT_SIGNS, SignTest, r
 from nextloc_metrics.core.means.exact import ONE, KeyedSums
 from nextloc_metrics.core.means.intervals import Estimate, cluster_variance, observed_freedom
 from nextloc_metrics.core.queries.hashing import mix
-from nextloc_metrics.metrics.location_f1 import LocationTally
+from nextloc_metrics.metrics.location_f1 import LocationRecall, LocationTally
 
 # Numbers of a test: all that it may compute, and those at once.
 _MOST_WORK = 1 << 31
@@ -75,6 +75,12 @@ class Jackknife(NamedTuple):
         return ((self.value * self.sizes + self.added.nan_to_num()) * ONE).round().long()
 
 
+def has_jackknife(metric: LocationTally) -> bool:
+    """Return whether simulated intervals hold a metric's expected value as often as they say."""
+    is_recall = isinstance(metric, LocationRecall)
+    return metric.average == "weighted" or (metric.average == "macro" and not is_recall)
+
+
 def answers_of(target: Tensor, decided: Tensor, clusters: Tensor | None = None) -> Tensor:
     """Count equal answers: int64 `[E, 4]` of cluster (0 without), target, decision and number.
 
@@ -91,7 +97,7 @@ def answers_of(target: Tensor, decided: Tensor, clusters: Tensor | None = None) 
 def jackknife(metric: LocationTally, answers: Tensor, by_cluster: bool) -> Jackknife:
     """Leave out each cluster of `answers_of`, or each query, and return what it adds to the value.
 
-    `metric` has the average `"weighted"` or `"macro"`.
+    `metric` has the average `"weighted"` or `"macro"`, and reports ask `has_jackknife`.
 
     Example:
         >>> from torch import tensor
@@ -106,6 +112,7 @@ def jackknife(metric: LocationTally, answers: Tensor, by_cluster: bool) -> Jackk
     if by_cluster:
         known, unit = torch.unique(cluster, return_inverse=True)
         cells, times = _cells(metric, unit, target, decided, times), torch.ones_like(known)
+        cells = KeyedSums([cells], 2).merge()
     else:  # one query of each kind is left out at once
         unit = torch.arange(len(target))
         cells = _cells(metric, unit, target, decided, torch.ones_like(unit))
@@ -128,15 +135,12 @@ def jackknife(metric: LocationTally, answers: Tensor, by_cluster: bool) -> Jackk
 def _cells(
     metric: LocationTally, unit: Tensor, target: Tensor, decided: Tensor, number: Tensor
 ) -> Tensor:
-    """Return unit, location, TP, P and S, int64 `[E, 5]`; what is no location is left out."""
+    """Return unit, location, TP, P and S of targets and other decisions, int64 `[E, 5]`."""
     hits, none = number * (target == decided), torch.zeros_like(number)
-    rows = torch.cat(
-        [
-            torch.stack([unit, target, hits, none, number], 1),
-            torch.stack([unit, decided, none, number, none], 1),
-        ]
-    )
-    return KeyedSums([rows[(rows[:, 1] >= 0) & (rows[:, 1] < metric.num_locations)]], 2).merge()
+    of_targets = torch.stack([unit, target, hits, hits, number], 1)
+    others = torch.stack([unit, decided, none, number, none], 1)
+    is_location = (decided >= 0) & (decided < metric.num_locations)
+    return torch.cat([of_targets, others[(target != decided) & is_location]])
 
 
 def _terms(metric: LocationTally, counts: Tensor) -> tuple[Tensor, Tensor]:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from nextloc_metrics.core import backends
 from nextloc_metrics.core.means import exact, intervals
+from nextloc_metrics.core.metric.collection import RankingCollection
 from nextloc_metrics.core.metric.mean import RecordMetric
 from nextloc_metrics.core.metric.plan import Plan
 from nextloc_metrics.core.queries.answers import UNSEEN
@@ -23,7 +24,8 @@ from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.core.version import __version__
 from nextloc_metrics.report import saved
 from nextloc_metrics.report.answers import count_answers
-from nextloc_metrics.report.parts import ROWS, TARGET, Known, rank
+from nextloc_metrics.report.location_answers import FewSums, LocationAnswers
+from nextloc_metrics.report.parts import LEFT_OUT, ROWS, TARGET, Known, rank
 from nextloc_metrics.report.setting import (
     Data,
     Setting,
@@ -150,6 +152,9 @@ class Counted:
     def _doubts(self) -> dict[str, str]:
         """Say where intervals by query are too narrow, and where few groups have the hits."""
         found, cluster, rows = {}, self.setting.cluster, dict(self.rows())
+        for name in self.left_out(is_full=True):
+            most = f"{FewSums.most:,} different answers"
+            found[f"interval_of_{name}"] = f"none: more than {most} by {cluster or 'query'}"
         kinds = self.setting.groups if cluster is None else (cluster,)
         for kind in [x for x in kinds if f"by {x}" in self.parts]:
             members: list[tuple[str, Any]] = self.parts[f"by {kind}"].named_members()
@@ -175,6 +180,11 @@ class Counted:
     def rows(self) -> list[tuple[str, Any]]:
         """Return name and metric of each row of the table of all queries."""
         return [row for part in ROWS for row in self.parts[part].named_members()]
+
+    def left_out(self, is_full: bool = False) -> dict[str, LocationAnswers]:
+        """Return what intervals of F1 are read from; `is_full`: where there is too much."""
+        members: Any = self.parts.get(LEFT_OUT, RankingCollection({})).named_members()
+        return {name: x for name, x in members if x.is_full == is_full}
 
     def cuts_beyond_lists(self) -> list[int]:
         """Return the cut-offs above the length of the longest list."""

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import analysis
+from nextloc_metrics.analysis.f1_intervals import has_jackknife
 from nextloc_metrics.core.metric.collection import RankingCollection
 from nextloc_metrics.core.metric.grouped import Average, Grouped, Weighted
 from nextloc_metrics.core.metric.mean import MeanMetric
@@ -22,6 +23,7 @@ from nextloc_metrics.core.queries.record import Records
 from nextloc_metrics.core.ranking.ranking import Ranking, Ties
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.metrics.at_k import AccuracyAtK
+from nextloc_metrics.metrics.location_f1 import LocationTally
 from nextloc_metrics.metrics.presets import (
     confidence_metrics,
     decile_metrics,
@@ -30,6 +32,7 @@ from nextloc_metrics.metrics.presets import (
 )
 from nextloc_metrics.report.answers import answer_shares
 from nextloc_metrics.report.clustered import ClusteredGroups
+from nextloc_metrics.report.location_answers import LocationAnswers
 from nextloc_metrics.report.setting import CONFIDENCE, Data, Setting, check_free, make_headline
 
 # The parts of `make_rows`.
@@ -37,6 +40,9 @@ ROWS = ("", "probabilities", "own", "answers")
 
 # The kind of groups that the targets are; no name of a user's groups begins so.
 TARGET = "\0target"
+
+# Counts of answers, for the interval of F1.
+LEFT_OUT = "left out"
 
 # The references: a ranking by the training visits of all users, and its accuracy for each user.
 BASELINE = "most frequent"
@@ -144,6 +150,16 @@ def _make_groups(known: Known, rows: Parts) -> Parts:
     return parts
 
 
+def _make_left_out(known: Known, rows: Parts) -> Parts:
+    """Make the counts for the interval of F1, for each row that has one."""
+    cluster, members = known.setting.cluster, [x for y in rows.values() for x in y.named_members()]
+    if cluster is not None and not len(known.labels[cluster]):
+        return {}
+    tallies = {name: x for name, x in members if isinstance(x, LocationTally) and has_jackknife(x)}
+    found = {name: LocationAnswers(metric=x, cluster=cluster) for name, x in tallies.items()}
+    return {LEFT_OUT: RankingCollection(found)} if found else {}
+
+
 def _make_map(known: Known, rows: Parts) -> Parts:
     """Make the accuracy at each location, for the map of a page."""
     locations, setting = known.data.locations, known.setting
@@ -178,6 +194,7 @@ def _make_ceiling(known: Known, rows: Parts, name: str = "ceiling") -> Parts:
 OF_MODEL: tuple[Callable[[Known, Parts], Parts], ...] = (
     _make_ties,
     _make_groups,
+    _make_left_out,
     _make_map,
     _make_deciles,
     _make_ceiling,
