@@ -35,7 +35,7 @@ from nextloc_metrics.analysis.signs import ENOUGH, MOST_EXACT_SIGNS, SignTest, r
 from nextloc_metrics.core.means.exact import ONE, KeyedSums
 from nextloc_metrics.core.means.intervals import Estimate, cluster_variance, observed_freedom
 from nextloc_metrics.core.queries.hashing import mix
-from nextloc_metrics.metrics.location_f1 import LocationRecall, LocationTally
+from nextloc_metrics.metrics.location_f1 import LocationF1, LocationTally
 
 # Numbers of a test: all that it may compute, and those at once.
 _MOST_WORK = 1 << 31
@@ -50,14 +50,14 @@ class Jackknife(NamedTuple):
 
     value: float
     added: Tensor  #: S_g, float64 `[U]`
-    sizes: Tensor  #: the number of queries of each unit, int64 `[U]`
+    sizes: Tensor  #: the number of queries of each unit, float64 `[U]`
     hits: Tensor  #: the number of them that are right
     times: Tensor  #: how often there is such a unit, more than once for equal queries
     by_cluster: bool
 
     def estimate(self) -> Estimate:
         """Return it as the mean of scores in [0, 1]."""
-        sizes, number = self.sizes.double(), self.times.sum().double()
+        sizes, number = self.sizes, self.times.sum().double()
         if self.by_cluster:
             variance, freedom = cluster_variance(self.added, sizes)
             freedom = observed_freedom(self.hits / sizes, sizes, freedom)
@@ -77,8 +77,8 @@ class Jackknife(NamedTuple):
 
 def has_jackknife(metric: LocationTally) -> bool:
     """Return whether simulated intervals hold a metric's expected value as often as they say."""
-    is_recall = isinstance(metric, LocationRecall)
-    return metric.average == "weighted" or (metric.average == "macro" and not is_recall)
+    is_macro_f1 = metric.average == "macro" and isinstance(metric, LocationF1)
+    return metric.average == "weighted" or is_macro_f1
 
 
 def answers_of(target: Tensor, decided: Tensor, clusters: Tensor | None = None) -> Tensor:
@@ -106,7 +106,7 @@ def jackknife(metric: LocationTally, answers: Tensor, by_cluster: bool) -> Jackk
         >>> answers = answers_of(target, decided, clusters=tensor([0, 0, 1, 2]))
         >>> found = jackknife(LocationF1(3), answers, by_cluster=True)
         >>> f"{found.value:.4f}", found.sizes.tolist()  # (1 * 2/3 + 3 * 1/2) / 4
-        ('0.5417', [2, 1, 1])
+        ('0.5417', [2.0, 1.0, 1.0])
     """
     cluster, target, decided, times = answers.cpu().unbind(1)
     if by_cluster:
@@ -124,7 +124,7 @@ def jackknife(metric: LocationTally, answers: Tensor, by_cluster: bool) -> Jackk
         (math.fsum(whole.tolist()), unit.bincount(whole[place] - others, len(times)))
         for whole, others in both
     )
-    hits, _, sizes = counts.new_zeros(len(times), 3).index_add_(0, unit, counts).unbind(1)
+    hits, _, sizes = counts.new_zeros(len(times), 3).index_add_(0, unit, counts).double().unbind(1)
     total = int((sizes * times).sum())
     value = above / below if total else math.nan
     added = (value - (above - gone) / (below - less)) * (total - sizes)

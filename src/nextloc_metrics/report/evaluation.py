@@ -343,7 +343,8 @@ def _read_values(counted: Counted) -> dict[str, Reading]:
     if "cluster" in counted.parts:
         clustered = counted.parts["cluster"].results(confidence_level, count=False)
         results = results._replace(intervals=clustered.intervals)
-    of_f1 = {name: x.interval(confidence_level) for name, x in counted.left_out().items()}
+    estimates = {name: x._estimate() for name, x in counted.left_out().items()}
+    of_f1 = {name: x.interval(confidence_level) for name, x in estimates.items()}
     results = results._replace(intervals=results.intervals | of_f1)
     return read_results(rows, results, keep_base=False, by_group=False)
 
