@@ -100,6 +100,16 @@ def test_weighted_recall_has_the_interval_of_the_accuracy() -> None:
     assert float(alone.standard_error) == pytest.approx(float(expected.standard_error))
 
 
+def test_users_alike_have_no_variance_but_an_interval() -> None:
+    """Where each user adds the same, rounding is no variance: the interval is that of hits."""
+    users = torch.arange(60) // 3
+    target, decided = torch.arange(60), torch.where(torch.arange(60) % 3 == 0, -1, torch.arange(60))
+    found = jackknife(LocationRecall(60, "weighted"), answers_of(target, decided, users), True)
+    low, high = map(float, found.estimate().interval(0.95))
+    state = torch.tensor([[2 << 32, 2 << 32, 3]]).expand(20, 3)
+    assert (low, high) == pytest.approx([float(x) for x in of_clusters(state).interval(0.95)])
+
+
 def test_a_visit_without_a_decision_or_target() -> None:
     """No decision and an invented id count in the support; a query without a target does not."""
     target, decided = torch.tensor([0, 1, 1, -1]), torch.tensor([0, -1, 9, 0])

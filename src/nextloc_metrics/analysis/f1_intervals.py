@@ -72,8 +72,9 @@ class Jackknife(NamedTuple):
             squares = math.fsum((self.added**2 * self.times).tolist())
             variance, freedom = squares / (number * (number - 1)), number - 1
         mean = number.new_tensor(self.value)
-        known = (variance > 0) & (mean > 0) & (mean < 1)
-        alike = (sizes * self.times).sum() ** 2 / (sizes * sizes * self.times).sum()
+        total = (sizes * self.times).sum()
+        known = (variance * total > 2.0**-30) & (mean > 0) & (mean < 1)  # less may be rounding
+        alike = total * total / (sizes * sizes * self.times).sum()
         effective = torch.where(known, mean * (1 - mean) / variance, alike)
         return Estimate(mean, variance.sqrt(), effective, freedom)
 

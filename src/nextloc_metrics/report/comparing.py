@@ -92,17 +92,18 @@ def compare(
     With several runs of a model, its value is their mean, and intervals and p-values, of Student's
     t, are for the method and not for these runs: see `analysis.contrast.contrast`. Otherwise
     p-values are those of `analysis.compare`, exact or with so many random signs that the smallest
-    which Holm's method needs has ten below it; with too many queries for that, Student's t.
+    which Holm's method needs has ten below it; with too many queries for that, Student's t. For F1
+    the answers of two models are exchanged by user, or by query, and F1 is computed again.
 
     Args:
         models: predictions as for `evaluate`, by model name; a list of them for several runs; or
             [`Draws`][nextloc_metrics.report.Draws], alone or in a list of runs.
         groups: as for `evaluate`, as are `target`, `mask` and `exclude`; only those of `cluster`
             matter, which test and intervals then take as independent.
-        test: as for `analysis.compare`, like `seed`.
+        test: as for `analysis.compare`, like `seed`; `"bootstrap"` has no test of F1.
         against: `"first"` compares each model with the first; `"all"` compares all pairs.
         average: `"groups"` for means of the means of each group `cluster`, such as its users, so
-            that each counts as much: another value, with its own intervals and tests.
+            that each counts as much: another value, with its own intervals and tests; F1 has none.
         family: the tests that Holm's method corrects together: `"metric"`, those of each metric, or
             `"all"`. None is `"metric"` for all pairs and `"all"` against the first. Tests of the
             same scores count once: with `k=1` and lists of one id, accuracy and MRR are one.
