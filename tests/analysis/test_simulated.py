@@ -19,8 +19,10 @@ import scipy.stats
 import torch
 from torch import Tensor
 
+from nextloc_metrics import LocationF1
 from nextloc_metrics.analysis.comparison import Comparison, Pair, decide
 from nextloc_metrics.analysis.contrast import UserSums, contrast
+from nextloc_metrics.analysis.f1_intervals import Exchange, answers_of, jackknife
 from nextloc_metrics.analysis.rare_differences import size_of
 from nextloc_metrics.core.means import exact
 from nextloc_metrics.core.means.intervals import Estimate, cluster_variance, of_clusters
@@ -424,3 +426,55 @@ def test_what_few_users_can_show(users: int) -> None:
     else:
         assert all(math.isnan(one.detectable()) for one in every)
         check("power", power, 0.35, 0.85)
+
+
+# F1 ----------------------------------------------------------------------------------------------
+
+
+def visits(rng: Any, users: int, locations: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Users, the places they go to, eight of their own, and the decisions of two equal models."""
+    popular = np.cumsum(1 / np.arange(1, locations + 1))
+    own = np.cumsum(1 / np.arange(1, 9))
+    user = np.repeat(np.arange(users), np.maximum(3, rng.gamma(2, 10, users).astype(int)))
+    places = np.searchsorted(popular, rng.random((users, 8)) * popular[-1])
+
+    def draw() -> Any:
+        return places[user, np.searchsorted(own, rng.random(len(user)) * own[-1])]
+
+    def guess() -> tuple[Any, Any]:
+        every = np.searchsorted(popular, rng.random(len(user)) * popular[-1])
+        return rng.random(len(user)), np.where(rng.random(len(user)) < 0.6, draw(), every)
+
+    target, ability, is_same = draw(), rng.beta(2, 3, users), rng.random(len(user)) < 0.6
+    luck, other = guess()
+    found = [user, target]
+    for own_luck, own_other in (guess(), guess()):
+        chance = np.clip(ability + rng.normal(0, 0.1, users), 0, 1)[user]
+        is_right = np.where(is_same, luck, own_luck) < chance
+        found.append(np.where(is_right, target, np.where(is_same, other, own_other)))
+    rows = [torch.from_numpy(x) for x in found]
+    return rows[0], rows[1], rows[2], rows[3]
+
+
+F1_CASES = [(20, 50), (100, 3000)]
+if SIMULATED >= 2000:
+    F1_CASES = [(users, locations) for locations in (50, 3000) for users in (20, 100, 500)]
+
+
+@pytest.mark.parametrize(("users", "locations"), F1_CASES)
+def test_f1_of_samples_of_this_size(users: int, locations: int) -> None:
+    """Intervals hold the mean F1 of all data sets, and equal models seldom seem to differ."""
+    rng, metric = rng_of("f1", users, locations), LocationF1(locations)
+    values, ends, found = [], [], 0
+    for _ in range(SIMULATED):
+        user, target, *both = visits(rng, users, locations)
+        one = jackknife(metric, answers_of(target, both[0], user), by_cluster=True)
+        values.append(one.value)
+        ends.append([float(x) for x in one.estimate().interval(0.95)])
+        p, _ = Exchange(metric, target, (both[0], both[1]), user).test(999, 999, 0) or (1.0, 0)
+        found += p <= 0.05
+    lows, highs = np.array(ends).T
+    mean = np.mean(values)
+    name = f"{users} users, {locations} locations"
+    check(f"coverage, {name}", ((lows <= mean) & (mean <= highs)).mean(), 0.94, 0.965)
+    check(f"type I error, {name}", found / SIMULATED, 0.035, 0.06)

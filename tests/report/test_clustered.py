@@ -136,8 +136,10 @@ def test_one_group_has_the_interval_of_all() -> None:
         locations=Locations.from_plane(range(0, 9000, 1000), range(9)),
     )
     records = {record["metric"]: record for record in e.groups["all"].records}
-    assert set(e.intervals) == {str(name).removesuffix(", all") for name in records}
-    for name, (low, high) in e.intervals.items():
+    of_groups = {str(name).removesuffix(", all") for name in records}
+    assert set(e.intervals) == {*of_groups, "f1"}
+    for name in of_groups:
+        low, high = e.intervals[name]
         record = records[f"{name}, all"]
         assert (record["low"], record["high"]) == pytest.approx((low, high), rel=1e-6)
 

@@ -41,7 +41,7 @@ def drawn(seed: int, *chances: float, queries: int = 60) -> list[Any]:
 
 
 def test_all_pairs_of_right_and_wrong_answers_have_mcnemars_exact_test() -> None:
-    """Holm over the pairs of each metric; with lists of one id all metrics are one hypothesis."""
+    """Holm over the pairs of each metric; of lists of one id all but F1 are one hypothesis."""
     hits = dict(zip("abcd", drawn(0, 0.2, 0.3, 0.5, 0.6), strict=True))
     models = {name: lists(x) for name, x in hits.items()}
     found = report.compare(models, np.ones(60, dtype=int), k=1, against="all")
@@ -53,14 +53,16 @@ def test_all_pairs_of_right_and_wrong_answers_have_mcnemars_exact_test() -> None
         one = of["acc_at_1"]
         assert one.p_value == pytest.approx(expected[a, b])
         assert (one.wins, one.losses, one.p_from) == (wins, losses, "exact")
-        assert of == dict.fromkeys(of, one)
+        assert of == {**dict.fromkeys(of, one), "f1": of["f1"]}
     order, highest = sorted(expected, key=expected.__getitem__), 0.0
     for rank, pair in enumerate(order):
         highest = max(highest, (6 - rank) * expected[pair])
         for key in ("acc_at_1", "mrr"):
             assert found.corrected_pairs[pair][key] == pytest.approx(min(1, highest))
-    of_all = report.compare(models, np.ones(60, dtype=int), k=1, against="all", family="all")
-    assert of_all.corrected_pairs == found.corrected_pairs  # the metrics are one
+    without_f1: Any = {"measures": ["Success@1", "RR"], "against": "all"}
+    alone = report.compare(models, np.ones(60, dtype=int), **without_f1)
+    of_all = report.compare(models, np.ones(60, dtype=int), **without_f1, family="all")
+    assert of_all.corrected_pairs == alone.corrected_pairs  # the metrics are one
     assert "Holm's method for 6 tests of each metric" in str(found)
     with pytest.raises(KeyError, match=r"\('a', 'b'\)\], got \('b', 'a'\); the other way"):
         found.pairs["b", "a"]
@@ -179,7 +181,7 @@ def test_non_inferiority_and_equivalence_are_one_sided_tests() -> None:
     a, b = drawn(5, 0.4, 0.42, queries=500)
     models = {"a": lists(a), "b": lists(b)}
     users = np.arange(500) // 5
-    options: Any = {"groups": {"user": users}, "cluster": "user"}
+    options: Any = {"groups": {"user": users}, "cluster": "user", "family": "metric"}
     found = report.compare(models, np.ones(500, dtype=int), k=1, margin=0.06, **options)
     difference = (b - a).reshape(100, 5).mean(1)
     worse = scipy.stats.ttest_1samp(difference, -0.06, alternative="greater").pvalue
@@ -216,7 +218,8 @@ def test_what_the_sign_test_cannot_find_is_said() -> None:
     found = report.compare({"a": [[0]] * 60, "b": [[1]] * 60}, [1] * 60, **given)
     one = found.comparisons["b"]["acc_at_1"]
     assert (one.p_value, one.detectable(), one.needed(), one.needed(6)) == (0.25, math.inf, 6, 8)
-    says = "no difference can be found with 3 groups by user that differ; 6 needed"
+    # the tests of hits and of F1
+    says = "no difference can be found with 3 groups by user that differ; 7 needed"
     assert found.card["detectable_difference"] == says
     assert found.table.rows[0][-1] == "none"
     assert found.table.rows[0][4].endswith(" !")  # the interval leaves out 0

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.analysis.contrast import Contrast, UserSums, contrast, sum_by
+from nextloc_metrics.analysis.f1_intervals import Exchange
 from nextloc_metrics.analysis.rare_differences import (
     detectable,
     interval_of,
@@ -59,13 +60,15 @@ class Comparison:
         low: the lower bound of the interval; `high` is the upper.
         p_value: the probability of a difference at least as large between equal models, not
             corrected for several tests.
-        effect_size: Cohen's d_z, the mean of the differences over their standard deviation.
+        effect_size: Cohen's d_z, the mean of the differences over their standard deviation; NaN for
+            F1, which has no difference of a query.
         num_queries: the number of queries that both models scored.
         confidence_level: the confidence level.
         test: the method of the interval and the p-value.
         standard_error: that of the difference, clustered if there are groups.
         degrees_of_freedom: those of Student's t in the interval.
-        wins: the number of queries that the second model scored higher; ties are the rest.
+        wins: the number of queries that the second model scored higher; ties are the rest. For F1 a
+            right decision is scored higher.
         losses: the number of queries that it scored lower.
         p_from: `"exact"` if the p-value is that of all sign assignments, `"draws"` of random ones,
             `"t"` if it is the tail of Student's t.
@@ -239,11 +242,13 @@ class Pair(NamedTuple):
     wins: int
     losses: int
     size: float = math.nan  #: as in `Comparison`
+    exchange: Exchange | None = None  #: the test of F1, in place of random signs
 
     @property
-    def key(self) -> tuple[bytes, float, float]:
+    def key(self) -> tuple[bytes, float, float, bool]:
         """What tests of the same scores share."""
-        return self.found.sums.tobytes(), self.found.mean, self.found.variance
+        found = self.found
+        return found.sums.tobytes(), found.mean, found.variance, self.exchange is None
 
 
 def pair_up(
@@ -291,7 +296,8 @@ def decide(
     seed: int,
 ) -> list[Comparison]:
     """Compare pairs, with up to `most` sign assignments for small p-values."""
-    signed = [x for x in pairs if not x.has_runs and test == "permutation"]
+    is_signed = test == "permutation"
+    signed = [x for x in pairs if is_signed and not x.has_runs and x.exchange is None]
     tests = iter(sign_tests([(x.found.sums, x.slack) for x in signed], num_resamples, most, seed))
     comparisons = []
     freedoms = torch.tensor([pair.found.freedom for pair in pairs], dtype=torch.float64)
@@ -303,7 +309,8 @@ def decide(
         number = int(pair.found.sizes.sum())
         low, high = interval_of(mean, quantile * error, quantile, pair.size, number)
         independent = not pair.has_runs and number == len(pair.found.sizes) > 1
-        are_hits = pair.size == 1 and independent and test == "permutation"
+        are_hits = pair.size == 1 and independent and is_signed and pair.exchange is None
+        differing = int(np.count_nonzero(pair.found.sums))
         if are_hits:
             low, high = tango_interval(pair.wins, pair.losses, number, normal)
         p_from: PValue = "t"
@@ -312,11 +319,16 @@ def decide(
             *ends, p_value = _bootstrap(pair, num_resamples, confidence_level, seed)
             ends += interval_of(mean, 0.0, quantile, pair.size, number)
             low, high, p_from = min(ends), max(ends), "draws"
-        elif not pair.has_runs and (found := next(tests)):
-            p_value, p_from = found[0], "draws" if found[1] else "exact"
+        elif not pair.has_runs:
+            if exchange := pair.exchange:
+                found, differing = exchange.test(num_resamples, most, seed), exchange.num_differing
+            else:
+                found = next(tests)
+            if found:
+                p_value, p_from = found[0], "draws" if found[1] else "exact"
         known = mean, low, high, p_value, pair.effect_size, pair.num_queries, confidence_level
         rest = test, error, freedom, pair.wins, pair.losses, p_from
-        of_floor = pair.size, number, int(np.count_nonzero(pair.found.sums)), are_hits
+        of_floor = pair.size, number, differing, are_hits
         comparisons.append(Comparison(*known, *rest, *of_floor))
     return comparisons
 

@@ -15,7 +15,7 @@ from nextloc_metrics.analysis.significance import mcnemar
 from nextloc_metrics.core.queries.hashing import mix
 
 # Up to this many differences all 2^n sign assignments are tried.
-_MOST_EXACT_SIGNS = 16
+MOST_EXACT_SIGNS = 16
 
 # Steps of the distribution of a sum over all signs; and signs drawn for all tests of a family.
 _MOST_EXACT_STEPS = 1 << 24
@@ -23,7 +23,7 @@ _MOST_DRAWN = 1 << 36
 
 # Signs drawn at once; a test with so many draws as far from 0 needs no more of them.
 _DRAWN = 1 << 21
-_ENOUGH = 100
+ENOUGH = 100
 
 # Sums of float64 integers up to this are exact.
 _EXACT = 1 << 53
@@ -66,7 +66,7 @@ def _exact(sums: Any, slack: int) -> SignTest | None:
         return math.nan, 0
     units = sums[sums != 0]
     observed = abs(int(units.sum())) - slack
-    if len(units) <= _MOST_EXACT_SIGNS:
+    if len(units) <= MOST_EXACT_SIGNS:
         totals = np.zeros(1, dtype=np.int64)
         for unit in units:
             totals = np.concatenate([totals + unit, totals - unit])
@@ -105,13 +105,13 @@ def _draw(units: Any, observed: Any, least: int, most: int, seed: int) -> list[S
     for end in (least, most):
         while drawn < end:
             number = min(rows, end - drawn)
-            signs = _signs(seed, drawn, number, len(units))
+            signs = random_signs(seed, drawn, number, len(units))
             totals = _multiply(signs, units[:, active])
             as_far[active] += (np.abs(totals) >= observed[active]).sum(0)
             drawn += number
         for i in active.tolist():  # the observed signs are one assignment
             found[i] = (1 + int(as_far[i])) / (1 + drawn), drawn
-        active = active[as_far[active] < _ENOUGH]
+        active = active[as_far[active] < ENOUGH]
         if not len(active):
             break
     return found
@@ -126,7 +126,7 @@ def _multiply(signs: Any, units: Any) -> Any:
     return (parts[0] << 26) + parts[1]
 
 
-def _signs(seed: int, start: int, number: int, width: int) -> Any:
+def random_signs(seed: int, start: int, number: int, width: int) -> Any:
     """Return the signs of draws from `start` on, float64 `[number, width]`.
 
     The sign of column j in draw d is a bit of SplitMix64 at the counter of d // 64 and j (Steele,

@@ -15,6 +15,12 @@ from torch import Tensor
 from nextloc_metrics.analysis import Predictability
 from nextloc_metrics.analysis.comparison import Pair, Test, check_options, pair_up
 from nextloc_metrics.analysis.contrast import UserSums, contrast, sum_by
+from nextloc_metrics.analysis.f1_intervals import (
+    Exchange,
+    answers_of,
+    has_jackknife,
+    jackknife,
+)
 from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.means import exact
 from nextloc_metrics.core.metric.collection import RankingCollection
@@ -27,6 +33,8 @@ from nextloc_metrics.core.queries.batch import ArrayRows, Batch, read_rows
 from nextloc_metrics.core.queries.checks import as_number, check_choice, check_named
 from nextloc_metrics.core.queries.draws import read_runs
 from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.ranking.ranking import Ranking
+from nextloc_metrics.metrics.location_f1 import LocationTally
 from nextloc_metrics.report.comparisons import (
     Against,
     Asked,
@@ -86,17 +94,18 @@ def compare(
     With several runs of a model, its value is their mean, and intervals and p-values, of Student's
     t, are for the method and not for these runs: see `analysis.contrast.contrast`. Otherwise
     p-values are those of `analysis.compare`, exact or with so many random signs that the smallest
-    which Holm's method needs has ten below it; with too many queries for that, Student's t.
+    which Holm's method needs has ten below it; with too many queries for that, Student's t. For F1
+    the answers of two models are exchanged by user, or by query, and F1 is computed again.
 
     Args:
         models: predictions as for `evaluate`, by model name; a list of them for several runs; or
             [`Draws`][nextloc_metrics.report.Draws], alone or in a list of runs.
         groups: as for `evaluate`, as are `target`, `mask` and `exclude`; only those of `cluster`
             matter, which test and intervals then take as independent.
-        test: as for `analysis.compare`, like `seed`.
+        test: as for `analysis.compare`, like `seed`; `"bootstrap"` has no test of F1.
         against: `"first"` compares each model with the first; `"all"` compares all pairs.
         average: `"groups"` for means of the means of each group `cluster`, such as its users, so
-            that each counts as much: another value, with its own intervals and tests.
+            that each counts as much: another value, with its own intervals and tests; F1 has none.
         family: the tests that Holm's method corrects together: `"metric"`, those of each metric, or
             `"all"`. None is `"metric"` for all pairs and `"all"` against the first. Tests of the
             same scores count once: with `k=1` and lists of one id, accuracy and MRR are one.
@@ -148,7 +157,7 @@ def compare(
         counts = rows_of(history, whole, by, size, times, last)
         rows |= {name: [[replace(one, kinds=kinds)]] for name, one in counts.items()}
         deterministic = [*deterministic, *counts]
-    found = {name: _Method(of, average, options) for name, of in rows.items()}
+    found = {name: _Method(of, average, test, options) for name, of in rows.items()}
     texts = {name: write_about(about[name]) for name in runs if name in about}
     result = _summarize(found, asked, _sizes_of(found), _note_runs(found, deterministic), texts)
     result._targets = digest(whole.target)
@@ -273,11 +282,19 @@ class _Method:
     """The runs of one model, each with one or several draws."""
 
     def __init__(
-        self, rows: Sequence[Sequence[ArrayRows]], average: Average, options: SharedOptions
+        self,
+        rows: Sequence[Sequence[ArrayRows]],
+        average: Average,
+        test: Test,
+        options: SharedOptions,
     ) -> None:
         self.num_runs, self.draws, self.average = len(rows), len(rows[0]), average
         self.kind = rows[0][0].kinds.get(options["cluster"] or "")
         self.members = _headline_of(rows[0][0], options).named_members()
+        of_f1 = self.members if average == "queries" and test == "permutation" else ()
+        self.of_f1 = {x: y for x, y in of_f1 if isinstance(y, LocationTally) and has_jackknife(y)}
+        self.target = rows[0][0].target
+        self.decided: list[Tensor] = []  # of each run and draw, for F1
         self.models: list[RankingCollection] = []
         self.scores: dict[str, tuple[Any, Any]] = {}  # in 2^-32 `[R, N]`, and which count
         found = [self._count(one, options) for one in chain.from_iterable(rows)]
@@ -285,6 +302,18 @@ class _Method:
             each = torch.stack([scores[key] for scores in found])
             units = exact.to_fixed_point(each).reshape(self.num_runs, self.draws, -1).sum(1)
             self.scores[key] = units.numpy(), ~each.isnan().any(0).numpy()
+        for key, metric in self.of_f1.items():
+            each = torch.stack([self._added(metric, decided) for decided in self.decided])
+            units = each.reshape(self.num_runs, self.draws, -1).sum(1)
+            self.scores[key] = units.numpy(), (self.target >= 0).numpy()
+
+    def _added(self, metric: LocationTally, decided: Tensor) -> Tensor:
+        """Return what each user adds to F1, at the user's first query: it is summed by user."""
+        units = torch.arange(len(decided)) if self.kind is None else self.kind.numbers
+        found = jackknife(metric, answers_of(self.target, decided, units), by_cluster=True)
+        kept = (self.target >= 0).nonzero()[:, 0]
+        first = torch.from_numpy(np.unique(units[kept].numpy(), return_index=True)[1])
+        return torch.zeros_like(self.target).index_add_(0, kept[first], found.units())
 
     def _count(self, rows: ArrayRows, options: SharedOptions) -> dict[str, Tensor]:
         """Count all queries, and return the scores of queries by metric, NaN if left out."""
@@ -301,15 +330,22 @@ class _Method:
         self.models.append(RankingCollection(members))
         plan = Plan([*members.values(), *means.values()])
         scores: dict[str, list[Tensor]] = {}
+        answers: list[Tensor] = []
         for batch in rows.chunks():
             kinds: Any = batch.groups
             groups = {name: kind.numbers for name, kind in kinds.items()} or None
             given = replace(batch, groups=groups, exempt_target=options["exempt_target"])
             records = plan.read(given)
             self.models[-1].update(records)
+            if self.of_f1:
+                ranking: Ranking = records[Ranking]
+                answers.append(torch.stack([ranking.relevant[:, 0], ranking.best]))
             for key, member in means.items():
                 of_batch, counted = member._score_queries(records[member.record])
                 scores.setdefault(key, []).append(of_batch.masked_fill(~counted, torch.nan))
+        if answers:
+            self.target, decided = torch.cat(answers, 1)
+            self.decided.append(decided)
         return {key: torch.cat(of) for key, of in scores.items()}
 
     @property
@@ -329,12 +365,37 @@ class _Method:
             units, as_means = (b[:, kept], a[:, kept]), self.average == "groups"
             draws = self.draws, first.draws
             pairs[key] = pair_up(units, draws, groups, 1 / exact.ONE, as_means)
+        is_single = self.num_runs == first.num_runs == self.draws == first.draws == 1
+        for key, metric in self.of_f1.items():
+            kept, exchange = self.target >= 0, None
+            if is_single:
+                groups = None if self.kind is None else self.kind.numbers[kept]
+                decided = first.decided[0][kept], self.decided[0][kept]
+                exchange = Exchange(metric, self.target[kept], decided, groups)
+            ours, theirs = (
+                torch.stack([x == one.target for x in one.decided])[:, kept].double().mean(0)
+                for one in (self, first)
+            )
+            pairs[key] = pairs[key]._replace(
+                has_runs=not is_single,
+                effect_size=math.nan,
+                wins=int((ours > theirs).sum()),
+                losses=int((ours < theirs).sum()),
+                size=1.0,
+                exchange=exchange,
+            )
         return pairs
 
     def read(self, confidence_level: float) -> dict[str, Reading]:
         """Return the values with their intervals: means over runs and draws."""
         readings = [readings_of(model, confidence_level) for model in self.models]
         if len(readings) == 1:
+            groups = None if self.kind is None else self.kind.numbers
+            for key, metric in self.of_f1.items():
+                answers = answers_of(self.target, self.decided[0], groups)
+                found = jackknife(metric, answers, groups is not None).estimate()
+                low, high = map(float, found.interval(confidence_level))
+                readings[0][key] = readings[0][key]._replace(bounds=(low, high))
             return readings[0]
         return {
             key: one._replace(

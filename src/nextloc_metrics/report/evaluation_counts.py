@@ -26,8 +26,9 @@ from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.core.version import __version__
 from nextloc_metrics.report import saved
 from nextloc_metrics.report.evaluation_metrics import count_answers
+from nextloc_metrics.report.location_answers import FewSums, LocationAnswers
 from nextloc_metrics.report.part import Feed, Known, Part, Parts
-from nextloc_metrics.report.parts import PARTS
+from nextloc_metrics.report.parts import LEFT_OUT, PARTS
 from nextloc_metrics.report.setting import (
     Data,
     OwnMetrics,
@@ -174,6 +175,9 @@ class Counted:
     def _doubts(self) -> dict[str, str]:
         """Say where intervals by query are too narrow, and where few groups have the hits."""
         found, cluster, rows = {}, self.setting.cluster, dict(self.rows())
+        for name in self.left_out(is_full=True):
+            most = f"{FewSums.most:,} different answers"
+            found[f"interval_of_{name}"] = f"none: more than {most} by {cluster or 'query'}"
         kinds = self.setting.groups if cluster is None else (cluster,)
         for kind in [x for x in kinds if f"by {x}" in self.parts]:
             members: list[tuple[str, Any]] = self.parts[f"by {kind}"].named_members()
@@ -209,6 +213,9 @@ class Counted:
         if "cluster" in self.parts:
             clustered = self.parts["cluster"].results(confidence_level, count=False)
             results = results._replace(intervals=clustered.intervals)
+        estimates = {name: x._estimate() for name, x in self.left_out().items()}
+        of_f1 = {name: x.interval(confidence_level) for name, x in estimates.items()}
+        results = results._replace(intervals=results.intervals | of_f1)
         return read_results(collection, results, keep_base=False, by_group=False)
 
     def columns_of(self, kind: str) -> Iterator[list[list[Any]]]:
@@ -227,6 +234,11 @@ class Counted:
             bounds = bounds or [[math.nan] * size] * 2
             values, numbers = results.values[name].tolist(), results.numbers[name].tolist()
             yield [[kind] * size, groups, [name] * size, values, *bounds, numbers]
+
+    def left_out(self, is_full: bool = False) -> dict[str, LocationAnswers]:
+        """Return what intervals of F1 are read from; `is_full`: where there is too much."""
+        members: Any = self.parts.get(LEFT_OUT, RankingCollection({})).named_members()
+        return {name: x for name, x in members if x.is_full == is_full}
 
     def cuts_beyond_lists(self) -> list[int]:
         """Return the cut-offs above the length of the longest list."""

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import analysis
+from nextloc_metrics.analysis.f1_intervals import has_jackknife
 from nextloc_metrics.core.display.page import show_meanings
 from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.metric.collection import RankingCollection
@@ -26,6 +27,7 @@ from nextloc_metrics.core.queries.record import Records
 from nextloc_metrics.core.ranking.ranking import Ranking, Ties
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.metrics.at_k import AccuracyAtK
+from nextloc_metrics.metrics.location_f1 import LocationTally
 from nextloc_metrics.metrics.presets import (
     confidence_metrics,
     decile_metrics,
@@ -33,6 +35,7 @@ from nextloc_metrics.metrics.presets import (
     probability_metrics,
 )
 from nextloc_metrics.report.evaluation_metrics import ClusteredGroups, answer_shares
+from nextloc_metrics.report.location_answers import LocationAnswers
 from nextloc_metrics.report.pages.sections import (
     show_ceiling,
     show_deciles,
@@ -47,6 +50,9 @@ from nextloc_metrics.report.setting import CONFIDENCE, make_headline
 
 # The kind of groups that the targets are; no name of a user's groups begins so.
 TARGET = "\0target"
+
+# The collection of counts of answers, for the interval of F1.
+LEFT_OUT = "left out"
 
 # The collection of the accuracy of each user, of the model and of the most frequent locations.
 CEILING = "ceiling"
@@ -134,6 +140,28 @@ class GroupsPart(Part):
             notes, level = counted.note_intervals(kind), counted.setting.confidence_level
             found[f"By {kind}"] = show_groups(f"{name} by {kind}", notes, member, table, level)
         return found
+
+
+class LeftOutPart(Part):
+    """The counts of answers from which the intervals of F1 are read."""
+
+    def make(self, known: Known, rows: Parts) -> Parts:
+        cluster, every = known.setting.cluster, rows.values()
+        if cluster is not None and not len(known.labels[cluster]):
+            return {}
+        members: list[Any] = [row for part in every for row in part.named_members()]
+        found = {
+            name: LocationAnswers(metric=one, cluster=cluster)
+            for name, one in members
+            if isinstance(one, LocationTally) and has_jackknife(one)
+        }
+        return {LEFT_OUT: RankingCollection(found)} if found else {}
+
+    def rows(self, counted: Any, table: Mapping[str, Reading]) -> Iterator[Row]:
+        yield from ()  # the first table has the intervals
+
+    def sections(self, evaluation: Any) -> dict[str, str]:
+        return {}
 
 
 class CeilingPart(Part):
@@ -361,6 +389,7 @@ class TrainingFrequenciesPart(ReferencePart):
 PARTS: tuple[Part, ...] = (
     HeadlinePart(),
     GroupsPart(),
+    LeftOutPart(),
     CeilingPart(),
     MapPart(),
     DecilesPart(),

@@ -263,7 +263,7 @@ class KeyedSums:
 
     def __add__(self, other: KeyedSums) -> KeyedSums:
         """Return the sums of both."""
-        return KeyedSums([*self.entries, *other.entries], self.num_keys)
+        return type(self)([*self.entries, *other.entries], self.num_keys)
 
     def __radd__(self, held: list[Tensor]) -> list[Tensor]:
         """Return the state of a metric, a list of entries, with these sums.
@@ -273,7 +273,7 @@ class KeyedSums:
         """
         parts = [*held, self.merge()]
         while len(parts) > 1 and len(parts[-2]) < 2 * len(parts[-1]):
-            parts[-2:] = [KeyedSums(parts[-2:], self.num_keys).merge()]
+            parts[-2:] = [type(self)(parts[-2:], self.num_keys).merge()]
         return parts
 
     def merge(self) -> Tensor:

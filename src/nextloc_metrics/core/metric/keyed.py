@@ -18,6 +18,7 @@ class KeyedMetric(RecordMetric):
     """
 
     _num_keys: ClassVar[int] = 1
+    _sums_by_key: ClassVar[type[KeyedSums]] = KeyedSums
 
     def add_state(
         self, name: str, default: Any, dist_reduce_fx: Any = None, persistent: bool = False
@@ -36,7 +37,7 @@ class KeyedMetric(RecordMetric):
             return found[0]
         parts = [found] if isinstance(found, Tensor) else found
         entries = [x.to(self.device) for x in (self.empty_tally(), *parts)]
-        merged = KeyedSums(entries, self._num_keys).merge()
+        merged = self._sums_by_key(entries, self._num_keys).merge()
         if isinstance(found, list):
             found[:] = [merged]  # the same sums, for all that share the list
         return merged
@@ -52,7 +53,7 @@ class KeyedMetric(RecordMetric):
         setattr(self, self._state_name, incoming_state[self._state_name] + own)
 
     def _summand(self, state: Tensor) -> Any:
-        return KeyedSums([state.to(self.device)], self._num_keys)
+        return self._sums_by_key([state.to(self.device)], self._num_keys)
 
     def _fits(self, saved: Any) -> bool:
         """Return whether a saved state is a list of entries."""

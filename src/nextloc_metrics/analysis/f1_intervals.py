@@ -1,0 +1,255 @@
+r"""The interval of F1, and the test of the difference of two models, by the delete-one jackknife.
+
+F1 is no mean of scores of queries: a visit more changes the F1 of two locations, its target and the
+decision, for all their queries. So each user is left out once. With the value F of N queries of G
+users, and F_g of the queries without the n_g ones of user g, S_g = (F - F_g) (N - n_g) is what the
+user adds, less the mean of S_g that fits n_g / N, and the variance is
+
+$$\frac{G - 1}{G} \sum_g \left(\frac{S_g}{N - n_g}\right)^2,$$
+
+that of a mean of scores by user (`intervals.cluster_variance`), as are its degrees of freedom. To
+leave out a user changes only the locations in the user's answers, so all of them together take as
+long as one pass over the answers. Without users, each query is left out.
+
+What the interval holds is the expected F1 of samples of this size. It is not that of all possible
+queries: with more queries per location F1 changes.
+
+In the test of two models the users' answers of the two are exchanged, for each user or not, and F1
+is computed again: between equal models each such exchange is as probable.
+
+Sources: B. Efron and C. Stein, "The jackknife estimate of variance", Annals of Statistics 9, 1981;
+A. Yeh, "More accurate tests for the statistical significance of result differences", COLING 2000,
+for the exchange; J. Besag and P. Clifford, "Sequential Monte Carlo p-values", Biometrika 78, 1991,
+for random exchanges until 400 are as far apart.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nextloc_metrics.analysis.signs import ENOUGH, MOST_EXACT_SIGNS, SignTest, random_signs
+from nextloc_metrics.core.means.exact import ONE, KeyedSums
+from nextloc_metrics.core.means.intervals import Estimate, cluster_variance, observed_freedom
+from nextloc_metrics.core.queries.hashing import mix
+from nextloc_metrics.metrics.location_f1 import LocationF1, LocationTally
+
+# Numbers of a test: all that it may compute, and those at once.
+_MOST_WORK = 1 << 30
+_AT_ONCE = 1 << 22
+
+# With so many random exchanges as far apart, p is known well enough.
+_MANY = 400
+
+# Whole numbers up to this are exact in float32.
+_EXACT = 1 << 24
+
+# Differences of F1 that are rounding.
+_ROUNDING = 1e-12
+
+
+class Jackknife(NamedTuple):
+    """A value with what each unit, a user or a query, adds to it; see `jackknife`."""
+
+    value: float
+    added: Tensor  #: S_g, float64 `[U]`
+    sizes: Tensor  #: the number of queries of each unit, float64 `[U]`
+    hits: Tensor  #: the number of them that are right
+    times: Tensor  #: how often there is such a unit, more than once for equal queries
+    by_cluster: bool
+
+    def estimate(self) -> Estimate:
+        """Return it as the mean of scores in [0, 1]."""
+        sizes, number = self.sizes, self.times.sum().double()
+        if self.by_cluster:
+            variance, freedom = cluster_variance(self.added, sizes)
+            freedom = observed_freedom(self.hits / sizes, sizes, freedom)
+        else:
+            squares = math.fsum((self.added**2 * self.times).tolist())
+            variance, freedom = squares / (number * (number - 1)), number - 1
+        mean = number.new_tensor(self.value)
+        total = (sizes * self.times).sum()
+        known = (variance * total > 2.0**-30) & (mean > 0) & (mean < 1)  # less may be rounding
+        alike = total * total / (sizes * sizes * self.times).sum()
+        effective = torch.where(known, mean * (1 - mean) / variance, alike)
+        return Estimate(mean, variance.sqrt(), effective, freedom)
+
+    def units(self) -> Tensor:
+        """Return sums of scores by unit whose mean is the value, int64 `[U]`, in 2^-32."""
+        return ((self.value * self.sizes + self.added.nan_to_num()) * ONE).round().long()
+
+
+def has_jackknife(metric: LocationTally) -> bool:
+    """Return whether simulated intervals hold a metric's expected value as often as they say."""
+    is_macro_f1 = metric.average == "macro" and isinstance(metric, LocationF1)
+    return metric.average == "weighted" or is_macro_f1
+
+
+def answers_of(target: Tensor, decided: Tensor, clusters: Tensor | None = None) -> Tensor:
+    """Count equal answers: int64 `[E, 4]` of cluster (0 without), target, decision and number.
+
+    Args:
+        target: the location of each query, int64 `[N]`; -1 leaves it out.
+        decided: the decision, int64 `[N]`; -1 for none.
+        clusters: the number of each query's user, int64 `[N]`.
+    """
+    first = torch.zeros_like(target) if clusters is None else clusters
+    rows = torch.stack([first, target, decided, torch.ones_like(target)], 1)
+    return KeyedSums([rows[target >= 0]], 3).merge()
+
+
+def jackknife(metric: LocationTally, answers: Tensor, by_cluster: bool) -> Jackknife:
+    """Leave out each cluster of `answers_of`, or each query, and return what it adds to the value.
+
+    `metric` has the average `"weighted"` or `"macro"`, and reports ask `has_jackknife`.
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics import LocationF1
+        >>> target, decided = tensor([0, 1, 1, 1]), tensor([0, 0, 1, 2])
+        >>> answers = answers_of(target, decided, clusters=tensor([0, 0, 1, 2]))
+        >>> found = jackknife(LocationF1(3), answers, by_cluster=True)
+        >>> f"{found.value:.4f}", found.sizes.tolist()  # (1 * 2/3 + 3 * 1/2) / 4
+        ('0.5417', [2.0, 1.0, 1.0])
+    """
+    cluster, target, decided, times = answers.cpu().unbind(1)
+    if by_cluster:
+        known, unit = torch.unique(cluster, return_inverse=True)
+        cells, times = _cells(metric, unit, target, decided, times), torch.ones_like(known)
+        cells = KeyedSums([cells], 2).merge()
+    else:  # one query of each kind is left out at once
+        unit = torch.arange(len(target))
+        cells = _cells(metric, unit, target, decided, torch.ones_like(unit))
+    unit, counts = cells[:, 0], cells[:, 2:]
+    locations, place = torch.unique(cells[:, 1], return_inverse=True)
+    totals = counts.new_zeros(len(locations), 3).index_add_(0, place, counts * times[unit, None])
+    both = zip(_terms(metric, totals), _terms(metric, totals[place] - counts), strict=True)
+    (above, gone), (below, less) = (
+        (math.fsum(whole.tolist()), unit.bincount(whole[place] - others, len(times)))
+        for whole, others in both
+    )
+    hits, _, sizes = counts.new_zeros(len(times), 3).index_add_(0, unit, counts).double().unbind(1)
+    total = int((sizes * times).sum())
+    value = above / below if total else math.nan
+    added = (value - (above - gone) / (below - less)) * (total - sizes)
+    added -= math.fsum((added * times).tolist()) / max(1, total) * sizes
+    return Jackknife(value, added, sizes, hits, times, by_cluster)
+
+
+def _cells(
+    metric: LocationTally, unit: Tensor, target: Tensor, decided: Tensor, number: Tensor
+) -> Tensor:
+    """Return unit, location, TP, P and S of targets and other decisions, int64 `[E, 5]`."""
+    hits, none = number * (target == decided), torch.zeros_like(number)
+    of_targets = torch.stack([unit, target, hits, hits, number], 1)
+    others = torch.stack([unit, decided, none, number, none], 1)
+    is_location = (decided >= 0) & (decided < metric.num_locations)
+    return torch.cat([of_targets, others[(target != decided) & is_location]])
+
+
+def _terms(metric: LocationTally, counts: Tensor) -> tuple[Tensor, Tensor]:
+    """Return what TP, P and S, `[..., 3]`, of a location add above and below the value's line."""
+    hits, decisions, support = counts.double().unbind(-1)
+    score = (hits / metric.divisor(decisions, support)).nan_to_num()
+    if metric.average == "weighted":
+        return score * support, support
+    return score, (decisions + support > 0).double()
+
+
+class Exchange:
+    """The paired test of two models by F1: users' answers of the two are exchanged.
+
+    Args:
+        metric: as for `jackknife`.
+        target: the location of each query, int64 `[N]`, none below 0.
+        decided: the decisions of the two models.
+        units: the number of each query's user; None exchanges each query alone.
+    """
+
+    def __init__(
+        self,
+        metric: LocationTally,
+        target: Tensor,
+        decided: tuple[Tensor, Tensor],
+        units: Tensor | None = None,
+    ) -> None:
+        self._metric = metric
+        units = torch.arange(len(target)) if units is None else units
+        self._number = len(torch.unique(units))
+        one = torch.ones_like(target)
+        first, second = (_cells(metric, units, target, x, one) for x in decided)
+        both = torch.cat([first, second])
+        apart = torch.cat([second, first * first.new_tensor([1, 1, -1, -1, -1])])
+        cells = KeyedSums([apart], 2).merge()
+        cells = cells[(cells[:, 2:] != 0).any(1)]
+        locations, place = torch.unique(both[:, 1], return_inverse=True)
+        totals = both.new_zeros(len(locations), 3).index_add_(0, place, both[:, 2:])
+        differs = torch.isin(locations, cells[:, 1])
+        # where no unit differs, both models have half of all
+        self._rest = [x.sum() for x in _terms(metric, totals[~differs] / 2)]
+        self._totals = totals[differs]
+        place = torch.searchsorted(locations[differs], cells[:, 1].contiguous())
+        unit, change, self._signs = _in_order(cells)
+        # small whole numbers are exact in float32, which is faster
+        kind = torch.float32 if len(target) < _EXACT else torch.float64
+        self._changes = [(place[x != 0], unit[x != 0], x[x != 0, None].to(kind)) for x in change.T]
+        self.num_differing = len(self._signs)
+
+    def _differences(self, signs: Tensor) -> Tensor:
+        """Return the second model's value less the first's, float64 `[R]`; signs are `[U, R]`."""
+        totals, moved, values = self._totals[:, None].double(), [], []
+        for place, unit, change in self._changes:
+            sums = change.new_zeros(len(totals), signs.shape[1])
+            moved.append(
+                sums.index_add_(0, place, signs.to(change.dtype)[unit].mul_(change)).double()
+            )
+        moved.append(torch.zeros_like(moved[0]))  # the support
+        apart = torch.stack(moved, -1)
+        for counts in (totals + apart, totals - apart):
+            terms = _terms(self._metric, counts / 2)
+            above, below = (x.sum(0) + y for x, y in zip(terms, self._rest, strict=True))
+            values.append(above / below)
+        return values[0] - values[1]
+
+    def test(self, least: int, most: int, seed: int) -> SignTest | None:
+        """Return the share of exchanges with a difference as large: as `signs.sign_tests`."""
+        width = self.num_differing
+        if self._number < 2:
+            return math.nan, 0
+        observed = float(self._differences(self._signs[:, None].double()).abs()) - _ROUNDING
+        if width <= MOST_EXACT_SIGNS:
+            bits = torch.arange(1 << width) >> torch.arange(width)[:, None] & 1
+            as_far = self._differences(bits.double() * 2 - 1).abs() >= observed
+            return float(as_far.double().mean()), 0
+        size = sum(len(unit) for _, unit, _ in self._changes) + 6 * len(self._totals)
+        if size * most > _MOST_WORK:
+            return None
+        rows, number_far, drawn = max(64, _AT_ONCE // size // 64 * 64), 0, 0
+        while drawn < (least if number_far >= ENOUGH else most) and number_far < _MANY:
+            signs = torch.from_numpy(random_signs(seed, drawn, rows, width).T.copy())
+            number_far += int((self._differences(signs).abs() >= observed).sum())
+            drawn += rows
+        return (1 + number_far) / (1 + drawn), drawn
+
+
+def _in_order(cells: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Number units by what they change, so that the order of users or models never matters.
+
+    Return the numbers `[E]`, the changes of TP and P `[E, 2]`, and the sign of each unit `[U]`: two
+    units with opposite changes get equal ones with opposite signs.
+    """
+    _, unit = np.unique(cells[:, 0].numpy(), return_inverse=True)
+    location, change = cells[:, 1].numpy(), cells[:, 2:4].numpy()
+    keys = np.zeros((2, int(unit.max(initial=-1)) + 1), dtype=np.uint64)
+    for key, sign in zip(keys, (1, -1), strict=True):
+        hashed = mix(location)
+        for column in change.T:
+            hashed = mix(hashed + (sign * column).view(np.uint64))
+        np.add.at(key, unit, hashed)
+    order, turns = keys.min(0).argsort(kind="stable"), np.where(keys[0] <= keys[1], 1, -1)
+    numbers, turned = order.argsort()[unit], turns[unit, None] * change
+    return torch.from_numpy(numbers), torch.from_numpy(turned), torch.from_numpy(turns[order])

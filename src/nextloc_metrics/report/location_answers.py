@@ -1,0 +1,89 @@
+"""Counts of equal answers, from which the interval of F1 follows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.analysis.f1_intervals import Jackknife, answers_of, jackknife
+from nextloc_metrics.core.means.exact import KeyedSums
+from nextloc_metrics.core.means.intervals import Estimate
+from nextloc_metrics.core.metric.annotated_options import Computed
+from nextloc_metrics.core.metric.keyed import KeyedMetric
+from nextloc_metrics.core.metric.ranking_metric import RankingTally
+from nextloc_metrics.core.ranking.needs import Needs
+from nextloc_metrics.core.ranking.ranking import Ranking
+from nextloc_metrics.metrics.location_f1 import LocationTally
+
+
+class FewSums(KeyedSums):
+    """Sums by keys that are not negative, or if they are more than `most`, one row of -1.
+
+    More keys never get fewer when sums are added, so this does not depend on the order of sums.
+    """
+
+    most: ClassVar[int] = 10_000_000
+
+    def merge(self) -> Tensor:
+        found = super().merge()
+        is_full = len(found) > self.most or _is_full(found)
+        return torch.full_like(found[:1], -1) if is_full else found
+
+
+def _is_full(sums: Tensor) -> bool:
+    return bool((sums[:1, 0] < 0).any())
+
+
+class LocationAnswers(KeyedMetric, RankingTally):
+    """The value of `metric`, with the interval of `analysis.f1_intervals`.
+
+    The state has the number of equal answers by group, target and decision.
+
+    Args:
+        metric: its average is `"weighted"` or `"macro"`.
+        cluster: the key in `groups` of the groups that are independent; None for queries.
+    """
+
+    needs = Needs(best=True)
+    _num_keys = 3
+    _sums_by_key = FewSums
+
+    metric: Computed[LocationTally]
+    cluster: str | None = None
+
+    def empty_tally(self) -> Tensor:
+        return torch.zeros(0, self._num_keys + 1, dtype=torch.int64)
+
+    def tally(self, record: Ranking) -> Any:
+        clusters = None if self.cluster is None else record.group_of(self.cluster)
+        return self._summand(answers_of(record.relevant[:, 0], record.best, clusters))
+
+    def _renumbered(self, state: Tensor, numbers: Mapping[str, Tensor]) -> Tensor:
+        if self.cluster is None or _is_full(state):
+            return state
+        return torch.cat([numbers[self.cluster][state[:, :1]], state[:, 1:]], 1)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are too many different answers for an interval."""
+        return _is_full(self.state)
+
+    @property
+    def _reads_groups(self) -> bool:
+        return self.cluster is not None
+
+    @property
+    def _averages_scores(self) -> bool:
+        return True
+
+    def _jackknife(self) -> Jackknife:
+        return jackknife(self.metric, self.state, self.cluster is not None)
+
+    def _estimate(self) -> Estimate:
+        return self._jackknife().estimate()
+
+    def compute(self) -> Tensor:
+        return self.state.new_tensor(self._jackknife().value, dtype=torch.float64)

@@ -1,0 +1,199 @@
+"""F1 in comparisons: the exchange of two models by user against scikit-learn, families, tables."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.stats
+import sklearn.metrics
+import torch
+
+from nextloc_metrics import LocationF1, report
+from nextloc_metrics.analysis import f1_intervals
+
+LOCATIONS = 6
+
+
+def sample(*chances: float, users: int = 8, seed: int = 0) -> tuple[Any, dict[str, Any], Any]:
+    """Targets, lists of one id of models that are right so often, and users."""
+    rng = np.random.default_rng(seed)
+    user = rng.permutation(np.repeat(np.arange(users), rng.integers(3, 15, users)))
+    target = rng.integers(0, LOCATIONS, len(user))
+    models = {}
+    for name, chance in zip("abc", chances, strict=False):
+        other = rng.integers(0, LOCATIONS, len(user))
+        models[name] = np.where(rng.random(len(user)) < chance, target, other)[:, None]
+    return target, models, user
+
+
+def compare(target: Any, models: Any, users: Any = None, **options: Any) -> report.Comparisons:
+    """Compare lists, clustered where there are users."""
+    if users is not None:
+        options |= {"groups": {"user": users.astype(str)}, "cluster": "user"}
+    return report.compare(models, target, k=1, **options)
+
+
+def f1(target: Any, decided: Any) -> float:
+    """F1 by scikit-learn."""
+    return float(sklearn.metrics.f1_score(target, decided, average="weighted", zero_division=0))
+
+
+def difference(target: Any, models: Any) -> float:
+    """The second model's F1 less the first's."""
+    return f1(target, models["b"]) - f1(target, models["a"])
+
+
+def test_difference_by_user() -> None:
+    """Interval and test are those of as many computations by scikit-learn."""
+    target, models, users = sample(0.3, 0.8, users=6)
+    one = compare(target, models, users).comparisons["b"]["f1"]
+    assert one.difference == pytest.approx(difference(target, models))
+    names, sizes = np.unique(users, return_counts=True)
+    apart = []
+    for kept in [users != user for user in names]:
+        others = difference(target[kept], {name: x[kept] for name, x in models.items()})
+        apart.append((one.difference - others) * kept.sum())
+    total, off = len(target), np.array(apart) - np.sum(apart) * sizes / len(target)
+    error = math.sqrt((len(names) - 1) / len(names) * sum((off / (total - sizes)) ** 2))
+    assert one.standard_error == pytest.approx(error)
+    freedom = 1 / sum((sizes / total) ** 2) - 1
+    half = scipy.stats.t.ppf(0.975, freedom) * error
+    assert (one.low, one.high) == pytest.approx((one.difference - half, one.difference + half))
+    exchanged = []
+    for way in product([False, True], repeat=len(names)):
+        is_other = np.array(way)[np.searchsorted(names, users)][:, None]
+        a, b = models["a"], models["b"]
+        both = {"a": np.where(is_other, b, a), "b": np.where(is_other, a, b)}
+        exchanged.append(abs(difference(target, both)))
+    assert one.p_value == np.mean(np.array(exchanged) >= abs(one.difference) - 1e-9)
+    assert (one.p_from, one.num_queries) == ("exact", total)
+    right = {name: x[:, 0] == target for name, x in models.items()}
+    counts = {
+        name: [
+            Counter(zip(x[users == user, 0], right[name][users == user], strict=True))
+            for user in names
+        ]
+        for name, x in models.items()
+    }
+    assert one.num_differing == sum(a != b for a, b in zip(*counts.values(), strict=True))
+    assert one.wins == (right["b"] & ~right["a"]).sum()
+    assert one.losses == (right["a"] & ~right["b"]).sum()
+
+
+@pytest.mark.parametrize("by_user", [True, False])
+def test_values_have_the_intervals_of_evaluate(by_user: bool) -> None:
+    """Bit for bit, by user and by query."""
+    target, models, users = sample(0.3, 0.8)
+    found = compare(target, models, users if by_user else None)
+    options: Any = {"groups": {"user": users.astype(str)}, "cluster": "user"} if by_user else {}
+    for name, rows in models.items():
+        alone = report.evaluate(rows, target, k=1, num_locations=LOCATIONS, **options)
+        assert found.columns[name]["f1"].bounds == alone.intervals["f1"]
+
+
+def test_f1_is_in_families_letters_and_tables() -> None:
+    """Holm's family counts it, the best is bold, and papers' tables have its interval."""
+    target, models, users = sample(0.3, 0.85, 0.9, users=30)
+    found = compare(target, models, users, against="all", family="all")
+    assert set(found.num_tests.values()) == {6}  # three pairs, of hits and of F1
+    assert [of["f1"] for of in found.letters.values()] == ["b", "a", "a"]
+    low, high = found.columns["c"]["f1"].bounds or (0.0, 0.0)
+    assert f"({100 * low:.2f}-{100 * high:.2f})" in str(found.by_model(metrics=["f1"]))
+    best = max("abc", key=lambda name: found.values[name]["f1"])
+    assert found.by_model(metrics=["f1"]).bold == {("abc".index(best), 1)}
+    assert f"{100 * low:.2f}--{100 * high:.2f}" in found.to_latex("models", metrics=["f1"])
+    first = compare(target, models, users)
+    assert first.corrected["b"]["f1"] == pytest.approx(0.0004, abs=4e-4)
+    assert set(first.num_tests.values()) == {4}
+
+
+@pytest.mark.parametrize("options", [{"average": "groups"}, {"test": "bootstrap"}])
+def test_where_f1_has_no_test(options: dict[str, Any]) -> None:
+    """A mean over users, and a bootstrap, are not of F1 of all queries: it has neither."""
+    target, models, users = sample(0.3, 0.8, users=30)
+    found = compare(target, models, users, **options)
+    assert "f1" not in found.comparisons["b"]
+    assert found.columns["b"]["f1"].bounds is None
+
+
+def test_equal_answers_do_not_show_equal_models() -> None:
+    """The interval of no difference has a width, and the margin is not shown to hold."""
+    target, models, users = sample(0.8)
+    found = compare(target, {"a": models["a"], "b": models["a"]}, users, margin=0.05)
+    one = found.comparisons["b"]["f1"]
+    assert (one.difference, one.p_value, one.num_differing) == (0.0, 1.0, 0)
+    assert one.low == -one.high < 0
+    assert min(one.within(0.01)) > 0.05
+
+
+def test_several_runs_vary_the_interval() -> None:
+    """The value is the mean of the runs, whose order does not matter; p is Student's t."""
+    target, models, users = sample(0.5, 0.55, 0.6, users=30)
+    runs = [models["b"], models["c"]]
+    found = compare(target, {"a": models["a"], "b": runs}, users, deterministic=["a"])
+    turned = compare(target, {"a": models["a"], "b": runs[::-1]}, users, deterministic=["a"])
+    one, alone = (
+        found.comparisons["b"]["f1"],
+        compare(target, {"a": models["a"], "b": runs[0]}, users).comparisons["b"]["f1"],
+    )
+    values = [f1(target, x) for x in runs]
+    assert found.values["b"]["f1"] == pytest.approx(np.mean(values))
+    assert one.difference == pytest.approx(np.mean(values) - f1(target, models["a"]))
+    assert one.p_from == "t"
+    assert turned.comparisons["b"]["f1"].low == one.low
+    assert one.degrees_of_freedom != alone.degrees_of_freedom
+    low, high = found.columns["b"]["f1"].bounds or (1.0, 0.0)
+    assert low < np.mean(values) < high
+
+
+def test_draws_have_the_mean_of_their_f1() -> None:
+    """Independent answers have no effect of their own; p is Student's t."""
+    target, models, users = sample(0.5, 0.55, 0.8, users=30)
+    draws = report.Draws([models["a"], models["b"]])
+    found = compare(target, {"a": draws, "c": models["c"]}, users)
+    value = np.mean([f1(target, models[x]) for x in "ab"])
+    assert found.values["a"]["f1"] == pytest.approx(value)
+    one = found.comparisons["c"]["f1"]
+    assert one.difference == pytest.approx(f1(target, models["c"]) - value)
+    assert (one.p_from, one.p_value < 0.001) == ("t", True)
+
+
+def test_too_long_tests_are_students(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where exchanges would take too long, p is that of the jackknife's standard error."""
+    target, models, users = sample(0.5, 0.6, users=40)
+    usual = compare(target, models, users).comparisons["b"]["f1"]
+    monkeypatch.setattr(f1_intervals, "_MOST_WORK", 0)
+    one = compare(target, models, users).comparisons["b"]["f1"]
+    t = one.difference / one.standard_error
+    assert one.p_value == pytest.approx(2 * scipy.stats.t.sf(abs(t), one.degrees_of_freedom))
+    assert (usual.p_from, one.p_from) == ("draws", "t")
+    assert one.p_value == pytest.approx(usual.p_value, abs=0.03)
+
+
+def test_skipped_queries_do_not_count() -> None:
+    """A mask leaves queries out of values, interval and test."""
+    target, models, users = sample(0.3, 0.7)
+    kept = np.arange(len(target)) % 3 > 0
+    some = {name: x[kept] for name, x in models.items()}
+    expected = compare(target[kept], some, users[kept])
+    found = compare(target, models, users, mask=kept)
+    assert found.comparisons["b"]["f1"] == expected.comparisons["b"]["f1"]
+    assert found.columns["a"]["f1"] == expected.columns["a"]["f1"]
+
+
+def test_a_further_macro_f1_is_tested_too() -> None:
+    """Each metric with an interval has its own test."""
+    target, models, users = sample(0.3, 0.8)
+    own = {"macro": LocationF1(LOCATIONS, "macro"), "micro": LocationF1(LOCATIONS, "micro")}
+    found = compare(target, models, users, metrics=own)
+    one = found.comparisons["b"]["macro"]
+    decided = tuple(torch.from_numpy(models[x][:, 0]) for x in "ab")
+    numbers = torch.from_numpy(users)
+    exchange = f1_intervals.Exchange(own["macro"], torch.from_numpy(target), decided, numbers)
+    assert (one.p_value, 0) == exchange.test(1, 1, 0)
+    assert "micro" not in found.comparisons["b"]
