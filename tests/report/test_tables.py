@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,6 +30,7 @@ from nextloc_metrics import (
     report,
     tables,
 )
+from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.report.evaluation import write_groups
 from strategies import batch, float32, updated
 
@@ -403,3 +405,23 @@ def test_numbers_of_clusters_that_differ_are_a_range() -> None:
     users, target = torch.tensor([0, 1, 2]), torch.tensor([[0], [-1], [1]])
     metrics.update(torch.rand(3, 3), target, groups={"user": users})
     assert metrics.table(intervals=True).notes[-1] == "intervals by 2 to 3 users"
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Glyph")  # which the fonts of pictures lack
+def test_hostile_names_are_escaped_in_each_form() -> None:
+    """No control character reaches a terminal, no command LaTeX, and no tag a page."""
+    name = "\x1b[31m\x1b]0;t\x07\x9b2J\u202e \\write18{ls} \\input{x} <script>a</script> $#%&_~^|"
+    preds = torch.stack([torch.arange(20) % 5, (torch.arange(20) + 1) % 5], 1)
+    target, groups = torch.arange(20) * 3 % 5, {f"k{name}": [name, "b"] * 10}
+    evaluator = report.Evaluator(k=1, num_locations=5)
+    evaluator.add(Batch(preds, target, groups=groups))
+    saved = report.Evaluator.from_bytes(evaluator.to_bytes()).result()
+    models = {f"{name} {i}": preds.roll(i, 0) for i in range(3)}
+    compared = report.compare(models, target, groups=groups, k=1, num_locations=5)
+    for one in (saved, compared):
+        for text in (str(one), repr(one), one.to_markdown(), one.to_latex()):
+            assert all(x.isprintable() or x == "\n" for x in text), repr(text)
+        assert not re.search(r"\\(write18|input)", one.to_latex())
+        assert "<script>a" not in one.to_html() + one.to_markdown()
+        assert "&lt;script&gt;a" in one.to_html()
