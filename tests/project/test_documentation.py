@@ -30,6 +30,9 @@ NOTEBOOK = ROOT / "examples" / "next_location.ipynb"
 BLOCK = re.compile(r"^(`{3,})(\w*)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
 # Shell lines that no script of .ci runs as they stand, and why.
 NOT_RUN = {
+    "git clone https://example.org/nextloc-metrics": "needs the network",
+    "cd nextloc-metrics": "needs the clone",
+    "nextloc-metrics score predictions.parquet": "is run by tests/project/test_real_data.py",
     "pip install -e .": "is part of `pip install -e '.[test]'`",
     "pip install -e '.[cli]'": "is part of the extra `test`",
     "pip install -e '.[plot,analysis]'": "is part of the extra `test`",
