@@ -54,14 +54,14 @@ def test_limits_of_the_page_on_the_ceiling(data: Path) -> None:
 
 
 def test_corrections_of_the_page_on_sampled_candidates(data: Path) -> None:
-    """docs/sampled.md has this row; the corrected values are at least 6 times nearer."""
+    """docs/protocols.md has this row; the corrected values are at least 6 times nearer."""
     file = data / "nyc_with_coordinates" / "check_ins.npz"
     if not file.is_file():
         pytest.skip("needs ../shared/data/nyc_with_coordinates/check_ins.npz")
     check_ins = read_check_ins(file)[0]
     ranks = sampled.ranks_of(Markov(check_ins), check_ins)
     found = sampled.compare(ranks, check_ins.num_locations - 2, num_sampled=100, repeats=5)
-    page = (Path(__file__).parents[2] / "docs" / "sampled.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "protocols.md").read_text(encoding="utf-8")
     for row in sampled.rows("Markov chain of the user", found):
         assert row in page, row
     for true, naive, corrected, *_ in found.values():
