@@ -1,4 +1,4 @@
-"""Compute the tables of protocols.md and knows-nothing.md.
+"""Compute the tables of protocols.md and evidence.md.
 
     python docs/protocols.py          # writes the tables, draws and prints the audit of New York
     python docs/protocols.py --check  # exits with an error if a table differs
@@ -322,7 +322,7 @@ def _ranx(scores: torch.Tensor) -> float:
 
 TABLES: dict[str, list[Callable[[], str | None]]] = {
     "protocols.md": [codes, stored_predictions],
-    "knows-nothing.md": [by_library, by_protocol],
+    "evidence.md": [by_library, by_protocol],
 }
 
 

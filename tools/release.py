@@ -24,7 +24,7 @@ VERSIONS = {
     "recipe/recipe.yaml": r"^  version: ",
     "docs/project.md": r"Version ",
 }
-ADDRESSES = ["pyproject.toml", "codemeta.json", "recipe/recipe.yaml"]
+ADDRESSES = ["pyproject.toml", "codemeta.json", "recipe/recipe.yaml", "README.md"]
 
 
 def main() -> None:

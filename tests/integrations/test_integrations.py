@@ -703,7 +703,7 @@ def test_libcity_takes_the_evaluator_of_the_page(city: ModuleType, repository: P
     utilities = importlib.import_module("libcity.utils.utils")
     config = config_of(evaluator="TrajLocPredEvaluator")
     assert type(utilities.get_evaluator(config)) is city.TrajLocPredEvaluator
-    defined_on(repository / "docs/integrations/libcity.md")["install"]()
+    defined_on(repository / "docs/integrations/recipes.md")["install"]()
     assert type(utilities.get_evaluator(config)) is ExactEvaluator
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import doctest
 import inspect
 import json
 import os
@@ -30,6 +31,9 @@ NOTEBOOK = ROOT / "examples" / "next_location.ipynb"
 BLOCK = re.compile(r"^(`{3,})(\w*)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
 # Shell lines that no script of .ci runs as they stand, and why.
 NOT_RUN = {
+    "git clone https://example.org/nextloc-metrics": "needs the network",
+    "cd nextloc-metrics": "needs the clone",
+    "nextloc-metrics score predictions.parquet": "is run by tests/project/test_real_data.py",
     "pip install -e .": "is part of `pip install -e '.[test]'`",
     "pip install -e '.[cli]'": "is part of the extra `test`",
     "pip install -e '.[plot,analysis]'": "is part of the extra `test`",
@@ -142,6 +146,54 @@ def test_the_commands_of_the_tasks_print_what_stands_below(tmp_path: Path) -> No
         check=True,
     )
     assert done.stdout.startswith(printed)
+
+
+#: runs the module of the tasks with so many processes, and prints what the first one logs
+TWO_PROCESSES = """
+import sys
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    module = Module()
+    trainer = pl.Trainer(
+        accelerator="cpu", devices=int(sys.argv[1]), strategy="ddp", logger=False,
+        enable_progress_bar=False, enable_model_summary=False,
+    )
+    (values,) = trainer.validate(module, loader, verbose=False)
+    if trainer.is_global_zero:
+        print({name: value.hex() for name, value in values.items()})
+"""
+
+
+@pytest.mark.slow  # starts processes that import PyTorch
+def test_the_module_of_the_tasks_counts_each_row_once(tmp_path: Path) -> None:
+    """One process and two, which have 22 rows of 21, log the same bits, as the page stands."""
+    pytest.importorskip("pytorch_lightning", reason="needs Lightning")
+    page = (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8")
+    first = page.split("```pycon\n")[1].split("```")[0]
+    code = "".join(x.source for x in doctest.DocTestParser().get_examples(first))
+    (tmp_path / "program.py").write_text(code + TWO_PROCESSES, encoding="utf-8")
+    printed = [
+        subprocess.run(
+            [sys.executable, "program.py", processes],
+            cwd=tmp_path,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=300,
+            check=True,
+        ).stdout.splitlines()[-1]
+        for processes in ("1", "2")
+    ]
+    assert "val/mrr" in printed[0]
+    assert printed[0] == printed[1]
+
+
+def test_the_lines_of_the_readme_are_those_of_the_tasks() -> None:
+    """The calls that the README shows in Lightning are in the module that is run."""
+    page = blocks(ROOT / "docs" / "tasks.md")[0][1]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = readme.split("## In Lightning")[1].split("```python\n")[1].split("```")[0]
+    for line in re.findall(r"self\.(?:log_dict\(.*\)|metrics\.update\(|metrics = \w+)", shown):
+        assert line in page, line
 
 
 def test_the_contributing_page_names_what_exists() -> None:

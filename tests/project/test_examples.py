@@ -497,7 +497,7 @@ def test_llm_mob_reproduces_the_published_figures(capsys: pytest.CaptureFixture[
     for name, expected in published.items():
         for metric, value in expected.items():
             assert f"{figures[name][metric]:.6f}" == f"{value:.6f}", (name, metric)
-    page = (EXAMPLES.parent / "docs" / "llm-mob.md").read_text(encoding="utf-8")
+    page = (EXAMPLES.parent / "docs" / "evidence.md").read_text(encoding="utf-8")
     printed = capsys.readouterr().out
     for line in page.split("```text\n")[1].split("```")[0].splitlines():
         assert line.rsplit("  ", 1)[0] in printed  # p, the last column, comes from random draws

@@ -50,7 +50,7 @@ def test_the_page_has_what_the_example_prints(
     if not folder.is_dir():
         pytest.skip("needs ../shared/data/genup")
     found = published_runs.main([str(folder)])
-    page = (Path(__file__).parents[2] / "docs" / "published.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "evidence.md").read_text("utf-8")
     tables = capsys.readouterr().out.strip().split("\n\n")
     for table in tables[:2]:
         assert table.splitlines()[-2] in " ".join(page.split())
@@ -67,7 +67,7 @@ def test_the_page_has_what_the_example_prints(
 def test_the_page_is_made_from_the_file(capsys: pytest.CaptureFixture[str]) -> None:
     """The page has the table of the 40 runs, whose accuracies are hits over queries."""
     assert published_sums.main([]) == 0
-    page = (Path(__file__).parents[2] / "docs" / "published.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "evidence.md").read_text("utf-8")
     assert f"```text\n{capsys.readouterr().out}```" in page
     rows = json.loads(published_sums.FILE.read_text("utf-8"))
     assert len(rows) == 40

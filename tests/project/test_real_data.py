@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -52,14 +54,14 @@ def test_limits_of_the_page_on_the_ceiling(data: Path) -> None:
 
 
 def test_corrections_of_the_page_on_sampled_candidates(data: Path) -> None:
-    """docs/sampled.md has this row; the corrected values are at least 6 times nearer."""
+    """docs/protocols.md has this row; the corrected values are at least 6 times nearer."""
     file = data / "nyc_with_coordinates" / "check_ins.npz"
     if not file.is_file():
         pytest.skip("needs ../shared/data/nyc_with_coordinates/check_ins.npz")
     check_ins = read_check_ins(file)[0]
     ranks = sampled.ranks_of(Markov(check_ins), check_ins)
     found = sampled.compare(ranks, check_ins.num_locations - 2, num_sampled=100, repeats=5)
-    page = (Path(__file__).parents[2] / "docs" / "sampled.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "protocols.md").read_text(encoding="utf-8")
     for row in sampled.rows("Markov chain of the user", found):
         assert row in page, row
     for true, naive, corrected, *_ in found.values():
@@ -67,7 +69,7 @@ def test_corrections_of_the_page_on_sampled_candidates(data: Path) -> None:
 
 
 def test_intervals_of_the_page_on_uncertainty(data: Path) -> None:
-    """docs/uncertainty.md has this table, and the difference of the two models."""
+    """docs/uncertainty.md has this table, docs/comparing.md the difference of the two models."""
     folder = data / "foursquare_nyc"
     if not folder.is_dir():
         pytest.skip("needs ../shared/data/foursquare_nyc")
@@ -87,8 +89,29 @@ def test_intervals_of_the_page_on_uncertainty(data: Path) -> None:
     compared = analysis.compare(
         found["visited"].kept, found["markov"].kept, groups=found["markov"].users
     )
-    assert repr(compared).split(", p =")[0] in table
+    page = (Path(__file__).parents[2] / "docs" / "comparing.md").read_text(encoding="utf-8")
+    assert repr(compared).split(", p =")[0] in page
     assert compared.p_value < 0.001
+
+
+def test_the_command_of_the_readme_prints_what_stands_below(
+    lists: tuple[Tensor, Tensor], tmp_path: Path
+) -> None:
+    """The answers of the language model, in a Parquet file, have the README's table."""
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("click", reason="needs click, of the extra `cli`")
+    preds, target = lists
+    ids = [[x for x in row if x >= 0] for row in preds.tolist()]
+    pandas.DataFrame({"preds": ids, "target": target}).to_parquet(tmp_path / "predictions.parquet")
+    done = subprocess.run(
+        [sys.executable, "-m", "nextloc_metrics", "score", "predictions.parquet"],
+        cwd=tmp_path,
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    assert f"score predictions.parquet\n```\n\n```text\n{done.stdout}```" in readme
 
 
 def test_stored_answers_have_their_printed_numbers(

@@ -72,6 +72,8 @@ def test_the_address_is_one(project: dict[str, Any]) -> None:
     assert all(url.startswith(address) for url in project["urls"].values())
     codemeta = json.loads((ROOT / "codemeta.json").read_text("utf-8"))
     assert codemeta["codeRepository"] == line_of("recipe/recipe.yaml", "homepage") == address
+    clones = re.findall(r"git clone (\S+)", (ROOT / "README.md").read_text("utf-8"))
+    assert clones == [address]
 
 
 def test_pythons_of_the_matrix_are_those_of_the_package(project: dict[str, Any]) -> None:

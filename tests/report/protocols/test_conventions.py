@@ -191,7 +191,7 @@ def test_log_probabilities_score_zero_in_torchmetrics(
 def test_pages_have_the_tables_that_their_scripts_compute(
     script: str, others: list[str], reason: str, repository: Path
 ) -> None:
-    """Every table of conventions.md, protocols.md and knows-nothing.md holds computed values."""
+    """Every table of conventions.md, protocols.md and evidence.md holds computed values."""
     for peer in ("ranx", "torch_geometric", *others):
         if importlib.util.find_spec(peer) is None:
             pytest.skip(f"the comparison needs {peer}")
