@@ -46,8 +46,7 @@ class EventMetric(RecordMetric):
         Args:
             preds: the predicted events, or both as `EventPairs`, alone.
             target: the true events; [`EventPairs`][nextloc_metrics.mobility.events.EventPairs] has
-            the
-                forms of both.
+                the forms of both.
             mask: bool `[N]`; False leaves the sequence out, and its events are not read.
             groups: integer `[N]`, the group of every sequence, for `Grouped`; or several by name.
             start: where the horizon of each sequence begins; None for 0.

@@ -40,7 +40,8 @@ def trajectory_metrics(
         units: that of [`DistanceOfPairs`][nextloc_metrics.mobility.trajectories.DistanceOfPairs].
         locations: the same.
         n: that of [`GeoBLEU`][nextloc_metrics.mobility.trajectories.GeoBLEU], as are `beta` and
-        `scale`. within: the largest distance of equal points, for EDR and LCSS.
+            `scale`.
+        within: the largest distance of equal points, for EDR and LCSS.
         steps: the steps whose errors are averaged, such as 1, 2 and 3.
         aligned: whether all predictions are as long as their targets, which the errors of points
             need.
