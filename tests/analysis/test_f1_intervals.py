@@ -101,7 +101,7 @@ def test_weighted_recall_has_the_interval_of_the_accuracy() -> None:
 
 
 def test_users_alike_have_no_variance_but_an_interval() -> None:
-    """Where each user adds the same, rounding is no variance: the interval is that of hits."""
+    """Where each user adds the same, the interval is that of hits which do not vary either."""
     users = torch.arange(60) // 3
     target, decided = torch.arange(60), torch.where(torch.arange(60) % 3 == 0, -1, torch.arange(60))
     found = jackknife(LocationRecall(60, "weighted"), answers_of(target, decided, users), True)

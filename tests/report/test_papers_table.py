@@ -60,16 +60,21 @@ def three_models_scores() -> np.ndarray:
 
 @pytest.mark.slow
 def test_intervals_stand_below_values_with_en_dashes() -> None:
-    """A model has a row of values and a row of intervals; F1, which has no test, is not bold."""
+    """A model has a row of values and a row of intervals, also of F1."""
     found = three_models("all")
     lines = found.to_latex("models", metrics=["mrr", "f1"]).splitlines()
     assert lines[3] == r"percent & MRR & F1, weighted \\"
     one = found.columns["DeepMove"]
     low, high = one["mrr"].bounds or (0, 0)
     assert lines[5] == (
-        rf"DeepMove & \textbf{{{100 * one['mrr'].value:.2f} a}} & {100 * one['f1'].value:.2f} \\"
+        rf"DeepMove & \textbf{{{100 * one['mrr'].value:.2f} a}} & "
+        rf"\textbf{{{100 * one['f1'].value:.2f} a}} \\"
     )
-    assert lines[6] == rf" & \scriptsize {100 * low:.2f}--{100 * high:.2f} &  \\"
+    of_f1 = one["f1"].bounds or (0, 0)
+    assert lines[6] == (
+        rf" & \scriptsize {100 * low:.2f}--{100 * high:.2f} & "
+        rf"\scriptsize {100 * of_f1[0]:.2f}--{100 * of_f1[1]:.2f} \\"
+    )
     assert lines[7].startswith(r"\addlinespace GRU4Rec & ")
     assert found.to_latex("models", "none").count(r"\scriptsize") == 0
     assert "intervals: " not in found.to_latex("models", "none")
