@@ -89,17 +89,21 @@ def has_jackknife(metric: LocationTally) -> bool:
     return metric.average == "weighted" or is_macro_f1
 
 
-def answers_of(target: Tensor, decided: Tensor, clusters: Tensor | None = None) -> Tensor:
+def answers_of(
+    target: Tensor, decided: Tensor, clusters: Tensor | None = None, merge: bool = True
+) -> Tensor:
     """Count equal answers: int64 `[E, 4]` of cluster (0 without), target, decision and number.
 
     Args:
         target: the location of each query, int64 `[N]`; -1 leaves it out.
         decided: the decision, int64 `[N]`; -1 for none.
         clusters: the number of each query's user, int64 `[N]`.
+        merge: whether equal answers are one row; else each query is.
     """
     first = torch.zeros_like(target) if clusters is None else clusters
     rows = torch.stack([first, target, decided, torch.ones_like(target)], 1)
-    return KeyedSums([rows[target >= 0]], 3).merge()
+    rows = rows[target >= 0]
+    return KeyedSums([rows], 3).merge() if merge else rows
 
 
 def jackknife(metric: LocationTally, answers: Tensor, by_cluster: bool) -> Jackknife:

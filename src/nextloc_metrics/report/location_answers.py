@@ -18,6 +18,9 @@ from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.metrics.location_f1 import LocationTally
 
+# So many entries are sorted in less time than a batch takes.
+_UNMERGED = 1 << 19
+
 
 class FewSums(KeyedSums):
     """Sums by keys that are not negative, or if they are more than `most`, one row of -1.
@@ -26,6 +29,13 @@ class FewSums(KeyedSums):
     """
 
     most: ClassVar[int] = 10_000_000
+
+    def __radd__(self, held: list[Tensor]) -> list[Tensor]:
+        """Return the state with these sums; entries are merged before they are twice as many."""
+        parts = [*held, *self.entries]
+        if sum(map(len, parts)) <= 2 * max(_UNMERGED, len(parts[0])):
+            return parts
+        return [type(self)(parts, self.num_keys).merge()]
 
     def merge(self) -> Tensor:
         found = super().merge()
@@ -59,7 +69,7 @@ class LocationAnswers(KeyedMetric, RankingTally):
 
     def tally(self, record: Ranking) -> Any:
         clusters = None if self.cluster is None else record.group_of(self.cluster)
-        return self._summand(answers_of(record.relevant[:, 0], record.best, clusters))
+        return self._summand(answers_of(record.relevant[:, 0], record.best, clusters, merge=False))
 
     def _renumbered(self, state: Tensor, numbers: Mapping[str, Tensor]) -> Tensor:
         if self.cluster is None or _is_full(state):
