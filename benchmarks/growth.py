@@ -1,13 +1,16 @@
-"""Measure how the time of an update grows, and the time to the first result.
+"""Measure how the time of an update grows, and of evaluations also the memory.
 
-python benchmarks/growth.py [--seconds 4] [--smallest] [--json growth.json]
+python benchmarks/growth.py [--seconds 4] [--smallest] [--check] [--json growth.json]
 
-A slope is that of a straight line through the logarithms: 1 is proportional, 0 is no growth.
+A slope is that of a straight line through the logarithms: 1 is proportional, 0 is no growth. With
+`--check`, evaluations alone are measured, and a slope above 1.15 is an error. The time to the first
+result stands last.
 """
 
 import argparse
 import math
 import statistics
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -49,6 +52,95 @@ GROWTH: dict[str, tuple[str, Sequence[int], Callable[[int], Callable[[], object]
     "M": ("relevant per query", (1, 4, 16, 64, 256, 1024), lambda m: several(m, 10)),
     "k": ("cut-off, 10 relevant", (1, 10, 100, 1000), lambda k: several(10, k)),
 }
+
+
+# A program makes data of a size and calls; it prints CPU seconds, and megabytes beyond those before
+# the first call.
+_EVALUATION = """
+import json, resource, sys, time
+import numpy as np
+import torch
+from nextloc_metrics import mobility, report
+torch.set_num_threads(1)
+torch.manual_seed(0)
+size = int(sys.argv[1])
+def lists(number, k=10):
+    preds = torch.randint(3000, (number, k))
+    return preds, torch.where(torch.rand(number) < .3, preds[:, 0], torch.randint(3000, (number,)))
+{make}
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+call()
+best = []
+for _ in range(3):
+    began = time.process_time()
+    call()
+    best.append(time.process_time() - began)
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(json.dumps([min(best), (peak - before) / 1024]))
+"""
+EVALUATIONS: dict[str, tuple[Sequence[int], str]] = {
+    "queries": (
+        (10**4, 10**5, 10**6),
+        "preds, target = lists(size)\n"
+        "call = lambda: report.evaluate(preds, target, num_locations=3000)",
+    ),
+    "groups, of 200,000 queries": (
+        (10**2, 10**3, 10**4, 10**5),
+        "preds, target = lists(200_000)\n"
+        "users = torch.randint(size, (200_000,))\n"
+        "call = lambda: report.evaluate(preds, target, num_locations=3000, groups={'user': users})",
+    ),
+    "clusters, of 200,000 queries": (
+        (10**2, 10**3, 10**4, 10**5),
+        "preds, target = lists(200_000)\n"
+        "users = torch.randint(size, (200_000,))\n"
+        "call = lambda: report.evaluate(\n"
+        "    preds, target, num_locations=3000, groups={'user': users}, cluster='user')",
+    ),
+    "targets of each of 20,000 queries": (
+        (1, 10, 100),
+        "preds, _ = lists(20_000)\n"
+        "target = torch.rand(size + 1, 20_000).argsort(0)[:size].T.contiguous()\n"
+        "call = lambda: report.evaluate(preds, target)",
+    ),
+    "models, against the first, 5,000 queries": (
+        (2, 4, 8, 16),
+        "models = {f'm{i}': lists(5000)[0] for i in range(size + 1)}\n"
+        "target = lists(5000)[1]\n"
+        "call = lambda: report.compare(models, target, num_locations=3000)",
+    ),
+    "sequences of 20 events": (
+        (10**2, 10**3, 10**4),
+        "times = torch.rand(size, 20).sort(1).values\n"
+        "places = torch.randint(50, (size, 20))\n"
+        "def call():\n"
+        "    metric = mobility.events.EventTransport(1.0, 1.0)\n"
+        "    metric.update((times, places), (times.roll(1, 0), places.roll(1, 0)))\n"
+        "    return metric.compute()",
+    ),
+}
+_MOST = 1.15
+_LOADED = 40.0  # megabytes
+
+
+def evaluations(most_sizes: int | None = None) -> list[Result]:
+    """Measure evaluations of every size in fresh processes; print and return times and slopes."""
+    results = []
+    print("\nhow a call grows: slopes of CPU seconds and of memory; sizes with seconds")
+    for meaning, (every_size, make) in EVALUATIONS.items():
+        sizes = every_size[:most_sizes]
+        code = _EVALUATION.replace("{make}", make)
+        found = [in_new_process(code, size) for size in sizes]
+        times, peaks = [x for x, _ in found], [x for _, x in found]
+        # that of the last step, as small sizes take the time of the call itself
+        last = slope(sizes[-2:], times[-2:])
+        # what a first call loads is no growth either
+        of_memory = slope(sizes[-2:], [max(_LOADED, x) for x in peaks[-2:]])
+        cells = "".join(f"{size:>10,}{x:8.3f}" for size, x in zip(sizes, times, strict=True))
+        print(f"{meaning:42}{last:6.2f}{of_memory:6.2f}{cells}")
+        result = {"grows": meaning, "sizes": list(sizes), "seconds": times, "megabytes": peaks}
+        results.append(result | {"slope": last, "slope_of_memory": of_memory})
+    return results
 
 
 def slope(sizes: Sequence[int], times: Sequence[float]) -> float:
@@ -121,12 +213,21 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the figures here")
     parser.add_argument("--seconds", type=float, default=4.0, help="of every size that grows")
     parser.add_argument("--smallest", action="store_true", help="two sizes, no fresh processes")
+    parser.add_argument("--check", action="store_true", help="fail where evaluations grow faster")
     options = parser.parse_args()
     print(machine())
+    if options.check:
+        found = evaluations()
+        write(options.json, {"evaluations": found})
+        wrong = [x for x in found if max(x["slope"], x["slope_of_memory"]) > _MOST]
+        if wrong:
+            sys.exit(f"slopes above {_MOST}: {', '.join(str(x['grows']) for x in wrong)}")
+        return
     if options.smallest:
         write(options.json, {"growth": growth(0.1, most_sizes=2)})
         return
-    write(options.json, {"growth": growth(options.seconds), "first": first_result(3)})
+    sections = {"growth": growth(options.seconds), "evaluations": evaluations()}
+    write(options.json, sections | {"first": first_result(3)})
 
 
 if __name__ == "__main__":
