@@ -346,9 +346,9 @@ def jensen_shannon(first: Any, other: Any, base: float = 2.0) -> Numbers:
     middle = (p + q) / 2
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = [np.where(x > 0, x * np.log(x / middle), 0 * x) for x in (p, q)]
-    total = (terms[0] + terms[1]).sum(-1) / (2 * np.log(base))
+    total = (terms[0] + terms[1]).sum(-1) / (2 * math.log(base))
     # rounding leaves the range by a last digit
-    return np.clip(total, 0, np.log(2) / np.log(base))  # type: ignore[no-any-return]
+    return np.clip(total, 0, math.log(2) / math.log(base))  # type: ignore[no-any-return]
 
 
 def kolmogorov_smirnov(first: Any, other: Any) -> Numbers:
