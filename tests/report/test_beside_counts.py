@@ -138,3 +138,19 @@ def test_comparisons_are_ranked_over_data_sets_of_different_targets() -> None:
     again = report.compare(models, TARGET.tolist(), k=1)
     with pytest.raises(ValueError, match="equal targets in 'a' and 'b'"):
         analysis.rank_models({"a": one, "b": again}, metric="mrr")
+
+
+@pytest.mark.parametrize("left_out", ["no rows", "masked"])
+def test_nothing_that_counts(left_out: str) -> None:
+    """There is nothing to compare: `evaluate` has no such rows, and `compare` says so."""
+    kept = slice(0 if left_out == "no rows" else 3)
+    target = TARGET[kept]
+    given: dict[str, Any] = {"groups": {"user": GIVEN["groups"]["user"][kept]}, "k": 1}
+    given["mask"] = np.zeros(len(target), bool) if left_out == "masked" else None
+    history = (VISITS, OWNERS, TIMES)
+    e = report.evaluate(SCORES[kept], target, history=history, cluster="user", **given)
+    assert e.counts is None
+    assert np.isnan(e.values["mrr"])
+    assert "Beside counts" not in e.to_html()
+    with pytest.raises(ValueError, match="`target` must hold at least one query that counts, got"):
+        report.compare({"a": SCORES[kept], "b": -SCORES[kept]}, target, cluster="user", **given)

@@ -84,7 +84,9 @@ def evaluate(
     for batch in rows.chunks():
         evaluator.add(batch)
     found = evaluator.result(missed)
-    history = options["history"]
+    history, card = options["history"], found.card
+    if card["queries"] == card["left_out"] + card["without_target"]:
+        return found  # there is nothing to compare
     if weights is None and grades is None and not isinstance(history, Predictability | None):
         shared: Any = {name: options[name] for name in SharedOptions.__annotations__}  # type: ignore[literal-required]
         metrics = evaluator._data.metrics.items()

@@ -158,8 +158,10 @@ def compare(
         rows |= {name: [[replace(one, kinds=kinds)]] for name, one in counts.items()}
         deterministic = [*deterministic, *counts]
     found = {name: _Method(of, average, test, options) for name, of in rows.items()}
+    if not (sizes := _sizes_of(found))[0]:
+        raise ValueError("`target` must hold at least one query that counts, got none to compare.")
     texts = {name: write_about(about[name]) for name in runs if name in about}
-    result = _summarize(found, asked, _sizes_of(found), _note_runs(found, deterministic), texts)
+    result = _summarize(found, asked, sizes, _note_runs(found, deterministic), texts)
     result._targets = digest(whole.target)
     return result
 
