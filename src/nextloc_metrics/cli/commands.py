@@ -374,7 +374,7 @@ def check(train: str, test: str, queries: str | None, output: Output, **columns:
     """Check what visits in TRAIN and TEST have in common; an .html `--out` is a page."""
     from nextloc_metrics.analysis import check_split
     from nextloc_metrics.cli.files import write_table
-    from nextloc_metrics.report.files.beside import read_visits
+    from nextloc_metrics.report.files.coordinates_and_counts import read_visits
     from nextloc_metrics.report.files.predictions import read
 
     with explained():
@@ -405,7 +405,7 @@ def flows(
 ) -> None:
     """Score predicted trips, rows (day, origin, destination, count); an .html `--out` is a page."""
     from nextloc_metrics.cli.files import write_days
-    from nextloc_metrics.report.files.beside import read_words
+    from nextloc_metrics.report.files.coordinates_and_counts import read_words
     from nextloc_metrics.report.flows import evaluate_flows
 
     with explained():

@@ -24,7 +24,11 @@ from nextloc_metrics.report.evaluation import Evaluation, write_groups
 from nextloc_metrics.report.evaluation_counts import Counted
 from nextloc_metrics.report.evaluation_options import Options, SharedOptions
 from nextloc_metrics.report.files.answers import cells_of, propose
-from nextloc_metrics.report.files.beside import read_coordinates, read_counts, read_words
+from nextloc_metrics.report.files.coordinates_and_counts import (
+    read_coordinates,
+    read_counts,
+    read_words,
+)
 from nextloc_metrics.report.files.opening import suffix_of
 from nextloc_metrics.report.files.predictions import Predictions, read, same_queries
 from nextloc_metrics.report.files.proposal import propose_form

@@ -19,7 +19,7 @@ from nextloc_metrics.mobility.flows.metric import DailyMetric
 from nextloc_metrics.mobility.flows.pairs import IDS, PLACES, STEP, CellBox, MissingDays
 from nextloc_metrics.report import engines
 from nextloc_metrics.report.engines.partition import concat, table_of_bytes, table_to_bytes
-from nextloc_metrics.report.files.beside import read_flows
+from nextloc_metrics.report.files.coordinates_and_counts import read_flows
 from nextloc_metrics.report.files.opening import pa
 
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")

@@ -18,7 +18,11 @@ from nextloc_metrics.mobility.generated.presets import MobilityCollection
 from nextloc_metrics.mobility.generated.trajectories import TimeUnit, Trajectories
 from nextloc_metrics.report import engines, saved
 from nextloc_metrics.report.engines.processes import divide, run
-from nextloc_metrics.report.files.beside import read_indices, read_names, read_numbers
+from nextloc_metrics.report.files.coordinates_and_counts import (
+    read_indices,
+    read_names,
+    read_numbers,
+)
 from nextloc_metrics.report.files.opening import FilePart, RowSource, find_files
 from nextloc_metrics.report.files.sources import Files, Stream, is_pandas
 

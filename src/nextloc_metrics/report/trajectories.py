@@ -29,7 +29,7 @@ from nextloc_metrics.mobility.trajectories import (
 )
 from nextloc_metrics.mobility.trajectories.metric import Year
 from nextloc_metrics.mobility.trajectories.tables import OnMissing
-from nextloc_metrics.report.files.beside import read_days
+from nextloc_metrics.report.files.coordinates_and_counts import read_days
 from nextloc_metrics.report.pages.maps import draw_days, draw_errors
 from nextloc_metrics.report.pages.sections import show_users
 

@@ -19,7 +19,11 @@ import torch
 from nextloc_metrics import AccuracyAtK, LocationF1, previously_visited, report
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.report.files import csv_rows, json_lines, opening
-from nextloc_metrics.report.files.beside import read_coordinates, read_counts, read_words
+from nextloc_metrics.report.files.coordinates_and_counts import (
+    read_coordinates,
+    read_counts,
+    read_words,
+)
 from nextloc_metrics.report.files.tables import open_rows
 
 pa = pytest.importorskip("pyarrow")

@@ -1,4 +1,4 @@
-"""What evaluations read beside predictions: points, coordinates, days, visits, words."""
+"""Files of coordinates, counts of visits, days, points and words."""
 
 from __future__ import annotations
 
