@@ -52,7 +52,7 @@ class Docstrings(griffe.Extension):
         made = getattr(import_module(cls.module.path), cls.name, None)
         if not isinstance(made, type) or not issubclass(made, SummedMetric):
             return
-        if not inspect.unwrap(made.__init__).__code__.co_filename.endswith("declared.py"):
+        if not inspect.unwrap(made.__init__).__code__.co_filename.endswith("annotated_options.py"):
             return
         kinds, hints = griffe.ParameterKind, get_type_hints(made)
         parameters = [griffe.Parameter("self", kind=kinds.positional_or_keyword)]

@@ -33,13 +33,14 @@ def test_intervals_of_paired_differences_and_of_equal_clusters() -> None:
     from statsmodels.regression.linear_model import OLS
     from statsmodels.stats.weightstats import DescrStatsW
 
-    each, users = NEW - OLD, np.arange(240) % 24
-    pair = torch.from_numpy(OLD), torch.from_numpy(NEW)
+    # ten times as large, they are no fractions, whose intervals are others
+    each, users = 10 * (NEW - OLD), np.arange(240) % 24
+    pair = torch.from_numpy(10 * OLD), torch.from_numpy(10 * NEW)
     found = compare(*pair, confidence_level=0.9)
     whole = DescrStatsW(each)
     assert (found.low, found.high) == pytest.approx(whole.tconfint_mean(0.1))
-    equivalent, *sides = whole.ttost_mean(-0.1, 0.1)
-    assert found.within(0.1) == pytest.approx((sides[0][1], equivalent))
+    equivalent, *sides = whole.ttost_mean(-1, 1)
+    assert found.within(1) == pytest.approx((sides[0][1], equivalent))
     fit = OLS(each, np.ones(240)).fit(cov_type="cluster", cov_kwds={"groups": users}, use_t=True)
     found = compare(*pair, groups=torch.from_numpy(users))
     assert found.standard_error == pytest.approx(fit.bse[0])

@@ -29,7 +29,7 @@ _QUOTED = r"(?:'[^',]*'|\"[^\",]*\")"
 _NUMBERS = rf"^\s*\[\s*{_NUMBER}(?:\s+{_NUMBER})+\s*\]\s*$"
 _NAMES = rf"^\s*\[\s*{_QUOTED}(?:\s+{_QUOTED})+\s*\]\s*$"
 _ITEM = rf"(?:{_NUMBER}|'[^']*'|\"[^\"]*\")"
-_TUPLE = rf"^\s*\(\s*{_ITEM}\s*(?:,\s*{_ITEM}\s*)*,?\s*\)\s*$"
+_TUPLE = rf"^\s*\(\s*(?:{_ITEM}\s*(?:,\s*{_ITEM}\s*)*,?)?\s*\)\s*$"
 
 
 def pad(cells: Cells) -> Tensor:

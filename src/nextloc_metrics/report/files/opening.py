@@ -19,7 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nextloc_metrics.core.queries.messages import clip, extra, short
+from nextloc_metrics.core.queries.messages import clip, describe, extra, short
 
 RUNS = (".run", ".trec")
 TEXT = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
@@ -66,6 +66,12 @@ def find_files(source: Any) -> list[str]:
     by a link, a `ValueError`.
     """
     several = source if isinstance(source, list | tuple) else [source]
+    others = [x for x in several if not isinstance(x, str | os.PathLike)]
+    if others:
+        raise TypeError(
+            f"`path` must be a path or several, got {describe(others[0])}; tables in memory "
+            "are for `report.evaluate_table`."
+        )
     files = [file for one in several for file in _files_of(os.fspath(one))]
     seen: dict[str, str] = {}
     for file in files:
