@@ -341,6 +341,8 @@ def public_names() -> set[str]:
     for path in list(paths):
         module = pydoc.locate(path)
         if isinstance(module, ModuleType):
+            paths.remove(path)  # it may be handed on; the page has the place where it stands
+            paths.add(path := module.__name__)
             named = {
                 name: value
                 for name, value in inspect.getmembers(module)

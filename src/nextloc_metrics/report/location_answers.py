@@ -32,7 +32,8 @@ class FewSums(KeyedSums):
 
     def __radd__(self, held: list[Tensor]) -> list[Tensor]:
         """Return the state with these sums; entries are merged before they are twice as many."""
-        parts = [*held, *self.entries]
+        # one entry alone is read as it is, and so must have each key once
+        parts = [*(held or [self.entries[0][:0]]), *self.entries]
         if sum(map(len, parts)) <= 2 * max(_UNMERGED, len(parts[0])):
             return parts
         return [type(self)(parts, self.num_keys).merge()]
@@ -69,7 +70,9 @@ class LocationAnswers(KeyedMetric, RankingTally):
 
     def tally(self, record: Ranking) -> Any:
         clusters = None if self.cluster is None else record.group_of(self.cluster)
-        return self._summand(answers_of(record.relevant[:, 0], record.best, clusters, merge=False))
+        # an id that is no location has any number above them
+        decided = record.best.clamp(max=self.metric.num_locations)
+        return self._summand(answers_of(record.relevant[:, 0], decided, clusters, merge=False))
 
     def _renumbered(self, state: Tensor, numbers: Mapping[str, Tensor]) -> Tensor:
         if self.cluster is None or _is_full(state):

@@ -146,7 +146,7 @@ TAKEN = {
     "events.ignore_index": "None", "flows.ignore_index": "None", "insert_cost": "0 1.5",
     "MRR.k": "None", "RBP.k": "None", "km": "0 1.5", "JointAccuracy.km": "None",
     "limit": "1.5 None", "locations": "None", "geography.locations": "", "max_grade": "1.5",
-    "minutes": "0 1.5", "ndcg_k": "None", "normalized": "True", "num_candidates": "None",
+    "minutes": "0 1.5", "ndcg_k": "None", "normalized": "True", "weighted": "True", "num_candidates": "None",
     "num_cells": "None", "num_places": "None", "others": "1.5", "risk": "0", "root": "True",
     "scale": "1.5", "separator": "x string", "step": "-3",
     "train_counts": "list", "parents": "list", "steps": "[]", "temperature": "1.5",
