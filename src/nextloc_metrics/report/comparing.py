@@ -58,7 +58,6 @@ from nextloc_metrics.report.setting import (
     decoding_in,
     digest,
     make_headline,
-    split,
     write_about,
 )
 
@@ -195,9 +194,8 @@ def _check_options(
 
 def _headline_of(rows: ArrayRows, options: SharedOptions) -> RankingCollection:
     number = count_locations(rows, options["num_locations"], None)
-    own, parts = split(check_metrics(options["metrics"]))
-    given: list[Any] = [*own.values(), *parts.values()]
-    for metric in given:
+    own: dict[str, Any] = check_metrics(options["metrics"])
+    for metric in own.values():
         if isinstance(metric, Part) or metric.unit or metric.largest_value != 1:
             raise ValueError(
                 f"`metrics` of a comparison must be fractions, got {short(metric)}; `evaluate` "
@@ -312,7 +310,7 @@ class _Method:
     def _added(self, metric: LocationTally, decided: Tensor) -> Tensor:
         """Return what each user adds to F1, at the user's first query: it is summed by user."""
         units = torch.arange(len(decided)) if self.kind is None else self.kind.numbers
-        found = jackknife(metric, answers_of(self.target, decided, units), by_cluster=True)
+        found = jackknife(metric, answers_of(self.target, decided, units, merge=False), True)
         kept = (self.target >= 0).nonzero()[:, 0]
         first = torch.from_numpy(np.unique(units[kept].numpy(), return_index=True)[1])
         return torch.zeros_like(self.target).index_add_(0, kept[first], found.units())

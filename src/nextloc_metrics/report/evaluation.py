@@ -20,7 +20,7 @@ from nextloc_metrics.report.comparisons import Comparisons
 from nextloc_metrics.report.evaluation_counts import Counted, merge_counted
 from nextloc_metrics.report.files.opening import Lazy, pa
 from nextloc_metrics.report.history import Ceiling, ceiling_of
-from nextloc_metrics.report.parts import AMONG_ANSWERED, BASELINE, CEILING, CHANCE, GroupsPart
+from nextloc_metrics.report.parts import AMONG_ANSWERED, BASELINE, CEILING, CHANCE, InnerPart
 from nextloc_metrics.report.setting import check_metrics
 
 Interval = tuple[float, float]
@@ -118,9 +118,8 @@ class Evaluation(Result):
             [('value', 0.75), ('optimistic', 0.75), ('pessimistic', 0.75)]
         """
         counted = self._counted
-        table = counted.read_table()
         for part in counted.made:
-            for row in part.rows(counted, table):
+            for row in part.rows(counted, self.columns["value"]):
                 yield row.record()
 
     def _printed(self) -> list[Table]:
@@ -199,7 +198,7 @@ def evaluation_of(counted: Counted) -> Evaluation:
     setting, table = counted.setting, counted.read_table()
     found: dict[str, dict[str, Reading]] = {}
     for part in counted.made:
-        if not isinstance(part, GroupsPart):  # there may be a million, which are read when asked
+        if isinstance(part, InnerPart):  # the others have tables, and are read when asked
             for row in part.rows(counted, table):
                 found.setdefault(row.part, {})[row.metric] = row.reading
     values, chance, baseline, low, high = (

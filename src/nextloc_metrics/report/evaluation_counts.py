@@ -71,7 +71,7 @@ class Counted:
         prefixes = dict.fromkeys(PARTS, "")
         prefixes |= {part: f"{name}/" for name, part in known.data.parts.items()}
         chosen = {part: prefix for part, prefix in prefixes.items() if part.applies(known)}
-        made = {part: part.make(known, {}) for part in chosen if part.is_in_table}
+        made = {part: part.make(known, {}) for part in chosen if part._is_in_table}
         rows = {name: collection for of in made.values() for name, collection in of.items()}
         names = Counter(name for part in rows.values() for name, _ in part.named_members())
         check_free([name for name, number in names.items() if number > 1], known.data.metrics)
@@ -202,7 +202,7 @@ class Counted:
 
     def rows(self) -> list[tuple[str, Any]]:
         """Return name and metric of each row of the table of all queries."""
-        of_table = (made for part, made in self.made.items() if part.is_in_table)
+        of_table = (made for part, made in self.made.items() if part._is_in_table)
         return [row for made in of_table for one in made.values() for row in one.named_members()]
 
     def read_table(self) -> dict[str, Reading]:
@@ -237,7 +237,7 @@ class Counted:
 
     def left_out(self, is_full: bool = False) -> dict[str, LocationAnswers]:
         """Return what intervals of F1 are read from; `is_full`: where there is too much."""
-        members: Any = self.parts.get(LEFT_OUT, RankingCollection({})).named_members()
+        members: Any = self.parts[LEFT_OUT].named_members() if LEFT_OUT in self.parts else ()
         return {name: x for name, x in members if x.is_full == is_full}
 
     def cuts_beyond_lists(self) -> list[int]:

@@ -23,7 +23,7 @@ _UNMERGED = 1 << 19
 
 
 class FewSums(KeyedSums):
-    """Sums by keys that are not negative, or if they are more than `most`, one row of -1.
+    """Sums by keys whose first number is not negative; if they are more than `most`, a row of -1.
 
     More keys never get fewer when sums are added, so this does not depend on the order of sums.
     """

@@ -76,7 +76,7 @@ class Part:
     #: of the section of a page; the part of its rows
     title: ClassVar[str] = ""
     #: whether its values are rows of the first table
-    is_in_table: ClassVar[bool] = False
+    _is_in_table: ClassVar[bool] = False
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{x}={y!r}' for x, y in vars(self).items())})"

@@ -64,11 +64,21 @@ CHANCE = "chance"
 BASELINE = "most frequent"
 
 
-class TablePart(Part):
+class InnerPart(Part):
+    """A part that is shown with the first table or by a picture: it has no table of its own."""
+
+    def rows(self, counted: Any, table: Mapping[str, Reading]) -> Iterator[Row]:
+        yield from ()
+
+    def sections(self, evaluation: Any) -> dict[str, str]:
+        return {}
+
+
+class TablePart(InnerPart):
     """A part whose values are rows of the first table; with weights, means are weighted."""
 
     title: ClassVar[str] = "value"
-    is_in_table: ClassVar[bool] = True
+    _is_in_table: ClassVar[bool] = True
     name: ClassVar[str]  # of the collection
 
     def make(self, known: Known, rows: Parts) -> Parts:
@@ -82,9 +92,6 @@ class TablePart(Part):
         for name, _ in counted.parts[self.name].named_members():
             if name in table:
                 yield Row(self.title, name, "", table[name])
-
-    def sections(self, evaluation: Any) -> dict[str, str]:
-        return {}
 
 
 class HeadlinePart(TablePart):
@@ -142,7 +149,7 @@ class GroupsPart(Part):
         return found
 
 
-class LeftOutPart(Part):
+class LeftOutPart(InnerPart):
     """The counts of answers from which the intervals of F1 are read."""
 
     def make(self, known: Known, rows: Parts) -> Parts:
@@ -157,14 +164,8 @@ class LeftOutPart(Part):
         }
         return {LEFT_OUT: RankingCollection(found)} if found else {}
 
-    def rows(self, counted: Any, table: Mapping[str, Reading]) -> Iterator[Row]:
-        yield from ()  # the first table has the intervals
 
-    def sections(self, evaluation: Any) -> dict[str, str]:
-        return {}
-
-
-class CeilingPart(Part):
+class CeilingPart(InnerPart):
     """The accuracy of each user, if users have limits, and counts of their visits."""
 
     def applies(self, known: Known) -> bool:
@@ -173,9 +174,6 @@ class CeilingPart(Part):
 
     def make(self, known: Known, rows: Parts) -> Parts:
         return {CEILING: _by_user(known)}
-
-    def rows(self, counted: Any, table: Mapping[str, Reading]) -> Iterator[Row]:
-        yield from ()
 
     def sections(self, evaluation: Any) -> dict[str, str]:
         found, level = {}, evaluation._counted.setting.confidence_level
@@ -186,7 +184,7 @@ class CeilingPart(Part):
         return found
 
 
-class MapPart(Part):
+class MapPart(InnerPart):
     """The accuracy at each location, for the map of a page."""
 
     def applies(self, known: Known) -> bool:
@@ -201,9 +199,6 @@ class MapPart(Part):
 
     def groups(self, batch: Batch) -> dict[str, Tensor]:
         return {TARGET: batch.target}
-
-    def rows(self, counted: Any, table: Mapping[str, Reading]) -> Iterator[Row]:
-        yield from ()  # a page has them as a picture
 
     def sections(self, evaluation: Any) -> dict[str, str]:
         counted = evaluation._counted
@@ -275,7 +270,7 @@ class AnswerSharesPart(TablePart):
         return answer_shares(known.setting.k, UNSEEN not in known.setting.answers)
 
 
-class OrdersOfTiesPart(Part):
+class OrdersOfTiesPart(InnerPart):
     """The rows with tied relevant locations last, and first."""
 
     def make(self, known: Known, rows: Parts) -> Parts:
@@ -291,7 +286,7 @@ class OrdersOfTiesPart(Part):
         return {"Ties": show_ties(evaluation.values, evaluation.ties)}
 
 
-class ReferencePart(Part):
+class ReferencePart(InnerPart):
     """The metrics of the first table for another ranking: columns beside the model's values."""
 
     def make(self, known: Known, rows: Parts) -> Parts:
@@ -299,9 +294,6 @@ class ReferencePart(Part):
 
     def rows(self, counted: Any, table: Mapping[str, Reading]) -> Iterator[Row]:
         yield from _beside(self.title, counted.parts[self.title].compute(), table)
-
-    def sections(self, evaluation: Any) -> dict[str, str]:
-        return {}
 
 
 class AmongAnsweredPart(ReferencePart):

@@ -264,7 +264,7 @@ def with_commas(part: FilePart, preds: str, target: str) -> FilePart:
     for name in {preds, target} & found.keys():
         if is_text_column(column := found[name]):
             found[name] = column = _of_numpy(column)
-            if name == preds and not _has_tuples(found.get(target)) and _has_tuples(column):
+            if name == preds and _has_tuples(column) and not _has_tuples(found.get(target)):
                 inside = pc.ascii_trim(column, " ,()\t\r\n")
                 lists = pc.binary_join_element_wise("[", inside, "]", "")
                 column = pc.if_else(pc.match_substring_regex(column, _TUPLE), lists, column)
