@@ -59,7 +59,6 @@ class Counted:
         self.fingerprint = 0  # the sum of the hashes of queries, modulo 2^64
         self.columns: dict[str, Any] = {}  # of the table that was read, and how it was
         self.made_by = ""  # the version that wrote the file that was read
-        self.names: dict[str, list[str]] = {}  # of groups by kind, where there is room for more
         self.made: dict[Part, Parts] = {}  # the collections of each part
         self.parts: Parts = {}  # all of them by name
         self._plans: dict[Feed | None, Plan] = {}  # of what is ranked; first of the predictions
@@ -101,12 +100,13 @@ class Counted:
             raise ValueError(f"`target` must be below `num_locations`, {known}, got {highest}.")
         return Tallied(ranking, tallies, *self._describe(batch, ranking))
 
-    def add(self, tallied: Tallied) -> None:
-        """Add what `tally` returned."""
+    def add(self, tallied: Tallied, fingerprint: int) -> None:
+        """Add what `tally` returned, and the sum of the hashes of the queries."""
         for plan, tallies in tallied.tallies:
             plan.add(tallies, count=True)
         self.card.update(tallied.card)
         self.longest = max(self.longest, tallied.longest)
+        self.fingerprint = (self.fingerprint + fingerprint) % (1 << 64)
 
     def _are_tied_across(self, ranking: Ranking) -> Tensor:
         """Return whether a tied block with a relevant location is in part within the first k."""
@@ -227,7 +227,7 @@ class Counted:
         if collection is None:
             return
         results = collection.results(self.setting.confidence_level)
-        groups = list(self.names_of(kind))
+        groups = list(self.labels[kind].names)
         size = len(groups)
         for name in results.numbers:
             bounds = [x.tolist() for x in results.intervals.get(name, ())]
@@ -321,10 +321,6 @@ class Counted:
                 continue
             add_state(member, member._renumbered(members[name].state, rows))
 
-    def names_of(self, kind: str) -> Sequence[str]:
-        """Return the names of the groups of one kind, without the room for more."""
-        return self.names.get(kind, self.labels[kind].names)
-
     def _members(self) -> dict[str, Any]:
         return {
             f"{part}/{name}": member
@@ -367,13 +363,10 @@ def add_up(parts: Sequence[Counted]) -> Counted:
     """Add up counts with equal settings; groups with equal labels are one group."""
     first = parts[0]
     labels = {
-        kind: GroupLabels.sorted(name for one in parts for name in one.names_of(kind))
+        kind: GroupLabels.sorted(name for one in parts for name in one.labels[kind].names)
         for kind in first.labels
     }
-    rows = [
-        {kind: labels[kind].number(list(one.names_of(kind))) for kind in labels} for one in parts
-    ]
     total = Counted(first.setting, labels, first.data)
-    for one, own in zip(parts, rows, strict=True):
-        total.add_states(one, own)
+    for one in parts:
+        total.add_states(one, {x: labels[x].number(of.names) for x, of in one.labels.items()})
     return total

@@ -184,6 +184,9 @@ def decoding_in(about: str) -> str:
 EXEMPT = "given ids, but not the targets"
 CONFIDENCE = "confidence"
 
+# What all batches give, or none.
+_PER_QUERY = ("exclude", "confidence", "weights")
+
 
 class Form(NamedTuple):
     """Which kind of batch is counted; `Setting` says what each field is."""
@@ -196,6 +199,29 @@ class Form(NamedTuple):
     weights: bool
     answers: str = ""
     num_ids: int | None = None
+
+    @classmethod
+    def of(cls, rows: ArrayRows) -> Form:
+        """Return the form of rows."""
+        given = [getattr(rows, name) is not None for name in _PER_QUERY]
+        form = cls(rows.num_candidates, rows.has_several, rows.groups, *given)
+        if not isinstance(rows.preds, Answers):
+            return form
+        return form._replace(answers=rows.preds.rule, num_ids=rows.preds.num_ids)
+
+    def check(self, other: Form) -> None:
+        """Raise if a batch is of another form than those before."""
+        if other.groups != self.groups:
+            raise ValueError(
+                f"`groups` must be {short(self.groups)} in every batch, got {short(other.groups)}."
+            )
+        for name in _PER_QUERY:
+            if getattr(other, name) != getattr(self, name):
+                raise ValueError(f"`{name}` must be given in every batch, or in none.")
+        if other != self:
+            raise ValueError(
+                f"a batch must have {self.describe()}, as those before, got {other.describe()}."
+            )
 
     def describe(self) -> str:
         """Return what predictions and targets are, as text."""
@@ -233,6 +259,53 @@ class Setting:
     answers: str = ""  #: how answers of a language model were read; "" for other predictions
     num_ids: int | None = None  #: of these answers
     about: str = ""
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any], form: Form) -> Setting:
+        """Return the setting of batches of a form, or raise if the options do not allow it."""
+        options, is_scores = dict(options), form.candidates is not None
+        exempts, number = options.pop("exempt_target"), options.pop("num_locations")
+        number = number or form.candidates or form.num_ids
+        if options["locations"] and form.has_several:
+            raise ValueError(
+                "`locations` must be None if a query may have several relevant locations, got "
+                "`target` [N, M]; `geography.AccuracyWithin` accepts several."
+            )
+        if form.num_ids not in (None, number):
+            raise ValueError(
+                f"`num_locations` must be {form.num_ids}, the number of ids of the answers, got "
+                f"{number}."
+            )
+        if number is None and not form.has_several:
+            raise ValueError(
+                "`num_locations` must be given for lists of ids, got None: F1 counts each location."
+            )
+        check_cluster(options["cluster"], form.groups)
+        for_scores, for_lists = bool(options["probabilities"]), form.confidence
+        is_other = for_lists if is_scores else for_scores
+        if is_other or ((for_scores or for_lists) and form.has_several):
+            raise ValueError(
+                "`target` must be one id per query for metrics of probabilities, with `given` for "
+                f"scores or `confidence` for lists of ids, got {form.describe()}."
+            )
+        if for_lists:
+            options["probabilities"] = CONFIDENCE
+        setting = cls(
+            **options,
+            num_locations=None if form.has_several else number,
+            candidates=form.candidates,
+            groups=form.groups,
+            exclude=(EXEMPT if exempts else "given ids") if form.exclude else "none",
+            is_weighted=form.weights,
+            answers=form.answers,
+            num_ids=form.num_ids,
+        )
+        if setting.history and setting.by_user not in form.groups:
+            raise ValueError(
+                f"`groups` must have the key {setting.by_user!r} if there is a `history`, got "
+                f"{list(form.groups)}; pass `groups={{{setting.by_user!r}: users}}`."
+            )
+        return setting
 
     @property
     def form(self) -> Form:
