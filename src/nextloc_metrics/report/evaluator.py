@@ -72,8 +72,8 @@ class Evaluator:
         0.75
     """
 
-    # The state: `_data` and `_options` are those of all batches, `_counts` is None before the first
-    # one, and `_merged` names the evaluators whose batches are counted here.
+    # The state: `_counts` is None before the first batch. From then on their setting replaces
+    # `_options`. `_merged` names the evaluators whose batches are counted here.
 
     @with_options(Options)
     def __init__(self, **options: Unpack[Options]) -> None:
@@ -107,22 +107,6 @@ class Evaluator:
         }
         self._counts: OpenCounts | None = None
         self._merged: set[UUID] = set()
-
-    @property
-    def known_locations(self) -> int | None:
-        """The number of locations that the user passed."""
-        number: int | None = self._options["known_locations"]
-        return number
-
-    @property
-    def num_locations(self) -> int | None:
-        """The number of locations of F1: that which the user passed, or which the data have."""
-        number: int | None = self._options["num_locations"]
-        return number
-
-    @num_locations.setter
-    def num_locations(self, number: int | None) -> None:
-        self._options["num_locations"] = number
 
     @property
     def metrics(self) -> OwnMetrics:
@@ -220,14 +204,13 @@ class Evaluator:
         saved.check_metrics(file, header, own)
         with saved.refused(file):
             if "options" in header:
-                options = header["options"]
-                options |= {name: tuple(options[name]) for name in ("k", "measures", "metrics")}
                 evaluator._data = Data.from_arrays(arrays, header["users"], own)
+                evaluator._options = options = header["options"]
+                options |= {name: tuple(options[name]) for name in ("k", "measures", "metrics")}
             else:
                 counted = Counted.of_saved(header, arrays, own)
-                options, evaluator._data = counted.setting.options(), counted.data
-                evaluator._counts, evaluator._merged = OpenCounts(counted), {uuid4()}
-            evaluator._options = {name: options[name] for name in evaluator._options}
+                evaluator._data, evaluator._counts = counted.data, OpenCounts(counted)
+                evaluator._merged = {uuid4()}
         return evaluator
 
 

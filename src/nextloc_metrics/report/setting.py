@@ -203,8 +203,8 @@ class Form(NamedTuple):
     @classmethod
     def of(cls, rows: ArrayRows) -> Form:
         """Return the form of rows."""
-        given = [getattr(rows, name) is not None for name in _PER_QUERY]
-        form = cls(rows.num_candidates, rows.has_several, rows.groups, *given)
+        given: Any = {name: getattr(rows, name) is not None for name in _PER_QUERY}
+        form = cls(rows.num_candidates, rows.has_several, rows.groups, **given)
         if not isinstance(rows.preds, Answers):
             return form
         return form._replace(answers=rows.preds.rule, num_ids=rows.preds.num_ids)
@@ -314,11 +314,6 @@ class Setting:
         confidence = self.probabilities == CONFIDENCE
         given = excluded, confidence, self.is_weighted, self.answers, self.num_ids
         return Form(self.candidates, several, self.groups, *given)
-
-    def options(self) -> dict[str, Any]:
-        """Return the options of an `Evaluator` whose batches have this setting."""
-        given = "" if self.probabilities == CONFIDENCE else self.probabilities
-        return {**vars(self), "probabilities": given, "exempt_target": self.exclude == EXEMPT}
 
     @property
     def by_user(self) -> str:

@@ -295,5 +295,5 @@ def _maker(source: TableRows, options: Options) -> Any:
 
 def _make(inferred: int | None, **options: Unpack[Options]) -> Evaluator:
     evaluator = Evaluator(**options)
-    evaluator.num_locations = inferred
+    evaluator._options["num_locations"] = inferred
     return evaluator
