@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -132,7 +132,8 @@ def compare(
         0.5
     """
     check_named("models", models, '{"gru": preds, "lstm": others}')
-    about, cluster = options["about"] or {}, options["cluster"]
+    about: Any = options["about"] or {}
+    cluster = options["cluster"]
     how = test, options["confidence_level"], as_number(seed), family, margin
     asked = Asked(*how, against, average, cluster)
     asked = _check_options(asked, deterministic, about, [str(x) for x in models])
@@ -197,39 +198,23 @@ class _CountedDraw(NamedTuple):
     decided: Tensor  #: the location that is decided for, where F1 is tested
 
 
-@dataclass
-class _CountedModel:
-    """What is kept of a model with R runs of the N queries.
+class _CountedModel(NamedTuple):
+    """What is kept of a model with R runs, each of several draws, of the N queries."""
 
-    Attributes:
-        draws: all draws of all runs; each run has `num_draws` of them.
-        members: the metrics, by name, without counts.
-        f1: those whose answers are exchanged in tests.
-        scores: of each metric, the sums over a run's draws in 2^-32, int64 `[R, N]`; and which
-            queries count, `[N]`.
-        clusters: the number of each query's cluster; None without.
-        as_means: whether the mean of each cluster counts as one query.
-    """
-
-    draws: list[_CountedDraw]
-    num_draws: int
-    members: list[tuple[str, Any]]
-    f1: dict[str, LocationTally]
-    scores: dict[str, tuple[Any, Any]]
-    clusters: Tensor | None
-    as_means: bool
-
-    @property
-    def num_runs(self) -> int:
-        """The number of runs."""
-        return len(self.draws) // self.num_draws
+    draws: list[_CountedDraw]  #: of all runs
+    num_runs: int
+    num_draws: int  #: of each run
+    members: list[tuple[str, Any]]  #: the metrics by name, without counts
+    f1: dict[str, LocationTally]  #: those whose difference is tested by exchanged answers
+    scores: dict[str, tuple[Any, Any]]  #: summed over draws, `[R, N]`, and which queries count
+    clusters: Tensor | None  #: the number of each query's cluster
+    as_means: bool  #: whether the mean of each cluster counts as one query
 
     @property
     def text(self) -> str:
         """The numbers of runs and draws, if there are several."""
-        runs = f"{self.num_runs} runs" if self.num_runs > 1 else ""
-        draws = f"{self.num_draws} draws" if self.num_draws > 1 else ""
-        return " of ".join(filter(None, (runs, draws)))
+        numbers = {"runs": self.num_runs, "draws": self.num_draws}
+        return " of ".join(f"{number} {of}" for of, number in numbers.items() if number > 1)
 
     def clusters_of(self, kept: Any) -> Tensor | None:
         """Return the number of the cluster of each query that is kept; None without clusters."""
@@ -245,14 +230,14 @@ def _count_model(
     f1 = {x: y for x, y in tested if isinstance(y, LocationTally) and has_jackknife(y)}
     draws = [_count_draw(one, f1, asked, options) for one in chain.from_iterable(rows)]
     scores: dict[str, tuple[Any, Any]] = {}
+    numbers = len(rows), len(rows[0])
     for key in draws[0].scores:
         units, kept = map(torch.stack, zip(*(one.scores[key] for one in draws), strict=True))
-        sums = units.reshape(len(rows), len(rows[0]), -1).sum(1)
-        scores[key] = sums.numpy(), kept.all(0).numpy()
+        scores[key] = units.reshape(*numbers, -1).sum(1).numpy(), kept.all(0).numpy()
     kind = rows[0][0].kinds.get(asked.cluster or "")
     clusters = None if kind is None else kind.numbers
     as_means = asked.average == "groups"
-    return _CountedModel(draws, len(rows[0]), members, f1, scores, clusters, as_means)
+    return _CountedModel(draws, *numbers, members, f1, scores, clusters, as_means)
 
 
 def _headline_of(rows: ArrayRows, options: SharedOptions) -> RankingCollection:
@@ -317,10 +302,9 @@ def _note_runs(models: Mapping[str, _CountedModel], deterministic: Sequence[str]
     several = [number for number in numbers.values() if number > 1]
     if not several:
         return []
-    fixed = set(map(str, deterministic))
+    fixed, missing = set(map(str, deterministic)), "its runs' variance is not in this interval"
     single = [name for name, number in numbers.items() if number == 1 and name not in fixed]
-    missing = "one run: its runs' variance is not in this interval"
-    notes = [f"{name}: {missing}" for name in single]
+    notes = [f"{name}: one run: {missing}" for name in single]
     return [*notes, *(["few runs: intervals are rough"] if min(several) < _FEW_RUNS else [])]
 
 
@@ -424,7 +408,7 @@ def _read_values(model: _CountedModel, confidence_level: float) -> dict[str, Rea
         return {
             key: one._replace(
                 value=math.fsum([one.value, *(x[key].value for x in others)]) / len(model.draws),
-                bounds=_interval_of_runs(model, key, confidence_level),
+                bounds=_interval_of(model, key, confidence_level) if key in model.scores else None,
             )
             for key, one in first.items()
         }
@@ -437,12 +421,8 @@ def _read_values(model: _CountedModel, confidence_level: float) -> dict[str, Rea
     return first
 
 
-def _interval_of_runs(
-    model: _CountedModel, key: str, confidence_level: float
-) -> tuple[float, float] | None:
-    """Return the interval of the mean over runs; None of a metric that does not score queries."""
-    if key not in model.scores:
-        return None
+def _interval_of(model: _CountedModel, key: str, confidence_level: float) -> tuple[float, float]:
+    """Return the interval of the mean over runs of a metric that scores queries."""
     units, kept = model.scores[key]
     sums, sizes = sum_by(model.clusters_of(kept), units[:, kept], model.as_means)
     found = contrast([UserSums(sums, model.num_draws)], sizes, 1 / exact.ONE).estimate()

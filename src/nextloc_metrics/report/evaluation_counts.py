@@ -108,20 +108,18 @@ class Counted:
         self.longest = max(self.longest, tallied.longest)
         self.fingerprint = (self.fingerprint + fingerprint) % (1 << 64)
 
-    def _are_tied_across(self, ranking: Ranking) -> Tensor:
-        """Return whether a tied block with a relevant location is in part within the first k."""
-        ends = ranking.above + ranking.tied
-        return torch.stack([(ranking.above < k) & (ends > k) for k in self.setting.k]).any(0).any(1)
-
     def _describe(self, batch: Batch, ranking: Ranking) -> tuple[dict[str, int], int]:
         """Count the queries of each kind that the card lists; return also the longest list."""
         preds, target, longest, counted = batch.preds, batch.target, 0, ranking.queries.counted
+        above, ends = ranking.above, ranking.above + ranking.tied
+        # a tied block with a relevant location is in part within the first k
+        across = torch.stack([(above < k) & (ends > k) for k in self.setting.k]).any(0).any(1)
         found = {
             "queries": torch.ones_like(counted),
             "left_out": ~counted,
             "without_target": counted & (ranking.num_relevant == 0),
             "tied": (ranking.tied > 1).any(1) & counted,
-            "tied_across_k": self._are_tied_across(ranking) & counted,
+            "tied_across_k": across & counted,
         }
         if (visits := self.data.train_counts) is not None:
             known = (target >= 0) & (target < len(visits))
@@ -301,11 +299,10 @@ class Counted:
         labels = {kind: GroupLabels(names) for kind, names in header["labels"].items()}
         data = Data.from_arrays(arrays, header.get("users", []), metrics)
         counted = cls(setting, labels, data)
-        members = counted._members()
         counted.card, counted.shards = Counter(header["card"]), tuple(map(str, header["shards"]))
         counted.longest, counted.fingerprint = header["longest"], header["fingerprint"]
         counted.columns, counted.made_by = header["columns"], header["made_by"]
-        for name, member in members.items():
+        for name, member in counted._members().items():
             saved.check_state(name, member, arrays[name])
             add_state(member, arrays[name])
         return counted
@@ -317,9 +314,8 @@ class Counted:
         self.fingerprint = (self.fingerprint + other.fingerprint) % (1 << 64)
         members = other._members()
         for name, member in self._members().items():
-            if name not in members:  # there was no group
-                continue
-            add_state(member, member._renumbered(members[name].state, rows))
+            if name in members:  # else there was no group
+                add_state(member, member._renumbered(members[name].state, rows))
 
     def _members(self) -> dict[str, Any]:
         return {

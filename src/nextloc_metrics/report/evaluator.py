@@ -14,7 +14,7 @@ from uuid import UUID, uuid4
 from torch import Tensor
 
 from nextloc_metrics.core.distribution.distribution import Given
-from nextloc_metrics.core.means.intervals import check_confidence_level
+from nextloc_metrics.core.means import intervals
 from nextloc_metrics.core.queries.answers import Answers
 from nextloc_metrics.core.queries.arrays import as_tensor
 from nextloc_metrics.core.queries.batch import Batch, Grouping, read_rows
@@ -77,7 +77,7 @@ class Evaluator:
 
     @with_options(Options)
     def __init__(self, **options: Unpack[Options]) -> None:
-        check_confidence_level(options["confidence_level"])
+        intervals.check_confidence_level(options["confidence_level"])
         if options["given"] is not None:
             check_choice("given", options["given"], Given)
         measures, bins, counts = options["measures"], options["bins"], options["train_counts"]

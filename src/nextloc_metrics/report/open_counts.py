@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nextloc_metrics.core.queries import hashing
 from nextloc_metrics.core.queries.batch import Batch, Grouping, GroupLabels
-from nextloc_metrics.core.queries.hashing import Hashes, bits, hash_text, mix
 from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.report.evaluation_counts import Counted
 from nextloc_metrics.report.setting import EXEMPT
@@ -42,28 +42,20 @@ class OpenCounts:
     def count(self, chunk: Batch) -> None:
         """Count the queries of a chunk of rows, or raise and change nothing."""
         kinds: Mapping[str, Grouping] = chunk.groups  # type: ignore[assignment]  # a chunk has them
-        numbers, new = {}, {}
+        numbers, new, hashes = {}, {}, {}
         for kind, groups in kinds.items():
-            numbers[kind], new[kind] = self.names[kind].number(groups)
+            numbers[kind], new[kind], hashes[kind] = self.names[kind].number(groups)
         counted = self._with_room(new)
-        exempts = counted.setting.exclude == EXEMPT
-        batch = replace(chunk, groups=None, exempt_target=exempts).read()
+        batch = replace(chunk, groups=None, exempt_target=counted.setting.exclude == EXEMPT).read()
         tallied = counted.tally(batch, numbers)
-        hashes = [
-            self.names[kind].hashes_with(new[kind])[of.numpy()]
-            for kind, of in sorted(numbers.items())
-        ]
-        counted.add(tallied, fingerprint_of(batch, tallied.ranking, hashes))
+        columns = [hashes[kind][of.numpy()] for kind, of in sorted(numbers.items())]
+        counted.add(tallied, fingerprint_of(batch, tallied.ranking, columns))
         for kind, names in new.items():
-            self.names[kind].add(names)
-        if counted is not self.counted:
-            self.counted, self.is_shared = counted, False
+            self.names[kind].add(names, hashes[kind])
+        self.counted, self.is_shared = counted, False
 
     def _with_room(self, new: Mapping[str, Sequence[str]]) -> Counted:
-        """Return the counts, or a copy with room for twice as many groups where these do not fit.
-
-        It is a copy too if a result shares the counts.
-        """
+        """Return the counts, or a copy with twice the room if they lack it or are shared."""
         old, labels = self.counted, {}
         sizes = {kind: len(self.names[kind].names) + len(names) for kind, names in new.items()}
         if not self.is_shared and all(size <= len(old.labels[x]) for x, size in sizes.items()):
@@ -98,35 +90,32 @@ class GroupNames:
 
     def __init__(self, labels: GroupLabels) -> None:
         self.names = [*labels.names]
-        self.hashes = hash_text(self.names)
+        self.hashes = hashing.hash_text(self.names)
         self._numbers = {name: number for number, name in enumerate(self.names)}
         self._last = labels, torch.arange(len(labels))  # many chunks of a table have the same
 
-    def number(self, groups: Grouping) -> tuple[Tensor, list[str]]:
-        """Return the number of each query's group, and the names that are new."""
+    def number(self, groups: Grouping) -> tuple[Tensor, list[str], hashing.Hashes]:
+        """Return each query's number, the names that are new, and the hashes with theirs."""
         labels, known = groups.labels, self._numbers
         if self._last[0] is labels:
-            return self._last[1][groups.numbers], []
+            return self._last[1][groups.numbers], [], self.hashes
         new = [name for name in labels.names if name not in known]
         added = {name: len(known) + i for i, name in enumerate(new)}
         numbers = [known[name] if name in known else added[name] for name in labels.names]
         table = torch.tensor(numbers, dtype=torch.int64)
-        if not new:
-            self._last = labels, table
-        return table[groups.numbers], new
+        if new:
+            return table[groups.numbers], new, np.append(self.hashes, hashing.hash_text(new))
+        self._last = labels, table
+        return table[groups.numbers], new, self.hashes
 
-    def hashes_with(self, new: Sequence[str]) -> Hashes:
-        """Return the hash of each name, and of new names."""
-        return np.concatenate([self.hashes, hash_text([*new])]) if new else self.hashes
-
-    def add(self, new: Sequence[str]) -> None:
-        """Number new names."""
-        self.hashes = self.hashes_with(new)
+    def add(self, new: Sequence[str], hashes: hashing.Hashes) -> None:
+        """Number the names that are new, and keep what `number` returned."""
         self._numbers.update((name, len(self.names) + i) for i, name in enumerate(new))
         self.names += new
+        self.hashes = hashes
 
 
-def fingerprint_of(batch: Batch, ranking: Ranking, groups: Sequence[Hashes]) -> int:
+def fingerprint_of(batch: Batch, ranking: Ranking, groups: Sequence[hashing.Hashes]) -> int:
     """Return the sum of hashes of the queries: groups, targets, their ranks, and the answers.
 
     It is the same for any order of queries, and tells one set of queries from another.
@@ -139,11 +128,11 @@ def fingerprint_of(batch: Batch, ranking: Ranking, groups: Sequence[Hashes]) -> 
         parts = [batch.preds[:, :1], (ids * (ids ^ _SALT)).sum(1, keepdim=True)]
     else:
         own = batch.preds.gather(1, ranking.relevant.clamp(min=0))
-        each, parts = each + 7 * torch.from_numpy(bits(own.numpy())), []
+        each, parts = each + 7 * torch.from_numpy(hashing.bits(own.numpy())), []
     parts.append(each.masked_fill(~kept, 0).sum(1, keepdim=True))
     columns = [*groups, *(x for part in parts for x in part.numpy().T)]
-    factors = mix(np.arange(len(columns))) | np.uint64(1)
+    factors = hashing.mix(np.arange(len(columns))) | np.uint64(1)
     found = np.zeros(len(kept), np.uint64)
     for factor, column in zip(factors, columns, strict=True):
-        found += bits(column).view(np.uint64) * factor
-    return int(mix(found)[ranking.queries.counted.numpy()].sum())
+        found += hashing.bits(column).view(np.uint64) * factor
+    return int(hashing.mix(found)[ranking.queries.counted.numpy()].sum())

@@ -24,10 +24,7 @@ from nextloc_metrics.geography import Locations
 from nextloc_metrics.geography.locations import check_locations
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.notation import parse_measures
-from nextloc_metrics.metrics.presets import (
-    next_location_metrics,
-    recommendation_metrics,
-)
+from nextloc_metrics.metrics.presets import next_location_metrics, recommendation_metrics
 from nextloc_metrics.report.part import Part
 
 #: Metrics and parts of the user's own, by name.
@@ -204,10 +201,9 @@ class Form(NamedTuple):
     def of(cls, rows: ArrayRows) -> Form:
         """Return the form of rows."""
         given: Any = {name: getattr(rows, name) is not None for name in _PER_QUERY}
-        form = cls(rows.num_candidates, rows.has_several, rows.groups, **given)
-        if not isinstance(rows.preds, Answers):
-            return form
-        return form._replace(answers=rows.preds.rule, num_ids=rows.preds.num_ids)
+        if isinstance(rows.preds, Answers):
+            given |= {"answers": rows.preds.rule, "num_ids": rows.preds.num_ids}
+        return cls(rows.num_candidates, rows.has_several, rows.groups, **given)
 
     def check(self, other: Form) -> None:
         """Raise if a batch is of another form than those before."""
