@@ -79,8 +79,8 @@ def evaluate(
     rows = read_rows(Batch(preds, target, **given, **of_rows))
     check_cluster(options["cluster"], rows.groups)
     evaluator = Evaluator(**options)
-    counts = evaluator._data.train_counts
-    evaluator.num_locations = count_locations(rows, evaluator.known_locations, counts)
+    counts, fixed = evaluator._data.train_counts, evaluator._options
+    fixed["num_locations"] = count_locations(rows, fixed["known_locations"], counts)
     for batch in rows.chunks():
         evaluator.add(batch)
     found = evaluator.result(missed)
@@ -92,6 +92,6 @@ def evaluate(
         metrics = evaluator._data.metrics.items()
         own = {x: of for x, of in metrics if not of.unit and of.largest_value == 1}
         given |= {"times": times, "last": last, "history": history}
-        shared |= {"metrics": own, "num_locations": evaluator.num_locations, "about": None}
+        shared |= {"metrics": own, "num_locations": fixed["num_locations"], "about": None}
         found.counts = compare({"model": preds}, target, **given, **shared)
     return found

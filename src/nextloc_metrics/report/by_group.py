@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from nextloc_metrics.core.display.reading import Reading, plural, quantiles
-from nextloc_metrics.core.metric.collection_values import MOST_ROWS, Results
+from nextloc_metrics.core.metric.collection_values import MOST_ROWS
 
 _WORST = 10
 
@@ -23,7 +23,7 @@ def rows_of_groups(
     Of more than a hundred groups they are the medians, and the ten worst by the first metric; of
     equally bad ones those with the most queries.
     """
-    results: Results = collection.results(confidence_level)
+    results = collection.results(confidence_level)
     members = {x: one for x, one in collection.named_members() if x in results.numbers}
     if len(groups) <= MOST_ROWS:
         order = sorted(range(len(groups)), key=lambda i: _in_order(groups[i]))
@@ -71,7 +71,7 @@ def sentence_of(
     return text
 
 
-def _row(members: dict[str, Any], results: Results, i: int) -> dict[str, Reading]:
+def _row(members: dict[str, Any], results: Any, i: int) -> dict[str, Reading]:
     """Return the values of one group."""
     found = {}
     for name, one in members.items():

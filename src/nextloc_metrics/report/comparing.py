@@ -1,4 +1,8 @@
-"""Several models on the same queries, in one call."""
+"""Several models on the same queries: they are read, counted, tested in pairs, and shown.
+
+`compare` checks the options and reads the rows of all models, and `_count_model` counts them. Then
+`_test_models` pairs their scores, tests the pairs, and makes the table and the card.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,12 +19,7 @@ from torch import Tensor
 from nextloc_metrics.analysis import Predictability
 from nextloc_metrics.analysis.comparison import Pair, Test, check_options, pair_up
 from nextloc_metrics.analysis.contrast import UserSums, contrast, sum_by
-from nextloc_metrics.analysis.f1_intervals import (
-    Exchange,
-    answers_of,
-    has_jackknife,
-    jackknife,
-)
+from nextloc_metrics.analysis.f1_intervals import Exchange, answers_of, has_jackknife, jackknife
 from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.means import exact
 from nextloc_metrics.core.metric.collection import RankingCollection
@@ -156,11 +155,9 @@ def compare(
         counts = rows_of(history, whole, by, size, times, last)
         rows |= {name: [[replace(one, kinds=kinds)]] for name, one in counts.items()}
         deterministic = [*deterministic, *counts]
-    found = {name: _Method(of, average, test, options) for name, of in rows.items()}
-    if not (sizes := _sizes_of(found))[0]:
-        raise ValueError("`target` must hold at least one query that counts, got none to compare.")
+    counted = {name: _count_model(of, asked, options) for name, of in rows.items()}
     texts = {name: write_about(about[name]) for name in runs if name in about}
-    result = _summarize(found, asked, sizes, _note_runs(found, deterministic), texts)
+    result = _test_models(counted, asked, texts, _note_runs(counted, deterministic))
     result._targets = digest(whole.target)
     return result
 
@@ -192,7 +189,59 @@ def _check_options(
     return asked._replace(family=family, margin=margin)
 
 
+class _CountedDraw(NamedTuple):
+    """What is kept of one run of a model, or of one draw of a run."""
+
+    metrics: RankingCollection  #: with their counts
+    scores: dict[str, tuple[Tensor, Tensor]]  #: by metric, in 2^-32, and whether a query counts
+    target: Tensor  #: of each query; where F1 is tested, -1 if it is left out
+    decided: Tensor  #: the location that is decided for, where F1 is tested
+
+
+class _CountedModel(NamedTuple):
+    """What is kept of a model with R runs, each of several draws, of the N queries."""
+
+    draws: list[_CountedDraw]  #: of all runs
+    num_runs: int
+    num_draws: int  #: of each run
+    members: list[tuple[str, Any]]  #: the metrics by name, without counts
+    f1: dict[str, LocationTally]  #: those whose difference is tested by exchanged answers
+    scores: dict[str, tuple[Any, Any]]  #: summed over draws, `[R, N]`, and which queries count
+    clusters: Tensor | None  #: the number of each query's cluster
+    as_means: bool  #: whether the mean of each cluster counts as one query
+
+    @property
+    def text(self) -> str:
+        """The numbers of runs and draws, if there are several."""
+        numbers = {"runs": self.num_runs, "draws": self.num_draws}
+        return " of ".join(f"{number} {of}" for of, number in numbers.items() if number > 1)
+
+    def clusters_of(self, kept: Any) -> Tensor | None:
+        """Return the number of the cluster of each query that is kept; None without clusters."""
+        return None if self.clusters is None else self.clusters[torch.from_numpy(kept)]
+
+
+def _count_model(
+    rows: Sequence[Sequence[ArrayRows]], asked: Asked, options: SharedOptions
+) -> _CountedModel:
+    """Count all draws of all runs, and add up the scores of the draws of each run."""
+    members = _headline_of(rows[0][0], options).named_members()
+    tested = members if asked.average == "queries" and asked.test == "permutation" else ()
+    f1 = {x: y for x, y in tested if isinstance(y, LocationTally) and has_jackknife(y)}
+    draws = [_count_draw(one, f1, asked, options) for one in chain.from_iterable(rows)]
+    scores: dict[str, tuple[Any, Any]] = {}
+    numbers = len(rows), len(rows[0])
+    for key in draws[0].scores:
+        units, kept = map(torch.stack, zip(*(one.scores[key] for one in draws), strict=True))
+        scores[key] = units.reshape(*numbers, -1).sum(1).numpy(), kept.all(0).numpy()
+    kind = rows[0][0].kinds.get(asked.cluster or "")
+    clusters = None if kind is None else kind.numbers
+    as_means = asked.average == "groups"
+    return _CountedModel(draws, *numbers, members, f1, scores, clusters, as_means)
+
+
 def _headline_of(rows: ArrayRows, options: SharedOptions) -> RankingCollection:
+    """Make the metrics of the table, or raise if one cannot be compared."""
     number = count_locations(rows, options["num_locations"], None)
     own: dict[str, Any] = check_metrics(options["metrics"])
     for metric in own.values():
@@ -204,211 +253,178 @@ def _headline_of(rows: ArrayRows, options: SharedOptions) -> RankingCollection:
     return make_headline(number, options["k"], options["measures"], own)
 
 
-def _sizes_of(models: Mapping[str, _Method]) -> tuple[int, int]:
-    kind = next(iter(models.values())).kind
-    counted = np.any([kept for of in models.values() for _, kept in of.scores.values()], axis=0)
-    number = 0 if kind is None else len(torch.unique(kind.numbers[torch.from_numpy(counted)]))
-    return int(counted.sum()), number
+def _count_draw(
+    rows: ArrayRows, f1: dict[str, LocationTally], asked: Asked, options: SharedOptions
+) -> _CountedDraw:
+    """Count all queries, and score each of them by each metric."""
+    members: dict[str, Any] = dict(_headline_of(rows, options).named_members())
+    means = {x: y for x, y in members.items() if isinstance(y, MeanMetric) and y._averages_scores}
+    kind = rows.kinds.get(asked.cluster or "")
+    if kind is not None and len(kind.labels):
+        by: Any = {"by": asked.cluster, "labels": kind.labels, "average": asked.average}
+        members |= {key: Grouped(metric, **by) for key, metric in means.items()}
+    metrics, plan = RankingCollection(members), Plan([*members.values(), *means.values()])
+    scores: dict[str, list[Tensor]] = {key: [] for key in means}  # NaN if a query is left out
+    answers: list[Tensor] = []
+    for batch in rows.chunks():
+        kinds: Any = batch.groups
+        groups = {name: of.numbers for name, of in kinds.items()} or None
+        records = plan.read(replace(batch, groups=groups, exempt_target=options["exempt_target"]))
+        metrics.update(records)
+        for key, metric in means.items():
+            of_batch, counted = metric._score_queries(records[metric.record])
+            scores[key].append(of_batch.masked_fill(~counted, torch.nan))
+        if f1:
+            ranking: Ranking = records[Ranking]
+            answers.append(torch.stack([ranking.relevant[:, 0], ranking.best]))
+    joined = {key: torch.cat(of) for key, of in scores.items()}
+    found = {key: (exact.to_fixed_point(of), ~of.isnan()) for key, of in joined.items()}
+    target, decided = torch.cat(answers, 1) if answers else (rows.target, rows.target)
+    clusters = torch.arange(len(target)) if kind is None else kind.numbers
+    for key, of_f1 in f1.items():
+        found[key] = _units_of_f1(of_f1, target, decided, clusters), target >= 0
+    return _CountedDraw(metrics, found, target, decided)
 
 
-def _summarize(
-    models: Mapping[str, _Method],
+def _units_of_f1(
+    metric: LocationTally, target: Tensor, decided: Tensor, clusters: Tensor
+) -> Tensor:
+    """Return what each cluster adds to F1, at its first query: it is summed by cluster."""
+    found = jackknife(metric, answers_of(target, decided, clusters, merge=False), True)
+    kept = (target >= 0).nonzero()[:, 0]
+    first = torch.from_numpy(np.unique(clusters[kept].numpy(), return_index=True)[1])
+    return torch.zeros_like(target).index_add_(0, kept[first], found.units())
+
+
+def _note_runs(models: Mapping[str, _CountedModel], deterministic: Sequence[str]) -> list[str]:
+    """Say whose runs are missing, or few, if any model has several."""
+    numbers = {name: model.num_runs for name, model in models.items()}
+    several = [number for number in numbers.values() if number > 1]
+    if not several:
+        return []
+    fixed, missing = set(map(str, deterministic)), "its runs' variance is not in this interval"
+    single = [name for name, number in numbers.items() if number == 1 and name not in fixed]
+    notes = [f"{name}: one run: {missing}" for name in single]
+    return [*notes, *(["few runs: intervals are rough"] if min(several) < _FEW_RUNS else [])]
+
+
+def _test_models(
+    models: Mapping[str, _CountedModel],
     asked: Asked,
-    sizes: tuple[int, int],
-    warned: Sequence[str],
     about: Mapping[str, str],
+    warned: Sequence[str],
 ) -> Comparisons:
     """Test all pairs, compute the values, and make the table and the card."""
-    names = pairs_of([*models], asked.against)
-    decided = decide_pairs({(a, b): models[b].pair(models[a]) for a, b in names}, asked)
-    level, (queries, number) = asked.confidence_level, sizes
-    columns = {name: model.read(level) for name, model in models.items()}
+    queries, groups = _count_queries(models)
+    if not queries:
+        raise ValueError("`target` must hold at least one query that counts, got none to compare.")
+    names, level = pairs_of([*models], asked.against), asked.confidence_level
+    decided = decide_pairs({(a, b): _pair_models(models[a], models[b]) for a, b in names}, asked)
+    columns = {name: _read_values(model, level) for name, model in models.items()}
     values = {name: {key: x.value for key, x in of.items()} for name, of in columns.items()}
-    clusters, averaged = "", "queries"
-    if asked.cluster is not None:
-        clusters = f"clustered by {asked.cluster} ({number:,} groups)"
-        if asked.average == "groups":
-            averaged = f"the means of {number:,} groups by {asked.cluster}"
-    numbers = set(decided.num_tests.values())
+    found = {x: {key: one.found for key, one in of.items()} for x, of in decided.pairs.items()}
+    corrected = {
+        x: {key: one.corrected for key, one in of.items()} for x, of in decided.pairs.items()
+    }
+    marks = find_letters(columns, corrected, asked.level) if asked.against == "all" else {}
+    clusters = f"clustered by {asked.cluster} ({groups:,} groups)" if asked.cluster else ""
+    averaged = "queries"
+    if asked.average == "groups":
+        averaged = f"the means of {groups:,} groups by {asked.cluster}"
+    most = max(decided.num_tests.values())
     of_each = " of each metric" if asked.family == "metric" else ""
-    runs = {name: model.text for name, model in models.items() if model.text}
+    runs = [f"{name} {model.text}" for name, model in models.items() if model.text]
     card = {
         "queries": queries,
         "averaged_over": averaged,
         "intervals": f"{100 * level:g} %, {clusters or 'queries independent'}, not corrected",
         "p": p_text(decided, asked),
-        "corrected_p": f"Holm's method for {max(numbers)} test{'s' * (max(numbers) > 1)}{of_each}",
-        **({"runs": ", ".join(f"{name} {text}" for name, text in runs.items())} if runs else {}),
+        "corrected_p": f"Holm's method for {most} test{'s' * (most > 1)}{of_each}",
+        **({"runs": ", ".join(runs)} if runs else {}),
         "detectable_difference": detectable_range(decided, asked),
         "ties": "expected value over random orders",
         **{f"about {name}": text for name, text in about.items()},
+        **({"notes": "; ".join(warned)} if warned else {}),
     }
-    decoded = {name: decoding for name, text in about.items() if (decoding := decoding_in(text))}
+    decoded = [f"{name} {of}" for name, text in about.items() if (of := decoding_in(text))]
     notes = [
-        *([f"decoding: {', '.join(f'{x} {y}' for x, y in decoded.items())}"] if decoded else []),
+        *([f"decoding: {', '.join(decoded)}"] if decoded else []),
         f"{queries:,} queries, {asked.test} test {clusters}".rstrip(),
         *([f"means over {averaged}"] if asked.average == "groups" else []),
         f"corrected p: {card['corrected_p']}; intervals are not corrected",
         f"detectable: {card['detectable_difference']}",
         *warned,
     ]
-    if warned:
-        card["notes"] = "; ".join(warned)
     table = tabulate(values, decided, asked, notes)
-    found = {x: {key: one.found for key, one in of.items()} for x, of in decided.pairs.items()}
-    corrected = {
-        x: {key: one.corrected for key, one in of.items()} for x, of in decided.pairs.items()
-    }
-    marks = find_letters(columns, corrected, asked.level) if asked.against == "all" else {}
     members = next(iter(models.values())).members
     tests = decided.num_tests, marks, columns, card, level, members
     return Comparisons(values, ByPair(found), ByPair(corrected), table, *tests)
 
 
-def _note_runs(models: Mapping[str, _Method], deterministic: Sequence[str]) -> list[str]:
-    """Say whose runs are missing, or few, if any model has several."""
-    numbers = {name: model.num_runs for name, model in models.items()}
-    several = [number for number in numbers.values() if number > 1]
-    if not several:
-        return []
-    fixed = set(map(str, deterministic))
-    single = [name for name, number in numbers.items() if number == 1 and name not in fixed]
-    missing = "one run: its runs' variance is not in this interval"
-    notes = [f"{name}: {missing}" for name in single]
-    return [*notes, *(["few runs: intervals are rough"] if min(several) < _FEW_RUNS else [])]
+def _count_queries(models: Mapping[str, _CountedModel]) -> tuple[int, int]:
+    """Return the number of queries that count for a metric of a model, and of their clusters."""
+    first = next(iter(models.values()))
+    kept = np.any([kept for of in models.values() for _, kept in of.scores.values()], axis=0)
+    clusters = first.clusters_of(kept)
+    return int(kept.sum()), 0 if clusters is None else len(torch.unique(clusters))
 
 
-class _Method:
-    """The runs of one model, each with one or several draws."""
+def _pair_models(first: _CountedModel, second: _CountedModel) -> dict[str, Pair]:
+    """Pair the scores of two models by metric, with those of the queries that count for both."""
+    pairs = {}
+    for key, (b, kept_b) in second.scores.items():
+        a, kept_a = first.scores[key]
+        kept = kept_a & kept_b
+        units, draws = (b[:, kept], a[:, kept]), (second.num_draws, first.num_draws)
+        groups = second.clusters_of(kept)
+        pairs[key] = pair_up(units, draws, groups, 1 / exact.ONE, second.as_means)
+    is_single = len(first.draws) == len(second.draws) == 1
+    for key, metric in second.f1.items():
+        target = second.draws[0].target
+        kept, exchange = target >= 0, None
+        if is_single:
+            decided = first.draws[0].decided[kept], second.draws[0].decided[kept]
+            groups = second.clusters_of(kept.numpy())
+            exchange = Exchange(metric, target[kept], decided, groups)
+        theirs, ours = (
+            torch.stack([x.decided == x.target for x in of.draws])[:, kept].double().mean(0)
+            for of in (first, second)
+        )
+        pairs[key] = pairs[key]._replace(
+            has_runs=not is_single,
+            effect_size=math.nan,
+            wins=int((ours > theirs).sum()),
+            losses=int((ours < theirs).sum()),
+            size=1.0,
+            exchange=exchange,
+        )
+    return pairs
 
-    def __init__(
-        self,
-        rows: Sequence[Sequence[ArrayRows]],
-        average: Average,
-        test: Test,
-        options: SharedOptions,
-    ) -> None:
-        self.num_runs, self.draws, self.average = len(rows), len(rows[0]), average
-        self.kind = rows[0][0].kinds.get(options["cluster"] or "")
-        self.members = _headline_of(rows[0][0], options).named_members()
-        of_f1 = self.members if average == "queries" and test == "permutation" else ()
-        self.of_f1 = {x: y for x, y in of_f1 if isinstance(y, LocationTally) and has_jackknife(y)}
-        self.target = rows[0][0].target
-        self.decided: list[Tensor] = []  # of each run and draw, for F1
-        self.models: list[RankingCollection] = []
-        self.scores: dict[str, tuple[Any, Any]] = {}  # in 2^-32 `[R, N]`, and which count
-        found = [self._count(one, options) for one in chain.from_iterable(rows)]
-        for key in found[0]:
-            each = torch.stack([scores[key] for scores in found])
-            units = exact.to_fixed_point(each).reshape(self.num_runs, self.draws, -1).sum(1)
-            self.scores[key] = units.numpy(), ~each.isnan().any(0).numpy()
-        for key, metric in self.of_f1.items():
-            each = torch.stack([self._added(metric, decided) for decided in self.decided])
-            units = each.reshape(self.num_runs, self.draws, -1).sum(1)
-            self.scores[key] = units.numpy(), (self.target >= 0).numpy()
 
-    def _added(self, metric: LocationTally, decided: Tensor) -> Tensor:
-        """Return what each user adds to F1, at the user's first query: it is summed by user."""
-        units = torch.arange(len(decided)) if self.kind is None else self.kind.numbers
-        found = jackknife(metric, answers_of(self.target, decided, units, merge=False), True)
-        kept = (self.target >= 0).nonzero()[:, 0]
-        first = torch.from_numpy(np.unique(units[kept].numpy(), return_index=True)[1])
-        return torch.zeros_like(self.target).index_add_(0, kept[first], found.units())
-
-    def _count(self, rows: ArrayRows, options: SharedOptions) -> dict[str, Tensor]:
-        """Count all queries, and return the scores of queries by metric, NaN if left out."""
-        members: dict[str, Any] = dict(_headline_of(rows, options).named_members())
-        means = {
-            key: member
-            for key, member in members.items()
-            if isinstance(member, MeanMetric) and member._averages_scores
-        }
-        if self.kind is not None and len(self.kind.labels):
-            by: Any = {"by": options["cluster"], "labels": self.kind.labels}
-            grouped = {key: Grouped(x, average=self.average, **by) for key, x in means.items()}
-            members |= grouped
-        self.models.append(RankingCollection(members))
-        plan = Plan([*members.values(), *means.values()])
-        scores: dict[str, list[Tensor]] = {}
-        answers: list[Tensor] = []
-        for batch in rows.chunks():
-            kinds: Any = batch.groups
-            groups = {name: kind.numbers for name, kind in kinds.items()} or None
-            given = replace(batch, groups=groups, exempt_target=options["exempt_target"])
-            records = plan.read(given)
-            self.models[-1].update(records)
-            if self.of_f1:
-                ranking: Ranking = records[Ranking]
-                answers.append(torch.stack([ranking.relevant[:, 0], ranking.best]))
-            for key, member in means.items():
-                of_batch, counted = member._score_queries(records[member.record])
-                scores.setdefault(key, []).append(of_batch.masked_fill(~counted, torch.nan))
-        if answers:
-            self.target, decided = torch.cat(answers, 1)
-            self.decided.append(decided)
-        return {key: torch.cat(of) for key, of in scores.items()}
-
-    @property
-    def text(self) -> str:
-        """The numbers of runs and draws, if there are several."""
-        runs = f"{self.num_runs} runs" if self.num_runs > 1 else ""
-        draws = f"{self.draws} draws" if self.draws > 1 else ""
-        return " of ".join(filter(None, (runs, draws)))
-
-    def pair(self, first: Any) -> dict[str, Pair]:
-        """Pair the scores of another model with those of this one, by metric."""
-        pairs = {}
-        for key, (b, kept) in self.scores.items():
-            a, other = first.scores[key]
-            kept = kept & other
-            groups = None if self.kind is None else self.kind.numbers[torch.from_numpy(kept)]
-            units, as_means = (b[:, kept], a[:, kept]), self.average == "groups"
-            draws = self.draws, first.draws
-            pairs[key] = pair_up(units, draws, groups, 1 / exact.ONE, as_means)
-        is_single = self.num_runs == first.num_runs == self.draws == first.draws == 1
-        for key, metric in self.of_f1.items():
-            kept, exchange = self.target >= 0, None
-            if is_single:
-                groups = None if self.kind is None else self.kind.numbers[kept]
-                decided = first.decided[0][kept], self.decided[0][kept]
-                exchange = Exchange(metric, self.target[kept], decided, groups)
-            ours, theirs = (
-                torch.stack([x == one.target for x in one.decided])[:, kept].double().mean(0)
-                for one in (self, first)
-            )
-            pairs[key] = pairs[key]._replace(
-                has_runs=not is_single,
-                effect_size=math.nan,
-                wins=int((ours > theirs).sum()),
-                losses=int((ours < theirs).sum()),
-                size=1.0,
-                exchange=exchange,
-            )
-        return pairs
-
-    def read(self, confidence_level: float) -> dict[str, Reading]:
-        """Return the values with their intervals: means over runs and draws."""
-        readings = [readings_of(model, confidence_level) for model in self.models]
-        if len(readings) == 1:
-            groups = None if self.kind is None else self.kind.numbers
-            for key, metric in self.of_f1.items():
-                answers = answers_of(self.target, self.decided[0], groups)
-                found = jackknife(metric, answers, groups is not None).estimate()
-                low, high = map(float, found.interval(confidence_level))
-                readings[0][key] = readings[0][key]._replace(bounds=(low, high))
-            return readings[0]
+def _read_values(model: _CountedModel, confidence_level: float) -> dict[str, Reading]:
+    """Return the values with their intervals: means over runs and draws."""
+    first, *others = (readings_of(draw.metrics, confidence_level) for draw in model.draws)
+    if others:
         return {
             key: one._replace(
-                value=math.fsum(x[key].value for x in readings) / len(readings),
-                bounds=self._bounds(key, confidence_level) if key in self.scores else None,
+                value=math.fsum([one.value, *(x[key].value for x in others)]) / len(model.draws),
+                bounds=_interval_of(model, key, confidence_level) if key in model.scores else None,
             )
-            for key, one in readings[0].items()
+            for key, one in first.items()
         }
+    (draw,) = model.draws
+    for key, metric in model.f1.items():
+        answers = answers_of(draw.target, draw.decided, model.clusters)
+        found = jackknife(metric, answers, model.clusters is not None).estimate()
+        low, high = map(float, found.interval(confidence_level))
+        first[key] = first[key]._replace(bounds=(low, high))
+    return first
 
-    def _bounds(self, key: str, confidence_level: float) -> tuple[float, float]:
-        units, kept = self.scores[key]
-        groups = None if self.kind is None else self.kind.numbers[torch.from_numpy(kept)]
-        sums, sizes = sum_by(groups, units[:, kept], self.average == "groups")
-        found = contrast([UserSums(sums, self.draws)], sizes, 1 / exact.ONE).estimate()
-        low, high = found.interval(confidence_level)
-        return float(low), float(high)
+
+def _interval_of(model: _CountedModel, key: str, confidence_level: float) -> tuple[float, float]:
+    """Return the interval of the mean over runs of a metric that scores queries."""
+    units, kept = model.scores[key]
+    sums, sizes = sum_by(model.clusters_of(kept), units[:, kept], model.as_means)
+    found = contrast([UserSums(sums, model.num_draws)], sizes, 1 / exact.ONE).estimate()
+    low, high = found.interval(confidence_level)
+    return float(low), float(high)

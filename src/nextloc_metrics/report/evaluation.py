@@ -259,7 +259,7 @@ def _table_of_headline(counted: Counted, columns: Mapping[str, Mapping[str, Read
 def _table_of_kind(counted: Counted, kind: str) -> Table:
     """Make the table of one kind of groups; it computes its records when they are read."""
     level, records = counted.setting.confidence_level, partial(titled_records, counted, kind)
-    rows, notes = rows_of_groups(counted.parts[f"by {kind}"], counted.names_of(kind), level)
+    rows, notes = rows_of_groups(counted.parts[f"by {kind}"], counted.labels[kind].names, level)
     return across(
         rows, level, [*counted.note_lists(), *notes, *counted.note_intervals(kind)], records
     )

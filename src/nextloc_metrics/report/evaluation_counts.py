@@ -59,7 +59,6 @@ class Counted:
         self.fingerprint = 0  # the sum of the hashes of queries, modulo 2^64
         self.columns: dict[str, Any] = {}  # of the table that was read, and how it was
         self.made_by = ""  # the version that wrote the file that was read
-        self.names: dict[str, list[str]] = {}  # of groups by kind, where there is room for more
         self.made: dict[Part, Parts] = {}  # the collections of each part
         self.parts: Parts = {}  # all of them by name
         self._plans: dict[Feed | None, Plan] = {}  # of what is ranked; first of the predictions
@@ -101,27 +100,26 @@ class Counted:
             raise ValueError(f"`target` must be below `num_locations`, {known}, got {highest}.")
         return Tallied(ranking, tallies, *self._describe(batch, ranking))
 
-    def add(self, tallied: Tallied) -> None:
-        """Add what `tally` returned."""
+    def add(self, tallied: Tallied, fingerprint: int) -> None:
+        """Add what `tally` returned, and the sum of the hashes of the queries."""
         for plan, tallies in tallied.tallies:
             plan.add(tallies, count=True)
         self.card.update(tallied.card)
         self.longest = max(self.longest, tallied.longest)
-
-    def _are_tied_across(self, ranking: Ranking) -> Tensor:
-        """Return whether a tied block with a relevant location is in part within the first k."""
-        ends = ranking.above + ranking.tied
-        return torch.stack([(ranking.above < k) & (ends > k) for k in self.setting.k]).any(0).any(1)
+        self.fingerprint = (self.fingerprint + fingerprint) % (1 << 64)
 
     def _describe(self, batch: Batch, ranking: Ranking) -> tuple[dict[str, int], int]:
         """Count the queries of each kind that the card lists; return also the longest list."""
         preds, target, longest, counted = batch.preds, batch.target, 0, ranking.queries.counted
+        above, ends = ranking.above, ranking.above + ranking.tied
+        # a tied block with a relevant location is in part within the first k
+        across = torch.stack([(above < k) & (ends > k) for k in self.setting.k]).any(0).any(1)
         found = {
             "queries": torch.ones_like(counted),
             "left_out": ~counted,
             "without_target": counted & (ranking.num_relevant == 0),
             "tied": (ranking.tied > 1).any(1) & counted,
-            "tied_across_k": self._are_tied_across(ranking) & counted,
+            "tied_across_k": across & counted,
         }
         if (visits := self.data.train_counts) is not None:
             known = (target >= 0) & (target < len(visits))
@@ -227,7 +225,7 @@ class Counted:
         if collection is None:
             return
         results = collection.results(self.setting.confidence_level)
-        groups = list(self.names_of(kind))
+        groups = list(self.labels[kind].names)
         size = len(groups)
         for name in results.numbers:
             bounds = [x.tolist() for x in results.intervals.get(name, ())]
@@ -301,11 +299,10 @@ class Counted:
         labels = {kind: GroupLabels(names) for kind, names in header["labels"].items()}
         data = Data.from_arrays(arrays, header.get("users", []), metrics)
         counted = cls(setting, labels, data)
-        members = counted._members()
         counted.card, counted.shards = Counter(header["card"]), tuple(map(str, header["shards"]))
         counted.longest, counted.fingerprint = header["longest"], header["fingerprint"]
         counted.columns, counted.made_by = header["columns"], header["made_by"]
-        for name, member in members.items():
+        for name, member in counted._members().items():
             saved.check_state(name, member, arrays[name])
             add_state(member, arrays[name])
         return counted
@@ -317,13 +314,8 @@ class Counted:
         self.fingerprint = (self.fingerprint + other.fingerprint) % (1 << 64)
         members = other._members()
         for name, member in self._members().items():
-            if name not in members:  # there was no group
-                continue
-            add_state(member, member._renumbered(members[name].state, rows))
-
-    def names_of(self, kind: str) -> Sequence[str]:
-        """Return the names of the groups of one kind, without the room for more."""
-        return self.names.get(kind, self.labels[kind].names)
+            if name in members:  # else there was no group
+                add_state(member, member._renumbered(members[name].state, rows))
 
     def _members(self) -> dict[str, Any]:
         return {
@@ -367,13 +359,10 @@ def add_up(parts: Sequence[Counted]) -> Counted:
     """Add up counts with equal settings; groups with equal labels are one group."""
     first = parts[0]
     labels = {
-        kind: GroupLabels.sorted(name for one in parts for name in one.names_of(kind))
+        kind: GroupLabels.sorted(name for one in parts for name in one.labels[kind].names)
         for kind in first.labels
     }
-    rows = [
-        {kind: labels[kind].number(list(one.names_of(kind))) for kind in labels} for one in parts
-    ]
     total = Counted(first.setting, labels, first.data)
-    for one, own in zip(parts, rows, strict=True):
-        total.add_states(one, own)
+    for one in parts:
+        total.add_states(one, {x: labels[x].number(of.names) for x, of in one.labels.items()})
     return total

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 from nextloc_metrics.core.display.page import Result, show_meanings, show_picture, show_table
 from nextloc_metrics.core.display.table import Table
 from nextloc_metrics.core.queries.checks import check_choice, check_positive
-from nextloc_metrics.geography.locations import Locations, Units
+from nextloc_metrics.geography import Locations
+from nextloc_metrics.geography.locations import Units
 from nextloc_metrics.mobility.generated.floors import Floor
 from nextloc_metrics.mobility.generated.presets import MobilityCollection, mobility_metrics
 from nextloc_metrics.mobility.generated.trajectories import TimeUnit

@@ -156,8 +156,8 @@ def ceiling_of(counted: Counted) -> Ceiling:
     by_user: dict[str, Any] = {
         name: part["acc_at_1"] for name, part in parts.items() if part is not None
     }
-    names = counted.names_of(setting.by_user)
-    has_query = {name for name, n in zip(names, by_user["model"]._numbers()[0], strict=False) if n}
+    names = counted.labels[setting.by_user].names
+    has_query = {name for name, n in zip(names, by_user["model"]._numbers()[0], strict=True) if n}
     users = list(map(str, limits.users))
     few_visits = limits.few_visits | torch.tensor([user not in has_query for user in users])
     limits = replace(limits, few_visits=few_visits)
@@ -167,7 +167,7 @@ def ceiling_of(counted: Counted) -> Ceiling:
     if not setting.chance_varies and setting.candidates is not None:
         rows["chance"] = Reading(1 / setting.candidates, None, True)
     for name, metric in by_user.items():
-        mean = intervals.of_groups(metric.state[: len(names)] * is_kept[:, None])
+        mean = intervals.of_groups(metric.state * is_kept[:, None])
         low, high = mean.interval(setting.confidence_level)
         rows[name] = Reading(float(mean.mean), (float(low), float(high)), True)
     means = limits.means(setting.confidence_level)

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.analysis.f1_intervals import Jackknife, answers_of, jackknife
-from nextloc_metrics.core.means.exact import KeyedSums
-from nextloc_metrics.core.means.intervals import Estimate
+from nextloc_metrics.core.means import exact, intervals
 from nextloc_metrics.core.metric.annotated_options import Computed
 from nextloc_metrics.core.metric.keyed import KeyedMetric
 from nextloc_metrics.core.metric.ranking_metric import RankingTally
@@ -22,7 +21,7 @@ from nextloc_metrics.metrics.location_f1 import LocationTally
 _UNMERGED = 1 << 19
 
 
-class FewSums(KeyedSums):
+class FewSums(exact.KeyedSums):
     """Sums by keys whose first number is not negative; if they are more than `most`, a row of -1.
 
     More keys never get fewer when sums are added, so this does not depend on the order of sums.
@@ -95,7 +94,7 @@ class LocationAnswers(KeyedMetric, RankingTally):
     def _jackknife(self) -> Jackknife:
         return jackknife(self.metric, self.state, self.cluster is not None)
 
-    def _estimate(self) -> Estimate:
+    def _estimate(self) -> intervals.Estimate:
         return self._jackknife().estimate()
 
     def compute(self) -> Tensor:

@@ -24,10 +24,7 @@ from nextloc_metrics.geography import Locations
 from nextloc_metrics.geography.locations import check_locations
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.notation import parse_measures
-from nextloc_metrics.metrics.presets import (
-    next_location_metrics,
-    recommendation_metrics,
-)
+from nextloc_metrics.metrics.presets import next_location_metrics, recommendation_metrics
 from nextloc_metrics.report.part import Part
 
 #: Metrics and parts of the user's own, by name.
@@ -184,6 +181,9 @@ def decoding_in(about: str) -> str:
 EXEMPT = "given ids, but not the targets"
 CONFIDENCE = "confidence"
 
+# What all batches give, or none.
+_PER_QUERY = ("exclude", "confidence", "weights")
+
 
 class Form(NamedTuple):
     """Which kind of batch is counted; `Setting` says what each field is."""
@@ -196,6 +196,28 @@ class Form(NamedTuple):
     weights: bool
     answers: str = ""
     num_ids: int | None = None
+
+    @classmethod
+    def of(cls, rows: ArrayRows) -> Form:
+        """Return the form of rows."""
+        given: Any = {name: getattr(rows, name) is not None for name in _PER_QUERY}
+        if isinstance(rows.preds, Answers):
+            given |= {"answers": rows.preds.rule, "num_ids": rows.preds.num_ids}
+        return cls(rows.num_candidates, rows.has_several, rows.groups, **given)
+
+    def check(self, other: Form) -> None:
+        """Raise if a batch is of another form than those before."""
+        if other.groups != self.groups:
+            raise ValueError(
+                f"`groups` must be {short(self.groups)} in every batch, got {short(other.groups)}."
+            )
+        for name in _PER_QUERY:
+            if getattr(other, name) != getattr(self, name):
+                raise ValueError(f"`{name}` must be given in every batch, or in none.")
+        if other != self:
+            raise ValueError(
+                f"a batch must have {self.describe()}, as those before, got {other.describe()}."
+            )
 
     def describe(self) -> str:
         """Return what predictions and targets are, as text."""
@@ -234,6 +256,53 @@ class Setting:
     num_ids: int | None = None  #: of these answers
     about: str = ""
 
+    @classmethod
+    def of(cls, options: Mapping[str, Any], form: Form) -> Setting:
+        """Return the setting of batches of a form, or raise if the options do not allow it."""
+        options, is_scores = dict(options), form.candidates is not None
+        exempts, number = options.pop("exempt_target"), options.pop("num_locations")
+        number = number or form.candidates or form.num_ids
+        if options["locations"] and form.has_several:
+            raise ValueError(
+                "`locations` must be None if a query may have several relevant locations, got "
+                "`target` [N, M]; `geography.AccuracyWithin` accepts several."
+            )
+        if form.num_ids not in (None, number):
+            raise ValueError(
+                f"`num_locations` must be {form.num_ids}, the number of ids of the answers, got "
+                f"{number}."
+            )
+        if number is None and not form.has_several:
+            raise ValueError(
+                "`num_locations` must be given for lists of ids, got None: F1 counts each location."
+            )
+        check_cluster(options["cluster"], form.groups)
+        for_scores, for_lists = bool(options["probabilities"]), form.confidence
+        is_other = for_lists if is_scores else for_scores
+        if is_other or ((for_scores or for_lists) and form.has_several):
+            raise ValueError(
+                "`target` must be one id per query for metrics of probabilities, with `given` for "
+                f"scores or `confidence` for lists of ids, got {form.describe()}."
+            )
+        if for_lists:
+            options["probabilities"] = CONFIDENCE
+        setting = cls(
+            **options,
+            num_locations=None if form.has_several else number,
+            candidates=form.candidates,
+            groups=form.groups,
+            exclude=(EXEMPT if exempts else "given ids") if form.exclude else "none",
+            is_weighted=form.weights,
+            answers=form.answers,
+            num_ids=form.num_ids,
+        )
+        if setting.history and setting.by_user not in form.groups:
+            raise ValueError(
+                f"`groups` must have the key {setting.by_user!r} if there is a `history`, got "
+                f"{list(form.groups)}; pass `groups={{{setting.by_user!r}: users}}`."
+            )
+        return setting
+
     @property
     def form(self) -> Form:
         """The kind of batch that has this setting."""
@@ -241,11 +310,6 @@ class Setting:
         confidence = self.probabilities == CONFIDENCE
         given = excluded, confidence, self.is_weighted, self.answers, self.num_ids
         return Form(self.candidates, several, self.groups, *given)
-
-    def options(self) -> dict[str, Any]:
-        """Return the options of an `Evaluator` whose batches have this setting."""
-        given = "" if self.probabilities == CONFIDENCE else self.probabilities
-        return {**vars(self), "probabilities": given, "exempt_target": self.exclude == EXEMPT}
 
     @property
     def by_user(self) -> str:

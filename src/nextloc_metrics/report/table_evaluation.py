@@ -254,8 +254,8 @@ def _count(rows: TableRows, chunks: Iterable[Batch], make: Callable[[], Evaluato
     counts = make()
     for batch in chunks:
         counts.add(batch)
-    if rows.on_error == "miss" and counts._counted is not None:
-        counts._counted.card["broken_answers"] += rows.missed
+    if rows.on_error == "miss" and counts._counts is not None:
+        counts._counts.counted.card["broken_answers"] += rows.missed
     return counts
 
 
@@ -295,5 +295,5 @@ def _maker(source: TableRows, options: Options) -> Any:
 
 def _make(inferred: int | None, **options: Unpack[Options]) -> Evaluator:
     evaluator = Evaluator(**options)
-    evaluator.num_locations = inferred
+    evaluator._options["num_locations"] = inferred
     return evaluator

@@ -232,13 +232,10 @@ class Plan:
         self, backend: backends.Reference, preds: Tensor, target: Tensor
     ) -> tuple[Tensor, Tensor | None] | None:
         """Tally scores if every query has one relevant location."""
-        num_locations, constants = (
-            self._num_locations,
-            for_one_relevant(self._formulas, preds.shape[1]),
-        )
+        constants, ignored = for_one_relevant(self._formulas, preds.shape[1]), self.ignore_index
         if constants is None:
             return None
-        return backend.tally_scores(preds, target, self.ignore_index, constants, num_locations)
+        return backend.tally_scores(preds, target, ignored, constants, self._num_locations)
 
     def _tally_lists(
         self, backend: backends.Reference, preds: Tensor, target: Tensor

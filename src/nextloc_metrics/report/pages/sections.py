@@ -17,7 +17,7 @@ from nextloc_metrics.core.display.style import Scale
 from nextloc_metrics.core.display.table import Table, in_percent
 from nextloc_metrics.core.metric.collection import SummedCollection
 from nextloc_metrics.core.metric.plots import plot_groups
-from nextloc_metrics.geography.locations import Locations
+from nextloc_metrics.geography import Locations
 from nextloc_metrics.report.pages.maps import distance_errors, error_map
 from nextloc_metrics.report.pages.probability_plots import reliability, risk_coverage
 

@@ -14,7 +14,7 @@ from nextloc_metrics.core.display.table import Table
 from nextloc_metrics.core.queries.arrays import Array, as_tensor, begins
 from nextloc_metrics.core.queries.checks import is_integer
 from nextloc_metrics.core.queries.messages import describe
-from nextloc_metrics.geography.locations import Locations
+from nextloc_metrics.geography import Locations
 from nextloc_metrics.mobility.generated.trajectories import Integers, Numbers, Trajectories
 from nextloc_metrics.report.protocols.protocol import Source
 
