@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -98,6 +98,14 @@ def test_satterthwaite_of_one_and_of_equal_parts() -> None:
     parts = [(a[:6].var(ddof=1) / 6, 5), (b.var(ddof=1) / 9, 8)]
     assert satterthwaite(parts) == pytest.approx(welch.df)
     assert satterthwaite([]) == satterthwaite([(1.0, 0)]) == 0
+
+
+def test_all_signs_of_16_differences_are_tried() -> None:
+    """The differences are too large for the distribution of their sum."""
+    sums = np.random.default_rng(0).integers(-(1 << 40), 1 << 40, 16)
+    signs = np.array([*product([-1, 1], repeat=16)])
+    share = float((abs(signs @ sums) >= abs(sums.sum())).mean())
+    assert sign_tests([(sums, 0)], 1000, 1000, seed=0) == [(share, 0)]
 
 
 @pytest.mark.parametrize("power", [53, 56, 60])

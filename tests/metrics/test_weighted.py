@@ -18,12 +18,14 @@ from nextloc_metrics import (
     AccuracyAtK,
     Grouped,
     MeanRank,
+    PassAtK,
     RankingCollection,
     TimeError,
     Weighted,
     analysis,
 )
 from nextloc_metrics.core.means import exact
+from nextloc_metrics.report import Draws
 from strategies import batch, examples, same, split, state, updated
 
 WEIGHTS = st.one_of(st.floats(0, 2.0**31), st.floats(0, 1e-6), st.sampled_from([0.0, 1.0, 2.0**31]))
@@ -188,6 +190,11 @@ WRONG: list[tuple[Any, type[Exception], str]] = [
     (lambda: Weighted(MRR())([[1]], [1], weights=[math.nan]), ValueError, "2.31, got nan"),
     (lambda: Weighted(MRR())([[1]], [1], weights=[2.0**31 + 1]), ValueError, "2.31, got 2.14748e"),
     (lambda: Weighted(MRR())([[1]], [1], weights=[1, 2]), ValueError, "one per query, got"),
+    (
+        lambda: Weighted(PassAtK(3)).update(Draws([[[1]], [[2]]]), [1], weights=[1.0]),
+        ValueError,
+        "`k` must be at most the 2 draws, got 3",
+    ),
     (lambda: Weighted(Weighted(MRR())), TypeError, "`metric` must be without weights"),
 ]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -73,6 +75,25 @@ def test_the_script_ends_at_once_after_registered_functions(words: list[str], st
     assert second.stdout == first.stdout + "in pieces\n"
     assert first.stdout.endswith("registered\n")
     assert first.stderr == second.stderr
+
+
+@pytest.mark.slow  # starts processes
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("output", [">/dev/full", ">&-"])
+@pytest.mark.parametrize("words", ["--help", "score FILE"])
+def test_an_output_that_takes_nothing_is_an_error(words: str, output: str, tmp_path: Path) -> None:
+    """A full disk and a closed output; a pipe that nobody reads ends the command in silence."""
+    file = tmp_path / "a.csv"
+    file.write_text("preds,target\n1,1\n", encoding="utf-8")
+    command = f'"$0" -W ignore -m nextloc_metrics {words.replace("FILE", f"{file} --k 1")}'
+
+    def errors_of(text: str) -> str:
+        run = ["sh", "-c", text, sys.executable]
+        return subprocess.run(run, capture_output=True, encoding="utf-8", check=False).stderr
+
+    shown = errors_of(f"{command} {output}; echo $? >&2")
+    assert re.fullmatch(r"Error: .*\[Errno (28|9)\] .*\n1\n", shown), shown
+    assert errors_of(f"({command}; echo $? >&2) | true") == "1\n"
 
 
 @pytest.mark.slow  # starts a process that imports PyTorch

@@ -93,7 +93,7 @@ def test_the_page_shows_reliability_and_risk() -> None:
 @pytest.mark.usefixtures("blank_pictures")
 def test_answers_with_a_confidence() -> None:
     """The share of answered queries and their accuracy are rows of the table."""
-    preds, target = [[3, 1], [2, 0], [-1, -1], [5, 1]], [3, 1, 2, 5]
+    preds, target = [[0, 1], [2, 3], [-1, -1], [5, 1]], [0, 1, 2, 5]
     found = report.evaluate(preds, target, k=1, confidence=[0.9, 0.8, 0.1, 0.7])
     assert found.values["answered"] == 0.75
     assert found.values["accuracy_of_answered"] == pytest.approx(2 / 3)

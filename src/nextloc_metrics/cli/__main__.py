@@ -1,6 +1,8 @@
 """`python -m nextloc_metrics`: the command line."""
 
 import atexit
+import errno
+import io
 import os
 import sys
 import threading
@@ -19,7 +21,22 @@ def main() -> None:
             "the command line needs click; install the extra `cli` (`pip install -e '.[cli]'` in a "
             "clone)."
         )
-    run(prog_name="nextloc-metrics")
+    sys.stdout = sys.stdout or _Closed()
+    try:
+        run(prog_name="nextloc-metrics")
+    except OSError as error:
+        with suppress(OSError):
+            print(f"Error: the output must be written, and is not: {error}.", file=sys.stderr)
+        sys.stdout = _Closed()  # Python does not try again what the old one still holds
+        sys.exit(1)
+
+
+class _Closed(io.TextIOBase):
+    """Standard output that is closed, to which Python would seem to write."""
+
+    def write(self, _text: str) -> int:
+        """Raise the error of the system."""
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
 
 
 def script() -> None:

@@ -338,6 +338,8 @@ def explained() -> Iterator[None]:
             finally:
                 for warning in caught:
                     click.echo(f"Warning: {for_command(str(warning.message))}", err=True)
+    except BrokenPipeError:  # click ends in silence, as what reads has ended
+        raise
     except (ImportError, OSError, TypeError, ValueError) as error:
         raise click.ClickException(for_command(str(error))) from error
 

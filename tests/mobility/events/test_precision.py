@@ -118,6 +118,12 @@ def test_classes_with_equal_options_share_a_state() -> None:
     assert EventMAP(6.0, [1.0])._state_name not in names
 
 
+def test_a_label_names_another_average() -> None:
+    """The usual average has no name."""
+    usual, weighted = (EventMAP(5.0, [1.0], average=x).label for x in ("present", "weighted"))
+    assert weighted == f"{usual}, weighted"
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -191,6 +191,7 @@ CASES = {
         ("Sure, here you go:\nCafe", "unreadable"),
         ("1. Cafe\n\n2. Home\nbecause it is near", [0, 1]),
         ("1. Cafe\r\n2. Home\r", [0, 1]),
+        ("1. Cafe\n2. Zoo: it is near", [0, 4]),
         ("Cafe\rHome", [0, 1]),
         ("2. Cafe\n3. Home", "unreadable"),
         ("- Cafe\n\nor\n- Home", "unreadable"),

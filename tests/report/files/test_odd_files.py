@@ -7,6 +7,8 @@ import gc
 import gzip
 import json
 import re
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ from nextloc_metrics.report.files.coordinates_and_counts import (
 from nextloc_metrics.report.files.tables import open_rows
 
 pa = pytest.importorskip("pyarrow")
+ipc = pytest.importorskip("pyarrow.ipc")
 parquet = pytest.importorskip("pyarrow.parquet")
 
 
@@ -599,3 +602,67 @@ def test_small_files_that_unpack_to_wide_rows_are_refused(
         with pytest.raises(ValueError, match=f"{name} must have {rule}"):
             report.evaluate_table(tmp_path / name, k=1)
     assert report.evaluate_table(tmp_path / "near.jsonl", k=1).values["mrr"] == 1
+
+
+READ_ALL = """
+import sys
+from resource import RUSAGE_SELF, getrusage
+from nextloc_metrics import report
+
+report.evaluate_table(sys.argv[1], k=1)  # imports what it needs
+before = getrusage(RUSAGE_SELF).ru_maxrss
+for path in sys.argv[2:]:
+    try:
+        report.evaluate_table(path, k=1)
+    except ValueError as error:
+        print(error)
+print((getrusage(RUSAGE_SELF).ru_maxrss - before) >> 10)
+"""
+
+
+@pytest.mark.slow  # starts a process, whose memory it looks at
+def test_small_files_take_little_memory(tmp_path: Path) -> None:
+    """Files of kilobytes, whose values or those of a batch would take 160 MB to 2 GB."""
+    pytest.importorskip("resource")
+    rows, long = 1 << 17, pa.array(["x" * 13_000])
+    zeros, target = np.zeros(rows, np.int32), np.zeros(rows, int)
+    same = pa.DictionaryArray.from_arrays(zeros, long)
+    lists = pa.ListArray.from_arrays(np.arange(0, rows + 1, 8, np.int32), same)
+    view = np.tile(np.array([13_000, 0x78787878, 0, 0], np.int32), rows)
+    views = pa.Array.from_buffers(
+        pa.string_view(), rows, [None, pa.py_buffer(view), long.buffers()[2]]
+    )
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([rows], pa.int32()), long)
+    many, none = np.zeros(160 << 20, np.int8), pa.nulls(1 << 28)
+    packed = pa.array(["x" * (160 << 20)]).dictionary_encode()
+    tables: dict[str, dict[str, Any]] = {
+        "text.parquet": {"preds": same.cast("string"), "target": target},
+        "lists.parquet": {"preds": lists, "target": target[: len(lists)]},
+        "text.arrow": {"preds": same, "target": target},
+        "view.arrow": {"preds": views, "target": target},
+        "runs.arrow": {"preds": runs, "target": target},
+        "many.arrow": {"preds": many, "target": many},
+        "packed.arrows": {"preds": packed, "target": [0]},
+        "none.arrow": {"preds": none, "target": none},
+    }
+    for name, columns in tables.items():
+        table, path = pa.table(columns), tmp_path / name
+        if name.endswith(".parquet"):
+            parquet.write_table(table, path)
+            continue
+        new = ipc.new_stream if name.endswith("s") else ipc.new_file
+        how = ipc.IpcWriteOptions(compression="zstd")
+        with pa.OSFile(str(path), "wb") as file, new(file, table.schema, options=how) as writer:
+            writer.write_table(table)
+    records = b'{"preds": 1, "target": 1},' * (160 << 15)
+    (tmp_path / "list.json.gz").write_bytes(gzip.compress(b"[" + records[:-1] + b"]"))
+    files = [str(tmp_path / name) for name in [*tables, "list.json.gz"]]
+    assert all(Path(x).stat().st_size < 400_000 for x in files)
+    small = str(write_lines(tmp_path / "a.jsonl", {"preds": [1], "target": 1}))
+    command = [sys.executable, "-c", READ_ALL, small, *files]
+    *errors, taken = subprocess.run(
+        command, check=True, capture_output=True, encoding="utf-8"
+    ).stdout.splitlines()
+    for file, error in zip(files, errors, strict=True):
+        assert re.match(rf"{re.escape(file)} must have .* MiB when unpacked, or 50 times", error)
+    assert int(taken) < 150

@@ -113,6 +113,16 @@ def test_read_has_keys_and_counts(truth: Path, tmp_path: Path) -> None:
         report.read(path, item="place", score="score")
 
 
+@pytest.mark.parametrize("key", [[1], {"a": 1}, True, b"a"])
+def test_keys_of_two_tables_are_text_or_integers(key: Any) -> None:
+    """Lists, objects and truth values are refused."""
+    pa = pytest.importorskip("pyarrow")
+    rows, other = {"user": [key], "item": [3], "score": [0.5]}, {"user": [key], "item": [3]}
+    names = {"query": "user", "item": "item", "score": "score"}
+    with pytest.raises(ValueError, match="row 0 of Table must hold text or integers in `user`"):
+        report.evaluate_table(pa.table(rows), truth=pa.table(other), **names)
+
+
 def test_an_audit_of_two_tables(truth: Path, tmp_path: Path) -> None:
     """The exact values are those of `score`."""
     file = str(write_items(tmp_path / "one.csv", MODELS["one"]))

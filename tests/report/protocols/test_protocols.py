@@ -18,6 +18,7 @@ import torch
 import protocol_originals as originals
 from nextloc_metrics import MRR, protocols
 from nextloc_metrics.report.protocols import Finding, Protocol, answered, operations
+from nextloc_metrics.report.protocols.rows import draw_uniform
 
 LLM_MOB = Path(__file__).parents[4] / "shared" / "data" / "llm_mob" / "foursquare_top10.npz"
 
@@ -801,6 +802,11 @@ def test_errors_name_the_argument(protocol: Protocol, given: dict[str, Any], mes
     for method in (protocol.evaluate, protocol.bounds, protocol.expected):
         with pytest.raises((TypeError, ValueError), match=message):
             method(**arguments)
+
+
+def test_the_only_id_that_was_not_seen_is_drawn() -> None:
+    """It is the first one, 1."""
+    assert draw_uniform(1, 4, 2, torch.tensor([[3, 2]]), seed=0).tolist() == [[1, 1]]
 
 
 def test_what_cannot_be_made_or_evaluated() -> None:

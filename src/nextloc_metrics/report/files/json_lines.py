@@ -19,8 +19,8 @@ from nextloc_metrics.report.files.opening import (
     pa,
     pc,
     place,
-    suffix_of,
 )
+from nextloc_metrics.report.files.unpacked import read_whole
 
 # Bytes per block, and the most of a line.
 _BLOCK = 1 << 22
@@ -64,13 +64,16 @@ def _blocks(file: str) -> Iterator[bytes]:
         while data := opened.read(size):
             if size < _BLOCK:
                 data, size = data.removeprefix(b"\xef\xbb\xbf"), _BLOCK
+                if data.lstrip()[:1] == b"[":  # is read at once
+                    yield data
+                    return
             head, newline, tail = data.rpartition(b"\n")
             if newline:
                 yield rest + head
                 rest = tail
             else:
                 rest += tail
-            if len(rest) > _LONGEST and suffix_of(file) != ".json":
+            if len(rest) > _LONGEST:
                 raise ExplainedError(
                     f"{file} must have lines of at most {_LONGEST >> 20} MiB, got a longer one; "
                     "write one record per line, with the columns that are read."
@@ -159,8 +162,7 @@ def _record(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _of_whole(file: str, wanted: Wanted) -> FilePart:
-    with open_bytes(file) as opened:
-        text = opened.read().decode("utf-8-sig").strip()
+    text = read_whole(file).decode("utf-8-sig").strip()
     decoder, at = json.JSONDecoder(object_pairs_hook=_record), 0
     records: list[Any] = decoder.decode(text) if text.startswith("[") else []
     while not text.startswith("[") and at < len(text):  # one record after the other

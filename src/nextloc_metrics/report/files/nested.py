@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core.queries.messages import describe, short
-from nextloc_metrics.report.files.opening import open_bytes, pa, suffix_of
+from nextloc_metrics.report.files.opening import pa, suffix_of
 from nextloc_metrics.report.files.sources import load_array
+from nextloc_metrics.report.files.unpacked import read_whole
 
 TENSORS = (".pt", ".pth")
 _PREDS, _TARGET = ("preds", "logits", "scores"), ("target", "labels")
@@ -88,13 +89,13 @@ def read_json_object(table: Any) -> Any:
     """Return the object that a `.json` file is, if it is one; else the table itself."""
     if not isinstance(table, str | PathLike) or suffix_of(Path(table)) != ".json":
         return table
-    with open_bytes(str(table)) as opened:
-        try:
-            found = json.load(opened, object_pairs_hook=_unique)
-        except (ValueError, RecursionError) as error:
-            if isinstance(error, _TwiceError):
-                raise ValueError(f"{table} must hold each key once, got {error} twice.") from None
-            return table  # lines of JSON
+    text = read_whole(str(table))
+    try:
+        found = json.loads(text, object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, _TwiceError):
+            raise ValueError(f"{table} must hold each key once, got {error} twice.") from None
+        return table  # lines of JSON
     nested = isinstance(found, dict) and found
     return found if nested and all(isinstance(x, dict | list) for x in found.values()) else table
 

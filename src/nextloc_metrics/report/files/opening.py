@@ -11,7 +11,7 @@ import io
 import lzma
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -95,7 +95,7 @@ def find_files(source: Any) -> list[str]:
 def _files_of(path: str) -> list[str]:
     is_pattern = any(c in path for c in "*?[")
     if "://" in path:
-        system, inside = _file_system(path)
+        system, inside = file_system(path)
         if is_pattern:
             found = system.glob(inside)
         else:
@@ -131,7 +131,8 @@ def _is_data(name: str) -> bool:
     return suffix_of(name) in SUFFIXES and not any(x[:1] in ("_", ".") for x in Path(name).parts)
 
 
-def _file_system(url: str) -> tuple[Any, str]:
+def file_system(url: str) -> tuple[Any, str]:
+    """Return the file system of an address, and the path there."""
     try:
         from fsspec.core import url_to_fs
         from fsspec.implementations.arrow import ArrowFSWrapper
@@ -152,7 +153,7 @@ def open_bytes(file: str) -> Iterator[Any]:
     """Open the bytes of a file, unpacked."""
     with ExitStack() as opened:
         if "://" in file:
-            system, path = _file_system(file)
+            system, path = file_system(file)
             raw = opened.enter_context(system.open(path, "rb"))
         else:
             raw = opened.enter_context(open(file, "rb"))
@@ -184,18 +185,6 @@ class FilePart(NamedTuple):
     def place(self, position: int) -> str:
         """Return where the row at a position is, for messages."""
         return place(self.file, self.rows[position], self.has_header)
-
-
-def parts_of(file: str, batches: Iterable[Any], names: Sequence[str]) -> Iterator[FilePart]:
-    """Yield a part for each Arrow batch of a file."""
-    start = 0
-    for batch in batches:
-        columns = {name: batch.column(name) for name in names}
-        for name, column in columns.items():
-            if pa.types.is_run_end_encoded(column.type):  # a value for each run of rows
-                columns[name] = pc.run_end_decode(column)
-        yield FilePart(file, range(start, start + batch.num_rows), columns)
-        start += batch.num_rows
 
 
 def place(file: str, row: int, has_header: bool = True) -> str:

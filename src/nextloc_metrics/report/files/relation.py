@@ -31,7 +31,7 @@ from nextloc_metrics.report.files.opening import (
     place,
     suffix_of,
 )
-from nextloc_metrics.report.files.sources import metadata_of
+from nextloc_metrics.report.files.sources import arrow_stream, metadata_of
 from nextloc_metrics.report.files.tables import Names, source_of
 
 # Rows of an Arrow batch that leaves.
@@ -253,21 +253,16 @@ def columns_of(table: Any) -> list[str]:
     kind = suffix_of(file)
     if kind == ".parquet":
         return list(metadata_of(file).schema.to_arrow_schema().names)
-    with open_bytes(file) as opened:
-        if kind in ARROW:
-            import pyarrow.ipc
-
-            data = opened.read()
-            is_file = data[:6] == b"ARROW1"
-            make = pyarrow.ipc.open_file if is_file else pyarrow.ipc.open_stream
-            return list(make(data).schema.names)
-        with io.TextIOWrapper(opened, "utf-8-sig", newline="") as text:
-            if kind in (".csv", ".tsv"):
-                rows = csv.reader(text, delimiter="\t" if kind == ".tsv" else ",")
-                return next(filter(None, rows), [])
-            if kind in (".jsonl", ".ndjson"):
-                first = json.loads(next(filter(str.strip, text), "{}"))
-                return list(first) if isinstance(first, dict) else []
+    if kind in ARROW:
+        with arrow_stream(file) as opened:
+            return list(pa.ipc.open_stream(opened).schema.names)
+    with open_bytes(file) as opened, io.TextIOWrapper(opened, "utf-8-sig", newline="") as text:
+        if kind in (".csv", ".tsv"):
+            rows = csv.reader(text, delimiter="\t" if kind == ".tsv" else ",")
+            return next(filter(None, rows), [])
+        if kind in (".jsonl", ".ndjson"):
+            first = json.loads(next(filter(str.strip, text), "{}"))
+            return list(first) if isinstance(first, dict) else []
     return []
 
 

@@ -32,12 +32,13 @@ from nextloc_metrics.report.files.opening import (
     check_columns,
     open_bytes,
     pa,
-    parts_of,
     suffix_of,
 )
+from nextloc_metrics.report.files.unpacked import batches_of, parts_of
 
-# Values of the widest column per part of a Parquet file.
+# Values of the widest column per part of a Parquet file, and bytes of the largest.
 _VALUES = 1 << 21
+_BYTES = 1 << 26
 
 # The most values of a row; a few bytes of Parquet can say that one stands there millions of times.
 _WIDEST = 1 << 22
@@ -111,34 +112,55 @@ def metadata_of(file: str) -> Any:
 
 
 def _read_parquet(file: str, wanted: Wanted) -> Iterator[FilePart]:
-    """Read row groups in batches, so that wide rows of scores do not fill the memory."""
+    """Read row groups in batches, so that wide rows of scores do not fill the memory.
+
+    Texts are read as their dictionaries, whose values may be long, and stand in many rows.
+    """
     with open_bytes(file) as opened:
-        table = _parquet.ParquetFile(opened, pre_buffer=False, buffer_size=1 << 20)
-        names = wanted.of(table.schema_arrow.names)
-        number = max(1, table.metadata.num_rows)
-        values = [1]
-        for group in range(table.metadata.num_row_groups):
-            of_group = table.metadata.row_group(group)
-            cells = (of_group.column(i) for i in range(of_group.num_columns))
-            values += [x.num_values for x in cells if x.path_in_schema.split(".")[0] in names]
-        width = max(1, max(values) * max(1, table.metadata.num_row_groups) // number)
+        metadata = _parquet.read_metadata(opened)
+        names = wanted.of(metadata.schema.to_arrow_schema().names)
+        number = max(1, metadata.num_rows)
+        values, sizes, texts = [1], [0], set()
+        for group in range(metadata.num_row_groups):
+            of_group = metadata.row_group(group)
+            cells = map(of_group.column, range(of_group.num_columns))
+            for cell in (x for x in cells if x.path_in_schema.split(".")[0] in names):
+                values.append(cell.num_values)
+                sizes.append(cell.total_uncompressed_size)
+                if cell.physical_type == "BYTE_ARRAY":
+                    texts.add(cell.path_in_schema)
+        groups = max(1, metadata.num_row_groups)
+        width = max(1, max(values) * groups // number)
         if width > _WIDEST:
             raise ExplainedError(
                 f"{file} must have at most {_WIDEST:,} values per row, got {width:,} on average; "
                 "store only the best ids of each row."
             )
-        step = max(1, min(1 << 17, _VALUES // width))
+        size = max(1, max(sizes) * groups // number)
+        step = max(1, min(1 << 17, _VALUES // width, _BYTES // size))
+        table = _parquet.ParquetFile(
+            opened, metadata=metadata, read_dictionary=[*texts], pre_buffer=False,
+            buffer_size=1 << 20,
+        )  # fmt: skip
         yield from parts_of(file, table.iter_batches(batch_size=step, columns=names), names)
 
 
-def _read_ipc(file: str, wanted: Wanted) -> Iterator[FilePart]:
+@contextmanager
+def arrow_stream(file: str) -> Iterator[Any]:
+    """Open the stream that Arrow reads, which a file of Arrow holds between two words."""
     with open_bytes(file) as opened:
         is_file = opened.read(6) == b"ARROW1"
-        opened.seek(0)
-        table = pa.ipc.open_file(opened) if is_file else pa.ipc.open_stream(opened)
+    with open_bytes(file) as opened:
+        opened.read(8 if is_file else 0)
+        yield opened
+
+
+def _read_ipc(file: str, wanted: Wanted) -> Iterator[FilePart]:
+    with arrow_stream(file) as heads, arrow_stream(file) as opened:
+        table = pa.ipc.open_stream(opened)
         names = wanted.of(table.schema.names)
-        batches = map(table.get_batch, range(table.num_record_batches)) if is_file else table
-        yield from parts_of(file, batches, names)
+        messages = pa.ipc.MessageReader.open_stream(heads)
+        yield from parts_of(file, batches_of(file, table, messages), names)
 
 
 def is_pandas(table: Any) -> bool:
