@@ -8,6 +8,7 @@ FOLDER = "src/nextloc_metrics/core/backends"
 NAMES = [
     "survey",
     "first",
+    "bins",
     "find",
     "tally",
     "tally_lists",

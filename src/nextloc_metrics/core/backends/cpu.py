@@ -44,6 +44,9 @@ _INFINITY = {
     torch.float16: 0x1F << 10,
 }
 
+#: the integers of the width of a score
+_KEYS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+
 _KINDS = {dtype: number for number, dtype in enumerate(_INFINITY)}
 
 
@@ -68,6 +71,9 @@ _PAIRS = (
 _STRUCTURES = {
     "survey": _structure("Survey", f"{_SCORES} own width above tied best"),
     "first": _structure("First", f"{_SCORES} number ids"),
+    "bins": _structure(
+        "Bins", f"{_SCORES} own of_columns of_rows most candidates above tied lengths"
+    ),
     "find": _structure("Find", "lists ids length width found"),
     "tally": _structure(
         "Tally",
@@ -132,6 +138,23 @@ class Cpu(Reference):
         ids = _integers(len(scores), number)
         self._of_scores("first", scores, number, ids)
         return scores.gather(1, ids), ids
+
+    def survey_bins(
+        self,
+        scores: Tensor,
+        own: Tensor,
+        of_columns: Tensor,
+        of_rows: Tensor,
+        candidates: int,
+        most: int = 0,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        kind = _KEYS[scores.element_size()]
+        if most > _MOST_FIRST or int(of_columns.amax()) > torch.iinfo(kind).max:
+            return super().survey_bins(scores, own, of_columns, of_rows, candidates, most)
+        found = [_integers(len(scores)) for _ in range(3)]
+        kept = own.contiguous(), of_columns.to(kind).contiguous(), of_rows.contiguous()
+        self._of_scores("bins", scores, *kept, most, candidates, *found)
+        return found[0], found[1], found[2]
 
     def find(self, lists: Tensor, ids: Tensor) -> Tensor:
         lists, ids = lists.contiguous(), ids.contiguous()
@@ -295,7 +318,7 @@ class Cpu(Reference):
 
         Args:
             name: the name of the function.
-            number: of rows; for `survey`, `first` and `tally`, of the bytes of a score.
+            number: of rows; for `survey`, `first`, `bins` and `tally`, of the bytes of a score.
             elements: how many scores or comparisons it makes.
             members: those of its structure; tensors become addresses, None becomes 0.
         """

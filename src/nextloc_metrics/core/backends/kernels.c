@@ -75,6 +75,14 @@ typedef struct {
 } First;
 
 typedef struct {
+    Scores scores;
+    const void *own, *of_columns; /* bins have the width of a score */
+    const int64_t *of_rows;
+    int64_t most, candidates;
+    int64_t *above, *tied, *lengths;
+} Bins;
+
+typedef struct {
     int64_t start, last; /* the start of its weight in the table; the last rank */
     double divisor;
 } Formula;
@@ -215,6 +223,11 @@ EXPORT int nextloc_survey(Parallel parallel, int64_t threads, int64_t bytes, Sur
 EXPORT int nextloc_first(Parallel parallel, int64_t threads, int64_t bytes, First *first)
 {
     return run(parallel, threads, FOR_WIDTH(bytes, first_of_rows), first, first->scores.rows);
+}
+
+EXPORT int nextloc_bins(Parallel parallel, int64_t threads, int64_t bytes, Bins *bins)
+{
+    return run(parallel, threads, FOR_WIDTH(bytes, bin_rows), bins, bins->scores.rows);
 }
 
 /* If a target is neither ignored nor a candidate, return MISPLACED and add nothing. */

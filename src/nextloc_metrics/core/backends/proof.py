@@ -107,6 +107,11 @@ def _of_scores(backend: Reference) -> Proofs:
             x.double().nan_to_num(torch.inf, torch.inf) for x in (values, scores.gather(1, ids))
         )
         yield f"`first` of {dtype}", (*both, repeats)
+        bins = torch.arange(_COLUMNS) % 7
+        of_rows = (_TARGET % 7).where(own[:, 0] > -torch.inf, -1)
+        for most in (0, 4):
+            counts = backend.survey_bins(scores, own[:, 0], bins, of_rows, 30, most)
+            yield f"`survey_bins` of {dtype}", counts
         tally = backend.tally_scores if backend.tallies_scores else _tally
         arguments = scores, _TARGET, _IGNORED, _FORMULAS, _COLUMNS
         yield f"`tally_scores` of {dtype}", tally(*arguments) or ()

@@ -75,6 +75,47 @@ class Reference:
         """
         return scores.topk(min(number, scores.shape[1]), dim=1)
 
+    def survey_bins(
+        self,
+        scores: Tensor,
+        own: Tensor,
+        of_columns: Tensor,
+        of_rows: Tensor,
+        candidates: int,
+        most: int = 0,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Count the candidates of one bin around a relevant location, or the first ones of the bin.
+
+        Args:
+            scores: floating `[N, C]`.
+            own: floating `[N]`, above -inf where a bin is given.
+            of_columns: int64 `[C]`, the bin of each candidate, from 0.
+            of_rows: int64 `[N]`, the bin that each row counts; -1 counts nothing.
+            candidates: the number of first ranks of all bins, which hold as many NaN at most.
+            most: how many of the bin's first candidates to count; 0 counts around `own`.
+
+        Returns:
+            `above` and `tied`, int64 `[N]`, zeros with `most`; and how many of the bin's first
+            `most` candidates are among the first `candidates` ranks, a tied block that crosses the
+            last of these left out.
+        """
+        found = torch.zeros(3, len(scores), dtype=torch.int64, device=scores.device)
+        rows = torch.arange(len(scores), device=scores.device)
+        rows = rows if must_not_sync(scores) else rows[of_rows >= 0]
+        for part in torch.split(rows, _parts(scores, 4)[0].stop if len(scores) else 1):
+            every = scores[part]
+            inside = of_columns == of_rows[part][:, None]
+            of_bin = torch.where(inside, every, -torch.inf)
+            if not most:
+                above, tied, _ = self.survey(of_bin, own[part][:, None], False)
+                found[:2, part] = torch.stack([above[:, 0], tied[:, 0]])
+                continue
+            values, _ = self.first(of_bin, most)
+            higher, same, _ = self.survey(every, values, False)
+            is_first = (higher + same <= candidates) | values.isnan()
+            found[2, part] = (is_first & (values != -torch.inf)).sum(1)
+        return found[0], found[1], found[2]
+
     def find(self, lists: Tensor, ids: Tensor) -> Tensor:
         """Find the first position of ids `[N, M]` in lists `[N, K]`; UNRETRIEVED if absent.
 
