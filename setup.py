@@ -9,6 +9,7 @@ NAMES = [
     "survey",
     "first",
     "bins",
+    "squares",
     "find",
     "tally",
     "tally_lists",

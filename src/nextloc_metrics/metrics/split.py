@@ -22,6 +22,7 @@ Scope = Literal["within", "all"]
 #: the length of each row's list, counted up to a number; not defined where no location is found
 Lengths = Callable[[int], Tensor]
 
+
 class Split(NamedTuple):
     """Every query's list split by bin.
 

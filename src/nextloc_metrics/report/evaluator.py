@@ -148,12 +148,13 @@ class Evaluator:
         counted = self._with_room(setting, named, new)
         given = replace(batch, groups=None, exempt_target=self._exempt_target).read()
         tallied = counted.tally(given, numbers)
-        hashes = [named[x].hashes_with(new[x])[of.numpy()] for x, of in sorted(numbers.items())]
-        fingerprint = fingerprint_of(given, tallied.ranking, hashes)
+        hashes = {x: named[x].hashes_with(new[x]) for x in sorted(numbers)}
+        of_rows = [of[numbers[x].numpy()] for x, of in hashes.items()]
+        fingerprint = fingerprint_of(given, tallied.ranking, of_rows)
         counted.add(tallied)
         counted.fingerprint = (counted.fingerprint + fingerprint) % (1 << 64)
         for kind, names in named.items():
-            names.add(new[kind])
+            names.add(new[kind], hashes[kind], kinds[kind].labels)
             counted.names[kind] = names.names
         self._counted, self._names = counted, named
         self._merged = self._merged or {uuid4()}
@@ -324,15 +325,15 @@ class Evaluator:
     ) -> Counted:
         """Return the counts, or a copy with room for more groups: twice as many."""
         old = self._counted
-        names = {kind: [*named[kind].names, *new[kind]] for kind in named}
         if (
             old is not None
             and old is not self._lent
-            and all(len(x) <= len(old.labels[kind]) for kind, x in names.items())
+            and all(len(named[x].names) + len(new[x]) <= len(old.labels[x]) for x in named)
         ):
             return old
         labels = {}
-        for kind, of_kind in names.items():
+        for kind in named:
+            of_kind = [*named[kind].names, *new[kind]]
             free = 0 if old is None else max(0, 2 * len(old.labels[kind]) - len(of_kind))
             taken = set(of_kind)
             unused = (name for i in count() if (name := f"\0{i}") not in taken)
@@ -398,12 +399,12 @@ class GroupNames:
         self.hashes = np.zeros(0, np.uint64)
         self._numbers: dict[str, int] = {}
         self._last: tuple[GroupLabels, Tensor] | None = None
-        self.add(names)
+        self.add(names, self.hashes_with(names))
 
-    def add(self, names: Sequence[str]) -> None:
-        """Number further names."""
-        hashes = self.hashes_with(names)
-        self._numbers.update((name, len(self.names) + i) for i, name in enumerate(names))
+    def add(self, names: Sequence[str], hashes: Hashes, labels: GroupLabels | None = None) -> None:
+        """Number further names, with the hashes of all; the next batches may have the labels."""
+        if labels is not None and not self.names:
+            self._last = labels, torch.arange(len(labels))
         self.names += names
         self.hashes = hashes
 
@@ -417,9 +418,10 @@ class GroupNames:
             return self._last[1][kind.numbers], []
         if not self.names:
             return kind.numbers.long(), [*kind.labels.names]
-        new = [name for name in kind.labels.names if name not in self._numbers]
+        known = self._numbers  # made when other labels come
+        known.update(zip(self.names[len(known) :], count(len(known)), strict=False))
+        new = [name for name in kind.labels.names if name not in known]
         numbers = {name: len(self.names) + i for i, name in enumerate(new)}
-        known = self._numbers
         table = torch.tensor([known[x] if x in known else numbers[x] for x in kind.labels.names])
         if not new:
             self._last = kind.labels, table.long()

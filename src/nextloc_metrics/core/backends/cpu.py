@@ -70,11 +70,12 @@ _PAIRS = (
 #: the structure that each function of `kernels.c` reads
 _STRUCTURES = {
     "survey": _structure("Survey", f"{_SCORES} own width above tied best"),
-    "first": _structure("First", f"{_SCORES} number ids"),
+    "first": _structure("First", f"{_SCORES} number top ids above retrieved best"),
     "bins": _structure(
         "Bins", f"{_SCORES} own of_columns of_rows most candidates above tied lengths"
     ),
     "find": _structure("Find", "lists ids length width found"),
+    "squares": _structure("Squares", "points number dimensions ids targets width squares"),
     "tally": _structure(
         "Tally",
         f"{_SCORES} targets ignores ignored formulas num_formulas table sums num_locations "
@@ -136,8 +137,19 @@ class Cpu(Reference):
         if number > _MOST_FIRST:
             return super().first(scores, number)
         ids = _integers(len(scores), number)
-        self._of_scores("first", scores, number, ids)
+        self._of_scores("first", scores, number, number, ids, None, None, None)
         return scores.gather(1, ids), ids
+
+    def rank_first(
+        self, scores: Tensor, best: Tensor, top: int
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        number = min(top + 1, scores.shape[1])
+        if top == 1 or number > _MOST_FIRST:
+            return super().rank_first(scores, best, top)
+        ids, above = (_integers(len(scores), min(top, number)) for _ in range(2))
+        retrieved, best = torch.empty_like(best), best.clone()
+        self._of_scores("first", scores, number, ids.shape[1], ids, above, retrieved, best)
+        return retrieved, best, ids, above
 
     def survey_bins(
         self,
@@ -161,6 +173,13 @@ class Cpu(Reference):
         found = torch.empty_like(ids)
         (rows, length), width = lists.shape, ids.shape[1]
         self._call("find", rows, rows * length * width, lists, ids, length, width, found)
+        return found
+
+    def squares(self, points: Tensor, ids: Tensor, target: Tensor) -> Tensor:
+        found = torch.empty(ids.shape, dtype=torch.float64, device="cpu")
+        kept = points.t().contiguous(), ids.contiguous(), target.contiguous()
+        members = kept[0], *points.shape, *kept[1:], ids.shape[1], found
+        self._call("squares", len(ids), ids.numel() * points.shape[1], *members)
         return found
 
     def weigh(

@@ -71,7 +71,8 @@ typedef struct {
 
 typedef struct {
     Scores scores;
-    int64_t number, *ids;
+    int64_t number, top, *ids; /* of `number` candidates, `top` are written */
+    int64_t *above, *retrieved, *best; /* those of `rank_first`, or NULL */
 } First;
 
 typedef struct {
@@ -102,6 +103,14 @@ typedef struct {
     const int64_t *lists, *ids;
     int64_t length, width, *found;
 } Find;
+
+typedef struct {
+    const double *points; /* [dimensions, number] */
+    int64_t number, dimensions;
+    const int64_t *ids, *targets;
+    int64_t width;
+    double *squares; /* [rows, width] */
+} Squares;
 
 /* Add a score, its square and one to three sums, as `exact.tally` does. */
 static ALWAYS_INLINE void add_score(double score, int64_t *sums)
@@ -175,6 +184,22 @@ ROWS void find_in_rows(void *about, int64_t begin, int64_t end)
                 at++;
             find->found[j] = at < find->length ? at : UNRETRIEVED;
         }
+    }
+}
+
+ROWS void square_rows(void *about, int64_t begin, int64_t end)
+{
+    const Squares *near = about;
+    for (int64_t i = begin * near->width; i < end * near->width; i++) {
+        const int64_t id = near->ids[i], target = near->targets[i / near->width];
+        double sum = 0;
+        for (int64_t d = 0; d < near->dimensions; d++) {
+            const double *column = near->points + d * near->number;
+            const int known = id >= 0 && id < near->number && target >= 0;
+            const double apart = known ? column[id] - column[target] : INFINITY;
+            sum += apart * apart;
+        }
+        near->squares[i] = sum == sum ? sum : INFINITY;
     }
 }
 
@@ -257,6 +282,11 @@ EXPORT int nextloc_spread(Parallel parallel, int64_t threads, int64_t rows, Spre
 EXPORT int nextloc_find(Parallel parallel, int64_t threads, int64_t rows, Find *find)
 {
     return run(parallel, threads, find_in_rows, find, rows);
+}
+
+EXPORT int nextloc_squares(Parallel parallel, int64_t threads, int64_t rows, Squares *near)
+{
+    return run(parallel, threads, square_rows, near, rows);
 }
 
 EXPORT int nextloc_tally_lists(Parallel parallel, int64_t threads, int64_t rows, TallyLists *tally)

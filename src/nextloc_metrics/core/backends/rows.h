@@ -88,7 +88,7 @@ static ALWAYS_INLINE void NAME(count_row)(const SCORE *row, int64_t columns, con
 }
 #endif
 
-/* Add a key to those kept in falling order, after equal ones; of `number` the last one leaves. */
+/* Add a key to those kept in falling order, equal ones by id; of `number` the last one leaves. */
 static ALWAYS_INLINE int64_t NAME(keep)(KEY *kept, int64_t *ids, int64_t size, int64_t number,
                                         KEY key, int64_t id)
 {
@@ -96,7 +96,7 @@ static ALWAYS_INLINE int64_t NAME(keep)(KEY *kept, int64_t *ids, int64_t size, i
         return size;
     size += size < number;
     int64_t at = size - 1;
-    for (; at > 0 && kept[at - 1] < key; at--) {
+    for (; at > 0 && (kept[at - 1] < key || (kept[at - 1] == key && ids[at - 1] > id)); at--) {
         kept[at] = kept[at - 1];
         ids[at] = ids[at - 1];
     }
@@ -105,7 +105,7 @@ static ALWAYS_INLINE int64_t NAME(keep)(KEY *kept, int64_t *ids, int64_t size, i
     return size;
 }
 
-/* Find the first `number` candidates by score, of a bin as in `read_keys`, and their keys; which of
+/* Find the first `number` candidates by score and id, of a bin as in `read_keys`, and their keys; which of
    those tied at the end is not promised. They are in the groups of scores whose highest are the
    first `number`: only these are searched. */
 static ALWAYS_INLINE void NAME(first_of_row)(const KEY *row, int64_t columns, KEY infinity,
@@ -157,11 +157,27 @@ ROWS void NAME(first_of_rows)(void *about, int64_t begin, int64_t end)
 {
     const First *first = about;
     const Scores *scores = &first->scores;
+    const KEY infinity = (KEY)scores->infinity;
+    const int64_t number = first->number, top = first->top;
     KEY kept[MOST_FIRST];
-    for (int64_t i = begin; i < end; i++)
+    int64_t found[MOST_FIRST];
+    for (int64_t i = begin; i < end; i++) {
+        int64_t *ids = first->ids + i * top, *above = first->above + i * top;
         NAME(first_of_row)((const KEY *)scores->start + i * scores->stride, scores->columns,
-                           (KEY)scores->infinity, NULL, 0, first->number,
-                           first->ids + i * first->number, kept);
+                           infinity, NULL, 0, number, found, kept);
+        memcpy(ids, found, (size_t)top * sizeof *ids);
+        if (!first->above)
+            continue;
+        first->retrieved[i] = 0;
+        for (int64_t j = 0; j < top; j++) {
+            above[j] = j && kept[j] == kept[j - 1] ? above[j - 1] : j;
+            first->retrieved[i] += kept[j] != -infinity;
+            if (kept[j] == -infinity || (top < number && kept[j] == kept[top]))
+                ids[j] = -1;
+        }
+        if (kept[0] == LARGEST || kept[0] == -infinity)
+            first->best[i] = -1;
+    }
 }
 
 /* Count the keys above, and those tied with, one key, of a bin as in `read_keys`. */
