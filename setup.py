@@ -8,6 +8,8 @@ FOLDER = "src/nextloc_metrics/core/backends"
 NAMES = [
     "survey",
     "first",
+    "bins",
+    "squares",
     "find",
     "tally",
     "tally_lists",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from typing import Annotated, Any, Literal, TypeAlias
 
 import torch
@@ -57,14 +58,9 @@ class _NearTarget(RankingMetric):
 
     def _distances(self, ids: Tensor, relevant: Tensor) -> Tensor:
         """Return km from candidates `[N, T]` to the nearest of `[N, M]`; inf if there is none."""
-        outside = (ids < 0) | (ids >= len(self.locations))
-        first = ids.masked_fill(outside, 0)
-        nearest = torch.full(ids.shape, torch.inf, dtype=torch.float64, device=ids.device)
-        for target in relevant.unbind(1):
-            distance = self.locations.distance(first, target.clamp(min=0)[:, None])
-            missing = (target < 0)[:, None] | distance.isnan()
-            nearest = nearest.minimum(distance.masked_fill(missing, torch.inf))
-        return nearest.masked_fill(outside, torch.inf)
+        squares, points = choose(ids).squares, self.locations.points
+        found = [self.locations.of_squares(squares(points, ids, x)) for x in relevant.unbind(1)]
+        return reduce(torch.minimum, found)
 
 
 class AccuracyWithin(_NearTarget):

@@ -144,7 +144,14 @@ class Locations(torch.nn.Module):
         """
         columns = self.points.unbind(1)  # added one by one, which is faster than a sum over them
         squares = (column[first].sub(column[second]).square_() for column in columns)
-        apart = reduce(Tensor.add_, squares).sqrt_()
+        return self._km(reduce(Tensor.add_, squares))
+
+    def of_squares(self, squares: Tensor) -> Tensor:
+        """Return the distances, km, of squared distances of points; infinity remains."""
+        return self._km(squares.clone()).masked_fill_(squares == torch.inf, torch.inf)
+
+    def _km(self, squares: Tensor) -> Tensor:
+        apart = squares.sqrt_()
         return (
             apart if self.is_plane else apart.div_(2).clamp_(max=1).asin_().mul_(2 * EARTH_RADIUS)
         )

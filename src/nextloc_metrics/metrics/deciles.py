@@ -350,9 +350,11 @@ class DecileKForRecall(DecileMetric):
         within = split.within
         rank = within.break_ties("pessimistic").above + 1
         relevant = within.num_relevant[:, None]
-        hits = torch.arange(1, rank.shape[1] + 1, device=rank.device)
-        short = (hits.double() / relevant.clamp(min=1) < self.min_recall) & (hits < relevant)
-        k = rank.gather(1, short.sum(1, keepdim=True))[:, 0]
+        k = rank[:, 0]
+        if rank.shape[1] > 1:
+            hits = torch.arange(1, rank.shape[1] + 1, device=rank.device)
+            short = (hits.double() / relevant.clamp(min=1) < self.min_recall) & (hits < relevant)
+            k = rank.gather(1, short.sum(1, keepdim=True))[:, 0]
         k = k.masked_fill(k > self.candidates, 0)
         width = self.candidates + 1
         cells = split.bins.flatten() * width + k

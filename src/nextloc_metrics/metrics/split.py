@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core import backends
-from nextloc_metrics.core.backends import UNRETRIEVED, must_not_sync
+from nextloc_metrics.core.backends import UNRETRIEVED
 from nextloc_metrics.core.means import exact
 from nextloc_metrics.core.ranking.counting import Found
 from nextloc_metrics.core.ranking.ranking import Ranking
@@ -21,9 +21,6 @@ Scope = Literal["within", "all"]
 
 #: the length of each row's list, counted up to a number; not defined where no location is found
 Lengths = Callable[[int], Tensor]
-
-# Scores that are copied at once.
-_AT_ONCE = 1 << 20
 
 
 class Split(NamedTuple):
@@ -94,32 +91,19 @@ def _count(
 ) -> tuple[Tensor, Tensor, Lengths]:
     """Count the candidates of the bin around the one relevant location; none is sorted."""
     assert ranking.scores is not None
-    every, own_bin = ranking.scores, rows[:, 0]
-    backend, size = backends.choose(every), max(1, _AT_ONCE // every.shape[1])
-    number = torch.arange(bins.num_bins + 1, device=rows.device)[:, None]
-    is_inside = bins.bin_of[: every.shape[1]] == number
-
-    def of_bin(scores: Tensor, number: Tensor) -> Tensor:
-        return torch.where(is_inside[number], scores, -torch.inf)
-
-    own = every.gather(1, ranking.relevant.clamp(min=0))
-    parts = zip(*(torch.split(x, size) for x in (every, own_bin, own)), strict=True)
-    counts = [backend.survey(of_bin(x, number), at, False)[:2] for x, number, at in parts]
-    above, tied = map(torch.cat, zip(*counts, strict=True))
-    above = above.masked_fill(ranking.above + ranking.tied > candidates, UNRETRIEVED)
+    scores, of_columns = ranking.scores, bins.bin_of[: ranking.scores.shape[1]]
+    count = backends.choose(scores).survey_bins
+    own = scores.gather(1, ranking.relevant.clamp(min=0))[:, 0]
+    lost = (ranking.above + ranking.tied > candidates)[:, 0]
+    of_rows = rows[:, 0].masked_fill(lost, -1)
+    above, tied, _ = count(scores, own, of_columns, of_rows, candidates)
+    above = above.masked_fill(lost, UNRETRIEVED)
 
     def lengths(most: int) -> Tensor:
-        near, found = above[:, 0] < most, torch.zeros_like(own_bin)
-        queries = torch.arange(len(near), device=near.device)
-        for part in torch.split(queries if must_not_sync(near) else queries[near], size):
-            scores = every[part]
-            values, _ = backend.first(of_bin(scores, own_bin[part]), most)
-            higher, same, _ = backend.survey(scores, values, False)
-            is_first = (higher + same <= candidates) | values.isnan()  # those are above a location
-            found[part] = (is_first & (values != -torch.inf)).sum(1)
-        return found
+        near = of_rows.masked_fill(above >= most, -1)
+        return count(scores, own, of_columns, near, candidates, most)[2]
 
-    return above, tied, lengths
+    return above[:, None], tied[:, None], lengths
 
 
 def of_histogram(counts: Tensor, statistic: MeanOrMedian, unanswered: float | None) -> Tensor:

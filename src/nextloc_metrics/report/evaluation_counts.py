@@ -187,9 +187,11 @@ class Counted:
                     of = "hits" if hits[0] < hits[1] else "misses"
                     text = f"{of} in {min(hits)} of {len(sums)} {kind}s: too few for this interval"
                     found[f"interval_of_{name}"] = text
+                if cluster is not None:
+                    continue
                 error = intervals.of_clusters(sums).standard_error * grouped._factor
                 alone = rows[name]._estimate().standard_error * grouped._factor
-                if cluster is None and not math.isnan(error) and error > 1.1 * alone > 0:
+                if not math.isnan(error) and error > 1.1 * alone > 0:
                     found[f"interval_by_{kind}"] = (
                         f"{name} has the standard error {float(alone):.2g} by query, "
                         f"{float(error):.2g} by {kind}: its interval is {float(error / alone):.1f} "

@@ -91,7 +91,7 @@ class GroupNames:
     def __init__(self, labels: GroupLabels) -> None:
         self.names = [*labels.names]
         self.hashes = hashing.hash_text(self.names)
-        self._numbers = {name: number for number, name in enumerate(self.names)}
+        self._numbers: dict[str, int] = {}  # of the names, made when other labels come
         self._last = labels, torch.arange(len(labels))  # many chunks of a table have the same
 
     def number(self, groups: Grouping) -> tuple[Tensor, list[str], hashing.Hashes]:
@@ -99,6 +99,7 @@ class GroupNames:
         labels, known = groups.labels, self._numbers
         if self._last[0] is labels:
             return self._last[1][groups.numbers], [], self.hashes
+        known.update(zip(self.names[len(known) :], count(len(known)), strict=False))
         new = [name for name in labels.names if name not in known]
         added = {name: len(known) + i for i, name in enumerate(new)}
         numbers = [known[name] if name in known else added[name] for name in labels.names]
@@ -110,7 +111,6 @@ class GroupNames:
 
     def add(self, new: Sequence[str], hashes: hashing.Hashes) -> None:
         """Number the names that are new, and keep what `number` returned."""
-        self._numbers.update((name, len(self.names) + i) for i, name in enumerate(new))
         self.names += new
         self.hashes = hashes
 

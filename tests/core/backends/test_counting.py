@@ -159,6 +159,37 @@ def test_the_first_candidates_are_those_of_a_sort(
         assert all(len(row.unique()) == number for row in ids)
 
 
+@pytest.mark.parametrize("candidates", [4, 40, 9999])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.usefixtures("each_backend")
+def test_the_candidates_of_a_bin_are_counted_as_in_a_loop(
+    dtype: torch.dtype, candidates: int
+) -> None:
+    """Around one of them, and its first ones among the first of all bins; ties and NaN included."""
+    rows = dirty_scores(12, 1100, dtype)[:, 2:-3]
+    few_ties = torch.rand(12, 1095).to(dtype)
+    bins = torch.arange(1095) % 5
+    bins[3:] += bins[3:] == 4  # a bin of no candidate but few
+    for scores in (rows, few_ties):
+        target = torch.arange(12) * 91 % 1095
+        own = scores.gather(1, target[:, None])[:, 0]
+        of_rows = bins[target].where((own > -torch.inf) & (torch.arange(12) != 7), -1)
+        backend = backends.choose(scores)
+        above, tied, none = backend.survey_bins(scores, own, bins, of_rows, candidates)
+        assert not none.any()
+        for most in (1, 3, 200):
+            lengths = backend.survey_bins(scores, own, bins, of_rows, candidates, most)[2]
+            for i, row in enumerate(scores.tolist()):
+                inside = [x for x, bin_ in zip(row, bins, strict=True) if bin_ == of_rows[i]]
+                assert above[i] == sum(not x <= float(own[i]) for x in inside)
+                assert tied[i] == sum(x == float(own[i]) for x in inside)
+                first = sorted(inside, key=lambda x: (x == x, -x if x == x else 0))[:most]
+                ends = [sum(not y < x and (x == x or y != y) for y in row) for x in first]
+                ends = [end for end, x in zip(ends, first, strict=True) if x != -math.inf]
+                nan = scores[i].isnan().sum()
+                assert nan > candidates or lengths[i] == sum(end <= candidates for end in ends)
+
+
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.usefixtures("each_backend")
 def test_threads_that_share_rows_find_the_first_of_each(threads: int) -> None:

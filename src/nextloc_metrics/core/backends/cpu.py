@@ -44,6 +44,9 @@ _INFINITY = {
     torch.float16: 0x1F << 10,
 }
 
+#: the integers of the width of a score
+_KEYS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+
 _KINDS = {dtype: number for number, dtype in enumerate(_INFINITY)}
 
 
@@ -67,8 +70,12 @@ _PAIRS = (
 #: the structure that each function of `kernels.c` reads
 _STRUCTURES = {
     "survey": _structure("Survey", f"{_SCORES} own width above tied best"),
-    "first": _structure("First", f"{_SCORES} number ids"),
+    "first": _structure("First", f"{_SCORES} number top ids above retrieved best"),
+    "bins": _structure(
+        "Bins", f"{_SCORES} own of_columns of_rows most candidates above tied lengths"
+    ),
     "find": _structure("Find", "lists ids length width found"),
+    "squares": _structure("Squares", "points number dimensions ids targets width squares"),
     "tally": _structure(
         "Tally",
         f"{_SCORES} targets ignores ignored formulas num_formulas table sums num_locations "
@@ -130,14 +137,49 @@ class Cpu(Reference):
         if number > _MOST_FIRST:
             return super().first(scores, number)
         ids = _integers(len(scores), number)
-        self._of_scores("first", scores, number, ids)
+        self._of_scores("first", scores, number, number, ids, None, None, None)
         return scores.gather(1, ids), ids
+
+    def rank_first(
+        self, scores: Tensor, best: Tensor, top: int
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        number = min(top + 1, scores.shape[1])
+        if top == 1 or number > _MOST_FIRST:
+            return super().rank_first(scores, best, top)
+        ids, above = (_integers(len(scores), min(top, number)) for _ in range(2))
+        retrieved, best = torch.empty_like(best), best.clone()
+        self._of_scores("first", scores, number, ids.shape[1], ids, above, retrieved, best)
+        return retrieved, best, ids, above
+
+    def survey_bins(
+        self,
+        scores: Tensor,
+        own: Tensor,
+        of_columns: Tensor,
+        of_rows: Tensor,
+        candidates: int,
+        most: int = 0,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        kind = _KEYS[scores.element_size()]
+        if most > _MOST_FIRST or int(of_columns.amax()) > torch.iinfo(kind).max:
+            return super().survey_bins(scores, own, of_columns, of_rows, candidates, most)
+        found = [_integers(len(scores)) for _ in range(3)]
+        kept = own.contiguous(), of_columns.to(kind).contiguous(), of_rows.contiguous()
+        self._of_scores("bins", scores, *kept, most, candidates, *found)
+        return found[0], found[1], found[2]
 
     def find(self, lists: Tensor, ids: Tensor) -> Tensor:
         lists, ids = lists.contiguous(), ids.contiguous()
         found = torch.empty_like(ids)
         (rows, length), width = lists.shape, ids.shape[1]
         self._call("find", rows, rows * length * width, lists, ids, length, width, found)
+        return found
+
+    def squares(self, points: Tensor, ids: Tensor, target: Tensor) -> Tensor:
+        found = torch.empty(ids.shape, dtype=torch.float64, device="cpu")
+        kept = points.t().contiguous(), ids.contiguous(), target.contiguous()
+        members = kept[0], *points.shape, *kept[1:], ids.shape[1], found
+        self._call("squares", len(ids), ids.numel() * points.shape[1], *members)
         return found
 
     def weigh(
@@ -295,7 +337,7 @@ class Cpu(Reference):
 
         Args:
             name: the name of the function.
-            number: of rows; for `survey`, `first` and `tally`, of the bytes of a score.
+            number: of rows; for `survey`, `first`, `bins` and `tally`, of the bytes of a score.
             elements: how many scores or comparisons it makes.
             members: those of its structure; tensors become addresses, None becomes 0.
         """

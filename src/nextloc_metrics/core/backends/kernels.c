@@ -71,8 +71,17 @@ typedef struct {
 
 typedef struct {
     Scores scores;
-    int64_t number, *ids;
+    int64_t number, top, *ids; /* of `number` candidates, `top` are written */
+    int64_t *above, *retrieved, *best; /* those of `rank_first`, or NULL */
 } First;
+
+typedef struct {
+    Scores scores;
+    const void *own, *of_columns; /* bins have the width of a score */
+    const int64_t *of_rows;
+    int64_t most, candidates;
+    int64_t *above, *tied, *lengths;
+} Bins;
 
 typedef struct {
     int64_t start, last; /* the start of its weight in the table; the last rank */
@@ -94,6 +103,14 @@ typedef struct {
     const int64_t *lists, *ids;
     int64_t length, width, *found;
 } Find;
+
+typedef struct {
+    const double *points; /* [dimensions, number] */
+    int64_t number, dimensions;
+    const int64_t *ids, *targets;
+    int64_t width;
+    double *squares; /* [rows, width] */
+} Squares;
 
 /* Add a score, its square and one to three sums, as `exact.tally` does. */
 static ALWAYS_INLINE void add_score(double score, int64_t *sums)
@@ -170,6 +187,22 @@ ROWS void find_in_rows(void *about, int64_t begin, int64_t end)
     }
 }
 
+ROWS void square_rows(void *about, int64_t begin, int64_t end)
+{
+    const Squares *near = about;
+    for (int64_t i = begin * near->width; i < end * near->width; i++) {
+        const int64_t id = near->ids[i], target = near->targets[i / near->width];
+        double sum = 0;
+        for (int64_t d = 0; d < near->dimensions; d++) {
+            const double *column = near->points + d * near->number;
+            const int known = id >= 0 && id < near->number && target >= 0;
+            const double apart = known ? column[id] - column[target] : INFINITY;
+            sum += apart * apart;
+        }
+        near->squares[i] = sum == sum ? sum : INFINITY;
+    }
+}
+
 #include "lists.h"
 #include "pairs.h"
 #include "events.h"
@@ -217,6 +250,11 @@ EXPORT int nextloc_first(Parallel parallel, int64_t threads, int64_t bytes, Firs
     return run(parallel, threads, FOR_WIDTH(bytes, first_of_rows), first, first->scores.rows);
 }
 
+EXPORT int nextloc_bins(Parallel parallel, int64_t threads, int64_t bytes, Bins *bins)
+{
+    return run(parallel, threads, FOR_WIDTH(bytes, bin_rows), bins, bins->scores.rows);
+}
+
 /* If a target is neither ignored nor a candidate, return MISPLACED and add nothing. */
 EXPORT int nextloc_tally(Parallel parallel, int64_t threads, int64_t bytes, Tally *tally)
 {
@@ -244,6 +282,11 @@ EXPORT int nextloc_spread(Parallel parallel, int64_t threads, int64_t rows, Spre
 EXPORT int nextloc_find(Parallel parallel, int64_t threads, int64_t rows, Find *find)
 {
     return run(parallel, threads, find_in_rows, find, rows);
+}
+
+EXPORT int nextloc_squares(Parallel parallel, int64_t threads, int64_t rows, Squares *near)
+{
+    return run(parallel, threads, square_rows, near, rows);
 }
 
 EXPORT int nextloc_tally_lists(Parallel parallel, int64_t threads, int64_t rows, TallyLists *tally)

@@ -107,6 +107,12 @@ def _of_scores(backend: Reference) -> Proofs:
             x.double().nan_to_num(torch.inf, torch.inf) for x in (values, scores.gather(1, ids))
         )
         yield f"`first` of {dtype}", (*both, repeats)
+        bins = torch.from_numpy(np.arange(_COLUMNS) % 7)
+        of_rows = (_TARGET % 7).where(own[:, 0] > -torch.inf, -1)
+        for most in (0, 4):
+            counts = backend.survey_bins(scores, own[:, 0], bins, of_rows, 30, most)
+            yield f"`survey_bins` of {dtype}", counts
+        yield f"`rank_first` of {dtype}", backend.rank_first(scores, several[2], 9)
         tally = backend.tally_scores if backend.tallies_scores else _tally
         arguments = scores, _TARGET, _IGNORED, _FORMULAS, _COLUMNS
         yield f"`tally_scores` of {dtype}", tally(*arguments) or ()
@@ -260,6 +266,14 @@ _INTEGERS: list[tuple[str, Any]] = [
     ("sort", (_ids(5, 40) << 31,)),
     ("argsort", (_ids(5, 40) + 1,)),
     ("histogram", (_ids(5, 40).flatten() + 1, 40)),
+    (
+        "squares",
+        (
+            torch.from_numpy(np.array([[0.1, 0.7, np.nan], [0.3, 1e-9, 1.0]]).repeat(2, 0)).T,
+            _ids(3, 4) % 7 - 2,
+            _ids(1, 3)[0] % 4 - 1,
+        ),
+    ),
     (
         "tally_lists",
         (

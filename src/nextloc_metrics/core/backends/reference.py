@@ -5,6 +5,7 @@ candidates minus those lower or equal: a NaN then counts as above, and never hel
 """
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import torch
@@ -23,6 +24,9 @@ UNLISTED = -1 << 63
 
 #: a set reaches a mass if no more than this share is missing
 EDGE = 1e-9
+
+#: an id above all others: candidates are sorted by (rank, id) in 62 bits
+NO_ID = (1 << 31) - 1
 
 # Up to this many relevant locations, every candidate is compared with each; beyond, a binary search
 # among the sorted relevant scores takes log2(M) steps instead of M.
@@ -75,6 +79,65 @@ class Reference:
         """
         return scores.topk(min(number, scores.shape[1]), dim=1)
 
+    def rank_first(
+        self, scores: Tensor, best: Tensor, top: int
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return the first candidates in order, tied ones by id.
+
+        Args:
+            scores: floating `[N, C]`.
+            best: int64 `[N]`, the best candidate that `survey` returned.
+            top: the number of first ranks; 1 for the best candidate only.
+
+        Returns:
+            `retrieved`, `best`, `ids` and `above` of `ranking.counting.TopCandidates`.
+        """
+        maximum = scores.gather(1, best[:, None])[:, 0]
+        if top == 1:
+            return order_first(maximum, best, scores[:, :0], best[:, None][:, :0], top)
+        return order_first(maximum, best, *self.first(scores, top + 1), top)
+
+    def survey_bins(
+        self,
+        scores: Tensor,
+        own: Tensor,
+        of_columns: Tensor,
+        of_rows: Tensor,
+        candidates: int,
+        most: int = 0,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Count the candidates of one bin around a relevant location, or the first ones of the bin.
+
+        Args:
+            scores: floating `[N, C]`.
+            own: floating `[N]`, above -inf where a bin is given.
+            of_columns: int64 `[C]`, the bin of each candidate, from 0.
+            of_rows: int64 `[N]`, the bin that each row counts; -1 counts nothing.
+            candidates: the number of first ranks of all bins, which hold as many NaN at most.
+            most: how many of the bin's first candidates to count; 0 counts around `own`.
+
+        Returns:
+            `above` and `tied`, int64 `[N]`, zeros with `most`; and how many of the bin's first
+            `most` candidates are among the first `candidates` ranks, a tied block that crosses the
+            last of these left out.
+        """
+        found = torch.zeros(3, len(scores), dtype=torch.int64, device=scores.device)
+        rows = torch.arange(len(scores), device=scores.device)
+        rows = rows if must_not_sync(scores) else rows[of_rows >= 0]
+        for part in torch.split(rows, _parts(scores, 4)[0].stop if len(scores) else 1):
+            every = scores[part]
+            inside = of_columns == of_rows[part][:, None]
+            of_bin = torch.where(inside, every, -torch.inf)
+            if not most:
+                above, tied, _ = self.survey(of_bin, own[part][:, None], False)
+                found[:2, part] = torch.stack([above[:, 0], tied[:, 0]])
+                continue
+            values, _ = self.first(of_bin, most)
+            higher, same, _ = self.survey(every, values, False)
+            is_first = (higher + same <= candidates) | values.isnan()
+            found[2, part] = (is_first & (values != -torch.inf)).sum(1)
+        return found[0], found[1], found[2]
+
     def find(self, lists: Tensor, ids: Tensor) -> Tensor:
         """Find the first position of ids `[N, M]` in lists `[N, K]`; UNRETRIEVED if absent.
 
@@ -88,6 +151,21 @@ class Reference:
         found = torch.where(lists[:, None] == wanted[:, :, None], position, length)
         first = found.amin(2).long()  # of repeats
         return first.masked_fill(first == length, UNRETRIEVED)
+
+    def squares(self, points: Tensor, ids: Tensor, target: Tensor) -> Tensor:
+        """Return the squared distances of points, float64 `[N, T]`; infinity where one is missing.
+
+        Args:
+            points: float64 `[C, D]`, adjacent by dimension; NaN for missing ones.
+            ids: int64 `[N, T]`; those that are below 0 or not below C are missing.
+            target: int64 `[N]`, below C; those below 0 are missing.
+        """
+        missing = (ids < 0) | (ids >= len(points)) | (target < 0)[:, None]
+        first, second = ids.masked_fill(missing, 0), target.clamp(min=0)[:, None]
+        # added one by one, which is faster than a sum over them
+        squares = [(x[first] - x[second]).square_() for x in points.unbind(1)]
+        found = reduce(Tensor.add_, squares)
+        return found.masked_fill(missing | found.isnan(), torch.inf)
 
     def find_true(self, values: Tensor) -> Tensor:
         """Return the flat indices of the true elements of a bool tensor `[N, M]`, int64 `[L]`."""
@@ -238,6 +316,33 @@ class Reference:
     align = staticmethod(align)
     transport = staticmethod(transport)
     match_events = staticmethod(match_events)
+
+
+def order_first(
+    maximum: Tensor, best: Tensor, values: Tensor, ids: Tensor, top: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return what `rank_first` does, of the highest score, its first id, and the first ones."""
+    best = best.masked_fill(~(maximum > -torch.inf), -1)  # a NaN compares false
+    if not values.shape[1]:
+        return (maximum != -torch.inf).long(), best, ids, ids
+    present = values != -torch.inf  # NaN first, because it counts as above
+    retrieved = present[:, :top].sum(1)
+    if values.shape[1] > top:
+        present = present & ~_same(values, values[:, top:])  # drop a tied block that crosses `top`
+        present[:, top:] = False
+    change = torch.ones_like(present)
+    change[:, 1:] = ~_same(values[:, 1:], values[:, :-1])
+    rank = torch.arange(values.shape[1], device=values.device)
+    above = (rank * change).cummax(1).values[:, :top]
+    ids = ids.masked_fill(~present, NO_ID)[:, :top]
+    in_order = ((above << 31) + ids).sort(1).values
+    above, ids = in_order >> 31, in_order & NO_ID
+    return retrieved, best, ids.masked_fill(ids == NO_ID, -1), above
+
+
+def _same(left: Tensor, right: Tensor) -> Tensor:
+    """Return which scores are tied; NaN are tied with each other."""
+    return (left == right) | (left.isnan() & right.isnan())
 
 
 def _parts(scores: Tensor, arrays: int) -> list[slice]:

@@ -11,12 +11,16 @@ static ALWAYS_INLINE KEY NAME(key)(KEY bits, KEY infinity)
     return magnitude > infinity ? LARGEST : ordered;
 }
 
-/* Write the keys of up to BLOCK scores, and return the highest. */
-static ALWAYS_INLINE KEY NAME(read_keys)(const KEY *row, int64_t number, KEY infinity, KEY *keys)
+/* Write the keys of up to BLOCK scores, and return the highest. With `bins`, those of the scores, a
+   score of another bin than `wanted` has the lowest key. */
+static ALWAYS_INLINE KEY NAME(read_keys)(const KEY *row, int64_t number, KEY infinity,
+                                         const KEY *bins, KEY wanted, KEY *keys)
 {
     KEY highest = -LARGEST;
     for (int64_t i = 0; i < number; i++)
         keys[i] = NAME(key)(row[i], infinity);
+    for (int64_t i = 0; bins && i < number; i++)
+        keys[i] = bins[i] == wanted ? keys[i] : -LARGEST;
     for (int64_t i = 0; i < number; i++) /* a separate loop, or GCC does not vectorise */
         highest = keys[i] > highest ? keys[i] : highest;
     return highest;
@@ -37,7 +41,7 @@ static ALWAYS_INLINE int64_t NAME(survey_row)(const KEY *row, int64_t columns, K
     }
     for (int64_t start = 0; start < columns; start += BLOCK) {
         const int64_t number = columns - start < BLOCK ? columns - start : BLOCK;
-        const KEY highest_here = NAME(read_keys)(row + start, number, infinity, keys);
+        const KEY highest_here = NAME(read_keys)(row + start, number, infinity, NULL, 0, keys);
         if (highest_here > highest) {
             highest = highest_here;
             best_block = start;
@@ -84,7 +88,7 @@ static ALWAYS_INLINE void NAME(count_row)(const SCORE *row, int64_t columns, con
 }
 #endif
 
-/* Add a key to those kept in falling order, after equal ones; of `number` the last one leaves. */
+/* Add a key to those kept in falling order, equal ones by id; of `number` the last one leaves. */
 static ALWAYS_INLINE int64_t NAME(keep)(KEY *kept, int64_t *ids, int64_t size, int64_t number,
                                         KEY key, int64_t id)
 {
@@ -92,7 +96,7 @@ static ALWAYS_INLINE int64_t NAME(keep)(KEY *kept, int64_t *ids, int64_t size, i
         return size;
     size += size < number;
     int64_t at = size - 1;
-    for (; at > 0 && kept[at - 1] < key; at--) {
+    for (; at > 0 && (kept[at - 1] < key || (kept[at - 1] == key && ids[at - 1] > id)); at--) {
         kept[at] = kept[at - 1];
         ids[at] = ids[at - 1];
     }
@@ -101,23 +105,26 @@ static ALWAYS_INLINE int64_t NAME(keep)(KEY *kept, int64_t *ids, int64_t size, i
     return size;
 }
 
-/* Find the first `number` candidates by score; which of those tied at the end is not promised. They
-   are in the groups of scores whose highest are the first `number`: only these are searched. */
+/* Find the first `number` candidates by score and id, of a bin as in `read_keys`, and their keys; which of
+   those tied at the end is not promised. They are in the groups of scores whose highest are the
+   first `number`: only these are searched. */
 static ALWAYS_INLINE void NAME(first_of_row)(const KEY *row, int64_t columns, KEY infinity,
-                                             int64_t number, int64_t *first)
+                                             const KEY *bins, KEY wanted, int64_t number,
+                                             int64_t *first, KEY *kept)
 {
-    KEY keys[GROUP], highest[MOST_FIRST], kept[MOST_FIRST];
+    KEY keys[GROUP], highest[MOST_FIRST];
     int64_t groups[MOST_FIRST], found = 0, size = 0;
     for (int64_t start = 0; start < columns; start += GROUP) {
         const int64_t here = columns - start < GROUP ? columns - start : GROUP;
-        const KEY best = NAME(read_keys)(row + start, here, infinity, keys);
+        const KEY best = NAME(read_keys)(row + start, here, infinity, bins ? bins + start : NULL,
+                                         wanted, keys);
         found = NAME(keep)(highest, groups, found, number, best, start);
     }
     const KEY lowest = found < number ? -LARGEST : highest[number - 1];
     for (int64_t j = 0; j < found && (size < number || highest[j] > kept[number - 1]); j++) {
         const int64_t start = groups[j];
         const int64_t here = columns - start < GROUP ? columns - start : GROUP;
-        NAME(read_keys)(row + start, here, infinity, keys);
+        NAME(read_keys)(row + start, here, infinity, bins ? bins + start : NULL, wanted, keys);
         for (int64_t i = 0; i < here; i++)
             if (keys[i] >= lowest)
                 size = NAME(keep)(kept, first, size, number, keys[i], start + i);
@@ -150,9 +157,88 @@ ROWS void NAME(first_of_rows)(void *about, int64_t begin, int64_t end)
 {
     const First *first = about;
     const Scores *scores = &first->scores;
-    for (int64_t i = begin; i < end; i++)
+    const KEY infinity = (KEY)scores->infinity;
+    const int64_t number = first->number, top = first->top;
+    KEY kept[MOST_FIRST];
+    int64_t found[MOST_FIRST];
+    for (int64_t i = begin; i < end; i++) {
+        int64_t *ids = first->ids + i * top, *above = first->above + i * top;
         NAME(first_of_row)((const KEY *)scores->start + i * scores->stride, scores->columns,
-                           (KEY)scores->infinity, first->number, first->ids + i * first->number);
+                           infinity, NULL, 0, number, found, kept);
+        memcpy(ids, found, (size_t)top * sizeof *ids);
+        if (!first->above)
+            continue;
+        first->retrieved[i] = 0;
+        for (int64_t j = 0; j < top; j++) {
+            above[j] = j && kept[j] == kept[j - 1] ? above[j - 1] : j;
+            first->retrieved[i] += kept[j] != -infinity;
+            if (kept[j] == -infinity || (top < number && kept[j] == kept[top]))
+                ids[j] = -1;
+        }
+        if (kept[0] == LARGEST || kept[0] == -infinity)
+            first->best[i] = -1;
+    }
+}
+
+/* Count the keys above, and those tied with, one key, of a bin as in `read_keys`. */
+static ALWAYS_INLINE void NAME(count_keys)(const KEY *row, int64_t columns, KEY infinity,
+                                           const KEY *bins, KEY wanted, KEY at, int64_t *above,
+                                           int64_t *tied)
+{
+    KEY keys[BLOCK];
+    *above = *tied = 0;
+    for (int64_t start = 0; start < columns; start += BLOCK) {
+        const int64_t number = columns - start < BLOCK ? columns - start : BLOCK;
+        KEY higher = 0, same = 0; /* of the width of keys, so that the loop vectorises */
+        NAME(read_keys)(row + start, number, infinity, bins ? bins + start : NULL, wanted, keys);
+        for (int64_t i = 0; i < number; i++) {
+            higher += keys[i] > at;
+            same += keys[i] == at;
+        }
+        *above += higher;
+        *tied += same;
+    }
+}
+
+/* Return how many of a bin's first `most` candidates are among the first `candidates` of all. */
+static ALWAYS_INLINE int64_t NAME(length_of_bin)(const KEY *row, int64_t columns, KEY infinity,
+                                                 const KEY *bins, KEY wanted, int64_t most,
+                                                 int64_t candidates)
+{
+    KEY kept[MOST_FIRST];
+    int64_t ids[MOST_FIRST], above, tied, length = 0, end = most < columns ? most : columns;
+    NAME(first_of_row)(row, columns, infinity, bins, wanted, end, ids, kept);
+    while (end && kept[end - 1] <= -infinity)
+        end--;
+    for (int64_t next = end; length < end; next = (length + end + 1) / 2) { /* the last one first */
+        NAME(count_keys)(row, columns, infinity, NULL, 0, kept[next - 1], &above, &tied);
+        if (above + tied <= candidates)
+            length = next;
+        else
+            end = next - 1;
+    }
+    return length;
+}
+
+ROWS void NAME(bin_rows)(void *about, int64_t begin, int64_t end)
+{
+    const Bins *bins = about;
+    const Scores *scores = &bins->scores;
+    const KEY infinity = (KEY)scores->infinity, *of_columns = bins->of_columns;
+    for (int64_t i = begin; i < end; i++) {
+        const KEY *row = (const KEY *)scores->start + i * scores->stride;
+        const KEY wanted = (KEY)bins->of_rows[i];
+        bins->above[i] = bins->tied[i] = bins->lengths[i] = 0;
+        if (bins->of_rows[i] < 0)
+            continue;
+        if (bins->most)
+            bins->lengths[i] = NAME(length_of_bin)(row, scores->columns, infinity, of_columns,
+                                                   wanted, bins->most, bins->candidates);
+        else
+            NAME(count_keys)(row, scores->columns, infinity, of_columns, wanted,
+                             NAME(key)(((const KEY *)bins->own)[i], infinity), &bins->above[i],
+                             &bins->tied[i]);
+    }
 }
 
 ROWS void NAME(tally_rows)(void *about, int64_t begin, int64_t end)

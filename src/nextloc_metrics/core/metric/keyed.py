@@ -42,6 +42,10 @@ class KeyedMetric(RecordMetric):
             found[:] = [merged]  # the same sums, for all that share the list
         return merged
 
+    @property
+    def _state_device(self) -> torch.device:
+        return self.device  # the entries are merged when their sums are read, not in each update
+
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
         self.state  # noqa: B018  # merges what is saved
         return super().state_dict(*args, **kwargs)

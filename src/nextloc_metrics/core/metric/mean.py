@@ -207,7 +207,7 @@ class RecordMetric(SummedMetric):
 
     def _check(self, record: Any) -> None:
         """Raise if this metric cannot be updated with the record."""
-        device = self.state.device
+        device = self._state_device
         if record.queries.counted.device != device:
             raise ValueError(
                 f"{short(self)} is on {device} and its input on {record.device}; "
@@ -215,6 +215,11 @@ class RecordMetric(SummedMetric):
                 "you move."
             )
         record.require(self._needs, self)
+
+    @property
+    def _state_device(self) -> torch.device:
+        """The device of the state, which is not read."""
+        return self.state.device
 
     @property
     def _averages_scores(self) -> bool:

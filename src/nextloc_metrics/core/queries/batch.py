@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, wraps
 from inspect import Parameter, signature
+from operator import lt
 from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, get_type_hints
 
 import numpy as np
@@ -142,6 +144,9 @@ class Batch:
         extra = {**(self.extra or {}), "answer": answers.table()}
         return replace(self, preds=answers.lists(), extra=extra)
 
+
+# Names of groups that are numbers, each with the end of its line.
+_NUMBERS = re.compile(r"(-?\d+\n)*")
 
 # Numbers per chunk, few enough for any memory.
 _CHUNK = 1 << 20
@@ -346,8 +351,14 @@ class GroupLabels:
     def sorted(cls, names: Iterable[str]) -> GroupLabels:
         """Make labels from distinct names, sorted as numbers if all of them are numbers."""
         distinct = [*dict.fromkeys(names)]  # whose order may be the right one
-        are_numbers = all(name.removeprefix("-").isdecimal() for name in distinct)
-        distinct.sort(key=(lambda name: (int(name), name)) if are_numbers else None)
+        # one match of all names takes a tenth of the time of one each
+        text = "\n".join([*distinct, ""])
+        if text.count("\n") == len(distinct) and _NUMBERS.fullmatch(text):
+            numbers = [*map(int, distinct)]
+            if not all(map(lt, numbers, numbers[1:])):
+                distinct.sort(key=lambda name: (int(name), name))
+        else:
+            distinct.sort()
         return cls(distinct)
 
     def number(self, values: Array) -> Tensor:

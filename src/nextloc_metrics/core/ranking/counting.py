@@ -10,12 +10,9 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core import backends
-from nextloc_metrics.core.backends import UNLISTED, UNRETRIEVED, must_not_sync
+from nextloc_metrics.core.backends import NO_ID, UNLISTED, UNRETRIEVED, must_not_sync
 from nextloc_metrics.core.queries.messages import got
 from nextloc_metrics.core.ranking.target import Relevant, fill_slots, slots_of_sizes
-
-# An id above all others: candidates are sorted by (rank, id) in 62 bits.
-_NO_ID = (1 << 31) - 1
 
 
 @dataclass(eq=False)
@@ -102,7 +99,7 @@ def merge_top(slices: Sequence[Highest], top: int) -> Highest:
     maxima = torch.stack([x.scores[:, 0] for x in slices], 1)
     lowest = torch.stack([x.ids[:, 0] for x in slices], 1)
     maximum = maxima.amax(1, keepdim=True)
-    best = lowest.masked_fill(maxima != maximum, _NO_ID).amin(1, keepdim=True)
+    best = lowest.masked_fill(maxima != maximum, NO_ID).amin(1, keepdim=True)
     scores = torch.cat([x.scores[:, 1:] for x in slices], 1)
     ids = torch.cat([x.ids[:, 1:] for x in slices], 1)
     scores, order = scores.topk(min(top + 1, scores.shape[1]), dim=1)
@@ -111,29 +108,8 @@ def merge_top(slices: Sequence[Highest], top: int) -> Highest:
 
 def candidates_of_scores(found: Highest, top: int) -> TopCandidates:
     """Sort the candidates by rank, tied ones by id."""
-    maximum, best = found.scores[:, 0], found.ids[:, 0]
-    best = best.masked_fill(~(maximum > -torch.inf), -1)  # a NaN compares false
-    values, ids = found.scores[:, 1:], found.ids[:, 1:]  # NaN first, because it counts as above
-    if not values.shape[1]:
-        return TopCandidates(0, (maximum != -torch.inf).long(), best, ids, ids)
-    present = values != -torch.inf
-    retrieved = present[:, :top].sum(1)
-    if values.shape[1] > top:
-        present = present & ~_same(values, values[:, top:])  # drop a tied block that crosses `top`
-        present[:, top:] = False
-    change = torch.ones_like(present)
-    change[:, 1:] = ~_same(values[:, 1:], values[:, :-1])
-    rank = torch.arange(values.shape[1], device=values.device)
-    above = (rank * change).cummax(1).values[:, :top]
-    ids = ids.masked_fill(~present, _NO_ID)[:, :top]
-    in_order = backends.choose(ids).sort((above << 31) + ids)
-    above, ids = in_order >> 31, in_order & _NO_ID
-    return TopCandidates(top, retrieved, best, ids.masked_fill(ids == _NO_ID, -1), above)
-
-
-def _same(left: Tensor, right: Tensor) -> Tensor:
-    """Return which scores are tied; NaN are tied with each other."""
-    return (left == right) | (left.isnan() & right.isnan())
+    columns = found.scores[:, 0], found.ids[:, 0], found.scores[:, 1:], found.ids[:, 1:]
+    return TopCandidates(top if top > 1 else 0, *backends.order_first(*columns, top))
 
 
 def candidates_of_lists(lists: Tensor, top: int) -> TopCandidates:
@@ -176,11 +152,10 @@ class Found(NamedTuple):
 
     @classmethod
     def of_counts(
-        cls, ids: Tensor, own: Tensor, above: Tensor, tied: Tensor, best: Highest | None, top: int
+        cls, ids: Tensor, own: Tensor, above: Tensor, tied: Tensor, first: TopCandidates | None
     ) -> Found:
         """Make it of counts around the relevant locations' own scores `[N, M]`, NaN for padding."""
         unretrieved = ~(own > -torch.inf)  # a NaN compares false
-        first = None if best is None else candidates_of_scores(best, top)
         above = above.masked_fill(unretrieved, UNRETRIEVED)
         return cls(ids, above, tied.masked_fill(unretrieved, 1), first)
 
@@ -207,14 +182,24 @@ def find_ranks(scores: Tensor, relevant: Relevant, depth: int | None, top: int) 
         return Found(*near, find_first(scores, top) if top else None)
     ids = relevant.ids
     own = scores.gather(1, ids.clamp(min=0)).masked_fill(ids < 0, torch.nan)
-    return Found.of_counts(ids, own, *survey(scores, own, top), top)
+    return Found.of_counts(ids, own, *_count(scores, own, top))
 
 
 def find_first(scores: Tensor, top: int) -> TopCandidates:
     """Return the first `top` candidates; 1 for the best candidate only."""
-    best = survey(scores, scores[:, :0], top)[2]
-    assert best is not None  # `top` is not 0
-    return candidates_of_scores(best, top)
+    first = _count(scores, scores[:, :0], top)[2]
+    assert first is not None  # `top` is not 0
+    return first
+
+
+def _count(scores: Tensor, own: Tensor, top: int) -> tuple[Tensor, Tensor, TopCandidates | None]:
+    """Do what `survey` does, and sort the first candidates."""
+    backend = backends.choose(scores)
+    above, tied, best = backend.survey(scores, own, top > 0)
+    if best is None:
+        return above, tied, None
+    found = backend.rank_first(scores, best, top)
+    return above, tied, TopCandidates(top if top > 1 else 0, *found)
 
 
 def survey(scores: Tensor, own: Tensor, top: int) -> tuple[Tensor, Tensor, Highest | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import torch
@@ -406,6 +407,9 @@ class Ranking(Record):
             )
         if not must_not_sync(self.tied) and not (self.tied > 1).any():
             return self
+        if self.above.shape[1] == 1:  # the one is the last of its block, or the first
+            above = self.above + (self.tied - 1) if ties == "pessimistic" else self.above
+            return replace(self, above=above, tied=torch.ones_like(above))
         retrieved = self.above < UNRETRIEVED
         column = torch.arange(self.above.shape[1], device=self.above.device).expand_as(self.above)
         inside = (column - self.relevant_above).masked_fill(~retrieved, 0)  # rank within the block
@@ -546,7 +550,7 @@ class Ranking(Record):
             return self.grades
         return (self.relevant >= 0).to(gain_dtype(self.device))
 
-    @property
+    @cached_property
     def answerable(self) -> Tensor:
         """Which queries count and have a relevant location, bool `[N]`."""
         return self.queries.counted & (self.num_relevant > 0)

@@ -18,7 +18,14 @@ from nextloc_metrics.core.backends import UNRETRIEVED
 from nextloc_metrics.core.queries.arrays import as_tensor
 from nextloc_metrics.core.queries.checks import check_positive
 from nextloc_metrics.core.queries.messages import describe, got, short
-from nextloc_metrics.core.ranking.counting import Found, Highest, find_in_lists, merge_top, survey
+from nextloc_metrics.core.ranking.counting import (
+    Found,
+    Highest,
+    candidates_of_scores,
+    find_in_lists,
+    merge_top,
+    survey,
+)
 
 # Scores per chunk without `chunk_size`: enough for an efficient matrix product, and few enough for
 # the cache.
@@ -122,7 +129,8 @@ def _survey_block(
             found.append(Highest(best.scores, best.ids + start))
         if _KEPT_SHARE * len(found) * (top + 1) > step:
             found = [merge_top(found, top)]
-    return Found.of_counts(ids, own, above, tied, merge_top(found, top) if top else None, top)
+    first = candidates_of_scores(merge_top(found, top), top) if top else None
+    return Found.of_counts(ids, own, above, tied, first)
 
 
 def _find_repeats(table: Embeddings) -> tuple[Tensor, Tensor]:
@@ -243,7 +251,8 @@ def survey_shards(
     counts = torch.stack([above, tied])
     if _is_distributed():
         torch.distributed.all_reduce(counts, group=process_group)
-    return number, Found.of_counts(ids, own, counts[0], counts[1], best, top)
+    first = None if best is None else candidates_of_scores(best, top)
+    return number, Found.of_counts(ids, own, counts[0], counts[1], first)
 
 
 def _check_slices(slices: list[list[int]]) -> int:
