@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, reduce
 from os import PathLike
 from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
 
 from nextloc_metrics.core.queries.arrays import as_tensor
 from nextloc_metrics.core.queries.batch import Batch, track
@@ -18,10 +21,11 @@ from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluation_options import Options, with_options
 from nextloc_metrics.report.evaluator import Evaluator
 from nextloc_metrics.report.files.answer_columns import AnswerColumn, JoinedAnswers
+from nextloc_metrics.report.files.answers import cells_of
 from nextloc_metrics.report.files.columns import names_of_groups
 from nextloc_metrics.report.files.forms import open_form
 from nextloc_metrics.report.files.ids import OnError
-from nextloc_metrics.report.files.joining import TableForm, form_of
+from nextloc_metrics.report.files.joining import Joined, TableForm, form_of
 from nextloc_metrics.report.files.nested import (
     arrays_of,
     is_tensors,
@@ -30,6 +34,7 @@ from nextloc_metrics.report.files.nested import (
     table_of_dict,
     table_of_traces,
 )
+from nextloc_metrics.report.files.proposal import check_rows_are_queries
 from nextloc_metrics.report.files.tables import (
     Names,
     TableRows,
@@ -37,6 +42,9 @@ from nextloc_metrics.report.files.tables import (
     source_of,
 )
 from nextloc_metrics.report.history import limits_of
+
+# So many lists without any target are no accident.
+_MANY = 10
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -90,7 +98,8 @@ def evaluate_table(
             card; predictions without truth are left out.
         query: the columns of both tables that say which query a row is of.
         item: the column of one item per row, in place of `preds`; no order of rows matters. The
-            column of `truth` may have this name in place of `target`.
+            column of `truth` may have this name in place of `target`. Without `truth`, each row
+            has the target of its query, or with `grade` that of its item.
         score: the column of the score of an item, of which equal ones are tied; NaN and empty is
             not retrieved. Or
         rank: the column of its rank, from 0 if any is 0, else from 1; a gap between ranks stays.
@@ -146,7 +155,11 @@ def evaluate_table(
     reading: Any = {"padding": padding, "separator": separator, "on_error": on_error}
     reading |= {"groups": kinds, "vocabulary": vocabulary, "reader": reader, **columns}
     source = (open_rows if engine is None else engines.open_rows_of)(rows, **reading).hashed()
+    if engine is None and reader is None and separator is None:
+        check_rows_are_queries(rows, source.names)
     result = _count_all(None if engine is None else rows, source, workers, options).result()
+    if engine is None and reader is None:
+        _warn_of_strangers(source, result, stacklevel=5)
     pads = padding if isinstance(padding, int) else [*map(int, padding)]
     how = {"padding": pads, "separator": separator, "on_error": on_error}
     result._counted.columns = {**asked, "target": str(target), **how}
@@ -217,8 +230,33 @@ def _evaluate_form(
     source = source.hashed()
     make = _maker(source, options)
     result = _count(source, track(source.chunks(), source.num_rows), make).result()
+    _warn_of_strangers(source, result, stacklevel=6)
     result.card.update({name: x for name, x in card.items() if x or name != "repeated_items"})
     return result
+
+
+def _warn_of_strangers(rows: TableRows, result: Evaluation, stacklevel: int) -> None:
+    """Warn if no id of any list is a target of any query, as ids are written in two ways."""
+    hits = any(value for name, value in result.values.items() if name.startswith("mrr"))
+    size, number = rows.num_locations, 0
+    if hits or rows.source.once or size is None or rows.num_rows is None:
+        return
+    shown = ""
+    for batch, piece in rows.pieces():
+        assert isinstance(batch.preds, Tensor)
+        if ((batch.preds >= 0) & (batch.preds < size)).any():
+            return
+        number += int((batch.preds >= 0).any(1).sum())
+        if not shown and len(piece.rows) and not isinstance(rows.source, Joined):
+            names = rows.names.preds, rows.names.target
+            shown = " and ".join(short(cells_of(piece.columns[x][:1])[0]) for x in names)
+    if number >= _MANY:
+        warnings.warn(
+            f"No id of {number:,} lists is the target of any query, so that all are misses. "
+            "Compare how ids are written in predictions and targets"
+            + (f", such as {shown}." if shown else "."),
+            stacklevel=stacklevel,
+        )
 
 
 def _reader_of(

@@ -78,14 +78,15 @@ def form_of(
     columns = (query,) if isinstance(query, str) else tuple(query)
     kept = preds if isinstance(preds, str) else tuple(preds)
     form = TableForm(columns, kept, target, *named)
-    if truth is None:
+    if truth is None and not (form.item is not None and has_column(rows, target)):
         needs = {"query": columns, "item": form.item, "grade": form.grade}
         if wrong := next((name for name, x in needs.items() if x), None):
             raise ValueError(
                 f"`{wrong}` needs `truth`, the table of the relevant ids of each query, got None."
             )
     is_column = isinstance(preds, str) and form.is_wide and has_column(rows, preds)
-    return form if truth is not None or (form.is_wide and not is_column) else None
+    is_apart = truth is not None or form.item is not None
+    return form if is_apart or (form.is_wide and not is_column) else None
 
 
 @dataclass(eq=False)
