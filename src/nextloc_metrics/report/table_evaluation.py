@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial, reduce
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -147,7 +148,9 @@ def evaluate_table(
         names = Names("preds", target, kinds, mask, exclude, (), weights)
         how = {"padding": padding, "separator": separator, "on_error": on_error}
         how["threads"] = workers
-        return _evaluate_form(rows, truth, form, names, how, given, options)
+        result = _evaluate_form(rows, truth, form, names, how, given, options)
+        result._counted.columns = _columns_of({**asked, "target": target}, how, form)
+        return result
     assert isinstance(preds, str)
     reader = _reader_of(rows, preds, answers, queries, key, vocabulary)
     rows, preds = (rows, preds) if queries is None else (queries, str(key))
@@ -160,10 +163,18 @@ def evaluate_table(
     result = _count_all(None if engine is None else rows, source, workers, options).result()
     if engine is None and reader is None:
         _warn_of_strangers(source, result, stacklevel=5)
-    pads = padding if isinstance(padding, int) else [*map(int, padding)]
-    how = {"padding": pads, "separator": separator, "on_error": on_error}
-    result._counted.columns = {**asked, "target": str(target), **how}
+    how = {"padding": padding, "separator": separator, "on_error": on_error}
+    result._counted.columns = _columns_of({**asked, "target": str(target)}, how, None)
     return result
+
+
+def _columns_of(
+    asked: Mapping[str, Any], how: Mapping[str, Any], form: TableForm | None
+) -> dict[str, Any]:
+    """Return the columns that were read, and how, as a file keeps them."""
+    named = {} if form is None else {**asdict(form), "target": asked["target"]}
+    found = {**asked, **named, **{name: x for name, x in how.items() if name != "threads"}}
+    return {x: y if isinstance(y, str | int | None) else [*y] for x, y in found.items()}
 
 
 def _count_all(rows: Any, source: TableRows, workers: int, options: Options) -> Evaluator:
@@ -211,12 +222,18 @@ def _evaluate_form(
     options: Options,
 ) -> Evaluation:
     """Evaluate predictions that are joined to their truth, or have a column per rank."""
-    of_cluster = not isinstance(rows, str | PathLike) and engines.engine_of(rows) is not None
-    wrong = "rows" if of_cluster else next((x for x, y in given.items() if y is not None), None)
-    if wrong:
+    tables = {"rows": rows, "truth": truth}
+    for name, table in tables.items():
+        if not isinstance(table, str | PathLike) and engines.engine_of(table) is not None:
+            raise ValueError(
+                f"`{name}` of a cluster must be one table with a row per query, got "
+                f"{type(table).__name__} with `truth`, `item` or several `preds`; join it there "
+                "first to lists of ids and targets, or write Parquet and pass the path."
+            )
+    if wrong := next((x for x, y in given.items() if y is not None), None):
         raise ValueError(
             f"`{wrong}` must not be given with `truth`, `item` or several `preds`, got "
-            f"{short(given.get(wrong, type(rows).__name__))}."
+            f"{short(given[wrong])}."
         )
     if form.item is not None and options["given"] is not None:
         raise ValueError(
@@ -229,9 +246,11 @@ def _evaluate_form(
     source, card = open_form(rows, truth, form, names, **reading)
     source = source.hashed()
     make = _maker(source, options)
-    result = _count(source, track(source.chunks(), source.num_rows), make).result()
+    counts = _count(source, track(source.chunks(), source.num_rows), make)
+    assert counts._counted is not None
+    counts._counted.card.update(card)
+    result = counts.result()
     _warn_of_strangers(source, result, stacklevel=6)
-    result.card.update({name: x for name, x in card.items() if x or name != "repeated_items"})
     return result
 
 

@@ -1,4 +1,4 @@
-"""Ids that were joined wrongly are read rightly, refused or warned of, and never misses in silence."""
+"""Ids that were joined wrongly are read rightly, refused or warned of: no misses in silence."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_names_with_marks_are_ids(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("container", ["csv", "pandas"])
 def test_ids_of_two_systems_are_warned_of(container: str, tmp_path: Path) -> None:
-    """`loc_3` is not `p3`; if one id of any list is the target of any query, there is no warning."""
+    """`loc_3` is not `p3`; if one id of any list is the target of a query, there is no warning."""
     table: Any = pd.DataFrame({"preds": [["loc_1", f"loc_{x}"] for x in range(12)]})
     table["target"] = [f"p{x}" for x in range(12)]
     for number in (12, 9):  # of few queries, all may be misses
