@@ -275,7 +275,7 @@ def test_ranks_keep_their_gaps() -> None:
     )
     assert found.values["mrr"] == pytest.approx(1 / 3)
     assert found.card["repeated_items"] == 1
-    assert found.card["ranks_from"] == 1
+    assert found.card["ranks_from_1"] == 2
 
 
 def test_scores_that_are_no_number_are_not_retrieved() -> None:

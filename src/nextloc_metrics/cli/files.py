@@ -101,7 +101,7 @@ def evaluate_file(path: str, **reading: Any) -> Evaluation:
         try:
             return evaluate_table(path, **{name: reading[name] for name in _OF_TABLES}, **options)
         except ValueError as error:
-            command = propose_form(path, reading) if "must have the columns" in str(error) else ""
+            command = propose_form(path, reading, error)
             if not command:
                 raise
             raise ValueError(f"{error} This may be what you mean: {command}") from error

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial, reduce
 from os import PathLike
 from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
 
 from nextloc_metrics.core.queries.arrays import as_tensor
 from nextloc_metrics.core.queries.batch import Batch, track
@@ -18,10 +22,11 @@ from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluation_options import Options, with_options
 from nextloc_metrics.report.evaluator import Evaluator
 from nextloc_metrics.report.files.answer_columns import AnswerColumn, JoinedAnswers
+from nextloc_metrics.report.files.answers import cells_of
 from nextloc_metrics.report.files.columns import names_of_groups
 from nextloc_metrics.report.files.forms import open_form
 from nextloc_metrics.report.files.ids import OnError
-from nextloc_metrics.report.files.joining import TableForm, form_of
+from nextloc_metrics.report.files.joining import Joined, TableForm, form_of
 from nextloc_metrics.report.files.nested import (
     arrays_of,
     is_tensors,
@@ -30,6 +35,7 @@ from nextloc_metrics.report.files.nested import (
     table_of_dict,
     table_of_traces,
 )
+from nextloc_metrics.report.files.proposal import check_rows_are_queries
 from nextloc_metrics.report.files.tables import (
     Names,
     TableRows,
@@ -37,6 +43,9 @@ from nextloc_metrics.report.files.tables import (
     source_of,
 )
 from nextloc_metrics.report.history import limits_of
+
+# So many lists without any target are no accident.
+_MANY = 10
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -90,7 +99,8 @@ def evaluate_table(
             card; predictions without truth are left out.
         query: the columns of both tables that say which query a row is of.
         item: the column of one item per row, in place of `preds`; no order of rows matters. The
-            column of `truth` may have this name in place of `target`.
+            column of `truth` may have this name in place of `target`. Without `truth`, each row
+            has the target of its query, or with `grade` that of its item.
         score: the column of the score of an item, of which equal ones are tied; NaN and empty is
             not retrieved. Or
         rank: the column of its rank, from 0 if any is 0, else from 1; a gap between ranks stays.
@@ -138,7 +148,9 @@ def evaluate_table(
         names = Names("preds", target, kinds, mask, exclude, (), weights)
         how = {"padding": padding, "separator": separator, "on_error": on_error}
         how["threads"] = workers
-        return _evaluate_form(rows, truth, form, names, how, given, options)
+        result = _evaluate_form(rows, truth, form, names, how, given, options)
+        result._counted.columns = _columns_of({**asked, "target": target}, how, form)
+        return result
     assert isinstance(preds, str)
     reader = _reader_of(rows, preds, answers, queries, key, vocabulary)
     rows, preds = (rows, preds) if queries is None else (queries, str(key))
@@ -146,11 +158,23 @@ def evaluate_table(
     reading: Any = {"padding": padding, "separator": separator, "on_error": on_error}
     reading |= {"groups": kinds, "vocabulary": vocabulary, "reader": reader, **columns}
     source = (open_rows if engine is None else engines.open_rows_of)(rows, **reading).hashed()
+    if engine is None and reader is None and separator is None:
+        check_rows_are_queries(rows, source.names)
     result = _count_all(None if engine is None else rows, source, workers, options).result()
-    pads = padding if isinstance(padding, int) else [*map(int, padding)]
-    how = {"padding": pads, "separator": separator, "on_error": on_error}
-    result._counted.columns = {**asked, "target": str(target), **how}
+    if engine is None and reader is None:
+        _warn_of_strangers(source, result, stacklevel=5)
+    how = {"padding": padding, "separator": separator, "on_error": on_error}
+    result._counted.columns = _columns_of({**asked, "target": str(target)}, how, None)
     return result
+
+
+def _columns_of(
+    asked: Mapping[str, Any], how: Mapping[str, Any], form: TableForm | None
+) -> dict[str, Any]:
+    """Return the columns that were read, and how, as a file keeps them."""
+    named = {} if form is None else {**asdict(form), "target": asked["target"]}
+    found = {**asked, **named, **{name: x for name, x in how.items() if name != "threads"}}
+    return {x: y if isinstance(y, str | int | None) else [*y] for x, y in found.items()}
 
 
 def _count_all(rows: Any, source: TableRows, workers: int, options: Options) -> Evaluator:
@@ -198,12 +222,18 @@ def _evaluate_form(
     options: Options,
 ) -> Evaluation:
     """Evaluate predictions that are joined to their truth, or have a column per rank."""
-    of_cluster = not isinstance(rows, str | PathLike) and engines.engine_of(rows) is not None
-    wrong = "rows" if of_cluster else next((x for x, y in given.items() if y is not None), None)
-    if wrong:
+    tables = {"rows": rows, "truth": truth}
+    for name, table in tables.items():
+        if not isinstance(table, str | PathLike) and engines.engine_of(table) is not None:
+            raise ValueError(
+                f"`{name}` of a cluster must be one table with a row per query, got "
+                f"{type(table).__name__} with `truth`, `item` or several `preds`; join it there "
+                "first to lists of ids and targets, or write Parquet and pass the path."
+            )
+    if wrong := next((x for x, y in given.items() if y is not None), None):
         raise ValueError(
             f"`{wrong}` must not be given with `truth`, `item` or several `preds`, got "
-            f"{short(given.get(wrong, type(rows).__name__))}."
+            f"{short(given[wrong])}."
         )
     if form.item is not None and options["given"] is not None:
         raise ValueError(
@@ -216,9 +246,36 @@ def _evaluate_form(
     source, card = open_form(rows, truth, form, names, **reading)
     source = source.hashed()
     make = _maker(source, options)
-    result = _count(source, track(source.chunks(), source.num_rows), make).result()
-    result.card.update({name: x for name, x in card.items() if x or name != "repeated_items"})
+    counts = _count(source, track(source.chunks(), source.num_rows), make)
+    assert counts._counted is not None
+    counts._counted.card.update(card)
+    result = counts.result()
+    _warn_of_strangers(source, result, stacklevel=6)
     return result
+
+
+def _warn_of_strangers(rows: TableRows, result: Evaluation, stacklevel: int) -> None:
+    """Warn if no id of any list is a target of any query, as ids are written in two ways."""
+    hits = any(value for name, value in result.values.items() if name.startswith("mrr"))
+    size, number = rows.num_locations, 0
+    if hits or rows.source.once or size is None or rows.num_rows is None:
+        return
+    shown = ""
+    for batch, piece in rows.pieces():
+        assert isinstance(batch.preds, Tensor)
+        if ((batch.preds >= 0) & (batch.preds < size)).any():
+            return
+        number += int((batch.preds >= 0).any(1).sum())
+        if not shown and len(piece.rows) and not isinstance(rows.source, Joined):
+            names = rows.names.preds, rows.names.target
+            shown = " and ".join(short(cells_of(piece.columns[x][:1])[0]) for x in names)
+    if number >= _MANY:
+        warnings.warn(
+            f"No id of {number:,} lists is the target of any query, so that all are misses. "
+            "Compare how ids are written in predictions and targets"
+            + (f", such as {shown}." if shown else "."),
+            stacklevel=stacklevel,
+        )
 
 
 def _reader_of(

@@ -42,9 +42,10 @@ class Verification:
 def verify(saved: str | Path | Evaluation, rows: Any, **reading: Any) -> Verification:
     """Count rows again with the options of a saved evaluation, and say which sums differ.
 
-    Sums are integers, so equal rows give equal sums on every machine. What a file has as a digest
-    is given again, and checked by it: `bins`, `locations`, `train_counts`, `vocabulary` and
-    `history`; so are `metrics` and how `answers` are read.
+    Sums are integers, so equal rows give equal sums on every machine. The table of `truth` is given
+    again, and its columns are those of the file. What a file has as a digest is given again, and
+    checked by it: `bins`, `locations`, `train_counts`, `vocabulary` and `history`; so are `metrics`
+    and how `answers` are read.
 
     Args:
         saved: a file that `Evaluation.save` wrote, or an evaluation.

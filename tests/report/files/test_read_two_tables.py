@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
@@ -130,3 +131,74 @@ def test_an_audit_of_two_tables(truth: Path, tmp_path: Path) -> None:
     shown = CliRunner().invoke(main, ["audit", file, *given, "--format", "json"])
     assert not shown.exception, shown.output
     assert {x["exact"] for x in json.loads(shown.output) if x["metric"] == "Recall@1"} == {0.5}
+
+
+def save_halves(order: str, tmp_path: Path) -> dict[str, tuple[Any, Any, report.Evaluation]]:
+    """Items and truth of all queries, and of those of odd and even users, each evaluated."""
+    draw = np.random.default_rng(0)
+    items = pd.DataFrame({"user": draw.integers(0, 9, 60), "item": draw.integers(0, 20, 60)})
+    items = items.drop_duplicates()
+    items[order] = items.groupby("user").cumcount() + 1
+    truth = pd.DataFrame({"user": draw.integers(3, 12, 25), "item": draw.integers(0, 20, 25)})
+    columns: Any = {"query": "user", "item": "item", order: order, "k": 1, "num_locations": 20}
+    made = {}
+    for name, of in {"all": [0, 1], "even": [0], "odd": [1]}.items():
+        tables = [x[x["user"].mod(2).isin(of)] for x in (items, truth)]
+        for table, title in zip(tables, ("items", "truth"), strict=True):
+            table.to_csv(tmp_path / f"{name}-{title}.csv", index=False)
+        found = report.evaluate_table(tables[0], truth=tables[1], **columns)
+        found.save(tmp_path / f"{name}.npz")
+        made[name] = (*tables, found)
+    return made
+
+
+@pytest.mark.parametrize("order", ["score", "rank"])
+def test_the_card_of_two_tables_is_saved_and_merged(order: str, tmp_path: Path) -> None:
+    """What did not fit is counted by plain Python, and adds up."""
+    made = save_halves(order, tmp_path)
+    items, truth, whole = made["all"]
+    asked, answered = set(truth["user"]), set(items["user"])
+    several = truth.drop_duplicates().groupby("user").size()
+    counts = {
+        "missing": len(asked - answered),
+        "without_truth": len(answered - asked),
+        "several_targets": int((several > 1).sum()),
+    }
+    if order == "rank":
+        counts["ranks_from_1"] = len(asked & answered)
+    assert min(counts.values()) > 0
+    merged = report.merge([tmp_path / "even.npz", tmp_path / "odd.npz"])
+    loaded = report.merge([tmp_path / "all.npz"])
+    for found in (whole, loaded, merged):
+        assert {name: found.card[name] for name in counts} == counts
+        assert found.values == whole.values
+    assert loaded.card == whole.card
+    assert {x: y for x, y in merged.card.items() if x != "shards"} == whole.card
+
+
+def test_two_tables_are_counted_again(tmp_path: Path) -> None:
+    """The columns are those of the file; another truth, or a query less, differs."""
+    items, truth, _ = save_halves("score", tmp_path)["all"]
+    saved = tmp_path / "all.npz"
+    assert str(report.verify(saved, items.sample(frac=1, random_state=0), truth=truth)) == "equal"
+    named = report.verify(saved, items.rename(columns={"item": "x"}), truth=truth, item="x",
+                          target="item")  # fmt: skip
+    assert named.equal
+    found = report.verify(saved, items[items["user"] != 8], truth=truth)
+    assert "missing: 3; saved 2" in found.differences
+    with pytest.raises(ValueError, match="`query` needs `truth`"):
+        report.verify(saved, items)
+    paths = [str(tmp_path / f"all-{x}.csv") for x in ("items", "truth")]
+    shown = CliRunner().invoke(main, ["verify", str(saved), paths[0], "--truth", paths[1]])
+    assert (shown.output, shown.exit_code) == ("equal\n", 0)
+
+
+def test_tables_of_a_cluster_are_joined_there() -> None:
+    """A frame of Dask as predictions or as truth is refused with what to do."""
+    frames = pytest.importorskip("dask.dataframe")
+    items = pd.DataFrame({"user": [1, 2], "item": [7, 3], "score": [0.5, 0.25]})
+    of_dask = frames.from_pandas(items, npartitions=1)
+    columns: Any = {"query": "user", "item": "item", "score": "score"}
+    for name, rows, truth in (("rows", of_dask, items), ("truth", items, of_dask)):
+        with pytest.raises(ValueError, match=f"`{name}` of a cluster .* write Parquet and pass"):
+            report.evaluate_table(rows, truth=truth, **columns)

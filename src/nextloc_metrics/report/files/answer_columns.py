@@ -13,12 +13,15 @@ from nextloc_metrics.core.queries.answers import Answers
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files.answers import Reader, cells_of
 from nextloc_metrics.report.files.columns import read_texts
+from nextloc_metrics.report.files.ids import CellReading, split
 from nextloc_metrics.report.files.opening import FilePart
 from nextloc_metrics.report.files.texts import by_json
 
 # Cells that tell whether a column holds answers.
 _SEEN = 1000
-_MARK = re.compile(r"\s*[|;,]\s*")  # between names that are joined to one
+# What stands between names that are joined to one, and around them.
+_MARKS = [*map(re.compile, (r"\s*[|;,]\s*", r"\s*[^\w\s|;,]+\s*", r"\s+", r"_+"))]
+_QUOTES = "()\"' "
 
 
 class AnswerColumn:
@@ -87,39 +90,51 @@ def _number(parts: Iterable[FilePart], key: str, rows: dict[str, int]) -> Iterat
 
 def check_no_answers(part: FilePart, preds: str, target: str, separator: str | None) -> None:
     """Raise if most cells of a column of text hold text around a list, several lines or names."""
-    column = part.columns[preds][:_SEEN]
-    targets = cells_of(part.columns[target][:_SEEN])
-    known = {str(y) for x in targets for y in (x if isinstance(x, list) else [x])}
+    answers, targets = (_ids_of(cells_of(part.columns[x][:_SEEN])) for x in (preds, target))
+    known = {str(x) for cell in targets for x in cell}
     if separator is None:
-        _check_joined(part, preds, cells_of(column), known)
-    cells = [x for x in cells_of(column) if isinstance(x, str) and x.strip() and x not in known]
-    answers = [x for x in cells if _is_answer(x.strip(), separator)]
-    if 2 * len(answers) > len(cells):
+        _check_joined(part, preds, answers, known, _MARKS[0])
+    texts = (x for x in cells_of(part.columns[preds][:_SEEN]) if isinstance(x, str))
+    cells = [x for x in texts if x.strip() and x not in known]
+    found = [x for x in cells if _is_answer(x.strip(), separator)]
+    if 2 * len(found) > len(cells):
         raise ValueError(
-            f"`preds` must be lists of ids, and {len(answers):,} of the first {len(cells):,} cells "
-            f"of {preds!r} in {part.file} hold answers in text, such as {short(answers[0])}; read "
+            f"`preds` must be lists of ids, and {len(found):,} of the first {len(cells):,} cells "
+            f"of {preds!r} in {part.file} hold answers in text, such as {short(found[0])}; read "
             "them with `answers`."
         )
+    for mark in _MARKS[1:] if separator is None else ():
+        _check_joined(part, preds, answers, known, mark)
 
 
-def _check_joined(part: FilePart, preds: str, cells: Sequence[Any], known: Set[str]) -> None:
-    """Raise if most cells are one text without a target, and of several names, some of targets."""
-    are_lists = bool(cells) and isinstance(cells[0], list)
-    cells = [x[0] if isinstance(x, list) and len(x) == 1 else x for x in cells]
-    joined = [x for x in cells if isinstance(x, str) and x[:1] != "[" and _MARK.search(x)]
-    if 2 * len(joined) <= len(cells) or any(isinstance(x, list) or x in known for x in cells):
+def _ids_of(cells: Sequence[Any]) -> list[list[Any]]:
+    """Return the ids of each cell that has some; of a list in text, too."""
+    found = (split(cell, CellReading("text", is_loose=True)) for cell in cells)
+    return [x for x in found if x]
+
+
+def _check_joined(
+    part: FilePart, preds: str, cells: Sequence[list[Any]], known: Set[str], mark: re.Pattern[str]
+) -> None:
+    """Raise if no cell has a target, and most are one text that has a target between marks."""
+    if any(len(x) > 1 or x[0] in known for x in cells):
         return
-    mark = _MARK.findall(joined[0])[0]
-    if known.isdisjoint(y.strip("()\"'") for x in joined for y in x.split(mark)):
+    texts = [x for (x,) in cells if isinstance(x, str)]
+    parts = ((x, [y.strip(_QUOTES) for y in mark.split(x.strip(_QUOTES))]) for x in texts)
+    joined = [x for x, ids in parts if len(ids) > 1 and not known.isdisjoint(ids)]
+    if 2 * len(joined) <= len(cells):
         return
-    remedy = f"pass `separator={mark!r}`"
-    if joined[0][0] == "(" and joined[0][-1] == ")":
+    first, between = joined[0], mark.findall(joined[0].strip(_QUOTES))[0].strip("'\"")
+    remedy = f"pass `separator={between!r}`"
+    if first[0] == "(" and first[-1] == ")":
         remedy = "they are tuples of Python: write lists, such as ['Home', 'Cafe']"
-    elif are_lists:
+    elif first not in cells_of(part.columns[preds][:_SEEN]):
         remedy = "write each as an item of its own, such as ['Home', 'Cafe']"
+    elif not between.strip():
+        remedy += ", or read the answers of a language model with `answers`"
     raise ValueError(
         f"`preds` must be lists of ids, and no target is among those of {preds!r} in {part.file}, "
-        f"but several stand in one text, such as {short(joined[0])}; {remedy}."
+        f"but several stand in one text, such as {short(first)}; {remedy}."
     )
 
 

@@ -12,7 +12,7 @@ and where the query stood. A query of the truth without predictions is a miss.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -28,6 +28,7 @@ from nextloc_metrics.report.files.joining import (
     join_lists,
     place_of,
 )
+from nextloc_metrics.report.files.opening import pa
 from nextloc_metrics.report.files.relation import (
     Database,
     Relation,
@@ -57,12 +58,10 @@ def open_form(
     Of `names`, groups, mask, exclude and weights are columns of the truth.
     """
     db = Database(threads, memory_limit)
+    if truth is None and form.item is not None:  # each item has the target of its query beside it
+        rows = rows.read_all() if isinstance(rows, pa.RecordBatchReader) else rows
+        truth = rows
     if truth is None:
-        if form.item is not None or not form.is_wide:
-            raise ValueError(
-                "`truth` must be the table of the relevant ids of each query, got None; pass it "
-                f"with `query`, the columns that name a query, for {_title(rows)}."
-            )
         source = _wide(db, rows, form, names)
         kept = names._replace(preds="preds")
         return TableRows(source, kept, padding, vocabulary, separator, on_error), {}
@@ -89,10 +88,6 @@ def open_form(
 def _others(names: Names) -> list[str]:
     given = names.mask, names.exclude, names.weights
     return list(dict.fromkeys([*names.groups, *(x for x in given if x is not None)]))
-
-
-def _title(table: Any) -> str:
-    return clip(str(table)) if isinstance(table, str) or hasattr(table, "parts") else "the table"
 
 
 def _wide(db: Database, rows: Any, form: TableForm, names: Names) -> Joined:
@@ -168,7 +163,47 @@ def _joined(
 ) -> tuple[Joined, list[Any] | None]:
     """Join both tables to `queries`; return also the vocabulary if ids were numbered here."""
     keys, others = [f"k{i}" for i in range(len(form.query))], _others(names)
-    named = dict(zip(keys, form.query, strict=True))
+    found, relevant = _open_both(db, rows, truth, form, others)
+    for key in keys:
+        rules.align(found, key, relevant, key)
+    if form.grade is not None:
+        rules.to_grades(relevant, "grade")
+    if form.item is not None:
+        kind = rules.align(found, "item", relevant, "item")
+        untyped = False
+    elif wide := sum(x[0] == "p" for x in found.columns if x != "preds"):
+        preds, kind = _list_of(found, wide, None)
+        untyped = kind == "untyped"
+        found.sql["preds"] = preds
+    else:
+        kind = _kind_of_lists(found)
+        untyped = found.untyped
+    if form.item is None:
+        _settle_targets(relevant, kind, untyped)
+    listed = ", ".join(keys)
+    constant = {f"o{i}": x for i, x in enumerate(others)}
+    if truth is rows and form.grade is None:
+        constant["item"] = form.target
+    _gather(relevant, keys, constant, form)
+    selected = ", ".join(f"{found.sql[x]} AS {x}" for x in found.sql if x[0] != "p" or x == "preds")
+    db.run(f"CREATE VIEW answers AS SELECT {selected}, {AT} AS stood FROM found")
+    db.run(f"CREATE TABLE answered AS SELECT {listed}, count(*) AS n FROM answers GROUP BY ALL")
+    card = count_apart(db, listed, found, relevant, keys, rows, truth, form)
+    if form.item is None:
+        join_lists(db, keys, found, others, untyped, relevant)
+        files = found.files
+        return Joined(db, files, _columns(others), untyped, None, card), None
+    words, width = join_items(
+        db, keys, found, relevant, kind, form, vocabulary, num_locations, card
+    )
+    return Joined(db, relevant.files, _columns(others), False, width, card), words
+
+
+def _open_both(
+    db: Database, rows: Any, truth: Any, form: TableForm, others: Sequence[str]
+) -> tuple[Relation, Relation]:
+    """Open predictions and truth, with the roles that their columns have."""
+    named = {f"k{i}": x for i, x in enumerate(form.query)}
     target = form.target
     if target == "target" and form.item is not None:
         have = columns_of(truth)
@@ -184,39 +219,7 @@ def _joined(
     else:
         of_rows = {**named, "preds": str(form.preds)}
     relevant = open_relation(db, "relevant", truth, of_truth)
-    found = open_relation(db, "found", rows, of_rows)
-    for key in keys:
-        rules.align(found, key, relevant, key)
-    if form.grade is not None:
-        rules.to_grades(relevant, "grade")
-    if form.item is not None:
-        kind = rules.align(found, "item", relevant, "item")
-        untyped = False
-    elif wide:
-        preds, kind = _list_of(found, len(wide), None)
-        untyped = kind == "untyped"
-        found.sql["preds"] = preds
-    else:
-        kind = _kind_of_lists(found)
-        untyped = found.untyped
-    if form.item is None:
-        _settle_targets(relevant, kind, untyped)
-    listed = ", ".join(keys)
-    _gather(relevant, keys, others, form)
-    selected = ", ".join(f"{found.sql[x]} AS {x}" for x in of_rows if x[0] != "p" or x == "preds")
-    if wide:
-        selected += f", {found.sql['preds']} AS preds"
-    db.run(f"CREATE VIEW answers AS SELECT {selected}, {AT} AS stood FROM found")
-    db.run(f"CREATE TABLE answered AS SELECT {listed}, count(*) AS n FROM answers GROUP BY ALL")
-    card = count_apart(db, listed, found, relevant, keys, rows, truth, form)
-    if form.item is None:
-        join_lists(db, keys, found, others, untyped, relevant)
-        files = found.files
-        return Joined(db, files, _columns(others), untyped, None, card), None
-    words, width = join_items(
-        db, keys, found, relevant, kind, form, vocabulary, num_locations, card
-    )
-    return Joined(db, relevant.files, _columns(others), False, width, card), words
+    return open_relation(db, "found", rows, of_rows), relevant
 
 
 def _kind_of_lists(found: Relation) -> str:
@@ -242,23 +245,32 @@ def _settle_targets(relevant: Relation, kind: str, untyped: bool) -> None:
         )
 
 
-def _gather(relevant: Relation, keys: list[str], others: list[str], form: TableForm) -> None:
+def _gather(
+    relevant: Relation, keys: list[str], constant: Mapping[str, str], form: TableForm
+) -> None:
     """Make the tables `asked`, a row per query, and `targets`, a row per relevant id of it."""
     db, listed = relevant.db, ", ".join(keys)
     cells = ", ".join(f"{sql} AS {role}" for role, sql in relevant.sql.items())
     db.run(f"CREATE VIEW truth AS SELECT {cells}, {AT} AS stood FROM relevant")
-    rest = "".join(f", any_value(o{i}) AS o{i}" for i in range(len(others)))
+    rest = "".join(f", any_value({x}) AS {x}" for x in constant if x != "item")
     db.run(
         f"CREATE TABLE asked AS SELECT {listed}, min(stood) AS stood, "
         f"row_number() OVER () - 1 AS id{rest} FROM truth GROUP BY {listed}"
     )
     has_several = db.value("SELECT count(*) FROM asked") < db.value("SELECT count(*) FROM truth")
-    for i, name in enumerate(others if has_several else ()):
+    for cell, name in constant.items() if has_several else ():
         wrong = db.row(
-            f"SELECT stood, o FROM (SELECT stood, o{i} AS o, first_value(o{i}) OVER (PARTITION BY "
-            f"{listed} ORDER BY stood) AS f FROM truth) WHERE o IS DISTINCT FROM f "
+            f"SELECT stood, o FROM (SELECT stood, {cell} AS o, first_value({cell}) OVER (PARTITION "
+            f"BY {listed} ORDER BY stood) AS f FROM truth) WHERE o IS DISTINCT FROM f "
             "ORDER BY stood LIMIT 1"
         )
+        if wrong is not None and cell == "item":
+            raise ValueError(
+                f"{place_of(relevant, wrong[0])} must hold the one target of its query in "
+                f"`{clip(name)}`, got another, {short(wrong[1])}; name further columns of `query`, "
+                "or of labels that say which items are relevant, "
+                f"`target={short(form.item)}` and `grade={short(name)}`."
+            )
         if wrong is not None:
             raise ValueError(
                 f"{place_of(relevant, wrong[0])} must hold the same value in `{clip(name)}` as the "

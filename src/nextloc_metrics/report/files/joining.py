@@ -78,14 +78,15 @@ def form_of(
     columns = (query,) if isinstance(query, str) else tuple(query)
     kept = preds if isinstance(preds, str) else tuple(preds)
     form = TableForm(columns, kept, target, *named)
-    if truth is None:
+    if truth is None and not (form.item is not None and has_column(rows, target)):
         needs = {"query": columns, "item": form.item, "grade": form.grade}
         if wrong := next((name for name, x in needs.items() if x), None):
             raise ValueError(
                 f"`{wrong}` needs `truth`, the table of the relevant ids of each query, got None."
             )
     is_column = isinstance(preds, str) and form.is_wide and has_column(rows, preds)
-    return form if truth is not None or (form.is_wide and not is_column) else None
+    is_apart = truth is not None or form.item is not None
+    return form if is_apart or (form.is_wide and not is_column) else None
 
 
 @dataclass(eq=False)
@@ -260,11 +261,12 @@ def join_items(
         f"{value} AS value, {AT} AS stood FROM found) f JOIN asked USING ({listed}) "
         "WHERE f.value IS NOT NULL"
     )
-    card["repeated_items"] = db.value(
+    repeated = db.value(
         "SELECT coalesce(sum(n - 1), 0)::BIGINT FROM (SELECT count(*) AS n FROM placed "
         "GROUP BY id, item HAVING n > 1)"
     )
-    is_dense = _are_tied(db, found, form, card)
+    card |= {"repeated_items": repeated} if repeated else {}
+    is_dense = _are_tied(db, found, form, repeated)
     words = number_items(db, kind, vocabulary, is_dense, relevant)
     item = "item" if words is None else "number"
     join = "" if words is None else " JOIN words USING (item)"
@@ -281,9 +283,11 @@ def join_items(
         )
     else:
         db.run(f"CREATE VIEW ordered AS SELECT id, {item} AS item, value FROM placed{join}")
+        first = None
         if by_rank:
-            card["ranks_from"] = 0 if db.value(f"SELECT min({value}) FROM found") == 0 else 1
-        lists = _in_order(card.get("ranks_from"))
+            first = 0 if db.value(f"SELECT min({value}) FROM found") == 0 else 1
+            card[f"ranks_from_{first}"] = db.value("SELECT count(DISTINCT id) FROM placed")
+        lists = _in_order(first)
     rest = [x for x in db.run("SELECT * FROM asked LIMIT 0").description if x[0][0] == "o"]
     cells = "".join(f", {x[0]}" for x in rest)
     scores = ", coalesce(l.scores, []) AS scores" if is_dense else ""
@@ -295,7 +299,7 @@ def join_items(
     return words, width
 
 
-def _are_tied(db: Database, found: Relation, form: TableForm, card: dict[str, Any]) -> bool:
+def _are_tied(db: Database, found: Relation, form: TableForm, repeated: int) -> bool:
     """Return whether items of a query have equal scores; refuse equal ranks."""
     by_rank = form.rank is not None
     equal = db.row(
@@ -307,10 +311,10 @@ def _are_tied(db: Database, found: Relation, form: TableForm, card: dict[str, An
             f"{place_of(found, equal[0])} must hold another rank in `{clip(str(form.rank))}` than "
             f"the items before of its query, got {equal[1]} again; use `score` for tied items."
         )
-    if equal is not None and card["repeated_items"]:
+    if equal is not None and repeated:
         raise ValueError(
             f"{place_of(found, equal[0])} must hold each item once per query where scores are "
-            f"equal, got {card['repeated_items']:,} repeated items; keep the best row of each."
+            f"equal, got {repeated:,} repeated items; keep the best row of each."
         )
     return equal is not None
 

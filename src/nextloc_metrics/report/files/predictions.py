@@ -24,6 +24,7 @@ from nextloc_metrics.report.files.ids import OnError, are_whole, integers_of, pl
 from nextloc_metrics.report.files.joining import form_of
 from nextloc_metrics.report.files.numbers import DENSE
 from nextloc_metrics.report.files.opening import RUNS, RowSource, find_files, pa, suffix_of
+from nextloc_metrics.report.files.proposal import check_rows_are_queries
 from nextloc_metrics.report.files.sources import Arrays, Stream, gigabytes, memory
 from nextloc_metrics.report.files.tables import Names, TableRows, source_of
 from nextloc_metrics.report.files.trec import TrecQueries, read_trec, write_trec
@@ -163,6 +164,8 @@ def read(
         rows = TableRows(
             of_run or source_of(files, names, on_error), names, **how, on_error=on_error
         )
+        if queries is None and separator is None:
+            check_rows_are_queries(path, names)
     found = replace(_collect(rows, groups), card=card)
     return found if queries is None else _with_judgements(found, queries)
 

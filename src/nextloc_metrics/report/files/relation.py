@@ -14,6 +14,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import groupby
@@ -24,6 +25,7 @@ from nextloc_metrics.core.queries.messages import clip, extra, short
 from nextloc_metrics.report.files.ids import is_list, is_text
 from nextloc_metrics.report.files.opening import (
     ARROW,
+    TEXT,
     FilePart,
     find_files,
     open_bytes,
@@ -36,6 +38,9 @@ from nextloc_metrics.report.files.tables import Names, source_of
 
 # Rows of an Arrow batch that leaves.
 _ROWS = 100_000
+
+# Characters of a first record of JSON whose names are read.
+_LONGEST_RECORD = 1 << 24
 
 
 class Database:
@@ -260,9 +265,12 @@ def columns_of(table: Any) -> list[str]:
         if kind in (".csv", ".tsv"):
             rows = csv.reader(text, delimiter="\t" if kind == ".tsv" else ",")
             return next(filter(None, rows), [])
-        if kind in (".jsonl", ".ndjson"):
-            first = json.loads(next(filter(str.strip, text), "{}"))
-            return list(first) if isinstance(first, dict) else []
+        head = next(filter(str.strip, text), "") if kind in TEXT else ""
+        while head:  # the first record may lie in a list, and over several lines
+            with suppress(ValueError):
+                return list(json.JSONDecoder().raw_decode(head, head.index("{"))[0])
+            more = text.read(1 << 20) if len(head) < _LONGEST_RECORD else ""
+            head = more and head + more
     return []
 
 

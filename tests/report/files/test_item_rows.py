@@ -1,0 +1,116 @@
+"""Rows that are items of a query are not read as queries, and single answers are."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+
+from nextloc_metrics.cli.commands import main
+from nextloc_metrics.report import evaluate_table, read
+from nextloc_metrics.report.files.proposal import ItemRowsError
+
+
+def items_of(key: list[str], order: str, seed: int) -> tuple[pd.DataFrame, float]:
+    """Rows of items in any order, with the target beside each, and their MRR by plain Python."""
+    draw = random.Random(seed)
+    rows: list[dict[str, Any]] = []
+    reciprocal = []
+    for user in range(6):
+        for day in range(3 if "day" in key else 1):
+            items = draw.sample(range(10, 20), draw.randint(2, 5))
+            target = draw.randint(10, 19)
+            reciprocal.append(1 / (items.index(target) + 1) if target in items else 0.0)
+            for rank, item in enumerate(items):
+                of = {"user": user, "day": day, "place": item, "target": target}
+                rows.append(of | {order: rank + 1 if order == "rank" else 1 / (rank + 1)})
+    draw.shuffle(rows)
+    return pd.DataFrame(rows), sum(reciprocal) / len(reciprocal)
+
+
+@pytest.mark.parametrize("container", ["csv", "parquet", "pandas", "arrow"])
+@pytest.mark.parametrize("key", [["user"], ["user", "day"]])
+@pytest.mark.parametrize("order", ["score", "rank"])
+def test_items_are_refused_with_the_arguments_that_read_them(
+    order: str, key: list[str], container: str, tmp_path: Path
+) -> None:
+    """The arguments of the error give the value by plain Python."""
+    for seed in range(5):
+        frame, expected = items_of(key, order, seed)
+        table: Any = frame
+        if container == "arrow":
+            table = pa.Table.from_pandas(frame)
+        elif container != "pandas":
+            table = tmp_path / f"items.{container}"
+            getattr(frame, f"to_{container}")(table, index=False)
+        with pytest.raises(ItemRowsError, match="look like single items") as caught:
+            evaluate_table(table, preds="place", k=1)
+        named: Any = {**caught.value.named, "query": caught.value.named["query"].split(",")}
+        assert named == {"query": key, "item": "place", order: order}
+        found = evaluate_table(table, **named, k=1)
+        assert found.values["mrr"] == pytest.approx(expected)
+        assert found.card["queries"] == len(frame[key].drop_duplicates())
+        if container == "csv":
+            with pytest.raises(ItemRowsError):
+                read(table, preds="place")
+            assert len(read(table, **named).target) == found.card["queries"]
+
+
+def test_the_command_of_the_error_works(tmp_path: Path) -> None:
+    """The command line prints a command, and that gives the value."""
+    frame, expected = items_of(["user"], "score", 0)
+    path = str(tmp_path / "my items.csv")
+    for preds in (["--preds", "item"], []):  # with and without the name of the column
+        frame.rename(columns={"place": "item"}).to_csv(path, index=False)
+        shown = CliRunner().invoke(main, ["score", path, *preds])
+        words = f"nextloc-metrics score '{path}' --query user --item item --score score"
+        assert shown.output.rstrip().endswith(words), shown.output
+    given = ["score", path, "--query", "user", "--item", "item", "--score", "score"]
+    shown = CliRunner().invoke(main, [*given, "--format", "json"])
+    assert f'"value": {expected}' in shown.output
+
+
+@pytest.mark.parametrize("accuracy", [0.0, 0.2, 0.9])
+@pytest.mark.parametrize("users", [3, 40, 400])
+def test_single_answers_are_queries(users: int, accuracy: float, tmp_path: Path) -> None:
+    """One answer per query, with a user and its score, is read, by accuracy of plain Python."""
+    for seed in range(10):
+        draw = random.Random(seed)
+        rows = []
+        for number in range(100):
+            user = number if users == 400 else draw.randrange(users)
+            target = (user % 7 if draw.random() < 0.7 else draw.randrange(20)) + 10
+            answer = target if draw.random() < accuracy else draw.randrange(10, 30)
+            rows.append((user, answer, target, draw.random(), number % 24, draw.randrange(3)))
+        names = ["user", "preds", "target", "score", "hour", "rank"]
+        frame = pd.DataFrame(rows, columns=names)
+        frame.to_csv(tmp_path / "answers.csv", index=False)
+        hits = sum(answer == target for _, answer, target, *_ in rows) / len(rows)
+        for table in (frame, tmp_path / "answers.csv"):
+            assert evaluate_table(table, k=1).values["acc_at_1"] == pytest.approx(hits)
+
+
+def test_an_answer_in_a_list_is_a_query(tmp_path: Path) -> None:
+    """Who has a table of single answers that looks like items writes lists."""
+    frame, _ = items_of(["user"], "score", 0)
+    frame["place"] = [[x] for x in frame["place"]]
+    frame.to_csv(tmp_path / "answers.csv", index=False)
+    for table in (frame, tmp_path / "answers.csv"):
+        assert evaluate_table(table, preds="place", k=1).card["queries"] == len(frame)
+
+
+def test_labels_of_items_are_grades() -> None:
+    """A column of 0 and 1 is no target; as the grades of the items it is."""
+    frame, expected = items_of(["user"], "score", 1)
+    frame["label"] = (frame.place == frame.target) * 1
+    named: Any = {"query": "user", "item": "place", "score": "score"}
+    with pytest.raises(ValueError, match="`target='place'` and `grade='label'`"):
+        evaluate_table(frame, **named, target="label")
+    found = evaluate_table(frame, **named, target="place", grade="label", k=5, measures=["RR"])
+    judged = frame[frame.label == 1].user.nunique() / 6  # the others have no relevant item
+    assert found.values["RR"] == pytest.approx(expected / judged)
