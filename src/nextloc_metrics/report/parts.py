@@ -143,9 +143,9 @@ class GroupsPart(Part):
     def sections(self, evaluation: Any) -> dict[str, str]:
         counted, found = evaluation._counted, {}
         for kind, table in evaluation.groups.items():
-            name, member = next(iter(counted.parts[f"by {kind}"].named_members()))
             notes, level = counted.note_intervals(kind), counted.setting.confidence_level
-            found[f"By {kind}"] = show_groups(f"{name} by {kind}", notes, member, table, level)
+            members = counted.parts[f"by {kind}"]
+            found[f"By {kind}"] = show_groups(kind, notes, members, table, level)
         return found
 
 

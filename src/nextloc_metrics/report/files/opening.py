@@ -259,6 +259,8 @@ def check_columns(file: str, have: Sequence[str], need: Sequence[str]) -> None:
         hint = f"; did you mean {', '.join(map(repr, like))}?" if like else "."
         if "preds" in missing and answers:
             hint = f"; if {answers[0]!r} holds the answers of a language model, use `answers`."
+        elif "preds" in missing and {"score", "rank"} & {*have}:
+            hint = "; if a row is one item, name `truth`, `query`, `item` and `score` or `rank`."
         raise ValueError(
             f"{file} must have the columns {short(missing)}, got {short(list(have))}{hint}"
         )
