@@ -180,6 +180,7 @@ def show_table(table: Table) -> str:
     """Return a table that scrolls sideways, folded if it is long."""
     # titles such as acc_at_10 may break on a narrow page
     shown = re.sub(r"[^>]+(?=</th>)", lambda x: x[0].replace("_", "_<wbr>"), table._repr_html_())
+    shown = shown.replace(" (", " <wbr>(")  # an interval behind a value goes below it
     html = f'<div class="wide">{shown}</div>\n'
     if len(table.rows) <= _LONG:
         return html
