@@ -34,6 +34,7 @@ from nextloc_metrics.metrics.presets import (
     likelihood_metrics,
     probability_metrics,
 )
+from nextloc_metrics.report.by_group import queries_of_deciles
 from nextloc_metrics.report.evaluation_metrics import ClusteredGroups, answer_shares
 from nextloc_metrics.report.location_answers import LocationAnswers
 from nextloc_metrics.report.pages.sections import (
@@ -225,7 +226,9 @@ class DecilesPart(Part):
         counted, table = evaluation._counted, evaluation.deciles
         assert table is not None
         notes, level = counted.note_intervals(), counted.setting.confidence_level
-        return {self.title: show_deciles(counted.parts["deciles"], table, notes, level)}
+        deciles = counted.parts["deciles"]
+        numbers = list(queries_of_deciles(deciles).values())
+        return {self.title: show_deciles(deciles, numbers, table, notes, level)}
 
 
 class ProbabilitiesPart(TablePart):

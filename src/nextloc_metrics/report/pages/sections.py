@@ -18,7 +18,6 @@ from nextloc_metrics.core.display.table import Table, in_percent
 from nextloc_metrics.core.metric.collection import SummedCollection
 from nextloc_metrics.core.metric.plots import plot_groups
 from nextloc_metrics.geography.locations import Locations
-from nextloc_metrics.report.by_group import queries_of_deciles
 from nextloc_metrics.report.pages.maps import distance_errors, error_map
 from nextloc_metrics.report.pages.probability_plots import reliability, risk_coverage
 
@@ -100,17 +99,23 @@ def show_probabilities(metrics: SummedCollection, confidence_level: float) -> st
 
 
 def show_deciles(
-    members: SummedCollection, table: Table, notes: Sequence[str], confidence_level: float
+    members: SummedCollection,
+    numbers: Sequence[int],
+    table: Table,
+    notes: Sequence[str],
+    confidence_level: float,
 ) -> str:
-    """Draw precision and NDCG for each decile of the target, and show the table of all metrics."""
+    """Draw precision and NDCG for each decile of the target, and show the table of all metrics.
+
+    `numbers` are the queries of each decile.
+    """
     values = members.compute_with_intervals(confidence_level)
     pictures = ""
     for title in ("precision", "ndcg"):
         names = [str(name) for name in members if str(name).startswith(f"{title}_at_")]
         rows = [[values[f"{name}{end}"] for name in names] for end in ("", "_low", "_high")]
         heights, low, high = torch.tensor(rows)
-        numbers = torch.tensor(list(queries_of_deciles(members).values()))
-        found = Groups(heights, torch.stack([low, high]), numbers)
+        found = Groups(heights, torch.stack([low, high]), torch.tensor(numbers))
         labels = [name.rpartition("_")[2].lstrip("0") for name in names]
         shared = names[0].partition("_decile_")[0]
         decile = f"decile of the target ({len(labels) - 1} = most popular)"
