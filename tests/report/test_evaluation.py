@@ -97,8 +97,11 @@ def test_training_counts_give_a_baseline_skill_and_deciles() -> None:
     values = {name: float(value) for name, value in deciles.compute().items()}
     assert [row[0] for row in e.deciles.rows] == [*map(str, range(1, 11)), "unmapped"]
     columns = [x.removesuffix(" (%)") for x in e.deciles.header]
+    of = PopularityBins.from_counts(counts).of(torch.as_tensor(target))
     for row in e.deciles.rows:
         cells = dict(zip(columns, map(str.strip, row), strict=True))
+        decile = int(row[0]) if row[0].isdecimal() else 0  # without a training visit
+        assert cells["queries"] == str(int((of == decile).sum()))
         ending = f"decile_{row[0].zfill(2)}" if row[0].isdecimal() else "decile_unmapped"
         ndcg = values[f"ndcg_at_5_{ending}"]
         assert cells["ndcg_at_5"] == ("-" if np.isnan(ndcg) else f"{100 * ndcg:.2f}")
