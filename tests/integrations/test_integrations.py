@@ -703,7 +703,7 @@ def test_libcity_takes_the_evaluator_of_the_page(city: ModuleType, repository: P
     utilities = importlib.import_module("libcity.utils.utils")
     config = config_of(evaluator="TrajLocPredEvaluator")
     assert type(utilities.get_evaluator(config)) is city.TrajLocPredEvaluator
-    defined_on(repository / "docs/integrations/recipes.md")["install"]()
+    defined_on(repository / "docs/coming-from.md")["install"]()
     assert type(utilities.get_evaluator(config)) is ExactEvaluator
 
 
@@ -713,7 +713,7 @@ def test_libcity_takes_the_evaluator_of_the_page(city: ModuleType, repository: P
 @pytest.fixture(scope="module")
 def recipes(repository: Path) -> dict[str, Callable[..., tuple[Any, Any]]]:
     """The functions that the page shows."""
-    return defined_on(repository / "docs/integrations/recipes.md")
+    return defined_on(repository / "docs/coming-from.md")
 
 
 def in_each(convention: dict[str, Any], preds: Any, target: Any) -> dict[str, float]:

@@ -141,6 +141,7 @@ WRONG: list[tuple[Any, str]] = [
     ("ndcg@10", "got 'ndcg@10'; use `nDCG@10`."),
     ("Sucess@5", "got 'Sucess@5'; use `Success@5`."),
     ("Bpref", "a measure must be one of nDCG, RR, AP, .* got 'Bpref'"),
+    ("nDCG@10,RR", "got 'nDCG@10,RR', which are several: name each alone"),
     ("AP(rel=0)", "`rel` must be a finite positive number, got 0"),
     ("nDCG(rel=2)@3", r"nDCG\(rel=2\)@3 has an unknown option"),
     ("P(rel=2)", "`P` needs a cut-off, such as `P@10`"),

@@ -108,7 +108,7 @@ def test_every_result_prints_in_every_way(name: str) -> None:
     frame = result.to_pandas()
     assert {*frame.columns, frame.index.name} - {None} == set(header)
     pytest.importorskip("matplotlib")
-    page = result.to_html("A < B", {"files": "x.csv"}, audit=audit())
+    page = result.to_html("A < B", {"files": "x.csv"}, audit=audit()).replace("<wbr>", "")
     assert all(escape(cell) in page for row in table.rows for cell in map(str.strip, row[1:]))
     assert (">Protocol<" in page) == bool(card)
     titles = re.findall("<h[12]>(.*?)</h[12]>", page)

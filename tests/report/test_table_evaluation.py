@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
@@ -142,3 +143,17 @@ def test_a_key_is_that_of_queries(tmp_path: Path) -> None:
     assert report.evaluate_table(path, k=2).card["queries"] == 2
     with pytest.raises(ValueError, match="`key` needs `queries`, got 'id' alone"):
         report.evaluate_table(path, k=2, key="id")
+
+
+def test_mistaken_tables_are_answered_with_what_is_meant() -> None:
+    """One column for both, a row per item, and answers in another form."""
+    items = pd.DataFrame({"user": [1, 1], "item": [7, 3], "score": [0.9, 0.5]})
+    with pytest.raises(ValueError, match="another column than `preds`, got 'item' for both"):
+        report.evaluate_table(items, preds="item", target="item")
+    with pytest.raises(ValueError, match="one item, name `truth`, `query`, `item` and `score`"):
+        report.evaluate_table(items)
+    said = "2 of 3 answers are unreadable; with `form` set to 'auto'"
+    with pytest.warns(UserWarning, match=said):
+        report.evaluate(report.read_answers(["7", "3", "[7]"], ids=["3", "7"]), [0, 1, 1], k=1)
+    answers = report.read_answers(["7", "[3]", "[7]"], ids=["3", "7"])
+    assert report.evaluate(answers, [0, 0, 1], k=1).card["unreadable"] == 1

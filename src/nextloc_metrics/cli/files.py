@@ -210,7 +210,9 @@ def _written(result: Evaluation, output: Output) -> str:
         return result.to_markdown()
     if kind in ("latex", "csv"):
         return write_table(result.table, kind)
-    by = (f"by {one_line(name)}\n{table}" for name, table in result.groups.items())
+    by = [f"by {one_line(name)}\n{table}" for name, table in result.groups.items()]
+    if result.deciles is not None:
+        by.append(f"by popularity of the target\n{result.deciles}")
     return "\n\n".join([str(result), *by])
 
 

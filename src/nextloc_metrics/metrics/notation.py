@@ -144,9 +144,12 @@ def parse_measure(measure: Any) -> RankingMetric:
     name = "" if found is None else _OTHER_NAMES.get(found["name"], found["name"])
     if found is None or name not in _MEASURES:
         near = _nearest(str(measure).strip())
+        hint = f"; use `{near}`" if near else ""
+        if "," in str(measure).partition("(")[0]:
+            hint = ", which are several: name each alone"
         raise ValueError(
             f"a measure must be one of {', '.join(_MEASURES)}, with a cut-off such as `nDCG@10`, "
-            f"got {short(str(measure))}{f'; use `{near}`' if near else ''}."
+            f"got {short(str(measure))}{hint}."
         )
     options = _read_options(str(measure), found["options"] or "")
     rel = 1 if name in _GRADED else options.pop("rel", 1)

@@ -7,10 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from torch import Tensor
-
 from nextloc_metrics.core.display.reading import Reading, plural, quantiles
 from nextloc_metrics.core.metric.collection_values import MOST_ROWS
+from nextloc_metrics.report.evaluation_metrics import ClusteredGroups
 
 _WORST = 10
 
@@ -21,16 +20,20 @@ def rows_of_groups(
     """Return the values of groups by their names, numbers in their order, and notes.
 
     Of more than a hundred groups they are the medians, and the ten worst by the first metric; of
-    equally bad ones those with the most queries.
+    equally bad ones those with the most queries. Of eleven groups and more a note names the worst.
     """
     results = collection.results(confidence_level)
     members = {x: one for x, one in collection.named_members() if x in results.numbers}
     if len(groups) <= MOST_ROWS:
         order = sorted(range(len(groups)), key=lambda i: _in_order(groups[i]))
-        return {groups[i]: _row(members, results, i) for i in order}, []
+        rows = {groups[i]: _row(members, results, i) for i in order}
+        if len(groups) <= _WORST or not members:
+            return rows, []
+        title, worst = _worst(members, results)
+        return rows, [f"{title}: {', '.join(groups[i] for i in worst)}"]
     name, first = next(iter(members.items()))
-    rises, kinds = first.higher_is_better is not False, plural(first._groups.by)
-    worst = _worst(results.values[name], results.numbers[name], rises)
+    kinds = plural(first._groups.by)
+    title, worst = _worst(members, results)
     medians = {
         x: Reading.of(results.values[x], None, one.plot_upper_bound == 1, kinds)._replace(
             unit=one.unit
@@ -39,12 +42,23 @@ def rows_of_groups(
     }
     rows = {medians[name].note: medians}
     rows |= {groups[i]: _row(members, results, i) for i in worst}
-    order_of = "lowest" if rises else "highest"
     return rows, [
-        f"below the medians: the {len(worst)} {kinds} with the {order_of} {name}; of equal ones, "
-        "those with more queries",
+        f"below the medians: {title}; of equal ones, those with more queries",
         f"each of the {len(groups):,} {kinds}: --group-table FILE",
     ]
+
+
+def queries_of_deciles(collection: Any) -> dict[str, int]:
+    """Return the number of queries by the decile of their target, as names of metrics have it."""
+    members = {
+        name.rpartition("_decile_")[2]: one
+        for name, one in collection.named_members()
+        if name.startswith("ndcg_at_")
+    }
+    first = next(iter(members.values()))
+    if first._groups:
+        return {x: int(one._numbers()[0].sum()) for x, one in members.items()}
+    return dict(zip(members, first.num_queries.tolist(), strict=True))
 
 
 def sentence_of(
@@ -86,12 +100,27 @@ def _row(members: dict[str, Any], results: Any, i: int) -> dict[str, Reading]:
     return found
 
 
-def _worst(values: Tensor, numbers: Tensor, rises: bool) -> list[int]:
-    """Return the groups with the worst values, of equal ones those with more queries first."""
-    by_number = numbers.argsort(descending=True, stable=True)
+def _worst(members: Mapping[str, Any], results: Results) -> tuple[str, list[int]]:
+    """Return the groups with the worst values of the first metric, and what to call them.
+
+    Of equal ones, those with more queries are first.
+    """
+    name, first = next(iter(members.items()))
+    values, rises = results.values[name], first.higher_is_better is not False
+    by_number = results.numbers[name].argsort(descending=True, stable=True)
     by_number = by_number[~values[by_number].isnan()]
     order = values[by_number].argsort(descending=not rises, stable=True)[:_WORST]
-    return [int(i) for i in by_number[order]]
+    ends = "lowest" if rises else "highest"
+    title = f"the {len(order)} {plural(first._groups.by)} with the {ends} {name}"
+    return title, [int(i) for i in by_number[order]]
+
+
+def clusters_of(collection: Any, groups: Sequence[str]) -> dict[str, dict[str, int]]:
+    """Return how many clusters, such as users, each group has; none where groups are clusters."""
+    (_, first), *_ = collection.named_members()
+    if not isinstance(first, ClusteredGroups):
+        return {}
+    return {plural(first.cluster): dict(zip(groups, first.clusters_by_group.tolist(), strict=True))}
 
 
 def _in_order(name: str) -> tuple[bool, float, str]:

@@ -12,10 +12,16 @@ from typing import Any, ClassVar
 from nextloc_metrics import analysis
 from nextloc_metrics.core.display.page import Result
 from nextloc_metrics.core.display.reading import Reading
-from nextloc_metrics.core.display.table import Table, across, csv_cell, of_readings
+from nextloc_metrics.core.display.table import Table, across, csv_cell, in_percent, of_readings
+from nextloc_metrics.core.metric.collection_values import readings_of
 from nextloc_metrics.core.outputs import new_file
 from nextloc_metrics.core.queries.messages import short
-from nextloc_metrics.report.by_group import rows_of_groups, sentence_of
+from nextloc_metrics.report.by_group import (
+    clusters_of,
+    queries_of_deciles,
+    rows_of_groups,
+    sentence_of,
+)
 from nextloc_metrics.report.comparisons import Comparisons
 from nextloc_metrics.report.evaluation_counts import Counted, merge_counted
 from nextloc_metrics.report.files.opening import Lazy, pa
@@ -215,11 +221,6 @@ def evaluation_of(counted: Counted) -> Evaluation:
         for kind in setting.groups
         if f"by {kind}" in counted.parts
     }
-    deciles = None
-    if "deciles" in counted.parts:
-        notes = [*counted.note_lists(), *counted.note_intervals()]
-        options: Any = {"intervals": True, "confidence_level": setting.confidence_level}
-        deciles = counted.parts["deciles"].table(**options, notes=notes)
     higher = {name: metric.higher_is_better for name, metric in counted.rows()}
     return Evaluation(
         values=values,
@@ -235,7 +236,7 @@ def evaluation_of(counted: Counted) -> Evaluation:
         },
         ties={name: (low[name], high[name]) for name in low},
         groups=groups,
-        deciles=deciles,
+        deciles=_table_of_deciles(counted) if "deciles" in counted.parts else None,
         columns=columns,
         ceiling=ceiling_of(counted) if CEILING in counted.parts else None,
         _counted=counted,
@@ -259,10 +260,29 @@ def _table_of_headline(counted: Counted, columns: Mapping[str, Mapping[str, Read
 def _table_of_kind(counted: Counted, kind: str) -> Table:
     """Make the table of one kind of groups; it computes its records when they are read."""
     level, records = counted.setting.confidence_level, partial(titled_records, counted, kind)
-    rows, notes = rows_of_groups(counted.parts[f"by {kind}"], counted.labels[kind].names, level)
-    return across(
-        rows, level, [*counted.note_lists(), *notes, *counted.note_intervals(kind)], records
-    )
+    collection, groups = counted.parts[f"by {kind}"], counted.labels[kind].names
+    rows, notes = rows_of_groups(collection, groups, level)
+    notes = [*counted.note_lists(), *notes, *counted.note_intervals(kind)]
+    return across(rows, level, notes, records, clusters_of(collection, groups))
+
+
+def _table_of_deciles(counted: Counted) -> Table:
+    """Make the table of deciles: NDCG first; its records have each metric of each decile."""
+    collection, level = counted.parts["deciles"], counted.setting.confidence_level
+    plain = collection.table(intervals=True, confidence_level=level)
+    rows: dict[str, dict[str, Reading]] = {}
+    notes = [x for x in counted.note_lists() if not x.startswith("mrr")]
+    readings, numbers = readings_of(collection, level), queries_of_deciles(collection)
+    for name in sorted(readings, key=lambda x: not x.startswith("ndcg")):
+        metric, _, decile = name.partition("_decile_")
+        if decile:
+            one = readings[name]._replace(number=numbers[decile])
+            rows.setdefault(decile.lstrip("0"), {})[metric] = one
+        else:
+            notes.append(f"{name} of all deciles: {in_percent(readings[name].value)} %")
+    notes.append(f"1: the rarest locations, {len(rows) - 1}: the most visited")
+    notes += counted.note_intervals()
+    return across(rows, level, notes, lambda: list(plain.records), {})
 
 
 # The columns of a file of groups.

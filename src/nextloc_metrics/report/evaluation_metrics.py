@@ -77,10 +77,14 @@ class ClusteredGroups(Grouped, KeyedMetric):
         sums = state.new_zeros(self.num_groups, state.shape[1] - 1)
         return sums.index_add(0, state[:, 0] >> _BITS, state[:, 1:])
 
+    @property
+    def clusters_by_group(self) -> Tensor:
+        """The number of clusters that have queries in each group, `[G]`."""
+        return (self.state[:, 0] >> _BITS).bincount(minlength=self.num_groups)
+
     def _estimate(self) -> intervals.Estimate:
-        state = self.state
-        sizes = (state[:, 0] >> _BITS).bincount(minlength=self.num_groups)
-        found = [intervals.of_clusters(part) for part in torch.split(state[:, 1:], sizes.tolist())]
+        sizes = self.clusters_by_group.tolist()
+        found = [intervals.of_clusters(part) for part in torch.split(self.state[:, 1:], sizes)]
         columns = zip(*(one[:-1] for one in found), strict=True)
         return intervals.Estimate._make([*map(torch.stack, columns), self.metric._is_bounded])
 

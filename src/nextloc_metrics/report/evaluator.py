@@ -172,7 +172,14 @@ class Evaluator:
         counted = self._counts.in_order()
         if missed is not None:
             counted.card["broken_answers"] = as_number(missed)
-        if cuts := counted.cuts_beyond_lists():
+        unread, asked = (counted.card.get(x, 0) for x in ("unreadable", "num_asked"))
+        if 2 * unread > asked:
+            warnings.warn(
+                f"{unread:,} of {asked:,} answers are unreadable; with `form` set to 'auto', it is "
+                "printed how many answers each form reads.",
+                stacklevel=2,
+            )
+        elif cuts := counted.cuts_beyond_lists():
             name = "a cut-off of `measures`" if counted.setting.measures else "`k`"
             warnings.warn(
                 f"{name} should be at most {counted.longest}, the length of the longest list in "

@@ -34,6 +34,7 @@ from nextloc_metrics.metrics.presets import (
     likelihood_metrics,
     probability_metrics,
 )
+from nextloc_metrics.report.by_group import queries_of_deciles
 from nextloc_metrics.report.evaluation_metrics import ClusteredGroups, answer_shares
 from nextloc_metrics.report.location_answers import LocationAnswers
 from nextloc_metrics.report.pages.sections import (
@@ -143,9 +144,9 @@ class GroupsPart(Part):
     def sections(self, evaluation: Any) -> dict[str, str]:
         counted, found = evaluation._counted, {}
         for kind, table in evaluation.groups.items():
-            name, member = next(iter(counted.parts[f"by {kind}"].named_members()))
             notes, level = counted.note_intervals(kind), counted.setting.confidence_level
-            found[f"By {kind}"] = show_groups(f"{name} by {kind}", notes, member, table, level)
+            members = counted.parts[f"by {kind}"]
+            found[f"By {kind}"] = show_groups(kind, notes, members, table, level)
         return found
 
 
@@ -225,7 +226,9 @@ class DecilesPart(Part):
         counted, table = evaluation._counted, evaluation.deciles
         assert table is not None
         notes, level = counted.note_intervals(), counted.setting.confidence_level
-        return {self.title: show_deciles(counted.parts["deciles"], table, notes, level)}
+        deciles = counted.parts["deciles"]
+        numbers = list(queries_of_deciles(deciles).values())
+        return {self.title: show_deciles(deciles, numbers, table, notes, level)}
 
 
 class ProbabilitiesPart(TablePart):

@@ -194,6 +194,9 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
     (tmp_path / "a.xlsx").write_text("", encoding="utf-8")
     with pytest.raises(ValueError, match=r"files of one kind.*'.xlsx'"):
         report.read(tmp_path / "a.xlsx")
+    (tmp_path / "run.txt").write_text("q1 Q0 d1 1 0.9 x\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"'.txt'.*; a run of trec_eval is read if .* \.run\."):
+        report.read(tmp_path / "run.txt")
 
 
 # The command line --------------------------------------------------------------------------------

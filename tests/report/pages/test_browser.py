@@ -69,6 +69,14 @@ addEventListener("load", () => {
       tables: [...page.querySelectorAll("table")].map(table =>
         rows(table).filter(shown).map(row => [...row.cells].map(cell => cell.textContent))),
     };
+    of.choices = [...page.querySelectorAll("select")].map(select => {
+      const parts = [...select.parentElement.nextElementSibling.children];
+      return [...select.options].map(option => {
+        select.value = option.value;
+        select.dispatchEvent(new Event("change"));
+        return [option.value, parts.filter(x => x.checkVisibility()).map(x => x.dataset.name)];
+      });
+    });
     if (!frame.title.endsWith("sorted")) continue;
     const table = page.querySelector("table"), heads = [...table.tHead.rows[0].cells];
     const column = number => rows(table).map(row => row.cells[number].textContent);
@@ -207,6 +215,17 @@ def test_pages_fit_400_pixels_and_fetch_nothing(kind: str, dark: bool) -> None:
     assert found["fetched"] == []
     assert {link[:1] for link in found["links"]} <= {"#"}
     assert found["color"] == ("rgb(255, 255, 255)" if dark else "rgb(0, 0, 0)")
+
+
+def test_a_choice_of_metrics_shows_one_picture() -> None:
+    """The one that is chosen, of all metrics by group; without the script there is no choice."""
+    found = browse(dark=False)
+    choices = found["evaluate"]["choices"]
+    assert len(choices) == 2  # by user and by hour
+    for choice in choices:
+        assert len(choice) == 5
+        assert all(shown == [name] for name, shown in choice)
+    assert found["plain evaluate"]["choices"] == []
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -6,6 +6,7 @@ import inspect
 import re
 import shlex
 from functools import cache
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from click.testing import CliRunner
 from nextloc_metrics import __version__, report
 from nextloc_metrics.cli.commands import main
 from nextloc_metrics.core.display.lines import draw_differences
-from nextloc_metrics.core.display.page import SCRIPT
+from nextloc_metrics.core.display.page import CHOICE, SCRIPT
 
 EVIL = [
     "<script>alert(1)</script>",
@@ -99,6 +100,52 @@ def test_the_page_holds_every_table_and_the_card() -> None:
     assert "2026-11-24" in text
 
 
+def test_a_page_has_a_choice_of_metrics_by_group() -> None:
+    """Each metric of the table of groups has a picture, under its name; one alone has no choice."""
+    html = page()
+    for kind in ("<b>user", "hour"):
+        section = html.partition(f"<h2>By {escape(kind)}</h2>")[2].partition("</section>")[0]
+        choice = section.partition('<div class="choice">')[2].partition("<table>")[0]
+        shown = evaluation().groups[kind].header
+        names = [x for x in shown if x in evaluation().values]
+        assert re.findall(r'data-name="([^"]*)"', choice) == names
+        assert re.findall(r'aria-label="(\w+) by ', choice) == names
+    alone = report.evaluate([[1, 2]], [1], measures=["RR"], groups={"hour": [3]}).to_html()
+    assert "By hour" in alone
+    assert 'class="choice"' not in alone
+
+
+def test_tables_of_groups_say_who_is_behind_and_which_are_worst() -> None:
+    """How many clusters a group has, and of more than ten groups the ten with the lowest value."""
+    hours = [i % 12 for i in range(120)]
+    users = [i // 40 for i in range(120)]  # of hour 11, two of three
+    target = [1 if i % 12 > 2 else 0 for i in range(120)]
+    of = {"groups": {"hour": hours, "user": users}, "cluster": "user", "num_locations": 2}
+    kept = np.array(
+        [not (hour == 11 and user == 2) for hour, user in zip(hours, users, strict=True)]
+    )
+    e = report.evaluate([[1]] * 120, target, k=1, mask=kept, **of)
+    table = e.groups["hour"]
+    assert table.header[-2:] == ("queries", "users")
+    assert [row[-1] for row in table.rows] == ["3"] * 11 + ["2"]
+    assert "users" not in e.groups["user"].header
+    worst = "the 10 hours with the lowest acc_at_1: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9"
+    assert worst in table.notes
+    few = report.evaluate([[1]] * 120, target, k=1, groups={"user": users}, num_locations=2)
+    assert not any("lowest" in note for note in few.groups["user"].notes)
+
+
+def test_printed_cards_have_no_number_that_is_0() -> None:
+    """In the terminal, in Markdown and in a notebook; `card` has all."""
+    e = report.evaluate([[1, 2], [3, 1]], [2, 3], k=1)
+    assert e.card["left_out"] == 0
+    for text in (str(e), e.to_markdown(), e._repr_html_()):
+        assert "queries" in text
+        assert "left out" not in text
+    empty = report.evaluate(np.zeros((0, 4), np.float32), np.zeros(0, int))
+    assert "queries: 0" in str(empty)
+
+
 def test_the_page_says_what_each_metric_is() -> None:
     """The first words of the docstring of each, by the name of its row."""
     e = evaluation()
@@ -121,9 +168,9 @@ def test_only_the_script_of_the_page_runs_and_nothing_is_fetched() -> None:
     }  # fmt: skip
     assert not any(name.startswith("on") for name, _ in read.attributes)
     assert read.tags.count("script") == 1
-    assert html.count(SCRIPT) == 1
-    assert "http" not in SCRIPT
-    assert "fetch" not in SCRIPT
+    assert html.count(SCRIPT + CHOICE) == 1
+    assert "http" not in SCRIPT + CHOICE
+    assert "fetch" not in SCRIPT + CHOICE
     # links are to parts of the same picture, and no part has the name of another
     links = [value or "" for name, value in read.attributes if name.endswith("href")]
     links += re.findall(r"url\(([^)]*)\)", html)

@@ -40,10 +40,11 @@ tr { border-bottom: 1px solid var(--line); }
 caption { text-align: left; font-size: .8rem; padding-top: .4rem; }
 caption { position: sticky; left: 0; max-width: calc(100vw - 3rem); }
 td:first-child { max-width: 24rem; overflow: hidden; text-overflow: ellipsis; }
+td:first-child { white-space: normal; overflow-wrap: normal; }
 th[role=button] { cursor: pointer; }
 th[aria-sort=ascending]::after { content: " \\2191"; }
 th[aria-sort=descending]::after { content: " \\2193"; }
-input[type=search] { font: inherit; margin: .5rem 0; max-width: 100%; }
+input[type=search], select { font: inherit; margin: .5rem 0; max-width: 100%; }
 figure { margin: 1rem 0; }
 figcaption { font-size: .9rem; }
 svg { display: block; width: 100%; height: auto; min-width: 30rem; }
@@ -58,7 +59,7 @@ footer { margin-top: 3rem; font-size: .8rem; }
 @media (max-width: 30rem) {
   dl { grid-template-columns: 1fr; } dd { margin-left: 1rem; }
   svg { min-width: 0; } table { font-size: .65rem; } th, td { padding-right: .3rem; }
-  th, td:first-child { white-space: normal; overflow-wrap: normal; }
+  th { white-space: normal; overflow-wrap: normal; }
 }
 @media print { body { max-width: none; } h2, figure, tr { break-inside: avoid; } }
 """
@@ -110,6 +111,22 @@ for (const table of document.querySelectorAll("table")) {
 """
 
 
+# A choice of pictures shows the first one, and a list to choose from.
+CHOICE = """
+for (const choice of document.querySelectorAll(".choice")) {
+  const label = document.createElement("label"), select = document.createElement("select");
+  const show = () => {
+    for (const one of choice.children) one.hidden = one.dataset.name !== select.value;
+  };
+  for (const one of choice.children) select.add(new Option(one.dataset.name));
+  select.addEventListener("change", show);
+  show();
+  label.append("Metric: ", select);
+  choice.before(label);
+}
+"""
+
+
 def write_page(
     title: str, sections: Mapping[str, str], source: Mapping[str, Any] | None = None
 ) -> str:
@@ -132,7 +149,7 @@ def write_page(
         f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
         f"<h1>{escape(title)}</h1>\n{body}"
         f"<footer>nextloc-metrics {__version__}</footer>\n"
-        f"<script>{SCRIPT}</script>\n</body>\n</html>\n"
+        f"<script>{SCRIPT}{CHOICE}</script>\n</body>\n</html>\n"
     )
 
 
@@ -163,10 +180,19 @@ def show_table(table: Table) -> str:
     """Return a table that scrolls sideways, folded if it is long."""
     # titles such as acc_at_10 may break on a narrow page
     shown = re.sub(r"[^>]+(?=</th>)", lambda x: x[0].replace("_", "_<wbr>"), table._repr_html_())
+    shown = shown.replace(" (", " <wbr>(")  # an interval behind a value goes below it
     html = f'<div class="wide">{shown}</div>\n'
     if len(table.rows) <= _LONG:
         return html
     return f"<details><summary>{len(table.rows)} rows</summary>{html}</details>\n"
+
+
+def show_choice(pictures: Mapping[str, str]) -> str:
+    """Show one of several pictures, by a choice of their names; all of them without the script."""
+    if len(pictures) < 2:
+        return "".join(pictures.values())
+    parts = (f'<div data-name="{escape(x)}">{html}</div>\n' for x, html in pictures.items())
+    return f'<div class="choice">\n{"".join(parts)}</div>\n'
 
 
 def show_picture(caption: str, draw: Callable[..., Any], *arguments: Any) -> str:
@@ -225,7 +251,9 @@ class Result:
 
     @property
     def _card(self) -> dict[str, Any]:
-        return {x.replace("_", " "): value for x, value in getattr(self, "card", {}).items()}
+        """The facts that are shown: no number of what did not occur."""
+        facts = getattr(self, "card", {}).items()
+        return {x.replace("_", " "): y for x, y in facts if x == "queries" or y is True or y != 0}
 
     def __repr__(self) -> str:
         card = self._card if self._prints_card else {}
@@ -277,10 +305,7 @@ class Result:
         """
         sections = self.sections()
         if self._card:
-            facts = self._card.items()  # without the numbers of what did not occur
-            sections["Protocol"] = show_card(
-                {x: y for x, y in facts if x == "queries" or y is True or y != 0}
-            )
+            sections["Protocol"] = show_card(self._card)
         if audit is not None:
             sections[audit.title] = "".join(audit.sections().values())
         return write_page(self.title if title is None else title, sections, source)

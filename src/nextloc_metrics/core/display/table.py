@@ -296,10 +296,11 @@ def across(
     confidence_level: float,
     notes: Sequence[str],
     records: Callable[[], list[dict[str, Any]]],
+    numbers: Mapping[str, Mapping[str, int]],
 ) -> Table:
     """Make a table with a row per name and a column per metric, with the number of queries.
 
-    The first metric has its intervals.
+    The first metric has its intervals. `numbers` are further columns, of some of the rows.
     """
     first = next(iter(rows.values()), {})
     mixed = not all(one.is_fraction for one in first.values())
@@ -314,6 +315,9 @@ def across(
     header.append("queries")
     sizes = ([of[x].number for x in [*first][:1]] for of in rows.values())
     columns.append(["".join(f"{x:,}" for x in of if x is not None) for of in sizes])
+    for title, of_rows in numbers.items():
+        header.append(title)
+        columns.append([f"{of_rows[name]:,}" if name in of_rows else "" for name in rows])
     return Table(header, [*zip(*columns, strict=True)], notes, records)
 
 

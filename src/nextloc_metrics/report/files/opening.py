@@ -86,8 +86,10 @@ def find_files(source: Any) -> list[str]:
         raise FileNotFoundError(f"`path` must be an existing file of predictions, got {source}.")
     kinds = {suffix_of(file) for file in files}
     if len(kinds) > 1 or not kinds <= {*SUFFIXES}:
+        hint = "; a run of trec_eval is read if its name ends with .run" if ".txt" in kinds else ""
         raise ValueError(
-            f"`path` must be files of one kind, {', '.join(SUFFIXES)}, got {short(sorted(kinds))}."
+            f"`path` must be files of one kind, {', '.join(SUFFIXES)}, got {short(sorted(kinds))}"
+            f"{hint}."
         )
     return files
 
@@ -248,6 +250,8 @@ def check_columns(file: str, have: Sequence[str], need: Sequence[str]) -> None:
         hint = f"; did you mean {', '.join(map(repr, like))}?" if like else "."
         if "preds" in missing and answers:
             hint = f"; if {answers[0]!r} holds the answers of a language model, use `answers`."
+        elif "preds" in missing and {"score", "rank"} & {*have}:
+            hint = "; if a row is one item, name `truth`, `query`, `item` and `score` or `rank`."
         raise ValueError(
             f"{file} must have the columns {short(missing)}, got {short(list(have))}{hint}"
         )

@@ -110,6 +110,11 @@ class TableRows:
         widths: Widths | None = None,
         reader: AnswerColumn | None = None,
     ) -> None:
+        if names.preds == names.target:
+            raise ValueError(
+                f"`target` must be another column than `preds`, got {names.target!r} for both: all "
+                "queries would be hits."
+            )
         self.source, self.names, self.on_error = source, names, on_error
         self.num_rows, self.missed, self.reader = source.num_rows, 0, reader
         first = self._peek()

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nextloc_metrics.core.display.bars import MOST_BARS, Groups, draw_groups, draw_histogram
 from nextloc_metrics.core.display.lines import draw_differences, draw_readings
-from nextloc_metrics.core.display.page import show_picture, show_table
+from nextloc_metrics.core.display.page import show_choice, show_picture, show_table
 from nextloc_metrics.core.display.reading import Models, Reading
 from nextloc_metrics.core.display.style import Scale
 from nextloc_metrics.core.display.table import Table, in_percent
@@ -63,16 +63,19 @@ def show_ceiling(rows: Mapping[str, Reading], table: Table, confidence_level: fl
 
 
 def show_groups(
-    name: str, notes: Sequence[str], metric: Any, table: Table, confidence_level: float
+    kind: str, notes: Sequence[str], collection: Any, table: Table, confidence_level: float
 ) -> str:
-    """Draw a metric for each group, and show the table of all metrics.
+    """Draw each metric for each group, by a choice, and show the table of all metrics.
 
     The notes are about intervals, which a histogram of many groups has not.
     """
     draw = partial(plot_groups, confidence_level=confidence_level, ax=None)
-    is_histogram = metric.num_groups > MOST_BARS
-    caption = name if is_histogram else "; ".join([name, *notes])
-    return show_picture(caption, draw, metric) + show_table(table)
+    pictures = {}
+    for name, metric in collection.named_members():
+        own = [] if metric.num_groups > MOST_BARS else notes
+        caption = "; ".join([f"{name} by {kind}", *own])
+        pictures[name] = show_picture(caption, draw, metric)
+    return show_choice(pictures) + show_table(table)
 
 
 def show_distances(by_location: Any, locations: Locations, headline: SummedCollection) -> str:
@@ -96,20 +99,23 @@ def show_probabilities(metrics: SummedCollection, confidence_level: float) -> st
 
 
 def show_deciles(
-    members: SummedCollection, table: Table, notes: Sequence[str], confidence_level: float
+    members: SummedCollection,
+    numbers: Sequence[int],
+    table: Table,
+    notes: Sequence[str],
+    confidence_level: float,
 ) -> str:
-    """Draw precision and NDCG for each decile of the target, and show the table of all metrics."""
+    """Draw precision and NDCG for each decile of the target, and show the table of all metrics.
+
+    `numbers` are the queries of each decile.
+    """
     values = members.compute_with_intervals(confidence_level)
     pictures = ""
     for title in ("precision", "ndcg"):
         names = [str(name) for name in members if str(name).startswith(f"{title}_at_")]
         rows = [[values[f"{name}{end}"] for name in names] for end in ("", "_low", "_high")]
         heights, low, high = torch.tensor(rows)
-        own = [dict(members.named_members())[name] for name in names]
-        numbers = own[0].num_queries  # of all deciles
-        if own[0]._groups:
-            numbers = [int(one._numbers()[0].sum()) for one in own]
-        found = Groups(heights, torch.stack([low, high]), torch.as_tensor(numbers))
+        found = Groups(heights, torch.stack([low, high]), torch.tensor(numbers))
         labels = [name.rpartition("_")[2].lstrip("0") for name in names]
         shared = names[0].partition("_decile_")[0]
         decile = f"decile of the target ({len(labels) - 1} = most popular)"
