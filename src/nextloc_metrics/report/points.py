@@ -21,13 +21,13 @@ from nextloc_metrics.report.engines.partition import rows_of
 from nextloc_metrics.report.files.coordinates_and_counts import (
     ColumnReader,
     Columns,
-    open_table,
     read_columns,
     read_indices,
     read_names,
     read_numbers,
 )
 from nextloc_metrics.report.files.opening import FilePart
+from nextloc_metrics.report.files.sources import open_table
 
 #: Makes the measures without counts.
 Make: TypeAlias = Callable[[], MobilityCollection]

@@ -15,9 +15,9 @@ import numpy as np
 
 from nextloc_metrics.core.queries.arrays import join
 from nextloc_metrics.core.queries.messages import clip, short
-from nextloc_metrics.report.files.ids import integers_of, is_text, plain
+from nextloc_metrics.report.files.ids import arrow_of, integers_of, is_text
 from nextloc_metrics.report.files.opening import FilePart, RowSource, find_files, open_bytes, pa, pc
-from nextloc_metrics.report.files.sources import Files, Stream, is_pandas, load_array
+from nextloc_metrics.report.files.sources import Files, load_array, open_table
 
 #: Reads a column of a part, by its name, to an array.
 ColumnReader: TypeAlias = Callable[[FilePart, str], Any]
@@ -209,19 +209,6 @@ class Columns:
         return part.place(row)
 
 
-def open_table(name: str, table: Any, columns: Sequence[str]) -> RowSource:
-    """Return the source of the rows of a table, which is the argument of this name."""
-    if hasattr(table, "__arrow_c_stream__") or is_pandas(table):
-        return Stream(table, columns)
-    try:
-        return Files(find_files(table))
-    except TypeError as error:
-        raise TypeError(
-            f"`{name}` must be a path, a list of paths or a table that exports an Arrow stream, "
-            f"got {short(table)}."
-        ) from error
-
-
 def read_columns(source: RowSource, readers: Sequence[tuple[str, ColumnReader]]) -> Columns:
     """Return whole columns, each read by its reader."""
     found, parts = [], []
@@ -323,15 +310,11 @@ def _arrow(part: FilePart, name: str, loose: Any = (), may_miss: bool = False) -
 
     In a list of Python values that has text, those of the types `loose` become text.
     """
-    column = part.columns[name]
-    if isinstance(column, list) and any(isinstance(x, str) for x in column):
-        column = [str(x) if isinstance(x, loose) and not isinstance(x, bool) else x for x in column]
-    try:
-        column = plain(pa.array(column) if isinstance(column, list | np.ndarray) else column)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise ValueError(
-            f"column `{name}` must hold values of one type, got others in {part.file}."
-        ) from error
+    cells = part.columns[name]
+    if isinstance(cells, list) and any(isinstance(x, str) for x in cells):
+        are_loose = (isinstance(x, loose) and not isinstance(x, bool) for x in cells)
+        cells = [str(x) if is_loose else x for x, is_loose in zip(cells, are_loose, strict=True)]
+    column = arrow_of(part._replace(columns={name: cells}), name)
     if not may_miss:
         _refuse_missing(part, name, column.is_null().to_numpy(zero_copy_only=False))
     return column

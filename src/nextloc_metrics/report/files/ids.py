@@ -15,7 +15,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from nextloc_metrics.report.files.opening import pa, pc
+from nextloc_metrics.core.queries.messages import clip
+from nextloc_metrics.report.files.opening import FilePart, pa, pc
 
 OnError = Literal["raise", "miss"]
 CellKind = Literal["integers", "text", "scores"]
@@ -129,6 +130,19 @@ def read_cells(column: Any, how: CellReading) -> Cells:
     values, wrong = _convert(column, how)
     none = np.zeros(len(column), bool)
     return Cells(values, np.ones(len(column), np.int64), none, none).without(wrong)
+
+
+def arrow_of(part: FilePart, name: str) -> Any:
+    """Return a column as Arrow values; raise if those of JSON have several types."""
+    column = part.columns[name]
+    if hasattr(column, "type"):
+        return plain(column)
+    try:
+        return pa.array([*column] if getattr(column, "ndim", 1) > 1 else column)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ValueError(
+            f"{part.file} must hold values of one type in `{clip(name)}`: {error}."
+        ) from error
 
 
 def plain(column: Any) -> Any:

@@ -13,7 +13,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -283,7 +283,7 @@ class Wanted:
     """The columns that are read of one file.
 
     `unnamed` names the columns of a CSV file whose first row is all numbers; empty takes that for
-    the header. Columns of `ids` are read exactly.
+    the header. Columns of `ids` are read exactly. `have` is what the file was found to have.
     """
 
     file: str
@@ -292,12 +292,14 @@ class Wanted:
     may_lose: bool
     unnamed: Sequence[str] = ()
     ids: Sequence[str] = ()
+    have: list[str] = field(default_factory=list)
 
     def of(self, have: Sequence[str]) -> list[str]:
         """Return the columns to read from the file, all of them in `have`."""
+        self.have = list(have)
         inside = [x for x in dict.fromkeys(self.columns) if x in have or x not in self.folders]
         try:
-            check_columns(self.file, list(have), inside)
+            check_columns(self.file, self.have, inside)
         except ValueError as error:
             raise ExplainedError(str(error)) from None
         return inside

@@ -9,7 +9,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -30,6 +30,7 @@ from nextloc_metrics.report.files.opening import (
     RowSource,
     Wanted,
     check_columns,
+    find_files,
     open_bytes,
     pa,
     parts_of,
@@ -81,14 +82,24 @@ class Files(RowSource):
             for part in self._seen:
                 yield part._replace(columns={name: part.columns[name] for name in columns})
             return
-        readers: dict[str, Any] = {".parquet": _read_parquet, ".csv": read_csv, ".tsv": read_csv}
-        read = readers.get(self._kind, _read_ipc if self._kind in ARROW else read_json)
         for file in self.files:
             pieces = (piece.partition("=") for piece in re.split(r"[/\\]", file)[:-1])
             folders = {key: unquote(value) for key, equals, value in pieces if equals}
             inside = Wanted(file, columns, folders, self.may_lose, self.unnamed, ids)
             with _explained(file):
-                yield from map(inside.complete, read(file, inside))
+                yield from map(inside.complete, self._read(inside))
+
+    def _read(self, wanted: Wanted) -> Iterator[FilePart]:
+        readers: dict[str, Any] = {".parquet": _read_parquet, ".csv": read_csv, ".tsv": read_csv}
+        read = readers.get(self._kind, _read_ipc if self._kind in ARROW else read_json)
+        return read(wanted.file, wanted)  # type: ignore[no-any-return]
+
+    def names(self) -> list[str]:
+        """Return the names of all columns of the first file; none if it has no rows of a table."""
+        wanted = Wanted(self.files[0], ("\0",), {}, True)
+        with _explained(wanted.file), suppress(ExplainedError):  # there is no such column
+            next(self._read(wanted), None)
+        return wanted.have
 
 
 @contextmanager
@@ -203,6 +214,26 @@ class Stream(RowSource):
         if self._rest is not None:
             batches = [pa.RecordBatch.from_pydict(part.columns) for part in seen if part.rows]
             self._rest = chain(batches, self._rest)
+
+
+def open_table(name: str, table: Any, columns: Sequence[str], may_lose: bool = False) -> RowSource:
+    """Return the source of the rows of files or of a table, which is the argument of this name."""
+    if isinstance(table, str | os.PathLike | list | tuple):
+        return Files(find_files(table), may_lose)
+    if hasattr(table, "__arrow_c_stream__") or is_pandas(table):
+        return Stream(table, columns)
+    raise TypeError(
+        f"`{name}` must be a path, a list of paths or a table that exports an Arrow stream "
+        f"(polars, pandas, pyarrow, DuckDB), got {describe(table)}."
+    )
+
+
+def columns_of(table: Any) -> list[str]:
+    """Return the names of all columns of a table."""
+    if isinstance(table, str | os.PathLike | list | tuple):
+        return Files(find_files(table)[:1]).names()
+    names = getattr(getattr(table, "schema", None), "names", None)  # a method in polars
+    return [*map(str, names if isinstance(names, list) else getattr(table, "columns", ()))]
 
 
 class Arrays(RowSource):

@@ -17,7 +17,7 @@ from torch import Tensor
 from nextloc_metrics.core.queries.arrays import as_tensor
 from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.core.queries.checks import check_choice
-from nextloc_metrics.core.queries.messages import clip, describe, short
+from nextloc_metrics.core.queries.messages import clip, short
 from nextloc_metrics.report.files.answer_columns import AnswerColumn, check_no_answers
 from nextloc_metrics.report.files.columns import (
     Widths,
@@ -57,9 +57,8 @@ from nextloc_metrics.report.files.opening import (
 from nextloc_metrics.report.files.sources import (
     Arrays,
     Files,
-    Stream,
-    is_pandas,
-    metadata_of,
+    columns_of,
+    open_table,
 )
 
 # Values of lists per chunk.
@@ -465,12 +464,7 @@ def open_rows(
 def source_of(source: Any, names: Names, on_error: OnError) -> RowSource:
     """Return the source of rows that an argument is."""
     if not isinstance(source, str | os.PathLike | list | tuple):
-        if hasattr(source, "__arrow_c_stream__") or is_pandas(source):
-            return Stream(source, names.all)
-        raise TypeError(
-            "`rows` must be a path, a list of paths or a table that exports an Arrow stream "
-            f"(polars, pandas, pyarrow, DuckDB), got {describe(source)}."
-        )
+        return open_table("rows", source, names.all)
     files = find_files(source)
     kind = suffix_of(files[0])
     if kind in (".npy", ".npz"):
@@ -485,15 +479,9 @@ def source_of(source: Any, names: Names, on_error: OnError) -> RowSource:
 
 def has_column(source: Any, name: str) -> bool:
     """Return whether a table has a column, as far as that is known without an error."""
-    if isinstance(source, str | os.PathLike | list | tuple):
-        with suppress(ValueError, OSError):
-            if suffix_of(first := find_files(source)[0]) == ".parquet":
-                return name in metadata_of(first).schema.to_arrow_schema().names
-            parts = source_of(source, Names(name, name), "miss").parts([name])
-            return any(len(part.rows) for part in parts)  # no rows of JSON have any columns
-        return False
-    names = getattr(getattr(source, "schema", None), "names", None)  # a method in polars
-    return name in [*(names if isinstance(names, list) else getattr(source, "columns", ()))]
+    with suppress(ValueError, OSError):
+        return name in columns_of(source)
+    return False
 
 
 def _check_read(piece: FilePart, name: str, bad: Any, how: CellReading) -> None:
