@@ -106,17 +106,9 @@ class Cells:
 
 
 def read_cells(column: Any, how: CellReading) -> Cells:
-    """Read a NumPy array, an Arrow array or a list; a `WrongTypeError` if its type has no ids."""
+    """Read an Arrow array or a list; a `WrongTypeError` if its type has no ids."""
     if isinstance(column, list):
         return _read_python_cells(column, how)
-    if isinstance(column, np.ndarray):
-        width = column.shape[1] if column.ndim == 2 else 1
-        flat = column.reshape(-1)
-        lengths, lists = np.full(len(column), width), np.full(len(column), column.ndim == 2)
-        if flat.dtype.kind == "f":
-            return Cells(flat, lengths, lists=lists)
-        wrong = flat >= 2**63 if flat.dtype == np.uint64 else None
-        return Cells(flat.astype(np.int64, copy=False), lengths, lists=lists).without(wrong)
     column = plain(column)
     if is_list(column.type):
         valid = _numpy(column.is_valid())
@@ -138,7 +130,7 @@ def arrow_of(part: FilePart, name: str) -> Any:
     if hasattr(column, "type"):
         return plain(column)
     try:
-        return pa.array([*column] if getattr(column, "ndim", 1) > 1 else column)
+        return pa.array(column)
     except (ValueError, TypeError, OverflowError) as error:
         raise ValueError(
             f"{part.file} must hold values of one type in `{clip(name)}`: {error}."

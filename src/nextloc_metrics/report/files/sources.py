@@ -29,6 +29,7 @@ from nextloc_metrics.report.files.opening import (
     Lazy,
     RowSource,
     Wanted,
+    as_arrow,
     check_columns,
     find_files,
     open_bytes,
@@ -283,10 +284,14 @@ class Arrays(RowSource):
                 )
 
     def parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[FilePart]:
-        """Yield all rows; a memory-mapped array is read as far as it is used."""
-        yield FilePart(
-            self.files[0], range(self.num_rows or 0), {name: self.arrays[name] for name in columns}
-        )
+        """Yield the rows in parts, as Arrow copies what is not contiguous."""
+        number = self.num_rows or 0
+        step = max(1, _VALUES // max(1, *(self.arrays[name][:1].size for name in columns)))
+        for start in range(0, max(1, number), step):
+            rows = slice(start, min(number, start + step))
+            with _explained_numpy(self.files[0]):
+                found = {name: as_arrow(self.arrays[name][rows]) for name in columns}
+            yield FilePart(self.files[0], range(number)[rows], found)
 
 
 def load_array(file: str | Path, mmap_mode: Any = None) -> Any:
@@ -327,10 +332,7 @@ def _read_npz(file: str, names: Sequence[str]) -> dict[str, Any]:
         open(file, "rb") as raw,
         np.load(raw, allow_pickle=False) as packed,
     ):
-        try:
-            check_columns(file, packed.files, names)
-        except ValueError as error:
-            raise ExplainedError(str(error)) from None
+        check_columns(file, packed.files, names, ExplainedError)
         total = 0
         for name in dict.fromkeys(names):
             member = f"{name}.npy" if f"{name}.npy" in packed.zip.namelist() else name

@@ -247,8 +247,8 @@ class TableRows:
             self._relevant = self._relevant._replace(kind="text")
             return self._survey(padding, must_number, relevant)
         self.num_rows = survey.num_rows
-        if isinstance(relevant, np.ndarray):
-            survey.has_several = relevant.ndim == 2
+        if isinstance(self.source, Arrays):
+            survey.has_several = is_lists(relevant)
         return survey
 
     def chunks(self) -> Iterator[Batch]:
@@ -387,8 +387,9 @@ class TableRows:
 
     def _exclude(self, piece: FilePart, name: str) -> Tensor:
         column = piece.columns[name]
-        if isinstance(column, np.ndarray) and column.dtype == bool:
-            return as_tensor(name, column)
+        if isinstance(self.source, Arrays) and self.source.arrays[name].dtype == bool:
+            flags = column.flatten().to_numpy(zero_copy_only=False)
+            return as_tensor(name, flags.reshape(len(column), -1))
         how = self._relevant._replace(may_be_list=True)
         cells = self._read(piece, name, how)
         found = cells.numbered(*self._numbers.answers(cells.values))
@@ -497,6 +498,4 @@ def _check_read(piece: FilePart, name: str, bad: Any, how: CellReading) -> None:
 
 def _cell(column: Any, row: int) -> Any:
     cell = column[row]
-    if hasattr(cell, "as_py"):
-        return cell.as_py()
-    return cell.tolist() if isinstance(cell, np.ndarray) else cell
+    return cell.as_py() if hasattr(cell, "as_py") else cell
