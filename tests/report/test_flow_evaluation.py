@@ -153,6 +153,18 @@ def test_a_wrong_file_of_the_challenge_is_an_error(text: str, message: str, tmp_
         report.evaluate_flows(path, right, year=2026)
 
 
+def test_a_day_that_is_no_date(tmp_path: Path) -> None:
+    """Dates are YYYYMMDD, also as text; another day is an error that names the row."""
+    for number, day in enumerate(("2024-02-01", "20240202", "Monday")):
+        text = f"day,origin,destination,count\n2024-02-03,a,b,1\n{day},a,b,3\n"
+        (tmp_path / f"{number}.csv").write_text(text, "utf-8")
+    files = [tmp_path / f"{number}.csv" for number in range(3)]
+    found = report.evaluate_flows(files[:1], files[:1])
+    assert [row[0] for row in found.by_day.rows] == ["20240201", "20240203"]
+    with pytest.raises(ValueError, match=r"`day` must be dates .*'Monday' in line 3, row 1 of .*2"):
+        report.evaluate_flows(files, files)
+
+
 def test_the_command_line(tmp_path: Path) -> None:
     """Text, JSON and a page, for a challenge, cells and a box."""
     tables = [rows(1), rows(2)]

@@ -1,8 +1,7 @@
-"""Generated mobility in files that processes share, and on Dask: the bits of one table."""
+"""Generated mobility in several files, and on Dask: the bits of one table."""
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -12,16 +11,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from click.testing import CliRunner
 
 from nextloc_metrics import report
-from nextloc_metrics.cli.commands import main
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.mobility.generated import mobility_metrics
-from nextloc_metrics.report.engines import processes
 from nextloc_metrics.report.engines.partition import bucket_of
 from nextloc_metrics.report.files import csv_rows, sources
-from nextloc_metrics.report.points import Seen
 from points_of_users import COLUMNS, mixed, points, shown
 
 KINDS: dict[str, Any] = {
@@ -58,27 +53,20 @@ def cut(frame: pd.DataFrame, folder: Path, suffix: str, seed: int) -> Path:
     return folder
 
 
-@pytest.fixture(autouse=True)
-def threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Share the files among threads, which start sooner than processes."""
-    monkeypatch.setattr(processes, "_start", ThreadPoolExecutor)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kind", "suffix", "workers"),
-    list(zip(KINDS, ["csv", "parquet", "jsonl", "csv"], [3, 1, 3, 1], strict=True)),
+    ("kind", "suffix"), list(zip(KINDS, ["csv", "parquet", "jsonl", "csv"], strict=True))
 )
-def test_files_and_workers_do_not_change_a_bit(
-    kind: str, suffix: str, workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_files_do_not_change_a_bit(
+    kind: str, suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Values, floors and counts of frames are those of files cut anywhere, for any workers."""
+    """Values, floors and counts of frames are those of files cut anywhere."""
     expected = expected_of(kind)
     monkeypatch.setattr(csv_rows, "_BLOCK", 2000)
     monkeypatch.setattr(sources, "_VALUES", 50)
     real = cut(points(1), tmp_path / "real", suffix, 5)
     made = cut(points(2), tmp_path / "made", suffix, 6)
-    assert shown(report.evaluate_mobility(made, real, workers=workers, **KINDS[kind])) == expected
+    assert shown(report.evaluate_mobility(made, real, **KINDS[kind])) == expected
 
 
 def test_tallies_add_up() -> None:
@@ -103,36 +91,26 @@ def test_tallies_add_up() -> None:
     assert first.compute() == whole.compute()
 
 
-@pytest.mark.slow  # starts two processes
-@pytest.mark.usefixtures("forked_workers")
-def test_processes_share_the_files(tmp_path: Path) -> None:
-    """Two processes give the bits of one, as threads do, whose errors are tested below."""
-    real = cut(points(1), tmp_path / "real", "csv", 5)
-    made = cut(points(2), tmp_path / "made", "csv", 6)
-    expected = expected_of()
-    assert shown(report.evaluate_mobility(made, real, workers=2, **COLUMNS)) == expected
-
-
 @pytest.mark.parametrize(
-    ("files", "again", "workers"),
+    ("files", "again", "file", "row"),
     [
-        ("ab bc cd da", "a", 2),  # the end of one share, and of all
-        ("ab c b d", "b", 2),
-        ("a b c a", "a", 1),
-        ("abcd efg hbi j", "b", 2),  # within two shares
-        ("ab c dca e", "c", 1),
-        ("aba c d e", "a", 2),
-        ("abac d e f", "a", 1),
+        ("ab bc cd da", "a", 3, 1),
+        ("ab c b d", "b", 2, 0),
+        ("abcd efg hbi j", "b", 2, 1),
+        ("ab c dca e", "c", 2, 1),
+        ("abac d aef", "a", 0, 2),
     ],
 )
-def test_a_trajectory_in_two_files(files: str, again: str, workers: int, tmp_path: Path) -> None:
-    """Rows with others between them are an error that names trajectory and file."""
+def test_a_trajectory_that_comes_again(
+    files: str, again: str, file: int, row: int, tmp_path: Path
+) -> None:
+    """Rows with others between them are an error that names trajectory, file and row."""
     for number, names in enumerate(files.split()):
         rows = pd.DataFrame({"trajectory": list(names), "place": 1})
         rows.to_csv(tmp_path / f"{number}.csv", index=False)
-    text = rf"must stand together in .*\.csv, got trajectory '{again}' again after others"
-    with pytest.raises(ValueError, match=text):
-        report.evaluate_mobility(tmp_path, tmp_path, location="place", workers=workers)
+    text = rf"'{again}' again after others in line {row + 2}, row {row} of .*{file}\.csv; make"
+    with pytest.raises(ValueError, match=rf"must stand together, got trajectory {text}"):
+        report.evaluate_mobility(tmp_path, tmp_path, location="place")
 
 
 @pytest.mark.slow
@@ -174,7 +152,7 @@ def test_numbers_and_text_in_json_lines(tmp_path: Path) -> None:
     path.write_text(
         "\n".join([*lines, '{"trajectory": "b", "place": "x"}', lines[0]]), encoding="utf-8"
     )
-    with pytest.raises(ValueError, match=r"must stand together in .*'7'"):
+    with pytest.raises(ValueError, match=r"must stand together, .*'7' .* line 4, row 3 of"):
         report.evaluate_mobility(path, path, location="place")
 
 
@@ -194,7 +172,7 @@ def test_cells_that_cannot_be_read(rows: str, text: str, tmp_path: Path) -> None
     """A missing or unreadable cell of the second file is an error that names the file."""
     for name, written in (("a", "day 0,home,4\n"), ("b", rows)):
         (tmp_path / f"{name}.csv").write_text(f"day,place,time\n{written}", encoding="utf-8")
-    options = {**COLUMNS, "user": None, "workers": 2}
+    options = {**COLUMNS, "user": None}
     with pytest.raises(ValueError, match=rf"(?s){text}.*b\.csv|b\.csv {text}"):
         report.evaluate_mobility(points(2), tmp_path, **options)
 
@@ -217,44 +195,14 @@ def test_missing_coordinates_and_ids() -> None:
         report.evaluate_mobility(below, below, **options)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_times_of_two_kinds(workers: int, tmp_path: Path) -> None:
+def test_times_of_two_kinds(tmp_path: Path) -> None:
     """Dates in one file and numbers in the next are an error."""
     for name, time in (("a", [7]), ("b", pd.to_datetime(["2020-01-01"]))):
         frame = pd.DataFrame({"trajectory": name, "place": 1, "time": time})
         frame.to_parquet(tmp_path / f"{name}.parquet")
-    options: Any = {"location": "place", "time": "time", "time_unit": "s", "workers": workers}
+    options: Any = {"location": "place", "time": "time", "time_unit": "s"}
     with pytest.raises(ValueError, match=r"`time` must be numbers .* or dates .*, got both in .*b"):
         report.evaluate_mobility(tmp_path, tmp_path, **options)
-
-
-def test_seen_names_are_those_of_a_set() -> None:
-    """Names that come again are found, however they are added."""
-    draw = np.random.RandomState(0)
-    seen, expected = Seen(), set()
-    for length in (0, 1, 5, 5, 3, 40, 2, 2, 2, 100):
-        added = draw.randint(0, 400, length).astype(np.uint64)
-        again = []
-        for one in added.tolist():
-            again.append(one in expected)
-            expected.add(one)
-        assert seen.add(added).tolist() == again
-    assert sorted(seen.hashes.tolist()) == sorted(expected)
-
-
-@pytest.mark.slow
-def test_the_command_line_shares_files(tmp_path: Path) -> None:
-    """`--workers` does not change what is printed, and fewer than one are refused."""
-    real = cut(points(1), tmp_path / "real", "csv", 5)
-    made = cut(points(2), tmp_path / "made", "csv", 6)
-    command = ["mobility", str(made), str(real), "--trajectory", "day", "--location", "place"]
-    printed = CliRunner().invoke(main, [*command, "--workers", "2"])
-    assert printed.exit_code == 0, printed.output
-    expected = report.evaluate_mobility(points(2), points(1), trajectory="day", location="place")
-    assert printed.output.strip() == str(expected)
-    assert CliRunner().invoke(main, [*command, "--workers", "0"]).exit_code == 2
-    with pytest.raises(ValueError, match="`workers` must be a positive integer, got 0"):
-        report.evaluate_mobility(made, real, workers=0)
 
 
 def on_dask(frame: pd.DataFrame, partitions: int) -> Any:

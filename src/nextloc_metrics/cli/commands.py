@@ -25,7 +25,6 @@ from nextloc_metrics.cli.options import (
     SAMPLE,
     SAVE,
     TRUTH,
-    WORKERS,
     KeepingGroup,
     Output,
     describe_read,
@@ -311,7 +310,6 @@ def audit(
     "--coordinates", "locations", type=FILE, help="As for `score`: of the locations 0, 1, ..."
 )
 @click.option("--comparison", type=click.Choice(["jsd", "ks", "wasserstein"]), default="jsd")
-@WORKERS
 @writing(FORMAT, OUT, FORCE)
 def mobility(
     generated: str, real: str, locations: Path | None, output: Output, **columns: Any

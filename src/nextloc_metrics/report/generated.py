@@ -8,14 +8,13 @@ from typing import Any, ClassVar
 
 from nextloc_metrics.core.display.page import Result, show_meanings, show_picture, show_table
 from nextloc_metrics.core.display.table import Table
-from nextloc_metrics.core.queries.checks import check_choice, check_positive
-from nextloc_metrics.geography import Locations
-from nextloc_metrics.geography.locations import Units
+from nextloc_metrics.core.queries.checks import check_choice
+from nextloc_metrics.geography.locations import Locations, Units
 from nextloc_metrics.mobility.generated.floors import Floor
 from nextloc_metrics.mobility.generated.presets import MobilityCollection, mobility_metrics
 from nextloc_metrics.mobility.generated.trajectories import TimeUnit
 from nextloc_metrics.report.engines.processes import one_thread
-from nextloc_metrics.report.points import Columns, Counting, count_tables
+from nextloc_metrics.report.points import PointColumns, count_tables
 
 
 @dataclass(repr=False)
@@ -62,15 +61,14 @@ def evaluate_mobility(
     time_unit: TimeUnit | None = None,
     units: Units = "degrees",
     locations: Locations | None = None,
-    workers: int = 1,
     **options: Any,
 ) -> MobilityEvaluation:
     """Compare tables of generated and real trajectories, one point per row, by all measures.
 
-    Tables are read in parts: memory grows by 8 bytes for each trajectory, not with the points. The
-    rows of one trajectory stand together, also where one file ends and the next begins. They are
-    in the order of `time`, and where times are equal or `time` is None, in that of the rows. The
-    values are the same bits for any number of files, parts and workers. A process uses one thread.
+    The columns of a table must fit into memory. The rows of one trajectory stand together, also
+    where one file ends and the next begins. They are in the order of `time`, and where times are
+    equal or `time` is None, in that of the rows. The values are the same bits for any number of
+    files. A process uses one thread.
 
     The rows of a `dask.dataframe.DataFrame`, a `ray.data.Dataset` or a `pyspark.sql.DataFrame` may
     stand anywhere. The engine moves the rows of a trajectory to one partition, which loses their
@@ -93,7 +91,6 @@ def evaluate_mobility(
         time_unit: the unit of times that are numbers: `"s"`, `"min"` or `"h"`.
         units: of coordinates.
         locations: the coordinates of the locations 0, 1, ...
-        workers: the number of processes, which share the files; a cluster has its own.
         options: further arguments of `mobility.generated.mobility_metrics`, such as `comparison`.
 
     Raises:
@@ -109,7 +106,6 @@ def evaluate_mobility(
         >>> found.values["daily_locations"]  # bits: all real days have two locations, half of these
         0.31127812445913283
     """
-    check_positive("workers", workers)
     if time_unit is not None:
         check_choice("time_unit", time_unit, TimeUnit)
     is_ids = location is not None
@@ -122,11 +118,12 @@ def evaluate_mobility(
         **options,
     )
     points = (latitude, longitude) if location is None else (location,)
-    tables = []
-    for name, table, own in (("generated", generated, None), ("real", real, user)):
-        columns = Columns(trajectory, points, time, own, time_unit, is_ids, locations is not None)
-        tables.append((Counting(name, columns, make), table))
-    counts = count_tables(tables, workers)
+    how = time_unit, is_ids, locations is not None
+    tables = {
+        "generated": (PointColumns(trajectory, points, time, None, *how), generated),
+        "real": (PointColumns(trajectory, points, time, user, *how), real),
+    }
+    counts = count_tables(make, tables)
     metrics = counts.metrics
     results = {name: one.result() for name, one in metrics.measures().items()}
     first = next(iter(results.values()))

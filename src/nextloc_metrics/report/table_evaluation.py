@@ -246,10 +246,10 @@ def _evaluate_form(
     source, card = open_form(rows, truth, form, names, **reading)
     source = source.hashed()
     make = _maker(source, options)
-    counts = _count(source, track(source.chunks(), source.num_rows), make)
-    assert counts._counted is not None
-    counts._counted.card.update(card)
-    result = counts.result()
+    evaluator = _count(source, track(source.chunks(), source.num_rows), make)
+    assert evaluator._counts is not None
+    evaluator._counts.counted.card.update(card)
+    result = evaluator.result()
     _warn_of_strangers(source, result, stacklevel=6)
     return result
 

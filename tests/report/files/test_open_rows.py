@@ -19,6 +19,7 @@ import pytest
 import torch
 
 from nextloc_metrics import report
+from nextloc_metrics.report.files import sources
 from nextloc_metrics.report.files.tables import TableRows, open_rows
 
 pa = pytest.importorskip("pyarrow")
@@ -844,3 +845,35 @@ def test_many_invented_answers_take_bounded_memory(monkeypatch: pytest.MonkeyPat
     assert (first[-1], first[:-1]) == (0, second[:-1])
     assert (len({*first}), len(rows.others)) == (51, 3)
     assert min(first[:-1]) >= rows.num_locations
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.csv", '\ufeff\n"pred_1",pred_2,target\n7,5,3\n'),
+        ("a.tsv", "pred_1\tpred_2\ttarget\n7\t5\t3\n"),
+        ("a.jsonl", '\n{"pred_1": 7, "pred_2": 5,\t"target": 3}\n'),
+        ("a.json", '[{"pred_1": 7, "pred_2": 5, "target": 3}]'),
+        ("b.json", '{\n"pred_1": 7, "pred_2": 5,\n"target": 3\n}'),
+    ],
+)
+def test_columns_are_found_in_each_kind_of_text(name: str, text: str, tmp_path: Path) -> None:
+    """A pattern names columns, whatever stands around their names."""
+    (tmp_path / name).write_text(text, "utf-8")
+    found = report.read(tmp_path / name, preds="pred_*")
+    assert (found.preds.tolist(), found.target.tolist()) == ([[7, 5]], [3])
+    with pytest.raises(ValueError, match=r"`preds` must match a column, got 'x\*' for \['pred_1'"):
+        report.read(tmp_path / name, preds="x*")
+
+
+def test_arrays_that_are_not_contiguous(tmp_path: Path) -> None:
+    """Scores in the order of columns, of the other byte order, or large, are read in parts."""
+    scores = np.random.RandomState(0).rand(9, 4)
+    expected = report.evaluate(scores, np.arange(9) % 4).values
+    np.save(tmp_path / "t.npy", np.arange(9) % 4)
+    for kind in (np.asfortranarray(scores), scores.astype(">f8"), scores.astype(np.longdouble)):
+        np.save(tmp_path / "p.npy", kind)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sources, "_VALUES", 8)
+            path, target = tmp_path / "p.npy", str(tmp_path / "t.npy")
+            assert report.evaluate_table(path, target=target).values == expected

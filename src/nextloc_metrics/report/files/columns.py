@@ -59,8 +59,6 @@ def cut(columns: Sequence[Any], values: int) -> list[slice]:
 
 def _lengths(column: Any) -> Any:
     """Return how many values each cell has; of text, about."""
-    if isinstance(column, np.ndarray):
-        return np.full(len(column), column.shape[1] if column.ndim == 2 else 1)
     if isinstance(column, list):
         cells = [len(x) if isinstance(x, list) else len(str(x)) // 4 for x in column]
         return np.array(cells, np.int64)
@@ -76,13 +74,11 @@ def is_text_column(column: Any) -> bool:
     """Return whether cells are text."""
     if isinstance(column, list):
         return any(isinstance(cell, str) for cell in column[:1000])
-    return hasattr(column, "type") and is_text(column.type)
+    return is_text(column.type)
 
 
 def is_lists(column: Any) -> bool:
     """Return whether cells are lists."""
-    if isinstance(column, np.ndarray):
-        return column.ndim == 2
     if isinstance(column, list):
         return any(isinstance(cell, list) for cell in column[:1000])
     return is_list(column.type)
@@ -90,8 +86,6 @@ def is_lists(column: Any) -> bool:
 
 def kind_of(column: Any) -> str:
     """Return whether targets of a typed column are text or integers."""
-    if isinstance(column, np.ndarray):
-        return "integers"
     if isinstance(column, list):
         tokens = (x for cell in column for x in (cell if isinstance(cell, list) else [cell]))
         return "text" if isinstance(next(tokens, None), str) else "integers"
@@ -102,8 +96,6 @@ def kind_of(column: Any) -> str:
 
 def count_widths(column: Any, separator: str | None) -> Widths:
     """Count the lists of a column by their number of scores."""
-    if isinstance(column, np.ndarray):
-        return Counter({int(column.shape[1]) if column.dtype.kind == "f" else None: len(column)})
     if not isinstance(column, list):
         if is_list(column.type):
             if not pa.types.is_floating(column.type.value_type):
@@ -147,13 +139,7 @@ def names_of_groups(groups: Sequence[str]) -> tuple[str, ...]:
 def read_group(part: FilePart, name: str) -> Grouping:
     """Number the groups of rows, text, integers or dates, with labels; raise for a missing one."""
     column = part.columns[name]
-    if isinstance(column, np.ndarray):
-        if column.dtype.kind not in "iubU" or column.ndim != 1:
-            raise _wrong(part, name, f"{column.dtype} {column.shape}")
-        column = column.astype(int) if column.dtype.kind == "b" else column
-        distinct, numbers = np.unique(column, return_inverse=True)
-        values = distinct.tolist()
-    elif isinstance(column, list):
+    if isinstance(column, list):
         for row, value in enumerate(column):
             if value is None:
                 raise _missing(part, name, row)
@@ -206,8 +192,6 @@ def _wrong(part: FilePart, name: str, what: str) -> TypeError:
 def read_mask(part: FilePart, name: str) -> Tensor:
     """Read true and false, or 1 and 0, bool `[N]`; raise for a value that is neither."""
     column = part.columns[name]
-    if isinstance(column, np.ndarray) and column.dtype == bool:
-        return torch.tensor(column)
     cells = column if isinstance(column, list) else column.tolist()
     mask = [_TRUE.get(str(cell).strip().lower()) for cell in cells]
     if None in mask:

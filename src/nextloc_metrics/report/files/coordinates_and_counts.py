@@ -6,17 +6,21 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from nextloc_metrics.core.queries.arrays import join
 from nextloc_metrics.core.queries.messages import clip, short
-from nextloc_metrics.report.files.ids import integers_of, is_text, plain
+from nextloc_metrics.report.files.ids import arrow_of, integers_of, is_text
 from nextloc_metrics.report.files.opening import FilePart, RowSource, find_files, open_bytes, pa, pc
-from nextloc_metrics.report.files.sources import Files, Stream, load_array
+from nextloc_metrics.report.files.sources import Files, load_array, open_table
+
+#: Reads a column of a part, by its name, to an array.
+ColumnReader: TypeAlias = Callable[[FilePart, str], Any]
 
 
 def read_counts(path: Path) -> Any:
@@ -61,17 +65,16 @@ def read_coordinates(path: Path) -> list[Any]:
             )
         return list(table.T)
 
-    def check(part: FilePart, latitude: Any, longitude: Any) -> None:
-        if len(half := np.flatnonzero(np.isnan(latitude) != np.isnan(longitude))):
-            raise ValueError(
-                f"{part.place(half[0])} must have both `latitude` and `longitude`, or neither."
-            )
-
-    readers = dict.fromkeys(["latitude", "longitude"], partial(read_numbers, may_miss=True))
-    columns = _read_columns(Files(find_files(path)), readers, check)
-    if not len(columns["latitude"]):
+    reader = partial(read_numbers, may_miss=True)
+    found = read_columns(Files(find_files(path)), [("latitude", reader), ("longitude", reader)])
+    latitude, longitude = found.values
+    if not len(latitude):
         raise ValueError(f"{path} must hold at least one location, got no rows.")
-    return [*columns.values()]
+    if len(half := np.flatnonzero(np.isnan(latitude) != np.isnan(longitude))):
+        raise ValueError(
+            f"{found.place(half[0])} must have both `latitude` and `longitude`, or neither."
+        )
+    return [latitude, longitude]
 
 
 def read_days(rows: Any, user: str, day: str, slot: str, x: str, y: str) -> Any:
@@ -84,10 +87,15 @@ def read_days(rows: Any, user: str, day: str, slot: str, x: str, y: str) -> Any:
     source = Files(find_files(rows), unnamed=("uid", "d", "t", "x", "y"))
     readers = {user: read_names, **dict.fromkeys((day, slot, x, y), read_numbers)}
     found = _read_columns(source, readers)
-    if source.untyped and found[user].dtype == object:
-        numbers, wrong = integers_of(pa.array(found[user], "string"))
-        found[user] = found[user] if wrong is not None else numbers
-    return found
+    return {**found, user: _integers(found[user])} if source.untyped else found
+
+
+def _integers(names: Any) -> Any:
+    """Return names as integers where all are, so that CSV has those of other files."""
+    if names.dtype != object:
+        return names
+    numbers, wrong = integers_of(pa.array(names, "string"))
+    return names if wrong is not None else numbers
 
 
 def read_visits(rows: str, user: str, location: str, time: str, ids: bool) -> dict[str, Any]:
@@ -96,7 +104,7 @@ def read_visits(rows: str, user: str, location: str, time: str, ids: bool) -> di
     Times may be text that sorts. `ids` says that locations are integers.
     """
     place = read_numbers if ids else read_names
-    readers: dict[str, Any] = {user: read_names, location: place, time: _read_times}
+    readers: dict[str, ColumnReader] = {user: read_names, location: place, time: _read_times}
     readers.pop("", None)
     return _read_columns(Files(find_files(rows)), readers)
 
@@ -117,10 +125,7 @@ def read_flows(rows: Any, cells: Sequence[str], named: bool = False) -> dict[str
     """
     if isinstance(rows, dict):
         return rows
-    readers: dict[str, Any] = {
-        "day": _read_day,
-        **dict.fromkeys(cells, _read_zones if named else read_numbers),
-    }
+    readers = {"day": read_names, **dict.fromkeys(cells, read_names if named else read_numbers)}
     readers["count"] = partial(read_numbers, may_miss=True)  # NaN is refused with its day and pair
     if isinstance(rows, str | os.PathLike):
         if os.fspath(rows).endswith(".npy"):
@@ -128,35 +133,29 @@ def read_flows(rows: Any, cells: Sequence[str], named: bool = False) -> dict[str
                 f"{rows} must be rows of trips, got an array; read matrices [D, O, O] with "
                 "`FlowPairs.from_matrices(numpy.load(...), numpy.load(...))` in Python."
             )
-        if os.path.isfile(rows) and (found := _read_humob(os.fspath(rows))):
-            return found
-        source: Any = Files(find_files(rows))
-    else:
-        source = Stream(rows, list(readers))
-    return _read_columns(source, readers)
+        if os.path.isfile(rows) and (humob := _read_humob(os.fspath(rows))):
+            return humob
+    source = open_table("rows", rows, list(readers))
+    found = read_columns(source, [*readers.items()])
+    columns = dict(zip(readers, found.values, strict=True))
+    columns |= {name: _integers(columns[name]) for name in cells if named}
+    return columns | {"day": _days(found, columns["day"])}
 
 
-def _read_day(part: FilePart, name: str) -> Any:
-    days = read_names(part, name)
+def _days(found: Columns, days: Any) -> Any:
+    """Return days as integers, YYYYMMDD for dates."""
     if days.dtype != object:
         return days
     distinct, codes = np.unique(days.astype(str), return_inverse=True)
-    plain = [day[:10].replace("-", "") for day in distinct]
-    if wrong := [day for day, x in zip(distinct, plain, strict=True) if not _is_count(x)]:
+    plain = np.array([day[:10].replace("-", "") for day in distinct], object)
+    wrong = np.array([not _is_count(day) for day in plain])[codes]
+    if wrong.any():
+        row = int(wrong.argmax())
         raise ValueError(
-            f"column `{name}` must be dates or integers from 0, got {short(str(wrong[0]))} in "
-            f"{part.file}."
+            f"column `day` must be dates or integers from 0, got {short(str(days[row]))} in "
+            f"{found.place(row)}."
         )
-    return np.array([*map(int, plain)], dtype=np.int64)[codes]
-
-
-def _read_zones(part: FilePart, name: str) -> Any:
-    """Return names; integers where all are, so that CSV has those of other files."""
-    names = read_names(part, name)
-    if names.dtype != object:
-        return names
-    numbers, wrong = integers_of(pa.array(names, "string"))
-    return numbers if wrong is None else names
+    return plain.astype(np.int64)[codes]
 
 
 def _read_humob(file: str) -> dict[str, Any] | None:
@@ -194,18 +193,43 @@ def _cell(text: str) -> tuple[int, int]:
     return int(y), int(x)
 
 
-def _read_columns(
-    source: RowSource,
-    readers: Mapping[str, Callable[[FilePart, str], Any]],
-    check: Callable[..., None] = lambda *_: None,
-) -> dict[str, Any]:
-    """Return whole columns, each read by its reader, in whose parts `check` finds no fault."""
-    parts = [[np.zeros(0) for _ in readers]]
-    for part in source.parts(list(readers)):
-        parts.append([read(part, name) for name, read in readers.items()])
-        check(part, *parts[-1])
-    columns = (join([x for x in column if len(x)] or column) for column in zip(*parts, strict=True))
-    return dict(zip(readers, columns, strict=True))
+@dataclass
+class Columns:
+    """Columns of all rows of a table, and the parts that had the rows."""
+
+    values: list[Any]
+    parts: list[FilePart]
+
+    def place(self, row: int) -> str:
+        """Return where a row stood, for messages."""
+        for part in self.parts:
+            if row < len(part.rows):
+                break
+            row -= len(part.rows)
+        return part.place(row)
+
+
+def read_columns(source: RowSource, readers: Sequence[tuple[str, ColumnReader]]) -> Columns:
+    """Return whole columns, each read by its reader."""
+    found, parts = [], []
+    for part in source.parts(list(dict.fromkeys(name for name, _ in readers))):
+        if len(part.rows):  # without rows, the types of columns mean nothing
+            found.append([read(part, name) for name, read in readers])
+            parts.append(part._replace(columns={}))
+    values = []
+    for (name, _), column in zip(readers, zip(*found, strict=True), strict=bool(found)):
+        are_dates = [x.dtype.kind == "M" for x in column]
+        if (not are_dates[0]) in are_dates:
+            raise ValueError(
+                f"column `{name}` must be numbers in all rows or dates in all rows, got both in "
+                f"{parts[are_dates.index(not are_dates[0])].file}."
+            )
+        values.append(join(column))
+    return Columns(values or [np.zeros(0) for _ in readers], parts)
+
+
+def _read_columns(source: RowSource, readers: Mapping[str, ColumnReader]) -> dict[str, Any]:
+    return dict(zip(readers, read_columns(source, [*readers.items()]).values, strict=True))
 
 
 def read_names(part: FilePart, name: str) -> Any:
@@ -222,27 +246,23 @@ def read_names(part: FilePart, name: str) -> Any:
                 f"column `{name}` must be integers or text, got {column.type} with a fraction in "
                 f"{part.file}; cast it."
             ) from error
-    text = column.cast(pa.string()).to_numpy(zero_copy_only=False).astype(object)
-    _refuse_missing(part, name, text == "")
-    return text
+    text = column.cast(pa.string()).dictionary_encode()  # a name that comes again is one object
+    names = text.dictionary.to_numpy(zero_copy_only=False).astype(object)
+    codes = text.indices.to_numpy(zero_copy_only=False)
+    _refuse_missing(part, name, (names == "")[codes])
+    return names[codes]
 
 
 def read_indices(part: FilePart, name: str) -> Any:
     """Return the rows of a table of locations that a column of integers names."""
-    column = _arrow(part, name, (int, float))
-    try:
-        found = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
-    except pa.ArrowInvalid as error:
+    found = read_numbers(part, name)
+    if (wrong := (found < 0) | (found >= 2**53) | (found != np.floor(found))).any():
+        row = int(wrong.argmax())
         raise ValueError(
-            f"column `{name}` must be integers with `locations`, got others in {part.file}."
-        ) from error
-    if (negative := found < 0).any():
-        row = int(negative.argmax())
-        raise ValueError(
-            f"column `{name}` must be integers from 0 on with `locations`, got {found[row]} in "
-            f"{part.place(row)}; drop the row."
+            f"column `{name}` must be integers from 0 on with `locations`, got {found[row]:.16g} "
+            f"in {part.place(row)}; drop the row."
         )
-    return found
+    return found.astype(np.int64)
 
 
 def read_numbers(
@@ -290,15 +310,11 @@ def _arrow(part: FilePart, name: str, loose: Any = (), may_miss: bool = False) -
 
     In a list of Python values that has text, those of the types `loose` become text.
     """
-    column = part.columns[name]
-    if isinstance(column, list) and any(isinstance(x, str) for x in column):
-        column = [str(x) if isinstance(x, loose) and not isinstance(x, bool) else x for x in column]
-    try:
-        column = plain(pa.array(column) if isinstance(column, list | np.ndarray) else column)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise ValueError(
-            f"column `{name}` must hold values of one type, got others in {part.file}."
-        ) from error
+    cells = part.columns[name]
+    if isinstance(cells, list) and any(isinstance(x, str) for x in cells):
+        are_loose = (isinstance(x, loose) and not isinstance(x, bool) for x in cells)
+        cells = [str(x) if is_loose else x for x, is_loose in zip(cells, are_loose, strict=True)]
+    column = arrow_of(part._replace(columns={name: cells}), name)
     if not may_miss:
         _refuse_missing(part, name, column.is_null().to_numpy(zero_copy_only=False))
     return column

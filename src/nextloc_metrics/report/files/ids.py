@@ -15,7 +15,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from nextloc_metrics.report.files.opening import pa, pc
+from nextloc_metrics.core.queries.messages import clip
+from nextloc_metrics.report.files.opening import FilePart, pa, pc
 
 OnError = Literal["raise", "miss"]
 CellKind = Literal["integers", "text", "scores"]
@@ -105,17 +106,9 @@ class Cells:
 
 
 def read_cells(column: Any, how: CellReading) -> Cells:
-    """Read a NumPy array, an Arrow array or a list; a `WrongTypeError` if its type has no ids."""
+    """Read an Arrow array or a list; a `WrongTypeError` if its type has no ids."""
     if isinstance(column, list):
         return _read_python_cells(column, how)
-    if isinstance(column, np.ndarray):
-        width = column.shape[1] if column.ndim == 2 else 1
-        flat = column.reshape(-1)
-        lengths, lists = np.full(len(column), width), np.full(len(column), column.ndim == 2)
-        if flat.dtype.kind == "f":
-            return Cells(flat, lengths, lists=lists)
-        wrong = flat >= 2**63 if flat.dtype == np.uint64 else None
-        return Cells(flat.astype(np.int64, copy=False), lengths, lists=lists).without(wrong)
     column = plain(column)
     if is_list(column.type):
         valid = _numpy(column.is_valid())
@@ -129,6 +122,19 @@ def read_cells(column: Any, how: CellReading) -> Cells:
     values, wrong = _convert(column, how)
     none = np.zeros(len(column), bool)
     return Cells(values, np.ones(len(column), np.int64), none, none).without(wrong)
+
+
+def arrow_of(part: FilePart, name: str) -> Any:
+    """Return a column as Arrow values; raise if those of JSON have several types."""
+    column = part.columns[name]
+    if hasattr(column, "type"):
+        return plain(column)
+    try:
+        return pa.array(column)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ValueError(
+            f"{part.file} must hold values of one type in `{clip(name)}`: {error}."
+        ) from error
 
 
 def plain(column: Any) -> Any:

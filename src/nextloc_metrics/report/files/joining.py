@@ -13,7 +13,7 @@ import numpy as np
 from nextloc_metrics.core.queries.messages import clip, short
 from nextloc_metrics.report.files import rules
 from nextloc_metrics.report.files.numbers import DENSE
-from nextloc_metrics.report.files.opening import FilePart, RowSource, pa
+from nextloc_metrics.report.files.opening import FilePart, RowSource, as_arrow, pa
 from nextloc_metrics.report.files.relation import (
     Database,
     Relation,
@@ -132,7 +132,7 @@ class Joined(RowSource):
         dense = np.full((len(items), self.width or 0), -np.inf, np.float32)
         rows = np.repeat(np.arange(len(items)), items.value_lengths().to_numpy())
         dense[rows, items.flatten().to_numpy()] = scores.flatten().to_numpy()
-        return dense
+        return as_arrow(dense)
 
 
 def place_of(relation: Relation, stood: int) -> str:

@@ -136,7 +136,7 @@ def _records(
     for row, line in enumerate(lines, start):
         record, why = None, "it is not an object"
         try:
-            record = json.loads(line, object_pairs_hook=_record)
+            record = json.loads(line, object_pairs_hook=record_of)
         except (ValueError, RecursionError) as error:
             why = str(error)
         if isinstance(record, dict):
@@ -153,17 +153,22 @@ def _records(
     return records, rows, broken
 
 
-def _record(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+class RepeatedKeyError(ValueError):
+    """An object has a key twice, of which Python would keep the last."""
+
+
+def record_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object of pairs that `json` hands on, with each key once."""
     record = dict(pairs)
     if len(record) < len(pairs):
         twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        raise ValueError(f"it has the key {short(twice)} more than once")
+        raise RepeatedKeyError(f"it has the key {short(twice)} more than once")
     return record
 
 
 def _of_whole(file: str, wanted: Wanted) -> FilePart:
     text = read_whole(file).decode("utf-8-sig").strip()
-    decoder, at = json.JSONDecoder(object_pairs_hook=_record), 0
+    decoder, at = json.JSONDecoder(object_pairs_hook=record_of), 0
     records: list[Any] = decoder.decode(text) if text.startswith("[") else []
     while not text.startswith("[") and at < len(text):  # one record after the other
         record, end = decoder.raw_decode(text, at)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core.queries.messages import describe, short
+from nextloc_metrics.report.files.json_lines import RepeatedKeyError, record_of
 from nextloc_metrics.report.files.opening import pa, suffix_of
 from nextloc_metrics.report.files.sources import load_array
 from nextloc_metrics.report.files.unpacked import read_whole
@@ -89,27 +90,14 @@ def read_json_object(table: Any) -> Any:
     """Return the object that a `.json` file is, if it is one; else the table itself."""
     if not isinstance(table, str | PathLike) or suffix_of(Path(table)) != ".json":
         return table
-    text = read_whole(str(table))
     try:
-        found = json.loads(text, object_pairs_hook=_unique)
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, _TwiceError):
-            raise ValueError(f"{table} must hold each key once, got {error} twice.") from None
+        found = json.loads(read_whole(str(table)), object_pairs_hook=record_of)
+    except RepeatedKeyError as error:
+        raise ValueError(f"{table} must hold each key once, but {error}.") from None
+    except (ValueError, RecursionError):
         return table  # lines of JSON
     nested = isinstance(found, dict) and found
     return found if nested and all(isinstance(x, dict | list) for x in found.values()) else table
-
-
-class _TwiceError(ValueError):
-    """A key of JSON that occurs twice, of which Python keeps the last."""
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [x for x, _ in pairs]
-        raise _TwiceError(short(next(x for x in found if names.count(x) > 1)))
-    return found
 
 
 def is_traces(given: Any) -> bool:

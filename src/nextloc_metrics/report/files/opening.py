@@ -13,11 +13,13 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from nextloc_metrics.core.queries.messages import clip, describe, extra, short
 
@@ -174,8 +176,8 @@ class FilePart(NamedTuple):
 
     `rows` are numbers in the file, from 0, and `columns` the values of those that were asked for;
     `broken` numbers lines that are no record, which have neither target nor groups. `has_header`
-    says whether the first row of a CSV file names the columns. A column is an Arrow array, a NumPy
-    array, or (from JSON that Arrow cannot read exactly) a list of Python values.
+    says whether the first row of a CSV file names the columns. A column is an Arrow array or, from
+    JSON that Arrow cannot read exactly, a list of Python values.
     """
 
     file: str
@@ -187,6 +189,16 @@ class FilePart(NamedTuple):
     def place(self, position: int) -> str:
         """Return where the row at a position is, for messages."""
         return place(self.file, self.rows[position], self.has_header)
+
+
+def as_arrow(array: Any) -> Any:
+    """Return an array as an Arrow column, its rows as lists; without a copy if it is contiguous."""
+    kind = np.float64 if array.dtype == np.longdouble else array.dtype.newbyteorder("=")
+    flat = pa.array(np.asarray(array, kind).reshape(-1))
+    if array.ndim == 1:
+        return flat
+    width = array.size // max(1, len(array))
+    return pa.LargeListArray.from_arrays(np.arange(len(array) + 1) * width, flat)
 
 
 def place(file: str, row: int, has_header: bool = True) -> str:
@@ -241,7 +253,13 @@ class RowSource:
         """Yield parts again that were read already, if the rows can be read only once."""
 
 
-def check_columns(file: str, have: Sequence[str], need: Sequence[str]) -> None:
+class ExplainedError(ValueError):
+    """An error whose message names the file."""
+
+
+def check_columns(
+    file: str, have: Sequence[str], need: Sequence[str], kind: type[ValueError] = ValueError
+) -> None:
     """Raise if a column is missing, with the names that are similar, or occurs twice."""
     missing = [name for name in need if name not in have]
     if missing:
@@ -252,12 +270,10 @@ def check_columns(file: str, have: Sequence[str], need: Sequence[str]) -> None:
             hint = f"; if {answers[0]!r} holds the answers of a language model, use `answers`."
         elif "preds" in missing and {"score", "rank"} & {*have}:
             hint = "; if a row is one item, name `truth`, `query`, `item` and `score` or `rank`."
-        raise ValueError(
-            f"{file} must have the columns {short(missing)}, got {short(list(have))}{hint}"
-        )
+        raise kind(f"{file} must have the columns {short(missing)}, got {short(list(have))}{hint}")
     twice = [name for name, number in Counter(have).items() if number > 1 and name in need]
     if twice:
-        raise ValueError(
+        raise kind(
             f"{file} must have every column once, got {short(twice[0])} "
             f"{have.count(twice[0])} times; rename or drop one of them."
         )
@@ -267,16 +283,12 @@ def check_columns(file: str, have: Sequence[str], need: Sequence[str]) -> None:
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
-class ExplainedError(ValueError):
-    """An error whose message names the file."""
-
-
 @dataclass
 class Wanted:
     """The columns that are read of one file.
 
     `unnamed` names the columns of a CSV file whose first row is all numbers; empty takes that for
-    the header. Columns of `ids` are read exactly.
+    the header. Columns of `ids` are read exactly. `have` is what the file was found to have.
     """
 
     file: str
@@ -285,14 +297,13 @@ class Wanted:
     may_lose: bool
     unnamed: Sequence[str] = ()
     ids: Sequence[str] = ()
+    have: list[str] = field(default_factory=list)
 
     def of(self, have: Sequence[str]) -> list[str]:
         """Return the columns to read from the file, all of them in `have`."""
+        self.have = list(have)
         inside = [x for x in dict.fromkeys(self.columns) if x in have or x not in self.folders]
-        try:
-            check_columns(self.file, list(have), inside)
-        except ValueError as error:
-            raise ExplainedError(str(error)) from None
+        check_columns(self.file, self.have, inside, ExplainedError)
         return inside
 
     def complete(self, part: FilePart) -> FilePart:

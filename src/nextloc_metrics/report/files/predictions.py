@@ -229,8 +229,9 @@ def _of_scores(source: Arrays, rows: TableRows) -> Predictions:
     if not len(arrays[names.target]):
         rows.warn_of_none(stacklevel=4)
     kept = {name: arrays[name] for name in names.others}
-    (part,) = source.parts(names.all)
-    mask = None if names.mask is None else read_mask(part, names.mask)
+    mask = None
+    if names.mask is not None:
+        mask = torch.cat([read_mask(part, names.mask) for part in source.parts([names.mask])])
     exclude = None if names.exclude is None else as_tensor(names.exclude, arrays[names.exclude])
     relevant = as_tensor(names.target, arrays[names.target]).long()
     return Predictions(arrays[names.preds], relevant, kept, 0, rows.vocabulary, mask, exclude)
@@ -268,22 +269,18 @@ def _number_far(answers: Tensor, num_locations: int) -> Tensor:
 
 def join_column(parts: Sequence[Any], untyped: bool) -> Any:
     """Join the parts of a column of groups; text of CSV that is all integers becomes integers."""
-    if all(isinstance(part, np.ndarray) for part in parts):
-        return np.concatenate(parts)
     import pandas
 
-    if any(isinstance(part, list) for part in parts):
-        cells = [part if isinstance(part, list) else part.to_pylist() for part in parts]
-        return pandas.Series([cell for part in cells for cell in part]).infer_objects()
-    joined = [plain(part) for part in parts]
-    if untyped:
-        numbers = [integers_of(part) for part in joined]
-        if all(wrong is None for _, wrong in numbers):
-            return pandas.Series(np.concatenate([found for found, _ in numbers]))
-    kinds = {part.type for part in joined}
-    if len(kinds) > 1:
-        return pandas.concat([part.to_pandas() for part in joined], ignore_index=True)
-    return pa.chunked_array(joined).to_pandas(integer_object_nulls=True)
+    if untyped and not any(isinstance(part, list) for part in parts):
+        numbers, wrong = integers_of(plain(pa.chunked_array(parts)))
+        if wrong is None:
+            return pandas.Series(numbers)
+    columns = [
+        pandas.Series(part) if isinstance(part, list)
+        else plain(part).to_pandas(integer_object_nulls=True)
+        for part in parts
+    ]  # fmt: skip
+    return pandas.concat(columns, ignore_index=True)
 
 
 def same_queries(found: Mapping[str, Predictions], key: str | None) -> dict[str, Predictions]:

@@ -6,41 +6,24 @@ and spills to disk. Names of a user's columns never get into SQL: a relation has
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import re
 import shutil
 import tempfile
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import groupby
-from os import PathLike
 from typing import Any
 
 from nextloc_metrics.core.queries.messages import clip, extra, short
-from nextloc_metrics.report.files.ids import is_list, is_text
-from nextloc_metrics.report.files.opening import (
-    ARROW,
-    TEXT,
-    FilePart,
-    find_files,
-    open_bytes,
-    pa,
-    place,
-    suffix_of,
-)
-from nextloc_metrics.report.files.sources import arrow_stream, metadata_of
+from nextloc_metrics.report.files.ids import arrow_of, is_list, is_text
+from nextloc_metrics.report.files.opening import FilePart, pa, place
+from nextloc_metrics.report.files.sources import columns_of as columns_of
 from nextloc_metrics.report.files.tables import Names, source_of
 
 # Rows of an Arrow batch that leaves.
 _ROWS = 100_000
-
-# Characters of a first record of JSON whose names are read.
-_LONGEST_RECORD = 1 << 24
 
 
 class Database:
@@ -189,7 +172,7 @@ def open_relation(db: Database, name: str, table: Any, roles: Mapping[str, str])
 
     def batch_of(part: FilePart) -> Any:
         number = len(part.rows)
-        arrays = {x: _array_of(part, column) for x, column in roles.items()}
+        arrays = {x: arrow_of(part, column) for x, column in roles.items()}
         place_of = {
             "file": pa.array([numbers.get(part.file, 0)] * number, pa.int32()),
             "row": pa.array(part.rows, pa.int64()),
@@ -222,20 +205,6 @@ def open_relation(db: Database, name: str, table: Any, roles: Mapping[str, str])
     return Relation(db, name, files, dict(roles), source.untyped, {x: x for x in roles})
 
 
-def _array_of(part: FilePart, column: str) -> Any:
-    """Return a column as an Arrow array; JSON that Arrow cannot type is refused."""
-    cells = part.columns[column]
-    if hasattr(cells, "type"):
-        found = cells.combine_chunks() if hasattr(cells, "combine_chunks") else cells
-        return found.dictionary_decode() if pa.types.is_dictionary(found.type) else found
-    try:
-        return pa.array(cells if not hasattr(cells, "ndim") or cells.ndim == 1 else [*cells])
-    except (ValueError, TypeError, OverflowError) as error:
-        raise ValueError(
-            f"{part.file} must hold values of one type in `{clip(column)}`: {error}."
-        ) from error
-
-
 def _kind_of(kind: Any) -> str:
     types = pa.types
     if types.is_null(kind):
@@ -247,31 +216,6 @@ def _kind_of(kind: Any) -> str:
     if types.is_boolean(kind):
         return "booleans"
     return "numbers" if types.is_integer(kind) or types.is_floating(kind) else str(kind)
-
-
-def columns_of(table: Any) -> list[str]:
-    """Return the names of all columns of a table."""
-    if not isinstance(table, str | PathLike | list | tuple):
-        names = getattr(getattr(table, "schema", None), "names", None)  # a method in polars
-        return [*map(str, names if isinstance(names, list) else getattr(table, "columns", ()))]
-    file = find_files(table)[0]
-    kind = suffix_of(file)
-    if kind == ".parquet":
-        return list(metadata_of(file).schema.to_arrow_schema().names)
-    if kind in ARROW:
-        with arrow_stream(file) as opened:
-            return list(pa.ipc.open_stream(opened).schema.names)
-    with open_bytes(file) as opened, io.TextIOWrapper(opened, "utf-8-sig", newline="") as text:
-        if kind in (".csv", ".tsv"):
-            rows = csv.reader(text, delimiter="\t" if kind == ".tsv" else ",")
-            return next(filter(None, rows), [])
-        head = next(filter(str.strip, text), "") if kind in TEXT else ""
-        while head:  # the first record may lie in a list, and over several lines
-            with suppress(ValueError):
-                return list(json.JSONDecoder().raw_decode(head, head.index("{"))[0])
-            more = text.read(1 << 20) if len(head) < _LONGEST_RECORD else ""
-            head = more and head + more
-    return []
 
 
 def matching(table: Any, preds: str | Sequence[str]) -> list[str]:

@@ -9,7 +9,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -29,12 +29,14 @@ from nextloc_metrics.report.files.opening import (
     Lazy,
     RowSource,
     Wanted,
+    as_arrow,
     check_columns,
+    find_files,
     open_bytes,
     pa,
     suffix_of,
 )
-from nextloc_metrics.report.files.unpacked import batches_of, parts_of
+from nextloc_metrics.report.files.unpacked import parts_of
 
 # Values of the widest column per part of a Parquet file, and bytes of the largest.
 _VALUES = 1 << 21
@@ -82,14 +84,24 @@ class Files(RowSource):
             for part in self._seen:
                 yield part._replace(columns={name: part.columns[name] for name in columns})
             return
-        readers: dict[str, Any] = {".parquet": _read_parquet, ".csv": read_csv, ".tsv": read_csv}
-        read = readers.get(self._kind, _read_ipc if self._kind in ARROW else read_json)
         for file in self.files:
             pieces = (piece.partition("=") for piece in re.split(r"[/\\]", file)[:-1])
             folders = {key: unquote(value) for key, equals, value in pieces if equals}
             inside = Wanted(file, columns, folders, self.may_lose, self.unnamed, ids)
             with _explained(file):
-                yield from map(inside.complete, read(file, inside))
+                yield from map(inside.complete, self._read(inside))
+
+    def _read(self, wanted: Wanted) -> Iterator[FilePart]:
+        readers: dict[str, Any] = {".parquet": _read_parquet, ".csv": read_csv, ".tsv": read_csv}
+        read = readers.get(self._kind, _read_ipc if self._kind in ARROW else read_json)
+        return read(wanted.file, wanted)  # type: ignore[no-any-return]
+
+    def names(self) -> list[str]:
+        """Return the names of all columns of the first file; none if it has no rows of a table."""
+        wanted = Wanted(self.files[0], ("\0",), {}, True)
+        with _explained(wanted.file), suppress(ExplainedError):  # there is no such column
+            next(self._read(wanted), None)
+        return wanted.have
 
 
 @contextmanager
@@ -145,22 +157,13 @@ def _read_parquet(file: str, wanted: Wanted) -> Iterator[FilePart]:
         yield from parts_of(file, table.iter_batches(batch_size=step, columns=names), names)
 
 
-@contextmanager
-def arrow_stream(file: str) -> Iterator[Any]:
-    """Open the stream that Arrow reads, which a file of Arrow holds between two words."""
+def _read_ipc(file: str, wanted: Wanted) -> Iterator[FilePart]:
     with open_bytes(file) as opened:
         is_file = opened.read(6) == b"ARROW1"
     with open_bytes(file) as opened:
-        opened.read(8 if is_file else 0)
-        yield opened
-
-
-def _read_ipc(file: str, wanted: Wanted) -> Iterator[FilePart]:
-    with arrow_stream(file) as heads, arrow_stream(file) as opened:
+        opened.read(8 if is_file else 0)  # in a file the stream lies between two words
         table = pa.ipc.open_stream(opened)
-        names = wanted.of(table.schema.names)
-        messages = pa.ipc.MessageReader.open_stream(heads)
-        yield from parts_of(file, batches_of(file, table, messages), names)
+        yield from parts_of(file, table, wanted.of(table.schema.names))
 
 
 def is_pandas(table: Any) -> bool:
@@ -227,6 +230,26 @@ class Stream(RowSource):
             self._rest = chain(batches, self._rest)
 
 
+def open_table(name: str, table: Any, columns: Sequence[str], may_lose: bool = False) -> RowSource:
+    """Return the source of the rows of files or of a table, which is the argument of this name."""
+    if isinstance(table, str | os.PathLike | list | tuple):
+        return Files(find_files(table), may_lose)
+    if hasattr(table, "__arrow_c_stream__") or is_pandas(table):
+        return Stream(table, columns)
+    raise TypeError(
+        f"`{name}` must be a path, a list of paths or a table that exports an Arrow stream "
+        f"(polars, pandas, pyarrow, DuckDB), got {describe(table)}."
+    )
+
+
+def columns_of(table: Any) -> list[str]:
+    """Return the names of all columns of a table."""
+    if isinstance(table, str | os.PathLike | list | tuple):
+        return Files(find_files(table)[:1]).names()
+    names = getattr(getattr(table, "schema", None), "names", None)  # a method in polars
+    return [*map(str, names if isinstance(names, list) else getattr(table, "columns", ()))]
+
+
 class Arrays(RowSource):
     """The arrays of a `.npz`, or a `.npy` of predictions and another of targets.
 
@@ -274,10 +297,14 @@ class Arrays(RowSource):
                 )
 
     def parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[FilePart]:
-        """Yield all rows; a memory-mapped array is read as far as it is used."""
-        yield FilePart(
-            self.files[0], range(self.num_rows or 0), {name: self.arrays[name] for name in columns}
-        )
+        """Yield the rows in parts, as Arrow copies what is not contiguous."""
+        number = self.num_rows or 0
+        step = max(1, _VALUES // max(1, *(self.arrays[name][:1].size for name in columns)))
+        for start in range(0, max(1, number), step):
+            rows = slice(start, min(number, start + step))
+            with _explained_numpy(self.files[0]):
+                found = {name: as_arrow(self.arrays[name][rows]) for name in columns}
+            yield FilePart(self.files[0], range(number)[rows], found)
 
 
 def load_array(file: str | Path, mmap_mode: Any = None) -> Any:
@@ -318,10 +345,7 @@ def _read_npz(file: str, names: Sequence[str]) -> dict[str, Any]:
         open(file, "rb") as raw,
         np.load(raw, allow_pickle=False) as packed,
     ):
-        try:
-            check_columns(file, packed.files, names)
-        except ValueError as error:
-            raise ExplainedError(str(error)) from None
+        check_columns(file, packed.files, names, ExplainedError)
         total = 0
         for name in dict.fromkeys(names):
             member = f"{name}.npy" if f"{name}.npy" in packed.zip.namelist() else name

@@ -17,7 +17,7 @@ from torch import Tensor
 from nextloc_metrics.core.queries.arrays import as_tensor
 from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.core.queries.checks import check_choice
-from nextloc_metrics.core.queries.messages import clip, describe, short
+from nextloc_metrics.core.queries.messages import clip, short
 from nextloc_metrics.report.files.answer_columns import AnswerColumn, check_no_answers
 from nextloc_metrics.report.files.columns import (
     Widths,
@@ -57,9 +57,8 @@ from nextloc_metrics.report.files.opening import (
 from nextloc_metrics.report.files.sources import (
     Arrays,
     Files,
-    Stream,
-    is_pandas,
-    metadata_of,
+    columns_of,
+    open_table,
 )
 
 # Values of lists per chunk.
@@ -253,8 +252,8 @@ class TableRows:
             self._relevant = self._relevant._replace(kind="text")
             return self._survey(padding, must_number, relevant)
         self.num_rows = survey.num_rows
-        if isinstance(relevant, np.ndarray):
-            survey.has_several = relevant.ndim == 2
+        if isinstance(self.source, Arrays):
+            survey.has_several = is_lists(relevant)
         return survey
 
     def chunks(self) -> Iterator[Batch]:
@@ -393,8 +392,9 @@ class TableRows:
 
     def _exclude(self, piece: FilePart, name: str) -> Tensor:
         column = piece.columns[name]
-        if isinstance(column, np.ndarray) and column.dtype == bool:
-            return as_tensor(name, column)
+        if isinstance(self.source, Arrays) and self.source.arrays[name].dtype == bool:
+            flags = column.flatten().to_numpy(zero_copy_only=False)
+            return as_tensor(name, flags.reshape(len(column), -1))
         how = self._relevant._replace(may_be_list=True)
         cells = self._read(piece, name, how)
         found = cells.numbered(*self._numbers.answers(cells.values))
@@ -470,12 +470,7 @@ def open_rows(
 def source_of(source: Any, names: Names, on_error: OnError) -> RowSource:
     """Return the source of rows that an argument is."""
     if not isinstance(source, str | os.PathLike | list | tuple):
-        if hasattr(source, "__arrow_c_stream__") or is_pandas(source):
-            return Stream(source, names.all)
-        raise TypeError(
-            "`rows` must be a path, a list of paths or a table that exports an Arrow stream "
-            f"(polars, pandas, pyarrow, DuckDB), got {describe(source)}."
-        )
+        return open_table("rows", source, names.all)
     files = find_files(source)
     kind = suffix_of(files[0])
     if kind in (".npy", ".npz"):
@@ -490,15 +485,9 @@ def source_of(source: Any, names: Names, on_error: OnError) -> RowSource:
 
 def has_column(source: Any, name: str) -> bool:
     """Return whether a table has a column, as far as that is known without an error."""
-    if isinstance(source, str | os.PathLike | list | tuple):
-        with suppress(ValueError, OSError):
-            if suffix_of(first := find_files(source)[0]) == ".parquet":
-                return name in metadata_of(first).schema.to_arrow_schema().names
-            parts = source_of(source, Names(name, name), "miss").parts([name])
-            return any(len(part.rows) for part in parts)  # no rows of JSON have any columns
-        return False
-    names = getattr(getattr(source, "schema", None), "names", None)  # a method in polars
-    return name in [*(names if isinstance(names, list) else getattr(source, "columns", ()))]
+    with suppress(ValueError, OSError):
+        return name in columns_of(source)
+    return False
 
 
 def _check_read(piece: FilePart, name: str, bad: Any, how: CellReading) -> None:
@@ -514,6 +503,4 @@ def _check_read(piece: FilePart, name: str, bad: Any, how: CellReading) -> None:
 
 def _cell(column: Any, row: int) -> Any:
     cell = column[row]
-    if hasattr(cell, "as_py"):
-        return cell.as_py()
-    return cell.tolist() if isinstance(cell, np.ndarray) else cell
+    return cell.as_py() if hasattr(cell, "as_py") else cell

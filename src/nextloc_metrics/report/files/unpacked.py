@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from struct import error, unpack_from
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -99,70 +98,3 @@ def _sizes(values: Any) -> Any:
         return pc.binary_length(values)
     except NotImplementedError:  # of numbers
         return pa.repeat(pa.scalar(16), len(values))
-
-
-def batches_of(file: str, reader: Any, messages: Iterable[Any]) -> Iterator[Any]:
-    """Yield the batches of an Arrow stream, after a look at the messages that they come in."""
-    for message in messages:
-        try:
-            size = _size_of(message)
-        except error as wrong:
-            raise ValueError(f"a message is damaged: {wrong}") from wrong
-        remedy = "write smaller batches, or none that are compressed"
-        check_size(file, "batches", size, len(message.body or b""), remedy)
-        if message.type == "record batch":
-            yield reader.read_next_batch()
-
-
-def _size_of(message: Any) -> int:
-    """Return the bytes that a message of Arrow takes when unpacked, at least 8 for each row."""
-    head = _Table.root(message.metadata.to_pybytes()).table(2)
-    if message.type == "dictionary":
-        head = None if head is None else head.table(1)
-    elif message.type != "record batch":
-        return 0
-    if head is None:
-        return 0
-    size = 0
-    if head.table(3) is not None:  # compressed; a buffer begins with its size, or -1 if it is plain
-        for at, length in head.structs(2, "<qq", 16):
-            size += max(length, unpack_from("<q", message.body, at)[0]) if length else 0
-    return max(size, 8 * head.field(0, "q"))
-
-
-class _Table(NamedTuple):
-    """A table of FlatBuffers, in which the head of an Arrow message is written."""
-
-    data: bytes
-    at: int
-
-    @classmethod
-    def root(cls, data: bytes) -> _Table:
-        """Return the outermost table."""
-        return cls(data, *unpack_from("<i", data))
-
-    def field(self, number: int, form: str, default: int = 0) -> int:
-        """Return a number of the table."""
-        at = self._place(number)
-        return unpack_from("<" + form, self.data, at)[0] if at else default
-
-    def table(self, number: int) -> _Table | None:
-        """Return a table that the table refers to."""
-        at = self._place(number)
-        return _Table(self.data, at + unpack_from("<I", self.data, at)[0]) if at else None
-
-    def structs(self, number: int, form: str, size: int) -> list[Any]:
-        """Return a vector of structs, each of `size` bytes."""
-        if (at := self._place(number)) == 0:
-            return []
-        at += unpack_from("<I", self.data, at)[0]
-        length = min(unpack_from("<I", self.data, at)[0], len(self.data) // size)
-        return [unpack_from(form, self.data, at + 4 + size * i) for i in range(length)]
-
-    def _place(self, number: int) -> int:
-        fields = self.at - unpack_from("<i", self.data, self.at)[0]
-        at = 4 + 2 * number
-        if at >= unpack_from("<H", self.data, fields)[0]:
-            return 0
-        offset = unpack_from("<H", self.data, fields + at)[0]
-        return self.at + offset if offset else 0
