@@ -44,6 +44,7 @@ from nextloc_metrics import (
     libcity_metrics,
     next_location_metrics,
     recommendation_metrics,
+    report,
 )
 from nextloc_metrics.integrations.hugging_face import TrainerMetrics
 from nextloc_metrics.integrations.libcity import ExactEvaluator
@@ -740,7 +741,7 @@ def test_recipe_for_geometric(recipes: dict[str, Callable[..., tuple[Any, Any]]]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:rectools.*")  # on import
-def test_recipe_for_rectools(recipes: dict[str, Callable[..., tuple[Any, Any]]]) -> None:
+def test_frames_of_rectools() -> None:
     """Text ids, users without recommendations, and recommendations for users without targets."""
     theirs = pytest.importorskip("rectools.metrics", reason="needs RecTools")
     generator = np.random.default_rng(1)
@@ -762,14 +763,16 @@ def test_recipe_for_rectools(recipes: dict[str, Callable[..., tuple[Any, Any]]])
         "Precision": PrecisionAtK(5), "Recall": RecallAtK(5), "HitRate": AccuracyAtK(5),
         "MRR": MRR(5), "MAP": MAPAtK(5, normalizer="relevant"), "NDCG": NDCGAtK(5),
     }  # fmt: skip
-    ours = in_each(convention, *recipes["from_rectools"](reco, interactions))
+    names = {"query": "user_id", "item": "item_id", "rank": "rank"}
+    e = report.evaluate_table(reco, truth=interactions, **names, k=5, metrics=convention)
+    ours = {name: e.values[name] for name in convention}
     for name, value in ours.items():
         options = {"divide_by_achievable": True} if name == "NDCG" else {}
         expected = getattr(theirs, name)(k=5, **options).calc(reco, interactions)
         assert value == pytest.approx(expected, abs=1e-6), name
 
 
-def test_recipe_for_ranx(recipes: dict[str, Callable[..., tuple[Any, Any]]]) -> None:
+def test_dicts_of_ranx() -> None:
     """Graded documents, of which some were not retrieved."""
     generator = np.random.default_rng(2)
     run = {
@@ -781,11 +784,10 @@ def test_recipe_for_ranx(recipes: dict[str, Callable[..., tuple[Any, Any]]]) -> 
         for i in range(30)
     }
     convention = {
-        "precision@5": PrecisionAtK(5), "recall@5": RecallAtK(5), "mrr": MRR(),
+        "precision@5": PrecisionAtK(5), "recall@5": RecallAtK(5), "mrr@9": MRR(9),
         "ndcg@5": NDCGAtK(5), "map@5": MAPAtK(5, normalizer="relevant"),
         "hit_rate@2": AccuracyAtK(2),
     }  # fmt: skip
-    objects = (SimpleNamespace(to_dict=lambda x=x: x) for x in (run, qrels))  # `Run`, `Qrels`
-    assert recipes["from_ranx"](*objects) == recipes["from_ranx"](run, qrels)
-    ours = in_each(convention, *recipes["from_ranx"](run, qrels))
+    e = report.evaluate_table(run, truth=qrels, k=5, metrics=convention)
+    ours = {name: e.values[name] for name in convention}
     assert ours == pytest.approx(values_of_ranx(qrels, run, list(convention)), abs=1e-6)
