@@ -227,24 +227,6 @@ def test_scalar_is_the_entry_of_the_dict(name: str, options: Options) -> None:
         assert same(overall, whole[stem])
 
 
-@pytest.mark.parametrize("k", [1, 3])
-def test_positive_coverage_is_that_of_its_definition(k: int) -> None:
-    """The first k of all, then by decile; of its distinct labels, those right at least once."""
-    bin_of = [2, 2, 1, 1, 3, 0, 3, 1]
-    scores = torch.stack([torch.randperm(8) for _ in range(30)]).float()
-    target = torch.randint(8, (30,))
-    metric = updated(DecileCoverage(PopularityBins(bin_of), k, scope="all"), scores, target)
-    actual: dict[int, set[int]] = {number: set() for number in range(4)}
-    right: dict[int, set[int]] = {number: set() for number in range(4)}
-    for row, label in zip(scores.tolist(), target.tolist(), strict=True):
-        actual[bin_of[label]].add(label)
-        if label in sorted(range(8), key=lambda i: -row[i])[:k]:
-            right[bin_of[label]].add(label)
-    values = [len(right[x]) / len(actual[x]) for x in (1, 2, 3, 0)]
-    overall = sum(map(len, right.values())) / sum(map(len, actual.values()))
-    assert [float(x) for x in metric.compute().values()] == pytest.approx([overall, *values])
-
-
 def test_positive_coverage_by_hand() -> None:
     """Of three queries whose first location is 0, one is right: 1/3, and by bin 0 of 1, 1 of 2."""
     bins, lists = PopularityBins([2, 2, 1, 1]), torch.tensor([[0, 2, 1], [0, 1, 2], [0, 2, 1]])
@@ -292,20 +274,6 @@ def test_queries_without_an_answer_sort_last(target: list[int], median: float) -
     metric = DecileKForRecall(PopularityBins([1] * 6), 1.0, decile=1)
     metric.update(torch.tensor([[0, 1, 2, 3]]).expand(len(target), 4), torch.tensor(target))
     assert float(metric.compute()) == pytest.approx(median, nan_ok=True)
-
-
-def test_a_hit_on_the_last_rank_is_one_of_k() -> None:
-    """By scores, of which those of the bin are counted, and by a list, which is sorted."""
-    for preds in (torch.tensor([[4.0, 3.0, 2.0, 1.0]]), torch.tensor([[0, 1, 2, 3]])):
-        metric = DecilePrecision(PopularityBins([1, 1, 2, 2]), k=2, decile=1)
-        assert updated(metric, preds, torch.tensor([1])).compute() == 0.5
-
-
-def test_a_tied_block_is_covered_where_all_of_it_is_within_k() -> None:
-    """Of three candidates alike, none is within two ranks in every order."""
-    for k, covered in ((2, 0), (3, 1)):
-        metric = DecileCoverage(PopularityBins([1, 1, 1]), k=k, decile=1)
-        assert updated(metric, torch.zeros(1, 3), torch.tensor([0])).compute() == covered
 
 
 @pytest.mark.parametrize("highest", [math.nan, math.inf])
