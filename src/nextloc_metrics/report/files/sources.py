@@ -154,16 +154,20 @@ def _read_parquet(file: str, wanted: Wanted) -> Iterator[FilePart]:
             opened, metadata=metadata, read_dictionary=[*texts], pre_buffer=False,
             buffer_size=1 << 20,
         )  # fmt: skip
-        yield from parts_of(file, table.iter_batches(batch_size=step, columns=names), names)
+        # a batch from two row groups would have two dictionaries, which pyarrow refuses in lists
+        each = range(metadata.num_row_groups)
+        read = (table.iter_batches(step, row_groups=[group], columns=names) for group in each)
+        yield from parts_of(file, chain.from_iterable(read), names)
 
 
 def _read_ipc(file: str, wanted: Wanted) -> Iterator[FilePart]:
     with open_bytes(file) as opened:
         is_file = opened.read(6) == b"ARROW1"
-    with open_bytes(file) as opened:
-        opened.read(8 if is_file else 0)  # in a file the stream lies between two words
-        table = pa.ipc.open_stream(opened)
-        yield from parts_of(file, table, wanted.of(table.schema.names))
+        opened.seek(0)
+        table = pa.ipc.open_file(opened) if is_file else pa.ipc.open_stream(opened)
+        names = wanted.of(table.schema.names)
+        batches = map(table.get_batch, range(table.num_record_batches)) if is_file else table
+        yield from parts_of(file, batches, names)
 
 
 def is_pandas(table: Any) -> bool:
