@@ -1,9 +1,11 @@
-"""Time and memory of `nextloc-metrics score` on Parquet files of lists, beside a plain loop.
+"""Time and memory of `nextloc-metrics score`, beside DuckDB's own query and a loop in NumPy.
 
-Each figure is of a process of its own, on one thread: the seconds of its processor, which other
-work on the machine changes little, and the peak of its memory.
+Lists of ten ids in Parquet, also by users, in CSV and in JSON lines, and as many items in random
+order, which are ranked and joined to their truth. Each figure is of a process of its own, on one
+thread: the seconds of its processor, which other work on the machine changes little, and the peak
+of its memory. All contestants print MRR, which must agree.
 
-    python benchmarks/tables.py --rows 4000000
+    python benchmarks/tables.py --rows 1000000
 """
 
 from __future__ import annotations
@@ -17,77 +19,171 @@ from pathlib import Path
 
 import numpy as np
 
+# What is computed of `position`, from 1, of a target in its list, NULL for a miss.
+VALUES = """coalesce(avg(coalesce((position <= 1)::INT, 0)), 0),
+    avg(coalesce((position <= 5)::INT, 0)), avg(coalesce((position <= 10)::INT, 0)),
+    avg(coalesce(1 / position, 0)) AS mrr,
+    avg(CASE WHEN position <= 10 THEN 1 / log2(position + 1) ELSE 0 END)"""
+LISTS = "SELECT {user} nullif(list_position({preds}, target), 0) AS position FROM '{path}'"
+ITEMS = """SELECT position FROM '{truth}' LEFT JOIN (SELECT query, item, row_number() OVER (
+    PARTITION BY query ORDER BY score DESC) AS position FROM '{path}') USING (query, item)"""
+QUERIES = {
+    "lists.parquet": f"SELECT {VALUES} FROM ({LISTS})",
+    "by user": f"WITH p AS ({LISTS}), u AS (SELECT user, count(*) AS n, {VALUES} FROM p GROUP BY "
+    f"user) SELECT {VALUES}, (SELECT stddev(mrr) FROM u) FROM p",
+    "lists.csv": f"SELECT {VALUES} FROM ({LISTS})",
+    "lists.jsonl": f"SELECT {VALUES} FROM ({LISTS})",
+    "items.parquet": f"SELECT {VALUES} FROM ({ITEMS})",
+}
+DUCKDB = """
+import sys, duckdb
+found = duckdb.connect(config={"threads": 1}).sql(sys.argv[1])
+print(dict(zip(found.columns, found.fetchall()[0]))["mrr"])
+"""
 LOOP = """
-import sys, torch
-from pyarrow import parquet
-from nextloc_metrics import next_location_metrics
-metrics = next_location_metrics(5000)
-for batch in parquet.ParquetFile(sys.argv[1]).iter_batches(1 << 17, columns=["preds", "target"]):
-    lists = torch.from_numpy(batch["preds"].flatten().to_numpy()).view(len(batch), -1)
-    metrics.update(lists, torch.from_numpy(batch["target"].to_numpy()))
-print(metrics.compute())
+import json, sys
+import numpy as np, pyarrow as pa
+from pyarrow import compute, csv, parquet
+from pyarrow import json as lines
+pa.set_cpu_count(1)
+name, path, truth = sys.argv[1:]
+
+def batches():
+    if path.endswith(".parquet"):
+        yield from parquet.ParquetFile(path).iter_batches(1 << 17)
+    else:
+        read = csv.open_csv(path) if path.endswith(".csv") else lines.read_json(path).to_batches()
+        yield from read
+
+total, by_user = np.zeros(6), {}
+def add(ranks, found):
+    scores = [found & (ranks <= k) for k in (1, 5, 10)]
+    scores += [found / ranks, np.where(found & (ranks <= 10), 1 / np.log2(ranks + 1), 0)]
+    total[:] += [len(ranks), *map(np.sum, scores)]
+    return scores[3]
+
+if name == "items.parquet":
+    items, asked = (parquet.read_table(x).to_pandas() for x in (path, truth))
+    order = np.lexsort((-items.score.to_numpy(), items["query"].to_numpy()))
+    query, item = items["query"].to_numpy()[order], items.item.to_numpy()[order]
+    starts = np.flatnonzero(np.r_[True, query[1:] != query[:-1]])
+    ranks = np.arange(len(query)) - np.repeat(starts, np.diff(np.r_[starts, len(query)])) + 1
+    target = asked.set_index("query").item.reindex(query).to_numpy()
+    hit = item == target
+    all_ranks, found = np.ones(len(asked)), np.zeros(len(asked), bool)
+    at = asked["query"].searchsorted(query[hit])
+    all_ranks[at], found[at] = ranks[hit], True
+    add(all_ranks, found)
+else:
+    for batch in batches():
+        preds, target = batch["preds"], batch["target"].to_numpy()
+        if path.endswith(".csv"):
+            values = np.array(json.loads("[" + ",".join(preds.to_pylist()) + "]"))
+        else:
+            values = preds.flatten().to_numpy().reshape(len(batch), -1)
+        hits = values == target[:, None]
+        reciprocal = add(hits.argmax(1) + 1, hits.any(1))
+        if name == "by user":
+            users = batch["user"].dictionary_encode()
+            sums = np.bincount(users.indices, reciprocal)
+            for user, value in zip(users.dictionary.to_pylist(), sums):
+                by_user[user] = by_user.get(user, 0) + value
+print(total[4] / total[0])
 """
 
 
-def write(path: Path, rows: int) -> None:
-    """Write lists of ten ids, with users and hours, in row groups."""
+def write(folder: Path, rows: int) -> None:
+    """Write lists of ten ids with users, and as many items, in random order, with their truth."""
     import pyarrow as pa
-    from pyarrow import parquet
+    from pyarrow import csv, parquet
 
     generator = np.random.default_rng(0)
-    kinds = {"preds": pa.list_(pa.int64(), 10), "target": pa.int64(), "user": pa.string()}
-    schema = pa.schema([*kinds.items(), ("hour", pa.int64())])
-    with parquet.ParquetWriter(path, schema) as writer:
-        for start in range(0, rows, 1 << 18):
-            number = min(1 << 18, rows - start)
-            lists = pa.array(generator.integers(0, 5000, 10 * number))
-            user = np.char.add("user ", generator.integers(0, 20000, number).astype(str))
-            columns = [
-                pa.FixedSizeListArray.from_arrays(lists, 10),
-                pa.array(generator.integers(0, 5000, number)),
-                pa.array(user),
-                pa.array(generator.integers(0, 24, number)),
-            ]
-            writer.write_table(pa.table(columns, schema=schema))
+    lists = generator.integers(0, 5000, (rows, 10))
+    user = np.char.add("user ", generator.integers(0, 20000, rows).astype(str))
+    target = pa.array(generator.integers(0, 5000, rows))
+    preds = pa.array([*lists], pa.list_(pa.int64()))
+    table = pa.table({"preds": preds, "target": target, "user": user})
+    parquet.write_table(table, folder / "lists.parquet", row_group_size=1 << 18)
+    text = [str(x) for x in lists.tolist()]
+    csv.write_csv(table.set_column(0, "preds", pa.array(text)), folder / "lists.csv")
+    records = zip(text, target.to_pylist(), user.tolist(), strict=True)
+    with open(folder / "lists.jsonl", "w", encoding="utf-8") as file:
+        file.writelines(f'{{"preds": {a}, "target": {b}, "user": "{c}"}}\n' for a, b, c in records)
+    order = generator.permutation(rows)
+    items = {
+        "query": np.repeat(np.arange(rows // 10), 10),
+        "item": np.argsort(generator.random((rows // 10, 50)), 1)[:, :10].ravel(),
+        "score": generator.random(rows // 10 * 10),
+    }
+    order = generator.permutation(len(items["query"]))
+    parquet.write_table(pa.table({x: y[order] for x, y in items.items()}), folder / "items.parquet")
+    truth = {"query": np.arange(rows // 10), "item": generator.integers(0, 50, rows // 10)}
+    parquet.write_table(pa.table(truth), folder / "truth.parquet")
 
 
-def measure(name: str, command: list[str]) -> tuple[float, float]:
-    """Run a command; print and return its processor's seconds, and the GB of its peak memory."""
+def measure(name: str, command: list[str]) -> float:
+    """Run a command; print and return its processor's seconds; print its memory and last line."""
     counted = (
-        "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, "
-        "stdout=subprocess.DEVNULL); "
+        "import resource, subprocess, sys; "
+        "done = subprocess.run(sys.argv[1:], check=True, stdout=subprocess.PIPE); "
         "used = resource.getrusage(resource.RUSAGE_CHILDREN); "
-        "print(used.ru_utime + used.ru_stime, used.ru_maxrss)"
+        "print(done.stdout.decode()); print(used.ru_utime + used.ru_stime, used.ru_maxrss)"
     )
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-c", counted, *command],
         check=True,
-        capture_output=True,
+        stdout=subprocess.PIPE,
         encoding="utf-8",
         env=environment,
     )
-    seconds, kilobytes = map(float, done.stdout.split())
-    memory = kilobytes / 1e6
-    print(f"{name:40} {seconds:7.1f} s {memory:6.2f} GB", flush=True)
-    return seconds, memory
+    *shown, last = done.stdout.split("\n")[:-1]
+    seconds, kilobytes = map(float, last.split())
+    mrr = next((x.split()[1] for x in shown if x.startswith("mrr ")), shown[0])
+    print(f"{name:16} {seconds:6.2f} s {kilobytes / 1e6:5.2f} GB  mrr {mrr}", flush=True)
+    return seconds
+
+
+def contest(form: str, folder: Path) -> list[float]:
+    """Measure the contestants on one form of the files in a folder."""
+    path = str(folder / ("lists.parquet" if form == "by user" else form))
+    truth = str(folder / "truth.parquet")
+    preds = "CAST(preds AS BIGINT[])" if form == "lists.csv" else "preds"
+    user = "user," if form == "by user" else ""
+    asked = QUERIES[form].format(path=path, truth=truth, preds=preds, user=user)
+    score = [sys.executable, "-m", "nextloc_metrics", "score", path]
+    if form == "by user":
+        score += ["--group", "user", "--cluster", "user"]
+    if form == "items.parquet":
+        score += ["--truth", truth, "--query", "query", "--item", "item", "--score", "score"]
+    return [
+        measure("nextloc-metrics", score),
+        measure("DuckDB", [sys.executable, "-c", DUCKDB, asked]),
+        measure("NumPy", [sys.executable, "-c", LOOP, form, path, truth]),
+    ]
 
 
 def main() -> None:
-    """Write a file, and measure."""
+    """Write files, and measure each form in turn, and the start of each process."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "lists.parquet"
-        write(path, arguments.rows)
-        score = [sys.executable, "-m", "nextloc_metrics", "score", str(path), "--k", "1"]
-        loop, _ = measure("plain loop", [sys.executable, "-c", LOOP, str(path)])
-        plain, _ = measure("score", score)
-        grouped, _ = measure(
-            "score by hour, clustered by user", [*score, "--group", "hour", "--cluster", "user"]
-        )
-        print(f"{arguments.rows:,} lists: {plain / loop:.2f} and {grouped / loop:.2f} of the loop")
+    with tempfile.TemporaryDirectory() as name:
+        folder, few = Path(name), Path(name) / "few"
+        few.mkdir()
+        write(folder, arguments.rows)
+        write(few, 100)
+        print("start, with 100 rows")
+        starts = contest("lists.parquet", few)
+        for form in QUERIES:
+            print(f"{form}, {arguments.rows:,} rows")
+            own, *others = contest(form, folder)
+            rest = [max(x - y, 0.01) for x, y in zip([own, *others], starts, strict=True)]
+            print(
+                f"{own / others[0]:.2f} of DuckDB, {own / others[1]:.2f} of NumPy; without the "
+                f"start {rest[0] / rest[1]:.2f} and {rest[0] / rest[2]:.2f}\n",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -268,7 +268,7 @@ def test_answers_of_a_language_model_are_scored(tmp_path: Path) -> None:
     asked.write_text("\n".join(map(json.dumps, queries)), encoding="utf-8")
     answers = ["--answers", "said", "--vocabulary", str(tmp_path / "places.txt")]
     common = ["score", str(lines), "--k", "1", "--format", "json", *answers]
-    options = ["--targets", str(asked), "--id", "id", "--list-key", "next", "--fold"]
+    options = ["--truth", str(asked), "--query", "id", "--list-key", "next", "--fold"]
     options += ["--take", "last", "--refusal", r"\.\.\.", "--after", ":", "--form", "json"]
     shown = json.loads(run(*common, *options, "--about", "decoding=free").stdout)
     assert shown["card"]["num_asked"] == 4
@@ -286,9 +286,10 @@ def test_answers_of_a_language_model_are_scored(tmp_path: Path) -> None:
     assert "`--answers`" in refused("score", str(lines), "--preds", "said")
     assert "`--take` needs `--answers`" in refused("score", str(lines), "--take", "last")
     assert "`--answers` needs `--vocabulary`" in refused("score", str(lines), "--answers", "said")
-    assert "`--targets` needs a `--id`" in refused(*common, "--targets", str(asked))
-    wrong = refused(*common, "--targets", str(lines), "--id", "target")
-    assert "`--id`" in wrong or "'Home' again" in wrong
+    assert "needs `--query`, one column" in refused(*common, "--truth", str(asked))
+    assert "'Home' again" in refused(*common, "--truth", str(lines), "--query", "target")
+    for old, new in (("--targets", "--truth"), ("--id", "--query")):
+        assert f"Did you mean '{new}'?" in run(*common, old, "id").output
 
 
 def test_a_column_of_answers_is_pointed_to_its_option(tmp_path: Path) -> None:

@@ -141,7 +141,9 @@ def test_a_key_is_that_of_queries(tmp_path: Path) -> None:
     path = tmp_path / "rows.json"
     path.write_text(json.dumps([{"preds": [1, 2], "target": 2, "id": 7}] * 2), "utf-8")
     assert report.evaluate_table(path, k=2).card["queries"] == 2
-    with pytest.raises(ValueError, match="`key` needs `queries`, got 'id' alone"):
+    with pytest.raises(ValueError, match="`query` needs `truth`"):
+        report.evaluate_table(path, k=2, query="id")
+    with pytest.raises(TypeError, match="no option `key`; use `query`"):
         report.evaluate_table(path, k=2, key="id")
 
 

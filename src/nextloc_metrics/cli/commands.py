@@ -79,8 +79,7 @@ _SECTIONS = {
     "Metrics": "--k --measure --metrics --num-locations --given --exempt-target --train-counts "
     "--coordinates --km",
     "Groups and intervals": "--group --cluster --confidence-level",
-    "Answers of a language model": "--answers --form --list-key --take --after --refusal --fold "
-    "--targets --id",
+    "Answers of a language model": "--answers --form --list-key --take --after --refusal --fold",
     "Output": "--format --intervals --group-table --out --save --force --about --title --help",
 }
 
@@ -93,6 +92,8 @@ _MEANT = {
     "--metric": ("--measure",),
     "--top-k": ("--k",),
     "--num-classes": ("--num-locations",),
+    "--targets": ("--truth",),
+    "--id": ("--query",),
 }
 
 
@@ -419,6 +420,6 @@ def flows(
 
 def _source(path: str, result: Evaluation, reading: Mapping[str, Any]) -> dict[str, Any]:
     """Return what was read, for the card of a page."""
-    paths = [path, *([str(reading["queries"])] if reading["queries"] else [])]
+    paths = [path, *([str(reading["truth"])] if reading["truth"] else [])]
     unread = ("preds",) if reading["answers"] else ()
     return describe_read(paths, result.card["queries"], unread)

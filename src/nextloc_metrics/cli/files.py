@@ -131,8 +131,7 @@ def _with_answers(path: str, reading: Mapping[str, Any], vocabulary: Any) -> dic
     given = {name: reading[x] for name, x in _OF_ANSWERS.items() if reading[x]}
     column = reading["answers"]
     if column is None:
-        named = [_OF_ANSWERS[name] for name in given]
-        if wrong := [*named, *(["queries"] if reading["queries"] is not None else [])]:
+        if wrong := [_OF_ANSWERS[name] for name in given]:
             raise ValueError(f"`{wrong[0]}` needs `answers`, got None.")
         return dict(reading)
     if given.get("form") == "auto":
@@ -171,7 +170,7 @@ def given_options(kind: Any, reading: Mapping[str, Any]) -> dict[str, Any]:
 _COLUMNS = ("mask", "exclude", "weights", "confidence")
 _OF_TRUTH = ("truth", "query", "item", "score", "rank", "grade")
 _OF_FILES = ("preds", "target", "padding", "on_error", "separator", "mask", "exclude", *_OF_TRUTH)
-_OF_TABLES = {*_OF_FILES, *_COLUMNS, "groups", "workers", "answers", "queries", "key"}
+_OF_TABLES = {*_OF_FILES, *_COLUMNS, "groups", "workers", "answers"}
 
 # how answers are read: the options of `read_answers`, and those of the command
 _OF_ANSWERS = {"form": "form", "key": "list_key", "take": "take", "after": "after"}

@@ -216,8 +216,6 @@ ANSWERS = options_of(
     click.option("--after", help="Text after which the answer begins, such as </think>."),
     click.option("--refusal", "refusals", multiple=True, help="Pattern; may be repeated."),
     click.option("--fold", is_flag=True, help="Compare names without case, accents and spaces."),
-    click.option("--targets", "queries", type=FILE, help="File of all queries; needs `--id`."),
-    click.option("--id", "key", help="Column of ids, here and in `--targets`."),
 )
 FORMAT = click.option(
     "--format",
@@ -312,7 +310,7 @@ def _inputs(params: Mapping[click.Parameter, Any]) -> Iterator[str | Path]:
     for param, value in params.items():
         if param.type is FILE and value is not None:
             yield value
-        elif isinstance(param, click.Argument):
+        elif isinstance(param, click.Argument) or (param.name == "truth" and value):
             paths = value if isinstance(value, tuple) else (value,)
             for path in paths:
                 with suppress(OSError, ValueError):

@@ -73,8 +73,6 @@ def evaluate_table(
     separator: str | None = None,
     on_error: OnError = "raise",
     answers: Mapping[str, Any] | None = None,
-    queries: Any = None,
-    key: str | None = None,
     workers: int = 1,
     **options: Unpack[Options],
 ) -> Evaluation:
@@ -109,10 +107,9 @@ def evaluate_table(
         confidence: for lists, the column of the confidence of each first id, from 0 to 1; adds the
             metrics of `confidence_metrics`.
         answers: how the text in `preds` is read, as by the options of `read_answers`, such as
-            `{"form": "json"}`; the ids are those of `vocabulary`.
-        queries: a table of all queries, which has the other columns; a query whose `key` is in no
-            row of `rows` is `missing`. Without it, answers that are missing cannot be seen.
-        key: with `queries`, the column of both tables by which an answer finds its query.
+            `{"form": "json"}`; the ids are those of `vocabulary`. Without `truth`, answers that are
+            missing cannot be seen; with it, `query` is one column, whose values occur once in each
+            table, and an answer without truth is an error.
         workers: the number of processes, which share the files; a cluster has its own.
         options: those of [`Options`][nextloc_metrics.report.Options]; `cluster` is a column, and
             `vocabulary` also as for `report.read`, whose length is then the number of locations.
@@ -137,33 +134,33 @@ def evaluate_table(
     engine = None if isinstance(rows, str | PathLike) else engines.engine_of(rows)
     asked: dict[str, Any] = {"preds": preds, "target": target, "mask": mask, "exclude": exclude}
     asked |= {"weights": weights, "confidence": confidence}
+    how: dict[str, Any] = {"padding": padding, "separator": separator, "on_error": on_error}
     if is_tensors(rows):
         return _evaluate_tensors(rows, truth, asked, kinds, options)
     named = query, item, score, rank, grade
     if engine is None:
         rows, truth, target, named = _as_tables(rows, truth, target, named)
     form = form_of(rows, preds, target, truth, *named)
-    if form is not None:
-        given = {"answers": answers, "queries": queries, "key": key, "confidence": confidence}
+    is_told = answers is not None and isinstance(preds, str) and item is None and grade is None
+    if form is not None and not is_told:
+        given = {"answers": answers, "confidence": confidence}
         names = Names("preds", target, kinds, mask, exclude, (), weights)
-        how = {"padding": padding, "separator": separator, "on_error": on_error}
-        how["threads"] = workers
-        result = _evaluate_form(rows, truth, form, names, how, given, options)
+        reading = {**how, "threads": workers}
+        result = _evaluate_form(rows, truth, form, names, reading, given, options)
         result._counted.columns = _columns_of({**asked, "target": target}, how, form)
         return result
     assert isinstance(preds, str)
-    reader = _reader_of(rows, preds, answers, queries, key, vocabulary)
-    rows, preds = (rows, preds) if queries is None else (queries, str(key))
-    columns = {**asked, "preds": preds}
-    reading: Any = {"padding": padding, "separator": separator, "on_error": on_error}
-    reading |= {"groups": kinds, "vocabulary": vocabulary, "reader": reader, **columns}
+    reader = _reader_of(rows, preds, answers, truth, form, vocabulary)
+    rows, preds = (rows, preds) if truth is None or form is None else (truth, form.query[0])
+    reading = {**asked, **how, "preds": preds, "groups": kinds}
+    reading |= {"vocabulary": vocabulary, "reader": reader}
     source = (open_rows if engine is None else engines.open_rows_of)(rows, **reading).hashed()
     if engine is None and reader is None and separator is None:
         check_rows_are_queries(rows, source.names)
     result = _count_all(None if engine is None else rows, source, workers, options).result()
     if engine is None and reader is None:
         _warn_of_strangers(source, result, stacklevel=5)
-    how = {"padding": padding, "separator": separator, "on_error": on_error}
+    how |= {} if form is None else {"query": form.query}
     result._counted.columns = _columns_of({**asked, "target": str(target)}, how, None)
     return result
 
@@ -173,7 +170,7 @@ def _columns_of(
 ) -> dict[str, Any]:
     """Return the columns that were read, and how, as a file keeps them."""
     named = {} if form is None else {**asdict(form), "target": asked["target"]}
-    found = {**asked, **named, **{name: x for name, x in how.items() if name != "threads"}}
+    found = {**asked, **named, **how}
     return {x: y if isinstance(y, str | int | None) else [*y] for x, y in found.items()}
 
 
@@ -279,29 +276,26 @@ def _warn_of_strangers(rows: TableRows, result: Evaluation, stacklevel: int) -> 
 
 
 def _reader_of(
-    rows: Any, preds: str, answers: Any, queries: Any, key: str | None, vocabulary: Any
+    rows: Any, preds: str, answers: Any, truth: Any, form: TableForm | None, vocabulary: Any
 ) -> AnswerColumn | None:
     """Return what reads answers, also those of another table; None without answers."""
-    if key is not None and queries is None:
-        raise ValueError(f"`key` needs `queries`, got {short(key)} alone.")
-    if answers is None or vocabulary is None:
-        given = {"answers": answers, "queries": queries}
-        if wrong := [name for name, x in given.items() if x is not None]:
-            needed = "vocabulary" if answers is not None else "answers"
-            raise ValueError(f"`{wrong[0]}` needs `{needed}`, got None.")
+    if answers is None:
         return None
-    if queries is None:
+    if vocabulary is None:
+        raise ValueError("`answers` needs `vocabulary`, got None.")
+    if truth is None or form is None:
         return AnswerColumn(vocabulary, answers)
-    of_cluster = [type(x).__name__ for x in (rows, queries) if engines.engine_of(x)]
-    if key is None or of_cluster:
+    of_cluster = [type(x).__name__ for x in (rows, truth) if engines.engine_of(x)]
+    if len(form.query) != 1 or of_cluster:
         raise ValueError(
-            "`queries` needs a `key`, and no tables of a cluster, got "
-            f"{of_cluster[0] if of_cluster else short(key)}; pass such a table as one in memory, "
-            "by `.compute()`, `.to_pandas()` or `.toPandas()`."
+            "`truth` of `answers` needs `query`, one column, and no tables of a cluster, got "
+            f"{of_cluster[0] if of_cluster else short(form.query)}; pass such a table as one in "
+            "memory, by `.compute()`, `.to_pandas()` or `.toPandas()`."
         )
+    (key,) = form.query
     parts = [
         source_of(table, names, "raise").parts(names.all, ids=[key])
-        for table, names in ((rows, Names(preds, key)), (queries, Names(key, key)))
+        for table, names in ((rows, Names(preds, key)), (truth, Names(key, key)))
     ]
     return JoinedAnswers(vocabulary, answers, preds, key, *parts)
 

@@ -134,14 +134,14 @@ def test_answers_of_files_and_of_another_table(tmp_path: Path) -> None:
         parquet.write_table(rows[start : start + 50], tmp_path / f"{start}.parquet")
     assert show(evaluate(tmp_path, "answers", workers=2)) == expect("answers")
     said = rows.select(["id", "preds"])[::-1][:200]
-    joined = show(evaluate(said, "answers", queries=rows.drop_columns("preds"), key="id"))
+    joined = show(evaluate(said, "answers", truth=rows.drop_columns("preds"), query="id"))
     assert f"'missing': {sum(rows['counts'][:30].to_pylist())}" in joined["4"]  # the card
-    shared = evaluate(said, "answers", queries=tmp_path, key="id", workers=2)
+    shared = evaluate(said, "answers", truth=tmp_path, query="id", workers=2)
     assert show(shared) == joined
     frame = partition(rows.to_pandas(), 2)
     for answers, queries in ((frame, rows), (said, frame)):
         with pytest.raises(ValueError, match=r"no tables of a cluster.*`\.compute\(\)`"):
-            evaluate(answers, "answers", queries=queries, key="id")
+            evaluate(answers, "answers", truth=queries, query="id")
 
 
 def test_one_process_is_right() -> None:

@@ -503,14 +503,17 @@ def test_a_table_of_answers(tmp_path: Path) -> None:
     assert "cannot be seen" in found.card["answers"]
     assert "missing" not in found.values
     queries = write_table(tmp_path, "query", [*rows[:1], ("q9", IDS[3], "c"), *rows[:0:-1]])
-    joined = report.evaluate_table(answers, answers=how, queries=queries, key="id", **options)
+    joined = report.evaluate_table(answers, answers=how, truth=queries, query="id", **options)
     assert joined.values == evaluated().values
     extra = write_table(tmp_path, "extra", [*rows, ("q77", "Home", "a", "[]")])
     twice = write_table(tmp_path, "twice", [*rows, rows[0]])
     again = write_table(tmp_path, "again", [*rows, rows[-1]])  # the row before has the key
     for wrong, message in [
-        ({"answers": how, "queries": queries}, "`queries` needs a `key`"),
-        ({"queries": queries, "key": "id"}, "`queries` needs `answers`"),
+        ({"answers": how, "truth": queries}, "`truth` of `answers` needs `query`, one column"),
+        ({"answers": how, "truth": queries, "query": ["id", "user"]}, "needs `query`, one column"),
+        ({"answers": how, "truth": queries, "query": "id", "grade": "x"}, "`answers` must not"),
+        ({"truth": queries, "query": "id", "k": 1}, "read them with `answers`"),
+        ({"queries": queries, "query": "id"}, "no option `queries`; use `truth`"),
         ({"answers": how, "vocabulary": None}, "`answers` needs `vocabulary`"),
         ({"answers": {"from": "json"}}, "`answers` must be a dict of options .* got 'from'"),
         ({"answers": "json"}, "`answers` must be a dict of options .* got 'json'"),
@@ -526,7 +529,7 @@ def test_a_table_of_answers(tmp_path: Path) -> None:
     ]:
         options["preds"] = table.stem
         with pytest.raises(ValueError, match=message):
-            report.evaluate_table(table, answers=how, queries=queries, key="id", **options)
+            report.evaluate_table(table, answers=how, truth=queries, query="id", **options)
 
 
 def csv(*cells: str) -> bytes:

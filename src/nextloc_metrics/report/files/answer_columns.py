@@ -64,8 +64,8 @@ class JoinedAnswers(AnswerColumn):
             pass
         if unknown := [one for one in self._rows if one not in asked]:
             raise ValueError(
-                f"`queries` must have a row for each answer, got none for {len(unknown):,} of "
-                f"them, the first with the `key` {short(unknown[0])}; leave the rows of such "
+                f"`truth` must have a row for each answer, got none for {len(unknown):,} of "
+                f"them, the first with {short(unknown[0])} in `{key}`; leave the rows of such "
                 "answers out, or add the queries."
             )
         self._answers = Answers.cat([*read, self._reader.read([])])

@@ -239,7 +239,7 @@ def join_lists(
         "CREATE TABLE queries AS SELECT coalesce(p.stood, -1) AS stood, "
         f"CASE WHEN p.stood IS NULL THEN {empty} ELSE p.preds END AS preds, {target}{cells} "
         f"FROM asked LEFT JOIN answers p USING ({listed}) LEFT JOIN ({targets}) t USING (id) "
-        "ORDER BY 1"
+        "ORDER BY p.stood IS NULL, 1"  # the first rows tell what cells are
     )
 
 

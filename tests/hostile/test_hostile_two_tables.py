@@ -1,0 +1,132 @@
+"""Predictions and truth in two tables, of two kinds of files: the values of plain Python.
+
+A law in random tables: rows in any order, queries that are missing and others that nobody asked,
+tied scores, repeated items, gaps between ranks, several targets, grades, keys of one column or two,
+keys and ids that are numbers, text, or text that looks like numbers.
+"""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections.abc import Sequence
+from itertools import groupby, permutations, product
+from math import log2
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostile.test_hostile_forms import CONTAINERS, Rows
+from nextloc_metrics.report import evaluate_table
+
+MEASURES = ["Success@1", "Success@3", "RR", "P@3", "R@3", "nDCG@3"]
+WRITTEN = {"numbers": int, "text": "loc {}".format, "digits": "0{}".format}
+
+#: A query's items, best first, in blocks that are tied; None is a gap between ranks.
+Blocks = list[list[int | None]]
+
+
+def scores_of(ranked: Sequence[int | None], grades: dict[int, float]) -> list[float]:
+    """The measures of one order of the items; one that occurs again is not found again."""
+    ranks: dict[int, int] = {}
+    for rank, item in enumerate(ranked, 1):
+        if item in grades:
+            ranks.setdefault(item, rank)
+    hits = sum(rank <= 3 for rank in ranks.values())
+    gains = sum(grades[x] / log2(rank + 1) for x, rank in ranks.items() if rank <= 3)
+    best = sorted(grades.values(), reverse=True)[:3]
+    ideal = sum(grade / log2(rank + 1) for rank, grade in enumerate(best, 1))
+    first = min(ranks.values(), default=None)
+    reciprocal = 0.0 if first is None else 1 / first
+    return [first == 1, hits > 0, reciprocal, hits / 3, hits / len(grades), gains / ideal]
+
+
+def expected(asked: dict[Any, dict[int, float]], ranked: dict[Any, Blocks]) -> dict[str, float]:
+    """The mean over queries, of the mean over all orders of tied items."""
+    total = [0.0] * len(MEASURES)
+    for key, grades in asked.items():
+        orders = [*product(*(permutations(block) for block in ranked.get(key, [])))]
+        for order in orders:
+            scores = scores_of([x for block in order for x in block], grades)
+            total = [a + b / len(orders) for a, b in zip(total, scores, strict=True)]
+    return {x: y / len(asked) for x, y in zip(MEASURES, total, strict=True)}
+
+
+def columns(draw: random.Random, names: list[str], rows: list[tuple[Any, ...]]) -> Rows:
+    """Rows in any order, as columns."""
+    draw.shuffle(rows)
+    return {x: list(y) for x, y in zip(names, zip(*rows, strict=True), strict=True)}
+
+
+def blocks_of(draw: random.Random, form: str) -> Blocks:
+    """Items of a query: ties have scores, repeats have neither ties, gaps have ranks."""
+    items: list[int | None] = [*draw.sample(range(9), draw.randint(1, 6))]
+    kind = draw.choice(["plain", "repeats", "gaps" if form == "rank" else "plain"])
+    if kind == "repeats":
+        items.insert(draw.randint(1, len(items)), items[0])
+    if kind == "gaps":
+        items.insert(draw.randrange(len(items)), None)
+    return [[x] for x in items]
+
+
+def rows_of(form: str, key: Any, blocks: Blocks, first: int, name: Any) -> list[tuple[Any, ...]]:
+    """The rows of a query: a list, or a row per item with its rank or score."""
+    if form == "list":
+        return [(*key, [name(x) for block in blocks for x in block])]
+    if form == "score":
+        return [(*key, name(x), 1 - i / 8) for i, block in enumerate(blocks) for x in block]
+    ranks = enumerate((x for block in blocks for x in block), first)
+    return [(*key, name(x), rank) for rank, x in ranks if x is not None]
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("container", CONTAINERS)
+@pytest.mark.parametrize("form", ["score", "rank", "list"])
+def test_two_tables_have_the_values_of_plain_python(
+    form: str, container: str, seed: int, tmp_path: Path
+) -> None:
+    """The table of the truth is of any kind, and so are keys and ids."""
+    draw = random.Random(f"{form} {container} {seed}")
+    query = draw.choice([["user"], ["user", "day"]])
+    key_of, name = (WRITTEN[draw.choice([*WRITTEN])] for _ in range(2))
+    keys = [(user, day)[: len(query)] for user in range(9) for day in range(2 * len(query) - 1)]
+    keys = list(dict.fromkeys(keys))
+    draw.shuffle(keys)
+    asked = {x: dict.fromkeys(draw.sample(range(9), draw.randint(1, 3)), 1.0) for x in keys[:-3]}
+    has_grades, is_tied = draw.random() < 0.5, form == "score" and draw.random() < 0.5
+    if has_grades:
+        asked = {x: {y: draw.choice([1.0, 2.0, 0.5]) for y in found} for x, found in asked.items()}
+    ranked = {x: blocks_of(draw, form) for x in keys[2:]}
+    if is_tied:  # of which no item may occur twice
+        for key, blocks in ranked.items():
+            items = list(dict.fromkeys(x for block in blocks for x in block))
+            cut = groupby(items, key=lambda _: draw.random() < 0.5)
+            ranked[key] = [list(block) for _, block in cut]
+    written = {x: (key_of(x[0]), *x[1:]) for x in keys}
+    first = draw.randint(0, 1)
+    rows = [row for x, y in ranked.items() for row in rows_of(form, written[x], y, first, name)]
+    truth = [
+        (*written[x], name(y), grade) for x, found in asked.items() for y, grade in found.items()
+    ]
+    by = {"score": ["item", "score"], "rank": ["item", "rank"], "list": ["preds"]}[form]
+    named: dict[str, Any] = {} if form == "list" else {"item": "item", by[1]: by[1]}
+    if has_grades:
+        named["grade"] = "grade"
+    write, write_truth = CONTAINERS[container], CONTAINERS[draw.choice([*CONTAINERS])]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "a cut-off of `measures` should be at most")
+        found = evaluate_table(
+            write(columns(draw, [*query, *by], rows), tmp_path / "rows"),
+            truth=write_truth(
+                columns(draw, [*query, "target", "grade"], truth), tmp_path / "truth"
+            ),
+            query=query,
+            measures=MEASURES,
+            num_locations=9,
+            **named,
+        )
+    assert found.values == pytest.approx(expected(asked, ranked), abs=1e-9)
+    assert found.card["missing"] == 2
+    assert found.card["without_truth"] == 3
+    assert found.card["several_targets"] == sum(len(x) > 1 for x in asked.values())
