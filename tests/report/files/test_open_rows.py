@@ -19,7 +19,8 @@ import pytest
 import torch
 
 from nextloc_metrics import report
-from nextloc_metrics.report.files import sources
+from nextloc_metrics.report.files import csv_rows, sources
+from nextloc_metrics.report.files.sources import Files
 from nextloc_metrics.report.files.tables import TableRows, open_rows
 
 pa = pytest.importorskip("pyarrow")
@@ -877,3 +878,20 @@ def test_arrays_that_are_not_contiguous(tmp_path: Path) -> None:
             patch.setattr(sources, "_VALUES", 8)
             path, target = tmp_path / "p.npy", str(tmp_path / "t.npy")
             assert report.evaluate_table(path, target=target).values == expected
+
+
+@pytest.mark.parametrize("cell", ["7", '5" pipe'])  # which Arrow splits, and Python
+@pytest.mark.parametrize("block", [8, 1 << 22])
+def test_a_mark_of_utf_8_within_a_file(
+    cell: str, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is a part of its cell, wherever a block begins; before the header again, it is refused."""
+    monkeypatch.setattr(csv_rows, "_BLOCK", block)
+    rows = f"\ufeffpreds,target\n{cell},a\n\ufeff{cell},b\n"
+    (tmp_path / "a.csv").write_text(rows, "utf-8")
+    found = [x for part in Files([str(tmp_path / "a.csv")]).parts(["preds"])
+             for x in part.columns["preds"].to_pylist()]  # fmt: skip
+    assert found == [cell, f"\ufeff{cell}"]
+    (tmp_path / "b.csv").write_text(rows * 2, "utf-8")
+    with pytest.raises(ValueError, match=r"line 4, row 2 of .* must not be the header again"):
+        report.read(tmp_path / "b.csv")

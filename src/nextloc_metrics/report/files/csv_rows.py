@@ -10,7 +10,7 @@ from __future__ import annotations
 import codecs
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -55,7 +55,10 @@ class _Table:
         rows = range(max(0, start), start + number)
         part = FilePart(self.file, rows, columns, has_header=self.has_header)
         if self.has_header and len(columns) > 1 and len(rows):  # again, where files were joined
-            again = [pc.equal(column, name) for name, column in columns.items()]
+            again = [
+                pc.or_(pc.equal(column, name), pc.equal(column, f"\ufeff{name}"))
+                for name, column in columns.items()
+            ]
             row = pc.index(reduce(pc.and_, again), True).as_py()
             if row >= 0:
                 raise ExplainedError(f"{part.place(row)} must not be the header again; remove it.")
@@ -154,6 +157,8 @@ def _by_arrow(text: bytes, table: _Table) -> tuple[dict[str, Any], int]:
     """Return the columns of whole rows, and their number; a wrong one raises a `ValueError`."""
     if not text.strip(b"\r\n"):
         return {}, 0
+    if text.startswith(codecs.BOM_UTF8):  # within a file, where Arrow would drop it
+        text = codecs.BOM_UTF8 + text
     found = _arrow_csv.read_csv(
         pa.BufferReader(text),
         read_options=_arrow_csv.ReadOptions(
@@ -181,46 +186,39 @@ class _Joined(io.RawIOBase):
 
 
 def _by_csv(opened: Any, table: _Table, start: int) -> Iterator[FilePart]:
-    """Read rows of which Python's reader says that they are right."""
-    given = list[str]()
+    """Read rows by Python's reader."""
     lines = io.TextIOWrapper(opened, "utf-8", newline="")
-    reader = csv.reader(_given(lines, given), delimiter=table.delimiter, strict=True)
+    reader = csv.reader(lines, delimiter=table.delimiter, strict=True)
     while True:
-        _check_rows(reader, given, table, start)
-        if not given:
+        cells, number = _next_rows(reader, table, start)
+        if not number:
             return
-        columns, number = _by_arrow("".join(given).encode(), table)
-        if number:
-            yield table.part(columns, start, number)
+        yield table.part({x: pa.array(y, pa.string()) for x, y in cells.items()}, start, number)
         start += number
-        given.clear()
 
 
-def _given(lines: io.TextIOWrapper, given: list[str]) -> Iterator[str]:
-    """Yield lines, and keep those that were read."""
-    while some := lines.readlines(_BLOCK):
-        given += some
-        yield from some
-
-
-def _check_rows(reader: Any, given: Sequence[str], table: _Table, start: int) -> None:
-    """Look at rows until all given lines are read; raise for one that is wrong."""
-    row, first, last = start, reader.line_num, reader.line_num
+def _next_rows(reader: Any, table: _Table, start: int) -> tuple[dict[str, list[str]], int]:
+    """Return the columns of the next rows, of about a block, and their number, or raise."""
+    found: dict[str, list[str]] = {name: [] for name in table.names}
+    columns = [(found[name], table.header.index(name)) for name in table.names]
+    number = size = 0
     limit = csv.field_size_limit(_LONGEST)
     try:
-        for cells in reader:
-            if cells and len(cells) != len(table.header):
-                text = "".join(given[last - first : reader.line_num - first])
+        for cells in filter(None, reader):
+            if len(cells) != len(table.header):
                 raise table.error(
-                    row,
+                    start + number,
                     f"{len(table.header)} cells as the "
                     f"{'header' if table.has_header else 'first row'}, got {len(cells)}: "
-                    f"{short(text.rstrip())}; quote a cell that holds "
+                    f"{short(cells)}; quote a cell that holds "
                     f"{'a comma' if table.delimiter == ',' else 'a tab'}.",
                 )
-            row, last = row + bool(cells), reader.line_num
-            if last - first == len(given):
-                return
+            number += 1
+            for column, i in columns:
+                column.append(cells[i])
+                size += 1 + len(cells[i])
+            if size > _BLOCK:
+                break
     except csv.Error as error:
         rule = (
             "a closing quote for each opening one, but the file ends, or 4 MB follow, inside a "
@@ -231,6 +229,7 @@ def _check_rows(reader: Any, given: Sequence[str], table: _Table, start: int) ->
                 "a delimiter or a line end behind each closing quote; close the cell, or double a "
                 "quote inside of it."
             )
-        raise table.error(row, rule) from error
+        raise table.error(start + number, rule) from error
     finally:
         csv.field_size_limit(limit)
+    return found, number
