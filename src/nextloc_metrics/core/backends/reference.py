@@ -122,15 +122,17 @@ class Reference:
             last of these left out.
         """
         found = torch.zeros(3, len(scores), dtype=torch.int64, device=scores.device)
-        rows = torch.arange(len(scores), device=scores.device)
-        rows = rows if must_not_sync(scores) else rows[of_rows >= 0]
-        for part in torch.split(rows, _parts(scores, 4)[0].stop if len(scores) else 1):
+        parts: Sequence[Any] = _parts(scores, 4)
+        if not must_not_sync(scores):
+            rows = (of_rows >= 0).nonzero()[:, 0]
+            parts = torch.split(rows, parts[0].stop) if len(rows) else []
+        for part in parts:
             every = scores[part]
             inside = of_columns == of_rows[part][:, None]
             of_bin = torch.where(inside, every, -torch.inf)
             if not most:
                 above, tied, _ = self.survey(of_bin, own[part][:, None], False)
-                found[:2, part] = torch.stack([above[:, 0], tied[:, 0]])
+                found[0, part], found[1, part] = above[:, 0], tied[:, 0]
                 continue
             values, _ = self.first(of_bin, most)
             higher, same, _ = self.survey(every, values, False)
