@@ -75,6 +75,7 @@ _STRUCTURES = {
         "Bins", f"{_SCORES} own of_columns of_rows most candidates above tied lengths"
     ),
     "find": _structure("Find", "lists ids length width found"),
+    "repeats": _structure("Repeats", "lists length repeats"),
     "squares": _structure("Squares", "points number dimensions ids targets width squares"),
     "tally": _structure(
         "Tally",
@@ -181,6 +182,12 @@ class Cpu(Reference):
         members = kept[0], *points.shape, *kept[1:], ids.shape[1], found
         self._call("squares", len(ids), ids.numel() * points.shape[1], *members)
         return found
+
+    def may_repeat(self, lists: Tensor) -> bool:
+        lists, length = lists.contiguous(), lists.shape[1]
+        return bool(
+            self._call("repeats", len(lists), lists.numel(), lists, length, 0) == _MISPLACED
+        )
 
     def weigh(
         self, scores: Tensor, target: Tensor, weights: Weights, masses: Sequence[float] = ()

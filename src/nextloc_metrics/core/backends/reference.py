@@ -169,6 +169,10 @@ class Reference:
         found = reduce(Tensor.add_, squares)
         return found.masked_fill(missing | found.isnan(), torch.inf)
 
+    def may_repeat(self, lists: Tensor) -> bool:
+        """Return False if each list, int64 `[N, K]`, certainly has half as many ids as entries."""
+        return True
+
     def find_true(self, values: Tensor) -> Tensor:
         """Return the flat indices of the true elements of a bool tensor `[N, M]`, int64 `[L]`."""
         return values.flatten().nonzero()[:, 0]
