@@ -10,6 +10,7 @@ NAMES = [
     "first",
     "bins",
     "squares",
+    "repeats",
     "find",
     "tally",
     "tally_lists",

@@ -287,10 +287,10 @@ def probabilities(num_locations: int) -> Contestants:
     }
 
 
-def lists(num_queries: int) -> Contestants:
-    """Make contestants for precision, recall, hit rate, MRR, MAP, NDCG at 10, lists [N, 10]."""
+def lists(num_queries: int, length: int = 10) -> Contestants:
+    """Make contestants for precision, recall, hit rate, MRR, MAP, NDCG at 10, lists [N, length]."""
     torch.manual_seed(0)
-    preds = torch.rand(num_queries, 1000).topk(10).indices
+    preds = torch.rand(num_queries, 1000).topk(length).indices
     relevant = torch.rand(num_queries, 1000).topk(3).indices
     contestants = updates(recommendation_metrics(k=10), preds, relevant)
     if installed("torch_geometric"):
@@ -362,6 +362,10 @@ def measure(seconds: float) -> list[Result]:
             f"lists of 10 ids, {number:,} queries", lists(number), seconds / 2, f"{number} lists"
         )
         for number in (QUERIES, 4096)
+    ]
+    results += [
+        report(f"lists of {length} ids, 4,096 queries", lists(4096, length), seconds / 2)
+        for length in (64, 65, 100)
     ]
     results.append(report(f"arrays, {QUERIES} queries", arrays(), seconds / 2))
     results.append(report(f"MRR, {QUERIES} x 10,000", groups(), seconds, "groups"))

@@ -460,6 +460,10 @@ def test_groups_may_be_text_where_there_are_labels(kind: str) -> None:
     labels = GroupLabels.from_values(["carol", "alice", "bob", "alice"])
     assert list(labels.names) == ["alice", "bob", "carol"]
     assert list(GroupLabels.sorted(["10", "-1", "2", "-3"]).names) == ["-3", "-1", "2", "10"]
+    assert list(GroupLabels.sorted(["1", "01", "\u0662", "0"]).names) == ["0", "01", "1", "\u0662"]
+    for text in ("", "2\n3", "--2", "2-", "\u00b2", " 2", "2\n"):  # no number, nor are the others
+        assert list(GroupLabels.sorted(["10", "9", text]).names) == sorted(["10", "9", text])
+    assert GroupLabels.sorted([]).names == ()
 
     def make(names: list[str]) -> Any:
         if kind == "array":

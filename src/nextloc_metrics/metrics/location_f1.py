@@ -66,14 +66,14 @@ class LocationTally(RankingTally):
 
     def tally(self, ranking: Ranking) -> Tensor:
         target, decided = ranking.relevant[:, 0], ranking.best  # -1 for none
-        width = self.num_locations + 1
-        # each query adds to one cell per row; the last cell takes what does not count
-        decided = torch.where(target >= 0, decided.clamp(max=self.num_locations), -1)
-        ids = torch.stack([torch.where(target == decided, target, -1), decided, target])
-        row = torch.arange(3, device=ids.device)[:, None] * width
-        cells = torch.where(ids >= 0, row + ids, 3 * width).flatten()
-        counts = backends.choose(cells).histogram(cells, 3 * width + 1)
-        return counts[:-1].view(3, width)
+        width = self.num_locations + 2  # the first cell of a row takes what does not count
+        decided = decided.clamp(max=self.num_locations).masked_fill(target < 0, -1)
+        ids = torch.stack([target.masked_fill(target != decided, -1), decided, target])
+        # each query adds to one cell per row
+        first = torch.arange(1, 3 * width, width, device=ids.device)[:, None]
+        cells = (ids + first).flatten()
+        counts = backends.choose(cells).histogram(cells, 3 * width)
+        return counts.view(3, width)[:, 1:]
 
     @property
     def _one_pass(self) -> int | None:

@@ -96,12 +96,12 @@ def _count(
     own = scores.gather(1, ranking.relevant.clamp(min=0))[:, 0]
     lost = (ranking.above + ranking.tied > candidates)[:, 0]
     of_rows = rows[:, 0].masked_fill(lost, -1)
-    above, tied, _ = count(scores, own, of_columns, of_rows, candidates)
+    above, tied, _ = count(scores, own, (of_columns, of_rows), candidates)
     above = above.masked_fill(lost, UNRETRIEVED)
 
     def lengths(most: int) -> Tensor:
         near = of_rows.masked_fill(above >= most, -1)
-        return count(scores, own, of_columns, near, candidates, most)[2]
+        return count(scores, own, (of_columns, near), candidates, most)[2]
 
     return above[:, None], tied[:, None], lengths
 

@@ -175,10 +175,10 @@ def test_the_candidates_of_a_bin_are_counted_as_in_a_loop(
         own = scores.gather(1, target[:, None])[:, 0]
         of_rows = bins[target].where((own > -torch.inf) & (torch.arange(12) != 7), -1)
         backend = backends.choose(scores)
-        above, tied, none = backend.survey_bins(scores, own, bins, of_rows, candidates)
+        above, tied, none = backend.survey_bins(scores, own, (bins, of_rows), candidates)
         assert not none.any()
         for most in (1, 3, 200):
-            lengths = backend.survey_bins(scores, own, bins, of_rows, candidates, most)[2]
+            lengths = backend.survey_bins(scores, own, (bins, of_rows), candidates, most)[2]
             for i, row in enumerate(scores.tolist()):
                 inside = [x for x, bin_ in zip(row, bins, strict=True) if bin_ == of_rows[i]]
                 assert above[i] == sum(not x <= float(own[i]) for x in inside)

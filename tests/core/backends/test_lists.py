@@ -178,3 +178,18 @@ def test_wrong_numbers_raise_as_ever() -> None:
     metrics = RankingCollection([MRR(ignore_index=3), AccuracyAtK(2, ignore_index=3)])
     metrics.update(right, torch.tensor([2, 3]))
     assert metrics["MRR"].num_queries == 1
+
+
+@pytest.mark.parametrize("length", [65, 70, 5000])
+@pytest.mark.usefixtures("each_backend")
+def test_no_list_of_mostly_repeats_is_taken_for_one_of_different_ids(length: int) -> None:
+    """Ids that differ in their upper bits alone may be looked at again; padding is no id."""
+    generator = torch.Generator().manual_seed(length)
+    for different in (1, length // 2 - 1, length // 2, length // 2 + 1, length):
+        ids = torch.randperm(length, generator=generator) % different
+        for lists in (ids[None], ids[None] << 40, torch.cat([ids, -torch.ones_like(ids)])[None]):
+            may = backends.choose(lists).may_repeat(lists)
+            assert may or 2 * (length - different) <= length
+    far = torch.arange(70).expand(3, 70).clone()
+    if backends.choose(far).name == "cpu":
+        assert not backends.choose(far).may_repeat(far)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from nextloc_metrics.core.backends.events import Moments
 from nextloc_metrics.core.backends.mass import Weights
-from nextloc_metrics.core.backends.reference import Reference
+from nextloc_metrics.core.backends.reference import Bins, Reference
 from nextloc_metrics.core.backends.sequences import ALIGNMENTS, Alignment, Sequences, table
 from nextloc_metrics.core.queries.arrays import must_not_sync
 
@@ -75,6 +75,7 @@ _STRUCTURES = {
         "Bins", f"{_SCORES} own of_columns of_rows most candidates above tied lengths"
     ),
     "find": _structure("Find", "lists ids length width found"),
+    "repeats": _structure("Repeats", "lists length repeats"),
     "squares": _structure("Squares", "points number dimensions ids targets width squares"),
     "tally": _structure(
         "Tally",
@@ -152,21 +153,15 @@ class Cpu(Reference):
         return retrieved, best, ids, above
 
     def survey_bins(
-        self,
-        scores: Tensor,
-        own: Tensor,
-        of_columns: Tensor,
-        of_rows: Tensor,
-        candidates: int,
-        most: int = 0,
+        self, scores: Tensor, own: Tensor, bins: Bins, candidates: int, most: int = 0
     ) -> tuple[Tensor, Tensor, Tensor]:
         kind = _KEYS[scores.element_size()]
-        if most > _MOST_FIRST or int(of_columns.amax()) > torch.iinfo(kind).max:
-            return super().survey_bins(scores, own, of_columns, of_rows, candidates, most)
-        found = [_integers(len(scores)) for _ in range(3)]
-        kept = own.contiguous(), of_columns.to(kind).contiguous(), of_rows.contiguous()
-        self._of_scores("bins", scores, *kept, most, candidates, *found)
-        return found[0], found[1], found[2]
+        if most > _MOST_FIRST or int(bins[0].amax()) > torch.iinfo(kind).max:
+            return super().survey_bins(scores, own, bins, candidates, most)
+        above, tied, lengths = (_integers(len(scores)) for _ in range(3))
+        kept = own.contiguous(), bins[0].to(kind).contiguous(), bins[1].contiguous()
+        self._of_scores("bins", scores, *kept, most, candidates, above, tied, lengths)
+        return above, tied, lengths
 
     def find(self, lists: Tensor, ids: Tensor) -> Tensor:
         lists, ids = lists.contiguous(), ids.contiguous()
@@ -181,6 +176,12 @@ class Cpu(Reference):
         members = kept[0], *points.shape, *kept[1:], ids.shape[1], found
         self._call("squares", len(ids), ids.numel() * points.shape[1], *members)
         return found
+
+    def may_repeat(self, lists: Tensor) -> bool:
+        lists, length = lists.contiguous(), lists.shape[1]
+        return bool(
+            self._call("repeats", len(lists), lists.numel(), lists, length, 0) == _MISPLACED
+        )
 
     def weigh(
         self, scores: Tensor, target: Tensor, weights: Weights, masses: Sequence[float] = ()

@@ -284,6 +284,12 @@ EXPORT int nextloc_find(Parallel parallel, int64_t threads, int64_t rows, Find *
     return run(parallel, threads, find_in_rows, find, rows);
 }
 
+EXPORT int nextloc_repeats(Parallel parallel, int64_t threads, int64_t rows, Repeats *repeats)
+{
+    const int answer = run(parallel, threads, repeat_rows, repeats, rows);
+    return repeats->repeats ? MISPLACED : answer;
+}
+
 EXPORT int nextloc_squares(Parallel parallel, int64_t threads, int64_t rows, Squares *near)
 {
     return run(parallel, threads, square_rows, near, rows);

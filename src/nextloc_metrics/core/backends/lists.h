@@ -15,6 +15,31 @@ typedef struct {
     int64_t misplaced;
 } TallyLists;
 
+typedef struct {
+    const int64_t *lists;
+    int64_t length, repeats; /* whether a list may be one of mostly repeats */
+} Repeats;
+
+/* Count the different ids of each list, or fewer: by their last 12 bits. */
+ROWS void repeat_rows(void *about, int64_t begin, int64_t end)
+{
+    Repeats *repeats = about;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t *list = repeats->lists + i * repeats->length;
+        uint64_t seen[LONGEST / 64] = {0};
+        int64_t entries = 0, different = 0;
+        for (int64_t rank = 0; rank < repeats->length; rank++) {
+            uint64_t *word = &seen[(list[rank] & (LONGEST - 1)) >> 6];
+            const uint64_t bit = (uint64_t)1 << (list[rank] & 63);
+            entries += list[rank] >= 0;
+            different += list[rank] >= 0 && !(*word & bit);
+            *word |= list[rank] >= 0 ? bit : 0;
+        }
+        if (2 * (entries - different) > entries)
+            repeats->repeats = 1;
+    }
+}
+
 /* Find the ranks before those of relevant ids, rising; return how many are relevant, and 0 where
    there is none, one repeats, or a number is no id. */
 static ALWAYS_INLINE int64_t find_ranks(const int64_t *list, int64_t length, const int64_t *ids,

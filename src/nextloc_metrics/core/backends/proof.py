@@ -110,9 +110,10 @@ def _of_scores(backend: Reference) -> Proofs:
         bins = torch.from_numpy(np.arange(_COLUMNS) % 7)
         of_rows = (_TARGET % 7).where(own[:, 0] > -torch.inf, -1)
         for most in (0, 4):
-            counts = backend.survey_bins(scores, own[:, 0], bins, of_rows, 30, most)
-            yield f"`survey_bins` of {dtype}", counts
-        yield f"`rank_first` of {dtype}", backend.rank_first(scores, several[2], 9)
+            found = backend.survey_bins(scores, own[:, 0], (bins, of_rows), 30, most)
+            yield f"`survey_bins` of {dtype}", found
+        found = backend.rank_first(scores, one[2], 9)  # type: ignore[arg-type,assignment]
+        yield f"`rank_first` of {dtype}", found
         tally = backend.tally_scores if backend.tallies_scores else _tally
         arguments = scores, _TARGET, _IGNORED, _FORMULAS, _COLUMNS
         yield f"`tally_scores` of {dtype}", tally(*arguments) or ()

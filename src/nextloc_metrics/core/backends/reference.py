@@ -25,6 +25,9 @@ UNLISTED = -1 << 63
 #: a set reaches a mass if no more than this share is missing
 EDGE = 1e-9
 
+#: the bins of columns and of rows
+Bins = tuple[Tensor, Tensor]
+
 #: an id above all others: candidates are sorted by (rank, id) in 62 bits
 NO_ID = (1 << 31) - 1
 
@@ -98,21 +101,15 @@ class Reference:
         return order_first(maximum, best, *self.first(scores, top + 1), top)
 
     def survey_bins(
-        self,
-        scores: Tensor,
-        own: Tensor,
-        of_columns: Tensor,
-        of_rows: Tensor,
-        candidates: int,
-        most: int = 0,
+        self, scores: Tensor, own: Tensor, bins: Bins, candidates: int, most: int = 0
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Count the candidates of one bin around a relevant location, or the first ones of the bin.
 
         Args:
             scores: floating `[N, C]`.
             own: floating `[N]`, above -inf where a bin is given.
-            of_columns: int64 `[C]`, the bin of each candidate, from 0.
-            of_rows: int64 `[N]`, the bin that each row counts; -1 counts nothing.
+            bins: int64 `[C]`, the bin of each candidate, from 0; and `[N]`, the bin that each row
+                counts; -1 counts nothing.
             candidates: the number of first ranks of all bins, which hold as many NaN at most.
             most: how many of the bin's first candidates to count; 0 counts around `own`.
 
@@ -121,16 +118,19 @@ class Reference:
             `most` candidates are among the first `candidates` ranks, a tied block that crosses the
             last of these left out.
         """
+        of_columns, of_rows = bins
         found = torch.zeros(3, len(scores), dtype=torch.int64, device=scores.device)
-        rows = torch.arange(len(scores), device=scores.device)
-        rows = rows if must_not_sync(scores) else rows[of_rows >= 0]
-        for part in torch.split(rows, _parts(scores, 4)[0].stop if len(scores) else 1):
+        parts: Sequence[Any] = _parts(scores, 4)
+        if not must_not_sync(scores):
+            rows = (of_rows >= 0).nonzero()[:, 0]
+            parts = torch.split(rows, parts[0].stop) if len(rows) else []
+        for part in parts:
             every = scores[part]
             inside = of_columns == of_rows[part][:, None]
             of_bin = torch.where(inside, every, -torch.inf)
             if not most:
                 above, tied, _ = self.survey(of_bin, own[part][:, None], False)
-                found[:2, part] = torch.stack([above[:, 0], tied[:, 0]])
+                found[0, part], found[1, part] = above[:, 0], tied[:, 0]
                 continue
             values, _ = self.first(of_bin, most)
             higher, same, _ = self.survey(every, values, False)
@@ -166,6 +166,10 @@ class Reference:
         squares = [(x[first] - x[second]).square_() for x in points.unbind(1)]
         found = reduce(Tensor.add_, squares)
         return found.masked_fill(missing | found.isnan(), torch.inf)
+
+    def may_repeat(self, lists: Tensor) -> bool:
+        """Return False if each list, int64 `[N, K]`, certainly has half as many ids as entries."""
+        return True
 
     def find_true(self, values: Tensor) -> Tensor:
         """Return the flat indices of the true elements of a bool tensor `[N, M]`, int64 `[L]`."""

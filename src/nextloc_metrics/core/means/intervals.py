@@ -161,9 +161,8 @@ def cluster_variance(off: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
 
 def _sum(values: Tensor) -> Tensor:
     """Sum the last dimension, rounded once."""
-    whole = values.sum(-1)
     if bool(((values == values.round()).all(-1) & (values.abs().sum(-1) < 2.0**53)).all()):
-        return whole  # of integers, which are summed without rounding
+        return values.sum(-1)  # of integers, without rounding
     rows = values[None].flatten(0, -2).cpu().numpy()
     found = [exact.sum_once(*np.unique(row, return_counts=True)) for row in rows]
     return values.new_tensor(found).reshape(values.shape[:-1])

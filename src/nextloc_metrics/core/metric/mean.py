@@ -138,9 +138,9 @@ class RecordMetric(SummedMetric):
         scored = metrics[0]._scored
         weights = record.queries.weights if scored._is_weighted else None
         distinct = {id(one): one for one in scores}
-        found = exact.tally(
-            torch.stack(list(distinct.values())), counted, scored._is_bounded, weights
-        )
+        rows = [*distinct.values()]
+        every = torch.stack(rows) if len(rows) > 1 else rows[0][None]
+        found = exact.tally(every, counted, scored._is_bounded, weights)
         sums = dict(zip(distinct, found.to(record.queries.counted.device).unbind(), strict=True))
         return [sums[id(one)] for one in scores]
 

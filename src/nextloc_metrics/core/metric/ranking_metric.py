@@ -228,13 +228,15 @@ def score_together(metrics: Sequence[RankingMetric], ranking: Ranking) -> tuple[
         ranking = ranking.to("cpu")
     formulas = [None if metric._has_own_score else metric._formula for metric in metrics]
     known = [formula for formula in formulas if formula is not None]
-    together = iter(scoring.evaluate(ranking, known)) if known else iter(())
-    scores = torch.stack(
-        [
-            _own_score(metric, ranking) if formula is None else next(together)
-            for metric, formula in zip(metrics, formulas, strict=True)
-        ]
-    )
+    scores = scoring.evaluate(ranking, known) if known else torch.empty(0)
+    if len(known) < len(metrics):
+        together = iter(scores)
+        scores = torch.stack(
+            [
+                _own_score(metric, ranking) if formula is None else next(together)
+                for metric, formula in zip(metrics, formulas, strict=True)
+            ]
+        )
     return finish_scores(metrics, scores, ranking)
 
 
