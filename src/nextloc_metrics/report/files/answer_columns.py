@@ -103,7 +103,8 @@ def check_no_answers(part: FilePart, preds: str, target: str, separator: str | N
             f"of {preds!r} in {part.file} hold answers in text, such as {short(found[0])}; read "
             "them with `answers`."
         )
-    for mark in _MARKS[1:] if separator is None else ():
+    are_names = not all(map(str.isdigit, known))  # beside numbers, each cell is refused by itself
+    for mark in _MARKS[1:] if separator is None and are_names else ():
         _check_joined(part, preds, answers, known, mark)
 
 
@@ -117,7 +118,7 @@ def _check_joined(
     part: FilePart, preds: str, cells: Sequence[list[Any]], known: Set[str], mark: re.Pattern[str]
 ) -> None:
     """Raise if no cell has a target, and most are one text that has a target between marks."""
-    if any(len(x) > 1 or x[0] in known for x in cells):
+    if any(len(x) > 1 or str(x[0]) in known for x in cells):
         return
     texts = [x for (x,) in cells if isinstance(x, str)]
     parts = ((x, [y.strip(_QUOTES) for y in mark.split(x.strip(_QUOTES))]) for x in texts)
