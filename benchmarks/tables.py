@@ -139,7 +139,7 @@ def measure(name: str, command: list[str]) -> float:
     )
     *shown, last = done.stdout.split("\n")[:-1]
     seconds, kilobytes = map(float, last.split())
-    mrr = next((x.split()[1] for x in shown if x.startswith("mrr ")), shown[0])
+    mrr = next((x.split()[1] for x in shown if x.startswith("mrr ")), "".join(shown[-2:]))
     print(f"{name:16} {seconds:6.2f} s {kilobytes / 1e6:5.2f} GB  mrr {mrr}", flush=True)
     return seconds
 

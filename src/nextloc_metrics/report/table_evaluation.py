@@ -155,7 +155,7 @@ def evaluate_table(
     reading = {**asked, **how, "preds": preds, "groups": kinds}
     reading |= {"vocabulary": vocabulary, "reader": reader}
     source = (open_rows if engine is None else engines.open_rows_of)(rows, **reading).hashed()
-    if engine is None and reader is None and separator is None:
+    if engine is None and source.are_single:
         check_rows_are_queries(rows, source.names)
     result = _count_all(None if engine is None else rows, source, workers, options).result()
     if engine is None and reader is None:

@@ -164,7 +164,7 @@ def read(
         rows = TableRows(
             of_run or source_of(files, names, on_error), names, **how, on_error=on_error
         )
-        if queries is None and separator is None:
+        if queries is None and rows.are_single:
             check_rows_are_queries(path, names)
     found = replace(_collect(rows, groups), card=card)
     return found if queries is None else _with_judgements(found, queries)

@@ -96,6 +96,7 @@ class TableRows:
         has_several: whether a row may have several relevant locations.
         vocabulary: the id of each number, if ids are text or sparse.
         missed: the number of unreadable answers of the chunks so far.
+        are_single: whether the first answer is one id, and no list.
     """
 
     def __init__(
@@ -120,6 +121,8 @@ class TableRows:
         answers, relevant = first.columns[names.preds], first.columns[names.target]
         if reader is None and (is_text_column(answers) or kind_of(answers) == "text"):
             check_no_answers(first, names.preds, names.target, separator)
+        is_listed = is_lists(answers) or str(next(iter(answers), "")).lstrip()[:1] in ("[", "(")
+        self.are_single = reader is None and separator is None and not is_listed
         given = (padding,) if isinstance(padding, int) else padding
         pads = frozenset(given) if source.is_run else frozenset({-1, *given})
         is_loose = source.untyped or vocabulary is not None
