@@ -22,7 +22,6 @@ _SEEN = 1000
 # What stands between names that are joined to one, and around them.
 _MARKS = [*map(re.compile, (r"\s*[|;,]\s*", r"\s*[^\w\s|;,]+\s*", r"\s+", r"_+"))]
 _QUOTES = "()\"' "
-_NUMBER = re.compile(r"[-+]?\d*\.?\d*(e[-+]?\d+)?", re.IGNORECASE)
 
 
 class AnswerColumn:
@@ -121,7 +120,7 @@ def _check_joined(
     """Raise if no cell has a target, and most are one text that has a target between marks."""
     if any(len(x) > 1 or str(x[0]) in known for x in cells):
         return
-    texts = [x for (x,) in cells if isinstance(x, str) and not _NUMBER.fullmatch(x)]
+    texts = [x for (x,) in cells if isinstance(x, str)]
     parts = ((x, [y.strip(_QUOTES) for y in mark.split(x.strip(_QUOTES))]) for x in texts)
     joined = [x for x, ids in parts if len(ids) > 1 and not known.isdisjoint(ids)]
     if 2 * len(joined) <= len(cells):
