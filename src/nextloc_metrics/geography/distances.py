@@ -20,7 +20,7 @@ from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.core.scoring.formulas import any_of_block
-from nextloc_metrics.geography.locations import Locations, check_locations
+from nextloc_metrics.geography.locations import Locations, check_locations, km_of_squares
 
 Undecided = Literal["largest", "skip"]
 
@@ -59,7 +59,8 @@ class _NearTarget(RankingMetric):
     def _distances(self, ids: Tensor, relevant: Tensor) -> Tensor:
         """Return km from candidates `[N, T]` to the nearest of `[N, M]`; inf if there is none."""
         squares, points = choose(ids).squares, self.locations.points
-        found = [self.locations.of_squares(squares(points, ids, x)) for x in relevant.unbind(1)]
+        is_plane = self.locations.is_plane
+        found = [km_of_squares(squares(points, ids, x), is_plane) for x in relevant.unbind(1)]
         return reduce(torch.minimum, found)
 
 

@@ -23,20 +23,12 @@ from torch import Tensor
 from nextloc_metrics.core.backends import proof
 from nextloc_metrics.core.backends.cpu import LIBRARY, Cpu
 from nextloc_metrics.core.backends.mass import Weights
-from nextloc_metrics.core.backends.reference import (
-    EDGE,
-    NO_ID,
-    UNLISTED,
-    UNRETRIEVED,
-    Reference,
-    order_first,
-)
+from nextloc_metrics.core.backends.reference import EDGE, UNLISTED, UNRETRIEVED, Reference
 from nextloc_metrics.core.queries.arrays import must_not_sync
 from nextloc_metrics.core.queries.messages import short
 
 __all__ = [
     "EDGE",
-    "NO_ID",
     "UNLISTED",
     "UNRETRIEVED",
     "Reference",
@@ -44,7 +36,6 @@ __all__ = [
     "available",
     "choose",
     "must_not_sync",
-    "order_first",
     "use",
 ]
 

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core import backends
-from nextloc_metrics.core.backends import NO_ID, UNLISTED, UNRETRIEVED, must_not_sync
+from nextloc_metrics.core.backends import UNLISTED, UNRETRIEVED, must_not_sync
+from nextloc_metrics.core.backends.reference import NO_ID, order_first
 from nextloc_metrics.core.queries.messages import got
 from nextloc_metrics.core.ranking.target import Relevant, fill_slots, slots_of_sizes
 
@@ -109,7 +110,7 @@ def merge_top(slices: Sequence[Highest], top: int) -> Highest:
 def candidates_of_scores(found: Highest, top: int) -> TopCandidates:
     """Sort the candidates by rank, tied ones by id."""
     columns = found.scores[:, 0], found.ids[:, 0], found.scores[:, 1:], found.ids[:, 1:]
-    return TopCandidates(top if top > 1 else 0, *backends.order_first(*columns, top))
+    return TopCandidates(top if top > 1 else 0, *order_first(*columns, top))
 
 
 def candidates_of_lists(lists: Tensor, top: int) -> TopCandidates:
