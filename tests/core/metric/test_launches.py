@@ -34,7 +34,7 @@ class Launches(TorchDispatchMode):
     [
         (AccuracyAtK(5, validate_args=False), 47),
         (next_location_metrics(3000, validate_args=False), 80),
-        (decile_metrics(BINS, validate_args=False), 250),
+        (decile_metrics(BINS, validate_args=False), 252),
     ],
     ids=["AccuracyAtK", "next locations", "deciles"],
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Literal
 
 import torch
@@ -550,7 +549,7 @@ class Ranking(Record):
             return self.grades
         return (self.relevant >= 0).to(gain_dtype(self.device))
 
-    @cached_property
+    @property
     def answerable(self) -> Tensor:
         """Which queries count and have a relevant location, bool `[N]`."""
         return self.queries.counted & (self.num_relevant > 0)
