@@ -429,3 +429,12 @@ def test_errors_say_what_is_wrong(make: Any, error: type[Exception], says: str) 
     """Which argument, rule and value."""
     with pytest.raises(error, match=says):
         make()
+
+
+@pytest.mark.usefixtures("each_backend")
+def test_unchecked_targets_that_are_no_location_are_misses() -> None:
+    """Also far beyond the coordinates, where memory is not the metric's."""
+    places = Locations.from_plane(range(10), range(10))
+    within = AccuracyWithin(places, km=500, k=3, validate_args=False)
+    within.update(torch.tensor([[1, 2, 3]] * 4), torch.tensor([2, 5, 11, 10**9]))
+    assert within.compute() == 0.5

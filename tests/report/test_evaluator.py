@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -248,3 +249,11 @@ def test_lists_need_the_number_of_locations() -> None:
     """The largest target is not known before the last batch."""
     with pytest.raises(ValueError, match="`num_locations` must be given for lists of ids"):
         report.Evaluator().add(Batch([[1, 2]], [1]))
+
+
+def test_scores_of_two_bytes() -> None:
+    """NumPy has no bfloat16; small whole numbers are the same in all kinds."""
+    scores, target = torch.arange(12.0).reshape(3, 4) % 7, torch.tensor([1, 2, 3])
+    expected = report.evaluate(scores, target, k=2).values
+    for kind in (torch.bfloat16, torch.float16):
+        assert report.evaluate(scores.to(kind), target, k=2).values == expected

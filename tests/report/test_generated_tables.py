@@ -282,3 +282,13 @@ def test_errors_of_dask(change: Any, options: Any, text: str) -> None:
     """A cell that cannot be read, an order that no time tells, and names of two kinds."""
     with pytest.raises((ValueError, TypeError), match=text):
         report.evaluate_mobility(points(2), on_dask(change(mixed(1)), 4), **{**COLUMNS, **options})
+
+
+def test_a_column_may_have_two_roles() -> None:
+    """A trajectory per user, in the column of users."""
+    frame = points(1).sort_values(COLUMNS["user"], kind="stable")
+    found, expected = (
+        report.evaluate_mobility(x, x, **{**COLUMNS, "trajectory": trajectory})
+        for x, trajectory in ((frame, COLUMNS["user"]), (frame.assign(each=frame.user), "each"))
+    )
+    assert shown(found) == shown(expected)

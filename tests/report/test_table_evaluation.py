@@ -159,3 +159,14 @@ def test_mistaken_tables_are_answered_with_what_is_meant() -> None:
         report.evaluate(report.read_answers(["7", "3", "[7]"], ids=["3", "7"]), [0, 1, 1], k=1)
     answers = report.read_answers(["7", "[3]", "[7]"], ids=["3", "7"])
     assert report.evaluate(answers, [0, 0, 1], k=1).card["unreadable"] == 1
+
+
+def test_arrays_without_rows_keep_their_columns(tmp_path: Path) -> None:
+    """Scores stay scores, with as many candidates, also beside what is excluded."""
+    none = {"preds": np.zeros((0, 4), np.float32), "target": np.zeros(0, int)}
+    np.savez(tmp_path / "a.npz", **none, seen=np.zeros((0, 4), bool))
+    for options in ({}, {"exclude": "seen"}):
+        with pytest.warns(UserWarning, match="should hold rows"):
+            found = report.evaluate_table(tmp_path / "a.npz", **options)
+        assert found.card["candidates"] == 4
+        assert np.isnan(found.values["mrr"])

@@ -128,6 +128,7 @@ def fingerprint_of(batch: Batch, ranking: Ranking, groups: Sequence[hashing.Hash
         parts = [batch.preds[:, :1], (ids * (ids ^ _SALT)).sum(1, keepdim=True)]
     else:
         own = batch.preds.gather(1, ranking.relevant.clamp(min=0))
+        own = own.float() if own.dtype == torch.bfloat16 else own  # NumPy has none
         each, parts = each + 7 * torch.from_numpy(hashing.bits(own.numpy())), []
     parts.append(each.masked_fill(~kept, 0).sum(1, keepdim=True))
     columns = [*groups, *(x for part in parts for x in part.numpy().T)]

@@ -87,7 +87,7 @@ class PointColumns:
         if len(again := np.delete(rows, first)):
             raise ValueError(
                 f"the rows of a trajectory must stand together, got trajectory "
-                f"{short(names[again[0]])} again after others in {found.place(again[0])}; make "
+                f"{short(names[again[:1]].tolist()[0])} again after others in {found.place(again[0])}; make "
                 f"`{self.trajectory}` differ for each user, and sort the rows by it."
             )
         return starts.cumsum()
@@ -144,7 +144,8 @@ def count_tables(make: Make, tables: Mapping[str, tuple[PointColumns, Any]]) -> 
             if part := _count_cluster(make, name, columns, table):
                 counts.merge(part)
             continue
-        source = open_table(name, table, [column for column, _ in columns.readers])
+        names = list(dict.fromkeys(column for column, _ in columns.readers))
+        source = open_table(name, table, names)
         found = read_columns(source, columns.readers)
         if len(found.values[0]):
             counts.add(name, columns.make(columns.number(found), found.values[1:]))

@@ -156,7 +156,8 @@ class Cpu(Reference):
         self, scores: Tensor, own: Tensor, bins: Bins, candidates: int, most: int = 0
     ) -> tuple[Tensor, Tensor, Tensor]:
         kind = _KEYS[scores.element_size()]
-        if most > _MOST_FIRST or int(bins[0].amax()) > torch.iinfo(kind).max:
+        is_wide = most > _MOST_FIRST or not scores.numel()
+        if is_wide or int(bins[0].amax()) > torch.iinfo(kind).max:
             return super().survey_bins(scores, own, bins, candidates, most)
         above, tied, lengths = (_integers(len(scores)) for _ in range(3))
         kept = own.contiguous(), bins[0].to(kind).contiguous(), bins[1].contiguous()
@@ -171,6 +172,8 @@ class Cpu(Reference):
         return found
 
     def squares(self, points: Tensor, ids: Tensor, target: Tensor) -> Tensor:
+        if not points.is_cpu:
+            return super().squares(points, ids, target)
         found = torch.empty(ids.shape, dtype=torch.float64, device="cpu")
         kept = points.t().contiguous(), ids.contiguous(), target.contiguous()
         members = kept[0], *points.shape, *kept[1:], ids.shape[1], found

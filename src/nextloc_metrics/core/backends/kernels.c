@@ -192,10 +192,10 @@ ROWS void square_rows(void *about, int64_t begin, int64_t end)
     const Squares *near = about;
     for (int64_t i = begin * near->width; i < end * near->width; i++) {
         const int64_t id = near->ids[i], target = near->targets[i / near->width];
+        const int known = id >= 0 && id < near->number && target >= 0 && target < near->number;
         double sum = 0;
         for (int64_t d = 0; d < near->dimensions; d++) {
             const double *column = near->points + d * near->number;
-            const int known = id >= 0 && id < near->number && target >= 0;
             const double apart = known ? column[id] - column[target] : INFINITY;
             sum += apart * apart;
         }

@@ -272,7 +272,7 @@ _INTEGERS: list[tuple[str, Any]] = [
         (
             torch.from_numpy(np.array([[0.1, 0.7, np.nan], [0.3, 1e-9, 1.0]]).repeat(2, 0)).T,
             _ids(3, 4) % 7 - 2,
-            _ids(1, 3)[0] % 4 - 1,
+            _ids(1, 3)[0] % 8 - 1,
         ),
     ),
     (

@@ -158,10 +158,11 @@ class Reference:
         Args:
             points: float64 `[C, D]`, adjacent by dimension; NaN for missing ones.
             ids: int64 `[N, T]`; those that are below 0 or not below C are missing.
-            target: int64 `[N]`, below C; those below 0 are missing.
+            target: int64 `[N]`, likewise.
         """
-        missing = (ids < 0) | (ids >= len(points)) | (target < 0)[:, None]
-        first, second = ids.masked_fill(missing, 0), target.clamp(min=0)[:, None]
+        target = target[:, None].expand_as(ids)
+        missing = ((ids < 0) | (ids >= len(points))) | ((target < 0) | (target >= len(points)))
+        first, second = ids.masked_fill(missing, 0), target.masked_fill(missing, 0)
         # added one by one, which is faster than a sum over them
         squares = [(x[first] - x[second]).square_() for x in points.unbind(1)]
         found = reduce(Tensor.add_, squares)

@@ -19,7 +19,7 @@ OUTCOMES = ("answered", "missing", "empty", "cut", "refused", "unreadable")
 ANSWERED, MISSING, EMPTY, CUT, REFUSED, UNREADABLE = range(6)
 
 #: in a rule, where nobody knows which queries should have an answer
-UNSEEN = "missing answers cannot be seen (`--targets`, `Answers.at`)"
+UNSEEN = "missing answers cannot be seen (`--truth`, `Answers.at`)"
 
 # Longer lists with many repeats would be taken for visit counts. Repeats count nothing.
 _LONG = 64

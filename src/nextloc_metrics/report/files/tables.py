@@ -216,6 +216,9 @@ class TableRows:
         Without an error for a row of another number, all rows are counted: the first ones may be
         broken.
         """
+        if isinstance(self.source, Arrays):
+            preds = self.source.arrays[self.names.preds]
+            return int(preds.shape[1]) if preds.dtype.kind == "f" else None
         name, counts_all = self.names.preds, self.on_error == "miss" and not self.source.once
         if widths is None and counts_all:
             widths = Counter()
@@ -395,7 +398,8 @@ class TableRows:
 
     def _exclude(self, piece: FilePart, name: str) -> Tensor:
         column = piece.columns[name]
-        if isinstance(self.source, Arrays) and self.source.arrays[name].dtype == bool:
+        is_flags = isinstance(self.source, Arrays) and self.source.arrays[name].dtype == bool
+        if is_flags and len(column):
             flags = column.flatten().to_numpy(zero_copy_only=False)
             return as_tensor(name, flags.reshape(len(column), -1))
         how = self._relevant._replace(may_be_list=True)

@@ -69,7 +69,8 @@ def parts_of(file: str, batches: Iterable[Any], names: Sequence[str]) -> Iterato
 def _check_column(file: str, name: str, column: Any) -> None:
     """Raise if values that are written once and stand in many rows take too much memory."""
     for chunk in getattr(column, "chunks", [column]):
-        while pa.types.is_list(chunk.type) or pa.types.is_large_list(chunk.type):
+        kinds = pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list
+        while any(is_kind(chunk.type) for is_kind in kinds):
             chunk = chunk.flatten()
         kind = chunk.type
         if pa.types.is_dictionary(kind):
