@@ -85,9 +85,10 @@ class PointColumns:
         rows = np.flatnonzero(starts)
         first = np.unique(hashing.hash_names(names[rows]), return_index=True)[1]
         if len(again := np.delete(rows, first)):
+            (name,) = names[again[:1]].tolist()
             raise ValueError(
-                f"the rows of a trajectory must stand together, got trajectory "
-                f"{short(names[again[:1]].tolist()[0])} again after others in {found.place(again[0])}; make "
+                f"the rows of a trajectory must stand together, got trajectory {short(name)} again "
+                f"after others in {found.place(again[0])}; make "
                 f"`{self.trajectory}` differ for each user, and sort the rows by it."
             )
         return starts.cumsum()
