@@ -1,3 +1,3 @@
 """The version, which `pyproject.toml` has too; `tools/release.py` writes both."""
 
-__version__ = "0.4.0"
+__version__ = "0.5.0"
