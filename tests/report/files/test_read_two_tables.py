@@ -202,3 +202,31 @@ def test_tables_of_a_cluster_are_joined_there() -> None:
     for name, rows, truth in (("rows", of_dask, items), ("truth", items, of_dask)):
         with pytest.raises(ValueError, match=f"`{name}` of a cluster .* write Parquet and pass"):
             report.evaluate_table(rows, truth=truth, **columns)
+
+
+@pytest.mark.parametrize("last", [None, float("nan")])
+def test_columns_of_ids_beside_gaps_are_ids(last: float | None) -> None:
+    """Pandas makes them floats, as its `pivot` does; a fraction says that all are scores."""
+    rows = pd.DataFrame({"q": [1, 2], "p_0": [2.0, 1.0], "p_1": [0.0, last]})
+    truth = pd.DataFrame({"q": [1, 2], "target": [2, 0]})
+    form: dict[str, Any] = {"truth": truth, "query": "q", "preds": "p_*", "k": 1}
+    assert report.evaluate_table(rows, **form, num_locations=3).values["mrr"] == 0.5
+    rows["p_1"] = [0.5, 1.5]
+    assert report.evaluate_table(rows, **form | {"truth": truth.assign(target=[1, 1])}).values[
+        "mrr"
+    ] == pytest.approx((1 / 2 + 1) / 2)
+
+
+def test_times_are_equal_however_they_are_written(tmp_path: Path) -> None:
+    """With and without zeros behind the seconds, and as days; what is no time is refused."""
+    written = ["2026-01-01 00:00:00.5", "2026-01-01T00:00:00.123456", "2026-01-02"]
+    times = pd.to_datetime(written, format="ISO8601")
+    rows = pd.DataFrame({"t": times, "preds": [[1], [2], [3]]})
+    truth = pd.DataFrame({"t": written, "target": [1, 2, 3]})
+    truth.to_csv(tmp_path / "truth.csv", index=False)
+    for other in (truth, tmp_path / "truth.csv"):
+        found = report.evaluate_table(rows, truth=other, query="t", k=1, num_locations=4)
+        assert (found.values["acc_at_1"], found.card.get("missing", 0)) == (1, 0)
+    truth.loc[2, "t"] = "soon"
+    with pytest.raises(ValueError, match=r"row 2 of DataFrame must hold a time, as in .* 'soon'"):
+        report.evaluate_table(rows, truth=truth, query="t", num_locations=4)

@@ -111,10 +111,17 @@ def _columns(others: Sequence[str], target: str = "target") -> dict[str, str]:
     return {**of, "preds": "preds", target: "target", "grade": "grade"}
 
 
+def _are_whole(found: Relation, roles: Sequence[str]) -> bool:
+    """Return whether columns hold whole numbers and gaps, as ids of pandas beside a gap are."""
+    cells = (f"(NOT isnan({x}) AND ({x} <> floor({x}) OR isinf({x})))" for x in roles)
+    return found.db.row(f"SELECT 1 FROM {found.name} WHERE {' OR '.join(cells)} LIMIT 1") is None
+
+
 def _list_of(found: Relation, number: int, partner: str | None) -> tuple[str, str]:
     """Return the SQL of a list of the columns of a wide table, and what it holds."""
     roles = [f"p{i}" for i in range(number)]
-    if all(found.type_of(x) in ("FLOAT", "DOUBLE") for x in roles):
+    are_floats = all(found.type_of(x) in ("FLOAT", "DOUBLE") for x in roles)
+    if are_floats and not _are_whole(found, roles):
         cells = ", ".join(f"coalesce({x}, 'nan'::DOUBLE)" for x in roles)
         return f"[{cells}]", "scores"
     cells_of = {x: f"nullif({x}, '')" if found.untyped else x for x in roles}

@@ -11,6 +11,7 @@ from nextloc_metrics.report.files.relation import Relation
 _WHOLE = r"(0|[1-9][0-9]{0,17})(\.0)?"
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 _FLOATS = ("FLOAT", "DOUBLE")
+_TIMES = ("DATE", "TIMESTAMP")
 # Beyond it not every list of gaps fits into memory.
 _LARGEST_RANK = 100_000
 
@@ -22,6 +23,9 @@ def align(one: Relation, role: str, other: Relation, other_role: str) -> str:
     integers in their usual form.
     """
     sides = [(one, role), (other, other_role)]
+    if any(relation.type_of(x).startswith(_TIMES) for relation, x in sides):
+        for relation, x in sides:
+            _to_times(relation, x)
     kinds = [_settle(relation, x) for relation, x in sides]
     if kinds == ["untyped", "untyped"]:
         are_whole = all(_all_whole(relation, x) for relation, x in sides)
@@ -44,6 +48,20 @@ def align(one: Relation, role: str, other: Relation, other_role: str) -> str:
         if found == "untyped" and kind == "integers":
             to_integers(relation, x)
     return kind
+
+
+def _to_times(relation: Relation, role: str) -> None:
+    """Read text as times, as the same time may be written in several ways."""
+    kind = relation.type_of(role)
+    if kind == "VARCHAR":
+        relation.refuse(
+            role,
+            "TRY_CAST({0} AS TIMESTAMP) IS NULL",
+            "a time, as in the other table",
+            "write it as 2026-01-31 12:30:00",
+        )
+    if kind == "VARCHAR" or kind.startswith(_TIMES):
+        relation.sql[role] = f"CAST(TRY_CAST({relation.sql[role]} AS TIMESTAMP) AS VARCHAR)"
 
 
 def to_integers(relation: Relation, role: str) -> None:
