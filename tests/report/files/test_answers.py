@@ -562,6 +562,7 @@ ODD_FILES: dict[str, tuple[bytes, Any]] = {
 
 @pytest.mark.slow  # reads 20 files, some of megabytes
 @pytest.mark.filterwarnings("ignore:.*should hold rows", "ignore:`k` should be at most 0")
+@pytest.mark.filterwarnings("ignore:.* answers are unreadable")
 @pytest.mark.parametrize("name", ODD_FILES)
 def test_nothing_in_an_odd_file_is_lost_in_silence(name: str, tmp_path: Path) -> None:
     """Each answer has the outcome that a reader gives it, or an error names the file."""

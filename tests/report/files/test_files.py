@@ -443,7 +443,8 @@ def test_the_command_takes_the_options_of_evaluate(kind: str, tmp_path: Path) ->
     assert e.card["left_out"] == 1
     assert e.baseline
     shown = run("score", str(path), *options)
-    assert shown.output == f"{e}\n\nby user\n{e.groups['user']}\n"
+    deciles = f"by popularity of the target\n{e.deciles}"
+    assert shown.output == f"{e}\n\nby user\n{e.groups['user']}\n\n{deciles}\n"
     if kind != ".csv":
         return  # what follows does not depend on the file of answers
     np.save(tmp_path / "counts.npy", np.arange(12))
