@@ -81,7 +81,8 @@ def _check_column(file: str, name: str, column: Any) -> None:
             size = pc.sum(_sizes(chunk)).as_py()
         else:
             continue
-        held = chunk.nbytes + 8 * len(chunk)
+        held = sum(x.size for x in chunk.buffers() if x) if _is_view(kind) else chunk.nbytes
+        held += 8 * len(chunk)
         remedy = "write short names or numbers for long texts"
         check_size(file, f"values of {short(name)} in a batch", size or 0, held, remedy)
 
