@@ -81,10 +81,19 @@ def _check_column(file: str, name: str, column: Any) -> None:
             size = pc.sum(_sizes(chunk)).as_py()
         else:
             continue
-        held = sum(x.size for x in chunk.buffers() if x) if _is_view(kind) else chunk.nbytes
-        held += 8 * len(chunk)
+        held = _held(chunk) + 8 * len(chunk)
         remedy = "write short names or numbers for long texts"
         check_size(file, f"values of {short(name)} in a batch", size or 0, held, remedy)
+
+
+def _held(column: Any) -> int:
+    """Return the bytes of a column; PyArrow 18 has no `nbytes` of views."""
+    if pa.types.is_dictionary(column.type):
+        return int(column.indices.nbytes) + _held(column.dictionary)
+    if pa.types.is_run_end_encoded(column.type):
+        return int(column.run_ends.nbytes) + _held(column.values)
+    is_view = _is_view(column.type)
+    return sum(x.size for x in column.buffers() if x) if is_view else int(column.nbytes)
 
 
 def _is_view(kind: Any) -> bool:
