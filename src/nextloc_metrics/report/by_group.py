@@ -22,7 +22,7 @@ def rows_of_groups(
     Of more than a hundred groups they are the medians, and the ten worst by the first metric; of
     equally bad ones those with the most queries. Of eleven groups and more a note names the worst.
     """
-    results = collection.results(confidence_level)
+    results: Results = collection.results(confidence_level)
     members = {x: one for x, one in collection.named_members() if x in results.numbers}
     if len(groups) <= MOST_ROWS:
         order = sorted(range(len(groups)), key=lambda i: _in_order(groups[i]))
@@ -85,7 +85,7 @@ def sentence_of(
     return text
 
 
-def _row(members: dict[str, Any], results: Any, i: int) -> dict[str, Reading]:
+def _row(members: dict[str, Any], results: Results, i: int) -> dict[str, Reading]:
     """Return the values of one group."""
     found = {}
     for name, one in members.items():

@@ -269,7 +269,6 @@ def _table_of_kind(counted: Counted, kind: str) -> Table:
 def _table_of_deciles(counted: Counted) -> Table:
     """Make the table of deciles: NDCG first; its records have each metric of each decile."""
     collection, level = counted.parts["deciles"], counted.setting.confidence_level
-    plain = collection.table(intervals=True, confidence_level=level)
     rows: dict[str, dict[str, Reading]] = {}
     notes = [x for x in counted.note_lists() if not x.startswith("mrr")]
     readings, numbers = readings_of(collection, level), queries_of_deciles(collection)
@@ -282,7 +281,13 @@ def _table_of_deciles(counted: Counted) -> Table:
             notes.append(f"{name} of all deciles: {in_percent(readings[name].value)} %")
     notes.append(f"1: the rarest locations, {len(rows) - 1}: the most visited")
     notes += counted.note_intervals()
-    return across(rows, level, notes, lambda: list(plain.records), {})
+    records = partial(_records_of, collection, level)
+    return across(rows, level, notes, records, {})
+
+
+def _records_of(collection: Any, confidence_level: float) -> list[dict[str, Any]]:
+    table: Table = collection.table(intervals=True, confidence_level=confidence_level)
+    return list(table.records)
 
 
 # The columns of a file of groups.

@@ -50,6 +50,11 @@ class PointColumns:
     is_located: bool
 
     @property
+    def names(self) -> list[str]:
+        """Every column once."""
+        return list(dict.fromkeys(name for name, _ in self.readers))
+
+    @property
     def readers(self) -> list[tuple[str, ColumnReader]]:
         """Each column with what reads it."""
         point = read_numbers if not self.is_ids else read_indices if self.is_located else _hashes
@@ -145,8 +150,7 @@ def count_tables(make: Make, tables: Mapping[str, tuple[PointColumns, Any]]) -> 
             if part := _count_cluster(make, name, columns, table):
                 counts.merge(part)
             continue
-        names = list(dict.fromkeys(column for column, _ in columns.readers))
-        source = open_table(name, table, names)
+        source = open_table(name, table, columns.names)
         found = read_columns(source, columns.readers)
         if len(found.values[0]):
             counts.add(name, columns.make(columns.number(found), found.values[1:]))
@@ -154,8 +158,7 @@ def count_tables(make: Make, tables: Mapping[str, tuple[PointColumns, Any]]) -> 
 
 
 def _count_cluster(make: Make, name: str, columns: PointColumns, table: Any) -> bytes:
-    names = list(dict.fromkeys(column for column, _ in columns.readers))
-    engines.check_names(table, names)
+    engines.check_names(table, columns.names)
     if columns.time is None:
         raise ValueError(
             f"`time` must name a column if `{name}` is a table of a cluster, which does not "
@@ -163,7 +166,7 @@ def _count_cluster(make: Make, name: str, columns: PointColumns, table: Any) -> 
         )
     each = partial(_count_partition, make=make, name=name, columns=columns)
     merge = partial(_merge, make=make)
-    return engines.fold(table, names, each, merge, by=columns.trajectory)
+    return engines.fold(table, columns.names, each, merge, by=columns.trajectory)
 
 
 def _count_partition(table: Any, make: Make, name: str, columns: PointColumns) -> bytes:

@@ -44,11 +44,11 @@ from nextloc_metrics.report.files.tables import (
 )
 from nextloc_metrics.report.history import limits_of
 
-# So many lists without any target are no accident.
-_MANY = 10
-
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+# So many lists without any target are no accident.
+_MANY = 10
 
 
 @with_options(Options)

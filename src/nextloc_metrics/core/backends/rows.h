@@ -105,9 +105,9 @@ static ALWAYS_INLINE int64_t NAME(keep)(KEY *kept, int64_t *ids, int64_t size, i
     return size;
 }
 
-/* Find the first `number` candidates by score and id, of a bin as in `read_keys`, and their keys; which of
-   those tied at the end is not promised. They are in the groups of scores whose highest are the
-   first `number`: only these are searched. */
+/* Find the first `number` candidates by score and id, of a bin as in `read_keys`, and their keys;
+   which of those tied at the end is not promised. They are in the groups of scores whose highest
+   are the first `number`: only these are searched. */
 static ALWAYS_INLINE void NAME(first_of_row)(const KEY *row, int64_t columns, KEY infinity,
                                              const KEY *bins, KEY wanted, int64_t number,
                                              int64_t *first, KEY *kept)

@@ -32,10 +32,10 @@ from nextloc_metrics.report.files.opening import pa
 from nextloc_metrics.report.files.relation import (
     Database,
     Relation,
-    columns_of,
     matching,
     open_relation,
 )
+from nextloc_metrics.report.files.sources import columns_of, columns_of_both
 from nextloc_metrics.report.files.tables import Names, TableRows
 
 
@@ -66,7 +66,7 @@ def open_form(
         kept = names._replace(preds="preds")
         return TableRows(source, kept, padding, vocabulary, separator, on_error), {}
     if not form.query:
-        both = [x for x in columns_of(rows) if x in columns_of(truth)]
+        both = columns_of_both(rows, truth)
         raise ValueError(
             "`query` must name the columns that say which query a row is of, in both tables, got "
             f"none; both have {short(both)}."
@@ -119,8 +119,9 @@ def _are_whole(found: Relation, roles: Sequence[str]) -> bool:
 
 def _list_of(found: Relation, number: int, partner: str | None) -> tuple[str, str]:
     """Return the SQL of a list of the columns of a wide table, and what it holds."""
-    roles = [f"p{i}" for i in range(number)]
-    are_floats = all(found.type_of(x) in ("FLOAT", "DOUBLE") for x in roles)
+    kinds = {x: found.type_of(x) for x in (f"p{i}" for i in range(number))}
+    roles = [*kinds]
+    are_floats = {*kinds.values()} <= {"FLOAT", "DOUBLE"}
     if are_floats and not _are_whole(found, roles):
         cells = ", ".join(f"coalesce({x}, 'nan'::DOUBLE)" for x in roles)
         return f"[{cells}]", "scores"
@@ -132,7 +133,6 @@ def _list_of(found: Relation, number: int, partner: str | None) -> tuple[str, st
             "an id before the next",
             "only the last columns of a row may be empty",
         )
-    kinds = {x: found.type_of(x) for x in roles}
     if not found.untyped:
         for role in roles:  # a float of pandas holds an integer beside a gap
             if kinds[role] in ("FLOAT", "DOUBLE"):

@@ -105,6 +105,11 @@ class Cells:
         return Cells(values, np.where(bad, 0, self.lengths), bad, self.lists)
 
 
+def is_written_as_list(cell: Any) -> bool:
+    """Return whether a cell is a list, or text that begins as one."""
+    return str(cell).lstrip()[:1] in ("[", "(")
+
+
 def read_cells(column: Any, how: CellReading) -> Cells:
     """Read an Arrow array or a list; a `WrongTypeError` if its type has no ids."""
     if isinstance(column, list):

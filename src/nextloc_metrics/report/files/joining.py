@@ -14,11 +14,8 @@ from nextloc_metrics.core.queries.messages import clip, short
 from nextloc_metrics.report.files import rules
 from nextloc_metrics.report.files.numbers import DENSE
 from nextloc_metrics.report.files.opening import FilePart, RowSource, as_arrow, pa
-from nextloc_metrics.report.files.relation import (
-    Database,
-    Relation,
-    columns_of,
-)
+from nextloc_metrics.report.files.relation import Database, Relation
+from nextloc_metrics.report.files.sources import columns_of_both
 from nextloc_metrics.report.files.tables import has_column
 
 # Where a row stood, as one number.
@@ -168,8 +165,7 @@ def count_apart(
     )
     card = {"missing": missing, "without_truth": without, "several_targets": several}
     used = {*form.query, form.item, form.score, form.rank, form.grade, form.target, form.preds}
-    both = [x for x in columns_of(rows) if x in columns_of(truth) and x not in used]
-    if several and both:
+    if several and (both := [x for x in columns_of_both(rows, truth) if x not in used]):
         warnings.warn(
             f"{several:,} queries have several targets; if a row of the truth is a query of its "
             f"own, name a second column: `query={','.join([*form.query, both[0]])}`.",

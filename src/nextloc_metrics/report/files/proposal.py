@@ -11,9 +11,10 @@ from typing import Any
 
 from nextloc_metrics.core.queries.messages import clip, short
 from nextloc_metrics.report.files.answers import cells_of
+from nextloc_metrics.report.files.ids import is_written_as_list
 from nextloc_metrics.report.files.nested import read_json_object
 from nextloc_metrics.report.files.opening import pa
-from nextloc_metrics.report.files.relation import columns_of
+from nextloc_metrics.report.files.sources import columns_of
 from nextloc_metrics.report.files.tables import Names, source_of
 
 # What the columns of frameworks are called, the usual ones first.
@@ -105,7 +106,7 @@ def check_rows_are_queries(table: Any, names: Names) -> None:
         return
     columns = _first_rows(table, [names.preds, names.target, *have])
     items, targets = columns[names.preds], columns[names.target]
-    if any(isinstance(x, list) or str(x).lstrip()[:1] in ("[", "(") for x in items):
+    if any(map(is_written_as_list, items)):
         return
     rest = [x for x in have if x not in order.values()]
     pairs = [(user, x) for user in users for x in rest if x != user]

@@ -19,7 +19,7 @@ from typing import Any
 from nextloc_metrics.core.queries.messages import clip, extra, short
 from nextloc_metrics.report.files.ids import arrow_of, is_list, is_text
 from nextloc_metrics.report.files.opening import FilePart, pa, place
-from nextloc_metrics.report.files.sources import columns_of as columns_of
+from nextloc_metrics.report.files.sources import columns_of
 from nextloc_metrics.report.files.tables import Names, source_of
 
 # Rows of an Arrow batch that leaves.

@@ -254,6 +254,12 @@ def columns_of(table: Any) -> list[str]:
     return [*map(str, names if isinstance(names, list) else getattr(table, "columns", ()))]
 
 
+def columns_of_both(one: Any, other: Any) -> list[str]:
+    """Return the names of the columns of a table that another one has, too."""
+    there = columns_of(other)
+    return [name for name in columns_of(one) if name in there]
+
+
 class Arrays(RowSource):
     """The arrays of a `.npz`, or a `.npy` of predictions and another of targets.
 

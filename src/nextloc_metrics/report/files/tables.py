@@ -42,6 +42,7 @@ from nextloc_metrics.report.files.ids import (
     OnError,
     WrongTypeError,
     are_words,
+    is_written_as_list,
     read_cells,
     remedy,
 )
@@ -121,7 +122,7 @@ class TableRows:
         answers, relevant = first.columns[names.preds], first.columns[names.target]
         if reader is None and (is_text_column(answers) or kind_of(answers) == "text"):
             check_no_answers(first, names.preds, names.target, separator)
-        is_listed = is_lists(answers) or str(next(iter(answers), "")).lstrip()[:1] in ("[", "(")
+        is_listed = is_lists(answers) or is_written_as_list(next(iter(answers), ""))
         self.are_single = reader is None and separator is None and not is_listed
         given = (padding,) if isinstance(padding, int) else padding
         pads = frozenset(given) if source.is_run else frozenset({-1, *given})
