@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
@@ -21,6 +22,12 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # each core has a worker, and so one th
     import torch
 
     torch.set_num_threads(1)
+    if sys.version_info[:2] == (3, 10):
+        # For a defect of Python 3.10, PyArrow looks at all objects of the process for each block of
+        # CSV that it reads: nothing beside a block of 4 MB, but tests read thousands of small ones.
+        import pyarrow.lib
+
+        pyarrow.lib.have_signal_refcycle = False
 
 EXAMPLES = 20  # of a law, where neither the law nor the profile asks for another number
 

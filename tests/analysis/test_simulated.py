@@ -456,7 +456,7 @@ def visits(rng: Any, users: int, locations: int) -> tuple[Tensor, Tensor, Tensor
     return rows[0], rows[1], rows[2], rows[3]
 
 
-F1_CASES = [(20, 50), (100, 3000)]
+F1_CASES = [(20, 50)]
 if SIMULATED >= 2000:
     F1_CASES = [(users, locations) for locations in (50, 3000) for users in (20, 100, 500)]
 

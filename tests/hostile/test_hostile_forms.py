@@ -48,6 +48,7 @@ CONTAINERS: dict[str, Callable[[Rows, Path], Any]] = {
     "arrow": lambda rows, _: pa.table(rows),
 }
 EVERY = pytest.mark.parametrize("container", CONTAINERS)
+SEEDS = pytest.mark.parametrize("seed", [0, *(pytest.param(x, marks=pytest.mark.extra) for x in (1, 2))])
 
 
 class Made:
@@ -128,7 +129,7 @@ def same(found: Any, expected: Any) -> None:
 
 @EVERY
 @pytest.mark.parametrize("kind", ["scores", "ranks", "ties", "several", "grades"])
-@pytest.mark.parametrize("seed", range(3))
+@SEEDS
 def test_items_are_the_queries_they_stand_for(
     seed: int, kind: str, container: str, tmp_path: Path
 ) -> None:
@@ -164,7 +165,7 @@ def test_items_are_the_queries_they_stand_for(
 
 @EVERY
 @pytest.mark.parametrize("kind", ["one", "several"])
-@pytest.mark.parametrize("seed", range(3))
+@SEEDS
 def test_lists_by_key_are_the_queries_they_stand_for(
     seed: int, kind: str, container: str, tmp_path: Path
 ) -> None:
@@ -184,7 +185,7 @@ def test_lists_by_key_are_the_queries_they_stand_for(
 
 
 @EVERY
-@pytest.mark.parametrize("seed", range(3))
+@SEEDS
 def test_wide_columns_are_the_lists_they_stand_for(
     seed: int, container: str, tmp_path: Path
 ) -> None:

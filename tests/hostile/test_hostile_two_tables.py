@@ -80,7 +80,9 @@ def rows_of(form: str, key: Any, blocks: Blocks, first: int, name: Any) -> list[
     return [(*key, name(x), rank) for rank, x in ranks if x is not None]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "seed", [*range(2), *(pytest.param(x, marks=pytest.mark.extra) for x in range(2, 6))]
+)
 @pytest.mark.parametrize("container", CONTAINERS)
 @pytest.mark.parametrize("form", ["score", "rank", "list"])
 def test_two_tables_have_the_values_of_plain_python(

@@ -67,7 +67,7 @@ def test_counting_unseen_visits_moves_no_other_candidate(
             assert all(torch.equal(got[name], expected[name]) for name in expected)
 
 
-@pytest.mark.slow  # reads real data
+@pytest.mark.extra  # reads real data
 def test_the_page_has_the_rows_that_the_script_computes(script: ModuleType, data: Path) -> None:
     """On the real check-ins: a constant model, two models of counts, and a small vocabulary."""
     folder = data / "foursquare_nyc"

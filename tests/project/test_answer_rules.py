@@ -37,7 +37,7 @@ def test_each_rule_counts_what_its_code_says(
     assert "CLSPRec    25.00 100.00" in capsys.readouterr().out
 
 
-@pytest.mark.slow  # reads real data
+@pytest.mark.extra  # reads real data
 def test_the_page_has_what_the_example_prints(
     data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

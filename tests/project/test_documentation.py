@@ -164,7 +164,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.slow  # starts processes that import PyTorch
+@pytest.mark.extra  # starts processes that import PyTorch
 def test_the_module_of_the_tasks_counts_each_row_once(tmp_path: Path) -> None:
     """One process and two, which have 22 rows of 21, log the same bits, as the page stands."""
     pytest.importorskip("pytorch_lightning", reason="needs Lightning")

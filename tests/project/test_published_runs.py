@@ -80,7 +80,7 @@ def test_the_page_is_made_from_the_file(capsys: pytest.CaptureFixture[str]) -> N
         assert low < total / 2**32 / number < high
 
 
-@pytest.mark.slow  # reads real data
+@pytest.mark.extra  # reads real data
 def test_the_sums_are_those_of_the_answers(data: Path) -> None:
     """All 40 runs have the sums of the file, and the accuracies that their authors stored."""
     if not (data / "genup").is_dir() or not (data / "llm_mob").is_dir():

@@ -43,7 +43,7 @@ def code(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return folder / "src"
 
 
-@pytest.mark.slow  # starts processes that import PyTorch
+@pytest.mark.extra  # starts processes that compile the sources
 def test_commands_need_no_metadata(code: Path, tmp_path: Path) -> None:
     """A page, saved counts and the version, from files alone."""
     for name in ("a.csv", "b.csv"):

@@ -392,7 +392,7 @@ def published(name: str) -> tuple[dict[str, Any], list[int]]:
     return {column: [[x] for x in of] for column, of in ids.items()}, target
 
 
-@pytest.mark.slow
+@pytest.mark.extra  # reads real data
 def test_what_the_published_answers_say() -> None:
     """The five best of New York share a letter, and rank 1 others than ranks 2 to 5."""
     models, target = published("foursquare_nyc")

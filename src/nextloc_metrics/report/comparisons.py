@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from html import escape
 from itertools import combinations
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -398,11 +399,27 @@ class Comparisons(Result):
             values = of_readings(self.columns, level, ["bold: the best value"])
         first = next(iter(self.columns))
         return {
-            "Result": show_values(self.columns, values, level)
+            "Result": f"<p>{escape(self._sentences())}</p>\n"
+            + show_values(self.columns, values, level)
             + show_differences(first, self._differences(), level)
             + show_table(self._table_of_differences())
             + show_meanings(self._members)
         }
+
+    def _sentences(self) -> str:
+        """Say in how many metrics each model differs from the first one."""
+        first = next(iter(self.values))
+        found = []
+        for name, tested in self.comparisons.items():
+            p_values = self.corrected[name]
+            level = level_of(self._confidence)
+            held = [one.difference for key, one in tested.items() if p_values[key] <= level]
+            better, rest = sum(x > 0 for x in held), len(tested) - len(held)
+            found.append(
+                f"By {len(tested)} tested metrics {name} is better than {first} in {better} and "
+                f"worse in {len(held) - better}; in {rest} the test finds no difference."
+            )
+        return " ".join(found)
 
     def _table_of_differences(self) -> Table:
         """Return the differences of the table; rows of two models need no name of a model."""

@@ -217,7 +217,10 @@ compiles = pytest.mark.skipif(
 
 @pytest.mark.slow
 @compiles
-@pytest.mark.parametrize(("backend", "width"), [("eager", 1), ("eager", 4), ("aot_eager", 4)])
+@pytest.mark.parametrize(
+    ("backend", "width"),
+    [("eager", 1), ("eager", 4), pytest.param("aot_eager", 4, marks=pytest.mark.extra)],
+)
 def test_compiled_graphs_give_the_same_bits(backend: str, width: int) -> None:
     """`Ranking.from_scores` and the scores are one graph, without a break."""
     check_compiled(backend, "cpu", width)
@@ -239,7 +242,7 @@ def test_one_graph_serves_any_number_of_candidates() -> None:
         assert torch.equal(compiled(scores, target), first_ids(scores, target))
 
 
-@pytest.mark.slow
+@pytest.mark.extra
 @compiles
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs a compiler of C++")

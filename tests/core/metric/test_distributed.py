@@ -506,7 +506,7 @@ def test_rows_that_no_sampler_divides_are_not_called_fine(monkeypatch: pytest.Mo
 # The example --------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.extra
 def test_the_example_says_the_same_under_torchrun(
     repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -147,7 +147,7 @@ def test_a_full_disk_leaves_the_old_file(ending: str, tmp_path: Path) -> None:
     option = {".html": "--out", ".npz": "--save"}.get(ending, "--group-table")
     words = ["score", str(lists), "--group", "user", "--k", "1", option, str(out), "--force"]
     found = subprocess.run(
-        [sys.executable, "-m", "nextloc_metrics", *words],
+        [sys.executable, "-B", "-m", "nextloc_metrics", *words],  # no cut bytecode stays
         capture_output=True,
         encoding="utf-8",
         check=False,

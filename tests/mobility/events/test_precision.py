@@ -50,7 +50,7 @@ def test_values_are_those_of_plain_python(scored: bool) -> None:
     compare(1 + scored, 20, scored)
 
 
-@pytest.mark.slow
+@pytest.mark.extra
 @pytest.mark.parametrize("scored", [True, False])
 def test_values_are_those_of_plain_python_for_thousands_of_sequences(scored: bool) -> None:
     """With other seeds."""

@@ -413,3 +413,16 @@ def test_a_page_begins_with_its_result_in_a_sentence() -> None:
     assert "e.group_records" not in e.to_html()
     several = report.evaluate([[1, 2]], [[1, 2]], k=1)
     assert "Of 1 queries" not in several.to_html()
+
+
+@pytest.mark.usefixtures("blank_pictures")
+def test_a_page_of_models_begins_with_how_many_metrics_differ() -> None:
+    """Of 40 queries the second model answers all, the third as many as the first."""
+    half = [[1], [2]] * 20
+    models = {"a": half, "b & c": [[1]] * 40, "d": [[2], [1]] * 20}
+    page = report.compare(models, [1] * 40, k=1).to_html()
+    text = " ".join(Reader(page).text)
+    assert "metrics b & c is better than a in 4 and worse in 0; in 0 the test finds no" in text
+    assert "metrics d is better than a in 0 and worse in 0; in 4 the test finds no" in text
+    swapped = report.compare({"b": models["b & c"], "a": half}, [1] * 40, k=1).to_html()
+    assert "By 4 tested metrics a is better than b in 0 and worse in 4" in swapped
