@@ -48,7 +48,9 @@ CONTAINERS: dict[str, Callable[[Rows, Path], Any]] = {
     "arrow": lambda rows, _: pa.table(rows),
 }
 EVERY = pytest.mark.parametrize("container", CONTAINERS)
-SEEDS = pytest.mark.parametrize("seed", [0, *(pytest.param(x, marks=pytest.mark.extra) for x in (1, 2))])
+SEEDS = pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(x, marks=pytest.mark.extra) for x in (1, 2))]
+)
 
 
 class Made:
