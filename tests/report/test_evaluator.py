@@ -115,6 +115,21 @@ def test_parts_with_references_and_a_map() -> None:
     assert merged.result().to_markdown() == whole("scores", **MORE)
 
 
+def test_the_number_of_targets_of_a_batch_does_not_decide_what_is_tied() -> None:
+    """Queries with one target and with eight, apart and together, have one card and one hash."""
+    scores = np.random.default_rng(3).integers(0, 40, (20, 400)).astype(np.float32)
+    target = np.stack([np.random.default_rng(i).permutation(400)[:8] for i in range(20)])
+    target[:10, 1:] = -1
+    tied = [(scores[i] == scores[i, t]).sum() > 1 for i in range(20) for t in target[i, :1]]
+    assert sum(tied) == 20
+    together, apart = (report.Evaluator(k=(1, 3), num_locations=400) for _ in range(2))
+    together.add(Batch(scores, target))
+    apart.add(Batch(scores[:10], target[:10, :1]))
+    apart.add(Batch(scores[10:], target[10:]))
+    assert together.to_bytes() == apart.to_bytes()
+    assert together.result().card["tied"] == 20
+
+
 def test_an_empty_evaluator_adds_nothing() -> None:
     """Before and after a merge, as bytes too; alone it has no result."""
     before = evaluator_of("lists", range(9)).to_bytes()

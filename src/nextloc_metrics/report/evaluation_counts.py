@@ -81,6 +81,9 @@ class Counted:
             if members := [x for collection in own.values() for x in collection.members()]:
                 fed.setdefault(part.feed(known), []).extend(members)
         self._plans = {feed: Plan(members) for feed, members in fed.items()}
+        # the card and the fingerprint are of all ranks, however few the metrics look at
+        needs = self._plans[None].needs
+        needs[Ranking] = replace(needs[Ranking], depth=None)
 
     def tally(self, batch: Batch, numbers: Mapping[str, Tensor]) -> Tallied:
         """Return what a batch adds; `numbers` are those of its queries' groups, by kind."""
