@@ -456,11 +456,12 @@ def visits(rng: Any, users: int, locations: int) -> tuple[Tensor, Tensor, Tensor
     return rows[0], rows[1], rows[2], rows[3]
 
 
-F1_CASES = [(20, 50)]
+F1_CASES = [(20, 50), (100, 3000)]
 if SIMULATED >= 2000:
     F1_CASES = [(users, locations) for locations in (50, 3000) for users in (20, 100, 500)]
 
 
+@pytest.mark.extra
 @pytest.mark.parametrize(("users", "locations"), F1_CASES)
 def test_f1_of_samples_of_this_size(users: int, locations: int) -> None:
     """Intervals hold the mean F1 of all data sets, and equal models seldom seem to differ."""

@@ -219,7 +219,7 @@ compiles = pytest.mark.skipif(
 @compiles
 @pytest.mark.parametrize(
     ("backend", "width"),
-    [("eager", 1), ("eager", 4), pytest.param("aot_eager", 4, marks=pytest.mark.extra)],
+    [("eager", 1), *(pytest.param(x, 4, marks=pytest.mark.extra) for x in ("eager", "aot_eager"))],
 )
 def test_compiled_graphs_give_the_same_bits(backend: str, width: int) -> None:
     """`Ranking.from_scores` and the scores are one graph, without a break."""

@@ -99,7 +99,7 @@ CASES = 2000 if os.environ.get("HYPOTHESIS_PROFILE") == "new" else 200
 
 
 @pytest.mark.parametrize(
-    ("seed", "cases"), [(0, 12), pytest.param(1, CASES, marks=pytest.mark.slow)]
+    ("seed", "cases"), [(0, 12), pytest.param(1, CASES, marks=pytest.mark.extra)]
 )
 def test_values_are_those_of_plain_python(seed: int, cases: int) -> None:
     """Random days have the bits of fractions and decimals, rounded once."""
