@@ -414,11 +414,12 @@ class Comparisons(Result):
             p_values = self.corrected[name]
             level = level_of(self._confidence)
             held = [one.difference for key, one in tested.items() if p_values[key] <= level]
-            better, rest = sum(x > 0 for x in held), len(tested) - len(held)
-            found.append(
-                f"By {len(tested)} tested metrics {name} is better than {first} in {better} and "
-                f"worse in {len(held) - better}; in {rest} the test finds no difference."
-            )
+            better = sum(x > 0 for x in held)
+            ways = {"better than": better, "worse than": len(held) - better}
+            ways["not separated from"] = len(tested) - len(held)
+            said = ", ".join(f"{way} {first} in {number}" for way, number in ways.items() if number)
+            if tested:
+                found.append(f"Of {len(tested)} tested metrics, {name} is {said}.")
         return " ".join(found)
 
     def _table_of_differences(self) -> Table:
