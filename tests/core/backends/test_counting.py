@@ -166,14 +166,14 @@ def test_the_candidates_of_a_bin_are_counted_as_in_a_loop(
     dtype: torch.dtype, candidates: int
 ) -> None:
     """Around one of them, and its first ones among the first of all bins; ties and NaN included."""
-    rows = dirty_scores(6, 1100, dtype)[:, 2:-3]
-    few_ties = torch.rand(6, 1095).to(dtype)
+    rows = dirty_scores(12, 1100, dtype)[:, 2:-3]
+    few_ties = torch.rand(12, 1095).to(dtype)
     bins = torch.arange(1095) % 5
     bins[3:] += bins[3:] == 4  # a bin of no candidate but few
     for scores in (rows, few_ties):
-        target = torch.arange(6) * 91
+        target = torch.arange(12) * 91 % 1095
         own = scores.gather(1, target[:, None])[:, 0]
-        of_rows = bins[target].where((own > -torch.inf) & (torch.arange(6) != 5), -1)
+        of_rows = bins[target].where((own > -torch.inf) & (torch.arange(12) != 7), -1)
         backend = backends.choose(scores)
         above, tied, none = backend.survey_bins(scores, own, (bins, of_rows), candidates)
         assert not none.any()

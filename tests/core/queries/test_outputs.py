@@ -165,7 +165,7 @@ def test_two_processes_that_save_to_one_path_leave_one_whole_file(tmp_path: Path
     code = (
         "import sys; from nextloc_metrics import report\n"
         "e = report.evaluate([[3, 5]] * int(sys.argv[2]), [3] * int(sys.argv[2]), k=1)\n"
-        "for _ in range(15): e.save(sys.argv[1], force=True)\n"
+        "for _ in range(40): e.save(sys.argv[1], force=True)\n"
     )
     evaluation().save(path)
     both = [subprocess.Popen([sys.executable, "-c", code, path, size]) for size in ("1000", "2000")]

@@ -40,7 +40,7 @@ def test_items_are_refused_with_the_arguments_that_read_them(
     order: str, key: list[str], container: str, tmp_path: Path
 ) -> None:
     """The arguments of the error give the value by plain Python."""
-    for seed in range(2):
+    for seed in range(5):
         frame, expected = items_of(key, order, seed)
         table: Any = frame
         if container == "arrow":
@@ -79,7 +79,7 @@ def test_the_command_of_the_error_works(tmp_path: Path) -> None:
 @pytest.mark.parametrize("users", [3, 40, 400])
 def test_single_answers_are_queries(users: int, accuracy: float, tmp_path: Path) -> None:
     """One answer per query, with a user and its score, is read, by accuracy of plain Python."""
-    for seed in range(4):
+    for seed in range(10):
         draw = random.Random(seed)
         rows = []
         for number in range(100):
