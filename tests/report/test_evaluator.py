@@ -120,8 +120,9 @@ def test_the_number_of_targets_of_a_batch_does_not_decide_what_is_tied() -> None
     scores = np.random.default_rng(3).integers(0, 40, (20, 400)).astype(np.float32)
     target = np.stack([np.random.default_rng(i).permutation(400)[:8] for i in range(20)])
     target[:10, 1:] = -1
-    tied = [(scores[i] == scores[i, t]).sum() > 1 for i in range(20) for t in target[i, :1]]
-    assert sum(tied) == 20
+    assert all(
+        (row == row[first]).sum() > 1 for row, first in zip(scores, target[:, 0], strict=True)
+    )
     together, apart = (report.Evaluator(k=(1, 3), num_locations=400) for _ in range(2))
     together.add(Batch(scores, target))
     apart.add(Batch(scores[:10], target[:10, :1]))

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from html import escape
 from itertools import combinations
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from nextloc_metrics.analysis.comparison import Comparison, Pair, Test, decide
 from nextloc_metrics.analysis.significance import MARKS, holm, letters, level_of, stars
-from nextloc_metrics.core.display.page import Result, show_meanings, show_table
+from nextloc_metrics.core.display.page import Result, show_meanings, show_sentence, show_table
 from nextloc_metrics.core.display.reading import Models, Reading
 from nextloc_metrics.core.display.table import Table, check_metrics_of, in_percent, of_readings
 from nextloc_metrics.core.metric.grouped import Average
@@ -399,7 +398,7 @@ class Comparisons(Result):
             values = of_readings(self.columns, level, ["bold: the best value"])
         first = next(iter(self.columns))
         return {
-            "Result": f"<p>{escape(self._sentences())}</p>\n"
+            "Result": show_sentence(self._sentences())
             + show_values(self.columns, values, level)
             + show_differences(first, self._differences(), level)
             + show_table(self._table_of_differences())

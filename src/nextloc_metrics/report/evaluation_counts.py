@@ -22,6 +22,7 @@ from nextloc_metrics.core.metric.joint_update import Plan
 from nextloc_metrics.core.metric.mean import RecordMetric
 from nextloc_metrics.core.queries.answers import UNSEEN
 from nextloc_metrics.core.queries.batch import Batch, GroupLabels
+from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.core.version import __version__
 from nextloc_metrics.report import saved
@@ -81,9 +82,8 @@ class Counted:
             if members := [x for collection in own.values() for x in collection.members()]:
                 fed.setdefault(part.feed(known), []).extend(members)
         self._plans = {feed: Plan(members) for feed, members in fed.items()}
-        # the card and the fingerprint are of all ranks, however few the metrics look at
-        needs = self._plans[None].needs
-        needs[Ranking] = replace(needs[Ranking], depth=None)
+        # the card and the fingerprint read all ranks, however few the metrics look at
+        self._plans[None].needs[Ranking] |= Needs()
 
     def tally(self, batch: Batch, numbers: Mapping[str, Tensor]) -> Tallied:
         """Return what a batch adds; `numbers` are those of its queries' groups, by kind."""

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from html import escape
 from typing import Any, ClassVar, get_args
 
 import torch
@@ -15,7 +14,7 @@ from torch import Tensor
 
 from nextloc_metrics import analysis
 from nextloc_metrics.analysis.f1_intervals import has_jackknife
-from nextloc_metrics.core.display.page import show_meanings
+from nextloc_metrics.core.display.page import show_meanings, show_sentence
 from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.metric.collection import RankingCollection
 from nextloc_metrics.core.metric.grouped import Average, Grouped, Weighted
@@ -110,7 +109,7 @@ class HeadlinePart(TablePart):
         columns, level = evaluation.columns, counted.setting.confidence_level
         shown = [(name, metric) for name, metric in counted.rows() if name in evaluation.values]
         return {
-            "Result": f"<p>{escape(evaluation._sentence())}</p>\n"
+            "Result": show_sentence(evaluation._sentence())
             + show_headline(columns, evaluation.table, evaluation.skill, level)
             + show_meanings(shown)
         }

@@ -176,6 +176,11 @@ def _meaning(metric: Any) -> str:
     return " ".join(text.partition("\n\n")[0].replace("`", "").split())
 
 
+def show_sentence(text: str) -> str:
+    """Return a paragraph of plain text."""
+    return f"<p>{escape(text)}</p>\n"
+
+
 def show_table(table: Table) -> str:
     """Return a table that scrolls sideways, folded if it is long."""
     # titles such as acc_at_10 may break on a narrow page

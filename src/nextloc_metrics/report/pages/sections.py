@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nextloc_metrics.core.display.bars import MOST_BARS, Groups, draw_groups, draw_histogram
 from nextloc_metrics.core.display.lines import draw_differences, draw_readings
-from nextloc_metrics.core.display.page import show_choice, show_picture, show_table
+from nextloc_metrics.core.display.page import show_choice, show_picture, show_sentence, show_table
 from nextloc_metrics.core.display.reading import Models, Reading
 from nextloc_metrics.core.display.style import Scale
 from nextloc_metrics.core.display.table import Table, in_percent
@@ -140,7 +140,7 @@ def show_users(metric: Any, means: Tensor, name: str) -> str:
 def show_ties(values: Mapping[str, float], ties: Mapping[str, tuple[float, float]]) -> str:
     """Show the range of values over the orders of tied candidates."""
     if all(low == high or low != low for low, high in ties.values()):
-        return "<p>The order of candidates with equal scores changes no value.</p>\n"
+        return show_sentence("The order of candidates with equal scores changes no value.")
     rows = [
         [name, *map(in_percent, (low, values[name], high))] for name, (low, high) in ties.items()
     ]
