@@ -25,9 +25,10 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # each core has a worker, and so one th
     if sys.version_info[:2] == (3, 10):
         # For a defect of Python 3.10, PyArrow looks at all objects of the process for each block of
         # CSV that it reads: nothing beside a block of 4 MB, but tests read thousands of small ones.
-        import pyarrow.lib
+        with contextlib.suppress(ImportError):
+            import pyarrow.lib
 
-        pyarrow.lib.have_signal_refcycle = False
+            pyarrow.lib.have_signal_refcycle = False
 
 EXAMPLES = 20  # of a law, where neither the law nor the profile asks for another number
 

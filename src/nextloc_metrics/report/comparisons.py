@@ -407,11 +407,11 @@ class Comparisons(Result):
 
     def _sentences(self) -> str:
         """Say in how many metrics each model differs from the first one."""
-        first = next(iter(self.values))
+        first, level = next(iter(self.values)), level_of(self._confidence)
         found = []
-        for name, tested in self.comparisons.items():
-            p_values = self.corrected[name]
-            level = level_of(self._confidence)
+        for (name, tested), p_values in zip(
+            self.comparisons.items(), self.corrected.values(), strict=True
+        ):
             held = [one.difference for key, one in tested.items() if p_values[key] <= level]
             better = sum(x > 0 for x in held)
             ways = {"better than": better, "worse than": len(held) - better}
