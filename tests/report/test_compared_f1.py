@@ -110,6 +110,8 @@ def test_f1_is_in_families_letters_and_tables() -> None:
     first = compare(target, models, users)
     assert first.corrected["b"]["f1"] == pytest.approx(0.0004, abs=4e-4)
     assert set(first.num_tests.values()) == {4}
+    assert first.comparisons == compare(target, models, users).comparisons  # an effect size is NaN
+    assert first.comparisons != compare(target, models, users[::-1]).comparisons
 
 
 @pytest.mark.parametrize("options", [{"average": "groups"}, {"test": "bootstrap"}])

@@ -97,6 +97,10 @@ class Comparison:
     num_differing: int = 0
     are_hits: bool = False
 
+    def __eq__(self, other: object) -> bool:
+        """Whether all attributes are equal: an effect size of NaN equals itself on every Python."""
+        return isinstance(other, Comparison) and vars(self) == vars(other)
+
     def needed(self, num_tests: int = 1) -> int:
         """Return how many queries, or groups, must differ so that the test can find a difference.
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tracemalloc
 import weakref
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -177,17 +178,22 @@ def test_the_candidates_of_a_bin_are_counted_as_in_a_loop(
         backend = backends.choose(scores)
         above, tied, none = backend.survey_bins(scores, own, (bins, of_rows), candidates)
         assert not none.any()
-        for most in (1, 3, 200):
-            lengths = backend.survey_bins(scores, own, (bins, of_rows), candidates, most)[2]
-            for i, row in enumerate(scores.tolist()):
-                inside = [x for x, bin_ in zip(row, bins, strict=True) if bin_ == of_rows[i]]
-                assert above[i] == sum(not x <= float(own[i]) for x in inside)
-                assert tied[i] == sum(x == float(own[i]) for x in inside)
-                first = sorted(inside, key=lambda x: (x == x, -x if x == x else 0))[:most]
-                ends = [sum(not y < x and (x == x or y != y) for y in row) for x in first]
-                ends = [end for end, x in zip(ends, first, strict=True) if x != -math.inf]
-                nan = scores[i].isnan().sum()
-                assert nan > candidates or lengths[i] == sum(end <= candidates for end in ends)
+        lengths = {
+            most: backend.survey_bins(scores, own, (bins, of_rows), candidates, most)[2]
+            for most in (1, 3, 200)
+        }
+        for i, row in enumerate(scores.tolist()):
+            inside = [x for x, b in zip(row, bins.tolist(), strict=True) if b == int(of_rows[i])]
+            assert above[i] == sum(not x <= float(own[i]) for x in inside)
+            assert tied[i] == sum(x == float(own[i]) for x in inside)
+            first = sorted(inside, key=lambda x: (x == x, -x if x == x else 0))[:200]
+            whole = sorted(y for y in row if y == y)
+            ends = [len(row) - (bisect_left(whole, x) if x == x else len(whole)) for x in first]
+            ends = [0 if x == -math.inf else end for end, x in zip(ends, first, strict=True)]
+            nan = scores[i].isnan().sum()
+            for most, of_most in lengths.items():
+                counted = sum(0 < end <= candidates for end in ends[:most])
+                assert nan > candidates or of_most[i] == counted
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
