@@ -140,13 +140,15 @@ def mean(values: Sequence[float]) -> float:
 
 
 def scored(
-    of: Sequence[Query], bin_of: Sequence[int], number: int, candidates: int, score: Score
+    of: Sequence[Query], bins: tuple[Sequence[int], int, str], candidates: int, score: Score
 ) -> Iterator[list[float]]:
-    """The scores of all orders, for each query with a relevant id in the bin."""
+    """The scores of all orders of the bin's own list, or of all, if the bin has a relevant id."""
+    bin_of, number, scope = bins
     for query in of:
         if relevant := own_relevant(query, bin_of, number):
             every = orders(first_ranks(query.blocks, candidates))
-            yield [score(own_list(order, bin_of, number), relevant) for order in every]
+            lists = every if scope == "all" else (own_list(x, bin_of, number) for x in every)
+            yield [score(one, relevant) for one in lists]
 
 
 def precisions(
@@ -166,7 +168,8 @@ def precisions(
         return hits / min(k, len(own)) if own else 0.0
 
     first = min(k, candidates) if scope == "all" else candidates
-    return [settle(scores, ties) for scores in scored(of, bin_of, number, first, score)]
+    bins = bin_of, number, "within"
+    return [settle(scores, ties) for scores in scored(of, bins, first, score)]
 
 
 def ndcgs(
@@ -179,20 +182,7 @@ def ndcgs(
     scope: str = "within",
     ties: str = "expected",
 ) -> list[float]:
-    """Discounted gains at the ranks of the bin's own list, over the best possible, per query."""
-    if scope == "all":
-        found = []
-        for query in of:
-            if relevant := own_relevant(query, bin_of, number):
-                best = sorted(relevant.values(), reverse=True)[:k]
-                ideal = sum(gain / math.log2(rank + 1) for rank, gain in enumerate(best, 1))
-                scores = []
-                for order in orders(first_ranks(query.blocks, candidates)):
-                    at = enumerate(order[:k], 1)
-                    hits = [(r, relevant[e.id]) for r, e in at if e.can_hit and e.id in relevant]
-                    scores.append(sum(gain / math.log2(r + 1) for r, gain in hits) / ideal)
-                found.append(settle(scores, ties))
-        return found
+    """Discounted gains at the ranks of the list, over the best possible, per query."""
 
     def discounted(gains: list[float]) -> float:
         return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains[:k], 1))
@@ -201,7 +191,8 @@ def ndcgs(
         gains = [relevant.get(entry.id, 0.0) if entry.can_hit else 0.0 for entry in own]
         return discounted(gains) / discounted(sorted(relevant.values(), reverse=True))
 
-    return [settle(scores, ties) for scores in scored(of, bin_of, number, candidates, score)]
+    bins = bin_of, number, scope
+    return [settle(scores, ties) for scores in scored(of, bins, candidates, score)]
 
 
 def mean_of(function: Callable[..., list[float]]) -> Callable[..., float]:
@@ -229,14 +220,7 @@ def k_for_recall(
                 return k
         return math.inf if exhausted is None else exhausted
 
-    if scope == "all":  # the same in the full list
-        values = [
-            max(score(order, relevant) for order in orders(first_ranks(query.blocks, candidates)))
-            for query in of
-            if (relevant := own_relevant(query, bin_of, number))
-        ]
-    else:
-        values = list(map(max, scored(of, bin_of, number, candidates, score)))
+    values = list(map(max, scored(of, (bin_of, number, scope), candidates, score)))
     if not values:
         return math.nan
     value = float(statistics.median(values)) if statistic == "median" else mean(values)

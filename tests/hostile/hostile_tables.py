@@ -40,67 +40,27 @@ Cells = dict[str, Any]
 INTEGERS: list[Any] = [0, 1, 2, 3, 7, 10]
 SPARSE: list[Any] = [5, 10**12, 2**53, 2**53 + 1, 2**63 - 1]
 WORDS: list[Any] = [
-    "home",
-    "O'Hare, Chicago",
-    'the "Zoo"',
-    "é",
-    "日本",
-    "a b",
-    "x\ny",
-    "home ",
-    "-",
-]
+    "home", "O'Hare, Chicago", 'the "Zoo"', "é", "日本", "a b", "x\ny", "home ", "-",
+]  # fmt: skip
 PLAIN: list[Any] = ["home", "work", "é", "gym"]
 NUL: list[Any] = ["a", "a\0", "\0", "b", ""]
 SCORES = [0.0, 0.1, 0.25, 0.5, 0.5, 0.9, -1.5, 1e-9]
 ODD_SCORES = [float("nan"), float("inf"), -float("inf"), *SCORES]
 NAMES = [
-    "a",
-    "b",
-    "",
-    "nan",
-    "None",
-    "1",
-    "01",
-    "x,y",
-    'q"r',
-    "l\nm",
-    "\u202eabc",
-    " a",
-    "é",
+    "a", "b", "", "nan", "None", "1", "01", "x,y", 'q"r', "l\nm", "\u202eabc", " a", "é",
     "\u2028",
-]
+]  # fmt: skip
 COLUMNS = ["user", "größe", "a b", "mrr", "x,y"]
 
 # What replaces a target, or an answer, of CSV; `{}` is the right one.
 TARGETS = [
-    "nan",
-    "NaN",
-    "None",
-    "null",
-    "NULL",
-    "NA",
-    "inf",
-    "true",
-    "",
-    "+{}",
-    "0{}",
-    " {}",
-    "{} ",
-]
+    "nan", "NaN", "None", "null", "NULL", "NA", "inf", "true", "", "+{}", "0{}", " {}", "{} ",
+]  # fmt: skip
 TARGETS += ["1_0", "1e0", "1.5", "-1", "-5", "\uff13", "9223372036854775808", "3,4", "{}.00"]
 ANSWERS = ["", "nan", "[1, 2", "[1 2]", "[1, None]", "[1, nan]", "[1.5, 2]", "(1, 2)", "{{1, 2}}"]
 ANSWERS += [
-    '["1", 2]',
-    "[+1]",
-    "[01]",
-    "[1,,2]",
-    "[1, 2,]",
-    "[[1, 2]]",
-    "[-5]",
-    "[...]",
-    "[1.0, 2]",
-]
+    '["1", 2]', "[+1]", "[01]", "[1,,2]", "[1, 2,]", "[[1, 2]]", "[-5]", "[...]", "[1.0, 2]",
+]  # fmt: skip
 ANSWERS += ["[9223372036854775808]", "[True]", "\ufeff[1, 2]", "[1, 2] "]
 # The same of JSON, and of tables with types that can hold it.
 JSON_TARGETS: list[Any] = [None, "3", 2.0, 1.5, True, -5, 2**63, "nan", [], [3], {"a": 1}]

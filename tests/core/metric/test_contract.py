@@ -63,17 +63,9 @@ NEUTRAL = (
 )  # fmt: skip
 TABLES = ("AveragePopularity", "TailShare", "Novelty", "IntraListDiversity", "Serendipity")
 UNBOUNDED = (
-    "geography.DistanceError",
-    "AveragePopularity",
-    "NegativeLogLikelihood",
-    "Perplexity",
-    "BrierScore",
-    "SetSize",
-    "MeanRank",
-    "RankQuantile",
-    "Entropy",
-    "Novelty",
-)
+    "geography.DistanceError", "AveragePopularity", "NegativeLogLikelihood", "Perplexity",
+    "BrierScore", "SetSize", "MeanRank", "RankQuantile", "Entropy", "Novelty",
+)  # fmt: skip
 LOWER = (
     "geography.DistanceError",
     "NegativeLogLikelihood",

@@ -18,8 +18,9 @@ from torch import Tensor
 import distributed_workers as work
 from mobility.generated.mobility_workers import evaluate
 from mobility.generated.test_measures import padded, rows_of_ids, rows_of_points
-from nextloc_metrics import MRR, mobility
+from nextloc_metrics import MRR
 from nextloc_metrics.geography import Locations
+from nextloc_metrics.mobility import generated
 from nextloc_metrics.mobility.generated import (
     Measure,
     MobilityCollection,
@@ -41,9 +42,9 @@ def test_all_measures_are_here() -> None:
     kinds = {type(one).__name__ for one in measures().values()}
     public = {
         name
-        for name in mobility.generated.__all__
-        if isinstance(getattr(mobility.generated, name), type)
-        and issubclass(getattr(mobility.generated, name), Measure)
+        for name in generated.__all__
+        if isinstance(getattr(generated, name), type)
+        and issubclass(getattr(generated, name), Measure)
     }
     assert public - {"Measure"} == kinds
 
@@ -83,7 +84,7 @@ def test_padding_and_the_other_rows_change_no_bit() -> None:
     for name in ("JumpLength", "TravelDistance", "RadiusOfGyration", "DailyLocations"):
         states = []
         for batches in ([rows], [rows[i : i + 1] for i in range(len(rows))]):
-            metric = getattr(mobility.generated, name)()
+            metric = getattr(generated, name)()
             for number, batch in enumerate(batches):
                 width = max(map(len, batch)) + number % 3
                 metric.update(target=padded(batch, width))
@@ -117,11 +118,11 @@ def test_processes_equal_one(without: str) -> None:
     """Two processes of a gloo group have the values and floors of one, whatever the other lacks."""
     coordinates = np.linspace(40, 41, 8).tolist(), np.linspace(-74, -73, 8).tolist()
     users = list(range(30))
-    generated, real = rows_of_ids(1), rows_of_ids(2)
-    whole = [[(generated, users), (real, users)]]
+    made, real = rows_of_ids(1), rows_of_ids(2)
+    whole = [[(made, users), (real, users)]]
     parts: list[Any] = [
-        [(generated[:11], users[:11]), (real, users)],
-        [(generated[11:], users[11:]), ([], [])],
+        [(made[:11], users[:11]), (real, users)],
+        [(made[11:], users[11:]), ([], [])],
     ]
     if without == "an update":
         parts = [*whole, []]
@@ -210,21 +211,21 @@ def test_equal_content_stands_in_one_bucket() -> None:
     assert len(set(buckets[0])) == 64
     assert (buckets[0] == buckets[1]).all()
     both = Trajectories([[[0.0, 1.0], [-0.0, 1.0]]])
-    assert mobility.generated.DailyLocations().values(both)[0].tolist() == [1]
+    assert generated.DailyLocations().values(both)[0].tolist() == [1]
 
 
 def test_locations_are_told_apart() -> None:
     """One `Trajectories` has the jumps of the locations that each measure has."""
     given = Trajectories([[0, 1]])
     for degrees in (1.0, 2.0):
-        metric = mobility.generated.JumpLength(locations=Locations([0.0, 0.0], [0.0, degrees]))
+        metric = generated.JumpLength(locations=Locations([0.0, 0.0], [0.0, degrees]))
         fresh = metric.values(Trajectories([[0, 1]]))[0]
         assert metric.values(given)[0] == fresh == pytest.approx(111.195 * degrees, rel=1e-4)
 
 
 def test_longitudes_have_two_ways_to_be_written() -> None:
     """Up to 360 degrees east, the same places as west of Greenwich; no more."""
-    east, west = (mobility.generated.JumpLength() for _ in range(2))
+    east, west = (generated.JumpLength() for _ in range(2))
     east.update([[[10.0, 181.0], [20.0, 350.0], [30.0, 360.0]]])
     west.update([[[10.0, -179.0], [20.0, -10.0], [30.0, 0.0]]])
     assert torch.equal(east.state, west.state)
@@ -264,7 +265,7 @@ def perfect(seed: int, users: int) -> Trajectories:
 
 
 @pytest.mark.parametrize(
-    ("comparison", "generated", "real"),
+    ("comparison", "made", "real"),
     [
         ("ks", 60, 600),
         ("wasserstein", 900, 300),
@@ -273,13 +274,13 @@ def perfect(seed: int, users: int) -> Trajectories:
     ],
 )
 def test_the_floor_is_what_a_perfect_generator_scores(
-    comparison: Any, generated: int, real: int
+    comparison: Any, made: int, real: int
 ) -> None:
     """The mean value of other users from the same world is near the mean floor, at their sizes."""
     values, floors = [], []
     for seed in range(25):
-        metric = mobility.generated.DailyLocations(comparison=comparison)
-        metric.update(perfect(seed, generated), perfect(1000 + seed, real))
+        metric = generated.DailyLocations(comparison=comparison)
+        metric.update(perfect(seed, made), perfect(1000 + seed, real))
         values.append(float(metric.compute()))
         floors.append(metric.floor())
     assert np.mean([x.value for x in floors]) == pytest.approx(np.mean(values), rel=0.2)
@@ -288,22 +289,22 @@ def test_the_floor_is_what_a_perfect_generator_scores(
 
 
 @pytest.mark.parametrize(
-    ("generated", "real"), [pytest.param(300, 300, marks=pytest.mark.slow), (100, 400)]
+    ("made", "real"), [pytest.param(300, 300, marks=pytest.mark.slow), (100, 400)]
 )
-def test_the_ceiling_of_flows_is_what_a_perfect_generator_scores(generated: int, real: int) -> None:
+def test_the_ceiling_of_flows_is_what_a_perfect_generator_scores(made: int, real: int) -> None:
     """The common part of rare flows depends on the numbers of users; its ceiling follows."""
     values, ceilings, uncorrected = [], [], []
     for seed in range(12):
-        metric = mobility.generated.Flows()
-        metric.update(commuters(seed, generated), commuters(1000 + seed, real))
+        metric = generated.Flows()
+        metric.update(commuters(seed, made), commuters(1000 + seed, real))
         values.append(float(metric.compute()))
         ceilings.append(metric.floor().value)
-        first = np.random.RandomState(seed).rand(real) < min(generated / real, 0.5)
-        halves = mobility.generated.Flows()
+        first = np.random.RandomState(seed).rand(real) < min(made / real, 0.5)
+        halves = generated.Flows()
         halves.update(commuters(1000 + seed, real, first), commuters(1000 + seed, real, ~first))
         uncorrected.append(float(halves.compute()))
     assert np.mean(ceilings) == pytest.approx(np.mean(values), rel=0.1)
-    if generated == real:
+    if made == real:
         assert np.mean(uncorrected) < 0.9 * np.mean(values)
 
 
@@ -339,7 +340,7 @@ def test_a_floor_is_no_larger_than_any_value(comparison: Any) -> None:
 
 def test_the_largest_distance_on_the_circle() -> None:
     """The floor of two hours that are real is no larger than the shorter way between them."""
-    metric = mobility.generated.HourOfDay("wasserstein")
+    metric = generated.HourOfDay("wasserstein")
     real = Trajectories([[1]] * 5, [[1], [1], [22], [22], [22]], [0, 0, 1, 1, 1], time_unit="h")
     metric.update(Trajectories([[1]], [[5]], time_unit="h"), real)
     assert metric.floor()[:3] == (3, 3, 3)
@@ -347,7 +348,7 @@ def test_the_largest_distance_on_the_circle() -> None:
 
 def test_a_sum_of_shares_that_may_overflow_is_an_error() -> None:
     """2^31 trajectories are counted exactly, as means count as many scores, and no more."""
-    metric = mobility.generated.UserVisitFrequency(2, "ks")
+    metric = generated.UserVisitFrequency(2, "ks")
     metric.update([[1, 2]], [[3, 3]])
     tally = metric.state * 2**31
     metric.reset()
@@ -364,11 +365,7 @@ def test_names_of_locations_change_nothing() -> None:
     """Flows and ranks are equal for any ids, also as large as integers can be."""
     rows = [rows_of_ids(1), rows_of_ids(2)]
     renamed = [[[(7 - x) * 10**18 for x in row] for row in one] for one in rows]
-    for measure in (
-        mobility.generated.Flows,
-        mobility.generated.VisitFrequency,
-        mobility.generated.UserVisitFrequency,
-    ):
+    for measure in (generated.Flows, generated.VisitFrequency, generated.UserVisitFrequency):
         metric, other = measure(), measure()
         metric.update(*(Trajectories(one, users=range(30)) for one in rows))
         other.update(*(Trajectories(one, users=range(30)) for one in renamed))
@@ -378,7 +375,7 @@ def test_names_of_locations_change_nothing() -> None:
 
 def test_a_floor_needs_users() -> None:
     """One user has no halves."""
-    metric = mobility.generated.DailyLocations()
+    metric = generated.DailyLocations()
     metric.update([[1, 2]], Trajectories([[1, 2], [3, 4]], users=[5, 5]))
     assert "at least two" in metric.floor().reason
 
@@ -393,7 +390,7 @@ def test_the_floor_of_real_data_falls_as_one_over_n(data: Path) -> None:
         stored = dict(packed)
     user, location, hours = stored["user"], stored["location"] - 1, stored["minute"] // 60
     locations = Locations(stored["latitude"], stored["longitude"])
-    edges = mobility.generated.log_edges(0.1, 100, 3)  # km
+    edges = generated.log_edges(0.1, 100, 3)  # km
     draw, numbers = np.random.RandomState(0), [250, 500, 1000]
     found: dict[str, list[float]] = {"jump_length": [], "daily_locations": [], "radius": []}
     for number in numbers:
@@ -407,11 +404,9 @@ def test_the_floor_of_real_data_falls_as_one_over_n(data: Path) -> None:
             whole = Trajectories.from_columns(one, at, when, one, time_unit="h")
             floors.append(
                 [
-                    floor_of(mobility.generated.JumpLength(edges, locations=locations), days),
-                    floor_of(mobility.generated.DailyLocations(np.arange(1, 8) + 0.5), days),
-                    floor_of(
-                        mobility.generated.RadiusOfGyration(edges, locations=locations), whole
-                    ),
+                    floor_of(generated.JumpLength(edges, locations=locations), days),
+                    floor_of(generated.DailyLocations(np.arange(1, 8) + 0.5), days),
+                    floor_of(generated.RadiusOfGyration(edges, locations=locations), whole),
                 ]
             )
         for name, floor in zip(found, np.mean(floors, axis=0), strict=True):
@@ -455,7 +450,7 @@ def test_the_preset_computes_floors_beside_values() -> None:
     metrics = mobility_metrics("coordinates", units="km")
     metrics.update(padded(rows_of_points(1)), padded(rows_of_points(2)))
     values = metrics.compute()
-    alone = mobility.generated.RadiusOfGyration(units="km")
+    alone = generated.RadiusOfGyration(units="km")
     alone.update(padded(rows_of_points(1)), padded(rows_of_points(2)))
     assert torch.equal(values["radius_of_gyration"], alone.compute())
     assert float(values["radius_of_gyration_floor"]) == pytest.approx(alone.floor().value)
@@ -470,10 +465,8 @@ def test_the_preset_computes_floors_beside_values() -> None:
 def test_a_collection_counts_once() -> None:
     """Comparisons of one quantity share a state, and `forward` has the batch's values."""
     kinds = ("jsd", "ks", "wasserstein")
-    together = MobilityCollection(
-        {kind: mobility.generated.JumpLength(comparison=kind) for kind in kinds}
-    )
-    alone = {kind: mobility.generated.JumpLength(comparison=kind) for kind in kinds}
+    together = MobilityCollection({kind: generated.JumpLength(comparison=kind) for kind in kinds})
+    alone = {kind: generated.JumpLength(comparison=kind) for kind in kinds}
     first, second = ([padded(rows_of_points(seed + x)) for x in (0, 5)] for seed in (1, 2))
     together.update(*first)
     values = together(*second)
@@ -527,95 +520,35 @@ def hours(times: Any, **options: Any) -> Trajectories:
 
 
 WRONG: list[tuple[Any, type[Exception], str]] = [
+    (lambda: generated.JumpLength([1]), ValueError, "`edges` must be at least two numbers"),
+    (lambda: generated.JumpLength([2, 1]), ValueError, "`edges` must be finite and rise"),
+    (lambda: generated.JumpLength([1, NAN]), ValueError, "`edges` must be finite and rise"),
+    (lambda: generated.JumpLength(comparison="kl"), ValueError, "`comparison` must be one of"),
+    (lambda: generated.HourOfDay(comparison="ks"), ValueError, "`comparison` must be one of"),
+    (lambda: generated.JumpLength(base=10), ValueError, "`base` must be 2"),
+    (lambda: generated.JumpLength(units="miles"), ValueError, "`units` must be one of"),
     (
-        lambda: mobility.generated.JumpLength([1]),
-        ValueError,
-        "`edges` must be at least two numbers",
-    ),
-    (lambda: mobility.generated.JumpLength([2, 1]), ValueError, "`edges` must be finite and rise"),
-    (
-        lambda: mobility.generated.JumpLength([1, NAN]),
-        ValueError,
-        "`edges` must be finite and rise",
-    ),
-    (
-        lambda: mobility.generated.JumpLength(comparison="kl"),
-        ValueError,
-        "`comparison` must be one of",
-    ),
-    (
-        lambda: mobility.generated.HourOfDay(comparison="ks"),
-        ValueError,
-        "`comparison` must be one of",
-    ),
-    (lambda: mobility.generated.JumpLength(base=10), ValueError, "`base` must be 2"),
-    (lambda: mobility.generated.JumpLength(units="miles"), ValueError, "`units` must be one of"),
-    (
-        lambda: mobility.generated.JumpLength(units="cells"),
+        lambda: generated.JumpLength(units="cells"),
         ValueError,
         "pass ids of cells, with `locations=",
     ),
+    (lambda: generated.StayDuration(censored="no"), ValueError, "`censored` must be one of"),
+    (lambda: generated.Flows(ignore_index=3), ValueError, "`ignore_index` must be None"),
+    (lambda: generated.VisitFrequency(0), ValueError, "`ranks` must be a positive integer"),
+    (lambda: generated.DailyLocations().update(), ValueError, "`preds` or `target` must be given"),
+    (lambda: generated.DailyLocations().update([[1.5, 2.5]]), TypeError, "`preds` must be coord"),
+    (lambda: generated.DailyLocations().update(target=[[-2]]), ValueError, "`target` must be ids"),
+    (lambda: generated.JumpLength().update([[[1.0, NAN]]]), ValueError, "both coordinates"),
     (
-        lambda: mobility.generated.StayDuration(censored="no"),
-        ValueError,
-        "`censored` must be one of",
-    ),
-    (
-        lambda: mobility.generated.Flows(ignore_index=3),
-        ValueError,
-        "`ignore_index` must be None",
-    ),
-    (
-        lambda: mobility.generated.VisitFrequency(0),
-        ValueError,
-        "`ranks` must be a positive integer",
-    ),
-    (
-        lambda: mobility.generated.DailyLocations().update(),
-        ValueError,
-        "`preds` or `target` must be given",
-    ),
-    (
-        lambda: mobility.generated.DailyLocations().update([[1.5, 2.5]]),
-        TypeError,
-        "`preds` must be coord",
-    ),
-    (
-        lambda: mobility.generated.DailyLocations().update(target=[[-2]]),
-        ValueError,
-        "`target` must be ids",
-    ),
-    (
-        lambda: mobility.generated.JumpLength().update([[[1.0, NAN]]]),
-        ValueError,
-        "both coordinates",
-    ),
-    (
-        lambda: mobility.generated.JumpLength().update([[[91.0, 0.0]]]),
+        lambda: generated.JumpLength().update([[[91.0, 0.0]]]),
         ValueError,
         "latitude must be degrees",
     ),
-    (
-        lambda: mobility.generated.JumpLength().update([[1, 2]]),
-        TypeError,
-        "`locations` must be given",
-    ),
-    (
-        lambda: mobility.generated.JumpLength(locations=PLACES).update([[8]]),
-        ValueError,
-        "from 0 to 7",
-    ),
-    (
-        lambda: mobility.generated.JumpLength(locations=PLACES).update([[[1.0, 1.0]]]),
-        TypeError,
-        "leave out",
-    ),
-    (
-        lambda: mobility.generated.Flows().update([[[1.0, 1.0]]]),
-        TypeError,
-        "must be ids of locations",
-    ),
-    (lambda: mobility.generated.StayDuration().update([[1, 2]]), ValueError, "times must be given"),
+    (lambda: generated.JumpLength().update([[1, 2]]), TypeError, "`locations` must be given"),
+    (lambda: generated.JumpLength(locations=PLACES).update([[8]]), ValueError, "from 0 to 7"),
+    (lambda: generated.JumpLength(locations=PLACES).update([[[1.0, 1.0]]]), TypeError, "leave out"),
+    (lambda: generated.Flows().update([[[1.0, 1.0]]]), TypeError, "must be ids of locations"),
+    (lambda: generated.StayDuration().update([[1, 2]]), ValueError, "times must be given"),
     (lambda: hours([[2, 1]]), ValueError, "must not decrease"),
     (lambda: hours([[2.0, NAN]]), ValueError, "must be finite"),
     (lambda: hours(np.array([["2020-01-01", "NaT"]], "M8[s]")), ValueError, "must be finite"),
@@ -632,8 +565,8 @@ WRONG: list[tuple[Any, type[Exception], str]] = [
         ValueError,
         "one user for all points",
     ),
-    (lambda: mobility.generated.JumpLength.edges_from([]), ValueError, "at least one value"),
-    (lambda: mobility.generated.log_edges(2, 1), ValueError, "`high` must be above"),
+    (lambda: generated.JumpLength.edges_from([]), ValueError, "at least one value"),
+    (lambda: generated.log_edges(2, 1), ValueError, "`high` must be above"),
     (
         lambda: mobility_metrics("coordinates", edges={"flows": [1, 2]}),
         ValueError,
