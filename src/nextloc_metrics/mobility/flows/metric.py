@@ -162,7 +162,8 @@ class DailyMetric(FlowMetric):
 
     def days_held(self) -> list[int]:
         state = self.state.cpu().numpy()
-        return np.repeat(state[:, 1] - 1, state[:, -1]).tolist()  # type: ignore[no-any-return]
+        days: list[int] = np.repeat(state[:, 1] - 1, state[:, -1]).tolist()
+        return days
 
     def days(self) -> list[FlowDay]:
         """Return the exact sums of each day that this process has added, by name."""

@@ -250,8 +250,9 @@ class FlowJSD(FlowMetric):
         return state[(state[:, 0] >= _DAYS - 1) == of_days].T
 
     def days_held(self) -> list[int]:
-        days, number, _ = self._columns(of_days=True)
-        return np.repeat(days - _DAYS, number).tolist()  # type: ignore[no-any-return]
+        columns = self._columns(of_days=True)
+        days: list[int] = np.repeat(columns[0] - _DAYS, columns[1]).tolist()
+        return days
 
     def compute(self) -> Tensor:
         self._check_days()

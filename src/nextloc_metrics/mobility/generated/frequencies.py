@@ -232,5 +232,6 @@ class Flows(SparseMeasure):
 
     def compare(self, first: Any, other: Any) -> Numbers:
         if self.comparison == "cpc":
-            return np.minimum(shares(first), shares(other)).sum(-1)  # type: ignore[no-any-return]
+            common: Numbers = np.minimum(shares(first), shares(other)).sum(-1)
+            return common
         return super().compare(first, other)

@@ -346,27 +346,30 @@ def jensen_shannon(first: Any, other: Any, base: float = 2.0) -> Numbers:
     middle = (p + q) / 2
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = [np.where(x > 0, x * np.log(x / middle), 0 * x) for x in (p, q)]
-    total = (terms[0] + terms[1]).sum(-1) / (2 * math.log(base))
+    total: Numbers = (terms[0] + terms[1]).sum(-1) / (2 * math.log(base))
     # rounding leaves the range by a last digit
-    return np.clip(total, 0, math.log(2) / math.log(base))  # type: ignore[no-any-return]
+    return total.clip(0, math.log(2) / math.log(base))
 
 
 def kolmogorov_smirnov(first: Any, other: Any) -> Numbers:
     """Return the largest difference of the cumulative shares."""
-    return np.abs(_gap(first, other)).max(-1)  # type: ignore[no-any-return]
+    largest: Numbers = np.abs(_gap(first, other)).max(-1)
+    return largest
 
 
 def wasserstein(first: Any, other: Any, at: Numbers) -> Numbers:
     """Return the Wasserstein-1 distance of values that stand at `at`, `[K]`."""
     gap = _gap(first, other)[..., :-1]
-    return (np.abs(gap) * np.diff(at)).sum(-1)  # type: ignore[no-any-return]
+    area: Numbers = (np.abs(gap) * np.diff(at)).sum(-1)
+    return area
 
 
 def circular_wasserstein(first: Any, other: Any) -> Numbers:
     """Return the Wasserstein-1 distance on a circle of K cells, in cells."""
     gap = _gap(first, other)
     middle = np.sort(gap, -1)[..., gap.shape[-1] // 2]
-    return np.abs(gap - middle[..., None]).sum(-1)  # type: ignore[no-any-return]
+    area: Numbers = np.abs(gap - middle[..., None]).sum(-1)
+    return area
 
 
 def _gap(first: Any, other: Any) -> Numbers:
