@@ -140,10 +140,14 @@ def mean(values: Sequence[float]) -> float:
 
 
 def scored(
-    of: Sequence[Query], bins: tuple[Sequence[int], int, str], candidates: int, score: Score
+    of: Sequence[Query],
+    bin_of: Sequence[int],
+    number: int,
+    candidates: int,
+    score: Score,
+    scope: str = "within",
 ) -> Iterator[list[float]]:
     """The scores of all orders of the bin's own list, or of all, if the bin has a relevant id."""
-    bin_of, number, scope = bins
     for query in of:
         if relevant := own_relevant(query, bin_of, number):
             every = orders(first_ranks(query.blocks, candidates))
@@ -168,8 +172,7 @@ def precisions(
         return hits / min(k, len(own)) if own else 0.0
 
     first = min(k, candidates) if scope == "all" else candidates
-    bins = bin_of, number, "within"
-    return [settle(scores, ties) for scores in scored(of, bins, first, score)]
+    return [settle(scores, ties) for scores in scored(of, bin_of, number, first, score)]
 
 
 def ndcgs(
@@ -191,8 +194,8 @@ def ndcgs(
         gains = [relevant.get(entry.id, 0.0) if entry.can_hit else 0.0 for entry in own]
         return discounted(gains) / discounted(sorted(relevant.values(), reverse=True))
 
-    bins = bin_of, number, scope
-    return [settle(scores, ties) for scores in scored(of, bins, candidates, score)]
+    found = scored(of, bin_of, number, candidates, score, scope)
+    return [settle(scores, ties) for scores in found]
 
 
 def mean_of(function: Callable[..., list[float]]) -> Callable[..., float]:
@@ -220,7 +223,7 @@ def k_for_recall(
                 return k
         return math.inf if exhausted is None else exhausted
 
-    values = list(map(max, scored(of, (bin_of, number, scope), candidates, score)))
+    values = list(map(max, scored(of, bin_of, number, candidates, score, scope)))
     if not values:
         return math.nan
     value = float(statistics.median(values)) if statistic == "median" else mean(values)

@@ -182,8 +182,8 @@ def test_the_candidates_of_a_bin_are_counted_as_in_a_loop(
             most: backend.survey_bins(scores, own, (bins, of_rows), candidates, most)[2]
             for most in (1, 3, 200)
         }
-        for i, row in enumerate(scores.tolist()):
-            inside = [x for x, b in zip(row, bins.tolist(), strict=True) if b == int(of_rows[i])]
+        for i, (row, own_bin) in enumerate(zip(scores.tolist(), of_rows.tolist(), strict=True)):
+            inside = [x for x, bin_ in zip(row, bins.tolist(), strict=True) if bin_ == own_bin]
             assert above[i] == sum(not x <= float(own[i]) for x in inside)
             assert tied[i] == sum(x == float(own[i]) for x in inside)
             first = sorted(inside, key=lambda x: (x == x, -x if x == x else 0))[:200]

@@ -444,10 +444,12 @@ def test_the_default_device_changes_nothing(relevant: int) -> None:
     target = torch.randint(300, (5, relevant), generator=generator)
     expected = Ranking.from_scores(scores, target)
     metrics = RankingCollection({"mrr": MRR(), "ndcg": NDCGAtK(10), "hit": AccuracyAtK(3)})
-    values = list(map(float, metrics(expected).values()))
+    values = metrics(expected)
     with torch.device("meta"):
         found = metrics(scores, target)
-    assert list(map(float, found.values())) == values
+    assert {name: float(value) for name, value in found.items()} == {
+        name: float(value) for name, value in values.items()
+    }
 
 
 def test_an_update_of_ones_own_is_called_for_every_batch() -> None:

@@ -250,9 +250,9 @@ class FlowJSD(FlowMetric):
         return state[(state[:, 0] >= _DAYS - 1) == of_days].T
 
     def days_held(self) -> list[int]:
-        columns = self._columns(of_days=True)
-        days: list[int] = np.repeat(columns[0] - _DAYS, columns[1]).tolist()
-        return days
+        days, number, _ = self._columns(of_days=True)
+        held: list[int] = np.repeat(days - _DAYS, number).tolist()
+        return held
 
     def compute(self) -> Tensor:
         self._check_days()
