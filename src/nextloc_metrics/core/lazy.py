@@ -15,6 +15,8 @@ from importlib.util import find_spec
 from pkgutil import get_data
 from typing import Any
 
+from nextloc_metrics.core.retired import instead_of
+
 
 @cache
 def places_of(package: str) -> dict[str, str]:
@@ -41,6 +43,14 @@ def _nearest(package: str, name: str) -> list[str]:
     return [f"`{known[x]}`" for x in near[:3]]
 
 
+def _hint(package: str, name: str) -> str:
+    """Return what an error about an unknown name adds: what to use instead, or what was meant."""
+    if (instead := instead_of(name)) is not None:
+        return f", which was retired in 0.6: {instead}"
+    near = _nearest(package, name)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
 def import_when_asked(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` of a package whose names are those of its `public_names`.
 
@@ -58,9 +68,9 @@ def import_when_asked(package: str) -> tuple[Callable[[str], Any], Callable[[], 
         if not name.startswith("_"):
             place = places_of(package).get(name, package)
             if place == package and find_spec(f"{package}.{name}") is None:
-                near = _nearest(package, name)
-                hint = f"; did you mean {' or '.join(near)}?" if near else ""
-                raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
+                raise AttributeError(
+                    f"module {package!r} has no attribute {name!r}{_hint(package, name)}"
+                )
             found = vars(import_module(place))
             value = found[name] if name in found else import_module(f"{place}.{name}")
             setattr(module, name, value)

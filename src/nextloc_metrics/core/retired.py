@@ -1,0 +1,11 @@
+"""Public names of 0.5 that are retired, and what to use instead; `docs/retired.md` says more."""
+
+from __future__ import annotations
+
+#: what to use instead, by the retired names, which a blank separates
+INSTEAD: dict[str, str] = {}
+
+
+def instead_of(name: str) -> str | None:
+    """Return what to use instead of a retired name, None for any other name."""
+    return next((text for names, text in INSTEAD.items() if name in names.split()), None)
