@@ -92,7 +92,6 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
         print(f"{'percent':<50} stored   here       interval  letters ids above")
         print("\n".join(format_rows(file, found, stored)))
         print(smallest_that_holds(found))
-        print(f"detectable: {found.card['detectable_difference']}")
     return comparisons
 
 

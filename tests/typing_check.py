@@ -200,7 +200,7 @@ def worth(preds: Tensor, target: Tensor) -> list[float]:
     baseline: Tensor = functional.mrr(
         analysis.most_frequent([3, 1], len(target)), target, reduction="none"
     )
-    found: analysis.Comparison = analysis.compare(kept, kept.compute(), test="bootstrap")
+    found: analysis.Comparison = analysis.compare(kept, kept.compute())
     other = analysis.compare(kept.compute().scores, baseline, groups=target)
     runs: analysis.Summary = analysis.summarize({"a": [0.1, 0.2], "b": baseline})
     return [

@@ -155,7 +155,7 @@ def test_random_exchanges_are_near_all(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = torch.isin(users, torch.stack(differ[:16]))
     few = Exchange(LocationF1(5), target[kept], (first[kept], second[kept]), users[kept])
     every, number = few.test(1, 1, 0) or (0.0, -1)
-    assert (few.num_differing, number) == (16, 0)
+    assert number == 0
     monkeypatch.setattr(f1_intervals, "MOST_EXACT_SIGNS", 0)
     monkeypatch.setattr(f1_intervals, "_MANY", math.inf)
     drawn, number = few.test(20_000, 20_000, 0) or (0.0, -1)

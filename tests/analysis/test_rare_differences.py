@@ -1,4 +1,4 @@
-"""Intervals and tests of differences that are rare: published figures, and a search over all m."""
+"""Intervals of differences that are rare: published figures, and a search over all m."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def of_counts(wins: int, losses: int, number: int) -> Comparison:
 def test_published_intervals_of_hits() -> None:
     """Airway hyper-responsiveness before and after a transplantation, Fagerland et al. (2014)."""
     one = of_counts(1, 7, 21)
-    assert (one.difference, one.are_hits) == (pytest.approx(-6 / 21), True)
+    assert one.difference == pytest.approx(-6 / 21)
     assert (one.low, one.high) == pytest.approx((-0.517, -0.026), abs=5e-4)
     assert one.p_value == pytest.approx(0.0703, abs=5e-5)  # McNemar's exact test, there too
 
@@ -31,7 +31,7 @@ def test_published_intervals_of_hits() -> None:
 @pytest.mark.parametrize(
     ("wins", "losses", "number"), [(0, 0, 9), (3, 0, 9), (9, 0, 9), (4, 2, 50)]
 )
-def test_hits_have_the_score_test_and_interval(wins: int, losses: int, number: int) -> None:
+def test_hits_have_the_score_interval(wins: int, losses: int, number: int) -> None:
     """The likelihood at m is maximised by trying shares; the ends are where z is the quantile."""
     one, shares = of_counts(wins, losses, number), np.linspace(0, 1, 200_001)
 
@@ -54,9 +54,6 @@ def test_hits_have_the_score_test_and_interval(wins: int, losses: int, number: i
 
     for end in (one.low, one.high):
         assert abs(end) == 1 or abs(score(end)) == pytest.approx(1.959964, abs=2e-3)
-    worse = 0.5 * math.erfc(score(-0.1) / math.sqrt(2))
-    better = 0.5 * math.erfc(-score(0.1) / math.sqrt(2))
-    assert one.within(0.1) == pytest.approx((worse, max(worse, better)), abs=1e-4)
 
 
 @pytest.mark.parametrize("values", [[0, 0, 0.5], [0, 0.25, -0.5, 0.1], [0.3] * 5, [0, -0.9, -0.9]])
@@ -71,13 +68,11 @@ def test_graded_scores_hold_all_differences_that_are_near(values: list[float]) -
     quantile = scipy.stats.t(len(d) - 1).ppf(0.975)
     near = m[np.abs(d.mean() - m) <= quantile * np.sqrt(variance)]
     assert (one.low, one.high) == pytest.approx((near.min(), near.max()), abs=2e-5)
-    assert one.size == pytest.approx(size)
 
 
 def test_scores_that_are_no_fractions_keep_students() -> None:
     """Km have no bound: two equal models have an interval of no width, which says nothing else."""
     km = torch.tensor([1.0, 2.0, 3.0, 9.0])
     one = analysis.compare(km, km + torch.tensor([0.5, 0.0, 0.0, 0.0]))
-    assert math.isnan(one.size)
     assert one.high - one.difference == pytest.approx(3.182446 * one.standard_error)
     assert analysis.compare(km, km).high == 0

@@ -176,7 +176,7 @@ def compared(models: list[Any], sizes: Any, level: float = 0.05) -> tuple[Any, S
         of = contrast([in_units(x[i]) for x in models], sizes, 1 / exact.ONE)
         pairs.append(Pair(of, has_runs, 0, int(sizes.sum()), 0.0, 0, 0))
     most = max(2000, math.ceil(10 / level))
-    for i, one in enumerate(decide(pairs, "permutation", 0.95, 2000, most, 0)):
+    for i, one in enumerate(decide(pairs, 0.95, 2000, most, 0)):
         ours = found.mean[i], found.half()[i], found.freedom[i], p[i]
         theirs = one.difference, (one.high - one.low) / 2, one.degrees_of_freedom, one.p_value
         assert ours == pytest.approx(theirs, rel=1e-6, abs=1e-9)
@@ -275,8 +275,8 @@ def test_two_runs_against_five(users: int) -> None:
 
 @pytest.mark.parametrize("tests", [1, 78])
 @pytest.mark.parametrize("number", [1, 5])
-def test_power_at_the_detectable_difference(tests: int, number: int) -> None:
-    """75 to 85 % find it, at the level of the first of so many tests by Holm's method."""
+def test_power_is_that_of_students_t(tests: int, number: int) -> None:
+    """75 to 85 % find the difference that Student's t finds with power 0.8 by so many tests."""
     rng, sizes = rng_of("power", tests, number), sizes_of("equal", 200)
     between = math.sqrt(number * (EFFECT**2 + NOISE**2 / 5 / number) / 200)
 
@@ -361,7 +361,7 @@ def decided(sums: Any, sizes: Any, size: float | None = None) -> list[Comparison
             of_one = size_of(row.tolist()) if size is None else size
             wins, losses = int((row > 0).sum()), int((row < 0).sum())
             pair = Pair(of, False, 0, int(sizes.sum()), 0.0, wins, losses, of_one)
-            found[key] = decide([pair], "permutation", 0.95, 100, 100, 0)[0]
+            found[key] = decide([pair], 0.95, 100, 100, 0)[0]
         every.append(found[key])
     return every
 
@@ -369,17 +369,11 @@ def decided(sums: Any, sizes: Any, size: float | None = None) -> list[Comparison
 @pytest.mark.parametrize("queries", [20, 50, 100, 200, 500])
 @pytest.mark.parametrize("lost_won", [(0.01, 0.0), (0.02, 0.01), (0.05, 0.0), (0.1, 0.05)])
 def test_rare_differences_of_hits(queries: int, lost_won: tuple[float, float]) -> None:
-    """The interval holds the true difference, and a margin of it is found in 5 %.
-
-    Student's interval holds it in 19 to 40 % of the cases with 20 and 50 queries, and its test at
-    the margin errs in up to 60 %.
-    """
+    """The interval holds it; Student's does in 19 to 40 % of the cases with 20 and 50 queries."""
     rng, sizes = rng_of("rare", queries, lost_won), np.ones(queries, dtype=np.int64)
     true = lost_won[1] - lost_won[0]
     every = decided(rare(rng, *lost_won, sizes), sizes)
-    assert all(one.are_hits for one in every)
     check("coverage", np.mean([one.low <= true <= one.high for one in every]), 0.925, 1)
-    check("type I error", np.mean([one.within(-true)[0] <= 0.05 for one in every]), 0, 0.07)
     assert min(one.high - one.low for one in every) > 0
     student = [abs(one.difference - true) <= 1.96 * one.standard_error for one in every]
     print(f"coverage of Student's: {100 * np.mean(student):.1f} %")
@@ -392,25 +386,22 @@ def test_rare_differences_of_graded_scores(queries: int) -> None:
     true = -0.05 * (1 + 0.25) / 2
     every = decided(rare(rng, 0.05, 0.0, sizes, 0.25), sizes)
     check("coverage", np.mean([one.low <= true <= one.high for one in every]), 0.9, 1)
-    check("type I error", np.mean([one.within(-true)[0] <= 0.05 for one in every]), 0, 0.1)
     assert min(one.high - one.low for one in every) > 0
 
 
 @pytest.mark.parametrize("users", [10, 20, 100])
 @pytest.mark.parametrize("lost_won", [(0.01, 0.0), (0.05, 0.0), (0.1, 0.05)])
-def test_margins_of_users(users: int, lost_won: tuple[float, float]) -> None:
+def test_rare_differences_of_users(users: int, lost_won: tuple[float, float]) -> None:
     """With ten queries of each user, half of whom never differ."""
     rng, sizes = rng_of("margin", users, lost_won), np.full(users, 10)
     true = lost_won[1] - lost_won[0]
     every = decided(rare(rng, *lost_won, sizes), sizes, 1.0)
-    assert not any(one.are_hits for one in every)
     check("coverage", np.mean([one.low <= true <= one.high for one in every]), 0.9, 1)
-    check("type I error", np.mean([one.within(-true)[0] <= 0.05 for one in every]), 0, 0.1)
 
 
 @pytest.mark.parametrize("users", [3, 5, 6, 8, 12, 16])
 def test_what_few_users_can_show(users: int) -> None:
-    """Up to five never show anything; the power of more is not Student's, so there is no figure."""
+    """Up to five never show anything; the power of more is not Student's."""
     rng, sizes = rng_of("few", users), np.full(users, 20)
     error = math.sqrt(2 * (EFFECT**2 + NOISE**2 / 20) / users)
     t = scipy.stats.t(users - 1)
@@ -421,10 +412,7 @@ def test_what_few_users_can_show(users: int) -> None:
     print(f"power of {users} users where Student's is 80 %: {100 * power:.1f} %")
     if users < 6:
         assert power == 0
-        assert {one.detectable() for one in every} == {math.inf}
-        assert {one.needed() for one in every} == {6}
     else:
-        assert all(math.isnan(one.detectable()) for one in every)
         check("power", power, 0.35, 0.85)
 
 

@@ -123,23 +123,6 @@ def test_wrong_histories_name_what_to_change() -> None:
         report.compare({"m": SCORES}, TARGET, history=([8], ["ann"]), groups={"user": USERS})
 
 
-def test_comparisons_are_ranked_over_data_sets_of_different_targets() -> None:
-    """By one metric; two comparisons of the same targets, row by row, are one data set."""
-    models = {"first": SCORES, "second": SCORES[:, ::-1].copy()}
-    one = report.compare(models, TARGET, k=1)
-    other = report.compare(models, TARGET[::-1].copy(), k=1)
-    found = analysis.rank_models({"a": one, "b": other}, metric="mrr")
-    assert found.values["first"] == {
-        "a": one.values["first"]["mrr"],
-        "b": other.values["first"]["mrr"],
-    }
-    with pytest.raises(ValueError, match="`metric` must be one of"):
-        analysis.rank_models({"a": one, "b": other})
-    again = report.compare(models, TARGET.tolist(), k=1)
-    with pytest.raises(ValueError, match="equal targets in 'a' and 'b'"):
-        analysis.rank_models({"a": one, "b": again}, metric="mrr")
-
-
 @pytest.mark.parametrize("left_out", ["no rows", "masked"])
 def test_nothing_that_counts(left_out: str) -> None:
     """There is nothing to compare: `evaluate` has no such rows, and `compare` says so."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from itertools import product
 from typing import Any
 
@@ -73,14 +72,6 @@ def test_difference_by_user() -> None:
     assert one.p_value == np.mean(np.array(exchanged) >= abs(one.difference) - 1e-9)
     assert (one.p_from, one.num_queries) == ("exact", total)
     right = {name: x[:, 0] == target for name, x in models.items()}
-    counts = {
-        name: [
-            Counter(zip(x[users == user, 0], right[name][users == user], strict=True))
-            for user in names
-        ]
-        for name, x in models.items()
-    }
-    assert one.num_differing == sum(a != b for a, b in zip(*counts.values(), strict=True))
     assert one.wins == (right["b"] & ~right["a"]).sum()
     assert one.losses == (right["a"] & ~right["b"]).sum()
 
@@ -114,23 +105,21 @@ def test_f1_is_in_families_letters_and_tables() -> None:
     assert first.comparisons != compare(target, models, users[::-1]).comparisons
 
 
-@pytest.mark.parametrize("options", [{"average": "groups"}, {"test": "bootstrap"}])
-def test_where_f1_has_no_test(options: dict[str, Any]) -> None:
-    """A mean over users, and a bootstrap, are not of F1 of all queries: it has neither."""
+def test_a_mean_over_users_has_no_test_of_f1() -> None:
+    """It is not of F1 of all queries: there is neither a test nor an interval."""
     target, models, users = sample(0.3, 0.8, users=30)
-    found = compare(target, models, users, **options)
+    found = compare(target, models, users, average="groups")
     assert "f1" not in found.comparisons["b"]
     assert found.columns["b"]["f1"].bounds is None
 
 
 def test_equal_answers_do_not_show_equal_models() -> None:
-    """The interval of no difference has a width, and the margin is not shown to hold."""
+    """The interval of no difference has a width."""
     target, models, users = sample(0.8)
-    found = compare(target, {"a": models["a"], "b": models["a"]}, users, margin=0.05)
+    found = compare(target, {"a": models["a"], "b": models["a"]}, users)
     one = found.comparisons["b"]["f1"]
-    assert (one.difference, one.p_value, one.num_differing) == (0.0, 1.0, 0)
+    assert (one.difference, one.p_value) == (0.0, 1.0)
     assert one.low == -one.high < 0
-    assert min(one.within(0.01)) > 0.05
 
 
 def test_several_runs_vary_the_interval() -> None:

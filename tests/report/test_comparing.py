@@ -159,87 +159,41 @@ def test_means_over_users_are_those_of_their_means() -> None:
         report.compare({x: lists(of) for x, of in hits.items()}, target, average="groups")
 
 
-def test_the_detectable_difference_is_that_of_the_quantiles() -> None:
-    """In the row of what does not hold, in the card, and not where the difference holds."""
-    a, b, c = drawn(1, 0.3, 0.35, 0.9)
-    models = {"a": lists(a), "b": lists(b), "c": lists(c)}
-    found = report.compare(models, np.ones(60, dtype=int), k=1, against="all")
-    one = found.pairs["a", "b"]["mrr"]
-    t = scipy.stats.t(59)
-    error = (b - a).std(ddof=1) / math.sqrt(60)
-    expected = (t.ppf(1 - 0.025 / 3) + t.ppf(0.8)) * error
-    assert one.detectable(3) == pytest.approx(expected)
-    assert one.detectable(1, power=0.9) == pytest.approx((t.ppf(0.975) + t.ppf(0.9)) * error)
-    rows = {row[0]: row for row in found.table.rows}
-    assert rows["mrr, b - a"][-1] == f"{100 * expected:.2f}"
-    assert rows["mrr, c - a"][-1] == "-"
-    assert "with power 0.8 at level 0.05/3" in found.card["detectable_difference"]
-
-
-def test_non_inferiority_and_equivalence_are_one_sided_tests() -> None:
-    """Student's of clustered hits; the margin's own variance where it is larger; Holm's method."""
-    a, b = drawn(5, 0.4, 0.42, queries=500)
-    models = {"a": lists(a), "b": lists(b)}
-    users = np.arange(500) // 5
-    options: Any = {"groups": {"user": users}, "cluster": "user", "family": "metric"}
-    found = report.compare(models, np.ones(500, dtype=int), k=1, margin=0.06, **options)
-    difference = (b - a).reshape(100, 5).mean(1)
-    worse = scipy.stats.ttest_1samp(difference, -0.06, alternative="greater").pvalue
-    better = scipy.stats.ttest_1samp(difference, 0.06, alternative="less").pvalue
-    one = found.comparisons["b"]["acc_at_1"]
-    assert one.within(0.06) == pytest.approx((worse, max(worse, better)))
-    record = found.table.records[0]
-    assert [record["p not worse"], record["p equivalent"]] == pytest.approx(one.within(0.06))
-    assert found.table.header[-2:] == ("not worse by 6.00", "within 6.00")
-    for wrong in (0, 1.5, -0.1):
-        with pytest.raises(ValueError, match="`margin` must be a fraction above 0"):
-            report.compare(models, np.ones(500, dtype=int), margin=wrong)
-    alike = report.compare({"a": lists(a), "b": lists(a)}, [1] * 500, k=1, margin=0.06, **options)
-    one, error = alike.comparisons["b"]["acc_at_1"], math.sqrt(0.06 * 0.94 / 500)
-    assert one.within(0.06) == pytest.approx([scipy.stats.t(99).sf(0.06 / error)] * 2)
-    quantile = scipy.stats.t(99).ppf(0.975) ** 2
+def test_equal_answers_by_user_have_an_interval() -> None:
+    """Student's, with the standard error that each difference would have itself."""
+    (a,) = drawn(5, 0.4, queries=500)
+    options: Any = {"groups": {"user": np.arange(500) // 5}, "cluster": "user"}
+    alike = report.compare({"a": lists(a), "b": lists(a)}, [1] * 500, k=1, **options)
+    one, quantile = alike.comparisons["b"]["acc_at_1"], scipy.stats.t(99).ppf(0.975) ** 2
     assert (one.low, one.high) == pytest.approx([x * quantile / (500 + quantile) for x in (-1, 1)])
 
 
-@pytest.mark.parametrize("number", [1, 3, 7, 60])
+@pytest.mark.parametrize("number", [3, 7, 60])
 def test_equal_answers_are_no_equivalence(number: int) -> None:
     """Nobody has shown that two models are equal who has seen a few queries with equal answers."""
-    one = report.compare(
-        {"a": [[1]] * number, "b": [[1]] * number}, [1] * number, k=1, margin=0.01
-    ).comparisons["b"]["acc_at_1"]
-    assert number == 1 or one.low < -0.01 < 0.01 < one.high
-    assert all(not p <= 0.2 for p in one.within(0.01))
+    one = report.compare({"a": [[1]] * number, "b": [[1]] * number}, [1] * number, k=1).comparisons[
+        "b"
+    ]["acc_at_1"]
+    assert one.low < -0.01 < 0.01 < one.high
 
 
-def test_what_the_sign_test_cannot_find_is_said() -> None:
+def test_an_interval_that_contradicts_the_test_has_a_mark() -> None:
     """Three users differ by 100 points: 2 / 2^3 is no p-value that the test's level admits."""
     users = np.repeat(["a", "b", "c"], 20)
     given: Any = {"groups": {"user": users}, "cluster": "user", "k": 1}
     found = report.compare({"a": [[0]] * 60, "b": [[1]] * 60}, [1] * 60, **given)
     one = found.comparisons["b"]["acc_at_1"]
-    assert (one.p_value, one.detectable(), one.needed(), one.needed(6)) == (0.25, math.inf, 6, 8)
-    # the tests of hits and of F1
-    says = "no difference can be found with 3 groups by user that differ; 7 needed"
-    assert found.card["detectable_difference"] == says
-    assert found.table.rows[0][-1] == "none"
+    assert one.p_value == 0.25
     assert found.table.rows[0][4].endswith(" !")  # the interval leaves out 0
     assert found.table.notes[-1].startswith("! interval and test disagree about 0")
     assert (one.low > 0, one.high) == (True, 1)
-    for differing, expected in ((5, math.inf), (6, math.nan), (16, math.nan), (17, None)):
-        a, b = np.ones(40), np.r_[np.zeros(differing), np.ones(40 - differing)]
-        one = report.compare({"a": lists(a), "b": lists(b)}, [1] * 40, k=1).comparisons["b"]["mrr"]
-        assert expected is None or one.detectable() == pytest.approx(expected, nan_ok=True)
-        assert math.isfinite(one.detectable()) == (expected is None)
 
 
-def test_a_difference_that_cannot_be_is_not_printed() -> None:
-    """What 17 of 20 queries would find is beyond 100 points; the bounds of no interval are."""
+def test_intervals_end_at_a_hundred_points() -> None:
+    """Those of few queries that differ in both directions, at a high level."""
     a, b = np.r_[np.ones(9), np.zeros(11)], np.r_[np.zeros(9), np.ones(8), np.zeros(3)]
     found = report.compare({"a": lists(a), "b": lists(b)}, [1] * 20, k=1, confidence_level=0.999)
     one = found.comparisons["b"]["mrr"]
-    assert one.detectable() > 1
-    assert found.table.rows[1][-1] == "more than is possible"
-    assert "more than is possible with power" in found.card["detectable_difference"]
     assert -1 <= one.low < one.high <= 1
 
 
@@ -345,8 +299,6 @@ def test_runs_without_an_effect_add_nothing() -> None:
         report.compare(models, np.ones(30, dtype=int), deterministic=["other"])
     with pytest.raises(ValueError, match=r"`deterministic` must be models of one run, got \['runs"):
         report.compare(models, np.ones(30, dtype=int), k=1, deterministic=["fixed", "runs"])
-    with pytest.raises(ValueError, match="needs one run of each model, got several"):
-        report.compare(models, np.ones(30, dtype=int), k=1, test="bootstrap")
 
 
 def test_draws_are_answers_and_not_runs() -> None:

@@ -9,7 +9,6 @@ from nextloc_metrics.analysis.ceiling import MeanLimit, Predictability, predicta
 from nextloc_metrics.analysis.chance import chance, last_location, most_frequent, skill
 from nextloc_metrics.analysis.comparison import Comparison, Runs, Summary, compare, summarize
 from nextloc_metrics.analysis.entropy import entropy_rate, fano_limit
-from nextloc_metrics.analysis.ranked_models import MeanDifference, RankedModels, rank_models
 from nextloc_metrics.analysis.sampled import Corrected, Estimated, correct_sampled
 from nextloc_metrics.analysis.splits import SplitCheck, SplitFinding, check_split
 from nextloc_metrics.analysis.visit_counts import VisitCounts
@@ -18,10 +17,8 @@ __all__ = [
     "Comparison",
     "Corrected",
     "Estimated",
-    "MeanDifference",
     "MeanLimit",
     "Predictability",
-    "RankedModels",
     "Runs",
     "SplitCheck",
     "SplitFinding",
@@ -38,7 +35,6 @@ __all__ = [
     "last_location",
     "most_frequent",
     "predictability",
-    "rank_models",
     "skill",
     "summarize",
 ]

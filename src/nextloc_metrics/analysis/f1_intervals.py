@@ -201,7 +201,6 @@ class Exchange:
         # small whole numbers are exact in float32, which is faster
         kind = torch.float32 if len(target) < _EXACT else torch.float64
         self._changes = [(place[x != 0], unit[x != 0], x[x != 0, None].to(kind)) for x in change.T]
-        self.num_differing = len(self._signs)
 
     def _differences(self, signs: Tensor) -> Tensor:
         """Return the second model's value less the first's, float64 `[R]`; signs are `[U, R]`."""
@@ -221,7 +220,7 @@ class Exchange:
 
     def test(self, least: int, most: int, seed: int) -> SignTest | None:
         """Return the share of exchanges with a difference as large: as `signs.sign_tests`."""
-        width = self.num_differing
+        width = len(self._signs)
         if self._number < 2:
             return math.nan, 0
         observed = float(self._differences(self._signs[:, None].double()).abs()) - _ROUNDING

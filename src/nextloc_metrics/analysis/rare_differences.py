@@ -6,7 +6,7 @@ share helps here: the variance is that *at* m. If only differences of one size r
 one direction, a share m / r of the queries differ, and a difference has the variance |m| (r - |m|);
 with differences in both directions it is larger. So the variance of the mean at m is at least
 |m| (r - |m|) / n, for the r of the sample: the sum of d^2 over the sum of |d|. Hits of independent
-queries have Tango's score test and interval, which take the most likely variance at m.
+queries have Tango's score interval, which takes the most likely variance at m.
 
 Source: T. Tango, "Equivalence test and confidence interval for the difference in proportions for
 the paired-sample design", Statistics in Medicine 17, 1998; M. W. Fagerland, S. Lydersen and
@@ -31,15 +31,6 @@ def size_of(differences: Any, counts: Any = 1) -> float:
     return sum_once(sizes * sizes, counts) / sum_once(sizes, counts) if sizes.any() else 1.0
 
 
-def variance_at(m: float, variance: float, size: float, number: int) -> float:
-    """Return the variance of a mean of `number` differences if the true one is `m`, for a test.
-
-    It takes r = 1: of graded scores, the few differences of a sample may all be small ones. `size`
-    is NaN for scores that are no fractions, whose variance is the estimated one.
-    """
-    return variance if math.isnan(size) else max(variance, abs(m) * (1 - abs(m)) / number)
-
-
 def interval_of(
     mean: float, half: float, t: float, size: float, number: int
 ) -> tuple[float, float]:
@@ -62,13 +53,7 @@ def interval_of(
     return max(-1.0, min(ends)), min(1.0, max(ends))
 
 
-def detectable(error: float, k: float, size: float, number: int) -> float:
-    """Return the difference that is `k` standard errors, estimated or at itself, from 0."""
-    floor = 0.0 if math.isnan(size) else k * k * size / (number + k * k)
-    return max(k * error, floor)
-
-
-def tango(wins: int, losses: int, number: int, m: float) -> float:
+def _tango(wins: int, losses: int, number: int, m: float) -> float:
     """Return how many standard errors the difference of two shares is above `m`, by Tango.
 
     Of `number` queries only the second model has `wins`, only the first one `losses`.
@@ -87,6 +72,6 @@ def tango_interval(wins: int, losses: int, number: int, z: float) -> tuple[float
         near, far = (won - lost) / number, -1.0
         for _ in range(_HALVES):
             middle = (near + far) / 2
-            near, far = (near, middle) if tango(won, lost, number, middle) > z else (middle, far)
+            near, far = (near, middle) if _tango(won, lost, number, middle) > z else (middle, far)
         found.append(-sign * near)
     return found[0], found[1]

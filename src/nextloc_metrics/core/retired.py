@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 #: what to use instead, by the retired names, which a blank separates
-INSTEAD: dict[str, str] = {}
+INSTEAD: dict[str, str] = {
+    "rank_models RankedModels MeanDifference": "use the package autorank.",
+}
 
 
 def instead_of(name: str) -> str | None:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.analysis import Predictability
-from nextloc_metrics.analysis.comparison import Pair, Test, check_options, pair_up
+from nextloc_metrics.analysis.comparison import Pair, check_options, pair_up
 from nextloc_metrics.analysis.contrast import UserSums, contrast, sum_by
 from nextloc_metrics.analysis.f1_intervals import Exchange, answers_of, has_jackknife, jackknife
 from nextloc_metrics.core.display.reading import Reading
@@ -41,7 +41,6 @@ from nextloc_metrics.report.comparisons import (
     Comparisons,
     Family,
     decide_pairs,
-    detectable_range,
     find_letters,
     p_text,
     pairs_of,
@@ -55,7 +54,6 @@ from nextloc_metrics.report.setting import (
     check_metrics,
     count_locations,
     decoding_in,
-    digest,
     make_headline,
     write_about,
 )
@@ -75,11 +73,9 @@ def compare(
     mask: Array | None = None,
     groups: Mapping[str, Array] | None = None,
     exclude: Array | None = None,
-    test: Test = "permutation",
     against: Against = "first",
     average: Average = "queries",
     family: Family | None = None,
-    margin: float | None = None,
     deterministic: Sequence[str] = (),
     history: History | None = None,
     times: Array | None = None,
@@ -100,15 +96,12 @@ def compare(
             [`Draws`][nextloc_metrics.report.Draws], alone or in a list of runs.
         groups: as for `evaluate`, as are `target`, `mask` and `exclude`; only those of `cluster`
             matter, which test and intervals then take as independent.
-        test: as for `analysis.compare`, like `seed`; `"bootstrap"` has no test of F1.
         against: `"first"` compares each model with the first; `"all"` compares all pairs.
         average: `"groups"` for means of the means of each group `cluster`, such as its users, so
             that each counts as much: another value, with its own intervals and tests; F1 has none.
         family: the tests that Holm's method corrects together: `"metric"`, those of each metric, or
             `"all"`. None is `"metric"` for all pairs and `"all"` against the first. Tests of the
             same scores count once: with `k=1` and lists of one id, accuracy and MRR are one.
-        margin: adds p-values of non-inferiority and equivalence within this difference, corrected
-            in the same families.
         deterministic: the models whose single run has no variance, beside models of several runs.
         history: the locations, users and maybe times of the visits before, or an
             [`analysis.VisitCounts`][nextloc_metrics.analysis.VisitCounts]. It adds models that
@@ -117,6 +110,7 @@ def compare(
             else `"user"`. One model is then enough.
         times: the local time of each query, as for `VisitCounts.scores`.
         last: the location before each query, as there.
+        seed: as for `analysis.compare`.
         options: those of [`SharedOptions`][nextloc_metrics.report.SharedOptions].
 
     Raises:
@@ -134,7 +128,7 @@ def compare(
     check_named("models", models, '{"gru": preds, "lstm": others}')
     about: Any = options["about"] or {}
     cluster = options["cluster"]
-    how = test, options["confidence_level"], as_number(seed), family, margin
+    how = options["confidence_level"], as_number(seed), family
     asked = Asked(*how, against, average, cluster)
     asked = _check_options(asked, deterministic, about, [str(x) for x in models])
     runs = {str(name): read_runs(str(name), given) for name, given in models.items()}
@@ -157,9 +151,7 @@ def compare(
         deterministic = [*deterministic, *counts]
     counted = {name: _count_model(of, asked, options) for name, of in rows.items()}
     texts = {name: write_about(about[name]) for name in runs if name in about}
-    result = _test_models(counted, asked, texts, _note_runs(counted, deterministic))
-    result._targets = digest(whole.target)
-    return result
+    return _test_models(counted, asked, texts, _note_runs(counted, deterministic))
 
 
 def _check_options(
@@ -173,20 +165,17 @@ def _check_options(
             f"`about` must have a text for models, by their names {short(names)}, got "
             f"{short(about)}."
         )
-    margin = as_number(asked.margin)
-    if margin is not None and not 0 < margin < 1:
-        raise ValueError(f"`margin` must be a fraction above 0, got {short(asked.margin)}.")
     if isinstance(deterministic, str) or not {str(x) for x in deterministic} <= set(names):
         raise ValueError(
             f"`deterministic` must be a list of names of `models`, {short(names)}, got "
             f"{short(deterministic)}."
         )
-    check_options(asked.test, asked.confidence_level, asked.seed)
+    check_options(asked.confidence_level, asked.seed)
     check_choice("against", asked.against, Against)
     check_choice("average", asked.average, Average)
     usual: Family = "metric" if asked.against == "all" else "all"
     family = check_choice("family", usual if asked.family is None else asked.family, Family)
-    return asked._replace(family=family, margin=margin)
+    return asked._replace(family=family)
 
 
 class _CountedDraw(NamedTuple):
@@ -226,7 +215,7 @@ def _count_model(
 ) -> _CountedModel:
     """Count all draws of all runs, and add up the scores of the draws of each run."""
     members = _headline_of(rows[0][0], options).named_members()
-    tested = members if asked.average == "queries" and asked.test == "permutation" else ()
+    tested = members if asked.average == "queries" else ()
     f1 = {x: y for x, y in tested if isinstance(y, LocationTally) and has_jackknife(y)}
     draws = [_count_draw(one, f1, asked, options) for one in chain.from_iterable(rows)]
     scores: dict[str, tuple[Any, Any]] = {}
@@ -338,10 +327,9 @@ def _test_models(
         "queries": queries,
         "averaged_over": averaged,
         "intervals": f"{100 * level:g} %, {clusters or 'queries independent'}, not corrected",
-        "p": p_text(decided, asked),
+        "p": p_text(decided),
         "corrected_p": f"Holm's method for {most} test{'s' * (most > 1)}{of_each}",
         **({"runs": ", ".join(runs)} if runs else {}),
-        "detectable_difference": detectable_range(decided, asked),
         "ties": "expected value over random orders",
         **{f"about {name}": text for name, text in about.items()},
         **({"notes": "; ".join(warned)} if warned else {}),
@@ -349,10 +337,9 @@ def _test_models(
     decoded = [f"{name} {of}" for name, text in about.items() if (of := decoding_in(text))]
     notes = [
         *([f"decoding: {', '.join(decoded)}"] if decoded else []),
-        f"{queries:,} queries, {asked.test} test {clusters}".rstrip(),
+        f"{queries:,} queries, permutation test {clusters}".rstrip(),
         *([f"means over {averaged}"] if asked.average == "groups" else []),
         f"corrected p: {card['corrected_p']}; intervals are not corrected",
-        f"detectable: {card['detectable_difference']}",
         *warned,
     ]
     table = tabulate(values, decided, asked, notes)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from nextloc_metrics.analysis.comparison import Comparison, Pair, Test, decide
+from nextloc_metrics.analysis.comparison import Comparison, Pair, decide
 from nextloc_metrics.analysis.significance import MARKS, holm, letters, level_of, stars
 from nextloc_metrics.core.display.page import Result, show_meanings, show_sentence, show_table
 from nextloc_metrics.core.display.reading import Models, Reading
@@ -27,8 +27,6 @@ Spread = Literal["interval", "+-", "none"]
 _RESAMPLES = 10_000
 _BELOW = 10
 
-_POWER = 0.8
-
 # After an interval that leaves out 0 where the test finds no difference, or the reverse.
 _DISAGREES = "!"
 _DISAGREEMENT = f"{_DISAGREES} interval and test disagree about 0; if few differ, believe the test"
@@ -40,11 +38,9 @@ _NOT_SEPARATED = "~"
 class Asked(NamedTuple):
     """How models are tested."""
 
-    test: Test
     confidence_level: float
     seed: int
     family: Family | None
-    margin: float | None
     against: Against
     average: Average
     cluster: str | None
@@ -59,16 +55,13 @@ class Tested(NamedTuple):
     """The test of two models by one metric, with what its family adds."""
 
     found: Comparison
-    detectable: float  #: the difference that the test finds
     corrected: float
-    margins: Sequence[float]  #: corrected p of non-inferiority and equivalence, if asked
 
     @property
     def numbers(self) -> list[float]:
         """The numbers of a row of the table."""
         one = self.found
-        tested = one.difference, one.low, one.high, one.p_value
-        return [*tested, self.corrected, self.detectable, *self.margins]
+        return [one.difference, one.low, one.high, one.p_value, self.corrected]
 
 
 class Decided(NamedTuple):
@@ -96,19 +89,15 @@ def decide_pairs(pairs: Mapping[PairNames, Mapping[str, Pair]], asked: Asked) ->
         number = max(1, len(distinct))
         most = max(_RESAMPLES, math.ceil(_BELOW * number / asked.level))
         draws = max(draws, most)
-        options = asked.test, asked.confidence_level, _RESAMPLES, most, asked.seed
+        options = asked.confidence_level, _RESAMPLES, most, asked.seed
         decided = decide(list(distinct.values()), *options)
-        columns = [[one.p_value for one in decided]]
-        if asked.margin is not None:
-            columns += map(list, zip(*(one.within(asked.margin) for one in decided), strict=True))
-        corrected = zip(*map(holm, columns), strict=True)
+        corrected = holm([one.p_value for one in decided])
         by_key = dict(zip(distinct, zip(decided, corrected, strict=True), strict=True))
         for names, key in inside:
             pair = pairs[names][key]
-            one, (p_value, *margins) = by_key[pair.key]
+            one, p_value = by_key[pair.key]
             own = {x: getattr(pair, x) for x in ("effect_size", "num_queries", "wins", "losses")}
-            detectable = one.detectable(number, _POWER)
-            found[names][key] = Tested(replace(one, **own), detectable, p_value, margins)
+            found[names][key] = Tested(replace(one, **own), p_value)
         num_tests |= dict.fromkeys(family, number)
     return Decided(found, num_tests, draws)
 
@@ -121,12 +110,8 @@ def tabulate(
     is_first = {a for a, _ in decided.pairs} == {first}
     interval = f"{100 * asked.confidence_level:g} % interval"
     header = ["percent", first if is_first else "first", "value", "difference", interval]
-    header += ["p", "corrected p", "detectable"]
+    header += ["p", "corrected p"]
     names = ["metric", "first", "value", "difference", "low", "high", "p", "corrected p"]
-    names += ["detectable"]
-    if asked.margin is not None:
-        ways = [f"{way} {in_percent(asked.margin)}" for way in ("not worse by", "within")]
-        header, names = [*header, *ways], [*names, "p not worse", "p equivalent"]
     rows, records, footnotes = [], [], []
     for key in values[first]:
         for (a, b), tests in decided.pairs.items():
@@ -134,15 +119,12 @@ def tabulate(
             base, value = values[a][key], values[b][key]
             numbers = [value - base, *[math.nan] * (len(names) - 4)]
             numbers = tests[key].numbers if key in tests else numbers
-            difference, low, high, p_value, corrected, detectable, *within = numbers
+            difference, low, high, p_value, corrected = numbers
             ends = "-" if math.isnan(low) else f"{in_percent(low, '+')} to {in_percent(high, '+')}"
-            holds = corrected <= asked.level
             if key in tests and _disagrees(tests[key].found, asked.level):
                 ends, footnotes = f"{ends} {_DISAGREES}", [_DISAGREEMENT]
             cells = [in_percent(base), in_percent(value), in_percent(difference, "+"), ends]
-            cells += [_p_value(p_value), _p_value(corrected)]
-            cells += ["-" if holds else _points(detectable), *map(_p_value, within)]
-            rows.append([title, *cells])
+            rows.append([title, *cells, _p_value(p_value), _p_value(corrected)])
             records.append(dict(zip(names, [title, base, value, *numbers], strict=True)))
     return Table(header, rows, [*notes, *footnotes], records)
 
@@ -154,46 +136,9 @@ def _disagrees(one: Comparison, level: float) -> bool:
     return (one.low <= 0 <= one.high) != (one.p_value > level)
 
 
-def _points(detectable: float) -> str:
-    """Write a difference that a test finds."""
-    if math.isinf(detectable):
-        return "none"
-    return "more than is possible" if detectable > 1 else in_percent(detectable)
-
-
-def detectable_range(decided: Decided, asked: Asked) -> str:
-    """Say which differences the tests find, and where they find none."""
-    every = [
-        (one, decided.num_tests[key]) for of in decided.pairs.values() for key, one in of.items()
-    ]
-    found = [one.detectable for one, _ in every if math.isfinite(one.detectable)]
-    most = max(decided.num_tests.values())
-    parts = []
-    if found:
-        ends = dict.fromkeys(map(_points, (min(found), max(found))))
-        level = f"{asked.level:g}" + (f"/{most}" if most > 1 else "")
-        unit = "" if max(found) > 1 else " points"
-        parts = [f"{' to '.join(ends)}{unit} with power {_POWER:g} at level {level}"]
-    kind = "queries" if asked.cluster is None else f"groups by {asked.cluster}"
-    lost = {
-        (one.found.num_differing, one.found.needed(number))
-        for one, number in every
-        if math.isinf(one.detectable)
-    }
-    for differing, needed in sorted(lost):
-        parts.append(
-            f"no difference can be found with {differing} {kind} that differ; {needed} needed"
-        )
-    if any(math.isnan(one.detectable) and one.found.num_differing for one, _ in every):
-        parts.append(f"no figure where up to 16 {kind} differ")
-    return "; ".join(parts) or "-"
-
-
-def p_text(decided: Decided, asked: Asked) -> str:
+def p_text(decided: Decided) -> str:
     """Say how p-values were computed."""
     kinds = {one.found.p_from for of in decided.pairs.values() for one in of.values()}
-    if asked.test == "bootstrap":
-        return "two-sided bootstrap test"
     ways = {"exact": "all signs", "draws": f"up to {decided.draws:,} random signs"}
     ways["t"] = "Student's t"
     return f"two-sided permutation test ({', '.join(ways[x] for x in ways if x in kinds)})"
@@ -223,8 +168,7 @@ class Comparisons(Result):
         pairs: the comparison of each pair of models by metric; a positive difference is in favour
             of the second one.
         corrected_pairs: the p-values of `pairs`, corrected by Holm's method.
-        table: for each pair and metric, values, difference, interval and both p-values, and where
-            the difference does not hold, the one that the test would find with power 0.8.
+        table: for each pair and metric, values, difference, interval and both p-values.
         num_tests: the number of different tests of the family of each metric.
         letters: with `against="all"`, the letters of each model by metric: two models share one
             exactly where their corrected p-value is above the level.
@@ -244,7 +188,6 @@ class Comparisons(Result):
     card: dict[str, Any] = field(default_factory=dict)
     _confidence: float = 0.95
     _members: Sequence[tuple[str, Any]] = ()
-    _targets: str = ""
 
     @property
     def comparisons(self) -> dict[str, dict[str, Comparison]]:
@@ -364,8 +307,8 @@ class Comparisons(Result):
     ) -> str:
         """Return the table of differences or of models as LaTeX, for the package booktabs.
 
-        Intervals stand below the values. So that it fits a page, the table of differences has
-        neither p-values that are not corrected nor detectable differences.
+        Intervals stand below the values. So that it fits a page, the table of differences has no
+        p-values that are not corrected.
 
         Args:
             rows: `"differences"` for a row per pair and metric, `"models"` for a row per model.
@@ -480,11 +423,10 @@ def _beside(one: Reading, spread: Spread) -> str:
 def _below(table: Table) -> Table:
     """Return a table of differences as a page of a paper has room for it."""
     rows = []
-    for name, first, value, difference, ends, _, corrected, _, *others in table.rows:
-        rows += [[name, first, value, difference, corrected, *others]]
-        rows += [["", "", "", ends, "", *("" for _ in others)]] if ends != "-" else []
-    header = [*table.header[:4], *table.header[6:7], *table.header[8:]]
-    return Table(header, rows, table.notes)
+    for name, first, value, difference, ends, _, corrected in table.rows:
+        rows += [[name, first, value, difference, corrected]]
+        rows += [["", "", "", ends, ""]] if ends != "-" else []
+    return Table([*table.header[:4], table.header[6]], rows, table.notes)
 
 
 def _record(name: str, one: Reading, marks: str | None) -> dict[str, Any]:

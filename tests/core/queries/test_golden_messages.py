@@ -125,7 +125,7 @@ def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
                 f"report.evaluate({option}={value!r})",
                 lambda g=given: report.evaluate(SCORES, TARGET, **g),
             )
-        for option in ("test", "groups", "confidence_level", "seed"):
+        for option in ("groups", "confidence_level", "seed"):
             given = {option: value}
             yield (
                 f"analysis.compare({option}={value!r})",
