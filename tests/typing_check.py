@@ -28,7 +28,6 @@ from nextloc_metrics import (
     click_through_metrics,
     functional,
     libcity_metrics,
-    mobility,
     next_location_metrics,
     plotting,
     recommendation_metrics,
@@ -99,8 +98,6 @@ def metrics() -> list[Metric]:
         Later(after=3, ties="optimistic"),
         trajectories.DTW(2.0, window=3, units="km"),
         trajectories.PointErrorAt(-1, dist_sync_on_step=True),
-        mobility.generated.JumpLength([1.0, 2.0, 5.0], "ks", units="km"),
-        mobility.generated.Flows("jsd", "e", itself=True),
     ]
 
 

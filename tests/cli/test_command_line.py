@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -17,7 +17,6 @@ from nextloc_metrics import protocols
 from nextloc_metrics.cli.commands import main
 from nextloc_metrics.core.distribution.distribution import Given
 from nextloc_metrics.geography.locations import Units
-from nextloc_metrics.mobility.generated.trajectories import TimeUnit
 from nextloc_metrics.mobility.trajectories.tables import OnMissing
 from nextloc_metrics.report.files.ids import OnError
 
@@ -243,9 +242,7 @@ def test_the_seed_reaches_the_audit(tmp_path: Path) -> None:
         ("--given", ["score", "report"], Given),
         ("--on-error", ["score", "compare", "audit"], OnError),
         ("--on-missing", ["trajectories"], OnMissing),
-        ("--units", ["mobility"], Literal["degrees", "km", "m"]),
         ("--units", ["trajectories"], Units),
-        ("--time-unit", ["mobility"], TimeUnit),
     ],
 )
 def test_options_offer_what_the_library_accepts(

@@ -18,8 +18,8 @@ TABLES = {
     "a.csv": 'preds,target,user,sure\n"[0, 1]",0,ann,0.9\n"[1, 2]",2,ann,0.4\n"[2, 0]",1,bob,0.5\n',
     "b.csv": 'preds,target,user,sure\n"[0, 2]",0,ann,0.1\n"[2, 1]",2,ann,0.7\n"[1, 0]",1,bob,0.6\n',
     "counts.txt": "5\n3\n0\n",
-    "visits.csv": "trajectory,user,location,time\n" + "".join(
-        f"{user}{day},{user},{hour % 3},{hour}\n"
+    "visits.csv": "user,location,time\n" + "".join(
+        f"{user},{hour % 3},{hour}\n"
         for user in ("ann", "bob", "cid") for day in (1, 2) for hour in range(4)
     ),
     "days.csv": "uid,d,t,x,y\n1,60,3,10,20\n1,60,9,11,24\n2,60,5,80,90\n",
@@ -29,7 +29,6 @@ COMMANDS = [
     "score a.csv --group user --cluster user --confidence sure --train-counts counts.txt "
     "--num-locations 3 --k 1,5",
     "compare a.csv b.csv --cluster user --k 1",
-    "mobility visits.csv copy.csv --location location --user user --time time --time-unit h",
     "trajectories days.csv days2.csv",
     "check visits.csv copy.csv",
     "flows flows.csv flows2.csv --num-cells 3",

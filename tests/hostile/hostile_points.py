@@ -1,66 +1,46 @@
-"""Tables of points, as tools write them, and what `mobility` and `trajectories` say of them."""
+"""Tables of predicted days, as tools write them, and what `trajectories` says of them."""
 
 from __future__ import annotations
 
-import json
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
-from hostile_plain import RefusedError, read_csv, read_lines
+from hostile_plain import RefusedError, read_csv
 from hypothesis import strategies as st
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
-PLACES = ["home", "work", "é", "a\0", "a", "nan", "1", "01", "x,y"]
 DIRTS = ["quote", "quote", "more", "all more", "fewer", "header twice", "cut", "empty", "encoding"]
 
 
 @dataclass(frozen=True)
 class Points:
-    """A table of points: its files, which columns are read, and what is wrong with it."""
+    """A table of points: its bytes, which columns are read, and what is wrong with it."""
 
-    files: tuple[tuple[str, bytes], ...]
+    data: bytes
     columns: tuple[str, ...]
     dirt: str
-    header: bool = True
+    header: bool
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the cells, or refuse them."""
-        found: list[dict[str, Any]] = []
-        for name, data in self.files:
-            if name.endswith(".jsonl"):
-                rows, broken = read_lines(data, self.columns)
-                if broken:
-                    raise RefusedError("a line is no record")
-            else:
-                if not self.header:
-                    data = data.removeprefix(b"\xef\xbb\xbf")
-                    data = ",".join(self.columns).encode() + b"\n" + data
-                rows = read_csv(data, ",", self.columns)
-            found += rows
-        return found
-
-
-def _line(cells: Sequence[str], end: str) -> str:
-    """Write a line of CSV."""
-    odd = {",", '"', "\n", "\r"}
-    quoted = ('"' + x.replace('"', '""') + '"' if odd & {*x} else x for x in cells)
-    return ",".join(quoted) + end
+        data = self.data
+        if not self.header:
+            data = ",".join(self.columns).encode() + b"\n" + data.removeprefix(b"\xef\xbb\xbf")
+        return read_csv(data, ",", self.columns)
 
 
 @st.composite
 def written(draw: Draw, columns: Sequence[str], rows: Sequence[Sequence[str]], dirt: str) -> bytes:
     """Write rows with a header as CSV, and break them."""
     end = draw(st.sampled_from(["\n", "\r\n"]))
-    lines = [_line(columns, end), *(_line(row, end) for row in rows)]
+    lines = [",".join(row) + end for row in (columns, *rows)]
     at = draw(st.integers(1, len(lines) - 1)) if rows else 0
     if dirt == "quote" and rows:
         *cells, last = rows[at - 1]
-        lines[at] = ",".join([*(_line([x], "") for x in cells), '"' + last]) + end
+        lines[at] = ",".join([*cells, '"' + last]) + end
     elif dirt == "more":
         lines[at] = lines[at].removesuffix(end) + ",9" + end
     elif dirt == "all more":
@@ -78,99 +58,6 @@ def written(draw: Draw, columns: Sequence[str], rows: Sequence[Sequence[str]], d
         return text.encode("utf-16")
     data = text.encode()
     return data[: draw(st.integers(0, len(data) - 1))] if dirt == "cut" else data
-
-
-# Generated mobility ------------------------------------------------------------------------------
-
-
-@st.composite
-def days(draw: Draw, dirt: str) -> Points:
-    """Draw a table of a few trajectories, whose rows stand together."""
-    columns = draw(st.permutations(["trajectory", "place", "note"]))
-    names = draw(
-        st.lists(st.sampled_from(["1", "2", "a", "b", "01"]), min_size=1, max_size=4, unique=True)
-    )
-    is_lines = draw(st.booleans()) and dirt in ("", "empty", "apart")
-    places = [x for x in PLACES if is_lines or "\0" not in x]
-    rows = [
-        {"trajectory": name, "place": place, "note": "n"}
-        for name in names
-        for place in draw(st.lists(st.sampled_from(places), min_size=1, max_size=4))
-    ]
-    if dirt == "empty":
-        rows[draw(st.integers(0, len(rows) - 1))]["place"] = None if is_lines else ""  # type: ignore[assignment]
-    elif dirt == "apart":
-        rows.append(dict(rows[0]))
-    cut = draw(st.integers(0, len(rows)))
-    parts = [rows[:cut], rows[cut:]] if draw(st.booleans()) else [rows]
-    if is_lines:
-        data = ["\n".join(map(json.dumps, part)).encode() for part in parts]
-    else:
-        grids = [[[row[x] for x in columns] for row in part] for part in parts]
-        last = len(grids) - 1
-        data = [draw(written(columns, x, dirt if i == last else "")) for i, x in enumerate(grids)]
-    kind = "jsonl" if is_lines else "csv"
-    files = tuple((f"part {i}.{kind}", x) for i, x in enumerate(data))
-    return Points(files, ("trajectory", "place"), dirt)
-
-
-@dataclass(frozen=True)
-class Mobility:
-    """What a comparison of real and generated trajectories says."""
-
-    points: tuple[int, int]
-    trajectories: tuple[int, int]
-    daily_locations: float
-    flows: float
-
-
-def compare(real: Points, generated: Points) -> Mobility:
-    """Compare the numbers of different locations, and the shares of moves; or refuse a table."""
-    first, second = (_sequences(table.rows()) for table in (real, generated))
-    daily = [Counter(len({*x}) for x in rows) for rows in (first, second)]
-    moves = [
-        Counter((a, b) for row in rows for a, b in pairwise(row) if a != b)
-        for rows in (first, second)
-    ]
-    sizes = [sum(x.values()) for x in moves]
-    flows = math.nan
-    if all(sizes):
-        flows = sum(min(moves[0][x] / sizes[0], moves[1][x] / sizes[1]) for x in moves[0])
-    return Mobility(
-        (sum(map(len, first)), sum(map(len, second))),
-        (len(first), len(second)),
-        _divergence(*daily) if first and second else math.nan,
-        flows,
-    )
-
-
-def _sequences(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """Return the places of each trajectory."""
-    found: dict[str, list[str]] = {}
-    last = None
-    for row in rows:
-        name, place = row["trajectory"], row["place"]
-        if not name or not place:
-            raise RefusedError("a value is missing")
-        if name in found and name != last:
-            raise RefusedError("the rows of a trajectory stand apart")
-        last = name
-        found.setdefault(name, []).append(place)
-    return [*found.values()]
-
-
-def _divergence(first: Counter[int], second: Counter[int]) -> float:
-    """Return the Jensen-Shannon divergence of counts, in bits."""
-    total = 0.0
-    for counts in (first, second):
-        for cell, number in counts.items():
-            share = number / sum(counts.values())
-            middle = sum(x[cell] / sum(x.values()) for x in (first, second)) / 2
-            total += share * math.log2(share / middle) / 2
-    return total
-
-
-# Predicted days ----------------------------------------------------------------------------------
 
 
 @st.composite
@@ -212,8 +99,7 @@ def predicted(draw: Draw, dirt: str) -> tuple[Points, Points]:
             mark = b"\xef\xbb\xbf" if data.startswith(b"\xef\xbb\xbf") else b""
             data = data if own in ("encoding", "cut") else mark + data.partition(b"\n")[2]
         plain = header or own in ("encoding", "cut")
-        files = (("preds.csv" if is_first else "true.csv", data),)
-        found.append(Points(files, tuple(columns), own, plain))
+        found.append(Points(data, tuple(columns), own, plain))
     return found[0], found[1]
 
 

@@ -20,7 +20,7 @@ from hostile_points import written
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mobility.generated.mobility_oracle import haversine
+from mobility.trajectories.trajectory_oracle import haversine
 from nextloc_metrics import report
 from nextloc_metrics.cli.commands import main
 

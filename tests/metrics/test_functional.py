@@ -21,7 +21,6 @@ from nextloc_metrics import (
     flows,
     functional,
     geography,
-    mobility,
     trajectories,
 )
 from nextloc_metrics.core.metric.mean import MeanMetric
@@ -90,13 +89,6 @@ OTHERS = [
           "EventMAP": {"horizon": 9.0, "thresholds": [1.0, 2.0]},
           "EventMaxF": {"horizon": 9.0, "thresholds": [1.0, 2.0], "average": "weighted"},
       }.items()],
-    *[Call(f"mobility.generated.{name}", {"units": "km"}, DAYS)
-      for name in ("JumpLength", "RadiusOfGyration", "TravelDistance")],
-    *[Call(f"mobility.generated.{name}", {}, IDS)
-      for name in ("DailyLocations", "Flows", "UserVisitFrequency", "VisitFrequency")],
-    *[Call(f"mobility.generated.{name}", {},
-           {x: mobility.generated.Trajectories(ids, step=0.5) for x, ids in IDS.items()})
-      for name in ("StayDuration", "HourOfDay")],
     *[Call(f"flows.{name}", options, {"preds": TRIPS[0], "target": TRIPS[1], "days": [4, 2]})
       for name, options in {
           "FlowRMSE": {"of": "others"}, "FlowNRMSE": {"by": "mean"}, "FlowMAE": {"per": "all"},
@@ -131,7 +123,7 @@ def test_a_function_is_its_class(call: Call) -> None:
 
 def test_every_metric_has_a_function() -> None:
     """Every public class that one can make has one, and the tests above know each of them."""
-    rooms = (nextloc_metrics, geography, trajectories, mobility.generated, flows, events)
+    rooms = (nextloc_metrics, geography, trajectories, flows, events)
     public = {name: vars_of(room, name) for room in rooms for name in room.__all__}
     kinds = {
         name_of(name)

@@ -37,6 +37,13 @@ def test_a_name_of_the_package(name: str, meant: str) -> None:
         getattr(nextloc_metrics, name)
 
 
+@pytest.mark.parametrize(("name", "use"), [("evaluate_mobility", "use scikit-mobility")])
+def test_a_retired_name(name: str, use: str) -> None:
+    """The error says what to use instead."""
+    with pytest.raises(AttributeError, match=rf"'{name}', which was retired in 0\.6: {use}"):
+        getattr(report, name)
+
+
 def test_a_name_like_no_other_has_no_hint() -> None:
     """An unrelated name is not answered."""
     with pytest.raises(AttributeError, match=r"no attribute 'zzz'$"):

@@ -50,8 +50,6 @@ NOT_RUN = {
     "python examples/llm_mob.py LLM-Mob": "is run on other files by tests/project/test_examples.py",
     "pip install -e '.[lint,docs]'": "is installed by uv: `lint` in .ci/run, `docs` in .ci/extra",
     "pip install -e '.[examples]'": "is part of the extra `test`",
-    "nextloc-metrics mobility made.parquet real.parquet --trajectory day --location place "
-    "--user user": "is run on other files by tests/report/test_mobility_evaluation.py",
     "nextloc-metrics flows preds.tsv true.tsv --year 2026": "is run on other files by "
     "tests/report/test_flow_evaluation.py",
     "nextloc-metrics flows preds.csv true.csv --zones zones.txt": "is run on other files by "
@@ -325,8 +323,6 @@ MET = {
     "metrics of probabilities",
     "nextloc_metrics.core.metric.mean.RecordMetric": "is the base of metrics that are no mean",
     "nextloc_metrics.core.metric.ranking_metric.RankingTally": "is the same for metrics of ranks",
-    "nextloc_metrics.mobility.generated.histograms.Histogram": "has `edges_from` of "
-    "measures with edges",
     "nextloc_metrics.core.ranking.counting.TopCandidates": "is returned by "
     "`Ranking.top_candidates`",
     "nextloc_metrics.core.metric.summed.SummedMetric": "has hooks of metrics that are no mean",
@@ -444,22 +440,13 @@ INNER = {
         "cut", "deciles", "key", "name", "tally_split", "values",
         "DecileScore.score", "DecileNDCG.score", "DecilePrecision.score",
     },
-    "what pictures call a metric": {"PerQueryScores.label"},
+    "what pictures and pages are called": {"PerQueryScores.label", "title"},
     "what Lightning calls": {
         "on_exception", "on_test_batch_end", "on_test_batch_start", "on_test_start",
         "on_validation_batch_end", "on_validation_batch_start", "on_validation_start",
         "setup", "teardown",
     },
     "how F1, precision and recall per location differ": {"divisor"},
-    "how measures of generated mobility differ, and what they read of trajectories": {
-        "axis", "bucket", "cells", "Measure.comparisons", "count", "default_edges", "ends",
-        "follows", "headline", "histograms", "hours", "jumps", "largest", "need_ids", "need_times",
-        "num_cells", "places", "positions", "power", "quantity_unit", "sizes", "title",
-        "Measure.add", "Measure.record", "Measure.tally",
-        "MobilityCollection.add", "Trajectories.tied",
-        "Flows.compare", "Histogram.bounds", "Histogram.edges", "HourOfDay.compare",
-        "Measure.compare", "VisitFrequency.compare",
-    },
     "how metrics of pooled events differ": {
         "EventMAP.value_of", "EventMaxF.value_of", "PooledEvents.value_of",
     },

@@ -42,12 +42,10 @@ ROOMS: dict[str, list[str]] = {
     "core.metric": ["core.scoring", "core.distribution", "core.means", "core.display"],
     "mobility.events": [],
     "mobility.flows": [],
-    "mobility.generated": [],
     "mobility.trajectories": [],
     "mobility": [
         "mobility.events",
         "mobility.flows",
-        "mobility.generated",
         "mobility.trajectories",
     ],
     "report.files": [],

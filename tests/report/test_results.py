@@ -19,7 +19,6 @@ from nextloc_metrics import AccuracyAtK, analysis, protocols, report
 TARGET = [3, 5, 2, 1]
 GOOD, BAD = [[x, 0] for x in TARGET], [[0, x] for x in TARGET]
 DAY = {"uid": [1, 1], "d": [60, 60], "t": [12, 15], "x": [84, 114], "y": [88, 78]}
-POINTS = {"day": [1, 1, 2, 2], "place": ["home", "work", "home", "gym"]}
 
 
 @cache
@@ -28,21 +27,6 @@ def audit() -> Any:
     scores = torch.eye(20)[[3, 3, 3]]
     chosen = [protocols.deepmove(), protocols.dchl()]
     return protocols.audit(scores, torch.tensor([3, 4, 3]), [1, 1, 2], k=1, protocols=chosen)
-
-
-def generated() -> Any:
-    """Ten real and ten generated days."""
-    slots = torch.arange(480).view(10, 48)
-    places = torch.arange(200.0).view(100, 2) / 10
-    return protocols.audit_generated(slots // 8 % 100, slots // 4 % 100, places)
-
-
-def mobility() -> Any:
-    """Two real and two generated days."""
-    pandas = pytest.importorskip("pandas")
-    pytest.importorskip("pyarrow")
-    tables = pandas.DataFrame(POINTS), pandas.DataFrame({**POINTS, "place": ["home"] * 4})
-    return report.evaluate_mobility(*tables, trajectory="day", location="place")
 
 
 def corrected() -> Any:
@@ -67,9 +51,7 @@ RESULTS: dict[str, Callable[[], Any]] = {
     "Evaluation": lambda: report.evaluate(GOOD, TARGET, k=1, groups={"user": [1, 1, 2, 2]}),
     "Comparisons": lambda: report.compare({"good": GOOD, "bad": BAD}, TARGET, k=1),
     "Audit": audit,
-    "GeneratedAudit": generated,
     "TrajectoryEvaluation": lambda: report.evaluate_trajectories({**DAY, "x": [84, 112]}, DAY),
-    "MobilityEvaluation": mobility,
     "Predictability": predictable,
     "Corrected": corrected,
     "Summary": summary,

@@ -14,9 +14,8 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from mobility.generated.mobility_oracle import haversine
 from mobility.trajectories.test_trajectory_tables import by_loops, make
-from mobility.trajectories.trajectory_oracle import distance, geo_bleu, path
+from mobility.trajectories.trajectory_oracle import distance, geo_bleu, haversine, path
 from nextloc_metrics import report
 from nextloc_metrics.cli.commands import main
 from nextloc_metrics.mobility.trajectories import DTW, EDR, GeoBLEU, PairMetric

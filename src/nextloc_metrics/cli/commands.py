@@ -293,44 +293,6 @@ def audit(
     click.echo(write_audit(result, kind))
 
 
-@main.command(
-    epilog="Example: nextloc-metrics mobility made.parquet real.parquet --trajectory day "
-    "--location place"
-)
-@source("generated")
-@source("real")
-@click.option("--trajectory", default="trajectory", help="Column.")
-@click.option("--latitude", default="latitude", help="Column, or of x.")
-@click.option("--longitude", default="longitude", help="Column, or of y.")
-@click.option("--location", help="Column of locations, in place of coordinates.")
-@click.option("--time", help="Column of numbers or dates.")
-@click.option("--time-unit", type=click.Choice(["s", "min", "h"]), help="For times as numbers.")
-@click.option("--user", help="Column of users in REAL, for the floor.")
-@click.option("--units", type=click.Choice(["degrees", "km", "m"]), default="degrees")
-@click.option(
-    "--coordinates", "locations", type=FILE, help="As for `score`: of the locations 0, 1, ..."
-)
-@click.option("--comparison", type=click.Choice(["jsd", "ks", "wasserstein"]), default="jsd")
-@writing(FORMAT, OUT, FORCE)
-def mobility(
-    generated: str, real: str, locations: Path | None, output: Output, **columns: Any
-) -> None:
-    """Compare GENERATED with REAL trajectories, a point per row; an .html `--out` is a page."""
-    from nextloc_metrics.cli.files import read_locations, write_table
-    from nextloc_metrics.report.generated import evaluate_mobility
-
-    with explained():
-        points = None if locations is None else read_locations(locations)
-        result = evaluate_mobility(generated, real, locations=points, **columns)
-        text = write_table(result.table, output.kind)
-        if output.is_page:
-            unread = () if columns["location"] is None else ("latitude", "longitude")
-            card = result.card
-            rows = f"{card['generated_points']:,} generated, {card['real_points']:,} real"
-            text = result.to_html(source=describe_read((generated, real), rows, unread))
-        output.write(text)
-
-
 @main.command(epilog="Example: nextloc-metrics trajectories preds.csv.gz true.csv.gz --year 2023")
 @source("preds")
 @source("target")

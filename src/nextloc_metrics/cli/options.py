@@ -398,7 +398,7 @@ def has_columns(path: str) -> bool:
 # Parameters that are no options of the evaluation: they name columns, or say what is written.
 _COLUMNS = {"preds", "target", "mask", "exclude", "weights", "confidence", "cluster", "groups"}
 _COLUMNS |= {"query", "item", "score", "rank", "grade"}
-_COLUMNS |= {"answers", "key", "trajectory", "latitude", "longitude", "location", "time", "user"}
+_COLUMNS |= {"answers", "key", "location", "time", "user"}
 _HIDDEN = _COLUMNS | {"kind", "out", "force", "save", "group_table"}
 _HIDDEN |= {"intervals", "title", "workers"}
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 #: what to use instead, by the retired names, which a blank separates
 INSTEAD: dict[str, str] = {
     "rank_models RankedModels MeanDifference": "use the package autorank.",
+    "generated evaluate_mobility MobilityEvaluation": "use scikit-mobility and `jensenshannon` of "
+    "SciPy, as docs/retired.md shows",
 }
 
 

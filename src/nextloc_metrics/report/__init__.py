@@ -1,4 +1,4 @@
-"""An evaluation in one call, of predictions, days or generated mobility; models side by side.
+"""An evaluation in one call, of predictions or of days; models side by side.
 
 Arrays or files come in, a `Result` goes out: tables, a card and the sections of a page. Its rooms
 are `files`, `engines`, `protocols` and `pages`. It imports all wings but `integrations` and `cli`.

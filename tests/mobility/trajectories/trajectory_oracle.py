@@ -15,11 +15,20 @@ from torch import Tensor
 
 Points = Sequence[Sequence[float]]
 
+RADIUS = 6371.0088
+
 
 def distance(one: Sequence[float], other: Sequence[float]) -> float:
     """The length of the straight line."""
     x, y = other[0] - one[0], other[1] - one[1]
     return math.sqrt(x * x + y * y)
+
+
+def haversine(first: Sequence[float], other: Sequence[float]) -> float:
+    """The great-circle distance between (latitude, longitude) in degrees, km."""
+    (a, b), (c, d) = (map(math.radians, point) for point in (first, other))
+    inside = math.sin((c - a) / 2) ** 2 + math.cos(a) * math.cos(c) * math.sin((d - b) / 2) ** 2
+    return 2 * RADIUS * math.asin(math.sqrt(inside))
 
 
 @cache

@@ -14,10 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import points_of_users
 from nextloc_metrics import report
 from nextloc_metrics.report.engines import engine_of
-from points_of_users import COLUMNS, mixed, points
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
@@ -444,55 +442,3 @@ def test_a_bucket(bucket: str, dask_cluster: Any) -> None:
         assert show(report.evaluate_table(rows, **OPTIONS)) == expect()
     with pytest.importorskip("dask").config.set(scheduler="threads"):
         assert show(report.evaluate_table(of_dask().read_parquet(bucket), **OPTIONS)) == expect()
-
-
-def points_on(engine: str, frame: Any, request: pytest.FixtureRequest) -> Any:
-    """Return points in any order on an engine."""
-    return on(engine, pa.Table.from_pandas(frame, preserve_index=False), request)
-
-
-@engines
-@pytest.mark.parametrize(("engine", "user"), [("dask", None), ("ray", "user"), ("spark", None)])
-def test_generated_mobility(engine: str, user: str | None, request: pytest.FixtureRequest) -> None:
-    """Rows of trajectories in any order, on any partitions, give the bits of sorted tables."""
-    options = {**COLUMNS, "user": user}
-    expected = points_of_users.shown(report.evaluate_mobility(points(2), points(1), **options))
-    real, made = (points_on(engine, mixed(seed), request) for seed in (1, 2))
-    assert points_of_users.shown(report.evaluate_mobility(made, real, **options)) == expected
-
-
-@engines
-@pytest.mark.parametrize("engine", ["dask", "ray", "spark"])
-def test_generated_mobility_with_dates(engine: str, request: pytest.FixtureRequest) -> None:
-    """Integer trajectories, dates and coordinates, and a table without rows."""
-    options = {**COLUMNS, "location": None}
-    frames = []
-    for frame in (mixed(1), mixed(2)):
-        frame["time"] = pd.to_datetime(frame["time"], unit="s")
-        frame["day"] = frame["day"].str.slice(4).astype(int)
-        frames.append(frame)
-    ordered = [x.sort_values(["day", "time"], ignore_index=True) for x in frames]
-    expected = points_of_users.shown(report.evaluate_mobility(*ordered[::-1], **options))
-    tables = [points_on(engine, frame, request) for frame in frames]
-    assert points_of_users.shown(report.evaluate_mobility(*tables[::-1], **options)) == expected
-    if engine == "ray":  # a data set without rows has no columns there
-        return
-    none = points_on(engine, frames[0][:0], request)
-    found = report.evaluate_mobility(frames[1][:0], none, **options)
-    assert np.isnan(list(found.values.values())).all()
-
-
-@engines
-@pytest.mark.parametrize("engine", ["ray", "spark"])
-def test_errors_of_generated_mobility(engine: str, request: pytest.FixtureRequest) -> None:
-    """Unreadable cells and unknown orders are errors of values with the same text."""
-    for change, text in (
-        (lambda x: x.assign(time=x["time"] // 40_000), "`time` must order .* trajectory 'day "),
-        (lambda x: x.assign(day=x["day"].where(x["time"] > 9000)), "`day` must have no missing"),
-        (lambda x: x.drop(columns="place"), "must have the columns .*'place'"),
-    ):
-        made = points_on(engine, change(mixed(2)), request)
-        with pytest.raises(ValueError, match=text):
-            report.evaluate_mobility(made, points(1), **COLUMNS)
-    with pytest.raises(ValueError, match="`time` must name a column if `real` is a table of a"):
-        report.evaluate_mobility(points(2), made, **{**COLUMNS, "time": None, "location": "user"})

@@ -16,7 +16,6 @@ from nextloc_metrics.report.engines import partition
 from nextloc_metrics.report.engines.processes import run
 
 ROWS = {"preds": [[7, 3], [5, 7]], "target": [3, 5]}
-POINTS = {"trajectory": [1, 1, 2, 2], "place": [1, 2, 1, 3]}
 
 
 def threads(_: Any) -> int:
@@ -50,21 +49,6 @@ def test_tables_are_counted_on_one_thread(seen: list[int]) -> None:
         part = partition.guard_count(pa.table(ROWS), lambda _: bytes([threads(None)]))
         assert partition.open_part(part) == b"\1"
         assert torch.get_num_threads() == 3
-
-
-def test_generated_mobility_is_counted_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And the measures are read on one, too."""
-    pa = pytest.importorskip("pyarrow")
-    from nextloc_metrics.report import generated
-
-    found: list[int] = []
-    count = generated.count_tables
-    monkeypatch.setattr(
-        generated, "count_tables", lambda *x: (found.append(threads(None)), count(*x))[1]
-    )
-    with threads_allowed(3):
-        report.evaluate_mobility(pa.table(POINTS), pa.table(POINTS), location="place")
-        assert (found, torch.get_num_threads()) == ([1], 3)
 
 
 @pytest.mark.parametrize("name", ["lists.csv", "lists.run"])

@@ -114,8 +114,6 @@ def pages() -> dict[str, str]:
     groups = {"user": users[draw.integers(0, 12, 60)], "hour": draw.integers(0, 24, 60)}
     better = scores + (np.arange(9) == target[:, None])
     number = np.repeat(np.arange(40), 3)
-    points = pd.DataFrame({"trajectory": number, "place": draw.integers(0, 9, 120)})
-    made = points.assign(place=draw.integers(0, 9, 120))
     days = pd.DataFrame({"uid": number // 4, "d": number % 4, "t": np.arange(120) % 3})
     days = days.assign(x=draw.integers(1, 30, 120), y=draw.integers(1, 30, 120))
     source = {
@@ -129,7 +127,6 @@ def pages() -> dict[str, str]:
             scores, target, train_counts=draw.integers(0, 99, 9), **options
         ).to_html("A_title_of_one_long_word_" * 4, source=source),
         "compare": report.compare(models, target, **options).to_html("Two models", source),
-        "mobility": report.evaluate_mobility(made, points, location="place").to_html(source=source),
         "trajectories": report.evaluate_trajectories(days.assign(x=days["x"] + 1), days).to_html(
             "Days", source
         ),
@@ -175,7 +172,7 @@ def browse(dark: bool) -> dict[str, Any]:
     return found
 
 
-KINDS = ["evaluate", "compare", "mobility", "trajectories"]
+KINDS = ["evaluate", "compare", "trajectories"]
 
 
 def test_numbers_are_sorted_as_numbers_and_missing_values_come_last() -> None:

@@ -352,27 +352,8 @@ def test_a_comparison_names_files_by_where_they_differ(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("blank_pictures")
-def test_the_pages_of_trajectories_have_the_card_and_say_what_metrics_are(tmp_path: Path) -> None:
-    """Of generated mobility and of predicted days."""
-    generator = np.random.default_rng(2)
-    points = "".join(
-        f"{i // 3},{x},{i // 30}\n" for i, x in enumerate(generator.integers(0, 5, 90))
-    )
-    (tmp_path / "real.csv").write_text(f"day,place,who\n{points}", encoding="utf-8")
-    (tmp_path / "made.csv").write_text(f"day,place,who\n{points}", encoding="utf-8")
-    options = ["--trajectory", "day", "--location", "place", "--user", "who"]
-    files = [str(tmp_path / name) for name in ("made.csv", "real.csv")]
-    html, card = written(tmp_path, "mobility", *files, *options)
-    assert card["files"] == ", ".join(files)
-    assert card["rows"] == "90 generated, 90 real"
-    assert card["columns"] == "day, place, who"
-    assert "options" not in card
-    text = Reader(html).text
-    assert "real points" in text
-    assert any(x.startswith("Daily locations: the number of different") for x in text)
-    ids = re.findall(r'<\w+ [^>]*\bid="([^"]*)"', html)
-    assert len(ids) == len({*ids})
-
+def test_the_page_of_trajectories_has_the_card_and_says_what_metrics_are(tmp_path: Path) -> None:
+    """Of predicted days."""
     rows = "uid,d,t,x,y\n" + "".join(
         f"1,{60 + i // 4},{i % 4},{i + 1},{i + 1}\n" for i in range(12)
     )

@@ -1,4 +1,4 @@
-"""A fixed hash of integers, texts and rows, the same in every process and run; and its buckets."""
+"""A fixed hash of integers and texts, the same in every process and run."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-#: the number of buckets; each user is in one
-BUCKETS = 64
 #: behind a vocabulary and so many numbers, a name that is not in it has the number of its text
 UNKNOWN = 1 << 20
 
@@ -61,32 +59,6 @@ def hash_text(words: list[str]) -> Hashes:
             )
     found[list(numbers)] = mix(np.array(list(numbers.values()), dtype=np.int64))
     return found[place]
-
-
-def hash_names(names: Any) -> Hashes:
-    """Return a hash of each integer of an array, or of each text of an array of objects."""
-    return hash_text(names.tolist()) if names.dtype == object else mix(names.astype(np.int64))
-
-
-def hash_rows(starts: NDArray[np.int64], columns: list[Any]) -> Hashes:
-    """Return a hash of the content of each row, a range of entries from `starts[i]` on.
-
-    The hash depends on the order of a row's entries, and on nothing beside the row.
-    """
-    lengths = np.diff(starts)
-    place = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
-    entry = mix(place)
-    for column in columns:
-        entry = mix(entry ^ mix(bits(column)))
-    sums = np.zeros(len(entry) + 1, dtype=np.uint64)
-    np.cumsum(entry, out=sums[1:])  # modulo 2^64, as is the difference
-    return mix(sums[starts[1:]] - sums[starts[:-1]])
-
-
-def buckets_of(hashes: Hashes) -> NDArray[np.int64]:
-    """Return the bucket of each hash, by its highest bits."""
-    found: NDArray[np.int64] = (hashes >> np.uint64(58)).astype(np.int64)
-    return found
 
 
 def unknown_numbers(texts: Iterable[str], size: int) -> NDArray[np.int64]:

@@ -84,11 +84,7 @@ def count(
 
 
 def fold(
-    rows: Any,
-    columns: Sequence[str],
-    count: Callable[[Any], bytes],
-    merge: partition.Merge,
-    by: str | None = None,
+    rows: Any, columns: Sequence[str], count: Callable[[Any], bytes], merge: partition.Merge
 ) -> bytes:
     """Count the partitions on the engine that holds the rows, and merge what was counted.
 
@@ -99,9 +95,8 @@ def fold(
         columns: the columns that are read.
         count: returns what it counts in a `pyarrow.Table` that has rows.
         merge: makes one of several such counts, in any order.
-        by: the column whose equal values must come to one partition; the order of rows is lost.
     """
     engine: Any = engine_of(rows)
     guarded = partial(partition.guard_count, count=count)
-    part = engine.fold(rows, columns, guarded, partial(partition.guard_merge, merge=merge), by)
+    part = engine.fold(rows, columns, guarded, partial(partition.guard_merge, merge=merge))
     return partition.open_part(part)

@@ -7,15 +7,7 @@ from typing import Any
 
 from dask.delayed import delayed
 
-from nextloc_metrics.report.engines.partition import (
-    BUCKET,
-    FAN_IN,
-    Count,
-    Merge,
-    as_table,
-    bucket_of,
-)
-from nextloc_metrics.report.files.opening import pa
+from nextloc_metrics.report.engines.partition import FAN_IN, Count, Merge, as_table
 
 
 def names(rows: Any) -> list[str]:
@@ -32,14 +24,9 @@ def peek(rows: Any, columns: Sequence[str]) -> Any:
     return as_table(first)
 
 
-def fold(
-    rows: Any, columns: Sequence[str], count: Count, merge: Merge, by: str | None = None
-) -> bytes:
+def fold(rows: Any, columns: Sequence[str], count: Count, merge: Merge) -> bytes:
     """Count each partition and merge the counts, on the scheduler of Dask's configuration."""
     selected = rows[list(columns)]
-    if by is not None:
-        numbered = selected.map_partitions(_add_bucket, by, rows.npartitions)
-        selected = numbered.shuffle(on=BUCKET)
     # delayed once, they are not sent with each task
     call, count_one, merge_some = delayed(_call), delayed(count), delayed(merge)
     level = [call(count_one, part) for part in selected.to_delayed()]
@@ -51,13 +38,6 @@ def fold(
 
 def _call(function: Any, of: Any) -> Any:
     return function(of)
-
-
-def _add_bucket(frame: Any, by: str, number: int) -> Any:
-    names = frame[by]
-    if names.dtype.kind not in "iu":  # an object may be an integer or text
-        names = names.astype(str)
-    return frame.assign(**{BUCKET: bucket_of(pa.array(names), number)})
 
 
 def _head(frame: Any) -> Any:

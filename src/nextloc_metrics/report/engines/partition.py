@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from nextloc_metrics.core.queries import hashing
 from nextloc_metrics.report.engines.processes import one_thread
 from nextloc_metrics.report.files.columns import Widths, count_widths
 from nextloc_metrics.report.files.ids import is_list, plain
@@ -17,9 +16,6 @@ from nextloc_metrics.report.files.tables import TableRows
 
 #: Parts that one task merges.
 FAN_IN = 8
-
-#: The column of numbers by which rows are moved to partitions.
-BUCKET = "nextloc_metrics.bucket"
 
 #: Turns a partition, a `pyarrow.Table` or a data frame of pandas, into a part; empty without rows.
 Count: TypeAlias = Callable[[Any], bytes]
@@ -64,19 +60,6 @@ def _guard(make: Callable[[], bytes]) -> bytes:
 def as_table(partition: Any) -> Any:
     """Return a partition as a `pyarrow.Table`."""
     return partition if isinstance(partition, pa.Table) else table_of(partition)
-
-
-def bucket_of(names: Any, number: int) -> Any:
-    """Return the bucket of each integer or text, int64 from 0 to `number` - 1.
-
-    The integer 7 and the text 7 have one bucket. Missing values have one, for `count` to refuse.
-    """
-    column = plain(names)
-    if pa.types.is_integer(column.type) and not column.null_count:
-        hashes = hashing.mix(column.to_numpy(zero_copy_only=False).astype("int64"))
-    else:
-        hashes = hashing.hash_text(column.cast(pa.string()).fill_null("").to_pylist())
-    return (hashes % hashes.dtype.type(number)).astype("int64")
 
 
 def find_targets(table: Any, name: str) -> bytes:

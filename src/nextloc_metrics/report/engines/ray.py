@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import ray
 
-from nextloc_metrics.report.engines.partition import BUCKET, FAN_IN, Count, Merge, bucket_of, concat
+from nextloc_metrics.report.engines.partition import FAN_IN, Count, Merge, concat
 
 
 def names(rows: Any) -> list[str]:
@@ -23,9 +23,7 @@ def peek(rows: Any, columns: Sequence[str]) -> Any:
     return concat(blocks) if blocks else pa.table({name: [] for name in columns})
 
 
-def fold(
-    rows: Any, columns: Sequence[str], count: Count, merge: Merge, by: str | None = None
-) -> bytes:
+def fold(rows: Any, columns: Sequence[str], count: Count, merge: Merge) -> bytes:
     """Count each block and merge the counts, on the cluster that Ray is connected to."""
 
     def count_block(block: pa.Table) -> pa.Table:
@@ -34,18 +32,8 @@ def fold(
     def merge_blocks(*blocks: pa.Table) -> pa.Table:
         return _pack(merge([part for block in blocks for part in _unpack(block)]))
 
-    def add_bucket(block: pa.Table, number: int) -> pa.Table:
-        return block.append_column(BUCKET, pa.array(bucket_of(block[by], number)))
-
     whole: Any = {"batch_format": "pyarrow", "batch_size": None, "zero_copy_batch": True}
-    selected = rows.select_columns(list(columns))
-    if by is None:
-        counted = selected.map_batches(count_block, **whole)
-    else:
-        selected = selected.materialize()
-        number = {"number": max(1, selected.num_blocks())}
-        numbered = selected.map_batches(add_bucket, fn_kwargs=number, **whole)
-        counted = numbered.groupby(BUCKET).map_groups(count_block, batch_format="pyarrow")
+    counted = rows.select_columns(list(columns)).map_batches(count_block, **whole)
     merge_some = ray.remote(merge_blocks)
     level = counted.to_arrow_refs()
     while len(level) > 1:

@@ -23,9 +23,7 @@ def peek(rows: Any, columns: Sequence[str]) -> Any:
     return _select(rows, columns).limit(1000).toArrow()
 
 
-def fold(
-    rows: Any, columns: Sequence[str], count: Count, merge: Merge, by: str | None = None
-) -> bytes:
+def fold(rows: Any, columns: Sequence[str], count: Count, merge: Merge) -> bytes:
     """Count each partition and merge the counts, in the session of the data frame."""
 
     def count_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -36,10 +34,7 @@ def fold(
         if parts := [part for batch in batches for part in batch.column(0).to_pylist()]:
             yield _pack(merge(parts))
 
-    selected = _select(rows, columns)
-    if by is not None:
-        selected = selected.repartition(_quote(by))
-    counted = selected.mapInArrow(count_partition, "counts binary")
+    counted = _select(rows, columns).mapInArrow(count_partition, "counts binary")
     for partitions in (_FIRST, 1):
         counted = counted.repartition(partitions).mapInArrow(merge_partition, "counts binary")
     return merge([bytes(row[0]) for row in counted.collect()])

@@ -253,18 +253,6 @@ def read_names(part: FilePart, name: str) -> Any:
     return names[codes]
 
 
-def read_indices(part: FilePart, name: str) -> Any:
-    """Return the rows of a table of locations that a column of integers names."""
-    found = read_numbers(part, name)
-    if (wrong := (found < 0) | (found >= 2**53) | (found != np.floor(found))).any():
-        row = int(wrong.argmax())
-        raise ValueError(
-            f"column `{name}` must be integers from 0 on with `locations`, got {found[row]:.16g} "
-            f"in {part.place(row)}; drop the row."
-        )
-    return found.astype(np.int64)
-
-
 def read_numbers(
     part: FilePart, name: str, may_miss: bool = False, may_be_dates: bool = False
 ) -> Any:

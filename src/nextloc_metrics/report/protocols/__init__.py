@@ -10,30 +10,16 @@ from nextloc_metrics.report.protocols.answered import *  # noqa: F403 - its `__a
 from nextloc_metrics.report.protocols.auditing import Audit, Finding, audit
 from nextloc_metrics.report.protocols.codebases import *  # noqa: F403 - its `__all__` lists them
 from nextloc_metrics.report.protocols.events import hotpp
-from nextloc_metrics.report.protocols.generated import (
-    GeneratedAudit,
-    GeneratedProtocol,
-    audit_generated,
-    movesim,
-    pategail,
-    sec_movesim,
-)
 from nextloc_metrics.report.protocols.protocol import Protocol, Source
 from nextloc_metrics.report.protocols.reported import Metric
 
 __all__ = [
     "Audit",
     "Finding",
-    "GeneratedAudit",
-    "GeneratedProtocol",
     "Metric",
     "Protocol",
     "Source",
     "audit",
-    "audit_generated",
     "hotpp",
-    "movesim",
-    "pategail",
-    "sec_movesim",
 ]
 __all__ += answered.__all__ + codebases.__all__
