@@ -1,0 +1,115 @@
+"""Count what a reader of the project has to read, and hold the limits of `[tool.size]`.
+
+`python tools/size.py` prints each count beside its limit, and fails if one is above it.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterable, Iterator
+from inspect import signature
+from pathlib import Path
+from types import ModuleType
+
+import tomllib
+
+import nextloc_metrics
+from nextloc_metrics import report
+from nextloc_metrics.cli.commands import main as command
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "nextloc_metrics"
+SOURCES = {".py", ".c", ".h", ".html", ".css", ".js", ".jinja"}
+
+
+def files_of(folder: Path, endings: Iterable[str]) -> list[Path]:
+    """Return the files below a folder that have one of the endings."""
+    return [path for path in sorted(folder.rglob("*")) if path.suffix in endings]
+
+
+def lines_of(paths: Iterable[Path]) -> int:
+    """Return the number of lines of files."""
+    return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
+
+
+def names_of(module: ModuleType) -> set[str]:
+    """Return the public names of a module: those of `__all__`, or what it and its files define."""
+    defined = {
+        name
+        for name, value in vars(module).items()
+        if str(getattr(value, "__module__", "")).startswith(module.__name__)
+    }
+    return {name for name in getattr(module, "__all__", defined) if not name.startswith("_")}
+
+
+def doors(module: ModuleType, seen: set[str]) -> Iterator[ModuleType]:
+    """Yield a module and, once each, the modules of ours that its public names lead to."""
+    seen.add(module.__name__)
+    yield module
+    for name in sorted(names_of(module)):
+        value = getattr(module, name)
+        if isinstance(value, ModuleType) and value.__name__ not in seen:
+            yield from doors(value, seen)
+
+
+def room_of(path: Path) -> str:
+    """Return the room of a module: its folder, or the package itself."""
+    return ".".join(path.relative_to(PACKAGE).parent.parts)
+
+
+def arrows() -> set[tuple[str, str]]:
+    """Return the pairs of different rooms of which the first imports a module of the second."""
+    rooms = {
+        "nextloc_metrics." + ".".join(path.relative_to(PACKAGE).with_suffix("").parts): room_of(
+            path
+        )
+        for path in files_of(PACKAGE, {".py"})
+    }
+    rooms |= {name.removesuffix(".__init__"): room for name, room in rooms.items()}
+    found = set()
+    for path in files_of(PACKAGE, {".py"}):
+        if path.name == "public_names.py":  # a list of names, which needs all rooms
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module in rooms:
+                imported = [f"{node.module}.{alias.name}" for alias in node.names]
+                found |= {(room_of(path), rooms.get(one, rooms[node.module])) for one in imported}
+    return {(one, other) for one, other in found if one != other}
+
+
+def counts() -> dict[str, int]:
+    """Return each count by its name in `[tool.size]`."""
+    pages = files_of(ROOT / "docs", {".md"})
+    public = {module.__name__: names_of(module) for module in doors(nextloc_metrics, set())}
+    return {
+        "src": lines_of(files_of(PACKAGE, SOURCES)),
+        "c": lines_of(files_of(PACKAGE, {".c", ".h"})),
+        "tests": lines_of(files_of(ROOT / "tests", {".py"})),
+        "top-names": len(public["nextloc_metrics"]),
+        "names": sum(len(x) for module, x in public.items() if not module.endswith("functional")),
+        "options-of-evaluate": len(signature(report.evaluate).parameters),
+        "options-of-compare": len(signature(report.compare).parameters),
+        "options-of-score": len(command.commands["score"].params),
+        "rooms": len({room_of(path) for path in files_of(PACKAGE, {".py"})}),
+        "arrows": len(arrows()),
+        "pages": len(pages),
+        "words": sum(len(page.read_text(encoding="utf-8").split()) for page in pages),
+    }
+
+
+def main() -> int:
+    """Print the table, and return 1 if a count is above its limit."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    limits: dict[str, int] = settings["tool"]["size"]
+    found = counts()
+    if limits.keys() != found.keys():
+        raise SystemExit(f"[tool.size] must have {sorted(found)}, got {sorted(limits)}")
+    for name, count in found.items():
+        above = "  above its limit" if count > limits[name] else ""
+        print(f"{name:20} {count:7,} of {limits[name]:7,}{above}")
+    return int(any(count > limits[name] for name, count in found.items()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
