@@ -101,10 +101,9 @@ def evaluate_file(path: str, **reading: Any) -> Evaluation:
         try:
             return evaluate_table(path, **{name: reading[name] for name in _OF_TABLES}, **options)
         except ValueError as error:
-            command = propose_form(path, reading, error)
-            if not command:
-                raise
-            raise ValueError(f"{error} This may be what you mean: {command}") from error
+            if meant := propose_form(path, reading, error):
+                raise ValueError(f"{error} {meant}") from error
+            raise
     for name in _COLUMNS:
         if reading[name] is not None:
             raise ValueError(f"`{name}` must be a column of a table, and a run has none.")

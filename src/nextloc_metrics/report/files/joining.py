@@ -220,7 +220,7 @@ def join_lists(
         raise ValueError(
             f"{place_of(found, stood)} must hold a query once in "
             f"`{', '.join(found.columns[x] for x in keys)}`, got {', '.join(map(short, values))} "
-            "twice; name further columns that tell its rows apart."
+            "twice; name further columns that tell its rows apart, or number the queries in both."
         )
     kind = str(db.row("DESCRIBE SELECT preds FROM answers")[1])
     empty = "'[]'" if kind == "VARCHAR" else "[]"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,9 +18,10 @@ from nextloc_metrics.report.files.opening import pa
 from nextloc_metrics.report.files.sources import columns_of
 from nextloc_metrics.report.files.tables import Names, source_of
 
-# What the columns of frameworks are called, the usual ones first.
+# What the columns of frameworks are called; RecBole writes `user_id:token`. No score is called
+# `rating`, which may be the truth.
 _ITEM = r"(item|location|poi|venue|product|document|doc|article|place)(_?id)?$"
-_SCORE = r"(score|prediction|probability|prob|rating)s?$"
+_SCORE = r"(score|prediction|probability|prob)s?$"
 _QUERY = r"(query|q|user|customer|session|uid|qid)(_?id)?$"
 _RANK = r"(rank|position)$"
 _WIDE = r"(.*\D)\d+$"
@@ -29,52 +31,71 @@ _SEEN, _ENOUGH = 100_000, 20
 
 
 def propose_form(path: str, reading: Mapping[str, Any], error: ValueError) -> str:
-    """Return the command for a table that was refused so, or "" if none is known."""
+    """Return a sentence with the command for a table that was refused so, or "" without one."""
+    guesses: list[str] = []
+    words: list[str] = []
     if isinstance(error, ItemRowsError):
-        return shlex.join(["nextloc-metrics", "score", path, *error.options])
-    if "must have the columns" in str(error):
+        words = error.options
+    elif "must have the columns" in str(error):
         with suppress(OSError, ValueError, StopIteration):
-            return _propose(path, reading)
-    return ""
+            words = _propose(path, reading, guesses)
+    if not words:
+        return ""
+    where = f", where {' and '.join(guesses)}" if guesses else ""
+    command = shlex.join(["nextloc-metrics", "score", path, *words])
+    return f"This may be what you mean{where}: {command}"
 
 
-def _propose(path: str, reading: Mapping[str, Any]) -> str:
-    have = columns_of(path)
-    target = reading["target"]
+def _like(pattern: str, columns: Iterable[str]) -> list[str]:
+    """Return the columns that are called so; one such as `__index_level_0__` is nobody's."""
+    names = (x for x in columns if not x.startswith("__"))
+    return [x for x in names if re.match(pattern, x.partition(":")[0], re.IGNORECASE)]
+
+
+def _propose(path: str, reading: Mapping[str, Any], guesses: list[str]) -> list[str]:
+    """Return the options that may be meant; a column that may be another one is not named."""
+    have, preds, target = columns_of(path), reading["preds"], reading["target"]
     truth = target if Path(target).is_file() else reading["truth"]
-    words = ["nextloc-metrics", "score", path]
     if read_json_object(path) is not path:  # dicts of ranx
-        return shlex.join([*words, "--truth", truth or "FILE"])
-    there = [] if truth is None else columns_of(truth)
+        return ["--truth", truth or "FILE"]
 
-    def first(pattern: str) -> str | None:
-        return next((x for x in have if re.match(pattern, x, re.IGNORECASE)), None)
+    def one(option: str, columns: Sequence[str]) -> list[str]:
+        if len(columns) > 1:
+            guesses.append(f"`{option}` is {' or '.join(map(short, columns))}")
+        return [option, columns[0] if len(columns) == 1 else "COLUMN"]
 
-    item, score, rank = first(_ITEM), first(_SCORE), first(_RANK)
-    stems = [found[1] for x in have if (found := re.match(_WIDE, x))]
-    stem = next((x for x in stems if stems.count(x) > 1), None)
-    if item is not None and (score or rank):
-        ordered = ["--score", score] if score else ["--rank", rank]
-        preds = ["--item", item, *map(str, ordered)]
-    elif stem is not None and reading["preds"] not in have:
-        preds = ["--preds", f"{stem}*"]
-    elif truth is not None and reading["preds"] in have:
-        preds = ["--preds", reading["preds"]] if reading["preds"] != "preds" else []
+    items, scores, ranks = (_like(x, have) for x in (_ITEM, _SCORE, _RANK))
+    stems = Counter(f"{found[1]}*" for x in have if (found := re.match(_WIDE, x)))
+    wide = [x for x, number in stems.items() if number > 1]
+    if items and (scores or ranks):
+        words = one("--item", items)
+        words += one("--score", scores) if scores else one("--rank", ranks)
+    elif wide and preds not in have:
+        words, items = one("--preds", wide), []
+        if truth is None:
+            return words if target in have else []
+    elif truth is not None and preds in have:
+        words, items = ["--preds", preds] if preds != "preds" else [], []
     else:
-        return ""
-    if stem is None or truth is not None:
-        both = [x for x in have if x in there and x not in preds]
-        query = next((x for x in both if re.match(_QUERY, x, re.IGNORECASE)), None)
-        query = query or (both[0] if both else first(_QUERY)) or "COLUMN"
-        is_beside = truth is None and target in have and "--item" in preds
-        words += ["--query", query] if is_beside else ["--truth", truth or "FILE", "--query", query]
-        preds += ["--target", target] if is_beside and target != "target" else []
-        rest = [x for x in there if x != query]
-        if truth is not None and "target" not in rest and item not in rest and rest:
-            preds += ["--target", rest[0]]
-    elif target not in have:
-        return ""
-    return shlex.join([*words, *preds])
+        return []
+    there = have if truth is None else columns_of(truth)
+    used = {*items, *scores, *ranks, preds, target}
+    both = [x for x in _like("", have) if x in there and x not in used]
+    queries = _like(_QUERY, both)
+    if truth is not None and not queries:
+        if not (queries := both):
+            return []
+        if len(both) == 1:
+            guesses.append(f"`--query {both[0]}` is a guess, the only column of both tables")
+    is_beside = truth is None and target in have
+    if target in there:
+        words += ["--target", target] if target != "target" else []
+    elif truth is not None and not {*items} & {*there}:
+        rest = [x for x in _like("", there) if x not in queries and not _like(_QUERY, [x])]
+        if not rest:
+            return []
+        words += one("--target", rest)
+    return [*([] if is_beside else ["--truth", truth or "FILE"]), *one("--query", queries), *words]
 
 
 class ItemRowsError(ValueError):
@@ -98,30 +119,33 @@ def check_rows_are_queries(table: Any, names: Names) -> None:
     query has one answer, and the next of its user the same target and another answer, can be; that
     it is so of all users cannot.
     """
-    have = [x for x in columns_of(table) if x not in (names.preds, names.target)]
-    users = [x for x in have if re.match(_QUERY, x, re.IGNORECASE)]
-    order = {name: x for name, like in (("rank", _RANK), ("score", _SCORE)) for x in have
-             if x != names.confidence and re.match(like, x, re.IGNORECASE)}  # fmt: skip
-    if not users or not order or isinstance(table, pa.RecordBatchReader):
+    have = [x for x in _like("", columns_of(table)) if x not in (names.preds, names.target)]
+    users, scores, ranks = (_like(x, have) for x in (_QUERY, _SCORE, _RANK))
+    scores = [x for x in scores if x != names.confidence]
+    others = [*scores, *ranks, *_like("ratings?$", have)]
+    if not users or not others or isinstance(table, pa.RecordBatchReader):
         return
     columns = _first_rows(table, [names.preds, names.target, *have])
     items, targets = columns[names.preds], columns[names.target]
     if any(map(is_written_as_list, items)):
         return
-    rest = [x for x in have if x not in order.values()]
+    rest = [x for x in have if x not in others]
     pairs = [(user, x) for user in users for x in rest if x != user]
-    ranks = columns[order["rank"]] if "rank" in order else items
+    places = columns[ranks[0]] if ranks else items
     for key in [*((user,) for user in users), *pairs]:
         keys = zip(*(map(str, columns[x]) for x in key), strict=True)
-        if _is_key(keys, items, targets, ranks):
+        if _is_key(keys, items, targets, places):
             break
     else:
         return
-    by = "score" if "score" in order else "rank"
-    named = {"query": ",".join(key), "item": names.preds, by: order[by]}
+    named = {"query": ",".join(key), "item": names.preds}
+    may_be = scores or ranks
+    named["score" if scores or not ranks else "rank"] = may_be[0] if len(may_be) == 1 else "COLUMN"
     if names.target != "target":
         named["target"] = names.target
     written = ", ".join(f"`{name}={short(x)}`" for name, x in named.items())
+    if len(may_be) > 1:
+        written += f", where COLUMN is {' or '.join(map(short, may_be))}"
     raise ItemRowsError(
         f"rows must be queries, each with its list in `{clip(names.preds)}`, and these look like "
         f"single items: values of {named['query']!r} repeat, always with one target and never "

@@ -255,9 +255,9 @@ def columns_of(table: Any) -> list[str]:
 
 
 def columns_of_both(one: Any, other: Any) -> list[str]:
-    """Return the names of the columns of a table that another one has, too."""
+    """Return the names of the columns of a table that another one has, too, but for `__index__`."""
     there = columns_of(other)
-    return [name for name in columns_of(one) if name in there]
+    return [name for name in columns_of(one) if name in there and not name.startswith("__")]
 
 
 class Arrays(RowSource):
