@@ -105,13 +105,12 @@ def test_rows_of_files_without_lines_are_counted_from_1(tmp_path: Path) -> None:
     assert refused("score", str(tmp_path / "a.npz")).startswith("row 2 (from 1) of ")
 
 
-def test_a_part_that_is_merged_twice_has_no_advice_of_python(path: str, tmp_path: Path) -> None:
-    """The command has no option to allow equal parts."""
+def test_a_part_is_merged_once(path: str, tmp_path: Path) -> None:
+    """The message names both files."""
     part = str(tmp_path / "part.npz")
     CliRunner().invoke(main, ["score", path, "--save", part], catch_exceptions=False)
     message = refused("merge", part, part)
-    assert message.endswith("leave one of them out.")
-    assert "allow_equal" not in message
+    assert message.endswith(f"in {part} and {part}; leave one of them out.")
 
 
 def test_errors_name_options_and_similar_columns(path: str) -> None:
@@ -365,23 +364,6 @@ def test_a_card_of_lists_has_no_empty_row_and_one_model_no_legend(tmp_path: Path
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
     assert "acc_at_1 by user<" in page
     assert ">model<" not in page
-
-
-def test_a_saved_evaluation_is_verified(path: str, tmp_path: Path) -> None:
-    """By the options and columns that were saved: status 0 and `equal`, or 1 and what differs."""
-    saved, other = str(tmp_path / "part.npz"), tmp_path / "other.csv"
-    assert run("score", path, "--save", saved, "--group", "user", "--k", "2").exit_code == 0
-    shown = run("verify", saved, path)
-    assert (shown.exit_code, shown.stdout) == (0, "equal\n")
-    other.write_text(CSV.replace("[3, 4]", "[4, 3]"), encoding="utf-8")
-    shown = run("verify", saved, str(other))
-    assert shown.exit_code == 1
-    # 1/2 + 1 and the squares, in 2^-32; now twice 1/2
-    old, new = (3 << 31, 5 << 30), (1 << 32, 1 << 31)
-    line = f"mrr: {new[0]}, {new[1]}; saved {old[0]}, {old[1]}"
-    assert line in shown.stdout.splitlines()
-    shown = run("verify", saved, path, "--k", "1")
-    assert shown.stdout.splitlines()[0] == "k: (1,); saved (2,)"
 
 
 def test_help_of_score_has_sections() -> None:

@@ -91,18 +91,6 @@ def test_a_batch_in_chunks_is_that_of_its_rows(form: str, monkeypatch: pytest.Mo
     assert evaluator_of(form, range(9), range(9, NUMBER)).to_bytes() == expected
 
 
-def test_other_unknown_ids_are_another_shard() -> None:
-    """A shard is known by ids as they were read, also by those that are no location."""
-    one, other = (report.Evaluator(k=1, num_locations=9) for _ in range(2))
-    one.add(Batch([[9, 3], [4, 12]], [3, 4]))
-    other.add(Batch([[11, 3], [4, 10]], [3, 4]))
-    assert report.merge([one.result(), other.result()]).card["queries"] == 4
-    same = report.Evaluator(k=1, num_locations=9)
-    same.add(Batch([[4, -1, 12], [9, 3, -1]], [4, 3]))
-    with pytest.raises(ValueError, match="every shard must be merged once"):
-        report.merge([one.result(), same.result()])
-
-
 @pytest.mark.slow
 def test_parts_with_references_and_a_map() -> None:
     """Training counts, deciles, distances and the accuracy of each location add up too."""
@@ -116,7 +104,7 @@ def test_parts_with_references_and_a_map() -> None:
 
 
 def test_the_number_of_targets_of_a_batch_does_not_decide_what_is_tied() -> None:
-    """Queries with one target and with eight, apart and together, have one card and one hash."""
+    """Queries with one target and with eight, apart and together, have one card and one state."""
     scores = np.random.default_rng(3).integers(0, 40, (20, 400)).astype(np.float32)
     target = np.stack([np.random.default_rng(i).permutation(400)[:8] for i in range(20)])
     target[:10, 1:] = -1

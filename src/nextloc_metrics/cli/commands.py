@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from nextloc_metrics.cli.options import (
     ANSWERS,
@@ -143,28 +142,6 @@ def score(
             click.echo(f"wrote {save}", err=True)
     with explained():
         write_all(result, output, Path(name_of(path)).name, _source(path, result, reading))
-
-
-@main.command(epilog="Example: nextloc-metrics verify counts.npz lists.parquet")
-@click.argument("saved", type=FILE)
-@source("path")
-@EVALUATING
-@ANSWERS
-def verify(saved: Path, path: str, **reading: Any) -> None:
-    """Count PATH again, and say which sums differ from those that `score --save` wrote to SAVED.
-
-    Options and columns that are not given are those of SAVED, but for files, which are given again.
-    The exit status is 0 if all sums are equal.
-    """
-    from nextloc_metrics.cli.files import verify_file
-
-    context = click.get_current_context()
-    default = ParameterSource.DEFAULT
-    free = {x for x in reading if context.get_parameter_source(x) == default}
-    with explained():
-        found = verify_file(saved, path, free, **reading)
-    click.echo(str(found))
-    context.exit(0 if found.equal else 1)
 
 
 @main.command(epilog="Example: nextloc-metrics report lists.parquet --group user --out report.html")

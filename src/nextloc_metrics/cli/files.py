@@ -21,8 +21,7 @@ from nextloc_metrics.geography import Locations
 from nextloc_metrics.report.arrays import evaluate
 from nextloc_metrics.report.comparisons import Comparisons
 from nextloc_metrics.report.evaluation import Evaluation, write_groups
-from nextloc_metrics.report.evaluation_counts import Counted
-from nextloc_metrics.report.evaluation_options import Options, SharedOptions
+from nextloc_metrics.report.evaluation_options import Options
 from nextloc_metrics.report.files.answers import cells_of, propose
 from nextloc_metrics.report.files.coordinates_and_counts import (
     read_coordinates,
@@ -34,14 +33,7 @@ from nextloc_metrics.report.files.predictions import Predictions, read, same_que
 from nextloc_metrics.report.files.proposal import propose_form
 from nextloc_metrics.report.files.tables import Names, source_of
 from nextloc_metrics.report.protocols import Audit
-from nextloc_metrics.report.setting import check_metrics
 from nextloc_metrics.report.table_evaluation import evaluate_table
-from nextloc_metrics.report.verification import (
-    Verification,
-    columns_of,
-    compare_counts,
-    options_of,
-)
 
 if TYPE_CHECKING:  # `score` needs neither
     from nextloc_metrics.report.flows import FlowEvaluation
@@ -114,15 +106,6 @@ def evaluate_file(path: str, **reading: Any) -> Evaluation:
     made = evaluate(found.preds, found.target, grades=found.grades, missed=missed, **options)
     queries, *rest = made.card.items()
     return replace(made, card=dict([queries, *found.judgements.items(), *rest]))
-
-
-def verify_file(saved: Path, path: str, free: set[str], **reading: Any) -> Verification:
-    """Count a file, with the options of a saved evaluation where those are `free`; compare both."""
-    own = given_options(SharedOptions, {"metrics": reading["metrics"]})
-    known = Counted.load(saved, check_metrics(own.get("metrics")))
-    kept = {**options_of(known), **columns_of(known)}
-    reading |= {name: x for name, x in kept.items() if name in free}
-    return compare_counts(known, evaluate_file(path, **reading)._counted)
 
 
 def _with_answers(path: str, reading: Mapping[str, Any], vocabulary: Any) -> dict[str, Any]:

@@ -235,7 +235,7 @@ ID = click.option(
 )
 INTERVALS = click.option("--intervals", is_flag=True, help="Add the intervals to JSON.")
 OUT = click.option("--out", type=OUTPUT, help="Output file.")
-SAVE = click.option("--save", type=OUTPUT, help="File of counts; `merge` and `verify` read it.")
+SAVE = click.option("--save", type=OUTPUT, help="File of counts; `merge` reads it.")
 FORCE = click.option("--force", is_flag=True, help="Overwrite existing files.")
 
 
@@ -367,7 +367,6 @@ def for_command(message: str) -> str:
     message = message.replace("`Evaluation.save`", "`score --save`")
     message = re.sub(r"\b(line [\d,]+), row \d+\b", r"\1", message)
     message = re.sub(r"(?<!['\"])\brow (\d+)\b", lambda x: f"row {int(x[1]) + 1} (from 1)", message)
-    message = message.replace(", or merge equal shards with `allow_equal=True`", "")
     if missing is None or "what you mean" in message:  # a command ends the message
         return message
     return message + _say_columns(context, missing[1])

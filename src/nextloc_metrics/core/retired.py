@@ -7,6 +7,7 @@ INSTEAD: dict[str, str] = {
     "rank_models RankedModels MeanDifference": "use the package autorank.",
     "generated evaluate_mobility MobilityEvaluation": "use scikit-mobility and `jensenshannon` of "
     "SciPy, as docs/retired.md shows",
+    "verify Verification": "evaluate again, and compare the values, which are equal bit for bit.",
 }
 
 

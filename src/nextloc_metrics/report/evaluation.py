@@ -158,20 +158,17 @@ class Evaluation(Result):
         return sentence_of(self.values, queries, by_kind)
 
 
-def merge(
-    shards: Iterable[str | Path | Evaluation], *, metrics: Any = None, allow_equal: bool = False
-) -> Evaluation:
+def merge(shards: Iterable[str | Path | Evaluation], *, metrics: Any = None) -> Evaluation:
     """Merge evaluations of different queries; values equal those of one evaluation bit for bit.
 
     Args:
         shards: files that `Evaluation.save` wrote, or evaluations.
         metrics: the `metrics` of the evaluations, which files name and do not hold.
-        allow_equal: whether shards with equal queries, groups and ranks are allowed.
 
     Raises:
         FileNotFoundError: a file does not exist.
         TypeError: `shards` is one file or one evaluation.
-        ValueError: there is no shard, a shard is repeated, or shards have different settings; or a
+        ValueError: there is no shard, one is merged twice, or shards have different settings; or a
             file is cut, was changed, or is not one that `Evaluation.save` wrote.
 
     Example:
@@ -196,7 +193,7 @@ def merge(
     ]
     if not read:
         raise ValueError("`shards` must hold at least one evaluation, got none.")
-    return evaluation_of(merge_counted(read, allow_equal))
+    return evaluation_of(merge_counted(read))
 
 
 def evaluation_of(counted: Counted) -> Evaluation:

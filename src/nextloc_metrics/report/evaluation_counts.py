@@ -24,7 +24,6 @@ from nextloc_metrics.core.queries.answers import UNSEEN
 from nextloc_metrics.core.queries.batch import Batch, GroupLabels
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking
-from nextloc_metrics.core.version import __version__
 from nextloc_metrics.report import saved
 from nextloc_metrics.report.evaluation_metrics import count_answers
 from nextloc_metrics.report.location_answers import FewSums, LocationAnswers
@@ -43,7 +42,6 @@ from nextloc_metrics.report.setting import (
 class Tallied(NamedTuple):
     """What a batch adds to counts."""
 
-    ranking: Ranking
     tallies: list[tuple[Plan, list[Tensor]]]
     card: dict[str, int]
     longest: int
@@ -56,10 +54,7 @@ class Counted:
         self.setting, self.labels = setting, dict(labels)
         self.data = data
         self.card, self.longest = Counter[str](), 0  # and the length of the longest list
-        self.shards: tuple[str, ...] = ()
-        self.fingerprint = 0  # the sum of the hashes of queries, modulo 2^64
-        self.columns: dict[str, Any] = {}  # of the table that was read, and how it was
-        self.made_by = ""  # the version that wrote the file that was read
+        self.ids: frozenset[str] = frozenset()  # of the evaluations that were merged
         self.made: dict[Part, Parts] = {}  # the collections of each part
         self.parts: Parts = {}  # all of them by name
         self._plans: dict[Feed | None, Plan] = {}  # of what is ranked; first of the predictions
@@ -82,7 +77,7 @@ class Counted:
             if members := [x for collection in own.values() for x in collection.members()]:
                 fed.setdefault(part.feed(known), []).extend(members)
         self._plans = {feed: Plan(members) for feed, members in fed.items()}
-        # the card and the fingerprint read all ranks, however few the metrics look at
+        # the card reads all ranks, however few the metrics look at
         self._plans[None].needs[Ranking] |= Needs()
 
     def tally(self, batch: Batch, numbers: Mapping[str, Tensor]) -> Tallied:
@@ -101,15 +96,14 @@ class Counted:
         # also where F1 reads no target
         if known is not None and target.numel() and (highest := int(target.max())) >= known:
             raise ValueError(f"`target` must be below `num_locations`, {known}, got {highest}.")
-        return Tallied(ranking, tallies, *self._describe(batch, ranking))
+        return Tallied(tallies, *self._describe(batch, ranking))
 
-    def add(self, tallied: Tallied, fingerprint: int) -> None:
-        """Add what `tally` returned, and the sum of the hashes of the queries."""
+    def add(self, tallied: Tallied) -> None:
+        """Add what `tally` returned."""
         for plan, tallies in tallied.tallies:
             plan.add(tallies, count=True)
         self.card.update(tallied.card)
         self.longest = max(self.longest, tallied.longest)
-        self.fingerprint = (self.fingerprint + fingerprint) % (1 << 64)
 
     def _describe(self, batch: Batch, ranking: Ranking) -> tuple[dict[str, int], int]:
         """Count the queries of each kind that the card lists; return also the longest list."""
@@ -154,7 +148,6 @@ class Counted:
         dirt = {x: number for x, number in self.card.items() if x not in ("queries", unseen)}
         if not dirt.get("tied_across_k"):
             dirt.pop("tied_across_k", None)
-        shards = {"shards": len(self.shards)} if len(self.shards) > 1 else {}
         excluded = {} if setting.exclude == "none" else {"excluded": setting.exclude}
         given = {"about": setting.about, "answers": setting.answers}
         sample = "queries independent"
@@ -166,7 +159,6 @@ class Counted:
             **excluded,
             **{name: text for name, text in given.items() if text},
             **dirt,
-            **shards,
             "averaged_over": "queries, weighted" if setting.is_weighted else "queries",
             "intervals": f"{100 * setting.confidence_level:g} %, {sample}",
             **self._doubts(),
@@ -277,11 +269,8 @@ class Counted:
             "labels": {kind: names.names for kind, names in self.labels.items()},
             "card": self.card,
             "longest": self.longest,
-            "shards": self.shards,
+            "ids": sorted(self.ids),
             "users": self.data.users,
-            "fingerprint": self.fingerprint,
-            "columns": self.columns,
-            "made_by": __version__,
         }
         arrays = {name: member.state for name, member in self._members().items()}
         saved.write(path, header, {**arrays, **self.data.arrays()}, force)
@@ -304,9 +293,8 @@ class Counted:
         labels = {kind: GroupLabels(names) for kind, names in header["labels"].items()}
         data = Data.from_arrays(arrays, header.get("users", []), metrics)
         counted = cls(setting, labels, data)
-        counted.card, counted.shards = Counter(header["card"]), tuple(map(str, header["shards"]))
-        counted.longest, counted.fingerprint = header["longest"], header["fingerprint"]
-        counted.columns, counted.made_by = header["columns"], header["made_by"]
+        counted.card, counted.longest = Counter(header["card"]), header["longest"]
+        counted.ids = frozenset(header["ids"])
         for name, member in counted._members().items():
             saved.check_state(name, member, arrays[name])
             add_state(member, arrays[name])
@@ -316,7 +304,6 @@ class Counted:
         """Add other counts; `rows` has the number here of each group there, by kind."""
         self.card.update(other.card)
         self.longest = max(self.longest, other.longest)
-        self.fingerprint = (self.fingerprint + other.fingerprint) % (1 << 64)
         members = other._members()
         for name, member in self._members().items():
             if name in members:  # else there was no group
@@ -337,7 +324,7 @@ def add_state(member: Any, state: Tensor) -> None:
     member._update_count += 1  # without this, TorchMetrics warns in `compute`
 
 
-def merge_counted(shards: Sequence[tuple[str, Counted]], allow_equal: bool = False) -> Counted:
+def merge_counted(shards: Sequence[tuple[str, Counted]]) -> Counted:
     """Add up shards, given with their names for messages; groups with equal labels are merged."""
     shards = [pair for pair in shards if pair[1].card["queries"]] or shards[:1]
     (first_name, first), *others = shards
@@ -345,18 +332,14 @@ def merge_counted(shards: Sequence[tuple[str, Counted]], allow_equal: bool = Fal
         check_alike(first_name, vars(first.setting), name, vars(other.setting))
     seen: dict[str, str] = {}
     for name, one in shards:
-        for digest in one.shards:
-            if digest in seen and not allow_equal:
-                raise ValueError(
-                    "every shard must be merged once, got equal queries, groups and ranks in "
-                    f"{seen[digest]} and {name}; leave one of them out, or merge equal shards "
-                    "with `allow_equal=True`."
-                )
-            seen[digest] = name
+        if known := one.ids & seen.keys():
+            raise ValueError(
+                "every shard must be merged once, got the same evaluation in "
+                f"{seen[min(known)]} and {name}; leave one of them out."
+            )
+        seen |= dict.fromkeys(one.ids, name)
     merged = add_up([one for _, one in shards])
-    merged.shards = tuple(digest for _, one in shards for digest in one.shards)
-    if all(one.columns == first.columns for _, one in shards):
-        merged.columns = first.columns
+    merged.ids = frozenset(seen)
     return merged
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import warnings
 from typing import TYPE_CHECKING, Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from torch import Tensor
 
@@ -106,7 +106,7 @@ class Evaluator:
             "exempt_target": options["exempt_target"],
         }
         self._counts: OpenCounts | None = None
-        self._merged: set[UUID] = set()
+        self._merged: set[str] = set()
 
     @property
     def metrics(self) -> OwnMetrics:
@@ -131,7 +131,7 @@ class Evaluator:
             self._counts = counts
         elif counts is not self._counts:
             self._add(counts)
-        self._merged = self._merged or {uuid4()}
+        self._merged = self._merged or {uuid4().hex}
 
     def merge(self, other: Evaluator) -> Evaluator:
         """Add the counts of another evaluator, with equal options, and return this one."""
@@ -170,6 +170,7 @@ class Evaluator:
                 "`add` must be called before `result`, with a batch of 0 or more rows."
             )
         counted = self._counts.in_order()
+        counted.ids = frozenset(self._merged)
         if missed is not None:
             counted.card["broken_answers"] = as_number(missed)
         unread, asked = (counted.card.get(x, 0) for x in ("unreadable", "num_asked"))
@@ -217,7 +218,7 @@ class Evaluator:
             else:
                 counted = Counted.of_saved(header, arrays, own)
                 evaluator._data, evaluator._counts = counted.data, OpenCounts(counted)
-                evaluator._merged = {uuid4()}
+                evaluator._merged = {uuid4().hex}
         return evaluator
 
 

@@ -22,5 +22,3 @@ from nextloc_metrics.report.part import Part as Part
 from nextloc_metrics.report.table_evaluation import evaluate_table as evaluate_table
 from nextloc_metrics.report.trajectories import TrajectoryEvaluation as TrajectoryEvaluation
 from nextloc_metrics.report.trajectories import evaluate_trajectories as evaluate_trajectories
-from nextloc_metrics.report.verification import Verification as Verification
-from nextloc_metrics.report.verification import verify as verify

@@ -21,7 +21,7 @@ from nextloc_metrics.core.queries.messages import clip, describe, short
 from nextloc_metrics.report.setting import OwnMetrics, names_of
 
 # Version of the files that `write` makes.
-_VERSION = 5
+_VERSION = 6
 
 
 def write(
@@ -67,7 +67,8 @@ def read(path: Path | BytesIO) -> tuple[dict[str, Any], dict[str, Tensor]]:
         header = json.loads(text)
         if header["version"] != _VERSION:
             raise ValueError(
-                f"it has version {header['version']} and this release reads {_VERSION}"
+                f"another release wrote it: it has version {header['version']}, and this release "
+                f"reads {_VERSION}"
             )
         if checksum(text, arrays) != known:
             raise ValueError("its checksum shows that it was changed")

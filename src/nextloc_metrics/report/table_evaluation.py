@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
 from functools import partial, reduce
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -146,9 +145,7 @@ def evaluate_table(
         given = {"answers": answers, "confidence": confidence}
         names = Names("preds", target, kinds, mask, exclude, (), weights)
         reading = {**how, "threads": workers}
-        result = _evaluate_form(rows, truth, form, names, reading, given, options)
-        result._counted.columns = _columns_of({**asked, "target": target}, how, form)
-        return result
+        return _evaluate_form(rows, truth, form, names, reading, given, options)
     assert isinstance(preds, str)
     reader = _reader_of(rows, preds, answers, truth, form, vocabulary)
     rows, preds = (rows, preds) if truth is None or form is None else (truth, form.query[0])
@@ -160,18 +157,7 @@ def evaluate_table(
     result = _count_all(None if engine is None else rows, source, workers, options).result()
     if engine is None and reader is None:
         _warn_of_strangers(source, result, stacklevel=5)
-    how |= {} if form is None else {"query": form.query}
-    result._counted.columns = _columns_of({**asked, "target": str(target)}, how, None)
     return result
-
-
-def _columns_of(
-    asked: Mapping[str, Any], how: Mapping[str, Any], form: TableForm | None
-) -> dict[str, Any]:
-    """Return the columns that were read, and how, as a file keeps them."""
-    named = {} if form is None else {**asdict(form), "target": asked["target"]}
-    found = {**asked, **named, **how}
-    return {x: y if isinstance(y, str | int | None) else [*y] for x, y in found.items()}
 
 
 def _count_all(rows: Any, source: TableRows, workers: int, options: Options) -> Evaluator:

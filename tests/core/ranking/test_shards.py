@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from nextloc_metrics import report
+from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.report.evaluation import Evaluation
 
 COUNTS = [5, 0, 3, 1, 1, 0, 9, 2, 4]
@@ -54,9 +55,8 @@ def of_all_rows() -> Evaluation:
 
 
 def same(merged: Evaluation, whole: Evaluation) -> None:
-    """Two evaluations print the same, except for the number of shards."""
-    card = {name: value for name, value in merged.card.items() if name != "shards"}
-    assert card == whole.card
+    """Two evaluations print the same."""
+    assert merged.card == whole.card
     for name in ("values", "intervals", "table", "chance", "baseline", "skill", "ties", "groups"):
         assert str(getattr(merged, name)) == str(getattr(whole, name)), name
     assert str(merged.deciles) == str(whole.deciles)
@@ -71,7 +71,6 @@ def test_files_of_counts(tmp_path: Path) -> None:
     report.merge(names[:2]).save(tmp_path / "both.npz")
     merged = report.merge([tmp_path / "both.npz", str(names[2])])
     same(merged, of_all_rows())
-    assert merged.card["shards"] == 3
     with pytest.raises(FileExistsError, match=r"exists; overwrite it with `force=True`"):
         merged.save(names[0])
     merged.save(names[0], force=True)
@@ -106,10 +105,10 @@ def of(row: int, **options: Any) -> Evaluation:
 
 
 ERRORS: dict[str, tuple[Callable[[], list[Any]], str]] = {
-    "twice": (lambda: [lists(), lists()], "every shard must be merged once.*evaluation 1"),
+    "twice": (lambda: [lists()] * 2, "merged once, got .* in evaluation 0 and evaluation 1; leave"),
     "part of both": (
-        lambda: [report.merge([of(0), of(1)]), of(1)],
-        "every shard must be merged once",
+        lambda: [of(2), report.merge([of(0), x := of(1)]), x],
+        "merged once, got the same evaluation in evaluation 1 and evaluation 2",
     ),
     "k": (lambda: [lists(), lists(k=2)], r"agree on `k`, got \(1,\) in evaluation 0 and \(2,\)"),
     "locations": (lambda: [lists(), lists(num_locations=8)], "pass the same `num_loc"),
@@ -140,10 +139,25 @@ def test_what_does_not_add_up_is_an_error(name: str) -> None:
         report.merge(make())
 
 
-def test_shards_with_other_targets_differ() -> None:
-    """Equal lists that miss different targets are other queries."""
-    first, other = (report.evaluate([[3, 5]], [target], k=1, num_locations=9) for target in (7, 8))
-    assert report.merge([first, other]).card["queries"] == 2
+def test_an_evaluation_is_known_by_its_id(tmp_path: Path) -> None:
+    """Also from a file and as a part of what was merged; equal rows are another evaluation."""
+    saved, both = tmp_path / "one.npz", tmp_path / "both.npz"
+    (one := lists()).save(saved)
+    report.merge([one, lists()]).save(both)
+    for other in (saved, both):
+        with pytest.raises(ValueError, match=f"in evaluation 0 and {other}; leave one of them out"):
+            report.merge([one, other])
+    assert report.merge([lists(), both]).card["queries"] == 6
+
+
+def test_two_results_of_one_evaluator_are_not_merged() -> None:
+    """The later one has the batches of the first."""
+    evaluator, found = report.Evaluator(k=1, num_locations=9), []
+    for target in (3, 5):
+        evaluator.add(Batch([[3, 5]], [target]))
+        found.append(evaluator.result())
+    with pytest.raises(ValueError, match="every shard must be merged once"):
+        report.merge(found)
 
 
 def test_training_counts_give_the_number_of_locations() -> None:

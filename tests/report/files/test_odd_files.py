@@ -394,16 +394,6 @@ def test_an_evaluation_of_masked_queries_has_a_page() -> None:
     assert "<h2>Distance</h2>" in masked.to_html()
 
 
-def test_equal_shards_of_other_queries() -> None:
-    """Different lists are different queries; equal shards need `allow_equal`."""
-    one, other = ([[3, 1]], [3]), ([[3, 7]], [3])
-    made = [report.evaluate(*rows, k=1, num_locations=9) for rows in (one, other)]
-    assert report.merge(made).card["queries"] == 2
-    with pytest.raises(ValueError, match="allow_equal=True"):
-        report.merge([made[0], made[0]])
-    assert report.merge([made[0], made[0]], allow_equal=True).card["queries"] == 2
-
-
 @pytest.mark.parametrize("order", [["01", "1"], ["1", "01"]])
 def test_labels_that_are_one_number_have_one_order(order: list[str]) -> None:
     """The order does not depend on the order of the input."""

@@ -172,25 +172,7 @@ def test_the_card_of_two_tables_is_saved_and_merged(order: str, tmp_path: Path) 
     for found in (whole, loaded, merged):
         assert {name: found.card[name] for name in counts} == counts
         assert found.values == whole.values
-    assert loaded.card == whole.card
-    assert {x: y for x, y in merged.card.items() if x != "shards"} == whole.card
-
-
-def test_two_tables_are_counted_again(tmp_path: Path) -> None:
-    """The columns are those of the file; another truth, or a query less, differs."""
-    items, truth, _ = save_halves("score", tmp_path)["all"]
-    saved = tmp_path / "all.npz"
-    assert str(report.verify(saved, items.sample(frac=1, random_state=0), truth=truth)) == "equal"
-    named = report.verify(saved, items.rename(columns={"item": "x"}), truth=truth, item="x",
-                          target="item")  # fmt: skip
-    assert named.equal
-    found = report.verify(saved, items[items["user"] != 8], truth=truth)
-    assert "missing: 3; saved 2" in found.differences
-    with pytest.raises(ValueError, match="`query` needs `truth`"):
-        report.verify(saved, items)
-    paths = [str(tmp_path / f"all-{x}.csv") for x in ("items", "truth")]
-    shown = CliRunner().invoke(main, ["verify", str(saved), paths[0], "--truth", paths[1]])
-    assert (shown.output, shown.exit_code) == ("equal\n", 0)
+        assert found.card == whole.card
 
 
 def test_tables_of_a_cluster_are_joined_there() -> None:

@@ -33,13 +33,6 @@ def mix(values: Any) -> Hashes:
     return found
 
 
-def bits(values: Any) -> Any:
-    """Return the bits of numbers as 64-bit integers; equal numbers have equal bits."""
-    if values.dtype.kind == "f":
-        return (values.astype(np.float64) + 0.0).view(np.int64)  # -0.0 becomes 0.0
-    return values.astype(np.int64)
-
-
 def hash_text(words: list[str]) -> Hashes:
     """Return a hash of each text; a text that is an integer, as in a CSV file, has its hash."""
     with suppress(ValueError, OverflowError):  # most users are integers
