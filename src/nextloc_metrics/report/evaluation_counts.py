@@ -38,6 +38,10 @@ from nextloc_metrics.report.setting import (
     decoding_in,
 )
 
+# Fewer groups do not tell whether intervals by query are too narrow. With these many standard
+# errors, at most 2 % of evaluations whose groups have no effect are doubted.
+_FEWEST_GROUPS, _BEYOND_NOISE = 20, 6
+
 
 class Tallied(NamedTuple):
     """What a batch adds to counts."""
@@ -182,11 +186,12 @@ class Counted:
                     of = "hits" if hits[0] < hits[1] else "misses"
                     text = f"{of} in {min(hits)} of {len(sums)} {kind}s: too few for this interval"
                     found[f"interval_of_{name}"] = text
-                if cluster is not None:
+                if cluster is not None or len(sums) < _FEWEST_GROUPS:
                     continue
-                error = intervals.of_clusters(sums).standard_error * grouped._factor
-                alone = rows[name]._estimate().standard_error * grouped._factor
-                if not math.isnan(error) and error > 1.1 * alone > 0:
+                by_group, by_query = intervals.of_clusters(sums), rows[name]._estimate()
+                error, alone = (x.standard_error * grouped._factor for x in (by_group, by_query))
+                noise = (2 / by_group.degrees_of_freedom).sqrt()  # of the ratio of variances
+                if error > 1.1 * alone > 0 and (error / alone) ** 2 > 1 + _BEYOND_NOISE * noise:
                     found[f"interval_by_{kind}"] = (
                         f"{name} has the standard error {float(alone):.2g} by query, "
                         f"{float(error):.2g} by {kind}: its interval is {float(error / alone):.1f} "
