@@ -23,7 +23,6 @@ TABLES = {
         for user in ("ann", "bob", "cid") for day in (1, 2) for hour in range(4)
     ),
     "days.csv": "uid,d,t,x,y\n1,60,3,10,20\n1,60,9,11,24\n2,60,5,80,90\n",
-    "flows.csv": "day,origin,destination,count\n1,0,1,3\n1,1,1,2\n2,0,2,1\n",
 }  # fmt: skip
 COMMANDS = [
     "score a.csv --group user --cluster user --confidence sure --train-counts counts.txt "
@@ -31,7 +30,6 @@ COMMANDS = [
     "compare a.csv b.csv --cluster user --k 1",
     "trajectories days.csv days2.csv",
     "check visits.csv copy.csv",
-    "flows flows.csv flows2.csv --num-cells 3",
     "report a.csv --group user --cluster user --train-counts counts.txt --num-locations 3 --k 1",
     "merge a.npz b.npz",
 ]
@@ -45,7 +43,7 @@ def test_a_page_from_the_command_line_has_no_python(
 ) -> None:
     """No call, argument, backtick or constant; the text of the page is that of tables and notes."""
     monkeypatch.chdir(tmp_path)
-    copies = {"copy.csv": "visits.csv", "days2.csv": "days.csv", "flows2.csv": "flows.csv"}
+    copies = {"copy.csv": "visits.csv", "days2.csv": "days.csv"}
     for name, text in {**TABLES, **{copy: TABLES[of] for copy, of in copies.items()}}.items():
         Path(name).write_text(text, encoding="utf-8")
     for part in "ab" if "merge" in command else "":

@@ -18,7 +18,6 @@ from nextloc_metrics import (
     PopularityBins,
     Ranking,
     events,
-    flows,
     functional,
     geography,
     trajectories,
@@ -56,8 +55,6 @@ class Call(NamedTuple):
         return f"{self.path}({', '.join(self.options)})"
 
 
-TRIPS = torch.arange(36.0).view(2, 2, 3, 3).sin().abs()
-
 OTHERS = [
     Call("geography.ExpectedDistance", {"locations": PLACES, "given": "probabilities"},
          {"preds": PROBABILITIES, "target": TARGET}),
@@ -89,12 +86,6 @@ OTHERS = [
           "EventMAP": {"horizon": 9.0, "thresholds": [1.0, 2.0]},
           "EventMaxF": {"horizon": 9.0, "thresholds": [1.0, 2.0], "average": "weighted"},
       }.items()],
-    *[Call(f"flows.{name}", options, {"preds": TRIPS[0], "target": TRIPS[1], "days": [4, 2]})
-      for name, options in {
-          "FlowRMSE": {"of": "others"}, "FlowNRMSE": {"by": "mean"}, "FlowMAE": {"per": "all"},
-          "CommonPartOfCommuters": {"per": "day"}, "FlowJSD": {"root": True},
-          "FlowCorrelation": {"of": "diagonal"}, "CombinedNRMSE": {"diagonal": 2.0},
-      }.items()],
 ]  # fmt: skip
 CALLS = [*[Call(x.name, x.options, RANKED) for x in CLASSES], *OTHERS]
 
@@ -123,7 +114,7 @@ def test_a_function_is_its_class(call: Call) -> None:
 
 def test_every_metric_has_a_function() -> None:
     """Every public class that one can make has one, and the tests above know each of them."""
-    rooms = (nextloc_metrics, geography, trajectories, flows, events)
+    rooms = (nextloc_metrics, geography, trajectories, events)
     public = {name: vars_of(room, name) for room in rooms for name in room.__all__}
     kinds = {
         name_of(name)

@@ -37,7 +37,10 @@ def test_a_name_of_the_package(name: str, meant: str) -> None:
         getattr(nextloc_metrics, name)
 
 
-@pytest.mark.parametrize(("name", "use"), [("evaluate_mobility", "use scikit-mobility")])
+@pytest.mark.parametrize(
+    ("name", "use"),
+    [("evaluate_mobility", "use scikit-mobility"), ("evaluate_flows", "use `skmob.measures")],
+)
 def test_a_retired_name(name: str, use: str) -> None:
     """The error says what to use instead."""
     with pytest.raises(AttributeError, match=rf"'{name}', which was retired in 0\.6: {use}"):

@@ -50,10 +50,6 @@ NOT_RUN = {
     "python examples/llm_mob.py LLM-Mob": "is run on other files by tests/project/test_examples.py",
     "pip install -e '.[lint,docs]'": "is installed by uv: `lint` in .ci/run, `docs` in .ci/extra",
     "pip install -e '.[examples]'": "is part of the extra `test`",
-    "nextloc-metrics flows preds.tsv true.tsv --year 2026": "is run on other files by "
-    "tests/report/test_flow_evaluation.py",
-    "nextloc-metrics flows preds.csv true.csv --zones zones.txt": "is run on other files by "
-    "tests/report/test_flow_evaluation.py",
     "mkdocs build --strict": "is run below",
 }
 
@@ -417,8 +413,8 @@ def test_code_of_docstrings_fits_beside_the_navigation(site: Path) -> None:
 # no part of what is promised.
 INNER = {
     "what collections do with their members": {
-        "add_state", "forward_with", "merge_state", "named_members", "plan", "results",
-        "state_dict", "update_with", "SummedCollection.members",
+        "add_state", "merge_state", "named_members", "plan", "results",
+        "state_dict", "RankingCollection.members",
         "state_key", "summed_at_once", "sync_context", "tallies",
     },
     "how records are made, and what is kept beside them": {
@@ -449,11 +445,6 @@ INNER = {
     "how F1, precision and recall per location differ": {"divisor"},
     "how metrics of pooled events differ": {
         "EventMAP.value_of", "EventMaxF.value_of", "PooledEvents.value_of",
-    },
-    "how metrics of flows differ, and how their record is made": {
-        "days_held", "of_day", "scale", "square",
-        "DailyMetric.of", "DailyMetric.per", "DailyMetric.tally", "FlowJSD.tally",
-        "FlowMetric.record", "FlowPairs.batch",
     },
 }  # fmt: skip
 

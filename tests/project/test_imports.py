@@ -41,11 +41,9 @@ ROOMS: dict[str, list[str]] = {
     "core.distribution": ["core.ranking"],
     "core.metric": ["core.scoring", "core.distribution", "core.means", "core.display"],
     "mobility.events": [],
-    "mobility.flows": [],
     "mobility.trajectories": [],
     "mobility": [
         "mobility.events",
-        "mobility.flows",
         "mobility.trajectories",
     ],
     "report.files": [],

@@ -9,7 +9,7 @@ from typing import Any
 from nextloc_metrics.analysis.comparison import Comparison
 from nextloc_metrics.analysis.significance import MARKS, holm, stars
 from nextloc_metrics.core.display.table import Table, of_readings
-from nextloc_metrics.core.metric.collection import SummedCollection
+from nextloc_metrics.core.metric.collection import RankingCollection
 from nextloc_metrics.core.metric.collection_values import count_notes, read_results
 from nextloc_metrics.core.queries.messages import short
 
@@ -17,7 +17,7 @@ __all__ = ["Table", "side_by_side"]
 
 
 def side_by_side(
-    models: Mapping[str, SummedCollection],
+    models: Mapping[str, RankingCollection],
     *,
     percent: bool = True,
     intervals: bool = False,

@@ -329,34 +329,6 @@ def check(train: str, test: str, queries: str | None, output: Output, **columns:
         output.write(text)
 
 
-@main.command(epilog="Example: nextloc-metrics flows preds.tsv true.tsv --year 2026")
-@source("predicted", metavar="PRED")
-@source("true", metavar="TRUE")
-@click.option("--year", type=click.IntRange(2026, 2026), help="HuMob challenge.")
-@click.option("--zones", type=FILE, help="All zones, one per line. [default: those that occur]")
-@click.option("--num-cells", type=click.IntRange(min=1), help="Number of cells, from 0.")
-@click.option("--box", type=int, nargs=4, metavar="X X Y Y", help="Cells that are compared.")
-@click.option("--missing-days", type=click.Choice(["raise", "zero", "skip"]), default="raise")
-@writing(FORMAT, OUT, FORCE)
-def flows(
-    predicted: str, true: str, box: Any, zones: Path | None, output: Output, **options: Any
-) -> None:
-    """Score predicted trips, rows (day, origin, destination, count); an .html `--out` is a page."""
-    from nextloc_metrics.cli.files import write_days
-    from nextloc_metrics.report.files.coordinates_and_counts import read_words
-    from nextloc_metrics.report.flows import evaluate_flows
-
-    with explained():
-        limits = box and (box[:2], box[2:])
-        names = read_words(zones)
-        result = evaluate_flows(predicted, true, box=limits, zones=names, **options)
-        text = write_days(result, output.kind)
-        if output.is_page:
-            source = describe_read((predicted, true), f"{result.card['rows']:,}")
-            text = result.to_html(Path(name_of(predicted)).name, source)
-        output.write(text)
-
-
 def _source(path: str, result: Evaluation, reading: Mapping[str, Any]) -> dict[str, Any]:
     """Return what was read, for the card of a page."""
     paths = [path, *([str(reading["truth"])] if reading["truth"] else [])]

@@ -36,7 +36,6 @@ from nextloc_metrics.report.protocols import Audit
 from nextloc_metrics.report.table_evaluation import evaluate_table
 
 if TYPE_CHECKING:  # `score` needs neither
-    from nextloc_metrics.report.flows import FlowEvaluation
     from nextloc_metrics.report.trajectories import TrajectoryEvaluation
 
 
@@ -238,7 +237,7 @@ def write_audit(result: Audit, kind: str) -> str:
     return write_table(table, kind)
 
 
-def write_days(result: TrajectoryEvaluation | FlowEvaluation, kind: str) -> str:
+def write_days(result: TrajectoryEvaluation, kind: str) -> str:
     """Write an evaluation of days in one of the formats; JSON has the card and intervals too."""
     if kind == "text":
         return str(result)

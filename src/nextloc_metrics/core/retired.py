@@ -8,6 +8,8 @@ INSTEAD: dict[str, str] = {
     "generated evaluate_mobility MobilityEvaluation": "use scikit-mobility and `jensenshannon` of "
     "SciPy, as docs/retired.md shows",
     "verify Verification": "evaluate again, and compare the values, which are equal bit for bit.",
+    "flows evaluate_flows FlowEvaluation": "use `skmob.measures.evaluation` of scikit-mobility, or "
+    "NumPy as docs/retired.md shows",
 }
 
 

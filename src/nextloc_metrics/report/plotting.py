@@ -14,7 +14,7 @@ from typing import Any
 from nextloc_metrics.core.display.lines import MOST_LINES, draw_bands, draw_readings
 from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.display.style import Scale, import_pyplot, number_by_integers, save, style
-from nextloc_metrics.core.metric.collection import Collections, SummedCollection
+from nextloc_metrics.core.metric.collection import Collections, RankingCollection
 from nextloc_metrics.core.metric.collection_values import members_of, named, read_counted
 from nextloc_metrics.core.metric.mean import RecordMetric
 from nextloc_metrics.core.metric.plots import plot_groups
@@ -39,7 +39,7 @@ __all__ = [
 
 
 def side_by_side(
-    models: Mapping[str, SummedCollection], *, confidence_level: float = 0.95, ax: Any = None
+    models: Mapping[str, RankingCollection], *, confidence_level: float = 0.95, ax: Any = None
 ) -> Any:
     """Draw the values of several models with their intervals, one row per metric.
 
@@ -115,7 +115,7 @@ def by_group(
     """
     for name, metric in (models if isinstance(models, Mapping) else {"": models}).items():
         if not isinstance(metric, RecordMetric):
-            kind = "a collection" if isinstance(metric, SummedCollection) else short(metric)
+            kind = "a collection" if isinstance(metric, RankingCollection) else short(metric)
             raise TypeError(f"`models` must hold metrics, got {kind} for {name}; pass a member.")
     return plot_groups(models, confidence_level, ax)
 
@@ -161,7 +161,7 @@ def accuracy_within_k(
 
 
 def _accuracies(
-    name: str, model: SummedCollection, confidence_level: float
+    name: str, model: RankingCollection, confidence_level: float
 ) -> tuple[dict[int, Reading], str]:
     """Read a model's accuracies by k, in rising order, and its number of queries."""
     readings, queries = read_counted(model, confidence_level, keep_base=True)

@@ -31,7 +31,6 @@ from nextloc_metrics import (
     analysis,
     click_through_metrics,
     events,
-    flows,
     functional,
     geography,
     libcity_metrics,
@@ -139,11 +138,11 @@ TAKEN = {
     "aligned": "True", "as_hotpp": "True", "average": "None", "F1AtK.average": "",
     "events.average": "", "base": "1.5 None", "beta": "1.5", "bin_of": "list",
     "distance": "list nested", "events.bins": "None list",
-    "by": "x None string", "FlowNRMSE.by": "1.5", "decile": "None", "delete_cost": "0 1.5",
+    "by": "x None string", "decile": "None", "delete_cost": "0 1.5",
     "diagonal": "1.5", "exhausted": "None 1.5", "first": "None", "floor": "None",
     "free_start": "True", "given": "None", "group": "0 None", "horizon": "1.5 None",
     "ignore_index": "-3 0 None", "trajectories.ignore_index": "None",
-    "events.ignore_index": "None", "flows.ignore_index": "None", "insert_cost": "0 1.5",
+    "events.ignore_index": "None", "insert_cost": "0 1.5",
     "MRR.k": "None", "RBP.k": "None", "km": "0 1.5", "JointAccuracy.km": "None",
     "limit": "1.5 None", "locations": "None", "geography.locations": "", "max_grade": "1.5",
     "minutes": "0 1.5", "ndcg_k": "None", "normalized": "True", "weighted": "True",
@@ -163,7 +162,7 @@ def test_every_option_of_every_metric_is_checked() -> None:
     """What is no value of an option, of whatever length, is a short error that names it."""
     checked = 0
     rooms = {f"{x.__name__.split('.')[-1]}.": x
-             for x in (nextloc_metrics, geography, trajectories, events, flows)}  # fmt: skip
+             for x in (nextloc_metrics, geography, trajectories, events)}  # fmt: skip
     for path, made, option, needed in every_option(rooms):
         room, name = path.split(".")
         is_metric = not inspect.isclass(made) or issubclass(made, Metric)

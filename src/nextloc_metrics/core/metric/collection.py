@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -43,16 +43,34 @@ AnyMember: TypeAlias = RecordMetric | MetricCollection
 Members: TypeAlias = AnyMember | Sequence[AnyMember] | Mapping[str, AnyMember]
 
 
-class SummedCollection(Unscripted, MetricCollection):
-    """A `MetricCollection` whose members are summed over the processes at once.
+class RankingCollection(Unscripted, MetricCollection):
+    """A `MetricCollection` that ranks a batch once for all its members.
 
-    A subclass defines `update`, and what it passes to
-    [`Plan`][nextloc_metrics.core.metric.joint_update.Plan]; the
-    rest is as for [`RankingCollection`][nextloc_metrics.RankingCollection].
+    Unlike in `torchmetrics.MetricCollection`, the scores are read once, every member checks the
+    batch before any member is updated, so that an error changes no state, and a dict keeps its
+    order, such as k = 1, 5, 10.
+
+    Args:
+        metrics: metrics of this library: a dict of name to metric, a sequence, or one metric.
+        additional_metrics: more metrics, after a sequence or a single metric.
+        prefix: text before every key, such as `"val/"`.
+        postfix: text after every key.
+        compute_groups: as in `torchmetrics.MetricCollection`.
+
+    Raises:
+        TypeError: a member is not a metric of this library.
+        ValueError: the members' `ignore_index` differ.
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics import MRR, AccuracyAtK
+        >>> metrics = RankingCollection({"mrr": MRR(), "hit": AccuracyAtK(1)}, prefix="val/")
+        >>> metrics.update(tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]), tensor([1, 2]))
+        >>> metrics.compute()
+        {'val/mrr': tensor(0.6667), 'val/hit': tensor(0.5000)}
     """
 
     _plan: Plan | None = None
-    _holds: ClassVar[Any] = RecordMetric
 
     def __init__(
         self,
@@ -74,10 +92,9 @@ class SummedCollection(Unscripted, MetricCollection):
         """Add all members, or none if one is refused."""
         members = _members(metrics) + _members(additional_metrics)
         for member in members:
-            if not isinstance(member, self._holds):
-                kind = "metrics" if self._holds is RecordMetric else f"`{self._holds.__name__}`s"
+            if not isinstance(member, RecordMetric):
                 raise TypeError(
-                    f"a {type(self).__name__} holds {kind} of nextloc_metrics only, got "
+                    f"a {type(self).__name__} holds metrics of nextloc_metrics only, got "
                     f"{short(member)}; put it into a torchmetrics.MetricCollection."
                 )
         ignored = {member.ignore_index for member in (*self._modules.values(), *members)}
@@ -102,8 +119,22 @@ class SummedCollection(Unscripted, MetricCollection):
                 if name in self._modules:
                     self._modules[name] = self._modules.pop(name)
 
-    def update_with(self, batch: Batch) -> None:
-        """Add a batch to every member, or raise and change none."""
+    @outside_graphs
+    @takes_batch
+    def update(  # type: ignore[override]  # as MetricCollection itself overrides ModuleDict
+        self,
+        preds: Array | Draws | Record | Records,
+        target: Array | None = None,
+        mask: Array | None = None,
+        groups: Array | Mapping[str, Array] | None = None,
+        **given: Unpack[BatchOptions],
+    ) -> None:
+        """Add a batch of queries to every member.
+
+        The arguments are those of `RankingMetric.update`; `groups` are for `Grouped` members, and
+        `weights` for `Weighted` members.
+        """
+        batch = Batch(preds, target, mask, groups, **given)
         self._check_groups(batch)
         own = [member for member in self.members() if member._has_own_update]
         self._form_groups()
@@ -118,8 +149,18 @@ class SummedCollection(Unscripted, MetricCollection):
             others = [member for member in self.members() if not member._has_own_update]
             Plan(others).update(Batch(records, None), count=True)
 
-    def forward_with(self, batch: Batch) -> dict[str, Any]:
-        """Add a batch to every member and return the values of this batch alone."""
+    @outside_graphs
+    @takes_batch
+    def forward(
+        self,
+        preds: Array | Draws | Record | Records,
+        target: Array | None = None,
+        mask: Array | None = None,
+        groups: Array | Mapping[str, Array] | None = None,
+        **given: Unpack[BatchOptions],
+    ) -> dict[str, Any]:
+        """Add a batch of queries to every member and return the values of this batch alone."""
+        batch = Batch(preds, target, mask, groups, **given)
         self._check_groups(batch)
         records = self.plan.read(batch)
         with unchanged_by_errors(self.members()):
@@ -316,64 +357,6 @@ class SummedCollection(Unscripted, MetricCollection):
         """Return the members, without copying shared states."""
         return list(self._modules.values())  # type: ignore[arg-type]
 
-
-class RankingCollection(SummedCollection):
-    """A `MetricCollection` that ranks a batch once for all its members.
-
-    Unlike in `torchmetrics.MetricCollection`, the scores are read once, every member checks the
-    batch before any member is updated, so that an error changes no state, and a dict keeps its
-    order, such as k = 1, 5, 10.
-
-    Args:
-        metrics: metrics of this library: a dict of name to metric, a sequence, or one metric.
-        additional_metrics: more metrics, after a sequence or a single metric.
-        prefix: text before every key, such as `"val/"`.
-        postfix: text after every key.
-        compute_groups: as in `torchmetrics.MetricCollection`.
-
-    Raises:
-        TypeError: a member is not a metric of this library.
-        ValueError: the members' `ignore_index` differ.
-
-    Example:
-        >>> from torch import tensor
-        >>> from nextloc_metrics import MRR, AccuracyAtK
-        >>> metrics = RankingCollection({"mrr": MRR(), "hit": AccuracyAtK(1)}, prefix="val/")
-        >>> metrics.update(tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]), tensor([1, 2]))
-        >>> metrics.compute()
-        {'val/mrr': tensor(0.6667), 'val/hit': tensor(0.5000)}
-    """
-
-    @outside_graphs
-    @takes_batch
-    def update(  # type: ignore[override]  # as MetricCollection itself overrides ModuleDict
-        self,
-        preds: Array | Draws | Record | Records,
-        target: Array | None = None,
-        mask: Array | None = None,
-        groups: Array | Mapping[str, Array] | None = None,
-        **given: Unpack[BatchOptions],
-    ) -> None:
-        """Add a batch of queries to every member.
-
-        The arguments are those of `RankingMetric.update`; `groups` are for `Grouped` members, and
-        `weights` for `Weighted` members.
-        """
-        self.update_with(Batch(preds, target, mask, groups, **given))
-
-    @outside_graphs
-    @takes_batch
-    def forward(
-        self,
-        preds: Array | Draws | Record | Records,
-        target: Array | None = None,
-        mask: Array | None = None,
-        groups: Array | Mapping[str, Array] | None = None,
-        **given: Unpack[BatchOptions],
-    ) -> dict[str, Any]:
-        """Add a batch of queries to every member and return the values of this batch alone."""
-        return self.forward_with(Batch(preds, target, mask, groups, **given))
-
     def clustered(
         self,
         num_groups: int | None = None,
@@ -486,4 +469,4 @@ def _members(metrics: Any) -> list[Any]:
 
 
 #: One collection, or several by the names of models.
-Collections: TypeAlias = Mapping[str, SummedCollection] | SummedCollection
+Collections: TypeAlias = Mapping[str, RankingCollection] | RankingCollection

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -14,10 +13,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from nextloc_metrics.core.queries.arrays import join
-from nextloc_metrics.core.queries.messages import clip, short
+from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files.ids import arrow_of, integers_of, is_text
-from nextloc_metrics.report.files.opening import FilePart, RowSource, find_files, open_bytes, pa, pc
-from nextloc_metrics.report.files.sources import Files, load_array, open_table
+from nextloc_metrics.report.files.opening import FilePart, RowSource, find_files, pa, pc
+from nextloc_metrics.report.files.sources import Files, load_array
 
 #: Reads a column of a part, by its name, to an array.
 ColumnReader: TypeAlias = Callable[[FilePart, str], Any]
@@ -114,83 +113,6 @@ def _read_times(part: FilePart, name: str) -> Any:
         return read_numbers(part, name, may_be_dates=True)
     except ValueError:
         return read_names(part, name)
-
-
-def read_flows(rows: Any, cells: Sequence[str], named: bool = False) -> dict[str, Any]:
-    """Read the columns `day`, `cells` and `count` of trips; dates become YYYYMMDD.
-
-    `rows` are a path, a frame, or a dict of columns, which is returned unchanged. A file may have
-    the form of the HuMob Challenge 2026, whose cells are `ox`, `oy`, `dx` and `dy`. `named` says
-    that cells are names, integers or text.
-    """
-    if isinstance(rows, dict):
-        return rows
-    readers = {"day": read_names, **dict.fromkeys(cells, read_names if named else read_numbers)}
-    readers["count"] = partial(read_numbers, may_miss=True)  # NaN is refused with its day and pair
-    if isinstance(rows, str | os.PathLike):
-        if os.fspath(rows).endswith(".npy"):
-            raise ValueError(
-                f"{rows} must be rows of trips, got an array; read matrices [D, O, O] with "
-                "`FlowPairs.from_matrices(numpy.load(...), numpy.load(...))` in Python."
-            )
-        if os.path.isfile(rows) and (humob := _read_humob(os.fspath(rows))):
-            return humob
-    source = open_table("rows", rows, list(readers))
-    found = read_columns(source, [*readers.items()])
-    columns = dict(zip(readers, found.values, strict=True))
-    columns |= {name: _integers(columns[name]) for name in cells if named}
-    return columns | {"day": _days(found, columns["day"])}
-
-
-def _days(found: Columns, days: Any) -> Any:
-    """Return days as integers, YYYYMMDD for dates."""
-    if days.dtype != object:
-        return days
-    distinct, codes = np.unique(days.astype(str), return_inverse=True)
-    plain = np.array([day[:10].replace("-", "") for day in distinct], object)
-    wrong = np.array([not _is_count(day) for day in plain])[codes]
-    if wrong.any():
-        row = int(wrong.argmax())
-        raise ValueError(
-            f"column `day` must be dates or integers from 0, got {short(str(days[row]))} in "
-            f"{found.place(row)}."
-        )
-    return plain.astype(np.int64)[codes]
-
-
-def _read_humob(file: str) -> dict[str, Any] | None:
-    """Read lines of a day, a tab and `{origin: {destination: count}}`, cells being `y_x`."""
-    columns: list[list[Any]] = [[] for _ in range(6)]
-    line_of: dict[int, int] = {}
-    with open_bytes(file) as opened:
-        for number, line in enumerate(opened, 1):
-            day, tab, text = line.decode("utf-8-sig", "replace").partition("\t")
-            if number == 1 and not (tab and text.lstrip().startswith("{")):
-                return None
-            if not line.strip():
-                continue
-            try:
-                # quotes of Python and its nan; a dict becomes a tuple, with keys that come again
-                text = text.replace("'", '"').replace("nan", "NaN")
-                if (first := line_of.setdefault(int(day), number)) < number:
-                    raise ValueError(f"day {day} is already in line {first}")
-                for origin, others in json.loads(text, object_pairs_hook=tuple):
-                    for destination, count in others:
-                        (oy, ox), (dy, dx) = map(_cell, (origin, destination))
-                        values = int(day), ox, oy, dx, dy, float(count)
-                        for column, value in zip(columns, values, strict=True):
-                            column.append(value)
-            except (ValueError, TypeError) as error:
-                raise ValueError(
-                    f"line {number} of {file} must be a day, a tab and {{origin: {{destination: "
-                    f"count}}}} with cells y_x: {clip(str(error))}"
-                ) from error
-    return dict(zip(("day", "ox", "oy", "dx", "dy", "count"), map(np.array, columns), strict=True))
-
-
-def _cell(text: str) -> tuple[int, int]:
-    y, x = text.split("_")
-    return int(y), int(x)
 
 
 @dataclass

@@ -21,7 +21,7 @@ from nextloc_metrics.core.display.style import (
     number_by_integers,
     style,
 )
-from nextloc_metrics.core.metric.collection import Collections, SummedCollection
+from nextloc_metrics.core.metric.collection import Collections, RankingCollection
 from nextloc_metrics.core.metric.collection_values import members_of, named, readings_of
 from nextloc_metrics.core.metric.grouped import Grouped
 from nextloc_metrics.core.queries.messages import short
@@ -224,7 +224,7 @@ def accuracy_within_km(
 
 
 def _within(
-    name: str, model: SummedCollection, k: int, confidence_level: float
+    name: str, model: RankingCollection, k: int, confidence_level: float
 ) -> dict[float, Reading]:
     """Read the accuracies within k ranks, in the order of the distances."""
     readings = readings_of(model, confidence_level, keep_base=True)

@@ -15,7 +15,7 @@ from nextloc_metrics.core.display.page import show_choice, show_picture, show_se
 from nextloc_metrics.core.display.reading import Models, Reading
 from nextloc_metrics.core.display.style import Scale
 from nextloc_metrics.core.display.table import Table, in_percent
-from nextloc_metrics.core.metric.collection import SummedCollection
+from nextloc_metrics.core.metric.collection import RankingCollection
 from nextloc_metrics.core.metric.plots import plot_groups
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.report.pages.maps import distance_errors, error_map
@@ -78,7 +78,7 @@ def show_groups(
     return show_choice(pictures) + show_table(table)
 
 
-def show_distances(by_location: Any, locations: Locations, headline: SummedCollection) -> str:
+def show_distances(by_location: Any, locations: Locations, headline: RankingCollection) -> str:
     """Draw a map of the accuracy, and the distribution of the distance errors."""
     if not int(by_location._numbers()[0].sum()):
         return ""
@@ -87,7 +87,7 @@ def show_distances(by_location: Any, locations: Locations, headline: SummedColle
     ) + show_picture("Distance from decision to target", distance_errors, headline)
 
 
-def show_probabilities(metrics: SummedCollection, confidence_level: float) -> str:
+def show_probabilities(metrics: RankingCollection, confidence_level: float) -> str:
     """Draw the reliability diagram, and the risk over the coverage."""
     error: Any = dict(metrics.named_members()).get("ece")  # which has no weighted mean
     if error is None or not error._numbers()[0]:
@@ -99,7 +99,7 @@ def show_probabilities(metrics: SummedCollection, confidence_level: float) -> st
 
 
 def show_deciles(
-    members: SummedCollection,
+    members: RankingCollection,
     numbers: Sequence[int],
     table: Table,
     notes: Sequence[str],
