@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from harness import Contestants, machine
 
-from nextloc_metrics import analysis, protocols
+from nextloc_metrics import analysis
 
 LOCATIONS = 3_818
 
@@ -34,16 +34,6 @@ def temperature() -> Contestants:
     }
 
 
-def audit() -> Contestants:
-    """Audit one model; one pass is one sort of the scores, as each of the codebases has it."""
-    scores, target = torch.randn(8_000, LOCATIONS), torch.randint(LOCATIONS, (8_000,))
-    users = torch.randint(300, (8_000,))
-    return {
-        "sort": lambda: [x.argsort(1) for x in torch.split(scores, 1_000)],
-        "protocols.audit": lambda: protocols.audit(scores, target, users, seed=0),
-    }
-
-
 def predictability() -> Contestants:
     """Estimate limits of 1,000 people, 80 % at home; one pass is one sort of the 20 shuffles."""
     draw = np.random.default_rng(0)
@@ -55,7 +45,7 @@ def predictability() -> Contestants:
     }
 
 
-TABLES = {"temperature": temperature, "audit": audit, "predictability": predictability}
+TABLES = {"temperature": temperature, "predictability": predictability}
 
 
 def measure(title: str, contestants: Contestants, rounds: int) -> None:

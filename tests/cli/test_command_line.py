@@ -13,7 +13,6 @@ import pytest
 pytest.importorskip("click")
 from click.testing import CliRunner
 
-from nextloc_metrics import protocols
 from nextloc_metrics.cli.commands import main
 from nextloc_metrics.core.distribution.distribution import Given
 from nextloc_metrics.geography.locations import Units
@@ -221,20 +220,6 @@ def test_a_column_may_be_named_as_an_output(
         assert run("score", path, "--k", "1", "--out", "preds", *options).exit_code == 0
 
 
-def test_the_seed_reaches_the_audit(tmp_path: Path) -> None:
-    """Protocols that draw candidates print what `protocols.audit` returns for that seed."""
-    scores = np.random.default_rng(0).random((30, 200))
-    target = np.arange(30)
-    np.savez(tmp_path / "scores.npz", preds=scores, target=target)
-    found = {
-        seed: run("audit", str(tmp_path / "scores.npz"), "--seed", seed, "--format", "json").stdout
-        for seed in ("7", "8")
-    }
-    assert found["7"] != found["8"]
-    for seed, text in found.items():
-        assert json.loads(text) == protocols.audit(scores, target, seed=int(seed)).table.records
-
-
 @pytest.mark.parametrize(
     ("option", "commands", "values"),
     [
@@ -343,15 +328,6 @@ def test_compare_with_one_of_the_files_or_all_pairs(tmp_path: Path) -> None:
     assert "not separated from the best" in run("compare", *paths, "--against", "all").stdout
     wrong = run("compare", *paths, "--against", "d")
     assert (wrong.exit_code, "must be one of PATHS, first or all, got d" in wrong.output) == (2, 1)
-
-
-def test_notes_of_an_audit_name_options(tmp_path: Path) -> None:
-    """Not the arguments of Python."""
-    np.savez(tmp_path / "scores.npz", preds=np.eye(3), target=np.arange(3))
-    shown = run("audit", str(tmp_path / "scores.npz"), "--k", "1").stdout
-    assert "without `--sequences`, every row counts" in shown
-    assert "without `--users`" in shown
-    assert "`sequences`" not in shown
 
 
 def test_a_card_of_lists_has_no_empty_row_and_one_model_no_legend(tmp_path: Path) -> None:

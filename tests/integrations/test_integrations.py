@@ -43,6 +43,7 @@ from nextloc_metrics import (
     geography,
     libcity_metrics,
     next_location_metrics,
+    protocols,
     recommendation_metrics,
     report,
 )
@@ -621,6 +622,20 @@ def test_libcity_evaluator_of_scores_without_ties(
         assert written[theirs] == expected
         for evaluator in (theirs, ours):
             evaluator.clear()
+
+
+@pytest.mark.parametrize("kind", ["tied", "constant", "NaN"])
+def test_the_protocol_of_libcity_prints_what_its_code_prints(kind: str, city: ModuleType) -> None:
+    """Ties and NaN fall alike on one machine; the code reads batches."""
+    scores, target = torch.randn(50, 30).mul(3).round(), torch.randint(30, (50,))
+    scores = torch.zeros(50, 30) if kind == "constant" else scores
+    scores = scores.masked_fill(torch.rand(50, 30) < 0.1, torch.nan) if kind == "NaN" else scores
+    theirs = city.TrajLocPredEvaluator(config_of())
+    for s, t in zip(scores.split(16), target.split(16), strict=True):
+        theirs.collect({"uid": [0] * len(t), "loc_true": t.tolist(), "loc_pred": s.tolist()})
+    found = protocols.libcity(scores, target, (1, 5, 10))
+    assert list(found) == list(theirs.evaluate())
+    assert found == pytest.approx(theirs.evaluate(), abs=1e-12)
 
 
 def test_libcity_evaluator_of_sampled_candidates(city: ModuleType) -> None:

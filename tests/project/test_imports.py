@@ -49,8 +49,7 @@ ROOMS: dict[str, list[str]] = {
     "report.files": [],
     "report.engines": ["report.files"],
     "report.pages": [],
-    "report.protocols": [],
-    "report": ["report.files", "report.engines", "report.pages", "report.protocols"],
+    "report": ["report.files", "report.engines", "report.pages"],
 }
 
 #: Imported inside of a function: a backend when it is chosen, the command line when it is called,

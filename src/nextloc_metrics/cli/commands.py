@@ -240,32 +240,27 @@ def compare(
 @source("paths", nargs=-1, required=True)
 @FILES
 @TRUTH
-@click.option("--users", help="Column of the users.")
-@click.option("--times", help="Column of numbers that order the queries.")
-@click.option("--sequences", help="Column of the numbers of trajectories.")
-@click.option("--seed", type=int, help="For protocols that draw candidates or shuffle.")
+@click.option("--users", help="Column of the users, whose last rows SASRec counts.")
+@click.option("--seed", type=int, default=0, help="For the candidates that SASRec draws.")
 @ID
 @FORMAT
 def audit(
-    paths: tuple[str, ...], kind: str, seed: int | None, key: str | None, **reading: Any
+    paths: tuple[str, ...], kind: str, seed: int, users: str | None, key: str | None, **reading: Any
 ) -> None:
-    """Print the values that other codebases would report for the predictions in PATHS."""
+    """Print the values that other codebases would report for the scores in PATHS."""
     from nextloc_metrics.cli.files import read_same, write_audit
     from nextloc_metrics.report.protocols import audit as audit_models
 
-    columns = {name: reading[name] for name in ("users", "times", "sequences")}
-    named = {name: column for name, column in columns.items() if column is not None}
     with explained():
-        found = read_same(paths, key, groups=list(named.values()), cluster=None, **reading)
+        groups = [] if users is None else [users]
+        found = read_same(paths, key, groups=groups, cluster=None, **reading)
         first = found[paths[0]]
         result = audit_models(
-            {name_of(path): one.preds for path, one in found.items()}
-            if len(found) > 1
-            else first.preds,
+            {name_of(path): one.preds for path, one in found.items()},
             first.target,
+            None if users is None else first.groups[users],
             k=reading["k"] or (1, 5, 10),
             seed=seed,
-            **{name: first.groups[column] for name, column in named.items()},
         )
     click.echo(write_audit(result, kind))
 

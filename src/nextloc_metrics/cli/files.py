@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nextloc_metrics.cli.options import Output, for_command, has_columns
+from nextloc_metrics.cli.options import Output, has_columns
 from nextloc_metrics.core.display.table import Table, one_line
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.geography import Locations
@@ -230,11 +230,9 @@ def write_comparisons(result: Comparisons, kind: str) -> str:
 
 def write_audit(result: Audit, kind: str) -> str:
     """Write the values under each protocol in one of the formats."""
-    table = result.table
     if kind == "json":
-        return json.dumps(table.records, indent=2)
-    table.notes = tuple(map(for_command, table.notes))
-    return write_table(table, kind)
+        return json.dumps(result.table.records, indent=2)
+    return write_table(result.table, kind)
 
 
 def write_days(result: TrajectoryEvaluation, kind: str) -> str:

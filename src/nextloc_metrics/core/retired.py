@@ -10,6 +10,10 @@ INSTEAD: dict[str, str] = {
     "verify Verification": "evaluate again, and compare the values, which are equal bit for bit.",
     "flows evaluate_flows FlowEvaluation": "use `skmob.measures.evaluation` of scikit-mobility, or "
     "NumPy as docs/retired.md shows",
+    "Finding Protocol agentmove clsprec cslsl dchl deepmove flashback ga_llm genup geosan getnext "
+    "graph_flashback hmt_grn hotpp hstu llm4poi llm_mob llmmove lstpm massive_steps rallm_poi "
+    "rotan stan sthgcn think2go tool4poi": "`protocols` has `libcity`, `mie_lab`, `recbole`, "
+    "`sasrec` and `middle_rank`; docs/retired.md shows how others average",
 }
 
 

@@ -1,26 +1,21 @@
-"""Laws of the metrics of events: splits, order, processes; and the values of HoTPP's code."""
+"""Laws of the metrics of events: splits, order, processes."""
 
 from __future__ import annotations
 
-import os
 import warnings
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 import distributed_workers as work
 from mobility.events.events_oracle import cases
-from mobility.events.hotpp import load_hotpp
 from mobility.events.test_transport import record_of
-from nextloc_metrics import Grouped, RankingCollection, protocols
+from nextloc_metrics import Grouped, RankingCollection
 from nextloc_metrics.mobility.events import (
     EventCountDifference,
     EventMAP,
     EventMaxF,
-    EventPairs,
     EventTimeError,
     EventTransport,
     NextEventAccuracy,
@@ -109,67 +104,3 @@ def test_a_state_of_many_updates_is_merged_now_and_then() -> None:
             many.update(pairs[row])
     assert len(many.state) == len(one.state)
     assert torch.equal(many.state, one.state * torch.tensor([1, 1, 1, 3]))
-
-
-def hotpp_values(pairs: Any, places: int, horizon: float, steps: int) -> dict[str, float]:
-    """What HoTPP's own classes compute of padded sequences of equal length."""
-    hotpp = load_hotpp()
-    if hotpp is None:
-        pytest.skip("needs a clone of HoTPP, whose folder the environment variable HOTPP names")
-    times, scores, true, labels, start = pairs
-    decided, whole = scores.argmax(2), torch.ones(times.shape, dtype=torch.bool)
-    otd = hotpp["otd"].OTDMetric(0.5, 1.5)
-    otd.update(true[:, :steps], labels[:, :steps], times[:, :steps], decided[:, :steps])
-    tmap = hotpp["tmap"].TMAPMetric(horizon, [0.25, 1.0])
-    tmap.update(start, torch.ones(true.shape, dtype=torch.bool), true, labels.clone(),
-                whole, times, scores)  # fmt: skip
-    item = hotpp["next_item"].NextItemMetric(2.0)
-    # the first events of the sequences as one sequence, or its mean time step has none
-    first = [x[None, :, 0] for x in (whole, true, labels, times, decided, scores)]
-    item.update(*first)
-    found = item.compute() | tmap.compute() | otd.compute()
-    del found["next-item-mean-time-step"]
-    return {name: float(value) for name, value in found.items()}
-
-
-def compare(pairs: Any, places: int, horizon: float = 6.0, steps: int = 4) -> None:
-    """Compare all values of the protocol with those of the code."""
-    times, scores, true, labels, start = pairs
-    wanted = hotpp_values(pairs, places, horizon, steps)
-    metrics = protocols.hotpp(places, horizon, [0.25, 1.0], 0.5, 1.5, steps=steps, limit=2.0)
-    metrics.update(EventPairs((times, scores), (true, labels), start))
-    found = {name: float(value) for name, value in metrics.compute().items()}
-    assert found.keys() == wanted.keys()
-    for name, value in found.items():
-        assert value == pytest.approx(wanted[name], abs=2e-5), name
-
-
-def test_the_protocol_gives_the_values_of_hotpp() -> None:
-    """Of random sequences without ties, some places in none of them."""
-    for seed in range(20):
-        torch.manual_seed(seed)
-        number, places = 2 + 3 * seed, 4
-        times, true = torch.rand(number, 7) * 8 + 1, torch.rand(number, 7) * 8 + 1
-        scores, labels = torch.rand(number, 7, places), torch.randint(3, (number, 7))
-        compare((times, scores, true, labels, torch.rand(number)), places)
-
-
-def test_the_protocol_gives_the_values_of_hotpp_for_real_visits(data: Path) -> None:
-    """Predicted are the last seven visits again, a week later; true are the next seven, in days."""
-    with np.load(data / "nyc_with_coordinates" / "check_ins.npz") as packed:
-        visits = dict(packed)
-    places = 12
-    rows = np.flatnonzero(visits["location"] < places * 40)
-    user, day = visits["user"][rows], visits["minute"][rows] / 1440
-    starts = [x for x in range(7, len(rows) - 7, 7) if user[x - 7] == user[x + 6]][:150]
-    window = np.array(starts)[:, None] + np.arange(7)
-    place = torch.from_numpy(visits["location"][rows] % places).long()
-    torch.manual_seed(0)
-    scores = torch.rand(len(starts), 7, places) + torch.nn.functional.one_hot(
-        place[window - 7], places
-    )
-    began = day[window[:, 0]] - 0.5
-    times = torch.from_numpy(day[window - 7] - day[window[:, :1] - 7])
-    true = torch.from_numpy(day[window] - began[:, None])
-    assert "HOTPP" not in os.environ or len(starts) == 150
-    compare((times, scores, true, place[window], torch.zeros(len(starts))), places, horizon=7.0)

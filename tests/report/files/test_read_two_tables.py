@@ -125,12 +125,15 @@ def test_keys_of_two_tables_are_text_or_integers(key: Any) -> None:
 
 
 def test_an_audit_of_two_tables(truth: Path, tmp_path: Path) -> None:
-    """The exact values are those of `score`."""
-    file = str(write_items(tmp_path / "one.csv", MODELS["one"]))
-    given = ["--truth", str(truth), *BY_ITEM, "--k", "1"]
-    shown = CliRunner().invoke(main, ["audit", file, *given, "--format", "json"])
-    assert not shown.exception, shown.output
-    assert {x["exact"] for x in json.loads(shown.output) if x["metric"] == "Recall@1"} == {0.5}
+    """The exact values are those of `score`; equal scores of items are tied."""
+    path = write_items(tmp_path / "one.csv", MODELS["one"])
+    first, *lines = path.read_text("utf-8").splitlines()
+    path.write_text("\n".join([first, *(f"{x.rpartition(',')[0]},1" for x in lines)]), "utf-8")
+    given = [str(path), "--truth", str(truth), *BY_ITEM, "--k", "1", "--format", "json"]
+    audit, score = (CliRunner().invoke(main, [name, *given]) for name in ("audit", "score"))
+    assert not audit.exception, audit.output
+    exact = {x["exact"] for x in json.loads(audit.stdout) if x["metric"] == "Recall@1"}
+    assert exact == {json.loads(score.stdout)["acc_at_1"]["value"]} != {0}
 
 
 def save_halves(order: str, tmp_path: Path) -> dict[str, tuple[Any, Any, report.Evaluation]]:

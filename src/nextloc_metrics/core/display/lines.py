@@ -190,21 +190,6 @@ def draw_differences(models: Models, level: float, ax: Any = None) -> Any:
 
 
 @style()
-def draw_audit(models: Models, exact: Mapping[str, float], k: int, ax: Any) -> Any:
-    """Draw a dot per protocol, the range that ties leave open, and a line for the exact value."""
-    names = list(dict.fromkeys(chain.from_iterable(models.values())))
-    figure, axes = _make_rows(names, ax, 1 + len(models))
-    for model, look in looks(models).items():
-        label = f"{model} exact".strip()
-        axes.axvline(exact[model], color=look.color, linestyle=look.dash, linewidth=1, label=label)
-        label = f"{model} by protocol".strip()
-        _draw_intervals(axes, _rows(names, models[model], look), look, label)
-    Scale(f"Accuracy@{k}", 0, 1).finish(axes, "x", "whiskers: the range that ties leave open")
-    add_legend(axes, where="beside")
-    return figure, axes
-
-
-@style()
 def draw_bands(
     curves: Mapping[str, Mapping[Any, Reading]],
     scale: Scale,

@@ -21,7 +21,6 @@ from nextloc_metrics.core.queries.checks import INTEGERS, check_candidates, chec
 from nextloc_metrics.core.queries.draws import Draws
 from nextloc_metrics.core.queries.messages import describe, short
 
-Item = TypeVar("Item")
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
@@ -231,17 +230,17 @@ class ArrayRows(Rows):
         )
 
 
-def track(items: Iterable[Item], number: int | None, unit: str = "row") -> Iterator[Item]:
-    """Yield batches, or other units; show units per second, on a terminal and with tqdm."""
+def track(batches: Iterable[Batch], number: int | None) -> Iterator[Batch]:
+    """Yield batches; show rows per second, on a terminal and with tqdm."""
     try:
         from tqdm import tqdm
     except ModuleNotFoundError:
-        yield from items
+        yield from batches
         return
-    with tqdm(total=number, delay=2, disable=None, leave=False, unit=unit) as bar:
-        for item in items:
-            yield item
-            bar.update(len(item.target) if isinstance(item, Batch) else 1)
+    with tqdm(total=number, delay=2, disable=None, leave=False, unit="row") as bar:
+        for batch in batches:
+            yield batch
+            bar.update(len(batch.target))
 
 
 def read_rows(batch: Batch) -> ArrayRows:
