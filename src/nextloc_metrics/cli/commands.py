@@ -11,7 +11,6 @@ import click
 from nextloc_metrics.cli.options import (
     ANSWERS,
     EVALUATING,
-    FILE,
     FILES,
     FORCE,
     FORMAT,
