@@ -3,12 +3,14 @@
 import re
 import shutil
 import subprocess
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from nextloc_metrics import report
+from nextloc_metrics import MRR, report
 from nextloc_metrics.core.display.table import Table
 from nextloc_metrics.report.comparisons import Against, Comparisons
 
@@ -95,6 +97,32 @@ def test_metrics_choose_the_rows_and_their_order() -> None:
         for write in (e.to_latex, found.to_latex, found.by_model):
             with pytest.raises(ValueError, match=r"`metrics` must be a list of \['acc_at_1', "):
                 write(metrics=wrong)
+
+
+@pytest.mark.parametrize("place", range(3))
+@pytest.mark.parametrize("name", ["[ours]", "*ours*"])
+def test_a_name_is_no_argument_of_the_command_before_it(name: str, place: int) -> None:
+    """A model and a metric whose names begin with [ or * stand in braces, in each row."""
+    names = [*"ab"]
+    names.insert(place, name)
+    found = report.compare({x: [[1, 0]] * 9 for x in names}, [1] * 9, k=1, against="all")
+    e = report.evaluate([[1, 0]] * 9, [1] * 9, k=1, num_locations=2, metrics={name: MRR()})
+    shown = f"{{{name[0]}}}{name[1:]} & "
+    for written in (found.to_latex("models"), found.to_latex("models", "none"), e.to_latex()):
+        rows = [x.removeprefix(r"\addlinespace ") for x in written.splitlines()]
+        assert sum(x.startswith(shown) for x in rows) == 1
+        assert not any(x.startswith(("[", "*")) for x in rows)
+
+
+def test_an_unknown_spread_lists_the_known_ones() -> None:
+    """It is an error of every table, also of those that have no spread."""
+    found = report.compare({"a": [[1, 0]] * 9, "b": [[0, 1]] * 9}, [1] * 9, k=1)
+    calls: list[Any] = [partial(found.to_latex, x) for x in ("differences", "models")]
+    calls += [partial(found.to_markdown, x) for x in (None, "differences", "models")]
+    known = r"`spread` must be one of \['interval', '\+-', 'none'\], got 'std'"
+    for call in [*calls, found.by_model]:
+        with pytest.raises(ValueError, match=known):
+            call(spread="std")
 
 
 def test_dashes_of_numbers() -> None:

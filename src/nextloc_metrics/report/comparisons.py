@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 from nextloc_metrics.analysis.comparison import Comparison, Pair, decide
 from nextloc_metrics.analysis.significance import MARKS, holm, letters, level_of, stars
@@ -213,7 +213,7 @@ class Comparisons(Result):
                 for half its width, as in `22.58 ± 2.37 a`; `"none"`, as in `22.58 a`.
             metrics: the names of the metrics, in the order of the columns; None for all.
         """
-        return self._by_model(spread, metrics)
+        return self._rows("models", spread, metrics)
 
     def _by_model(
         self, spread: Spread, metrics: Sequence[str] | None, is_below: bool = False
@@ -294,6 +294,7 @@ class Comparisons(Result):
     ) -> Table:
         if rows not in ("differences", "models"):
             raise ValueError(f"`rows` must be 'differences' or 'models', got {rows!r}.")
+        _check_spread(spread)
         if rows == "models":
             return self._by_model(spread, metrics, is_below)
         return self.table.of_metrics(metrics)
@@ -326,6 +327,7 @@ class Comparisons(Result):
         metrics: Sequence[str] | None = None,
     ) -> str:
         """Return one table as Markdown; None for all tables and the card."""
+        _check_spread(spread)
         if rows is None:
             return super().to_markdown()
         return self._rows(rows, spread, metrics).to_markdown()
@@ -408,6 +410,11 @@ def _printed(name: str, member: Any) -> str:
     """Return the name that papers print, such as Acc@1."""
     label = str(getattr(member, "label", "") or name)
     return label.replace("Accuracy@", "Acc@")
+
+
+def _check_spread(spread: str) -> None:
+    if spread not in get_args(Spread):
+        raise ValueError(f"`spread` must be one of {list(get_args(Spread))}, got {short(spread)}.")
 
 
 def _beside(one: Reading, spread: Spread) -> str:

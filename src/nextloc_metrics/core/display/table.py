@@ -190,7 +190,9 @@ class Table:
         rows = [_latex_cells(row) for row in self.rows]
         for row, column in self.bold:
             rows[row][column] = rf"\textbf{{{rows[row][column]}}}"
-        head, *lines = (" & ".join(x) + r" \\" for x in (map(_latex, self.header), *rows))
+        written = (" & ".join(x) + r" \\" for x in (map(_latex, self.header), *rows))
+        # commands before a row, such as \\, read [ and * as theirs
+        head, *lines = (re.sub(r"^[\[*]", r"{\g<0>}", line) for line in written)
         pairs = zip([*rows[:1], *rows], rows, strict=False)
         spaces = [r"\addlinespace " * (bool(row[0]) > bool(above[0])) for above, row in pairs]
         lines = [space + line for space, line in zip(spaces, lines, strict=True)]
