@@ -18,6 +18,8 @@ from nextloc_metrics import (
     report,
 )
 
+BY_USER = r'pass `groups=\{"user": users\}, cluster="user"`'
+
 
 @pytest.mark.parametrize(
     ("name", "meant"),
@@ -28,6 +30,10 @@ from nextloc_metrics import (
         ("HitRate", "`HitRateAtK`"),
         ("MAP", "`MAPAtK`"),
         ("mrr", "`MRR`"),
+        ("F1", "`LocationF1`"),
+        ("WeightedF1", "`LocationF1`"),
+        ("MRRAtK", r"`MRR\(k\)`"),
+        ("RetrievalMRR", r"`MRR\(k\)`"),
         ("Recal", "`RecallAtK`"),
     ],
 )
@@ -61,6 +67,10 @@ def test_a_name_like_no_other_has_no_hint() -> None:
         (lambda: recommendation_metrics(top_k=3), "`top_k`; use `k`"),
         (lambda: RecallAtK(3, top_k=3), "`top_k`; use `k`"),
         (lambda: report.evaluate([[1]], [1], top_k=3), "`top_k`; use `k`"),
+        (lambda: report.evaluate([[1]], [1], users=[3]), BY_USER),
+        (lambda: report.compare({}, [1], users=[3]), BY_USER),
+        (lambda: report.Evaluator(users=[3]), r'`cluster="user"`, and `groups=\{"user": users\}`'),
+        (lambda: report.evaluate_table({}, users="u"), r'`groups=\["user"\], cluster="user"`'),
         (lambda: MRR().update(1, 2, indexes=3), "`indexes`; a row of `preds` is a query"),
         (lambda: RankingCollection([MRR()])(1, 2, indexes=3), "`indexes`; a row of `preds` is a q"),
     ],

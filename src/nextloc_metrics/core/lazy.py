@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pkgutil import get_data
 from typing import Any
 
+from nextloc_metrics.core.meant import METRICS
 from nextloc_metrics.core.retired import instead_of
 
 
@@ -38,6 +39,8 @@ def _nearest(package: str, name: str) -> list[str]:
             known |= {x.lower(): f"{of}.{x}" for x in places_of(f"{package}.{of}")}
     known |= {x.lower(): x for x in places}
     asked = name.lower()
+    if METRICS.get(asked, "").split("(")[0] in places:
+        return [f"`{METRICS[asked]}`"]
     begin = sorted((x for x in known if x.startswith(asked)), key=len)
     near = [asked] if asked in known else begin or get_close_matches(asked, known, 3, 0.8)
     return [f"`{known[x]}`" for x in near[:3]]

@@ -10,11 +10,20 @@ OTHERS = {"top_k": "k", "topk": "k", "num_classes": "num_locations", "num_items"
 OTHERS |= {"queries": "truth", "key": "query"}  # of 0.4
 OTHERS |= {"y_true": "target", "y_pred": "preds", "sample_weight": "weights"}
 
+# Metrics of papers and of other libraries, in lower case.
+METRICS = {"f1": "LocationF1", "weightedf1": "LocationF1"}
+METRICS |= {"mrratk": "MRR(k)", "retrievalmrr": "MRR(k)"}
+
 
 def use(name: str, known: Iterable[str], otherwise: str) -> str:
     """Return the remedy for an unknown argument: its name here, the nearest, or `otherwise`."""
     names = [*known]
     if name == "indexes":
         return "a row of `preds` is a query: pass `preds` `[N, C]` without `indexes`"
+    if name in ("user", "users") and "cluster" in names:
+        if "groups" not in names:
+            return 'pass `cluster="user"`, and `groups={"user": users}` with each batch'
+        groups = '["user"]' if "rows" in names else '{"user": users}'
+        return f'pass `groups={groups}, cluster="user"`'
     near = [x for x in [OTHERS.get(name)] if x in names] or get_close_matches(name, names, 1)
     return f"use `{near[0]}`" if near else otherwise
