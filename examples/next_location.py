@@ -182,12 +182,8 @@ class Loaders(pl.LightningDataModule):
 
     def _evaluation(self, part: int) -> DataLoader[tuple[int, bool]]:
         histories = Histories(self.data, self.data.queries(part), self.length)
-
-        def collate(items: list[tuple[int, bool]]) -> Batch:
-            indices, is_real = zip(*items, strict=True)
-            return histories.batch(indices), torch.tensor(is_real)
-
-        return DataLoader(PaddedDataset(histories), 256, collate_fn=collate)
+        padded = PaddedDataset(histories)
+        return DataLoader(padded, 256, collate_fn=padded.collate(histories.batch))
 
 
 def make_trainer(

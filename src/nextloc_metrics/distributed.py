@@ -13,6 +13,8 @@ and metrics count them again: 21 rows on 2 processes become 22. The remedy is a 
 """
 
 import warnings
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -33,6 +35,7 @@ from nextloc_metrics.core.queries.checks import as_number, check_positive
 from nextloc_metrics.core.queries.messages import short
 
 Row = TypeVar("Row")
+Collated = TypeVar("Collated")
 
 # Packages whose samplers were read: those of the three classes below read each row at most once.
 _READ = ("torch", "lightning", "lightning_fabric", "pytorch_lightning", "accelerate")
@@ -43,7 +46,8 @@ class PaddedDataset(Dataset[tuple[Row, bool]], Generic[Row]):
 
     The padding repeats rows from the start of the dataset, with `is_real=False`. A
     `DistributedSampler` then repeats nothing, and `mask=is_real` counts each row once. On one
-    process nothing is added. A `DataLoader` collates `is_real` to a bool tensor `[batch size]`.
+    process nothing is added. A `DataLoader` collates `is_real` to a bool tensor `[batch size]`;
+    one with a `collate_fn` of your own takes `collate(collate_fn)`.
 
     Args:
         num_replicas: the number of processes. None takes the size of the default process group
@@ -75,6 +79,22 @@ class PaddedDataset(Dataset[tuple[Row, bool]], Generic[Row]):
             raise IndexError(f"`index` must be from 0 to {len(self) - 1}, got {index}.")
         return self.dataset[index % self._num_rows], index < self._num_rows
 
+    @staticmethod
+    def collate(
+        collate_fn: Callable[[list[Row]], Collated],
+    ) -> Callable[[list[tuple[Row, bool]]], tuple[Collated, Tensor]]:
+        """Return a `collate_fn` for `(row, is_real)` from one for rows.
+
+        Its batch is the batch of `collate_fn`, and `is_real` as a bool tensor `[batch size]`.
+
+        Example:
+            >>> padded = PaddedDataset(["a", "bc", "d"], num_replicas=2)
+            >>> loader = DataLoader(padded, batch_size=4, collate_fn=padded.collate("".join))
+            >>> next(iter(loader))
+            ('abcda', tensor([ True,  True,  True, False]))
+        """
+        return partial(_collate_marked, collate_fn)
+
     def __getstate__(self) -> dict[str, object]:
         len(self)  # stores the group's size for the workers of a loader, which have no group
         return self.__dict__
@@ -82,6 +102,12 @@ class PaddedDataset(Dataset[tuple[Row, bool]], Generic[Row]):
     @property
     def _num_rows(self) -> int:
         return len(self.dataset)  # type: ignore[arg-type]
+
+
+def _collate_marked(
+    collate_fn: Callable[[list[Row]], Collated], rows: list[tuple[Row, bool]]
+) -> tuple[Collated, Tensor]:
+    return collate_fn([row for row, _ in rows]), torch.tensor([is_real for _, is_real in rows])
 
 
 def padding_mask(num_rows: int, num_replicas: int, rank: int, drop_last: bool = False) -> Tensor:

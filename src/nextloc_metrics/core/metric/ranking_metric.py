@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -19,6 +19,7 @@ from nextloc_metrics.core.metric.mean import (
     RecordMetric,
     check_score_range,
 )
+from nextloc_metrics.core.queries.arrays import row_sum
 from nextloc_metrics.core.queries.checks import check_positive
 from nextloc_metrics.core.queries.messages import describe, short
 from nextloc_metrics.core.queries.record import NotInRecordError
@@ -61,8 +62,10 @@ class RankingMetric(MeanMetric, RankingTally):
     """The mean over queries of a score in [0, 1].
 
     To write your own metric, subclass this class and define
-    [`score`][nextloc_metrics.RankingMetric.score]. The base class handles ties, empty targets,
-    exact sums, synchronisation and collections.
+    [`at_rank`][nextloc_metrics.RankingMetric.at_rank], or
+    [`score`][nextloc_metrics.RankingMetric.score] if a query's score is no mean over its relevant
+    locations. The base class handles ties, empty targets, exact sums, synchronisation and
+    collections.
 
     Args:
         ties: how tied candidates are scored: `"expected"`, the mean over their orders;
@@ -73,17 +76,17 @@ class RankingMetric(MeanMetric, RankingTally):
 
     Example:
         >>> from torch import tensor
-        >>> from nextloc_metrics import RankingMetric, scoring
-        >>> class RankBiasedPrecision(RankingMetric):
-        ...     persistence: float = 0.8
+        >>> from nextloc_metrics import RankingMetric
+        >>> class Decay(RankingMetric):
+        ...     factor: float = 0.8
         ...
-        ...     def score(self, ranking):
-        ...         ranks = ranking.break_ties("optimistic").above.double()
-        ...         return (1 - self.persistence) * (self.persistence**ranks).sum(1)
-        >>> metric = RankBiasedPrecision(persistence=0.5)
-        >>> metric.update(tensor([[0.9, 0.2, 0.4]]), tensor([[0, 2]]))  # ranks 1 and 2
-        >>> metric, metric.compute()
-        (RankBiasedPrecision(persistence=0.5), tensor(0.7500))
+        ...     def at_rank(self, rank):
+        ...         return self.factor ** (rank - 1)
+        >>> metric = Decay(factor=0.5)
+        >>> metric.update(tensor([[0.9, 0.2, 0.4]]), tensor([2]))  # rank 2
+        >>> metric.update(tensor([[0.3, 0.3, 0.1]]), tensor([0]))  # tied for the ranks 1 and 2
+        >>> metric, metric.compute()  # (1/2 + (1 + 1/2) / 2) / 2
+        (Decay(factor=0.5), tensor(0.6250))
     """
 
     #: whether the score reads the best candidate only, so that `ties` have no meaning
@@ -105,22 +108,36 @@ class RankingMetric(MeanMetric, RankingTally):
                 "lowest id of tied candidates."
             )
         if self._formula is None and not self._has_own_score:
-            raise TypeError(f"{short(self)} must define `score`, or a `formula`.")
+            raise TypeError(f"{short(self)} must define `at_rank`, `score`, or a `formula`.")
+
+    def at_rank(self, rank: Tensor) -> Tensor:
+        """Return the scores in [0, 1] of ranks, in their shape. Your own metric overrides it.
+
+        A query's score is the mean over its relevant locations; a tied one scores the mean over
+        the ranks of its block, and one that is not retrieved scores 0.
+
+        Args:
+            rank: float64 `[...]`, ranks from 1 on.
+        """
+        raise NotImplementedError(f"{short(self)} has no scores of single ranks.")
 
     def score(self, ranking: Ranking) -> Tensor:
-        """Return float64 `[N]`, one score in [0, 1] per query. Your own metric overrides it.
+        """Return float64 `[N]`, one score in [0, 1] per query. Your own metric may override it.
 
         With `ties="expected"` the ranking holds tied blocks: your score averages over them, or
-        calls `ranking.break_ties` as in the example. A score outside [0, 1] is an error. With
+        reads `ranking.break_ties("pessimistic")`. A score outside [0, 1] is an error. With
         `validate_args=False` it is clamped to [0, 1], and NaN is 0.
         """
+        if self._has_own_score:
+            return mean_at_ranks(ranking, self.at_rank)
         assert self._formula is not None  # checked when the metric was made
         return scoring.evaluate(ranking, [self._formula])[0]
 
     @property
     def _has_own_score(self) -> bool:
-        """Whether a subclass, or an attribute of this object, overrides `score`."""
-        return getattr(self.score, "__func__", None) is not RankingMetric.score
+        """Whether a subclass, or an attribute of this object, overrides `score` or `at_rank`."""
+        ours = {"score": RankingMetric.score, "at_rank": RankingMetric.at_rank}
+        return any(getattr(getattr(self, x), "__func__", None) is not ours[x] for x in ours)
 
     @property
     def formula(self) -> scoring.Formula | None:
@@ -217,6 +234,25 @@ class RankingMetric(MeanMetric, RankingTally):
                 "every query must have a relevant location with `empty_target_action='error'`, "
                 f"but query {int(empty[0])} has none; exclude it with `mask`."
             )
+
+
+def mean_at_ranks(ranking: Ranking, at_rank: Callable[[Tensor], Tensor]) -> Tensor:
+    """Average the scores of ranks over tied blocks and relevant locations, float64 `[N]`."""
+    is_retrieved = ranking.above < UNRETRIEVED
+    start = ranking.above.masked_fill(~is_retrieved, 0)
+    end = start + ranking.tied
+    scores = at_rank((start + 1).double()).double()
+    if (ranking.tied > 1).any():
+        sums, last = torch.zeros_like(scores), int(end.max())
+        for first in range(0, last, _CHUNK):
+            # a power of two, so that the sums are the same bits beside any other queries
+            size = min(_CHUNK, 1 << (last - first - 1).bit_length())
+            rank = torch.arange(first + 1, first + size + 1, device=scores.device).double()
+            table = torch.nn.functional.pad(at_rank(rank).double().cumsum(0), (1, 0))
+            low, high = ((x - first).clamp(0, size) for x in (start, end))
+            sums += table[high] - table[low]
+        scores = torch.where(ranking.tied > 1, sums / ranking.tied, scores)
+    return row_sum(scores.masked_fill(~is_retrieved, 0)) / ranking.num_relevant.clamp(min=1)
 
 
 def score_together(metrics: Sequence[RankingMetric], ranking: Ranking) -> tuple[Tensor, Tensor]:

@@ -186,9 +186,9 @@ class Ranking(Record):
     ) -> Ranking:
         """Rank by the dot products of queries and candidates, in chunks that fit into memory.
 
-        The ranks equal those of the full scores up to floating-point rounding of the products.
-        Equal rows of `table` (with equal `bias`) tie exactly. The other arguments are those of
-        `from_scores`.
+        The ranks equal those of the full scores up to floating-point rounding of the products,
+        which are computed in float32 at least. Equal rows of `table` (with equal `bias`) tie
+        exactly. The other arguments are those of `from_scores`.
 
         Args:
             queries: floating `[..., D]`.

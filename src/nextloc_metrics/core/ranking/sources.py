@@ -54,7 +54,7 @@ class Embeddings(NamedTuple):
 
     def scores(self, queries: Tensor, at: slice | Tensor, out: Tensor | None = None) -> Tensor:
         """Return the scores of some candidates for queries `[N, D]`."""
-        scores = torch.mm(queries, self.rows[at].T, out=out)
+        scores = torch.mm(queries, self.rows[at].to(queries.dtype).T, out=out)
         return scores if self.bias is None else scores.add_(self.bias[at])
 
 
@@ -71,6 +71,8 @@ def survey_products(
     `queries` are floating `[N, D]`, `ids` int64 `[N, M]` and `excluded` `[N, E]`, padded with -1.
     `chunk_size` candidates are scored at once; None chooses it from N.
     """
+    # products of half precision would tie candidates that the embeddings tell apart
+    queries = queries.to(torch.promote_types(queries.dtype, torch.float32))
     repeats = _find_repeats(table)
     step = chunk_size or max(1, _CHUNK_ELEMENTS // max(1, len(queries)))
     step = min(len(table.rows), step)
