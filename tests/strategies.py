@@ -342,6 +342,39 @@ def id_lists(draw: st.DrawFn, locations: int = 5) -> tuple[Tensor, Tensor]:
     )
 
 
+@st.composite
+def long_batches(draw: st.DrawFn, form: str | None = None) -> tuple[Tensor, Tensor]:
+    """Scores of any dtype of up to 300 candidates, or lists of up to 150 ids, with any relevance.
+
+    Lists have more ids than are searched one by one, repeats and padding; scores have few levels or
+    many. Numbers are drawn by PyTorch, as Hypothesis draws too slowly for so many.
+    """
+    form = form or draw(st.sampled_from(["lists", "scores"]))
+    n, c = draw(st.integers(1, 5)), draw(st.integers(65, 300))
+    random = torch.Generator().manual_seed(draw(st.integers(0, 2**31)))
+
+    def numbers(high: int, *shape: int) -> Tensor:
+        return torch.randint(high, shape, generator=random)
+
+    if form == "lists":
+        preds = numbers(c, n, draw(st.integers(33, 150)))
+        ends = numbers(2 * preds.shape[1], n, 1)  # half of the lists are padded
+        preds = preds.where(torch.arange(preds.shape[1]) < ends, -1)
+        preds = preds.to(draw(st.sampled_from([torch.int16, torch.int32, torch.int64])))
+    else:
+        dtypes = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+        preds = numbers(draw(st.sampled_from([3, 60, 2000])), n, c).to(
+            draw(st.sampled_from(dtypes))
+        )
+    relevant = numbers(draw(st.sampled_from([2, 40])), n, c) == 0
+    target = draw(st.sampled_from(["one", "padded", "bool", "graded"]))
+    if target == "one":
+        return preds, numbers(c, n)
+    if target == "padded":
+        return preds, padded_ids(relevant)
+    return preds, relevant if target == "bool" else relevant * numbers(4, n, c).float()
+
+
 def padded_ids(relevant: Tensor, extra: int = 1) -> Tensor:
     """The columns of bool relevance `[N, C]` as ids `[N, M]`, padded with -1."""
     rows = [row.nonzero().flatten().tolist() for row in relevant]

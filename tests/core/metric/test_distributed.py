@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import (
     DataLoader,
     Dataset,
@@ -337,6 +339,28 @@ def test_padded_datasets_refuse_rows_that_are_not_there():
     with pytest.raises(ValueError, match="`num_replicas` must be a positive integer, got 0"):
         PaddedDataset([1, 2, 3], 0)
     assert list(PaddedDataset([1, 2, 3])) == [(1, True), (2, True), (3, True)]
+
+
+def _histories(rows: list[tuple[Tensor, int]]) -> tuple[Tensor, Tensor]:
+    """Collate histories of different lengths, as a user's function does."""
+    history, target = zip(*rows, strict=True)
+    return pad_sequence(history, batch_first=True), torch.tensor(target)
+
+
+@pytest.mark.parametrize("workers", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_padded_datasets_with_a_collate_fn(workers: int):
+    """Each batch is that of the function for its rows, and which of them are real."""
+    rows = [(torch.arange(1, n + 2), n) for n in range(5)]
+    padded = PaddedDataset(rows, num_replicas=3)  # type: ignore[arg-type]
+    collate = pickle.loads(pickle.dumps(padded.collate(_histories)))
+    first, second = DataLoader(padded, 4, collate_fn=collate, num_workers=workers)
+    assert [x.tolist() for x in first[0]] == [
+        [[1, 0, 0, 0], [1, 2, 0, 0], [1, 2, 3, 0], [1, 2, 3, 4]],
+        [0, 1, 2, 3],
+    ]
+    assert [x.tolist() for x in second[0]] == [[[1, 2, 3, 4, 5], [1, 0, 0, 0, 0]], [4, 0]]
+    assert first[1].tolist() == [True] * 4
+    assert second[1].tolist() == [True, False]
 
 
 def _checked(loader: DataLoader[Any], **kwargs: Any) -> tuple[int, list[str]]:

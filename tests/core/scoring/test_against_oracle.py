@@ -24,6 +24,7 @@ from strategies import (
     examples,
     graded_relevant,
     id_lists,
+    long_batches,
     one_relevant,
     padded_ids,
     scores,
@@ -100,6 +101,13 @@ FORMS: dict[str, st.SearchStrategy[tuple[Tensor, Tensor]]] = {
 def test_scores_by_brute_force(form: str, data: st.DataObject) -> None:
     """Every form of a batch, over every tie order."""
     check_scores(*data.draw(FORMS[form]), brute=True)
+
+
+@examples(12)
+@given(long_batches())
+def test_scores_of_long_lists_and_many_candidates(batch: tuple[Tensor, Tensor]) -> None:
+    """Lists that are sorted to be searched, hundreds of candidates, and every dtype."""
+    check_scores(*batch, brute=False)
 
 
 @pytest.mark.parametrize("levels", [2, 60])

@@ -40,6 +40,7 @@ from strategies import (
     examples,
     graded_relevant,
     id_lists,
+    long_batches,
     one_relevant,
     padded_ids,
     same,
@@ -136,6 +137,16 @@ def test_permuting_candidates_changes_nothing(batch: tuple[Tensor, Tensor], rand
         states(ONE_EACH, preds, relevance),
         states(ONE_EACH, preds[:, columns], relevance[:, columns]),
     )
+
+
+@examples(12)
+@given(long_batches())
+def test_long_batches_are_the_sum_of_their_queries(batch: tuple[Tensor, Tensor]) -> None:
+    """Lists that are sorted to be searched, and many candidates, are read query by query."""
+    rows = [states(FORMULAS, *row) for row in split([1] * len(batch[0]), *batch)]
+    for whole, *parts in zip(states(FORMULAS, *batch), *rows, strict=True):
+        for name, total in whole.items():
+            assert torch.equal(total, torch.stack([part[name] for part in parts]).sum(0))
 
 
 @over_all_metrics

@@ -280,7 +280,7 @@ def _read_one_pass(kinds: Sequence[Any]) -> tuple[Formula | int, ...]:
 REASONS: dict[str, Callable[[Plan, Batch], Any]] = {
     "a metric has no formula": lambda plan, _: not plan._one_pass,
     "a metric has a score that was set later": lambda plan, _: any(
-        "score" in vars(member) for member in plan.members
+        vars(member).keys() & {"score", "at_rank"} for member in plan.members
     ),
     "an option is given": lambda _, x: any(getattr(x, name) is not None for name in _OPTIONS),
     "arrays are no plain tensors": lambda _, x: (

@@ -1,0 +1,125 @@
+"""A metric of one's own that scores single ranks, beside plain Python over all orders of ties."""
+
+import math
+from itertools import pairwise, permutations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from nextloc_metrics import RBP, Ranking, RankingMetric
+
+
+class Slow(RankingMetric):
+    """A score that does not vanish: the last of a million ranks still has 0.07."""
+
+    base: float = 1.0
+
+    def at_rank(self, rank: Tensor) -> Tensor:
+        """Decay with the logarithm of the rank."""
+        return 1 / (self.base + rank.log())
+
+
+class Squared(RankingMetric):
+    """A score that vanishes."""
+
+    def at_rank(self, rank: Tensor) -> Tensor:
+        """Square the reciprocal rank."""
+        return 1 / rank**2
+
+
+def by_all_orders(scores: list[float], relevant: list[int], base: float) -> float:
+    """The mean of `Slow` over all orders of the candidates by falling score."""
+    orders = [
+        order
+        for order in permutations(range(len(scores)))
+        if all(scores[a] >= scores[b] for a, b in pairwise(order))
+    ]
+    found = [1 / (base + math.log(order.index(x) + 1)) for order in orders for x in relevant]
+    return math.fsum(found) / len(found)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=5, max_size=5),
+            st.sets(st.integers(0, 4), min_size=1, max_size=3),
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    st.sampled_from([1.0, 2.5]),
+)
+def test_ties_are_averaged_over_all_orders(
+    queries: list[tuple[list[float], set[int]]], base: float
+) -> None:
+    """So are several relevant locations, and a batch has the sums of its queries, bit for bit."""
+    metric, alone = Slow(base), Slow(base)
+    scores = torch.tensor([scores for scores, _ in queries])
+    target = torch.tensor([[*sorted(x), -1, -1][:3] for _, x in queries])
+    metric.update(scores, target)
+    for row, relevant in zip(scores, target, strict=True):
+        alone.update(row[None], relevant[None])
+    expected = [by_all_orders(scores, sorted(x), base) for scores, x in queries]
+    assert float(metric.compute()) == pytest.approx(math.fsum(expected) / len(expected), rel=1e-6)
+    assert torch.equal(alone.compute(), metric.compute())
+
+
+def test_what_is_not_retrieved_scores_0() -> None:
+    """A target that a list lacks, that is NaN or -inf, and one of two that is found."""
+    metric = Slow()
+    metric.update(torch.tensor([[3, 5, -1]]), torch.tensor([4]))
+    metric.update(torch.tensor([[0.1, math.nan], [0.1, -math.inf]]), torch.tensor([1, 1]))
+    assert float(metric.compute()) == 0
+    metric.reset()
+    metric.update(torch.tensor([[3, 5, -1]]), torch.tensor([[3, 4]]))
+    assert float(metric.compute()) == 0.5  # the mean of 1 and 0
+
+
+@pytest.mark.parametrize(("ties", "rank"), [("optimistic", 2), ("pessimistic", 4)])
+def test_ties_are_broken(ties: str, rank: int) -> None:
+    """The first or the last rank of the block, the second to the fourth."""
+    metric = Squared(ties=ties)
+    metric.update(torch.tensor([[0.9, 0.3, 0.3, 0.3]]), torch.tensor([2]))
+    assert float(metric.compute()) == 1 / rank**2
+
+
+@pytest.mark.parametrize("number", [200, 100_000, (1 << 20) + 77])
+def test_a_constant_model_has_the_mean_over_all_ranks(number: int) -> None:
+    """A block may be longer than the ranks that are scored at once."""
+    metric = Squared()
+    metric.update(Ranking.from_ranks([1], number, [number]))
+    expected = math.fsum(1 / rank**2 for rank in range(1, number + 1)) / number
+    assert float(metric.state[0]) / 2**32 == pytest.approx(expected, abs=2**-31)
+    assert metric.chance(number) == pytest.approx(expected, rel=1e-9)
+
+
+def test_it_is_rank_biased_precision_of_one_location() -> None:
+    """The library's own closed form, with and without ties."""
+
+    class Biased(RankingMetric):
+        """The score of one rank."""
+
+        p: float = 0.8
+
+        def at_rank(self, rank: Tensor) -> Tensor:
+            """Go on to the next rank with probability p."""
+            return (1 - self.p) * self.p ** (rank - 1)
+
+    scores = torch.rand(300, 40, generator=torch.Generator().manual_seed(0)).mul(12).round()
+    target = torch.arange(300) % 40
+    assert torch.allclose(Biased(0.6)(scores, target), RBP(0.6)(scores, target), rtol=1e-6)
+    constant = torch.full((1000, 200), 0.5), torch.arange(1000) % 200
+    assert float(Biased(0.5)(*constant)) == pytest.approx(0.005)
+
+
+def test_a_metric_without_a_score_is_refused() -> None:
+    """The error names what a metric can define."""
+
+    class Nothing(RankingMetric):
+        """No score."""
+
+    with pytest.raises(TypeError, match="must define `at_rank`, `score`, or a `formula`"):
+        Nothing()
