@@ -183,6 +183,15 @@ def test_recbole_rounds_as_its_code_does() -> None:
     assert protocols.recbole(scores, target)["precision@10"] == 0.0112
 
 
+def test_libcity_ties_what_float32_does_not_tell_apart() -> None:
+    """Its evaluator makes a `FloatTensor` of the scores."""
+    scores, target, _ = make("ties")
+    scores += 10  # small numbers would be told apart
+    apart = scores.double() - torch.linspace(0, 1e-9, 40, dtype=torch.float64)
+    assert all(len(row.unique()) == 40 for row in apart)
+    assert protocols.libcity(apart, target, CUTS) == protocols.libcity(scores, target, CUTS)
+
+
 def test_a_few_locations_are_all_returned_by_mie_lab() -> None:
     """Its code cuts k to the number of candidates."""
     found = protocols.mie_lab(torch.tensor([[0.1, 0.7, 0.2]]), torch.tensor([0]))
