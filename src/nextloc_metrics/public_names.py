@@ -12,7 +12,6 @@ from nextloc_metrics.core import scoring as scoring
 from nextloc_metrics.core.distribution.distribution import Distribution as Distribution
 from nextloc_metrics.core.metric.collection import RankingCollection as RankingCollection
 from nextloc_metrics.core.metric.grouped import Grouped as Grouped
-from nextloc_metrics.core.metric.grouped import Weighted as Weighted
 from nextloc_metrics.core.metric.mean import MeanMetric as MeanMetric
 from nextloc_metrics.core.metric.ranking_metric import RankingMetric as RankingMetric
 from nextloc_metrics.core.queries.batch import GroupLabels as GroupLabels

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,6 @@ class Kind:
 
     width: int | None
     several: bool
-    weights: bool
     mask: bool
     exclude: bool
     groups: tuple[str, ...]
@@ -60,7 +58,7 @@ class Work:
     odd: str
 
 
-ODD = ["candidates", "form", "weights", "exclude", "groups", "confidence", "floats"]
+ODD = ["candidates", "form", "exclude", "groups", "confidence", "floats"]
 ODD += ["several", "target", "late target"]
 
 
@@ -87,10 +85,8 @@ def kinds(draw: Draw) -> Kind:
     """Draw what all batches have."""
     width = draw(st.sampled_from([None, LOCATIONS]))
     names = draw(st.sampled_from([(), ("user",), ("user", "hour")]))
-    flag = draw(st.sampled_from(["", "", "weights", "mask", "exclude"]))
-    return Kind(
-        width, draw(st.booleans()), flag == "weights", flag == "mask", flag == "exclude", names
-    )
+    flag = draw(st.sampled_from(["", "", "mask", "exclude"]))
+    return Kind(width, draw(st.booleans()), flag == "mask", flag == "exclude", names)
 
 
 def _changed(kind: Kind, odd: str) -> Kind:
@@ -102,7 +98,7 @@ def _changed(kind: Kind, odd: str) -> Kind:
         values["width"] = None if kind.width else LOCATIONS
     elif odd == "groups":
         values["groups"] = () if kind.groups else ("user",)
-    elif odd in ("weights", "exclude", "several"):
+    elif odd in ("exclude", "several"):
         values[odd] = not values[odd]
     return Kind(**values)
 
@@ -126,8 +122,6 @@ def _parts(draw: Draw, kind: Kind, odd: str, names: Sequence[str]) -> Part:
         target.reshape(-1)[-1] = -5
         queries[-1] = replace(queries[-1], counted=True)
     given: dict[str, Any] = {}
-    if kind.weights:
-        given["weights"] = [float(x.weight or 0) for x in queries]
     if kind.mask:
         given["mask"] = np.array([x.counted for x in queries], bool)
     if kind.exclude:
@@ -177,7 +171,6 @@ def _queries(draw: Draw, kind: Kind, names: Sequence[str]) -> Query:
         tuple(answer),
         tuple(target),
         draw(st.booleans()) if kind.mask else True,
-        Fraction(draw(st.sampled_from([0.5, 1.0, 3.0]))) if kind.weights else None,
         frozenset(exclude),
         tuple((name, draw(st.sampled_from(names))) for name in kind.groups),
     )

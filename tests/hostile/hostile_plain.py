@@ -39,7 +39,7 @@ class Meaning:
         source: `"csv"`, all cells are text; `"json"`; or `"typed"`, as in Parquet.
         kind: what ids are, `"integers"` or `"text"`.
         candidates: the number of scores of a row; None for lists of ids.
-        columns: the column of each role: preds, target, mask, weights, exclude, and of groups.
+        columns: the column of each role: preds, target, mask, exclude, and of groups.
         miss: whether an unreadable answer counts as a miss.
     """
 
@@ -60,7 +60,6 @@ class Query:
     answer: tuple[Any, ...] | None
     target: tuple[Any, ...]
     counted: bool = True
-    weight: Fraction | None = None
     exclude: frozenset[Any] = frozenset()
     groups: tuple[tuple[str, str], ...] = ()
 
@@ -175,8 +174,7 @@ def _query(row: Mapping[str, Any], how: Meaning, policy: Policy) -> Query:
         raise RefusedError("an excluded id")
     groups = tuple((name, _group(row[name])) for name in how.groups)
     counted = _mask(cells["mask"]) if "mask" in cells else True
-    weight = _weight(cells["weights"]) if "weights" in cells else None
-    return Query(answer, target, counted, weight, frozenset(exclude), groups)
+    return Query(answer, target, counted, frozenset(exclude), groups)
 
 
 def _group(cell: Any) -> str:
@@ -189,16 +187,6 @@ def _mask(cell: Any) -> bool:
     found = _MASKS.get(str(cell).strip().lower())
     if found is None:
         raise RefusedError(f"a mask is {cell!r}")
-    return found
-
-
-def _weight(cell: Any) -> Fraction:
-    try:
-        found = Fraction(float(cell))
-    except (TypeError, ValueError, OverflowError) as error:
-        raise RefusedError(f"a weight is {cell!r}") from error
-    if not 0 <= found <= 2**31:
-        raise RefusedError(f"a weight is {cell!r}")
     return found
 
 
@@ -349,23 +337,15 @@ def evaluate(queries: Sequence[Query], how: Meaning, broken: int = 0) -> Found:
 
 
 def _number(queries: Sequence[Query]) -> int:
-    return sum(bool(x.target) and x.counted and x.weight != 0 for x in queries)
+    return sum(bool(x.target) and x.counted for x in queries)
 
 
 def _means(queries: Sequence[Query], is_scores: bool) -> dict[str, float]:
-    rows = [
-        (Fraction(1) if x.weight is None else x.weight, scores_of(x, is_scores))
-        for x in queries
-        if x.target and x.counted
-    ]
+    rows = [scores_of(x, is_scores) for x in queries if x.target and x.counted]
     names = _of_order((), 1)
-    total = sum(weight for weight, _ in rows)
-    if not total:
+    if not rows:
         return dict.fromkeys(names, math.nan)
-    return {
-        name: float(sum(weight * Fraction(scores[name]) for weight, scores in rows) / total)
-        for name in names
-    }
+    return {name: float(sum(Fraction(x[name]) for x in rows) / len(rows)) for name in names}
 
 
 def same(found: Found, expected: Found) -> bool:

@@ -210,7 +210,7 @@ def rows(draw: Draw, kinds: Sequence[str], names: Sequence[str], parts: int = 3)
     width = draw(st.integers(3, 4)) if kind == "scores" else None
     several = draw(st.booleans())
     groups = draw(st.lists(st.sampled_from(COLUMNS), max_size=2, unique=True))
-    beside = draw(st.sets(st.sampled_from(["mask", "weights", "exclude"]), max_size=1))
+    beside = draw(st.sets(st.sampled_from(["mask", "exclude"]), max_size=1))
     ids: list[Any] = list(range(width)) if width else IDS[kind]
     score = st.sampled_from(draw(st.sampled_from([SCORES, ODD_SCORES])))
 
@@ -227,8 +227,6 @@ def rows(draw: Draw, kinds: Sequence[str], names: Sequence[str], parts: int = 3)
         found |= {name: draw(st.sampled_from(names)) for name in groups}
         if "mask" in beside:
             found["mask"] = draw(st.booleans())
-        if "weights" in beside:
-            found["weights"] = draw(st.sampled_from([0.0, 0.5, 1.0, 3.0]))
         if "exclude" in beside:
             relevant = target if several else [target]
             free = [x for x in ids if x not in relevant]
@@ -366,9 +364,8 @@ def _odd_cell(draw: Draw, dirt: str, made: Rows, target: str) -> str:
 
 
 def _break_beside(draw: Draw, roles: Sequence[str], cells: list[str]) -> None:
-    """Replace a mask, a weight or excluded ids by something else, if there are any."""
-    odd = {"mask": ["maybe", "", "2", "nan"], "weights": ["x", "", "nan", "-1", "inf"]}
-    odd["exclude"] = ["[1, x]", "[-5]", "[1", "x"]
+    """Replace a mask or excluded ids by something else, if there are any."""
+    odd = {"mask": ["maybe", "", "2", "nan"], "exclude": ["[1, x]", "[-5]", "[1", "x"]}
     for role in odd.keys() & {*roles}:
         cells[roles.index(role)] = draw(st.sampled_from(odd[role]))
 
@@ -530,7 +527,7 @@ def _types(draw: Draw, made: Rows) -> dict[str, Any]:
         types["exclude"] = lists(pa.int64())
     if made.several:
         types["target"] = lists(ids)
-    types |= {"mask": pa.bool_(), "weights": pa.float64()}
+    types |= {"mask": pa.bool_()}
     texts = [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())]
     types |= {name: draw(st.sampled_from(texts)) for name in made.groups}
     return {name: types[name] for name in made.roles}
@@ -640,7 +637,7 @@ def numpy_tables(draw: Draw, dirty: bool) -> Table:
             # -1 does not fit into integers without a sign
             kind = draw(st.sampled_from(["i8", "i4", ">i8"] if made.kind != "sparse" else ["i8"]))
             arrays[name] = padded.astype(kind)
-        elif name in ("mask", "weights"):
+        elif name == "mask":
             arrays[name] = np.array(values)
         else:
             arrays[name] = np.array(

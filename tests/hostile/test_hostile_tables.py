@@ -31,7 +31,7 @@ DOORS = ("table", "read", "command")
 def options_of(table: Table) -> dict[str, Any]:
     """Return the arguments that say how a table is to be read."""
     how = table.how
-    named = {x: how.columns[x] for x in ("mask", "weights", "exclude") if x in how.columns}
+    named = {x: how.columns[x] for x in ("mask", "exclude") if x in how.columns}
     return {
         **named,
         "groups": list(how.groups),
@@ -65,7 +65,7 @@ def by_command(table: Table, source: str, targets: Path | None, folder: Path) ->
     """Evaluate a table by the command line, which writes its counts and values."""
     options = options_of(table)
     command = ["score", source, "--k", "1,3", "--format", "json", "--on-error", options["on_error"]]
-    for name in ("mask", "weights", "exclude", "separator"):
+    for name in ("mask", "exclude", "separator"):
         if options.get(name) is not None:
             command += [f"--{name}", options[name]]
     command += [] if targets is None else ["--target", str(targets)]
@@ -126,8 +126,6 @@ def _through(table: Table, door: str, folder: Path) -> Found | Exception:
     if table.twice:
         files.append(files[0])
     source: Any = files if len(files) > 1 else files[0] if files else table.frame
-    if "weights" in table.how.columns and door == "read":
-        door = "table"
     if table.frame is not None or table.twice:  # the command reads the folder
         door = "table"
     if door == "command":

@@ -31,7 +31,6 @@ from nextloc_metrics import (
     Ranking,
     RankingCollection,
     RankingMetric,
-    Weighted,
 )
 from nextloc_metrics.metrics.visits import GroupShare
 from strategies import examples, same, updated
@@ -512,10 +511,10 @@ def test_labels_that_do_not_fit(labels: Any, says: str) -> None:
 def test_groups_that_no_member_reads_are_refused(groups: Any) -> None:
     """By `update` and `forward` of a collection; a metric of one's own may read them."""
     lists, target = torch.tensor([[0, 1], [1, 0]]), torch.tensor([0, 0])
-    metrics = RankingCollection([MRR(), Weighted(AccuracyAtK(1))])
+    metrics = RankingCollection([MRR(), AccuracyAtK(1)])
     for add in (metrics.update, metrics):
         with pytest.raises(ValueError, match="`groups` must be None without a metric that reads"):
-            add(lists, target, groups=groups, weights=[1, 1])
+            add(lists, target, groups=groups)
     assert metrics["MRR"].num_queries == 0
 
     class Own(AccuracyAtK):

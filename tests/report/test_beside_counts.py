@@ -108,8 +108,6 @@ def test_a_ceiling_has_the_visits_of_counts_in_the_order_of_time() -> None:
         assert found.ceiling is not None
         assert torch.equal(found.ceiling.limits.limit, limits.limit)
         assert (found.counts is None) == (history is limits)
-    weighted = report.evaluate(SCORES, TARGET, history=counts, weights=np.ones(90), **options)
-    assert weighted.counts is None
 
 
 def test_wrong_histories_name_what_to_change() -> None:

@@ -181,12 +181,3 @@ def test_what_has_no_probabilities(preds: Any, target: Any, options: Any) -> Non
         report.evaluate_table(pandas.DataFrame(columns), k=1, **names)
     with pytest.raises(ValueError, match="`given` must be one of"):
         report.evaluate([[0.3, 1.0]], [1], given="softmax")  # type: ignore[arg-type]
-
-
-def test_a_page_of_weighted_probabilities_has_no_diagram_of_their_error() -> None:
-    """With weights there is no calibration error, and a page is made all the same."""
-    preds = torch.tensor([[0.1, 0.7, 0.2], [0.4, 0.3, 0.3]])
-    e = report.evaluate(preds, [1, 2], k=1, given="probabilities", weights=[1.0, 2.0])
-    page = e.to_html()
-    assert "nll" in page
-    assert "Accuracy by confidence" not in page

@@ -161,7 +161,6 @@ def test_bytes_keep_the_options() -> None:
         ({}, {"target": [[1, 2]] * 9}, "got lists of ids and several ids as `target`"),
         ({}, {"exclude": [[0]] * 9}, "`exclude` must be given in every batch, or in none"),
         ({}, {"confidence": [0.5] * 9}, "`confidence` must be given in every batch, or in none"),
-        ({}, {"weights": [1] * 9}, "`weights` must be given in every batch, or in none"),
         ({}, {"groups": {"user": [1] * 9}}, r"`groups` must be \(\) in every batch"),
     ],
 )

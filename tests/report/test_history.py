@@ -135,8 +135,7 @@ def test_the_ceiling_is_shown_beside_the_headline() -> None:
 
 def test_shards_are_merged_bit_for_bit(tmp_path: Path) -> None:
     """Of files, of evaluators and of all queries at once; users are in several shards."""
-    weights = np.arange(80) % 3
-    whole = evaluate(weights=weights)
+    whole = evaluate()
     parts = []
     for first in range(3):
         rows = slice(first, None, 3)
@@ -149,7 +148,6 @@ def test_shards_are_merged_bit_for_bit(tmp_path: Path) -> None:
                 mask=MASK[rows],
                 train_counts=COUNTS,
                 history=(VISITS, OWNERS),
-                weights=weights[rows],
             )
         )
         parts[-1].save(tmp_path / f"{first}.npz")
@@ -158,16 +156,6 @@ def test_shards_are_merged_bit_for_bit(tmp_path: Path) -> None:
         assert merged.ceiling.rows == whole.rows
         assert str(merged.ceiling.table) == str(whole.table)
         assert merged.ceiling.limits.users == whole.limits.users
-
-
-def test_weights_are_those_within_a_user() -> None:
-    """A user's accuracy is a weighted mean, and the mean over users is not weighted."""
-    best = SCORES.argmax(1) == TARGET
-    unique = (SCORES.max(1, keepdims=True) == SCORES).sum(1) == 1
-    weights = np.where(unique, 1 + np.arange(80) % 3, 0)
-    found = evaluate(weights=weights, train_counts=None)
-    means = [np.average(best[x == USERS], weights=weights[x == USERS]) for x in KEPT]
-    assert found.rows["model"].value == pytest.approx(np.mean(means), abs=1e-9)
 
 
 def test_limits_may_be_given_with_other_options() -> None:

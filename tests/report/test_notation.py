@@ -1,4 +1,4 @@
-"""`evaluate` with measures by name, grades of several relevant ones, and weights of queries."""
+"""`evaluate` with measures by name, and grades of several relevant ones."""
 
 from __future__ import annotations
 
@@ -23,13 +23,11 @@ from nextloc_metrics import (
     Ranking,
     RecallAtK,
     RPrecision,
-    Weighted,
     report,
 )
 from nextloc_metrics.cli.commands import main
 from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.metrics.notation import parse_measure
-from strategies import batch, float32
 
 NAMES: dict[str, Any] = {
     "nDCG@3": NDCGAtK(3),
@@ -102,33 +100,6 @@ def test_a_relevance_level(form: str) -> None:
         Ranking.from_scores(scores, dense, depth=2).relevant_from(2)
 
 
-def test_weights_of_an_evaluation() -> None:
-    """Means, intervals, groups, ties and chance; what is no mean is left out."""
-    scores, target = batch(40)
-    weights = torch.rand(40) * (torch.rand(40) > 0.2)
-    users = ["a", "b"] * 20
-    found = report.evaluate(scores, target, k=1, groups={"user": users}, weights=weights)
-    assert list(found.values) == ["acc_at_1", "mrr", "ndcg_at_1"]
-    metric = Weighted(MRR())
-    metric.update(scores, target, weights=weights)
-    assert float32(found.values["mrr"]) == float(metric.compute())
-    assert found.intervals["mrr"] == pytest.approx([float(x) for x in metric.interval()])
-    assert found.card["averaged_over"] == "queries, weighted"
-    assert found.chance["acc_at_1"] == pytest.approx(1 / 6)
-    low, high = found.ties["acc_at_1"]
-    assert low < found.values["acc_at_1"] < high
-    own = Weighted(MRR())(scores[::2], target[::2], weights=weights[::2])
-    (first,) = [
-        x for x in found.group_records("user") if x["group"] == "a" and x["metric"] == "mrr"
-    ]
-    assert float32(first["value"]) == float(own)
-    clustered = report.evaluate(
-        scores, target, k=1, groups={"user": users}, cluster="user", weights=weights
-    )
-    assert clustered.values == found.values
-    assert clustered.intervals != found.intervals
-
-
 WRONG: list[tuple[Any, str]] = [
     ("nDCG@0", "`k` must be a positive integer, got 0"),
     ("P", "`P` needs a cut-off, such as `P@10`"),
@@ -158,20 +129,14 @@ def test_a_wrong_name_is_an_error(name: str, message: str) -> None:
         report.evaluate([[1, 2]], [1], measures=[name])
 
 
-def test_wrong_grades_and_weights() -> None:
+def test_wrong_grades_and_measures() -> None:
     """Name the argument."""
     with pytest.raises(ValueError, match="`grades` must be numbers in the shape of `target`"):
         report.evaluate([[1, 2]], [[1, 2]], grades=[[1]], measures=["RR"])
     with pytest.raises(ValueError, match=r"grades, .* must be finite and at least 0, got -1"):
         report.evaluate([[1, 2]], [[1, 2]], grades=[[1, -1]], measures=["RR"])
-    with pytest.raises(ValueError, match="`weights` must have a row for each of the 1 queries"):
-        report.evaluate([[1, 2]], [1], weights=[1, 2], measures=["RR"])
     with pytest.raises(TypeError, match="`measures` must be a list, got 'RR'"):
         report.evaluate([[1, 2]], [1], measures="RR")
-    evaluator = report.Evaluator(measures=["RR"])
-    evaluator.add(Batch([[1, 2]], [[1]], weights=[1.0]))
-    with pytest.raises(ValueError, match="`weights` must be given in every batch, or in none"):
-        evaluator.add(Batch([[1, 2]], [[1]]))
 
 
 def test_runs_have_grades(tmp_path: Path) -> None:
@@ -200,6 +165,6 @@ def test_runs_have_grades(tmp_path: Path) -> None:
          "nDCG@2", "--format", "json"],
     )  # fmt: skip
     assert json.loads(shown.output)["nDCG@2"]["value"] == e.values["nDCG@2"]
-    for option in ("mask", "exclude", "weights", "confidence"):
+    for option in ("mask", "exclude", "confidence"):
         shown = CliRunner().invoke(main, ["score", str(tmp_path / "a.run"), f"--{option}", "w"])
         assert f"`--{option}` must be a column of a table, and a run has none" in shown.output

@@ -29,7 +29,6 @@ from nextloc_metrics import (
     RankingCollection,
     RankingMetric,
     Record,
-    Weighted,
     report,
 )
 from nextloc_metrics.cli.commands import main
@@ -195,14 +194,6 @@ def test_chance_and_baseline_are_those_of_ranks() -> None:
     assert list(found.values)[-3:] == ["soon", "rbp", "margin"]
 
 
-def test_weights_are_those_of_each_mean() -> None:
-    """What is no mean is left out, as among the other rows."""
-    weights = np.arange(NUMBER, dtype=float)
-    found = report.evaluate(LISTS, TARGET, k=1, metrics=metrics(), weights=weights)
-    assert found.values["soon"] == pytest.approx((weights * HITS).sum() / weights.sum())
-    assert "balance" not in found.values
-
-
 def in_parts(_: Path) -> report.Evaluation:
     """Three evaluators, saved as bytes and merged."""
     parts = []
@@ -315,7 +306,6 @@ WRONG: list[tuple[Any, type[Exception], str]] = [
     ({3: Soon()}, ValueError, "got 3"),
     ({"mrr": Soon()}, ValueError, r"other names than the rows of the evaluation, got \['mrr'\]"),
     ({"soon": Grouped(MRR(), 3)}, ValueError, "reads groups; pass `groups`"),
-    ({"soon": Weighted(MRR())}, ValueError, "has weights; pass `weights`"),
     ({"soon": MRR(ignore_index=3)}, ValueError, "has an `ignore_index`"),
     ({"soon": LocationF1(8, average=None)}, ValueError, "with one value each"),
     ({"soon": OwnUpdate()}, ValueError, "overrides `update`"),

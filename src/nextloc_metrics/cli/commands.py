@@ -73,7 +73,7 @@ class KnowingCommand(click.Command):
 # The options of each section of a help page; others are in the first one.
 _SECTIONS = {
     "Columns and files": "--preds --target --truth --query --item --score --rank --grade --padding "
-    "--vocabulary --separator --on-error --mask --exclude --weights --confidence --workers",
+    "--vocabulary --separator --on-error --mask --exclude --confidence --workers",
     "Metrics": "--k --measure --metrics --num-locations --given --exempt-target --train-counts "
     "--coordinates --km",
     "Groups and intervals": "--group --cluster --confidence-level",

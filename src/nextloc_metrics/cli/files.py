@@ -148,7 +148,7 @@ def given_options(kind: Any, reading: Mapping[str, Any]) -> dict[str, Any]:
 
 
 # what else files and tables are read by; a run lacks the columns
-_COLUMNS = ("mask", "exclude", "weights", "confidence")
+_COLUMNS = ("mask", "exclude", "confidence")
 _OF_TRUTH = ("truth", "query", "item", "score", "rank", "grade")
 _OF_FILES = ("preds", "target", "padding", "on_error", "separator", "mask", "exclude", *_OF_TRUTH)
 _OF_TABLES = {*_OF_FILES, *_COLUMNS, "groups", "workers", "answers"}

@@ -193,7 +193,6 @@ EVALUATING = options_of(
     click.option("--exclude", help="Column of lists of ids that are not ranked."),
     option_of("given", type=click.Choice(["logits", "log_probabilities", "probabilities"])),
     option_of("exempt_target", is_flag=True),
-    click.option("--weights", help="Column of weights of queries."),
     click.option("--confidence", help="Column of confidences of answers, from 0 to 1."),
     option_of("train_counts", ": .npy, or text with a number per line", type=FILE),
     option_of(
@@ -395,7 +394,7 @@ def has_columns(path: str) -> bool:
 
 
 # Parameters that are no options of the evaluation: they name columns, or say what is written.
-_COLUMNS = {"preds", "target", "mask", "exclude", "weights", "confidence", "cluster", "groups"}
+_COLUMNS = {"preds", "target", "mask", "exclude", "confidence", "cluster", "groups"}
 _COLUMNS |= {"query", "item", "score", "rank", "grade"}
 _COLUMNS |= {"answers", "key", "location", "time", "user"}
 _HIDDEN = _COLUMNS | {"kind", "out", "force", "save", "group_table"}

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 # Names of other libraries, by what they are here.
 OTHERS = {"top_k": "k", "topk": "k", "num_classes": "num_locations", "num_items": "num_locations"}
 OTHERS |= {"queries": "truth", "key": "query"}  # of 0.4
-OTHERS |= {"y_true": "target", "y_pred": "preds", "sample_weight": "weights"}
+OTHERS |= {"y_true": "target", "y_pred": "preds"}
 
 # Metrics of papers and of other libraries, in lower case.
 METRICS = {"f1": "LocationF1", "weightedf1": "LocationF1"}

@@ -169,7 +169,7 @@ class DecileAtK(DecileMetric):
 class DecileScore(DecileMetric, MeanMetric):
     """The mean of a score for every bin, over the queries with a relevant location in the bin.
 
-    With `decile` it is a mean of scores as others are, which `Grouped` and `Weighted` take.
+    With `decile` it is a mean of scores as others are, which `Grouped` takes.
     `ties` is that of [`RankingMetric`][nextloc_metrics.RankingMetric].
     """
 

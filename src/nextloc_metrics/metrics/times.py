@@ -229,7 +229,6 @@ class JointAccuracy(MeanMetric):
             return super().read(preds, target, mask, groups, **given)  # type: ignore[no-any-return]
         if times is None or target_times is None:
             raise ValueError("`times` and `target_times` must be given, in minutes, got None.")
-        weights = given.pop("weights", None)
         ranking = self.where.read(preds, target, mask, **given)
         minutes = Batch(
             as_tensor("times", times, ranking.device),
@@ -244,7 +243,7 @@ class JointAccuracy(MeanMetric):
             )
         read_times = Times.read(minutes, Needs(), ("times", "target_times"))
         record = TimedRanking(ranking.queries, ranking, read_times)
-        return record.with_groups(groups).with_weights(weights, self.validate_args)
+        return record.with_groups(groups)
 
     def update(
         self,

@@ -30,7 +30,6 @@ def evaluate(
     missed: int | None = None,
     confidence: Array | None = None,
     grades: Array | None = None,
-    weights: Array | None = None,
     times: Array | None = None,
     last: Array | None = None,
     **options: Unpack[Options],
@@ -53,8 +52,6 @@ def evaluate(
         confidence: for lists, floating `[N]` in [0, 1], the confidence of each first id; adds the
             metrics of `confidence_metrics`.
         grades: the grades of the ids in `target` `[N, M]`, in its shape; 0 is not relevant.
-        weights: `[N]`, 0 or from 2^-32 to 2^31: the means are weighted, as by `Weighted`, and
-            what is not a mean of scores (F1, the decile metrics, the map) is left out.
         times: with `history`, the local time of each query, as for `compare`, like `last`.
         options: those of [`Options`][nextloc_metrics.report.Options].
 
@@ -75,7 +72,7 @@ def evaluate(
         (0.75, 0.3333333333333333)
     """
     given: Any = {"mask": mask, "groups": groups, "exclude": exclude}
-    of_rows: Any = {"confidence": confidence, "weights": weights, "grades": grades}
+    of_rows: Any = {"confidence": confidence, "grades": grades}
     rows = read_rows(Batch(preds, target, **given, **of_rows))
     check_cluster(options["cluster"], rows.groups)
     evaluator = Evaluator(**options)
@@ -87,7 +84,7 @@ def evaluate(
     history, card = options["history"], found.card
     if card["queries"] == card["left_out"] + card["without_target"]:
         return found  # there is nothing to compare
-    if weights is None and grades is None and not isinstance(history, Predictability | None):
+    if grades is None and not isinstance(history, Predictability | None):
         shared: Any = {name: options[name] for name in SharedOptions.__annotations__}  # type: ignore[literal-required]
         metrics = evaluator._data.metrics.items()
         own = {x: of for x, of in metrics if not of.unit and of.largest_value == 1}

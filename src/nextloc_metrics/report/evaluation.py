@@ -53,7 +53,7 @@ class Evaluation(Result):
         columns: the numbers of the headline, by column and row.
         ceiling: Acc@1 between chance and the limit of predictability; None without `history`.
         counts: the model beside counts of the person's visits, with paired differences, from
-            `evaluate` with `history`; not with weights or grades, and None after `merge`.
+            `evaluate` with `history`; not with grades, and None after `merge`.
     """
 
     title: ClassVar[str] = "Evaluation"

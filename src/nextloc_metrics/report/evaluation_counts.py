@@ -163,7 +163,7 @@ class Counted:
             **excluded,
             **{name: text for name, text in given.items() if text},
             **dirt,
-            "averaged_over": "queries, weighted" if setting.is_weighted else "queries",
+            "averaged_over": "queries",
             "intervals": f"{100 * setting.confidence_level:g} %, {sample}",
             **self._doubts(),
             "ties": "expected value over random orders",

@@ -58,11 +58,8 @@ class ClusteredGroups(Grouped, KeyedMetric):
         kept, sums = counted[counted], []
         for metric, own in zip(metrics, scores, strict=True):
             keys, numbers = pairs[metric.by, metric.cluster]
-            scored, weights = metric.metric, record.queries.weights
-            weights = weights[counted] if scored._is_weighted else None
-            found = exact.tally_by(
-                numbers, len(keys), own[counted], kept, scored._is_bounded, weights
-            )
+            is_bounded = metric.metric._is_bounded
+            found = exact.tally_by(numbers, len(keys), own[counted], kept, is_bounded)
             sums.append(metric._summand(torch.cat([keys[:, None], found], 1)))
         return sums
 

@@ -53,9 +53,9 @@ class Evaluator:
     [`Options`][nextloc_metrics.report.Options].
 
     The first batch fixes what all batches hold: scores of so many candidates or lists of ids, one
-    or several relevant ids, the groups, and whether `exclude`, `confidence` and `weights` are
-    given. An evaluator is merged once: not with itself, nor again into one that it or a copy of it
-    was merged into. Evaluators of `from_bytes` count as new ones.
+    or several relevant ids, the groups, and whether `exclude` and `confidence` are given. An
+    evaluator is merged once: not with itself, nor again into one that it or a copy of it was merged
+    into. Evaluators of `from_bytes` count as new ones.
 
     Raises:
         ValueError: an option is out of range; in `add`, a batch does not fit; in `merge`, the

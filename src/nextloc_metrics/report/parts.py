@@ -17,7 +17,7 @@ from nextloc_metrics.analysis.f1_intervals import has_jackknife
 from nextloc_metrics.core.display.page import show_meanings, show_sentence
 from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.metric.collection import RankingCollection
-from nextloc_metrics.core.metric.grouped import Average, Grouped, Weighted
+from nextloc_metrics.core.metric.grouped import Average, Grouped
 from nextloc_metrics.core.metric.mean import MeanMetric
 from nextloc_metrics.core.metric.ranking_metric import RankingMetric
 from nextloc_metrics.core.queries.answers import ANSWERED, UNSEEN
@@ -75,15 +75,14 @@ class InnerPart(Part):
 
 
 class TablePart(InnerPart):
-    """A part whose values are rows of the first table; with weights, means are weighted."""
+    """A part whose values are rows of the first table."""
 
     title: ClassVar[str] = "value"
     _is_in_table: ClassVar[bool] = True
     name: ClassVar[str]  # of the collection
 
     def make(self, known: Known, rows: Parts) -> Parts:
-        found = self._of_table(known)
-        return {self.name: _weigh(found) if known.setting.is_weighted else found}
+        return {self.name: self._of_table(known)}
 
     def _of_table(self, known: Known) -> RankingCollection:
         raise NotImplementedError
@@ -188,9 +187,7 @@ class MapPart(InnerPart):
     """The accuracy at each location, for the map of a page."""
 
     def applies(self, known: Known) -> bool:
-        setting = known.setting
-        has_map = known.data.locations is not None and setting.num_locations is not None
-        return has_map and not setting.is_weighted
+        return known.data.locations is not None and known.setting.num_locations is not None
 
     def make(self, known: Known, rows: Parts) -> Parts:
         number = len(known.data.locations or ())
@@ -212,7 +209,7 @@ class DecilesPart(Part):
     title: ClassVar[str] = "By popularity of the target"
 
     def applies(self, known: Known) -> bool:
-        return known.data.bins is not None and not known.setting.is_weighted
+        return known.data.bins is not None
 
     def make(self, known: Known, rows: Parts) -> Parts:
         assert known.data.bins is not None  # it applies
@@ -365,7 +362,7 @@ class TrainingFrequenciesPart(ReferencePart):
     def applies(self, known: Known) -> bool:
         is_likely = known.setting.probabilities not in ("", CONFIDENCE)
         has_counts = known.data.train_counts is not None
-        return is_likely and has_counts and not known.setting.is_weighted
+        return is_likely and has_counts
 
     def make(self, known: Known, rows: Parts) -> Parts:
         return {self.name: likelihood_metrics(given="probabilities")}
@@ -436,15 +433,8 @@ def _own_of(known: Known) -> tuple[dict[str, Any], dict[str, Any]]:
 def _by_user(known: Known) -> RankingCollection:
     """Make the accuracy of each user."""
     kind = known.setting.by_user
-    metric: Any = Weighted(AccuracyAtK(1)) if known.setting.is_weighted else AccuracyAtK(1)
-    by_user = Grouped(metric, average="groups", by=kind, labels=known.labels[kind])
+    by_user = Grouped(AccuracyAtK(1), average="groups", by=kind, labels=known.labels[kind])
     return RankingCollection({"acc_at_1": by_user})
-
-
-def _weigh(metrics: RankingCollection) -> RankingCollection:
-    """Return the weighted means of a collection's means of scores, without its other metrics."""
-    means = {name: x for name, x in metrics.named_members() if isinstance(x, MeanMetric)}
-    return RankingCollection({name: Weighted(x) for name, x in means.items() if x._averages_scores})
 
 
 def _means(rows: Parts) -> dict[str, Any]:
@@ -455,9 +445,6 @@ def _means(rows: Parts) -> dict[str, Any]:
 
 def _with_ties(metric: Any, ties: Ties) -> Any:
     """Return a metric of this library with other ties; None for one that reads none."""
-    if isinstance(metric, Weighted):
-        found = _with_ties(metric.metric, ties)
-        return Weighted(found) if found else None
     if not isinstance(metric, RankingMetric) or not metric._is_ours or metric._of_decision:
         return None
     options = {name: getattr(metric, name) for name in metric._options if name != "ties"}

@@ -15,7 +15,7 @@ from torchmetrics import MetricCollection
 
 from nextloc_metrics.analysis import Predictability
 from nextloc_metrics.core.metric.collection import RankingCollection
-from nextloc_metrics.core.metric.mean import MeanMetric, RecordMetric
+from nextloc_metrics.core.metric.mean import RecordMetric
 from nextloc_metrics.core.queries.answers import Answers
 from nextloc_metrics.core.queries.batch import ArrayRows
 from nextloc_metrics.core.queries.checks import check_named
@@ -182,7 +182,7 @@ EXEMPT = "given ids, but not the targets"
 CONFIDENCE = "confidence"
 
 # What all batches give, or none.
-_PER_QUERY = ("exclude", "confidence", "weights")
+_PER_QUERY = ("exclude", "confidence")
 
 
 class Form(NamedTuple):
@@ -193,7 +193,6 @@ class Form(NamedTuple):
     groups: tuple[str, ...]
     exclude: bool
     confidence: bool
-    weights: bool
     answers: str = ""
     num_ids: int | None = None
 
@@ -250,7 +249,6 @@ class Setting:
     probabilities: str = ""  #: what scores are; "confidence" for lists with that of each answer
     measures: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()  #: names, with those of the states
-    is_weighted: bool = False
     history: str = ""
     answers: str = ""  #: how answers of a language model were read; "" for other predictions
     num_ids: int | None = None  #: of these answers
@@ -292,7 +290,6 @@ class Setting:
             candidates=form.candidates,
             groups=form.groups,
             exclude=(EXEMPT if exempts else "given ids") if form.exclude else "none",
-            is_weighted=form.weights,
             answers=form.answers,
             num_ids=form.num_ids,
         )
@@ -308,7 +305,7 @@ class Setting:
         """The kind of batch that has this setting."""
         several, excluded = self.num_locations is None, self.exclude != "none"
         confidence = self.probabilities == CONFIDENCE
-        given = excluded, confidence, self.is_weighted, self.answers, self.num_ids
+        given = excluded, confidence, self.answers, self.num_ids
         return Form(self.candidates, several, self.groups, *given)
 
     @property
@@ -387,7 +384,6 @@ def _why_not(metric: RecordMetric) -> str:
         "overrides `update`; define `score` or `tally`": metric._has_own_update,
         "has a state of its own beside that of `tally`": set(metric._defaults)
         != {metric._state_name},
-        "has weights; pass `weights`": isinstance(metric, MeanMetric) and metric._is_weighted,
         "reads groups; pass `groups`": metric._is_ours and metric._reads_groups,
         "has an `ignore_index`; use `mask`": metric.ignore_index is not None,
     }

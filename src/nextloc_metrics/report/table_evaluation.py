@@ -66,7 +66,6 @@ def evaluate_table(
     groups: Sequence[str] = (),
     mask: str | None = None,
     exclude: str | None = None,
-    weights: str | None = None,
     confidence: str | None = None,
     padding: int | Sequence[int] = -1,
     separator: str | None = None,
@@ -90,8 +89,8 @@ def evaluate_table(
             or as a pattern such as `pred_*`.
         target: the column of relevant ids. `groups`, `mask`, `exclude`, `padding`, `separator` and
             `on_error` are as for `report.read`.
-        truth: the table of the relevant ids, if it is another; `target`, `groups`, `mask`,
-            `exclude` and `weights` are its columns, constant within a query. Several rows of a
+        truth: the table of the relevant ids, if it is another; `target`, `groups`, `mask` and
+            `exclude` are its columns, constant within a query. Several rows of a
             query are its several targets. A query without predictions is a miss, `missing` on the
             card; predictions without truth are left out.
         query: the columns of both tables that say which query a row is of.
@@ -102,7 +101,6 @@ def evaluate_table(
             not retrieved. Or
         rank: the column of its rank, from 0 if any is 0, else from 1; a gap between ranks stays.
         grade: the column of `truth` of grades; those up to 0 are not relevant.
-        weights: the column of weights of queries, as for `evaluate`.
         confidence: for lists, the column of the confidence of each first id, from 0 to 1; adds the
             metrics of `confidence_metrics`.
         answers: how the text in `preds` is read, as by the options of `read_answers`, such as
@@ -132,7 +130,7 @@ def evaluate_table(
     kinds = names_of_groups([*names_of_groups(groups), *([] if cluster is None else [cluster])])
     engine = None if isinstance(rows, str | PathLike) else engines.engine_of(rows)
     asked: dict[str, Any] = {"preds": preds, "target": target, "mask": mask, "exclude": exclude}
-    asked |= {"weights": weights, "confidence": confidence}
+    asked |= {"confidence": confidence}
     how: dict[str, Any] = {"padding": padding, "separator": separator, "on_error": on_error}
     if is_tensors(rows):
         return _evaluate_tensors(rows, truth, asked, kinds, options)
@@ -143,7 +141,7 @@ def evaluate_table(
     is_told = answers is not None and isinstance(preds, str) and item is None and grade is None
     if form is not None and not is_told:
         given = {"answers": answers, "confidence": confidence}
-        names = Names("preds", target, kinds, mask, exclude, (), weights)
+        names = Names("preds", target, kinds, mask, exclude)
         reading = {**how, "threads": workers}
         return _evaluate_form(rows, truth, form, names, reading, given, options)
     assert isinstance(preds, str)

@@ -1,4 +1,4 @@
-"""A mask, groups and weights of the first dimensions of queries hold for all that lies behind."""
+"""A mask and groups of the first dimensions of queries hold for all that lies behind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from nextloc_metrics import (
     GroupLabels,
     Ranking,
     RankingCollection,
-    Weighted,
     functional,
     trajectories,
 )
@@ -25,7 +24,6 @@ SCORES = torch.randn(*QUERIES, 7, generator=torch.Generator().manual_seed(1))
 TARGET = torch.arange(12).reshape(QUERIES) % 7
 IS_REAL = torch.tensor([True, False, True, True])
 USERS = torch.tensor([1, 9, 0, 1])  # the group of what the mask leaves out is not read
-WEIGHTS = torch.tensor([2.0, float("nan"), 1.0, 0.5])
 
 
 def spread(values: Tensor) -> Tensor:
@@ -35,21 +33,16 @@ def spread(values: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("given", [SCORES, SCORES.argsort(-1)], ids=["scores", "lists"])
 def test_they_equal_those_of_every_step(given: Tensor) -> None:
-    """Alone, in groups, weighted and in a collection, and the values by hand."""
-    metrics = RankingCollection(
-        {"mrr": MRR(), "by_user": Grouped(MRR(), 2), "weighted": Weighted(MRR())}
-    )
-    found = metrics(given, TARGET, IS_REAL, USERS, weights=WEIGHTS)
-    own = metrics(given, TARGET, spread(IS_REAL), spread(USERS), weights=spread(WEIGHTS))
+    """Alone, in groups and in a collection, and the value by hand."""
+    metrics = RankingCollection({"mrr": MRR(), "by_user": Grouped(MRR(), 2)})
+    found = metrics(given, TARGET, IS_REAL, USERS)
+    own = metrics(given, TARGET, spread(IS_REAL), spread(USERS))
     assert found.keys() == own.keys()
     for name, value in found.items():
         assert torch.equal(value, own[name]), name
     each = MRR().read(given, TARGET)
     scores = (1 / (each.above[:, 0] + 1).double()).reshape(QUERIES).mean(1)
     assert float(found["mrr"]) == pytest.approx(float(scores[IS_REAL].mean()))
-    weights = WEIGHTS[IS_REAL].double()
-    weighted = (scores[IS_REAL] * weights).sum() / weights.sum()
-    assert float(found["weighted"]) == pytest.approx(float(weighted))
 
 
 def test_names_of_groups() -> None:
@@ -80,11 +73,11 @@ def test_pairs_of_trajectories() -> None:
     assert torch.equal(trajectories.DTW()(points, points.flip(2), IS_REAL), own)
 
 
-@pytest.mark.parametrize("name", ["mask", "groups", "weights"])
+@pytest.mark.parametrize("name", ["mask", "groups"])
 @pytest.mark.parametrize("shape", [(), (3,), (1,), (4, 1), (4, 3, 1), (3, 4)])
 def test_other_shapes_are_refused(name: str, shape: tuple[int, ...]) -> None:
     """With the shapes that fit, and without a change of the state."""
-    metric: Any = {"mask": MRR(), "groups": Grouped(MRR(), 2), "weights": Weighted(MRR())}[name]
+    metric: Any = {"mask": MRR(), "groups": Grouped(MRR(), 2)}[name]
     kind = "bool" if name == "mask" else "int64"
     values = torch.ones(shape, dtype=getattr(torch, kind))
     fitting = re.escape(f"of shape (4, 3) or (4,), one per query, got {kind} {shape}.")

@@ -135,7 +135,7 @@ def test_arguments_of_an_update_are_named() -> None:
     """In the signature, by which TorchMetrics sends each metric its own; others are refused."""
     names = [*inspect.signature(MRR().update).parameters]
     assert names[:4] == ["preds", "target", "mask", "groups"]
-    assert names[4:] == ["exclude", "exempt_target", "confidence", "weights", "extra"]
+    assert names[4:] == ["exclude", "exempt_target", "confidence", "extra"]
     plain = MetricCollection({"ours": MRR(), "theirs": RetrievalMRR()})
     scores, target = torch.tensor([0.9, 0.1]), torch.tensor([True, False])
     plain.update(scores, target, indexes=torch.tensor([0, 0]))

@@ -25,7 +25,6 @@ from nextloc_metrics import (
     Ranking,
     RankingCollection,
     RankQuantile,
-    Weighted,
     analysis,
     scoring,
 )
@@ -150,24 +149,6 @@ def test_excluded_candidates_are_no_pairs() -> None:
     assert AUC()(scores, target) == pytest.approx(2 / 3)
     assert AUC()(scores, target, exclude=exclude) == 1
     assert FallOutAtK(2)(scores, target, exclude=exclude) == 1 / 2
-
-
-def test_weighted_auc_is_recboles_gauc() -> None:
-    """RecBole weights the AUC of each user by the number of relevant locations, ties half."""
-    torch.manual_seed(0)
-    scores, relevant = torch.randint(0, 5, (20, 12)).float(), torch.rand(20, 12) < 0.3
-    relevant[0], relevant[1] = False, True  # left out there and here
-    total, weights = 0.0, 0
-    for row, mine in zip(scores.tolist(), relevant.tolist(), strict=True):
-        positives = [x for x, is_relevant in zip(row, mine, strict=True) if is_relevant]
-        n, r = len(row), len(positives)
-        if 0 < r < n:
-            ranks = [sum(y > x for y in row) + (1 + row.count(x)) / 2 for x in positives]
-            total += r * (r * (n + 1) - r * (r + 1) / 2 - sum(ranks)) / (r * (n - r))
-            weights += r
-    metric = Weighted(AUC())
-    metric.update(scores, relevant, weights=relevant.sum(1))
-    assert metric.compute().item() == pytest.approx(total / weights, abs=1e-6)
 
 
 def test_a_collection_of_all() -> None:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nan, tensor
 
 from mobility.trajectories.trajectory_oracle import padded, walks
-from nextloc_metrics import Grouped, PerQueryScores, RankingCollection, Weighted, analysis
+from nextloc_metrics import Grouped, PerQueryScores, RankingCollection, analysis
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.mobility.trajectories import (
     DTW,
@@ -95,18 +95,11 @@ def test_all_that_means_have(metric: Any) -> None:
 
 
 def test_the_option_scale_divides_once() -> None:
-    """The gap of groups and the weighted mean are in the unit of the value, whatever `scale`."""
+    """The gap of groups is in the unit of the value, whatever `scale`."""
     metric = DTW(scale=2.0)
     grouped = updated(Grouped(metric.clone(), 4), PREDS, TARGET, groups=USER)
     values = grouped.compute()
     assert grouped.gap().value == pytest.approx(float(values.max() - values.min()), rel=1e-6)
-    weighted = Weighted(metric.clone())
-    weighted.update(PREDS, TARGET, weights=torch.ones(len(PREDS)))
-    plain = updated(metric, PREDS, TARGET)
-    assert float(weighted.compute()) == pytest.approx(float(plain.compute()), rel=1e-6)
-    assert [float(x) for x in weighted.interval()] == pytest.approx(
-        [float(x) for x in plain.interval()], rel=1e-6
-    )
 
 
 def test_the_preset_reads_each_batch_once(monkeypatch: Any) -> None:

@@ -324,15 +324,6 @@ def test_arrays_of_any_integers(kind: str, tmp_path: Path) -> None:
         report.read(tmp_path / "a.npz")
 
 
-@pytest.mark.parametrize("weight", ["1_0", "\uff11", "\u0663", "x", "", "inf"])
-def test_weights_in_text_are_plain_numbers(weight: str, tmp_path: Path) -> None:
-    """Finite ones, and not what Python takes for one besides."""
-    path = tmp_path / "a.csv"
-    path.write_text(f"preds,target,w\n1,1,2.5\n1,2,{weight}\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"line 3, row 1 of .*a\.csv must hold a number in `w`"):
-        report.evaluate_table(path, weights="w", k=1)
-
-
 def test_files_that_no_reader_should_follow(tmp_path: Path) -> None:
     """JSON too deep for Python, and a name of a column too long for its CSV."""
     (tmp_path / "a.json").write_text("[" * 100_000, encoding="utf-8")

@@ -4,10 +4,6 @@ The state of a mean of scores in [0, 1] is three integers: the sum of scores, th
 and the number of scores. Scores from 0 to infinity have seven: the fractions of the two sums and
 the number of scores; the whole part of the sum; the lower 32 bits of the whole part of the squares,
 and its upper ones; and the number of infinite scores. No sum of 2^31 scores overflows.
-
-With weights w the state has five sums, of w, w s, w^2, w^2 s and (w s)^2 for scores s, each in
-seven integers of 32 bits per summand, from 2^-96 up to 2^128; and the number of scores, and for
-scores without an upper bound of infinite ones.
 """
 
 from __future__ import annotations
@@ -27,11 +23,7 @@ HIGHEST_SCORE = 1 + 1e-9  #: the highest score that counts as 1, because of roun
 MOST_QUERIES = 1 << 31  #: the most scores of 1 whose sum fits
 HIGHEST_FINITE = float(1 << 31)  #: the highest finite score of a mean without an upper bound
 
-_SUMS = 5
-_UNITS = tuple(2.0**power for power in (96, 64, 32, 0, -32, -64, -96))  # of the integers of a sum
-
 _BOUNDED, _UNBOUNDED = 3, 7  # integers of a state
-_WEIGHTED = _SUMS * len(_UNITS) + 1  # one more for scores without an upper bound
 _INFINITE = (1 << 63) - 1
 
 
@@ -76,78 +68,42 @@ def _round(values: Tensor) -> Tensor:
     return (values * ONE).add_(0.5).long()
 
 
-def width(is_bounded: bool, is_weighted: bool = False) -> int:
+def width(is_bounded: bool) -> int:
     """Return the number of integers of a state."""
-    if is_weighted:
-        return _WEIGHTED + (not is_bounded)
     return _BOUNDED if is_bounded else _UNBOUNDED
 
 
 def is_bounded(state: Tensor) -> bool:
     """Return whether a state is that of scores in [0, 1]."""
-    return state.shape[-1] in (_BOUNDED, _WEIGHTED)
+    return state.shape[-1] == _BOUNDED
 
 
-def is_weighted(state: Tensor) -> bool:
-    """Return whether a state is that of scores with weights."""
-    return state.shape[-1] >= _WEIGHTED
-
-
-def tally(
-    scores: Tensor, counted: Tensor, is_bounded: bool = True, weights: Tensor | None = None
-) -> Tensor:
+def tally(scores: Tensor, counted: Tensor, is_bounded: bool = True) -> Tensor:
     """Sum the scores of a batch, float64 `[..., N]` and 0 where not `counted`, bool `[N]`.
 
-    Scores that are `is_bounded` are in [0, 1], and `weights` float64 `[N]`, None for equal ones.
-    The result is the state of the batch, int64 `[..., width]`.
+    Scores that are `is_bounded` are in [0, 1]. The result is the state of the batch, int64
+    `[..., width]`.
     """
-    sums = _columns_of(scores, counted, is_bounded, weights).sum(-1)
+    sums = _columns_of(scores, is_bounded).sum(-1)
     number = counted.sum().expand_as(sums[:1])
     return torch.cat([sums[:2], number, sums[2:]]).movedim(0, -1)
 
 
 def tally_by(
-    group: Tensor,
-    num_groups: int,
-    scores: Tensor,
-    counted: Tensor,
-    is_bounded: bool = True,
-    weights: Tensor | None = None,
+    group: Tensor, num_groups: int, scores: Tensor, counted: Tensor, is_bounded: bool = True
 ) -> Tensor:
     """Do what `tally` does per group, int64 `[num_groups, width]`; `group` is int64 `[N]`."""
-    total, squares, *rest = _columns_of(scores, counted, is_bounded, weights)
+    total, squares, *rest = _columns_of(scores, is_bounded)
     columns = torch.stack([total, squares, counted.long(), *rest], 1)
     return columns.new_zeros(num_groups, columns.shape[1]).index_add(0, group, columns)
 
 
-def _columns_of(
-    scores: Tensor, counted: Tensor, is_bounded: bool, weights: Tensor | None
-) -> Tensor:
+def _columns_of(scores: Tensor, is_bounded: bool) -> Tensor:
     """Return the integers of each score but its number, int64 `[width - 1, ..., N]`."""
-    if weights is not None:
-        return _weighted_columns(scores, weights.masked_fill(~counted, 0), is_bounded)
     if not is_bounded:
         return _wide_columns(scores)
     scores = bounded(scores)
     return _round(torch.stack([scores, scores * scores]))
-
-
-def _weighted_columns(scores: Tensor, weights: Tensor, is_bounded: bool) -> Tensor:
-    """Split the weighted sums' summands into integers of 32 bits; NaN counts as infinite."""
-    infinite = ~(scores <= HIGHEST_FINITE)
-    scores = bounded(scores) if is_bounded else scores.masked_fill(infinite, 0).clamp_(min=0.0)
-    both, squares = weights * scores, weights * weights
-    rest = torch.stack(
-        [weights.expand_as(scores), both, squares.expand_as(scores), squares * scores, both * both]
-    )
-    parts = []
-    for unit in _UNITS[:-1]:
-        part = (rest / unit).floor()
-        rest = rest - part * unit  # exact
-        parts.append(part)
-    parts.append((rest / _UNITS[-1]).round())
-    columns = torch.cat(parts).long()
-    return columns if is_bounded else torch.cat([columns, infinite.long()[None]])
 
 
 def _wide_columns(scores: Tensor) -> Tensor:
@@ -178,16 +134,7 @@ def check_overflow(count: Tensor) -> None:
 
 
 def moments(state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return mean, mean square and number of the tallied scores, float64.
-
-    With weights, the mean square is the one of equally weighted scores whose mean has the same
-    standard error.
-    """
-    if is_weighted(state):
-        weight, total, squares, both, score_squares, number = weighted_sums(state)
-        mean = total / weight
-        spread = (score_squares - 2 * mean * both + mean * mean * squares).clamp(min=0)
-        return mean, mean * mean + number * spread / (weight * weight), number
+    """Return mean, mean square and number of the tallied scores, float64."""
     total, squares, count, *rest = state.unbind(-1)
     check_overflow(count)
     means, number = [_ratio(total, count), _ratio(squares, count)], float64(count)
@@ -197,26 +144,6 @@ def moments(state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         means[1] = means[1] + lower / number + upper * ONE / number
         means = [one.masked_fill(infinite > 0, torch.inf) for one in means]
     return means[0], means[1], number
-
-
-def weighted_sums(state: Tensor) -> tuple[Tensor, ...]:
-    """Return the sums of w, w s, w^2, w^2 s and (w s)^2, and the number of scores, float64."""
-    check_overflow(state[..., 2])
-    parts = float64(torch.cat([state[..., :2], state[..., 3:]], -1))
-    end = _SUMS * len(_UNITS)
-    rows = parts[..., :end].reshape(*parts.shape[:-1], len(_UNITS), _SUMS)
-    sums = torch.zeros_like(rows[..., 0, :])
-    for number in reversed(range(len(_UNITS))):
-        sums = sums + rows[..., number, :] * _UNITS[number]
-    found = list(sums.unbind(-1))
-    if not is_bounded(state):
-        found[1] = found[1].masked_fill(parts[..., end] > 0, torch.inf)
-    return (*found, float64(state[..., 2]))
-
-
-def sizes(state: Tensor) -> Tensor:
-    """Return the sum of the weights of the tallied scores, or their number, float64."""
-    return weighted_sums(state)[0] if is_weighted(state) else float64(state[..., 2])
 
 
 def _ratio(total: Tensor, count: Tensor) -> Tensor:

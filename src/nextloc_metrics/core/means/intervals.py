@@ -70,28 +70,11 @@ class Estimate(NamedTuple):
 
 def of_queries(state: Tensor) -> Estimate:
     """Estimate the mean over independent queries, from states int64 `[..., width]`."""
-    if exact.is_weighted(state):
-        return _of_weighted(state)
     mean, square, count = exact.moments(state)
     if not exact.is_bounded(state):
         return _of_independent(mean, square, count, count - 1, is_bounded=False)
     zero_or_one = (state[..., 0] == state[..., 1]).to(count.device)
     return _of_independent(mean, square, count, (count - 1).masked_fill(zero_or_one, math.inf))
-
-
-def _of_weighted(state: Tensor) -> Estimate:
-    """Estimate a weighted mean, with the standard error of `Weighted`.
-
-    Where the scores are all equal, the effective sample size is Kish's, that of the weights.
-    """
-    mean, square, count = exact.moments(state)
-    weight, _, squares, *_ = exact.weighted_sums(state)
-    variance = (square - mean * mean).clamp(min=0) / (count - 1)
-    alike = weight * weight / squares
-    known = (variance * alike > _SMALLEST_VARIANCE) & (mean < 1)
-    effective = torch.where(known, mean * (1 - mean) / variance, alike)
-    error = variance.sqrt().masked_fill(count < 2, torch.nan)
-    return Estimate(mean, error, effective, count - 1, exact.is_bounded(state))
 
 
 def of_groups(state: Tensor) -> Estimate:
@@ -105,12 +88,12 @@ def of_groups(state: Tensor) -> Estimate:
 
 def of_clusters(state: Tensor) -> Estimate:
     """Estimate the mean over queries that depend on others of their group, from `[G, width]`."""
-    means, _, numbers = exact.moments(state)
-    means, sizes = means[numbers > 0], exact.sizes(state)[numbers > 0]
+    means, _, sizes = exact.moments(state)
+    means, sizes = means[sizes > 0], sizes[sizes > 0]
     total = _sum(sizes)
     mean = _sum(means * sizes) / total
     variance, freedom = cluster_variance((means - mean) * sizes, sizes)
-    known = variance * numbers.sum() > _SMALLEST_VARIANCE
+    known = variance * total > _SMALLEST_VARIANCE
     freedom = torch.where(known, observed_freedom(means, sizes, freedom), freedom)
     # without variance between groups, n_eff is the number of groups, fewer if sizes differ
     alike = total * total / _sum(sizes * sizes)

@@ -131,8 +131,7 @@ class RankingCollection(Unscripted, MetricCollection):
     ) -> None:
         """Add a batch of queries to every member.
 
-        The arguments are those of `RankingMetric.update`; `groups` are for `Grouped` members, and
-        `weights` for `Weighted` members.
+        The arguments are those of `RankingMetric.update`; `groups` are for `Grouped` members.
         """
         batch = Batch(preds, target, mask, groups, **given)
         self._check_groups(batch)

@@ -1,4 +1,4 @@
-"""What a mean knows besides its score: the groups of queries, and their weights."""
+"""Means of a score by group of queries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from nextloc_metrics.core.ranking.needs import Needs
 
 Average = Literal["groups", "queries"]
 
-# What a metric of the scores of another one has from it.
+# What the groups have from their metric.
 _OF_METRIC = (
     "record",
     "largest_value",
@@ -31,37 +31,6 @@ _OF_METRIC = (
     "plot_lower_bound",
     "plot_upper_bound",
 )
-
-
-class OfMean(RecordMetric):
-    """A metric of the scores of `metric`, with its `ignore_index` and `validate_args`."""
-
-    metric: Annotated[MeanMetric, check_mean]
-
-    @property
-    def needs(self) -> Needs:
-        return self.metric.needs
-
-    def _read_options(self, given: dict[str, Any]) -> dict[str, Any]:
-        if isinstance(metric := given.get("metric"), MeanMetric):
-            own = {"ignore_index": metric.ignore_index, "validate_args": metric.validate_args}
-            given |= dict(own, **given)
-        return super()._read_options(given)
-
-    def __post_init__(self) -> None:
-        if self.metric.validate_args != self.validate_args:
-            self._modules["metric"] = self.metric.clone()
-            for part in self.metric.modules():
-                vars(part)["validate_args"] = self.validate_args
-        vars(self).update({name: getattr(self.metric, name) for name in _OF_METRIC})
-        super().__post_init__()
-
-    def _check(self, record: Record) -> None:
-        super()._check(record)
-        self.metric._check(record)
-
-    def chance(self, num_candidates: int, num_relevant: int = 1) -> float:
-        return self.metric.chance(num_candidates, num_relevant)
 
 
 class Gap(NamedTuple):
@@ -82,7 +51,7 @@ def _read_labels(name: str, labels: Any) -> GroupLabels | None:
     return labels if labels is None or isinstance(labels, GroupLabels) else GroupLabels(labels)
 
 
-class Grouped(OfMean):
+class Grouped(RecordMetric):
     r"""A metric for every group of queries, such as users, hours or deciles of the target.
 
     The sums of scores and the numbers of queries of the groups add up to those of `metric` exactly.
@@ -123,13 +92,21 @@ class Grouped(OfMean):
     plot_legend_name = "group"
     _reads_groups = True
 
+    metric: Annotated[MeanMetric, check_mean]
     num_groups: int = None  # type: ignore[assignment]  # then that of `labels`
     group: Computed[int | None] = None
     average: Computed[Average | None] = None
     by: str | None = None
     labels: Annotated[GroupLabels | Sequence[str] | None, COMPUTED, _read_labels] = None
 
+    @property
+    def needs(self) -> Needs:
+        return self.metric.needs
+
     def _read_options(self, given: dict[str, Any]) -> dict[str, Any]:
+        if isinstance(metric := given.get("metric"), MeanMetric):
+            own = {"ignore_index": metric.ignore_index, "validate_args": metric.validate_args}
+            given |= dict(own, **given)
         found = super()._read_options(given)
         labels, number, group = (found[name] for name in ("labels", "num_groups", "group"))
         if number is None and labels is None:
@@ -149,6 +126,11 @@ class Grouped(OfMean):
         return found
 
     def __post_init__(self) -> None:
+        if self.metric.validate_args != self.validate_args:
+            self._modules["metric"] = self.metric.clone()
+            for part in self.metric.modules():
+                vars(part)["validate_args"] = self.validate_args
+        vars(self).update({name: getattr(self.metric, name) for name in _OF_METRIC})
         super().__post_init__()
         of = f", mean over {self.average}" if self.average else ""
         self.label = self.metric.label + (of if self.group is None else f", group {self.group}")
@@ -159,6 +141,7 @@ class Grouped(OfMean):
 
     def _check(self, record: Record) -> None:
         super()._check(record)
+        self.metric._check(record)
         groups = record.group_of(self.by)
         if self.validate_args and len(record):
             lowest, highest = groups.masked_fill(~record.counted, 0).aminmax()
@@ -169,8 +152,11 @@ class Grouped(OfMean):
                     "queries without a group with `mask`."
                 )
 
+    def chance(self, num_candidates: int, num_relevant: int = 1) -> float:
+        return self.metric.chance(num_candidates, num_relevant)
+
     def empty_tally(self) -> Tensor:
-        width = exact.width(self.metric._is_bounded, self.metric._is_weighted)  # of scores alone
+        width = exact.width(self.metric._is_bounded)
         return torch.zeros(self.num_groups, width, dtype=torch.int64)
 
     @property
@@ -188,11 +174,8 @@ class Grouped(OfMean):
         sums = []
         for metric, own in zip(metrics, scores, strict=True):
             groups = record.group_of(metric.by).masked_fill(~record.counted, 0).to(own.device)
-            scored = metric.metric
-            weights = record.queries.weights if scored._is_weighted else None
-            found = exact.tally_by(
-                groups, metric.num_groups, own, counted, scored._is_bounded, weights
-            )
+            is_bounded = metric.metric._is_bounded
+            found = exact.tally_by(groups, metric.num_groups, own, counted, is_bounded)
             sums.append(found.to(record.device))
         return sums
 
@@ -280,72 +263,3 @@ class Grouped(OfMean):
         if self.average == "groups":
             return intervals.of_groups(self._sums)
         return intervals.of_queries(self._sums if self.group is None else self._sums[self.group])
-
-
-def _check_unweighted(name: str, metric: Any) -> MeanMetric:
-    if check_mean(name, metric)._is_weighted:
-        raise TypeError(f"`{name}` must be without weights, got {short(metric)}.")
-    return metric  # type: ignore[no-any-return]
-
-
-class Weighted(OfMean, MeanMetric):
-    r"""The weighted mean of a score over queries: the sum of w s, divided by the sum of w.
-
-    `update` takes `weights`, 0 or numbers from 2^-32 to 2^31; others can be multiplied by one
-    number, which changes no value. A query with the weight 0 is left out. Other metrics of a
-    collection do not read the weights. `Grouped(Weighted(metric), num_groups)` has the weighted
-    mean of each group.
-
-    The sums are exact: each summand is rounded to a multiple of 2^-96. The standard error is that
-    of a ratio of two sums over independent queries: its square is the sum of w^2 (s - m)^2, divided
-    by the square of the sum of w, times n / (n - 1). The interval is that of the metric with this
-    standard error, with Student's t.
-
-    Args:
-        metric: as for `Grouped`.
-
-    Example:
-        >>> from torch import tensor
-        >>> from nextloc_metrics import MRR, Weighted
-        >>> mrr = Weighted(MRR())
-        >>> lists, target = tensor([[3, 1], [3, 1], [3, 1]]), tensor([3, 1, 9])
-        >>> mrr.update(lists, target, weights=tensor([1.0, 2.0, 0.0]))
-        >>> mrr.compute(), mrr.num_queries  # (1 * 1 + 2 * 1/2) / 3
-        (tensor(0.6667), 2)
-
-    Source: W. G. Cochran, "Sampling techniques", 1977, chapter 6.
-    """
-
-    _is_weighted = True
-
-    metric: Annotated[MeanMetric, _check_unweighted]
-
-    @property
-    def _reads_groups(self) -> bool:
-        return self.metric._reads_groups
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.label = f"{self.metric.label}, weighted"
-
-    def _check(self, record: Record) -> None:
-        super()._check(record)
-        if record.queries.weights is None:
-            raise ValueError(f"`weights` must be given, one per query, to update {short(self)}.")
-
-    def score(self, record: Record) -> tuple[Tensor, Tensor]:
-        return self._score_many([self], record)[0]
-
-    @staticmethod
-    def _score_many(metrics: Sequence[Any], record: Any) -> list[tuple[Tensor, Tensor]]:
-        families: dict[Any, list[Any]] = {}
-        for one in metrics:
-            families.setdefault(type(one.metric)._score_many, []).append(one)
-        found = {}
-        has_weight = record.queries.weights > 0
-        for score_many, same in families.items():
-            scored = score_many([one.metric for one in same], record)
-            for one, (scores, counted) in zip(same, scored, strict=True):
-                counted = counted & has_weight.to(counted.device)
-                found[id(one)] = scores.masked_fill(~counted, 0), counted
-        return [found[id(one)] for one in metrics]

@@ -24,7 +24,7 @@ from nextloc_metrics.core.scoring.formulas import Formula, for_lists, for_one_re
 
 # Subclasses of tensors may have no plain memory.
 _PLAIN = Tensor, torch.nn.Parameter
-_OPTIONS = "mask", "groups", "exclude", "weights", "extra", "grades"
+_OPTIONS = "mask", "groups", "exclude", "extra", "grades"
 
 
 class Plan:
@@ -50,7 +50,6 @@ class Plan:
         }
         self._scored = [kind._scored for kind in self.kinds]
         self._scores = [one and one._scores_name for one in self._scored]
-        self._is_weighted = any(one is not None and one._is_weighted for one in self._scored)
         self._groups: list[GroupKind] = [
             member._groups for member in members if member._groups is not None
         ]
@@ -106,13 +105,6 @@ class Plan:
 
     def _with(self, record: Any, batch: Batch) -> Any:
         groups = batch.groups
-        if batch.weights is not None:
-            if not self._is_weighted:
-                raise ValueError(
-                    "`weights` must be None without a metric that reads them; pass them to "
-                    "`Weighted(metric)`."
-                )
-            record = record.with_weights(batch.weights, self.validate_args)
         if batch.extra is not None:
             record = record.with_extra(batch.extra)
         if isinstance(groups, Mapping):

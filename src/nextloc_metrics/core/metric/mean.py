@@ -132,15 +132,13 @@ class RecordMetric(SummedMetric):
     ) -> Sequence[Tensor]:
         """Return the batch's summands for several metrics, from the scores of their `scored`.
 
-        These have one `_is_bounded`, and weights or none. For each metric there are float64 `[N]`
-        scores, 0 where not `counted`, bool `[N]`.
+        These have one `_is_bounded`. For each metric there are float64 `[N]` scores, 0 where not
+        `counted`, bool `[N]`.
         """
-        scored = metrics[0]._scored
-        weights = record.queries.weights if scored._is_weighted else None
         distinct = {id(one): one for one in scores}
         rows = [*distinct.values()]
         every = torch.stack(rows) if len(rows) > 1 else rows[0][None]
-        found = exact.tally(every, counted, scored._is_bounded, weights)
+        found = exact.tally(every, counted, metrics[0]._scored._is_bounded)
         sums = dict(zip(distinct, found.to(record.queries.counted.device).unbind(), strict=True))
         return [sums[id(one)] for one in scores]
 
@@ -170,9 +168,9 @@ class RecordMetric(SummedMetric):
                 such as `[N]` or `[N, T]`.
             target: integer `[...]`, the one relevant id; integer `[..., M]`, the relevant ids,
                 padded with -1; bool or floating `[..., C]`, relevance (graded where floating).
-            mask: bool `[...]`; False skips the query, and its target is not read. `mask`, `groups`
-                and `weights` may have the first dimensions alone, `[N]` for queries `[N, T]`: a
-                value then holds for all queries behind it.
+            mask: bool `[...]`; False skips the query, and its target is not read. `mask` and
+                `groups` may have the first dimensions alone, `[N]` for queries `[N, T]`: a value
+                then holds for all queries behind it.
             groups: integer `[...]`, the group of every query, for `Grouped`; text if it has
                 `labels`; or several kinds by name, `{"user": users}`. Not read where skipped.
             exclude: candidates that are not ranked, such as visited locations: integer
@@ -180,7 +178,6 @@ class RecordMetric(SummedMetric):
             exempt_target: rank a relevant location that is in `exclude` instead of raising.
             confidence: with lists of ids, floating `[...]` in [0, 1], the probability of the first
                 id, for metrics of probabilities.
-            weights: 0 or from 2^-32 to 2^31, in the shape of the queries, for `Weighted` metrics.
             extra: what a score of your own reads of each query, by name, `{"age": ages}`: arrays
                 `[..., *]`, which it finds flat in `record.queries.extra`.
         """
@@ -366,8 +363,6 @@ class MeanMetric(RecordMetric):
     times `largest_value`, in `unit`.
     """
 
-    _is_weighted: ClassVar[bool] = False  # whether scores have the weights of their queries
-
     if TYPE_CHECKING:  # an `__init__` of a subclass passes its options on
 
         def __init__(self, **options: Any) -> None: ...
@@ -385,7 +380,7 @@ class MeanMetric(RecordMetric):
 
     def empty_tally(self) -> Tensor:
         """Return the zero state; see `means.exact`."""
-        return torch.zeros(exact.width(self._is_bounded, self._is_weighted), dtype=torch.int64)
+        return torch.zeros(exact.width(self._is_bounded), dtype=torch.int64)
 
     @property
     def _scored(self) -> MeanMetric | None:

@@ -33,7 +33,6 @@ class BatchOptions(TypedDict, total=False):
     exclude: Array | None
     exempt_target: bool
     confidence: Array | None
-    weights: Array | None
     extra: Mapping[str, Array] | None
 
 
@@ -84,9 +83,9 @@ _DEFAULTS = {"exempt_target": False}
 class Batch:
     """The arguments of an update.
 
-    `preds` (also `Answers`), `target`, `mask`, `groups`, `exclude`, `exempt_target`, `confidence`,
-    `weights` and `extra` are as for `RankingMetric.update`, `ignore_index` and `validate_args` as
-    for `RankingMetric`; `grades` are those of several relevant ids, in the shape of `target`.
+    `preds` (also `Answers`), `target`, `mask`, `groups`, `exclude`, `exempt_target`, `confidence`
+    and `extra` are as for `RankingMetric.update`, `ignore_index` and `validate_args` as for
+    `RankingMetric`; `grades` are those of several relevant ids, in the shape of `target`.
     """
 
     preds: Any
@@ -96,7 +95,6 @@ class Batch:
     exclude: Any = None
     exempt_target: bool = False
     confidence: Any = None
-    weights: Array | None = None
     extra: Mapping[str, Array] | None = None
     ignore_index: int | None = None
     validate_args: bool = True
@@ -151,7 +149,7 @@ _NUMBERS = re.compile(r"(-?\d+\n)*")
 _CHUNK = 1 << 20
 
 # Of `ArrayRows`, a row per query or None.
-_OPTIONS = ("mask", "exclude", "confidence", "weights", "grades")
+_OPTIONS = ("mask", "exclude", "confidence", "grades")
 
 
 class Grouping(NamedTuple):
@@ -190,7 +188,6 @@ class ArrayRows(Rows):
     mask: Tensor | None = None
     exclude: Tensor | None = None
     confidence: Tensor | None = None
-    weights: Tensor | None = None
     grades: Tensor | None = None
 
     @property

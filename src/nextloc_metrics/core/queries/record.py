@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 Data = TypeVar("Data")
 
-# The weights of a query, beside 0: their squares must fit into the state, which ends at 2^-96.
-_LOWEST_WEIGHT, _HIGHEST_WEIGHT = 2.0**-32, 2.0**31
-
 
 class NotInRecordError(ValueError):
     """A score reads groups or ids that its record does not hold."""
@@ -35,14 +32,12 @@ class Queries:
         counted: bool `[N]` (flat), False for queries skipped by `mask` or `ignore_index`.
         groups: int64 `[N]`, the group of every query, by name of the kind of groups; "" for groups
             without a name.
-        weights: float64 `[N]`, the weight of every query; None if they have none.
         extra: what a score of your own reads, `[N, *]`, by name.
     """
 
     shape: torch.Size
     counted: Tensor
     groups: dict[str, Tensor] = field(default_factory=dict)
-    weights: Tensor | None = None
     extra: dict[str, Tensor] = field(default_factory=dict)
 
 
@@ -92,31 +87,6 @@ class Record:
         named = groups if isinstance(groups, Mapping) else {"": groups}
         numbers = {name: self._read_groups(x) for name, x in named.items()}
         return replace(self, queries=replace(self.queries, groups=numbers))  # type: ignore[type-var]
-
-    def with_weights(self, weights: Array | None, validate_args: bool = True) -> Self:
-        """Return the record with a weight for every query, for `Weighted` metrics.
-
-        They are as for `RankingMetric.update`, not read where skipped; None changes nothing.
-        """
-        if weights is None:
-            return self
-        read = as_tensor("weights", weights, self.device)
-        are_numbers = not read.is_complex() and read.dtype != torch.bool
-        read = per_query("weights", read, self.shape, "numbers", are_numbers)
-        if read.device.type == "mps":  # has no float64
-            read = read.cpu()
-        numbers = read.detach().double().masked_fill(~self.counted.to(read.device), 0)
-        if validate_args:
-            right = (numbers >= _LOWEST_WEIGHT) & (numbers <= _HIGHEST_WEIGHT)
-            wrong = numbers[~(right | (numbers == 0))]
-            if len(wrong):
-                raise ValueError(
-                    "`weights` must be 0 or from 2^-32 to 2^31, got "
-                    f"{float(wrong[0]):g}; multiply all weights by one number, which changes no "
-                    "value, and leave queries out with the weight 0 or `mask`."
-                )
-        numbers = numbers.nan_to_num(nan=0.0).clamp(0, _HIGHEST_WEIGHT)
-        return replace(self, queries=replace(self.queries, weights=numbers))  # type: ignore[type-var]
 
     def with_extra(self, extra: Mapping[str, Array]) -> Self:
         """Return the record with more to read, `extra` as for `RankingMetric.update`."""

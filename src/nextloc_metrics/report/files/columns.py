@@ -1,8 +1,7 @@
-"""Columns: printed lists and their widths; groups, masks, weights and confidences beside them."""
+"""Columns: printed lists and their widths; groups, masks and confidences beside them."""
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -197,12 +196,6 @@ def read_mask(part: FilePart, name: str) -> Tensor:
     if None in mask:
         raise _unfit(part, cells, mask.index(None), f"true, false, 1 or 0 in `{name}`")
     return torch.tensor(mask, dtype=torch.bool)
-
-
-def read_weights(part: FilePart, name: str) -> Tensor:
-    """Read finite numbers, float64 `[N]`; raise for another value."""
-    most = sys.float_info.max
-    return _numbers(part, name, f"a number in `{name}` that is finite", -most, most)
 
 
 def read_confidence(part: FilePart, name: str, mask: Tensor | None) -> Tensor:

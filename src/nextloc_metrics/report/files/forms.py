@@ -6,8 +6,8 @@
 | lists | a query with its list, or its scores | one relevant item of a query |
 | wide | a query with a column per rank | the same row, or one relevant item of a query |
 
-What leaves is one relation, a row per query: predictions, targets, grades, groups, mask, weights,
-and where the query stood. A query of the truth without predictions is a miss.
+What leaves is one relation, a row per query: predictions, targets, grades, groups, mask, and
+where the query stood. A query of the truth without predictions is a miss.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def open_form(
 ) -> tuple[TableRows, dict[str, Any]]:
     """Open predictions and truth as rows of queries, and count what did not fit, for the card.
 
-    Of `names`, groups, mask, exclude and weights are columns of the truth.
+    Of `names`, groups, mask and exclude are columns of the truth.
     """
     db = Database(threads, memory_limit)
     if truth is None and form.item is not None:  # each item has the target of its query beside it
@@ -86,7 +86,7 @@ def open_form(
 
 
 def _others(names: Names) -> list[str]:
-    given = names.mask, names.exclude, names.weights
+    given = names.mask, names.exclude
     return list(dict.fromkeys([*names.groups, *(x for x in given if x is not None)]))
 
 

@@ -31,7 +31,6 @@ from nextloc_metrics.report.files.columns import (
     read_confidence,
     read_group,
     read_mask,
-    read_weights,
     width_of_most,
     with_commas,
 )
@@ -75,14 +74,13 @@ class Names(NamedTuple):
     mask: str | None = None
     exclude: str | None = None
     others: tuple[str, ...] = ()
-    weights: str | None = None
     confidence: str | None = None
     grade: str | None = None
 
     @property
     def all(self) -> list[str]:
         """Every column once."""
-        options = self.mask, self.exclude, self.weights, self.confidence, self.grade
+        options = self.mask, self.exclude, self.confidence, self.grade
         named = [self.preds, self.target, *self.groups, *options, *self.others]
         return list(dict.fromkeys(name for name in named if name is not None))
 
@@ -323,8 +321,6 @@ class TableRows:
             batch.mask = read_mask(piece, names.mask)
         if names.exclude is not None:
             batch.exclude = self._exclude(piece, names.exclude)
-        if names.weights is not None:
-            batch.weights = read_weights(piece, names.weights)
         if names.confidence is not None:
             batch.confidence = read_confidence(piece, names.confidence, batch.mask)
         if names.grade is not None:  # in the order of the targets, and padded like them
@@ -418,7 +414,6 @@ def open_rows(
     groups: Sequence[str] = (),
     mask: str | None = None,
     exclude: str | None = None,
-    weights: str | None = None,
     confidence: str | None = None,
     padding: int | Sequence[int] = -1,
     vocabulary: Sequence[str | int] | None = None,
@@ -446,7 +441,6 @@ def open_rows(
         preds: the column of lists of ids, best first, or of scores.
         target: the column of relevant ids; for `.npy`, the file of them.
         groups: as for `report.read`, as are `mask`, `exclude` and the options.
-        weights: the column of weights of queries.
         confidence: the column of the confidence of each answer, from 0 to 1.
         widths: the number of lists by their number of scores, if that is known without reading the
             predictions; `on_error="miss"` reads them twice otherwise.
@@ -470,7 +464,7 @@ def open_rows(
     """
     check_choice("on_error", on_error, OnError)
     kinds = names_of_groups(groups)
-    names = Names(preds, target, kinds, mask, exclude, (), weights, confidence)
+    names = Names(preds, target, kinds, mask, exclude, (), confidence)
     rows = source_of(source, names, on_error)
     return TableRows(rows, names, padding, vocabulary, separator, on_error, widths, reader)
 

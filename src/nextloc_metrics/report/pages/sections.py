@@ -89,8 +89,8 @@ def show_distances(by_location: Any, locations: Locations, headline: RankingColl
 
 def show_probabilities(metrics: RankingCollection, confidence_level: float) -> str:
     """Draw the reliability diagram, and the risk over the coverage."""
-    error: Any = dict(metrics.named_members()).get("ece")  # which has no weighted mean
-    if error is None or not error._numbers()[0]:
+    error: Any = metrics["ece"]
+    if not error._numbers()[0]:
         return ""
     draw = partial(reliability, confidence_level=confidence_level)
     return show_picture("Accuracy by confidence", draw, error) + show_picture(
