@@ -33,16 +33,14 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "RecallAtK": {"normalized": False, "weighted": False},
     "F1AtK": {"average": "queries"},
     "MeanRank": {"k": None},
-    "MeanPercentileRank": {"k": None, "num_candidates": None},
     "AUC": {"k": None, "num_candidates": None},
-    "FallOutAtK": {"num_candidates": None},
     "RPrecision": {"k": None},
     "RBP": {"k": None, "p": 0.8},
     "ERRAtK": {"max_grade": 1},
 }
 # Scores that are not expected place by place: every order is tried.
-BY_ORDERS = {"MeanRank", "MeanPercentileRank", "AUC", "FallOutAtK", "RPrecision", "RBP", "ERRAtK"}
-LOWER_IS_BETTER = {"MeanRank", "MeanPercentileRank", "FallOutAtK"}
+BY_ORDERS = {"MeanRank", "AUC", "RPrecision", "RBP", "ERRAtK"}
+LOWER_IS_BETTER = {"MeanRank"}
 
 
 @dataclass(frozen=True)
@@ -186,25 +184,15 @@ def one_order_of_peers(
     places = [rank for rank, grade in enumerate(order, start=1) if grade > 0]
     first = places[0] if places else query.length + 1
     others = sum(grade == 0 for grade in order)
-    candidates = query.length
     if query.is_list and options.get("num_candidates"):
-        candidates = options["num_candidates"]
-        others = candidates - query.n
+        others = options["num_candidates"] - query.n
     if metric == "MeanRank":
         return float(first)
-    if metric == "MeanPercentileRank":
-        if candidates < 2:
-            return math.nan
-        return min(1.0, (first - 1) / (candidates - 1)) if places else 1.0
     if metric == "AUC":
         if not others:
             return math.nan
         above = [sum(grade == 0 for grade in order[: rank - 1]) for rank in places]
         return sum(max(0, others - x) for x in above) / (query.n * others)
-    if metric == "FallOutAtK":
-        if not others:
-            return math.nan
-        return min(1.0, sum(grade == 0 for grade in order[:k]) / others)
     if metric == "RPrecision":
         return sum(rank <= query.n for rank in places) / query.n
     if metric == "RBP":

@@ -114,9 +114,6 @@ BLOCK_CASES = [
 ]
 # Lower is better, or they are no fractions.
 RANK_CASES = [
-    Case("FallOutAtK", {"k": 3, "num_candidates": LOCATIONS}),
-    Case("FallOutAtK", {"k": 2, "num_candidates": LOCATIONS, "ties": "optimistic"}),
-    Case("MeanPercentileRank", {"num_candidates": LOCATIONS}),
     Case("MeanRank"),
     Case("MeanRank", {"ties": "pessimistic"}),
 ]
@@ -141,15 +138,12 @@ RECOMMENDED_CASES = [
     Case("Gini", {"num_locations": LOCATIONS, "k": 3, "definition": "evenness"}),
     Case("AveragePopularity", {"train_counts": (1, 0, 1, 1, 0, 0), "k": 3}),
     Case("SampledRanks", {"num_sampled": LOCATIONS - 1}),
-    Case("Personalization", {"num_locations": LOCATIONS, "k": 3}),
     Case("Entropy", {"num_locations": LOCATIONS, "k": 3}),
     Case("TailShare", {"train_counts": (9, 1, 4, 1, 0, 5), "k": 3}),
 ]
 # All candidates are within k, as for the distances below.
 BEYOND_CASES = [
     Case("Novelty", {"train_counts": (9, 1, 4, 1, 0, 5), "k": LOCATIONS}),
-    Case("IntraListDiversity", {"distance": torch.arange(LOCATIONS) % 4, "k": LOCATIONS}),
-    Case("Serendipity", {"train_counts": (9, 1, 4, 1, 0, 5), "k": 3}),
 ]
 PROBABILITY_CASES = [
     Case("NegativeLogLikelihood", {"given": "logits"}),

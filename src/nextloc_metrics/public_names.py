@@ -30,13 +30,9 @@ from nextloc_metrics.metrics.at_k import PassAtK as PassAtK
 from nextloc_metrics.metrics.at_k import PrecisionAtK as PrecisionAtK
 from nextloc_metrics.metrics.at_k import RecallAtK as RecallAtK
 from nextloc_metrics.metrics.beyond import Entropy as Entropy
-from nextloc_metrics.metrics.beyond import IntraListDiversity as IntraListDiversity
 from nextloc_metrics.metrics.beyond import Novelty as Novelty
-from nextloc_metrics.metrics.beyond import Personalization as Personalization
-from nextloc_metrics.metrics.beyond import Serendipity as Serendipity
 from nextloc_metrics.metrics.beyond import TailShare as TailShare
 from nextloc_metrics.metrics.bins import PopularityBins as PopularityBins
-from nextloc_metrics.metrics.coarser import Coarser as Coarser
 from nextloc_metrics.metrics.confidence import AURC as AURC
 from nextloc_metrics.metrics.confidence import AccuracyAtCoverage as AccuracyAtCoverage
 from nextloc_metrics.metrics.confidence import AnsweredAccuracy as AnsweredAccuracy
@@ -68,8 +64,6 @@ from nextloc_metrics.metrics.probabilities import SetSize as SetSize
 from nextloc_metrics.metrics.ranks import AUC as AUC
 from nextloc_metrics.metrics.ranks import RBP as RBP
 from nextloc_metrics.metrics.ranks import ERRAtK as ERRAtK
-from nextloc_metrics.metrics.ranks import FallOutAtK as FallOutAtK
-from nextloc_metrics.metrics.ranks import MeanPercentileRank as MeanPercentileRank
 from nextloc_metrics.metrics.ranks import MeanRank as MeanRank
 from nextloc_metrics.metrics.ranks import RankQuantile as RankQuantile
 from nextloc_metrics.metrics.ranks import RPrecision as RPrecision
@@ -80,7 +74,6 @@ from nextloc_metrics.metrics.sampled import SampledRanks as SampledRanks
 from nextloc_metrics.metrics.sequences import AccuracyAtLevel as AccuracyAtLevel
 from nextloc_metrics.metrics.sequences import SequenceAccuracy as SequenceAccuracy
 from nextloc_metrics.metrics.strata import moved as moved
-from nextloc_metrics.metrics.strata import train_overlap as train_overlap
 from nextloc_metrics.metrics.times import JointAccuracy as JointAccuracy
 from nextloc_metrics.metrics.times import TimeError as TimeError
 from nextloc_metrics.metrics.times import TimeWithin as TimeWithin

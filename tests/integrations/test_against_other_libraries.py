@@ -42,19 +42,15 @@ from nextloc_metrics import (
     MRR,
     AccuracyAtK,
     F1AtK,
-    FallOutAtK,
-    IntraListDiversity,
     LocationF1,
     LocationPrecision,
     LocationRecall,
     MAPAtK,
     NDCGAtK,
     Novelty,
-    Personalization,
     PrecisionAtK,
     RecallAtK,
     RPrecision,
-    Serendipity,
     functional,
     report,
 )
@@ -481,34 +477,12 @@ def test_auc_of_sklearn_and_torchmetrics() -> None:
         theirs = retrieval.RetrievalAUROC()(scores / 5 + 0.1, relevant, indexes=indexes)
         assert ours == pytest.approx(float(theirs), abs=1e-6)
         order = scores + torch.arange(12) / 100  # without ties
-        for name, metric in (("RPrecision", RPrecision()), ("FallOut", FallOutAtK(5))):
-            options = {"top_k": 5} if name == "FallOut" else {}
-            other = getattr(retrieval, f"Retrieval{name}")(**options)
-            value = float(other(order + 1, relevant, indexes=indexes))
-            assert float(metric(order[None], relevant[None])) == pytest.approx(value, abs=1e-6)
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_geometric_beyond_accuracy(geometric: ModuleType) -> None:
-    """Diversity and personalization of full lists are equal; of short lists they are not."""
-    torch.manual_seed(1)
-    lists = torch.stack([torch.randperm(12)[:4] for _ in range(50)])
-    category, none = torch.arange(12) % 3, torch.zeros(2, 0, dtype=torch.long)
-    target = torch.full((50,), -1)
-    for theirs, ours in (
-        (geometric.LinkPredDiversity(4, category), IntraListDiversity(4, category)),
-        (geometric.LinkPredPersonalization(4), Personalization(12, 4)),
-    ):
-        theirs.update(lists, none)
-        value = ours(lists, target[:, None])
-        assert float(value) == pytest.approx(float(theirs.compute()), abs=1e-5)
-    short = geometric.LinkPredDiversity(4, category)
-    short.update(lists[:, :3], none)
-    assert float(IntraListDiversity(4, category)(lists[:, :3], target[:, None])) < short.compute()
+        value = float(retrieval.RetrievalRPrecision()(order + 1, relevant, indexes=indexes))
+        assert float(RPrecision()(order[None], relevant[None])) == pytest.approx(value, abs=1e-6)
 
 
 def test_rectools() -> None:
-    """Novelty by users and serendipity of full lists are RecTools'; it scores single ids 0."""
+    """Novelty by users is RecTools'."""
     metrics = pytest.importorskip("rectools.metrics", reason="the comparison needs rectools")
     pd = pytest.importorskip("pandas", reason="the comparison needs pandas")
     torch.manual_seed(2)
@@ -523,8 +497,5 @@ def test_rectools() -> None:
 
     before = pd.DataFrame(seen.nonzero().tolist(), columns=["user_id", "item_id"])
     counts, users = seen.sum(0), int(seen.any(1).sum())
-    reco, wanted = frame(lists), frame(target)[["user_id", "item_id"]]
-    theirs = metrics.MeanInvUserFreq(k=4).calc(reco, before)
+    theirs = metrics.MeanInvUserFreq(k=4).calc(frame(lists), before)
     assert float(Novelty(4, counts, total=users)(lists, target)) == pytest.approx(theirs, rel=1e-6)
-    theirs = metrics.Serendipity(k=4).calc(reco, wanted, before, tuple(range(12)))
-    assert float(Serendipity(4, counts)(lists, target)) == pytest.approx(theirs, abs=1e-6)

@@ -430,7 +430,7 @@ INNER = {
         "SetSize.score",
     },
     "how metrics of the rank itself and of lists differ": {
-        "MeanPercentileRank.others", "_AmongOthers.others", "FirstRanks.read_first",
+        "FirstRanks.read_first",
     },
     "how decile metrics differ from each other": {
         "cut", "deciles", "key", "name", "tally_split", "values",

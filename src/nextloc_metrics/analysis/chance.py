@@ -46,8 +46,8 @@ def chance(
     A random order of C candidates is one tied block of C, and the scores of this library are
     expectations over the orders of tied candidates. So Acc@k is k / C, and MRR is H(C) / C with
     H(C) = 1 + 1/2 + ... + 1/C. A `score` of your own metric is averaged over the C ranks of the
-    relevant location, and `Personalization`, `TailShare` and `Novelty` over random lists, if all
-    their locations are candidates.
+    relevant location, and `TailShare` and `Novelty` over random lists, if all their locations are
+    candidates.
 
     The option `ties` is ignored. Metrics over locations, such as `LocationF1`, and the decile
     metrics have no chance level, because it depends on how often each location is visited; nor do

@@ -16,6 +16,13 @@ INSTEAD: dict[str, str] = {
     "`sasrec` and `middle_rank`; docs/retired.md shows how others average",
     "Weighted": "average the scores of `PerQueryScores` with your weights; the mean has no "
     "interval.",
+    "IntraListDiversity Serendipity": "use the class of RecTools, or `LinkPredDiversity` of PyG.",
+    "Personalization": "use `LinkPredPersonalization` of PyG.",
+    "FallOutAtK": "use `RetrievalFallOut` of torchmetrics.",
+    "MeanPercentileRank": "for one relevant location it is 1 - `AUC()`.",
+    "fall_out": "use `torchmetrics.functional.retrieval.retrieval_fall_out`.",
+    "train_overlap": "use `difflib.SequenceMatcher`, as docs/retired.md shows.",
+    "Coarser": "index a table of parents, as docs/retired.md shows.",
 }
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import KW_ONLY
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
-import torch
 from torch import Tensor
 
 from nextloc_metrics.core import scoring
@@ -126,44 +125,7 @@ class RankQuantile(QuantileMetric, MeanRank):
         return self.q
 
 
-class _AmongOthers(RankingMetric):
-    """A metric that compares the relevant candidates with all others."""
-
-    if TYPE_CHECKING:  # an option of subclasses, one of which has another before it
-
-        @property
-        def num_candidates(self) -> int | None: ...
-
-    # reads `_score_queries`, which skips more queries than that of other metrics
-    _score_many = staticmethod(MeanMetric._score_many)
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(length=True)
-
-    def _check(self, ranking: Ranking) -> None:
-        super()._check(ranking)
-        if ranking.num_candidates is None and self.num_candidates is None:
-            raise ValueError(
-                f"`num_candidates` of {short(self)} must be given for lists of ids, got None: how "
-                "many candidates the lists were chosen from."
-            )
-
-    def others(self, ranking: Ranking) -> Tensor:
-        """Return the number of candidates that are not relevant, int64 `[N]`."""
-        if ranking.num_candidates is None:
-            assert self.num_candidates is not None  # `check` has passed
-            return (self.num_candidates - ranking.num_relevant).clamp(min=0)
-        return ranking.lengths - (ranking.above < UNRETRIEVED).sum(1)
-
-    def _score_queries(self, record: Ranking) -> tuple[Tensor, Tensor]:
-        """Skip also queries without a candidate that is not relevant."""
-        scores, counted = RankingMetric._score_many([self], record)[0]
-        counted = counted & (self.others(record) > 0).to(counted.device)
-        return scores.masked_fill(~counted, 0), counted
-
-
-class AUC(_AmongOthers):
+class AUC(RankingMetric):
     r"""Area under the ROC curve of each query, averaged: the share of pairs in the right order.
 
     A pair is a relevant candidate and one that is not; ties count half. With J of the latter,
@@ -172,7 +134,7 @@ class AUC(_AmongOthers):
     only is skipped. (torchmetrics' `RetrievalAUROC` cuts at k before it counts pairs, and scores 0
     then.) `Grouped(AUC(), num_groups, average="groups")` is the group AUC by user, GAUC.
 
-    For one relevant location it is 1 minus the percentile rank.
+    For one relevant location it is 1 - (rank - 1) / (C - 1), one minus the percentile rank.
 
     Args:
         num_candidates: the number of candidates that lists of ids were chosen from; for scores it
@@ -191,74 +153,36 @@ class AUC(_AmongOthers):
 
     num_candidates: Size | None = None
 
-    def score(self, ranking: Ranking) -> Tensor:
-        return scoring.auc(ranking, self.others(ranking))
+    # reads `_score_queries`, which skips more queries than that of other metrics
+    _score_many = staticmethod(MeanMetric._score_many)
 
+    @property
+    def needs(self) -> Needs:
+        return Needs(length=True)
 
-class MeanPercentileRank(_AmongOthers):
-    r"""Mean percentile rank of the first relevant location: 0 for the best, 1 for the last.
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
+        if ranking.num_candidates is None and self.num_candidates is None:
+            raise ValueError(
+                f"`num_candidates` of {short(self)} must be given for lists of ids, got None: how "
+                "many candidates the lists were chosen from."
+            )
 
-    (rank - 1) / (L - 1) among L candidates, with the rank of
-    [`MeanRank`][nextloc_metrics.MeanRank]; lower is better, chance is 1/2 for one relevant one.
-    What is unretrieved has 1. A query with one candidate is skipped.
-
-    Args:
-        num_candidates: as for `AUC`.
-        empty_target_action: as for `MeanRank`.
-
-    Example:
-        >>> from torch import tensor
-        >>> percentile = MeanPercentileRank(num_candidates=101)
-        >>> percentile.update(tensor([[7, 5, 3], [7, 5, 3]]), tensor([5, 8]))
-        >>> percentile.compute()  # (1/100 + 1) / 2
-        tensor(0.5050)
-
-    Source: Y. Hu, Y. Koren and C. Volinsky, "Collaborative filtering for implicit feedback
-    datasets", ICDM 2008, with ranks of one query instead of weights.
-    """
-
-    higher_is_better = False
-
-    num_candidates: Size | None = None
-    _: KW_ONLY
-    empty_target_action: SkipOrError = "skip"
-
-    def others(self, ranking: Ranking) -> Tensor:
+    def _others(self, ranking: Ranking) -> Tensor:
+        """Return the number of candidates that are not relevant, int64 `[N]`."""
         if ranking.num_candidates is None:
-            return torch.full_like(ranking.num_relevant, (self.num_candidates or 0) - 1)
-        return ranking.lengths - 1
+            assert self.num_candidates is not None  # `_check` has passed
+            return (self.num_candidates - ranking.num_relevant).clamp(min=0)
+        return ranking.lengths - (ranking.above < UNRETRIEVED).sum(1)
 
     def score(self, ranking: Ranking) -> Tensor:
-        share = (scoring.first_rank(ranking) - 1) / self.others(ranking).clamp(min=1)
-        missing = ranking.above[:, 0] == UNRETRIEVED
-        return share.clamp(max=1).masked_fill(missing, 1)
+        return scoring.auc(ranking, self._others(ranking))
 
-
-class FallOutAtK(_AmongOthers):
-    r"""Fall-out within the first k ranks: the share of irrelevant candidates that are among them.
-
-    (min(k, L) - hits) / J, for a ranking of length L with J candidates that are not relevant;
-    lower is better. A query without an irrelevant candidate is skipped. (torchmetrics'
-    `RetrievalFallOut` scores it 1 by default.) A candidate scored NaN counts as irrelevant.
-
-    Args:
-        num_candidates: as for `AUC`.
-
-    Example:
-        >>> from torch import tensor
-        >>> fall_out = FallOutAtK(k=2)
-        >>> fall_out.update(tensor([[0.1, 0.5, 0.4, 0.3]]), tensor([2]))
-        >>> fall_out.compute()  # one of three
-        tensor(0.3333)
-    """
-
-    higher_is_better = False
-
-    k: Positive
-    num_candidates: Size | None = None
-
-    def score(self, ranking: Ranking) -> Tensor:
-        return scoring.fall_out(ranking, self.k, self.others(ranking))
+    def _score_queries(self, record: Ranking) -> tuple[Tensor, Tensor]:
+        """Skip also queries without a candidate that is not relevant."""
+        scores, counted = RankingMetric._score_many([self], record)[0]
+        counted = counted & (self._others(record) > 0).to(counted.device)
+        return scores.masked_fill(~counted, 0), counted
 
 
 class RPrecision(RankingMetric):

@@ -57,11 +57,8 @@ from strategies import (
 BY_CLASS = pytest.mark.parametrize("case", CLASSES, ids=str)
 BY_FAMILY = pytest.mark.parametrize("case", FAMILIES, ids=str)  # laws that live in `base/`
 # Neither more nor less is better, and visits are no fractions.
-NEUTRAL = (
-    "Gini", "AveragePopularity", "Personalization", "Entropy", "TailShare", "Novelty",
-    "IntraListDiversity",
-)  # fmt: skip
-TABLES = ("AveragePopularity", "TailShare", "Novelty", "IntraListDiversity", "Serendipity")
+NEUTRAL = ("Gini", "AveragePopularity", "Entropy", "TailShare", "Novelty")
+TABLES = ("AveragePopularity", "TailShare", "Novelty")
 UNBOUNDED = (
     "geography.DistanceError", "AveragePopularity", "NegativeLogLikelihood", "Perplexity",
     "BrierScore", "SetSize", "MeanRank", "RankQuantile", "Entropy", "Novelty",
@@ -77,8 +74,6 @@ LOWER = (
     "EmptySets",
     "MeanRank",
     "RankQuantile",
-    "MeanPercentileRank",
-    "FallOutAtK",
 )
 OF_CONFIDENCE = ("CalibrationError", "AURC", "AccuracyAtCoverage", "CoverageAtRisk")
 EACH_LOCATION = Case("LocationF1", {"num_locations": LOCATIONS, "average": None})
@@ -413,7 +408,7 @@ def test_repr_shows_what_was_chosen() -> None:
 SHARED = [
     ({"LocationF1", "LocationPrecision", "LocationRecall"}, {"average"}),
     (
-        {"Coverage", "Gini", "AveragePopularity", "Personalization", "Entropy", "TailShare"},
+        {"Coverage", "Gini", "AveragePopularity", "Entropy", "TailShare"},
         {"definition", "train_counts", "num_locations"},
     ),
     ({"geography.DistanceError"}, {"statistic"}),

@@ -19,8 +19,6 @@ from nextloc_metrics import (
     AUC,
     RBP,
     ERRAtK,
-    FallOutAtK,
-    MeanPercentileRank,
     MeanRank,
     Ranking,
     RankingCollection,
@@ -45,8 +43,6 @@ OPTIONS = [
     Case("RBP"),
     Case("RBP", {"p": 0.3, "k": 3}),
     *(Case("ERRAtK", {"k": k, "max_grade": 3}) for k in (2, 3, 8)),
-    *(Case("FallOutAtK", {"k": k, "num_candidates": 6}) for k in (2, 8)),
-    Case("MeanPercentileRank", {"num_candidates": 6}),
     Case("MeanRank"),
     Case("MeanRank", {"ties": "pessimistic"}),
 ]
@@ -93,14 +89,15 @@ def test_expected_reciprocal_rank_of_long_blocks() -> None:
 
 @given(several_relevant(DIRTY))
 def test_laws_of_auc_and_ranks(batch: tuple[Tensor, Tensor]) -> None:
-    """Reversed scores mirror AUC, and one relevant location's percentile rank is 1 - AUC."""
+    """Reversed scores mirror AUC, and of one relevant location it is linear in the rank."""
     preds, relevant = batch
     clean = preds.nan_to_num(0, 5, -5)
     auc, reverse = (float(AUC()(x, relevant)) for x in (clean, -clean))
     assert math.isnan(auc) or auc + reverse == pytest.approx(1, abs=1e-6)
     target = torch.zeros(len(preds), dtype=torch.long)
-    auc, rank = (float(m(clean, target)) for m in (AUC(), MeanPercentileRank()))
-    assert math.isnan(auc) or auc + rank == pytest.approx(1, abs=1e-6)
+    auc, rank = (float(m(clean, target)) for m in (AUC(), MeanRank()))
+    others = clean.shape[1] - 1
+    assert math.isnan(auc) or auc + (rank - 1) / others == pytest.approx(1, abs=1e-6)
 
 
 @given(several_relevant(DIRTY), st.integers(0, 5), st.floats(0.01, 0.99))
@@ -143,12 +140,11 @@ def test_unretrieved_ranks() -> None:
 
 
 def test_excluded_candidates_are_no_pairs() -> None:
-    """They leave AUC and fall-out."""
+    """They leave AUC."""
     scores, target = torch.tensor([[3.0, 2, 1, 0]]), torch.tensor([1])
     exclude = torch.tensor([[0]])
     assert AUC()(scores, target) == pytest.approx(2 / 3)
     assert AUC()(scores, target, exclude=exclude) == 1
-    assert FallOutAtK(2)(scores, target, exclude=exclude) == 1 / 2
 
 
 def test_a_collection_of_all() -> None:
@@ -168,8 +164,8 @@ def test_chance(candidates: int, relevant: int) -> None:
     """Chance is the mean over all orders: that of equal scores."""
     preds = torch.zeros(1, candidates)
     target = torch.arange(candidates)[None] < relevant
-    for metric in (AUC(), RBP(), ERRAtK(3), FallOutAtK(2), MeanPercentileRank(), MeanRank()):
-        if relevant == candidates and isinstance(metric, AUC | FallOutAtK):
+    for metric in (AUC(), RBP(), ERRAtK(3), MeanRank()):
+        if relevant == candidates and isinstance(metric, AUC):
             continue
         got = analysis.chance(metric, candidates, num_relevant=relevant)
         assert got == pytest.approx(float(metric(preds, target)), abs=1e-6), metric

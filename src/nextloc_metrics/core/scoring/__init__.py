@@ -19,7 +19,6 @@ efficiently in the presence of tied scores", ECIR 2008.
 from nextloc_metrics.core.scoring.closed_forms import (
     auc,
     expected_reciprocal_rank,
-    fall_out,
     first_rank,
     r_precision,
     rank_biased_precision,
@@ -57,7 +56,6 @@ __all__ = [
     "evaluate",
     "expected_reciprocal_rank",
     "f1",
-    "fall_out",
     "first_rank",
     "hits",
     "ndcg",

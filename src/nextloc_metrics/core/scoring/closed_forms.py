@@ -11,7 +11,6 @@ from torch import Tensor
 from nextloc_metrics.core.backends import UNRETRIEVED
 from nextloc_metrics.core.queries.arrays import row_sum
 from nextloc_metrics.core.ranking.ranking import Ranking
-from nextloc_metrics.core.scoring.formulas import hits
 from nextloc_metrics.core.scoring.weights import between
 
 
@@ -52,12 +51,6 @@ def auc(ranking: Ranking, others: Tensor) -> Tensor:
     right = ((others[:, None] - above).double() - tied.double() / 2).clamp(min=0)
     right = row_sum(right.masked_fill(ranking.above == UNRETRIEVED, 0))
     return right / (ranking.num_relevant * others).clamp(min=1)
-
-
-def fall_out(ranking: Ranking, k: int, others: Tensor) -> Tensor:
-    """Divide the other candidates within the first k ranks, min(k, L) - hits, by all others."""
-    wrong = ranking.lengths.clamp(max=min(k, UNRETRIEVED)).double() - hits(ranking, k)
-    return (wrong / others.clamp(min=1)).clamp(0, 1)
 
 
 def expected_reciprocal_rank(ranking: Ranking, k: int, max_grade: float = 1.0) -> Tensor:
