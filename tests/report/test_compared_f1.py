@@ -157,13 +157,21 @@ def test_draws_have_the_mean_of_their_f1() -> None:
 def test_too_long_tests_are_students(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where exchanges would take too long, p is that of the jackknife's standard error."""
     target, models, users = sample(0.5, 0.6, users=40)
-    usual = compare(target, models, users).comparisons["b"]["f1"]
+    exchanged = compare(target, models, users)
     monkeypatch.setattr(f1_intervals, "_MOST_WORK", 0)
-    one = compare(target, models, users).comparisons["b"]["f1"]
+    found = compare(target, models, users)
+    usual, one = (x.comparisons["b"]["f1"] for x in (exchanged, found))
     t = one.difference / one.standard_error
     assert one.p_value == pytest.approx(2 * scipy.stats.t.sf(abs(t), one.degrees_of_freedom))
     assert (usual.p_from, one.p_from) == ("draws", "t")
     assert one.p_value == pytest.approx(usual.p_value, abs=0.03)
+    assert exchanged.card["p"].endswith("random exchanges for f1)")
+    ending = "permutation test and Student's t test for f1"
+    assert ending in found.table.notes[0]
+    for text in (found.card["p"], found.to_latex("models")):
+        assert "permutation test (all signs) and Student's t test for f1" in text
+    several = report.compare({"a": [models["a"]] * 2, "b": [models["b"]] * 2}, target, k=1)
+    assert several.card["p"] == "two-sided Student's t test"
 
 
 def test_skipped_queries_do_not_count() -> None:

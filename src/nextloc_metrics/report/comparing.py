@@ -89,7 +89,8 @@ def compare(
     t, are for the method and not for these runs: see `analysis.contrast.contrast`. Otherwise
     p-values are those of `analysis.compare`, exact or with so many random signs that the smallest
     which Holm's method needs has ten below it; with too many queries for that, Student's t. For F1
-    the answers of two models are exchanged by user, or by query, and F1 is computed again.
+    the answers of two models are exchanged by user, or by query, and F1 is computed again, or p is
+    Student's t where that takes too long. The card says which.
 
     Args:
         models: predictions as for `evaluate`, by model name; a list of them for several runs; or
@@ -327,7 +328,7 @@ def _test_models(
         "queries": queries,
         "averaged_over": averaged,
         "intervals": f"{100 * level:g} %, {clusters or 'queries independent'}, not corrected",
-        "p": p_text(decided),
+        "p": f"two-sided {p_text(decided)}",
         "corrected_p": f"Holm's method for {most} test{'s' * (most > 1)}{of_each}",
         **({"runs": ", ".join(runs)} if runs else {}),
         "ties": "expected value over random orders",
@@ -337,7 +338,7 @@ def _test_models(
     decoded = [f"{name} {of}" for name, text in about.items() if (of := decoding_in(text))]
     notes = [
         *([f"decoding: {', '.join(decoded)}"] if decoded else []),
-        f"{queries:,} queries, permutation test {clusters}".rstrip(),
+        f"{queries:,} queries, {p_text(decided, with_signs=False)} {clusters}".rstrip(),
         *([f"means over {averaged}"] if asked.average == "groups" else []),
         f"corrected p: {card['corrected_p']}; intervals are not corrected",
         *warned,

@@ -70,6 +70,7 @@ class Decided(NamedTuple):
     pairs: dict[PairNames, dict[str, Tested]]
     num_tests: dict[str, int]  #: of the family of each metric
     draws: int  #: the most random sign assignments
+    exchanged: set[str]  #: the metrics whose answers are exchanged, as those of F1
 
 
 def pairs_of(names: Sequence[str], against: Against) -> list[PairNames]:
@@ -99,7 +100,8 @@ def decide_pairs(pairs: Mapping[PairNames, Mapping[str, Pair]], asked: Asked) ->
             own = {x: getattr(pair, x) for x in ("effect_size", "num_queries", "wins", "losses")}
             found[names][key] = Tested(replace(one, **own), p_value)
         num_tests |= dict.fromkeys(family, number)
-    return Decided(found, num_tests, draws)
+    exchanged = {key for of in pairs.values() for key, pair in of.items() if pair.exchange}
+    return Decided(found, num_tests, draws, exchanged)
 
 
 def tabulate(
@@ -136,12 +138,21 @@ def _disagrees(one: Comparison, level: float) -> bool:
     return (one.low <= 0 <= one.high) != (one.p_value > level)
 
 
-def p_text(decided: Decided) -> str:
-    """Say how p-values were computed."""
-    kinds = {one.found.p_from for of in decided.pairs.values() for one in of.values()}
+def p_text(decided: Decided, with_signs: bool = True) -> str:
+    """Say how p-values were computed, and which ones by Student's t if others are not."""
+    found: dict[str, dict[str, None]] = {}  # metrics, in order, by the way
+    for tests in decided.pairs.values():
+        for key, one in tests.items():
+            is_exchange = one.found.p_from == "draws" and key in decided.exchanged
+            found.setdefault("exchanges" if is_exchange else one.found.p_from, {})[key] = None
+    of = {way: ", ".join(keys) for way, keys in found.items()}
     ways = {"exact": "all signs", "draws": f"up to {decided.draws:,} random signs"}
-    ways["t"] = "Student's t"
-    return f"two-sided permutation test ({', '.join(ways[x] for x in ways if x in kinds)})"
+    ways["exchanges"] = f"random exchanges for {of.get('exchanges')}"
+    signs = ", ".join(ways[x] for x in ways if x in of)
+    texts = ["permutation test" + f" ({signs})" * with_signs] * bool(signs)
+    if "t" in of:
+        texts.append("Student's t test" + f" for {of['t']}" * bool(signs))
+    return " and ".join(texts)
 
 
 def _p_value(p: float) -> str:
