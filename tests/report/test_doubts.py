@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+import torch
 
 from nextloc_metrics import report
 from nextloc_metrics.core.metric.grouped import Grouped
@@ -62,6 +63,18 @@ def test_the_card_doubts_no_interval_where_groups_have_no_effect() -> None:
 def test_the_card_doubts_intervals_where_users_differ(kind: str) -> None:
     """With accuracies of 40 % and a standard deviation of 20 %, at least 19 of 20 have the note."""
     assert count_doubts(20, [kind], differ=True)[kind] >= 19
+
+
+def test_the_card_says_why_perplexity_has_no_interval_by_user() -> None:
+    """Its row is blank with a cluster, and only there."""
+    scores, target, users = torch.eye(40), torch.arange(40), {"user": np.arange(40) % 8}
+    plain = report.evaluate(scores, target, given="logits", groups=users)
+    assert "perplexity" in plain.intervals
+    assert "interval_of_perplexity" not in plain.card
+    e = report.evaluate(scores, target, given="logits", groups=users, cluster="user")
+    assert "perplexity" not in e.intervals
+    assert e.card["interval_of_perplexity"] == "none by user: it is no mean of scores"
+    assert [x for x in e.card if x.startswith("interval_of")] == ["interval_of_perplexity"]
 
 
 def test_the_card_says_that_few_users_have_the_hits() -> None:

@@ -260,3 +260,19 @@ def test_scores_of_two_bytes() -> None:
     expected = report.evaluate(scores, target, k=2).values
     for kind in (torch.bfloat16, torch.float16):
         assert report.evaluate(scores.to(kind), target, k=2).values == expected
+
+
+def test_scores_that_require_a_gradient_are_read_like_detached_ones(tmp_path: Path) -> None:
+    """In one call, in parts, and from a file of `torch.save`."""
+    scores, target = (
+        torch.randn(40, 5, generator=torch.Generator().manual_seed(0)),
+        [0, 1, 2, 3] * 10,
+    )
+    expected = report.evaluate(scores, target).values
+    scores.requires_grad_()
+    evaluator = report.Evaluator()
+    evaluator.add(Batch(scores, target))
+    torch.save({"preds": scores, "target": torch.tensor(target)}, tmp_path / "scores.pt")
+    assert report.evaluate(scores, target).values == expected
+    assert evaluator.result().values == expected
+    assert report.evaluate_table(tmp_path / "scores.pt").values == expected

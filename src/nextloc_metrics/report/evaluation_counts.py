@@ -175,6 +175,10 @@ class Counted:
         for name in self.left_out(is_full=True):
             most = f"{FewSums.most:,} different answers"
             found[f"interval_of_{name}"] = f"none: more than {most} by {cluster or 'query'}"
+        if "cluster" in self.parts:
+            for name, row in rows.items():
+                if row._has_interval and name not in self.parts["cluster"]:
+                    found[f"interval_of_{name}"] = f"none by {cluster}: it is no mean of scores"
         kinds = self.setting.groups if cluster is None else (cluster,)
         for kind in [x for x in kinds if f"by {x}" in self.parts]:
             members: list[tuple[str, Any]] = self.parts[f"by {kind}"].named_members()
