@@ -167,6 +167,20 @@ def test_groups_of_rows_left_out_are_not_looked_at() -> None:
     assert torch.equal(ignoring.state, expected.state)
 
 
+def test_text_of_a_kind_that_no_member_reads_is_left_out() -> None:
+    """A plain `MetricCollection` passes all kinds to each member, whatever it is grouped by."""
+    names = GroupLabels(["ann", "bob"])
+    members: Any = {
+        "hour": Grouped(MRR(), 2, by="hour"),
+        "of": Grouped(MRR(), labels=names, by="of"),
+    }
+    metrics = MetricCollection(members)
+    groups: Any = {"hour": torch.tensor([0, 1]), "of": ["bob", "ann"]}
+    metrics.update(torch.tensor([[1, 0], [0, 1]]), torch.tensor([1, 1]), groups=groups)
+    values = {name: x.tolist() for name, x in metrics.compute().items()}
+    assert values == {"hour": [1, 0.5], "of": [0.5, 1]}
+
+
 @pytest.mark.parametrize(
     ("groups", "says"),
     [

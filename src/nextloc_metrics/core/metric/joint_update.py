@@ -108,7 +108,8 @@ class Plan:
         if batch.extra is not None:
             record = record.with_extra(batch.extra)
         if isinstance(groups, Mapping):
-            groups = {name: self._number(name, x, record) for name, x in groups.items()}
+            numbered = ((name, self._number(name, x, record)) for name, x in groups.items())
+            groups = {name: x for name, x in numbered if x is not None}
         elif groups is not None:
             groups = self._number(None, groups, record)
         if groups is not None:
@@ -121,12 +122,14 @@ class Plan:
             )
         return record
 
-    def _number(self, name: str | None, groups: Array, record: Record) -> Tensor:
-        """Replace text labels by numbers, with the labels of the members grouped by them."""
+    def _number(self, name: str | None, groups: Array, record: Record) -> Tensor | None:
+        """Replace text by the numbers of its members' labels; None for a name no member reads."""
         text = as_tensor_or_text("groups", groups, record.device)
         if isinstance(text, Tensor):
             return text
         found = [groups.labels for groups in self._groups if name in (None, groups.by)]
+        if name is not None and not found:
+            return None
         if not found or found[0] is None or any(labels != found[0] for labels in found):
             raise TypeError(
                 f"`groups` must be integers, got text {short(text[:3])}; to use text, pass the "
