@@ -28,11 +28,8 @@ from nextloc_metrics.report.files.ids import OnError
 from nextloc_metrics.report.files.joining import Joined, TableForm, form_of
 from nextloc_metrics.report.files.nested import (
     arrays_of,
+    as_tables,
     is_tensors,
-    is_traces,
-    read_json_object,
-    table_of_dict,
-    table_of_traces,
 )
 from nextloc_metrics.report.files.proposal import check_rows_are_queries
 from nextloc_metrics.report.files.tables import (
@@ -100,7 +97,8 @@ def evaluate_table(
         score: the column of the score of an item, of which equal ones are tied; NaN and empty is
             not retrieved. Or
         rank: the column of its rank, from 0 if any is 0, else from 1; a gap between ranks stays.
-        grade: the column of `truth` of grades; those up to 0 are not relevant.
+        grade: the column of `truth` of grades; those up to 0 are not relevant. A query that has
+            no others scores 0, as in trec_eval.
         confidence: for lists, the column of the confidence of each first id, from 0 to 1; adds the
             metrics of `confidence_metrics`.
         answers: how the text in `preds` is read, as by the options of `read_answers`, such as
@@ -132,11 +130,12 @@ def evaluate_table(
     asked: dict[str, Any] = {"preds": preds, "target": target, "mask": mask, "exclude": exclude}
     asked |= {"confidence": confidence}
     how: dict[str, Any] = {"padding": padding, "separator": separator, "on_error": on_error}
-    if is_tensors(rows):
-        return _evaluate_tensors(rows, truth, asked, kinds, options)
     named = query, item, score, rank, grade
+    if is_tensors(rows):
+        held = arrays_of(rows, truth, asked, kinds, named)
+        return evaluate(**held | {"groups": held["groups"] or None}, **options)
     if engine is None:
-        rows, truth, target, named = _as_tables(rows, truth, target, named)
+        rows, truth, target, named = as_tables(rows, truth, target, named)
     form = form_of(rows, preds, target, truth, *named)
     is_told = answers is not None and isinstance(preds, str) and item is None and grade is None
     if form is not None and not is_told:
@@ -168,29 +167,6 @@ def _count_all(rows: Any, source: TableRows, workers: int, options: Options) -> 
         shares = [source.of_files(share) for share in divide(source.files, workers)]
         return _read(run(count, shares, workers), make)
     return _count(source, track(source.chunks(), source.num_rows), make)
-
-
-def _evaluate_tensors(
-    rows: Any, truth: Any, asked: dict[str, Any], kinds: Sequence[str], options: Options
-) -> Evaluation:
-    """Evaluate a file of `torch.save`."""
-    held = arrays_of(rows, truth, {**asked, **{f"groups/{x}": x for x in kinds}})
-    of_groups = {x: held.pop(f"groups/{x}") for x in kinds}
-    return evaluate(**held, groups=of_groups or None, **options)
-
-
-def _as_tables(rows: Any, truth: Any, target: str, named: Any) -> tuple[Any, Any, str, Any]:
-    """Return nested dicts, or JSON objects of them, as tables, with the names of their columns."""
-    if truth is not None:
-        rows, truth = read_json_object(rows), read_json_object(truth)
-    elif is_traces(found := read_json_object(rows)):
-        rows = table_of_traces(found)
-    if not isinstance(rows, Mapping) or not isinstance(truth, Mapping):
-        return rows, truth, target, named
-    rows, truth = table_of_dict("rows", rows), table_of_dict("truth", truth)
-    order = [x if x in rows.column_names else None for x in ("number", "rank")]
-    grade = "number" if "number" in truth.column_names else None
-    return rows, truth, "item", ("query", "item", *order, grade)
 
 
 def _evaluate_form(

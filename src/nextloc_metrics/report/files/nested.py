@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,13 @@ from torch import Tensor
 
 from nextloc_metrics.core.queries.messages import describe, short
 from nextloc_metrics.report.files.json_lines import RepeatedKeyError, record_of
-from nextloc_metrics.report.files.opening import pa, suffix_of
+from nextloc_metrics.report.files.opening import find_files, pa, suffix_of
 from nextloc_metrics.report.files.sources import load_array
 from nextloc_metrics.report.files.unpacked import read_whole
 
 TENSORS = (".pt", ".pth")
+# what names the columns of two tables
+_NAMED = ("query", "item", "score", "rank", "grade")
 _PREDS, _TARGET = ("preds", "logits", "scores"), ("target", "labels")
 
 
@@ -62,18 +64,22 @@ def _tensor(path: Any, name: str, value: Any) -> Tensor | list[str]:
     raise ValueError(f"{path} must hold tensors or lists of them, and {name} is {describe(value)}.")
 
 
-def arrays_of(path: Any, truth: Any, names: Mapping[str, str | None]) -> dict[str, Any]:
+def arrays_of(
+    path: Any, truth: Any, asked: Mapping[str, Any], groups: Sequence[str], named: Sequence[Any]
+) -> dict[str, Any]:
     """Return the tensors of a file, and of another of the targets, by the names of `evaluate`."""
+    _refuse(named, "a file of tensors, a row per query")
     found = load_tensors(path)
     if not isinstance(found, dict):
         found = {"preds": found}
     if truth is not None:
-        given = load_array(truth) if suffix_of(Path(truth)) == ".npy" else load_tensors(truth)
+        is_array = suffix_of(Path(truth)) == ".npy"
+        given = torch.from_numpy(load_array(truth)) if is_array else load_tensors(truth)
         found = {**found, **(given if isinstance(given, dict) else {"target": given})}
-    result = {}
-    for name, column in names.items():
-        usual = {"preds": _PREDS, "target": _TARGET}.get(name, ())
-        options = [column, *(usual if column == name else ())]
+    result: dict[str, Any] = {"groups": {}}
+    for name, column in [*asked.items(), *((None, x) for x in groups)]:
+        options = {"preds": _PREDS, "target": _TARGET}.get(str(column), (column,))
+        options = options if column == name else (column,)
         held = next((x for x in options if x in found), None)
         if held is None and column is not None:
             hint = "; `truth` names a file of targets" if name == "target" else ""
@@ -81,23 +87,52 @@ def arrays_of(path: Any, truth: Any, names: Mapping[str, str | None]) -> dict[st
                 f"{path} must hold a tensor named {' or '.join(map(repr, options))}, got "
                 f"{short(list(found))}{hint}."
             )
-        if held is not None:
+        if name is None:
+            result["groups"][column] = found[held]
+        elif held is not None:
             result[name] = found[held]
     return result
+
+
+def _refuse(named: Sequence[Any], what: str) -> None:
+    """Raise if columns are named of a form that has none."""
+    for name, given in zip(_NAMED, named, strict=True):
+        if given:
+            raise ValueError(
+                f"`{name}` must be None for {what}, got {short(given)}; pass columns as a table, "
+                "such as `pandas.DataFrame(rows)`."
+            )
 
 
 def read_json_object(table: Any) -> Any:
     """Return the object that a `.json` file is, if it is one; else the table itself."""
     if not isinstance(table, str | PathLike) or suffix_of(Path(table)) != ".json":
         return table
+    files = find_files(table)
+    if len(files) > 1:
+        return table
     try:
-        found = json.loads(read_whole(str(table)), object_pairs_hook=record_of)
+        found = json.loads(read_whole(files[0]), object_pairs_hook=record_of)
     except RepeatedKeyError as error:
         raise ValueError(f"{table} must hold each key once, but {error}.") from None
     except (ValueError, RecursionError):
         return table  # lines of JSON
     nested = isinstance(found, dict) and found
     return found if nested and all(isinstance(x, dict | list) for x in found.values()) else table
+
+
+def as_tables(rows: Any, truth: Any, target: str, named: Any) -> tuple[Any, Any, str, Any]:
+    """Return nested dicts, or JSON objects of them, as tables, with the names of their columns."""
+    found, judged = read_json_object(rows), read_json_object(truth)
+    if truth is None and is_traces(found):
+        return table_of_traces(found), None, target, named
+    if not isinstance(found, Mapping) or not isinstance(judged, Mapping):
+        return rows, truth, target, named
+    _refuse(named, "dicts `{query: {item: score}}` or `{query: [items]}`")
+    rows, truth = table_of_dict("rows", found), table_of_dict("truth", judged)
+    order = [x if x in rows.column_names else None for x in ("number", "rank")]
+    grade = "number" if "number" in truth.column_names else None
+    return rows, truth, "item", ("query", "item", *order, grade)
 
 
 def is_traces(given: Any) -> bool:

@@ -22,6 +22,7 @@ from nextloc_metrics.report.files.columns import names_of_groups, read_mask
 from nextloc_metrics.report.files.forms import open_form
 from nextloc_metrics.report.files.ids import OnError, are_whole, integers_of, plain
 from nextloc_metrics.report.files.joining import form_of
+from nextloc_metrics.report.files.nested import arrays_of, as_tables, is_tensors
 from nextloc_metrics.report.files.numbers import DENSE
 from nextloc_metrics.report.files.opening import RUNS, RowSource, find_files, pa, suffix_of
 from nextloc_metrics.report.files.proposal import check_rows_are_queries
@@ -105,7 +106,8 @@ def read(
     r"""Read all predictions and targets of a file; `files.tables.open_rows` says what is an id.
 
     Args:
-        path: a file, a folder or a pattern as for `open_rows`, or `.run` or `.trec`, a TREC run.
+        path: a file, a folder or a pattern as for `open_rows`, or `.run` or `.trec`, a TREC run;
+            also tensors of `torch.save`, and dicts of ranx or traces of LibCity in `.json`.
         preds: the column of the predictions, or the array in `.npz`.
         target: the column of the relevant ids, or the array in `.npz`.
         groups: the columns of groups.
@@ -138,7 +140,14 @@ def read(
     """
     check_choice("on_error", on_error, OnError)
     groups = names_of_groups(groups)
+    how: Any = {"padding": padding, "vocabulary": vocabulary, "separator": separator}
+    named: Any = query, item, score, rank, grade
+    if is_tensors(path):
+        asked = {"preds": preds, "target": target, "mask": mask, "exclude": exclude}
+        return Predictions(**arrays_of(path, truth, asked, groups, named))
+    table, truth, target, named = as_tables(path, truth, target, named)
     files = find_files(path)
+    given = files if table is path else table
     kind = suffix_of(files[0])
     if kind == ".npy" or kind in RUNS:  # their targets are always in another file
         targets, truth = targets if truth is None else truth, None
@@ -151,21 +160,20 @@ def read(
         target = str(targets)
     card: dict[str, int] = {}
     queries = None
-    how: Any = {"padding": padding, "vocabulary": vocabulary, "separator": separator}
-    form = form_of(path, preds, target, truth, query, item, score, rank, grade)
+    form = form_of(table, preds, target, truth, *named)
     if form is not None:
         groups = tuple(dict.fromkeys([*groups, *form.query]))
         names = Names("preds", target, groups, mask, exclude)
-        rows, card = open_form(path, truth, form, names, on_error=on_error, **how)
+        rows, card = open_form(table, truth, form, names, on_error=on_error, **how)
     else:
         names = Names(preds, target, (), mask, exclude, groups)
         queries = read_trec(Path(files[0]), Path(target)) if kind in RUNS else None
         of_run = None if queries is None else _of_run(files[0], queries, names)
         rows = TableRows(
-            of_run or source_of(files, names, on_error), names, **how, on_error=on_error
+            of_run or source_of(given, names, on_error), names, **how, on_error=on_error
         )
         if queries is None and rows.are_single:
-            check_rows_are_queries(path, names)
+            check_rows_are_queries(table, names)
     found = replace(_collect(rows, groups), card=card)
     return found if queries is None else _with_judgements(found, queries)
 
