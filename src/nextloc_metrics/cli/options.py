@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import sys
@@ -80,7 +81,7 @@ def _keep_input(context: click.Context, argument: click.Parameter, paths: Any) -
         return tuple(_keep_input(context, argument, path) for path in paths)
     if paths != "-":
         is_pattern = "://" in paths or any(c in paths for c in "*?[")
-        if not is_pattern and not Path(paths).exists():  # known before PyTorch is imported
+        if not (is_pattern or os.path.exists(paths)):  # known before PyTorch is imported
             name = (argument.name or "").upper()
             raise click.ClickException(
                 f"`{name}` must be an existing file of predictions, got {paths}."

@@ -356,7 +356,7 @@ def test_a_file_without_rows_is_a_warning(kind: str, tmp_path: Path) -> None:
     elif kind == ".parquet":
         empty.to_parquet(path)
     elif kind in (".jsonl", ".json", "void.csv"):
-        path.write_text("[]" if kind == ".json" else "", encoding="utf-8")
+        path.write_text("[]" if kind == ".json" else "\n", encoding="utf-8")
     else:
         empty.to_csv(path, index=False, sep="\t" if kind == ".tsv" else ",")
     out = tmp_path / "groups.csv"
@@ -376,7 +376,7 @@ def test_a_file_without_rows_is_a_warning(kind: str, tmp_path: Path) -> None:
 def test_a_file_without_rows_has_nothing_to_compare(tmp_path: Path) -> None:
     """A test of no queries is an error, after the warning."""
     path, other = str(tmp_path / "a.jsonl"), str(write(".csv", tmp_path))
-    Path(path).write_text("", encoding="utf-8")
+    Path(path).write_text("\n", encoding="utf-8")
     for options in (["compare", path, other], ["audit", path, "--users", "user"]):
         shown = run(*options)
         assert shown.exit_code == 1
@@ -791,8 +791,8 @@ def test_judgements_of_0_count_0_and_no_judgement_counts_nothing(tmp_path: Path)
 @pytest.mark.parametrize(
     ("a", "b", "says"),
     [
-        ("q1 Q0 a 1 0.5\n", QRELS, "line 1 of .*a.run must be `query Q0 id rank score name`"),
-        (RUN, "q1 0 a\n", "line 1 of .*a.qrels must be `query 0 id grade`, got 'q1 0 a'"),
+        ("q1 Q0 a 1 0.5\n", QRELS, "line 1 of .*a.run must be 'query Q0 id rank score name'"),
+        (RUN, "q1 0 a\n", "line 1 of .*a.qrels must be 'query 0 id grade', got 'q1 0 a'"),
         ("q1 Q0 a 1 good me\n", QRELS, "line 1 of .* must hold a number, got 'good'"),
         ("q1 Q0 a 1 nan me\n", QRELS, "must hold a number, got 'nan'"),
     ],

@@ -69,6 +69,20 @@ def _lengths(column: Any) -> Any:
     return found if is_list(column.type) else found // 4
 
 
+def miss_unmet(batch: Any) -> None:
+    """Let queries whose judgements are all 0 score 0: take out their one target, and ask for it."""
+    unmet = (batch.grades <= 0).all(1)
+    if not unmet.any():
+        return
+    preds, relevant = batch.preds[unmet], batch.target[unmet, :1]
+    if preds.is_floating_point():
+        preds = preds.scatter(1, relevant, -torch.inf)
+    else:
+        preds = preds.masked_fill(preds == relevant, -1)
+    batch.preds = batch.preds.index_put((unmet,), preds)
+    batch.grades[unmet, 0] = 1
+
+
 def is_text_column(column: Any) -> bool:
     """Return whether cells are text."""
     if isinstance(column, list):

@@ -233,6 +233,10 @@ def _kind_of_lists(found: Relation) -> str:
     kind = found.type_of("preds")
     if kind == "VARCHAR":
         return "untyped" if found.untyped else "cells"
+    if not kind.endswith("]"):  # one id per query
+        if kind not in rules._INTEGERS:
+            kind = "VARCHAR" if rules._settle(found, "preds") == "text" else "BIGINT"
+        found.sql["preds"] = f"[{found.sql['preds']}]"
     inner = kind.partition("[")[0]
     return "text" if inner == "VARCHAR" else "integers"
 
@@ -295,8 +299,10 @@ def _gather(
                 f"{place_of(relevant, wrong[0])} must hold one grade in `{clip(str(form.grade))}` "
                 f"for each item of a query, got another for {short(wrong[1])}."
             )
+    first = "row_number() OVER (PARTITION BY id ORDER BY min(grade) DESC, item)"
     db.run(
         f"CREATE TABLE targets AS SELECT id, item, min(truth.stood) AS stood{grade} FROM truth "
         f"JOIN asked USING ({listed}) GROUP BY id, item"
-        + (" HAVING min(grade) > 0" if form.grade is not None else "")
+        # of a query without a relevant item, one that is judged stays, and is never found
+        + (f" QUALIFY min(grade) > 0 OR {first} = 1" if form.grade is not None else "")
     )

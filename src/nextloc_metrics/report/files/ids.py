@@ -37,7 +37,8 @@ _DIGITS = "^(?:[0-9]+|-[1-9][0-9]*)$"
 _SPACE = r"[\s\pZ\x{85}]*"
 _NUMBER = r"[+-]?(?:\p{Nd}+\.?\p{Nd}*|\.\p{Nd}+)(?:[eE][+-]?\p{Nd}+)?"
 _QUOTED = r"\s+\".*\""  # a space before it makes a quote part of the cell
-_ODD = f"^(?:{_QUOTED}|{_SPACE}(?:{_NUMBER}|[+-]?(?:{'|'.join(sorted(MISSING))})){_SPACE})$"
+_NUL = r"(?s:[^\x00]*\x00.*)"
+_ODD = f"^(?:{_QUOTED}|{_NUL}|{_SPACE}(?:{_NUMBER}|[+-]?(?:{'|'.join(sorted(MISSING))})){_SPACE})$"
 
 
 class WrongTypeError(ValueError):
@@ -385,13 +386,14 @@ def _literal(text: str) -> list[Any] | None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found = ast.literal_eval(text.strip())
-        kinds = [x.type for x in tokenize.generate_tokens(io.StringIO(text.strip()).readline)]
+        tokens = [*tokenize.generate_tokens(io.StringIO(text.strip()).readline)]
     except (ValueError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError):
         return None
     # Python joins 'a' 'b', which is how NumPy prints two ids
     texts = (tokenize.STRING, tokenize.STRING)
-    joined = texts in pairwise(kinds)
-    return found if isinstance(found, list) and not joined else None
+    joined = texts in pairwise(x.type for x in tokens)
+    odd = any(x.type == tokenize.NUMBER and re.search("[_xXoObBjJ]", x.string) for x in tokens)
+    return found if isinstance(found, list) and not (joined or odd) else None
 
 
 def _checked(tokens: list[Any], cell: Any, how: CellReading) -> list[Any] | None:
@@ -460,6 +462,8 @@ def remedy(cell: Any, how: CellReading) -> str:
         return _of_nested(isinstance(nested, dict))
     if isinstance(cell, str) and re.fullmatch(r"\s*(\(.*\)|\{.*\})\s*", cell, re.DOTALL):
         return "this is a tuple or a set of Python; write a list, such as [3, 5]"
+    if isinstance(cell, str) and "\0" in cell:
+        return "write it without NUL"
     if isinstance(cell, str) and cell.lstrip().startswith("["):
         words = cell.strip(" []").split()
         is_print = "..." in cell or "np." in cell or (len(words) > 1 and "," not in cell)

@@ -99,6 +99,7 @@ class Joined(RowSource):
     columns: dict[str, str]
     untyped: bool = False
     width: int | None = None
+    is_joined = True
     card: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -160,6 +161,17 @@ def count_apart(
             "misses.",
             stacklevel=5,
         )
+    for key, name in zip(keys, form.query, strict=True) if missing and without else ():
+        sides = (f"(SELECT DISTINCT {key}::VARCHAR AS x FROM {a} ANTI JOIN {b} USING ({key}))"
+                 for a, b in (("asked", "answered"), ("answered", "asked")))  # fmt: skip
+        found_times = "{} a JOIN {} b ON TRY_CAST(a.x AS TIMESTAMP) = TRY_CAST(b.x AS TIMESTAMP)"
+        if alike := db.row(f"SELECT a.x, b.x FROM {found_times.format(*sides)} LIMIT 1"):
+            warnings.warn(
+                f"values of {name!r} in truth and predictions differ only in how a time is "
+                f"written, such as {' and '.join(map(short, alike))}; text is compared byte "
+                "for byte. Write times alike, or store them as times.",
+                stacklevel=5,
+            )
     several = db.value(
         "SELECT count(*) FROM (SELECT id FROM targets GROUP BY id HAVING count(*) > 1)"
     )

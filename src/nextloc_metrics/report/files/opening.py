@@ -236,11 +236,12 @@ class RowSource:
         loose: whether 1 may be the score 1.0, as in text and JSON.
         once: whether the rows can be read only once.
         is_run: whether the rows are a TREC run, where -1 is an id like any other.
+        is_joined: whether the rows were joined, or their lists made of columns.
     """
 
     files: list[str]
     num_rows: int | None = None
-    untyped = loose = once = is_run = False
+    untyped = loose = once = is_run = is_joined = False
 
     def parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[FilePart]:
         """Yield the rows; in columns of `ids`, an integer beside a float stays an integer.
@@ -266,7 +267,10 @@ def check_columns(
         like = [near for x in missing for near in difflib.get_close_matches(x, have, 1, 0.5)]
         answers = [x for x in have if x.lower() in ("answer", "answers")] if not like else []
         hint = f"; did you mean {', '.join(map(repr, like))}?" if like else "."
-        if "preds" in missing and answers:
+        marks = [x for x in ";|\t," if len(have) == 1 and x in have[0]]
+        if marks:
+            hint = f"; cells are separated by commas, in .tsv by tabs, and not by {marks[0]!r}."
+        elif "preds" in missing and answers:
             hint = f"; if {answers[0]!r} holds the answers of a language model, use `answers`."
         elif "preds" in missing and {"score", "rank"} & {*have}:
             hint = "; if a row is one item, name `truth`, `query`, `item` and `score` or `rank`."

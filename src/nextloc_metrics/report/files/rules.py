@@ -101,6 +101,8 @@ def _settle(relation: Relation, role: str) -> str:
     kind = relation.type_of(role)
     gap = "{0} IS NULL OR {0} = ''" if relation.untyped else "{0} IS NULL"
     relation.refuse(role, gap, "a value", "leave the row out or fill it")
+    if relation.untyped:
+        relation.refuse(role, "contains({0}, chr(0))", "a value without NUL", "write it again")
     if kind == "VARCHAR":
         return "untyped" if relation.untyped else "text"
     if kind in _FLOATS or kind.startswith("DECIMAL"):
@@ -131,7 +133,8 @@ def to_scores(relation: Relation, role: str) -> None:
     if kind == "VARCHAR" and relation.untyped:
         relation.refuse(
             role,
-            "{0} <> '' AND (TRY_CAST({0} AS DOUBLE) IS NULL OR {0} IN ('true', 'false'))",
+            "{0} <> '' AND (TRY_CAST({0} AS DOUBLE) IS NULL OR {0} IN ('true', 'false') "
+            "OR contains({0}, '_'))",
             "a number",
             "leave it empty if the item is not retrieved",
         )

@@ -84,6 +84,8 @@ class Files(RowSource):
             for part in self._seen:
                 yield part._replace(columns={name: part.columns[name] for name in columns})
             return
+        if not any(map(_has_bytes, self.files)):
+            raise ValueError(f"{self.files[0]} must hold a table, got no bytes.")
         for file in self.files:
             pieces = (piece.partition("=") for piece in re.split(r"[/\\]", file)[:-1])
             folders = {key: unquote(value) for key, equals, value in pieces if equals}
@@ -115,6 +117,11 @@ def _explained(file: str) -> Iterator[None]:
         raise ValueError(str(error)) from error.__cause__
     except _UNREADABLE as error:
         raise ValueError(f"`path` must be readable, and {file} is not: {error}") from error
+
+
+def _has_bytes(file: str) -> bool:
+    with _explained(file), open_bytes(file) as opened:
+        return bool(opened.read(1))
 
 
 def metadata_of(file: str) -> Any:

@@ -26,6 +26,7 @@ from nextloc_metrics.report.files.columns import (
     is_lists,
     is_text_column,
     kind_of,
+    miss_unmet,
     names_of_groups,
     pad,
     read_confidence,
@@ -327,6 +328,7 @@ class TableRows:
             grades = piece.columns[names.grade].flatten().to_numpy(zero_copy_only=False)
             batch.grades = torch.zeros(target.shape, dtype=torch.float64)
             batch.grades[target >= 0] = torch.from_numpy(grades.copy())
+            miss_unmet(batch)
         return batch
 
     def _read(self, part: FilePart, name: str, how: CellReading) -> Cells:
@@ -363,6 +365,8 @@ class TableRows:
     def _check_swapped(self, piece: FilePart, answers: Cells, are_lists: Any) -> None:
         """Raise if the targets are lists and the predictions single ids."""
         read = ~answers.bad
+        if self.source.is_joined:  # all targets are lists if one query has several
+            return
         if read.any() and are_lists.any() and not answers.lists[read].any():
             row = int(np.flatnonzero(are_lists)[0])
             preds, target = self.names.preds, self.names.target
@@ -403,7 +407,10 @@ class TableRows:
         cells = self._read(piece, name, how)
         found = cells.numbered(*self._numbers.answers(cells.values))
         _check_read(piece, name, found.bad, how)
-        return pad(found)
+        ids = pad(found)
+        if self.num_candidates is not None and self.source.is_joined:  # in no list, either
+            ids = ids.masked_fill(ids >= self.num_candidates, -1)
+        return ids
 
 
 def open_rows(

@@ -77,7 +77,7 @@ def _lines(path: Path, columns: str) -> Iterator[tuple[int, list[str]]]:
                     continue
                 if cells and len(cells) != number:
                     raise ExplainedError(
-                        f"line {row} of {path} must be `{columns}`, got {line.strip()!r}."
+                        f"line {row} of {path} must be {columns!r}, got {short(line.strip())}."
                     )
                 if cells:
                     yield row, cells
@@ -92,8 +92,8 @@ def _lines(path: Path, columns: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _number(path: Path, row: int, text: str) -> float:
-    try:
-        number = float(text)
+    try:  # Python reads `1_0` and other digits, too
+        number = float(text if text.isascii() and "_" not in text else "nan")
     except ValueError:
         number = float("nan")
     if number != number:

@@ -1,0 +1,312 @@
+"""One rule in every form of predictions and judgements, and nothing that is read in silence."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from click.testing import CliRunner
+
+from nextloc_metrics import report
+from nextloc_metrics.cli.commands import main
+
+# Ranks 1 and 2 of `b` and `a`; of the second query nothing is relevant, of the third `a`.
+RUN = {q: {"a": 0.5, "b": 0.9} for q in ("q1", "q2", "q3")}
+QRELS: dict[str, dict[str, int]] = {"q1": {"b": 2}, "q2": {"b": 0, "a": -1}, "q3": {"a": 1, "c": 0}}
+RECIPROCAL = (1 + 0 + 1 / 2) / 3
+KEY: dict[str, Any] = {"query": "u", "grade": "g"}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests write into a folder of their own."""
+    monkeypatch.chdir(tmp_path)
+
+
+def rows_of(found: dict[str, dict[str, Any]], value: str, item: str = "item") -> pd.DataFrame:
+    """A row for each item of each query."""
+    rows = [(u, x, y) for u, of in found.items() for x, y in of.items()]
+    return pd.DataFrame(rows, columns=["u", item, value])
+
+
+def of_trec() -> Any:
+    """A run and its judgements in two files, as trec_eval reads them."""
+    run = [f"{u} Q0 {x} 0 {y} made" for u, of in RUN.items() for x, y in of.items()]
+    qrels = [f"{u} 0 {x} {y}" for u, of in QRELS.items() for x, y in of.items()]
+    Path("a.run").write_text("\n".join(run), "utf-8")
+    Path("a.qrels").write_text("\n".join(qrels), "utf-8")
+    found = report.read("a.run", targets="a.qrels")
+    return report.evaluate(found.preds, found.target, grades=found.grades, measures=["RR"])
+
+
+def of_files() -> Any:
+    """Dicts in two files of JSON."""
+    Path("run.json").write_text(json.dumps(RUN), "utf-8")
+    Path("qrels.json").write_text(json.dumps(QRELS), "utf-8")
+    return report.evaluate_table("run.json", truth="qrels.json", measures=["RR"])
+
+
+def of_table(rows: pd.DataFrame, **named: Any) -> Any:
+    """A frame, and one of its judgements."""
+    truth = rows_of(QRELS, "g", "item" if "item" in named else "target")
+    return report.evaluate_table(rows, truth=truth, **KEY, **named, measures=["RR"])
+
+
+def of_numbers() -> Any:
+    """A score for each of three locations, with judgements that are numbers."""
+    rows = pd.DataFrame({"u": [*RUN], "preds": [[0.5, 0.9, 0.1]] * 3})
+    truth = rows_of(QRELS, "g", "target").replace({"target": {"a": 0, "b": 1, "c": 2}})
+    return report.evaluate_table(rows, truth=truth, **KEY, measures=["RR"])
+
+
+def of_one_table() -> Any:
+    """The label of each item stands beside its score."""
+    rows = rows_of(RUN, "s")
+    rows["g"] = [QRELS[u].get(x, 0) for u, x in zip(rows.u, rows.item, strict=True)]
+    named: Any = {"item": "item", "score": "s", "target": "item"}
+    return report.evaluate_table(rows, **KEY, **named, measures=["RR"])
+
+
+LISTS = pd.DataFrame({"u": [*RUN], "preds": [["b", "a"]] * 3, "p_1": "b", "p_2": "a"})
+FORMS: dict[str, Callable[[], Any]] = {
+    "trec": of_trec,
+    "dicts": lambda: report.evaluate_table(RUN, truth=QRELS, measures=["RR"]),
+    "files of dicts": of_files,
+    "scored items": lambda: of_table(rows_of(RUN, "s"), item="item", score="s"),
+    "ranked items": lambda: of_table(rows_of(RUN, "s").assign(r=[2, 1] * 3), item="item", rank="r"),
+    "lists": lambda: of_table(LISTS),
+    "columns": lambda: of_table(LISTS, preds="p_*"),
+    "scores": of_numbers,
+    "one table": of_one_table,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_judgements_that_are_all_0_count_0(form: str) -> None:
+    """As in trec_eval: the query is judged, and nothing that was found is relevant."""
+    found = FORMS[form]()
+    assert found.values["RR"] == pytest.approx(RECIPROCAL)
+    assert (found.card["queries"], found.card["without_target"]) == (3, 0)
+
+
+def test_judgements_that_are_all_0_count_0_among_ties() -> None:
+    """A tie of all items with a relevant one is rank 1 or 2."""
+    run = {u: dict.fromkeys(of, 0.5) for u, of in RUN.items()}
+    found = report.evaluate_table(run, truth=QRELS, measures=["RR"])
+    assert found.values["RR"] == pytest.approx((3 / 4 + 0 + 3 / 4) / 3)
+
+
+@pytest.mark.parametrize("key", ["u", "query"])
+@pytest.mark.parametrize("named", [["query"], ["query", "item", "rank"]])
+def test_a_dict_of_columns_is_no_run(named: list[str], key: str) -> None:
+    """Where columns are named, a dict is refused in memory and in a file; as a frame it is read."""
+    rows = {key: [1, 1, 2], "item": [3, 4, 5], "rank": [1, 2, 1]}
+    truth = {key: [1, 2], "item": [3, 5]}
+    options: dict[str, Any] = {"query": key, "item": "item", "rank": "rank"}
+    frames = pd.DataFrame(rows), pd.DataFrame(truth)
+    found = report.evaluate_table(frames[0], truth=frames[1], **options, k=1)
+    assert (found.values["acc_at_1"], found.card["queries"]) == (1, 2)
+    Path("rows.json").write_text(json.dumps(rows), "utf-8")
+    Path("truth.json").write_text(json.dumps(truth), "utf-8")
+    options = {name: options[name] for name in named}
+    for given, other in ((rows, truth), ("rows.json", "truth.json")):
+        with pytest.raises(ValueError, match=r"`query` must be None for dicts .* as a table"):
+            report.evaluate_table(given, truth=other, **options, k=1)
+
+
+CONTAINERS: dict[str, Callable[[pd.DataFrame, str], Any]] = {
+    "frame": lambda frame, _: frame,
+    "parquet": lambda frame, name: frame.to_parquet(f"{name}.parquet") or f"{name}.parquet",
+    "lines": lambda frame, name: (
+        frame.to_json(f"{name}.jsonl", orient="records", lines=True) or f"{name}.jsonl"
+    ),
+    "csv": lambda frame, name: frame.to_csv(f"{name}.csv", index=False) or f"{name}.csv",
+}
+
+
+@pytest.mark.parametrize("ids", [[7, 9, 8], ["a", "c", "b"]])
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_one_answer_per_query_is_joined_to_its_targets(container: str, ids: list[Any]) -> None:
+    """To one target of each query, and to several of some."""
+    write, (one, two, three) = CONTAINERS[container], ids
+    rows = write(pd.DataFrame({"u": [1, 2], "preds": [one, two]}), "p")
+    for users, targets, recall in (
+        ([1, 2, 3], [one, three, one], 1 / 3),
+        ([1, 1, 2, 3], [one, three, two, one], (1 / 2 + 1) / 3),
+    ):
+        truth = write(pd.DataFrame({"u": users, "target": targets}), "t")
+        found = report.evaluate_table(rows, truth=truth, query="u", k=1, measures=["R@1"])
+        assert found.values["R@1"] == pytest.approx(recall)
+        assert found.card["missing"] == 1
+
+
+def test_one_answer_that_is_no_id_is_refused() -> None:
+    """A fraction is no id, and an answer that is missing is counted where that is asked for."""
+    truth = pd.DataFrame({"u": [1, 2], "target": [7, 9]})
+    with pytest.raises(ValueError, match=r"must hold whole numbers below 2.53 in `preds`, got 7.5"):
+        report.evaluate_table(truth.assign(preds=[7.5, 9]), truth=truth, query="u", k=1)
+    rows = truth.assign(preds=pd.array([7, None], dtype="Int64"))
+    with pytest.raises(ValueError, match="row 1 of DataFrame must hold ids"):
+        report.evaluate_table(rows, truth=truth, query="u", k=1)
+    found = report.evaluate_table(rows, truth=truth, query="u", k=1, on_error="miss")
+    assert (found.values["acc_at_1"], found.card["broken_answers"]) == (0.5, 1)
+
+
+@pytest.mark.parametrize("key", [["u"], ["user", "u"]])
+def test_times_as_text_in_two_spellings_are_warned_of(key: list[str]) -> None:
+    """Text is compared byte for byte: the second query is a miss, and there is a warning."""
+    truth = pd.DataFrame({"u": ["2024-01-01 09:00", "2024-01-01 10:00"], "item": [7, 9], "user": 1})
+    named: Any = {"query": key, "item": "item", "score": "s", "k": 1}
+    rows = truth.assign(u=["2024-01-01 09:00", "2024-01-01T10:00"], s=0.9)
+    with pytest.warns(UserWarning, match=r"'u' .* differ only in how a time is written"):
+        assert report.evaluate_table(rows, truth=truth, **named).values["acc_at_1"] == 0.5
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for u in (truth.u, ["2024-01-01 09:00", "2024-01-01 11:00"]):
+            report.evaluate_table(rows.assign(u=u), truth=truth, **named)
+
+
+def test_excluded_ids_beyond_all_candidates_exclude_nothing() -> None:
+    """With ties, as without: a history may hold what no model recommends."""
+    rows = pd.DataFrame({"u": [1, 1, 2], "item": [3, 4, 4]})
+    truth = pd.DataFrame({"u": [1, 2], "item": [3, 4], "seen": [[99], [3]]})
+    named: Any = {"query": "u", "item": "item", "score": "s", "exclude": "seen", "k": 1}
+    for scores, value in (([0.5, 0.5, 0.5], 0.75), ([0.6, 0.5, 0.5], 1)):
+        found = report.evaluate_table(rows.assign(s=scores), truth=truth, **named)
+        assert found.values["acc_at_1"] == value
+
+
+def compared(*files: str) -> Any:
+    """What the command prints of two models."""
+    shown = CliRunner().invoke(main, ["compare", *files, "--k", "1", "--format", "json"])
+    assert not shown.exception, shown.output
+    return json.loads(shown.stdout)["values"]
+
+
+def test_saved_tensors_are_read_and_compared() -> None:
+    """`report.read` and `compare` take what `score` takes: tensors, their targets and groups."""
+    scores, target = torch.rand(2, 9, 4), torch.arange(9) % 4
+    for name, one in zip("ab", scores, strict=True):
+        torch.save({"logits": one, "labels": target, "user": target % 2}, f"{name}.pt")
+    found = report.read("a.pt", groups=["user"])
+    assert torch.equal(found.preds, scores[0])
+    assert found.target.tolist() == target.tolist()
+    assert [*found.groups["user"]] == (target % 2).tolist()
+    expected = report.compare({"a.pt": scores[0], "b.pt": scores[1]}, target, k=1)
+    assert compared("a.pt", "b.pt") == expected.values
+    torch.save(scores[0], "alone.pth")
+    np.save("target.npy", target.numpy())
+    assert torch.equal(report.read("alone.pth", truth="target.npy").target, target)
+    with pytest.raises(ValueError, match="`query` must be None for a file of tensors"):
+        report.read("a.pt", query="user")
+
+
+def test_predictions_of_libcity_are_read_and_compared() -> None:
+    """A query per trace, with `uid` as a group."""
+    for name, of in (("a", [[3, 4], [3, 4]]), ("b", [[4, 3], [4, 3]])):
+        traces = {"7": {"1": {"loc_true": [3], "loc_pred": of[:1]}}}
+        traces["8"] = {"1": {"loc_true": [4], "loc_pred": of[1:]}}
+        Path(f"{name}.json").write_text(json.dumps(traces), "utf-8")
+    found = report.read("a.json", groups=["uid"])
+    assert (found.target.tolist(), found.preds.tolist()) == ([3, 4], [[3, 4], [3, 4]])
+    assert [*map(str, found.groups["uid"])] == ["7", "8"]
+    values = compared("a.json", "b.json")
+    assert values["a.json"]["acc_at_1"] == values["b.json"]["acc_at_1"] == 0.5
+    assert values["a.json"]["mrr"] == 0.75
+
+
+def test_dicts_in_files_are_read_and_compared() -> None:
+    """Judgements that are lists have no grades, which `compare` does not read."""
+    truth = {"q1": ["b"], "q2": ["a"], "q3": ["c"]}
+    Path("t.json").write_text(json.dumps(truth), "utf-8")
+    Path("a.json").write_text(json.dumps(RUN), "utf-8")
+    Path("b.json").write_text(json.dumps({"q2": {"a": 1}, "q1": {"a": 1}}), "utf-8")
+    found = report.read("a.json", truth="t.json")
+    assert found.vocabulary is not None
+    assert [found.vocabulary[x] for x in found.target.tolist()] == ["b", "a", "c"]
+    values = compared("a.json", "b.json", "--truth", "t.json")
+    assert {x: y["acc_at_1"] for x, y in values.items()} == {
+        "a.json": pytest.approx(1 / 3),
+        "b.json": pytest.approx(1 / 3),
+    }
+
+
+SILENT = {
+    "no bytes of CSV": ("a.csv", "", r"a\.csv must hold a table, got no bytes"),
+    "no bytes of JSON": ("a.jsonl", "", r"a\.jsonl must hold a table, got no bytes"),
+    "NUL beside numbers": (
+        "a.csv",
+        "preds,target\n3,3\0\n",
+        r"got '3.x00'; write it without NUL",
+    ),
+    "NUL in a name": (
+        "a.csv",
+        "preds,target\na,a\0\na,a\n",
+        r"got 'a.x00'; write it without NUL",
+    ),
+    "a list": ("a.csv", 'preds,target\n"[1_0, 2]",10\n', r"`preds`, got '\[1_0, 2\]'"),
+    "hexadecimal": ("a.csv", 'preds,target\n"[0x10, 2]",16\n', r"`preds`, got '\[0x10, 2\]'"),
+}
+
+
+@pytest.mark.parametrize("what", SILENT)
+def test_odd_cells_are_not_read_in_silence(what: str) -> None:
+    """No bytes, NUL and numbers as Python's source writes them; a file with a header is empty."""
+    name, text, says = SILENT[what]
+    Path(name).write_text(text, "utf-8", newline="")
+    with pytest.raises(ValueError, match=says):
+        report.evaluate_table(name, k=1)
+    shown = CliRunner().invoke(main, ["score", name])
+    assert shown.exit_code == 1
+
+
+def test_odd_cells_of_two_tables_are_not_read_in_silence() -> None:
+    """The score `1_0`, and NUL in a key or in a target."""
+    named: Any = {"query": "u", "item": "item", "score": "s", "k": 1}
+    right = {"p.csv": "u,item,s\nx,3,10\n", "t.csv": "u,item\nx,3\n"}
+    for file, old, new, says in (
+        ("p.csv", "10", "1_0", "a number in `s`, got '1_0'"),
+        ("t.csv", "x", "x\0", r"without NUL in `u`, got 'x.x00'"),
+        ("t.csv", "3", "3\0", r"without NUL in `item`, got '3.x00'"),
+    ):
+        for name, text in right.items():
+            text = text.replace(old, new) if name == file else text
+            Path(name).write_text(text, "utf-8", newline="")
+        with pytest.raises(ValueError, match=says):
+            report.evaluate_table("p.csv", truth="t.csv", **named)
+    Path("a.run").write_text("q Q0 d 1 1_0 x\n", "utf-8")
+    Path("a.qrels").write_text("q 0 d 1\n", "utf-8")
+    with pytest.raises(ValueError, match="must hold a number, got '1_0'"):
+        report.read("a.run", targets="a.qrels")
+
+
+def said(*words: str) -> str:
+    """The message of `score`."""
+    shown = CliRunner().invoke(main, ["score", *words])
+    assert shown.exit_code == 1
+    return shown.output
+
+
+@pytest.mark.parametrize("mark", [";", "|", "\t"])
+def test_another_separator_is_named(mark: str) -> None:
+    """In place of the header as the column that is meant."""
+    Path("a.csv").write_text(f"preds{mark}target\n1{mark}2\n", "utf-8")
+    assert f"and not by {mark!r}" in said("a.csv")
+    assert "did you mean" not in said("a.csv")
+
+
+def test_messages_of_other_files_name_what_is_wrong() -> None:
+    """JSON as judgements of a run, a path that is too long, and files that are not there."""
+    Path("a.run").write_text("q Q0 d 1 1 x\n", "utf-8")
+    Path("a.json").write_text(json.dumps(QRELS), "utf-8")
+    assert "line 1 of a.json must be 'query 0 id grade'" in said("a.run", "--truth", "a.json")
+    assert "must be an existing file" in said("x" * 5000 + ".csv")
+    with pytest.raises(FileNotFoundError, match="must be an existing file of predictions, got"):
+        report.evaluate_table("missing.json")
