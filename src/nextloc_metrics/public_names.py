@@ -74,9 +74,6 @@ from nextloc_metrics.metrics.sampled import SampledRanks as SampledRanks
 from nextloc_metrics.metrics.sequences import AccuracyAtLevel as AccuracyAtLevel
 from nextloc_metrics.metrics.sequences import SequenceAccuracy as SequenceAccuracy
 from nextloc_metrics.metrics.strata import moved as moved
-from nextloc_metrics.metrics.times import JointAccuracy as JointAccuracy
-from nextloc_metrics.metrics.times import TimeError as TimeError
-from nextloc_metrics.metrics.times import TimeWithin as TimeWithin
 from nextloc_metrics.metrics.visits import Visits as Visits
 from nextloc_metrics.metrics.visits import exploration_metrics as exploration_metrics
 from nextloc_metrics.metrics.visits import previously_visited as previously_visited

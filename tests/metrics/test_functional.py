@@ -40,7 +40,6 @@ BEAMS = Ranking.from_codes(
     torch.stack([TARGET // 3, SCORES.argmax(1) % 3], 1)[:, None], TARGET,
     Codes([[i // 3, i % 3] for i in range(LOCATIONS)]),
 )  # fmt: skip
-TIMES = {"preds": 60 * torch.rand(12), "target": 60 * torch.rand(12)}
 
 
 class Call(NamedTuple):
@@ -64,11 +63,6 @@ OTHERS = [
     Call("Grouped", {"metric": MRR(), "num_groups": 3}, {**RANKED, "groups": TARGET % 3}),
     Call("SequenceAccuracy", {"first": 2},
          {"preds": SCORES.view(4, 3, LOCATIONS), "target": TARGET.view(4, 3)}),
-    Call("TimeError", {"statistic": "median"}, TIMES),
-    Call("TimeError", {}, TIMES),
-    Call("TimeWithin", {"minutes": 20}, TIMES),
-    Call("JointAccuracy", {"k": 2, "minutes": 20},
-         {**RANKED, "times": TIMES["preds"], "target_times": TIMES["target"]}),
     Call("AccuracyAtLevel", {"level": 2}, {"preds": BEAMS}),
     Call("HitRateAtK", {"k": 2}, {**RANKED, "mask": TARGET > 1, "exclude": TARGET[:, None] - 1}),
     *[Call(f"trajectories.{name}", options, DAYS)
@@ -121,7 +115,7 @@ def test_every_metric_has_a_function() -> None:
         if isinstance(kind, type) and issubclass(kind, SummedMetric)
         if not inspect.isabstract(kind) and kind is not nextloc_metrics.RankingMetric
     }
-    assert len(kinds) > 65
+    assert len(kinds) > 40
     inner = {"group_share", "log_loss", "new_decision"}  # members of presets
     assert {*functional.__all__} == kinds | inner
     assert {name_of(x.path.rpartition(".")[2]) for x in CALLS} == kinds

@@ -22,6 +22,8 @@ INSTEAD: dict[str, str] = {
     "MeanPercentileRank": "for one relevant location it is 1 - `AUC()`.",
     "fall_out": "use `torchmetrics.functional.retrieval.retrieval_fall_out`.",
     "train_overlap": "use `difflib.SequenceMatcher`, as docs/retired.md shows.",
+    "TimeError TimeWithin JointAccuracy": "use `torchmetrics.MeanAbsoluteError`; docs/retired.md "
+    "shows clocks, and hits in time.",
     "Coarser": "index a table of parents, as docs/retired.md shows.",
 }
 

@@ -51,7 +51,6 @@ NEEDED: dict[str, Any] = {
     "max_grade": 1.0,
     "metric": MRR(),
     "min_recall": 0.5,
-    "minutes": 30.0,
     "num_candidates": 3,
     "num_locations": 3,
     "num_sampled": 2,
@@ -66,7 +65,6 @@ NEEDED: dict[str, Any] = {
 }
 MORE: dict[str, dict[str, Any]] = {
     "Grouped": {"num_groups": 3},
-    "JointAccuracy": {"km": 1.0, "locations": PLACES},
     "SetCoverage": {"mass": 0.9},
     "SetSize": {"mass": 0.9},
     "next_location_metrics": {"locations": PLACES},
