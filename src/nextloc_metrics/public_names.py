@@ -17,7 +17,6 @@ from nextloc_metrics.core.metric.ranking_metric import RankingMetric as RankingM
 from nextloc_metrics.core.queries.batch import GroupLabels as GroupLabels
 from nextloc_metrics.core.queries.record import Queries as Queries
 from nextloc_metrics.core.queries.record import Record as Record
-from nextloc_metrics.core.ranking.codes import Codes as Codes
 from nextloc_metrics.core.ranking.needs import Needs as Needs
 from nextloc_metrics.core.ranking.ranking import Ranking as Ranking
 from nextloc_metrics.metrics.at_k import MRR as MRR
@@ -71,7 +70,6 @@ from nextloc_metrics.metrics.recommended import AveragePopularity as AveragePopu
 from nextloc_metrics.metrics.recommended import Coverage as Coverage
 from nextloc_metrics.metrics.recommended import Gini as Gini
 from nextloc_metrics.metrics.sampled import SampledRanks as SampledRanks
-from nextloc_metrics.metrics.sequences import AccuracyAtLevel as AccuracyAtLevel
 from nextloc_metrics.metrics.sequences import SequenceAccuracy as SequenceAccuracy
 from nextloc_metrics.metrics.strata import moved as moved
 from nextloc_metrics.metrics.visits import Visits as Visits

@@ -14,9 +14,7 @@ from torchmetrics import Metric
 import nextloc_metrics
 from nextloc_metrics import (
     MRR,
-    Codes,
     PopularityBins,
-    Ranking,
     events,
     functional,
     geography,
@@ -36,10 +34,6 @@ EVENTS = {
     "target": [([1.5], [0]), ([9.0, 2.5], [1, 1])],
 }
 IDS = {"preds": torch.arange(20).view(4, 5) % 3, "target": torch.arange(20).view(4, 5) % 7}
-BEAMS = Ranking.from_codes(
-    torch.stack([TARGET // 3, SCORES.argmax(1) % 3], 1)[:, None], TARGET,
-    Codes([[i // 3, i % 3] for i in range(LOCATIONS)]),
-)  # fmt: skip
 
 
 class Call(NamedTuple):
@@ -63,7 +57,6 @@ OTHERS = [
     Call("Grouped", {"metric": MRR(), "num_groups": 3}, {**RANKED, "groups": TARGET % 3}),
     Call("SequenceAccuracy", {"first": 2},
          {"preds": SCORES.view(4, 3, LOCATIONS), "target": TARGET.view(4, 3)}),
-    Call("AccuracyAtLevel", {"level": 2}, {"preds": BEAMS}),
     Call("HitRateAtK", {"k": 2}, {**RANKED, "mask": TARGET > 1, "exclude": TARGET[:, None] - 1}),
     *[Call(f"trajectories.{name}", options, DAYS)
       for name, options in {

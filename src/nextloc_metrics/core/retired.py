@@ -24,6 +24,7 @@ INSTEAD: dict[str, str] = {
     "train_overlap": "use `difflib.SequenceMatcher`, as docs/retired.md shows.",
     "TimeError TimeWithin JointAccuracy": "use `torchmetrics.MeanAbsoluteError`; docs/retired.md "
     "shows clocks, and hits in time.",
+    "Codes AccuracyAtLevel": "score each location by its best beam, as docs/retired.md shows.",
     "Coarser": "index a table of parents, as docs/retired.md shows.",
 }
 

@@ -1,4 +1,4 @@
-"""Accuracy of sequences: of the decisions of several steps, and of the tokens of a code."""
+"""Accuracy of sequences: of the decisions of several steps."""
 
 from torch import Tensor
 
@@ -59,40 +59,3 @@ class SequenceAccuracy(MeanMetric, RankingTally):
         first = counted & (step == 1)
         scores = exact.float64((first & ~wrong).flatten().long())
         return scores, first.flatten().to(scores.device)
-
-
-class AccuracyAtLevel(MeanMetric, RankingTally):
-    r"""Accuracy@level: the share of targets whose best beam has their first `level` tokens.
-
-    `update` takes a [`Ranking`][nextloc_metrics.Ranking] made by `from_codes`; a beam that is
-    dropped there is not the best. Of several best beams, a query scores the share that has these
-    tokens, the mean over their orders. A code of fewer tokens is never reached; of several relevant
-    locations the nearest counts. Queries without one are skipped.
-
-    Args:
-        level: the number of leading tokens that must be equal.
-
-    Example:
-        >>> from nextloc_metrics import Codes
-        >>> codes = Codes(["<a_1><b_1>", "<a_1><b_2>", "<a_2><b_1>"])
-        >>> ranking = Ranking.from_codes([["<a_1><b_2>"], ["<a_2><b_1>"]], [0, 2], codes)
-        >>> AccuracyAtLevel(1)(ranking), AccuracyAtLevel(2)(ranking)
-        (tensor(1.), tensor(0.5000))
-    """
-
-    label = "Acc@level {level}"
-
-    level: Positive
-
-    def _check(self, ranking: Ranking) -> None:
-        super()._check(ranking)
-        held = 0 if ranking.levels is None else ranking.levels.shape[1]
-        if self.level > held:
-            raise ValueError(
-                "`level` must be at most the number of tokens of a Ranking made by `from_codes`, "
-                f"{held}, got {self.level}."
-            )
-
-    def score(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
-        assert ranking.levels is not None
-        return ranking.levels[:, self.level - 1], ranking.answerable

@@ -18,7 +18,6 @@ import nextloc_metrics
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
-    Codes,
     DecileNDCG,
     Grouped,
     PerQueryScores,
@@ -38,7 +37,6 @@ SIX = PopularityBins([1, 2, 0, 2, 1, 1])
 # What the classes and presets cannot be made without, by the name of the argument.
 NEEDED: dict[str, Any] = {
     "bins": BINS,
-    "codes": Codes([[0, 0], [0, 1], [1, 0]]),
     "coverage": 0.5,
     "delete_cost": 1.0,
     "distance": torch.eye(3),
@@ -46,7 +44,6 @@ NEEDED: dict[str, Any] = {
     "insert_cost": 1.0,
     "k": 2,
     "km": 1.0,
-    "level": 1,
     "locations": PLACES,
     "max_grade": 1.0,
     "metric": MRR(),

@@ -28,7 +28,6 @@ COMMON = ("ignore_index", "validate_args", "ties", "empty_target_action")
 NEEDED: dict[str, Any] = {
     "k": 2,
     "q": 0.5,
-    "level": 2,
     "num_locations": 3,
     "num_sampled": 2,
     "bins": nm.PopularityBins([1, 2, 1]),

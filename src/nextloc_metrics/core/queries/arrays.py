@@ -84,17 +84,12 @@ def as_tensor(name: str, value: Any, device: torch.device | None = None) -> Tens
 
 
 def as_tensor_or_text(
-    name: str, value: Array, device: torch.device | None = None, join_rows: bool = False
+    name: str, value: Array, device: torch.device | None = None
 ) -> Tensor | list[str]:
-    """Return a row of text as a list of strings, and other values as a tensor.
-
-    With `join_rows`, a row of strings is one string, joined by spaces.
-    """
+    """Return a row of text as a list of strings, and other values as a tensor."""
     if isinstance(value, Tensor):
         return _dense(name, value)
     array = _array(name, value)
-    if join_rows and array.dtype.kind in "OUT":
-        array = _array(name, [*map(_join_row, array)])
     is_mixed = array.dtype.hasobject and any(isinstance(x, str) for x in array.flat)
     if array.dtype.kind not in "UT" and not is_mixed:
         return _of_array(name, value, array, device)
@@ -111,11 +106,6 @@ def as_tensor_or_text(
             "convert all values with `str`."
         )
     return texts
-
-
-def _join_row(row: Any) -> Any:
-    is_text = np.ndim(row) == 1 and all(isinstance(x, str) for x in row)
-    return " ".join(row) if is_text else row
 
 
 def _of_array(name: str, value: Any, array: Any, device: torch.device | None) -> Tensor:

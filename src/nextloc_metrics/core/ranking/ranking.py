@@ -11,12 +11,11 @@ from torch import Tensor
 from nextloc_metrics.core.backends import UNRETRIEVED
 from nextloc_metrics.core.queries.arrays import Array, as_tensor, must_not_sync
 from nextloc_metrics.core.queries.batch import Batch
-from nextloc_metrics.core.queries.checks import INTEGERS, as_number, check_choice, is_integer
+from nextloc_metrics.core.queries.checks import INTEGERS, as_number, is_integer
 from nextloc_metrics.core.queries.draws import Draws
 from nextloc_metrics.core.queries.messages import got, short
 from nextloc_metrics.core.queries.record import NotInRecordError, Queries, Record
 from nextloc_metrics.core.ranking import forms
-from nextloc_metrics.core.ranking.codes import Codes, Invalid, of_codes
 from nextloc_metrics.core.ranking.counting import (
     Found,
     TopCandidates,
@@ -67,7 +66,6 @@ class Ranking(Record):
         scores: floating `[N, C]`, the scores of all candidates, where a metric needs them.
         length: int64 `[N]`, the number of ranked candidates, where a metric needs it; read
             `lengths` instead.
-        levels: float64 `[N, L]`, of beams of codes, for `AccuracyAtLevel`; else None.
     """
 
     above: Tensor
@@ -86,7 +84,6 @@ class Ranking(Record):
     has_ids: bool = True
     scores: Tensor | None = None
     length: Tensor | None = None
-    levels: Tensor | None = None
 
     @classmethod
     def from_scores(
@@ -307,48 +304,6 @@ class Ranking(Record):
         first = [as_tensor("draws", one)[:, 0] for one in draws.draws]
         right = torch.stack(first, 1) == as_tensor("target", target)[:, None]
         return cls.from_ranks(right.long(), len(draws), right.long() * len(draws) + ~right)
-
-    @classmethod
-    def from_codes(
-        cls,
-        beams: Array,
-        target: Array,
-        codes: Codes,
-        mask: Array | None = None,
-        *,
-        scores: Array | None = None,
-        invalid: Invalid = "rank",
-        ignore_index: int | None = None,
-        validate_args: bool = True,
-        top: int = 0,
-        best: bool = False,
-    ) -> Ranking:
-        """Rank by beams of codes, such as semantic ids, best first.
-
-        Locations that share a code are tied, so that every metric is the mean over their orders. A
-        code of no location, such as a prefix, is one wrong candidate; so is a code that repeats an
-        earlier one. The other arguments are those of `from_scores`.
-
-        Args:
-            beams: a list of text for each query, or integer `[..., B, L]`, padded with -1, as
-                the codebook. A beam without tokens is no candidate.
-            target: the relevant locations, not their codes, in any form of `from_scores`.
-            codes: the codes of the locations.
-            scores: floating `[..., B]`, which do not rise; beams of equal scores are tied, and one
-                scored -inf is no candidate. None if no beams are tied.
-            invalid: what a code of no location is: `"rank"`, a wrong candidate; `"drop"`, none.
-
-        Example:
-            >>> codes = Codes(["<a_1><b_1>", "<a_1><b_2>", "<a_1><b_1>"])
-            >>> beams = [["<a_1>", "<a_1><b_1>"], ["<a_1><b_2>"]]
-            >>> Ranking.from_codes(beams, [0, 0], codes)  # rank 2 or 3; not found
-            Ranking(above=[[1], [UNRETRIEVED]], tied=[[2], [1]], relevant_above=[[0], [0]],
-                    relevant_tied=[[1], [1]])
-        """
-        check_choice("invalid", invalid, Invalid)
-        number, tokens = codes.look_up(beams)
-        batch = _batch(number, target, mask, None, False, ignore_index, validate_args)
-        return cls(**of_codes(batch, codes, tokens, scores, invalid, Needs(top, best)))
 
     @classmethod
     def read(cls, batch: Batch, needs: Needs) -> Ranking:
