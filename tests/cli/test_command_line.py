@@ -283,29 +283,6 @@ def test_a_column_of_answers_is_pointed_to_its_option(tmp_path: Path) -> None:
         assert "`--answers`" in shown.output
 
 
-def test_check_reads_two_parts_of_visits(tmp_path: Path) -> None:
-    """The findings of `check_split`, as text, as CSV and as a page; times may be absent."""
-    train, test = tmp_path / "train.csv", tmp_path / "test.csv"
-    train.write_text("user,place,t\nann,3,2024-01-01 10:00\nbob,3,2024-01-09 10:00\n", "utf-8")
-    test.write_text("user,place,t\nann,3,2024-01-01 10:00\ncid,5,2024-01-10 09:00\n", "utf-8")
-    run = ["check", str(train), str(test), "--location", "place"]
-    text = CliRunner().invoke(main, [*run, "--time", "t"]).output
-    assert re.search(r"in train +1 +50.00 +0\n", text)
-    assert re.search(r"before anybody's last training row +1 +50.00 +0\n", text)
-    assert "unseen user: the person has no training row" in text
-    lines = CliRunner().invoke(main, [*run, "--time", "", "--format", "csv"]).output.splitlines()
-    assert lines[:2] == ["finding,rows,share,first", 'unseen user,1,0.5,"(1,)"']
-    page = tmp_path / "page.html"
-    assert CliRunner().invoke(main, [*run, "--time", "t", "--out", str(page)]).exit_code == 0
-    assert "2 and 2" in page.read_text("utf-8")
-    wrong = CliRunner().invoke(main, run)
-    assert wrong.exit_code == 1
-    assert "must have the columns ['time']" in wrong.output
-    test.write_text('user,place,read\nann,3,"[3, 1]"\ncid,5,[3]\n', "utf-8")
-    asked = CliRunner().invoke(main, [*run, "--time", "", "--queries", "read"]).output
-    assert re.search(r"in its own input +1 +50.00 +0\n", asked)
-
-
 def test_compare_with_one_of_the_files_or_all_pairs(tmp_path: Path) -> None:
     """`--against` names the file that others are compared with; all pairs have letters."""
     paths = [str(tmp_path / f"{name}.csv") for name in "abc"]

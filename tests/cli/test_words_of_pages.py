@@ -13,15 +13,11 @@ from click.testing import CliRunner
 
 from nextloc_metrics.cli.commands import main
 
-#: two lists of answers, the visits of two users, and one day of each of two users
+#: two lists of answers, and one day of each of two users
 TABLES = {
     "a.csv": 'preds,target,user,sure\n"[0, 1]",0,ann,0.9\n"[1, 2]",2,ann,0.4\n"[2, 0]",1,bob,0.5\n',
     "b.csv": 'preds,target,user,sure\n"[0, 2]",0,ann,0.1\n"[2, 1]",2,ann,0.7\n"[1, 0]",1,bob,0.6\n',
     "counts.txt": "5\n3\n0\n",
-    "visits.csv": "user,location,time\n" + "".join(
-        f"{user},{hour % 3},{hour}\n"
-        for user in ("ann", "bob", "cid") for day in (1, 2) for hour in range(4)
-    ),
     "days.csv": "uid,d,t,x,y\n1,60,3,10,20\n1,60,9,11,24\n2,60,5,80,90\n",
 }  # fmt: skip
 COMMANDS = [
@@ -29,7 +25,6 @@ COMMANDS = [
     "--num-locations 3 --k 1,5",
     "compare a.csv b.csv --cluster user --k 1",
     "trajectories days.csv days2.csv",
-    "check visits.csv copy.csv",
     "report a.csv --group user --cluster user --train-counts counts.txt --num-locations 3 --k 1",
     "merge a.npz b.npz",
 ]
@@ -43,7 +38,7 @@ def test_a_page_from_the_command_line_has_no_python(
 ) -> None:
     """No call, argument, backtick or constant; the text of the page is that of tables and notes."""
     monkeypatch.chdir(tmp_path)
-    copies = {"copy.csv": "visits.csv", "days2.csv": "days.csv"}
+    copies = {"days2.csv": "days.csv"}
     for name, text in {**TABLES, **{copy: TABLES[of] for copy, of in copies.items()}}.items():
         Path(name).write_text(text, encoding="utf-8")
     for part in "ab" if "merge" in command else "":

@@ -10,7 +10,6 @@ from nextloc_metrics.analysis.chance import chance, last_location, most_frequent
 from nextloc_metrics.analysis.comparison import Comparison, Runs, Summary, compare, summarize
 from nextloc_metrics.analysis.entropy import entropy_rate, fano_limit
 from nextloc_metrics.analysis.sampled import Corrected, Estimated, correct_sampled
-from nextloc_metrics.analysis.splits import SplitCheck, SplitFinding, check_split
 from nextloc_metrics.analysis.visit_counts import VisitCounts
 
 __all__ = [
@@ -20,12 +19,9 @@ __all__ = [
     "MeanLimit",
     "Predictability",
     "Runs",
-    "SplitCheck",
-    "SplitFinding",
     "Summary",
     "VisitCounts",
     "chance",
-    "check_split",
     "compare",
     "conformal_threshold",
     "correct_sampled",

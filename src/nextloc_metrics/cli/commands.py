@@ -294,35 +294,6 @@ def trajectories(preds: str, target: str, output: Output, **options: Any) -> Non
         output.write(text)
 
 
-@main.command(epilog="Example: nextloc-metrics check train.csv test.csv --user uid --time ''")
-@source("train")
-@source("test")
-@click.option("--user", default="user", help="Column.")
-@click.option("--location", default="location", help="Column.")
-@click.option("--time", default="time", help="Column; '' for no times.")
-@click.option("--queries", help="Column in TEST: the locations that a model reads, lists of ids.")
-@writing(FORMAT, OUT, FORCE)
-def check(train: str, test: str, queries: str | None, output: Output, **columns: str) -> None:
-    """Check what visits in TRAIN and TEST have in common; an .html `--out` is a page."""
-    from nextloc_metrics.analysis import check_split
-    from nextloc_metrics.cli.files import write_table
-    from nextloc_metrics.report.files.coordinates_and_counts import read_visits
-    from nextloc_metrics.report.files.predictions import read
-
-    with explained():
-        has_ids = queries is not None
-        parts = [read_visits(path, **columns, ids=has_ids) for path in (train, test)]
-        names: Any = {**columns, "time": columns["time"] or None}
-        if queries is not None:
-            names["queries"] = read(test, preds=queries, target=columns["location"]).preds
-        result = check_split(*parts, **names)
-        text = str(result) if output.kind == "text" else write_table(result.table, output.kind)
-        if output.is_page:
-            rows = " and ".join(f"{result.card[x]:,}" for x in ("train_rows", "test_rows"))
-            text = result.to_html(source=describe_read((train, test), rows))
-        output.write(text)
-
-
 def _source(path: str, result: Evaluation, reading: Mapping[str, Any]) -> dict[str, Any]:
     """Return what was read, for the card of a page."""
     paths = [path, *([str(reading["truth"])] if reading["truth"] else [])]

@@ -26,6 +26,7 @@ INSTEAD: dict[str, str] = {
     "shows clocks, and hits in time.",
     "Codes AccuracyAtLevel": "score each location by its best beam, as docs/retired.md shows.",
     "Coarser": "index a table of parents, as docs/retired.md shows.",
+    "check_split SplitCheck SplitFinding": "use pandas, as docs/retired.md shows.",
 }
 
 

@@ -97,24 +97,6 @@ def _integers(names: Any) -> Any:
     return names if wrong is not None else numbers
 
 
-def read_visits(rows: str, user: str, location: str, time: str, ids: bool) -> dict[str, Any]:
-    """Read the columns of a file of visits by name; `""` is none.
-
-    Times may be text that sorts. `ids` says that locations are integers.
-    """
-    place = read_numbers if ids else read_names
-    readers: dict[str, ColumnReader] = {user: read_names, location: place, time: _read_times}
-    readers.pop("", None)
-    return _read_columns(Files(find_files(rows)), readers)
-
-
-def _read_times(part: FilePart, name: str) -> Any:
-    try:
-        return read_numbers(part, name, may_be_dates=True)
-    except ValueError:
-        return read_names(part, name)
-
-
 @dataclass
 class Columns:
     """Columns of all rows of a table, and the parts that had the rows."""
@@ -138,15 +120,7 @@ def read_columns(source: RowSource, readers: Sequence[tuple[str, ColumnReader]])
         if len(part.rows):  # without rows, the types of columns mean nothing
             found.append([read(part, name) for name, read in readers])
             parts.append(part._replace(columns={}))
-    values = []
-    for (name, _), column in zip(readers, zip(*found, strict=True), strict=bool(found)):
-        are_dates = [x.dtype.kind == "M" for x in column]
-        if (not are_dates[0]) in are_dates:
-            raise ValueError(
-                f"column `{name}` must be numbers in all rows or dates in all rows, got both in "
-                f"{parts[are_dates.index(not are_dates[0])].file}."
-            )
-        values.append(join(column))
+    values = [join(column) for column in zip(*found, strict=True)]
     return Columns(values or [np.zeros(0) for _ in readers], parts)
 
 
@@ -175,32 +149,25 @@ def read_names(part: FilePart, name: str) -> Any:
     return names[codes]
 
 
-def read_numbers(
-    part: FilePart, name: str, may_miss: bool = False, may_be_dates: bool = False
-) -> Any:
-    """Return float64 numbers, or dates as datetime64, if they may be.
-
-    A missing one is an error, or NaN with `may_miss`.
-    """
+def read_numbers(part: FilePart, name: str, may_miss: bool = False) -> Any:
+    """Return float64 numbers; a missing one is an error, or NaN with `may_miss`."""
     column = _arrow(part, name, (int, float), may_miss)
     if is_text(column.type):
         column = pc.utf8_trim_whitespace(column)
         column = pc.if_else(pc.equal(column, ""), "nan", column)
     if pa.types.is_temporal(column.type):
-        if not may_be_dates:
-            raise ValueError(f"column `{name}` must be numbers, got dates in {part.file}.")
-        return column.cast(pa.timestamp("us")).to_numpy(zero_copy_only=False)
+        raise ValueError(f"column `{name}` must be numbers, got dates in {part.file}.")
     try:
         numbers = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid as error:
         row = next(row for row in range(len(column)) if not _is_number(column[row]))
         raise ValueError(
-            f"column `{name}` must be numbers or dates, got {short(column[row].as_py())} in "
+            f"column `{name}` must be numbers, got {short(column[row].as_py())} in "
             f"{part.place(row)}."
         ) from error
     except pa.ArrowNotImplementedError as error:
         raise ValueError(
-            f"column `{name}` must be numbers or dates, got {column.type} in {part.file}."
+            f"column `{name}` must be numbers, got {column.type} in {part.file}."
         ) from error
     if not may_miss:
         _refuse_missing(part, name, np.isnan(numbers))
