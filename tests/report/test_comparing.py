@@ -228,6 +228,14 @@ def test_a_table_of_models_as_papers_have_it() -> None:
         found.to_latex(rows="all")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("number", [0, 3])
+def test_nothing_that_counts(number: int) -> None:
+    """Without rows, or with a mask that leaves out all of them, there is nothing to compare."""
+    models = {name: np.ones((number, 1), int) for name in "ab"}
+    with pytest.raises(ValueError, match="`target` must hold at least one query that counts, got"):
+        report.compare(models, np.ones(number, int), k=1, mask=np.zeros(number, bool))
+
+
 # Runs --------------------------------------------------------------------------------------------
 
 

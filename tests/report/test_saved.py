@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nextloc_metrics import analysis, report
+from nextloc_metrics import report
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.report import saved
 from nextloc_metrics.report.evaluation import Evaluation
@@ -34,7 +34,6 @@ def evaluation() -> Evaluation:
         locations=Locations.from_plane(range(9), range(9)),
         exclude=[[8]] * 40,
         exempt_target=True,
-        history=analysis.predictability([0, 1, 2] * 100, [f"user {x % 5}" for x in range(300)]),
     )
 
 

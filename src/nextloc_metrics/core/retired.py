@@ -27,6 +27,7 @@ INSTEAD: dict[str, str] = {
     "Codes AccuracyAtLevel": "score each location by its best beam, as docs/retired.md shows.",
     "Coarser": "index a table of parents, as docs/retired.md shows.",
     "check_split SplitCheck SplitFinding": "use pandas, as docs/retired.md shows.",
+    "Ceiling": "`analysis.predictability` has the limits alone.",
 }
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from nextloc_metrics.analysis import Predictability
 from nextloc_metrics.core.queries.answers import Answers
 from nextloc_metrics.core.queries.arrays import Array
 from nextloc_metrics.core.queries.batch import Batch, read_rows
-from nextloc_metrics.report.comparing import compare
 from nextloc_metrics.report.evaluation import Evaluation
-from nextloc_metrics.report.evaluation_options import Options, SharedOptions, with_options
+from nextloc_metrics.report.evaluation_options import Options, with_options
 from nextloc_metrics.report.evaluator import Evaluator
 from nextloc_metrics.report.setting import check_cluster, count_locations
 
@@ -30,8 +28,6 @@ def evaluate(
     missed: int | None = None,
     confidence: Array | None = None,
     grades: Array | None = None,
-    times: Array | None = None,
-    last: Array | None = None,
     **options: Unpack[Options],
 ) -> Evaluation:
     """Evaluate predictions: headline with intervals, chance, groups, deciles, ties, protocol.
@@ -52,7 +48,6 @@ def evaluate(
         confidence: for lists, floating `[N]` in [0, 1], the confidence of each first id; adds the
             metrics of `confidence_metrics`.
         grades: the grades of the ids in `target` `[N, M]`, in its shape; 0 is not relevant.
-        times: with `history`, the local time of each query, as for `compare`, like `last`.
         options: those of [`Options`][nextloc_metrics.report.Options].
 
     Raises:
@@ -80,15 +75,4 @@ def evaluate(
     fixed["num_locations"] = count_locations(rows, fixed["known_locations"], counts)
     for batch in rows.chunks():
         evaluator.add(batch)
-    found = evaluator.result(missed)
-    history, card = options["history"], found.card
-    if card["queries"] == card["left_out"] + card["without_target"]:
-        return found  # there is nothing to compare
-    if grades is None and not isinstance(history, Predictability | None):
-        shared: Any = {name: options[name] for name in SharedOptions.__annotations__}  # type: ignore[literal-required]
-        metrics = evaluator._data.metrics.items()
-        own = {x: of for x, of in metrics if not of.unit and of.largest_value == 1}
-        given |= {"times": times, "last": last, "history": history}
-        shared |= {"metrics": own, "num_locations": fixed["num_locations"], "about": None}
-        found.counts = compare({"model": preds}, target, **given, **shared)
-    return found
+    return evaluator.result(missed)

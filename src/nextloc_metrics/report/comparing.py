@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.analysis import Predictability
 from nextloc_metrics.analysis.comparison import Pair, check_options, pair_up
 from nextloc_metrics.analysis.contrast import UserSums, contrast, sum_by
 from nextloc_metrics.analysis.f1_intervals import Exchange, answers_of, has_jackknife, jackknife
@@ -47,7 +46,6 @@ from nextloc_metrics.report.comparisons import (
     tabulate,
 )
 from nextloc_metrics.report.evaluation_options import SharedOptions, with_options
-from nextloc_metrics.report.history import History, rows_of
 from nextloc_metrics.report.part import Part
 from nextloc_metrics.report.setting import (
     check_cluster,
@@ -77,9 +75,6 @@ def compare(
     average: Average = "queries",
     family: Family | None = None,
     deterministic: Sequence[str] = (),
-    history: History | None = None,
-    times: Array | None = None,
-    last: Array | None = None,
     seed: int = 0,
     **options: Unpack[SharedOptions],
 ) -> Comparisons:
@@ -104,13 +99,6 @@ def compare(
             `"all"`. None is `"metric"` for all pairs and `"all"` against the first. Tests of the
             same scores count once: with `k=1` and lists of one id, accuracy and MRR are one.
         deterministic: the models whose single run has no variance, beside models of several runs.
-        history: the locations, users and maybe times of the visits before, or an
-            [`analysis.VisitCounts`][nextloc_metrics.analysis.VisitCounts]. It adds models that
-            count them: "most visited of the user", "at this hour" with `times`, "Markov" with
-            `last`, and "fitted counts" after `fit`. Users are named as in the groups `cluster`, or
-            else `"user"`. One model is then enough.
-        times: the local time of each query, as for `VisitCounts.scores`.
-        last: the location before each query, as there.
         seed: as for `analysis.compare`.
         options: those of [`SharedOptions`][nextloc_metrics.report.SharedOptions].
 
@@ -133,7 +121,7 @@ def compare(
     asked = Asked(*how, against, average, cluster)
     asked = _check_options(asked, deterministic, about, [str(x) for x in models])
     runs = {str(name): read_runs(str(name), given) for name, given in models.items()}
-    if len(runs) + (history is not None) < 2:
+    if len(runs) < 2:
         raise ValueError(f"`models` must hold at least two models, got {short(list(runs))}.")
     if several := [x for x in map(str, deterministic) if len(runs[x]) > 1]:
         raise ValueError(f"`deterministic` must be models of one run, got {short(several)}.")
@@ -145,11 +133,6 @@ def compare(
         name: [[read_rows(Batch(x, target, mask, kinds, exclude)) for x in run.draws] for run in of]
         for name, of in runs.items()
     }
-    if history is not None and not isinstance(history, Predictability):
-        by, size = cluster or "user", options["num_locations"]
-        counts = rows_of(history, whole, by, size, times, last)
-        rows |= {name: [[replace(one, kinds=kinds)]] for name, one in counts.items()}
-        deterministic = [*deterministic, *counts]
     counted = {name: _count_model(of, asked, options) for name, of in rows.items()}
     texts = {name: write_about(about[name]) for name in runs if name in about}
     return _test_models(counted, asked, texts, _note_runs(counted, deterministic))

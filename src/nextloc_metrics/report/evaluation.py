@@ -22,11 +22,9 @@ from nextloc_metrics.report.by_group import (
     rows_of_groups,
     sentence_of,
 )
-from nextloc_metrics.report.comparisons import Comparisons
 from nextloc_metrics.report.evaluation_counts import Counted, merge_counted
 from nextloc_metrics.report.files.opening import Lazy, pa
-from nextloc_metrics.report.history import Ceiling, ceiling_of
-from nextloc_metrics.report.parts import AMONG_ANSWERED, BASELINE, CEILING, CHANCE, InnerPart
+from nextloc_metrics.report.parts import AMONG_ANSWERED, BASELINE, CHANCE, InnerPart
 from nextloc_metrics.report.setting import check_metrics
 
 Interval = tuple[float, float]
@@ -51,9 +49,6 @@ class Evaluation(Result):
         card: the protocol card: the options, and the numbers of queries counted and left out.
         table: the headline.
         columns: the numbers of the headline, by column and row.
-        ceiling: Acc@1 between chance and the limit of predictability; None without `history`.
-        counts: the model beside counts of the person's visits, with paired differences, from
-            `evaluate` with `history`; not with grades, and None after `merge`.
     """
 
     title: ClassVar[str] = "Evaluation"
@@ -70,8 +65,6 @@ class Evaluation(Result):
     groups: dict[str, Table] = field(default_factory=dict)
     deciles: Table | None = None
     columns: dict[str, dict[str, Reading]] = field(default_factory=dict)
-    ceiling: Ceiling | None = None
-    counts: Comparisons | None = None
     _counted: Any = None
 
     def save(self, path: str | Path, force: bool = False) -> None:
@@ -128,18 +121,10 @@ class Evaluation(Result):
             for row in part.rows(counted, self.columns["value"]):
                 yield row.record()
 
-    def _printed(self) -> list[Table]:
-        found = [None if one is None else one.table for one in (self.ceiling, self.counts)]
-        return [self.table, *(table for table in found if table is not None)]
-
     def _others(self) -> dict[str, Table]:
         found = {f"By {name}": table for name, table in self.groups.items()}
         if self.deciles is not None:
             found["By popularity of the target"] = self.deciles
-        if self.ceiling is not None:
-            found["How far from the ceiling"] = self.ceiling.table
-        if self.counts is not None:
-            found["Beside counts of visits"] = self.counts.table
         own = self._counted.data.parts.values()
         return found | {part.title: part.table(self._counted) for part in own}
 
@@ -235,7 +220,6 @@ def evaluation_of(counted: Counted) -> Evaluation:
         groups=groups,
         deciles=_table_of_deciles(counted) if "deciles" in counted.parts else None,
         columns=columns,
-        ceiling=ceiling_of(counted) if CEILING in counted.parts else None,
         _counted=counted,
     )
 

@@ -279,7 +279,6 @@ class Counted:
             "card": self.card,
             "longest": self.longest,
             "ids": sorted(self.ids),
-            "users": self.data.users,
         }
         arrays = {name: member.state for name, member in self._members().items()}
         saved.write(path, header, {**arrays, **self.data.arrays()}, force)
@@ -300,7 +299,7 @@ class Counted:
         lists = {x: tuple(header["setting"][x]) for x in ("k", "groups", "measures", "metrics")}
         setting = Setting(**{**header["setting"], **lists})
         labels = {kind: GroupLabels(names) for kind, names in header["labels"].items()}
-        data = Data.from_arrays(arrays, header.get("users", []), metrics)
+        data = Data.from_arrays(arrays, metrics)
         counted = cls(setting, labels, data)
         counted.card, counted.longest = Counter(header["card"]), header["longest"]
         counted.ids = frozenset(header["ids"])

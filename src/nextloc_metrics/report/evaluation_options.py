@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from nextloc_metrics.core.queries.arrays import Array
     from nextloc_metrics.geography import Locations
     from nextloc_metrics.metrics.bins import PopularityBins
-    from nextloc_metrics.report.history import History
 
     Metrics: TypeAlias = Mapping[str, RecordMetric] | MetricCollection
 
@@ -72,14 +71,6 @@ class Options(SharedOptions, total=False):
         locations: the coordinates of each location. They add the distance metrics and a map. Not
             with `target` `[N, M]`.
         km: the largest distance of a hit. It is that of `next_location_metrics`.
-        history: the locations, the users and maybe the times of all visits. Each user's are in the
-            order of time if there are no times. They are for `ceiling`: Acc@1 between chance, the
-            most frequent location, and the limit of
-            [`analysis.predictability`][nextloc_metrics.analysis.predictability], beside that of
-            shuffled visits. `evaluate` adds `counts`, the model beside counts of the person's
-            visits, as `compare` does; `evaluate_table` and `Evaluator`, which keep no queries, do
-            not. What `predictability` returned is for the ceiling alone, an `analysis.VisitCounts`
-            for both. Users are named as in the groups `cluster`, or else `"user"`.
         given: what scores are; adds the metrics of probabilities. These are those of
             `probability_metrics`, beside chance and the training frequencies (each count plus
             one). None adds none.
@@ -90,7 +81,6 @@ class Options(SharedOptions, total=False):
     vocabulary: Annotated[Sequence[str | int] | None, None]
     locations: Annotated["Locations | None", None]
     km: Annotated[float, 1.0]
-    history: Annotated["History | None", None]
     given: Annotated[Literal["logits", "log_probabilities", "probabilities"] | None, None]
 
 
@@ -144,6 +134,4 @@ def check_names(title: str, given: Mapping[str, Any], known: Sequence[str]) -> N
         if name not in known:
             names = ", ".join(f"`{x}`" for x in known)
             remedy = use(name, known, f"its options are {names}")
-            if name in ("times", "last"):
-                remedy = "counts of visits are rows of `evaluate`, for what `report.read` returns"
             raise TypeError(f"{title} has no option `{name}`; {remedy}.")

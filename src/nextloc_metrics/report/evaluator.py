@@ -26,7 +26,6 @@ from nextloc_metrics.report import saved
 from nextloc_metrics.report.evaluation import Evaluation, evaluation_of
 from nextloc_metrics.report.evaluation_counts import Counted, add_up
 from nextloc_metrics.report.evaluation_options import Options, with_options
-from nextloc_metrics.report.history import limits_of
 from nextloc_metrics.report.open_counts import OpenCounts
 from nextloc_metrics.report.setting import (
     Data,
@@ -87,10 +86,8 @@ class Evaluator:
             bins = PopularityBins.from_counts(counts)
         if (number := options["num_locations"]) is not None:
             number = check_positive("num_locations", number)
-        own, visits = check_metrics(options["metrics"]), options["history"]
-        limits = None if visits is None else limits_of(visits)
-        words = options["vocabulary"]
-        self._data = Data(bins, counts, options["locations"], limits, *split(own))
+        own, words = check_metrics(options["metrics"]), options["vocabulary"]
+        self._data = Data(bins, counts, options["locations"], *split(own))
         self._options: dict[str, Any] = {
             "k": tuple(cut_offs(cut_offs_of(measures) if measures else options["k"])),
             "cluster": options["cluster"],
@@ -194,8 +191,7 @@ class Evaluator:
         """Return the counts, or the options if no batch was added, with a checksum."""
         file = io.BytesIO()
         if self._counts is None:
-            header = {"options": self._options, "users": self._data.users}
-            saved.write(file, header, self._data.arrays())
+            saved.write(file, {"options": self._options}, self._data.arrays())
         else:
             self._counts.in_order().save(file)
         return file.getvalue()
@@ -212,7 +208,7 @@ class Evaluator:
         saved.check_metrics(file, header, own)
         with saved.refused(file):
             if "options" in header:
-                evaluator._data = Data.from_arrays(arrays, header["users"], own)
+                evaluator._data = Data.from_arrays(arrays, own)
                 evaluator._options = options = header["options"]
                 options |= {name: tuple(options[name]) for name in ("k", "measures", "metrics")}
             else:

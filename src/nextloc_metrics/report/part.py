@@ -28,7 +28,7 @@ class Known(NamedTuple):
 
     setting: Any  #: the `Setting`
     labels: Mapping[str, GroupLabels]  #: of the groups by kind
-    data: Any  #: the `Data` of the evaluation: bins, visits, locations, limits, metrics
+    data: Any  #: the `Data` of the evaluation: bins, visits, locations, metrics
 
 
 class Row(NamedTuple):

@@ -37,7 +37,6 @@ from nextloc_metrics.report.by_group import queries_of_deciles
 from nextloc_metrics.report.evaluation_metrics import ClusteredGroups, answer_shares
 from nextloc_metrics.report.location_answers import LocationAnswers
 from nextloc_metrics.report.pages.sections import (
-    show_ceiling,
     show_deciles,
     show_distances,
     show_groups,
@@ -53,10 +52,6 @@ TARGET = "\0target"
 
 # The collection of counts of answers, for the interval of F1.
 LEFT_OUT = "left out"
-
-# The collection of the accuracy of each user, of the model and of the most frequent locations.
-CEILING = "ceiling"
-CEILING_OF_BASELINE = "most frequent, by user"
 
 # The parts of rows beside those of the model.
 AMONG_ANSWERED = "among answered"
@@ -162,25 +157,6 @@ class LeftOutPart(InnerPart):
             if isinstance(one, LocationTally) and has_jackknife(one)
         }
         return {LEFT_OUT: RankingCollection(found)} if found else {}
-
-
-class CeilingPart(InnerPart):
-    """The accuracy of each user, if users have limits, and counts of their visits."""
-
-    def applies(self, known: Known) -> bool:
-        has_users = len(known.labels.get(known.setting.by_user, ())) > 0
-        return known.data.limits is not None and has_users
-
-    def make(self, known: Known, rows: Parts) -> Parts:
-        return {CEILING: _by_user(known)}
-
-    def sections(self, evaluation: Any) -> dict[str, str]:
-        found, level = {}, evaluation._counted.setting.confidence_level
-        if (ceiling := evaluation.ceiling) is not None:
-            found["How far from the ceiling"] = show_ceiling(ceiling.rows, ceiling.table, level)
-        if evaluation.counts is not None:
-            found["Beside counts of visits"] = evaluation.counts.sections()["Result"]
-        return found
 
 
 class MapPart(InnerPart):
@@ -337,16 +313,12 @@ class ChancePart(ReferencePart):
 
 
 class MostFrequentPart(ReferencePart):
-    """The ranking by the training visits of all users, and its accuracy for each user."""
+    """The ranking by the training visits of all users."""
 
     title = BASELINE
 
     def applies(self, known: Known) -> bool:
         return known.data.train_counts is not None
-
-    def make(self, known: Known, rows: Parts) -> Parts:
-        by_user = {CEILING_OF_BASELINE: _by_user(known)} if CeilingPart().applies(known) else {}
-        return {**super().make(known, rows), **by_user}
 
     def feed(self, known: Known) -> Feed:
         assert known.data.train_counts is not None
@@ -381,7 +353,6 @@ PARTS: tuple[Part, ...] = (
     HeadlinePart(),
     GroupsPart(),
     LeftOutPart(),
-    CeilingPart(),
     MapPart(),
     DecilesPart(),
     ProbabilitiesPart(),
@@ -428,13 +399,6 @@ def _own_of(known: Known) -> tuple[dict[str, Any], dict[str, Any]]:
     own = known.data.metrics
     ranked = {x: y for x, y in own.items() if y.record is Ranking and not y.needs.scores}
     return ranked, {x: y for x, y in own.items() if x not in ranked}
-
-
-def _by_user(known: Known) -> RankingCollection:
-    """Make the accuracy of each user."""
-    kind = known.setting.by_user
-    by_user = Grouped(AccuracyAtK(1), average="groups", by=kind, labels=known.labels[kind])
-    return RankingCollection({"acc_at_1": by_user})
 
 
 def _means(rows: Parts) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from nextloc_metrics.report.files.answers import read_answers as read_answers
 from nextloc_metrics.report.files.answers import read_draws as read_draws
 from nextloc_metrics.report.files.predictions import Predictions as Predictions
 from nextloc_metrics.report.files.predictions import read as read
-from nextloc_metrics.report.history import Ceiling as Ceiling
 from nextloc_metrics.report.part import Part as Part
 from nextloc_metrics.report.table_evaluation import evaluate_table as evaluate_table
 from nextloc_metrics.report.trajectories import TrajectoryEvaluation as TrajectoryEvaluation

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, NamedTuple, TypeAlias
 
@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 from torchmetrics import MetricCollection
 
-from nextloc_metrics.analysis import Predictability
 from nextloc_metrics.core.metric.collection import RankingCollection
 from nextloc_metrics.core.metric.mean import RecordMetric
 from nextloc_metrics.core.queries.answers import Answers
@@ -30,9 +29,6 @@ from nextloc_metrics.report.part import Part
 #: Metrics and parts of the user's own, by name.
 OwnMetrics: TypeAlias = Mapping[str, RecordMetric | Part]
 
-# Before the name of an array of limits.
-_LIMITS = "limits/"
-
 
 @dataclass(frozen=True, eq=False)
 class Data:
@@ -41,19 +37,17 @@ class Data:
     bins: PopularityBins | None = None
     train_counts: Tensor | None = None  #: the visits of each location
     locations: Locations | None = None
-    limits: Predictability | None = None
     metrics: Mapping[str, RecordMetric] = field(default_factory=dict)  #: the further ones by name
     parts: Mapping[str, Part] = field(default_factory=dict)  #: those of the user
 
     def digests(self) -> dict[str, Any]:
         """Return the digests by the attribute of `Setting`; "" for what is not there."""
-        bins, counts, limits = self.bins, self.train_counts, self.limits
+        bins, counts = self.bins, self.train_counts
         points = None if self.locations is None else check_locations("locations", self.locations)
         return {
             "bins": "" if bins is None else digest(bins.state_key()),
             "train_counts": "" if counts is None else digest(counts),
             "locations": "" if points is None else digest(points.state_key()),
-            "history": "" if limits is None else digest(*vars(limits).values()),
             "metrics": names_of(self.own),
         }
 
@@ -69,36 +63,21 @@ class Data:
             found |= {"bin_of": self.bins.bin_of, "num_bins": torch.tensor(self.bins.num_bins)}
         if self.locations is not None:
             found["points"] = self.locations.points.contiguous()
-        if self.limits is not None:
-            found |= {_LIMITS + name: getattr(self.limits, name) for name in _tensors_of_limits()}
         return {name: array for name, array in found.items() if array is not None}
 
-    @property
-    def users(self) -> list[Any]:
-        """The users of the limits."""
-        return [] if self.limits is None else self.limits.users
-
     @classmethod
-    def from_arrays(cls, arrays: dict[str, Tensor], users: list[Any], own: OwnMetrics) -> Data:
+    def from_arrays(cls, arrays: dict[str, Tensor], own: OwnMetrics) -> Data:
         """Take what `arrays` wrote out of the arrays of a file, which has no metrics."""
         bin_of, counts, points = (arrays.pop(x, None) for x in ("bin_of", "train_counts", "points"))
         bins = None if bin_of is None else PopularityBins(bin_of, int(arrays.pop("num_bins")))
         locations = None if points is None else Locations.from_points(points)
-        limits = None
-        if f"{_LIMITS}limit" in arrays:
-            read = {name: arrays.pop(_LIMITS + name) for name in _tensors_of_limits()}
-            limits = Predictability(**read, users=users)
-        return cls(bins, counts, locations, limits, *split(own))
+        return cls(bins, counts, locations, *split(own))
 
 
 def split(own: OwnMetrics) -> tuple[dict[str, RecordMetric], dict[str, Part]]:
     """Return the metrics, and the parts."""
     metrics = {name: one for name, one in own.items() if not isinstance(one, Part)}
     return metrics, {name: one for name, one in own.items() if isinstance(one, Part)}
-
-
-def _tensors_of_limits() -> list[str]:
-    return [field.name for field in fields(Predictability) if field.name != "users"]
 
 
 def digest(*values: Any) -> str:
@@ -229,8 +208,8 @@ class Form(NamedTuple):
 class Setting:
     """The options of an evaluation, as in `Options` where nothing is said.
 
-    Counts with equal settings add up. `bins`, `train_counts`, `vocabulary`, `locations` and
-    `history` are digests, "" for none.
+    Counts with equal settings add up. `bins`, `train_counts`, `vocabulary` and `locations` are
+    digests, "" for none.
     """
 
     k: tuple[int, ...]
@@ -249,7 +228,6 @@ class Setting:
     probabilities: str = ""  #: what scores are; "confidence" for lists with that of each answer
     measures: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()  #: names, with those of the states
-    history: str = ""
     answers: str = ""  #: how answers of a language model were read; "" for other predictions
     num_ids: int | None = None  #: of these answers
     about: str = ""
@@ -284,7 +262,7 @@ class Setting:
             )
         if for_lists:
             options["probabilities"] = CONFIDENCE
-        setting = cls(
+        return cls(
             **options,
             num_locations=None if form.has_several else number,
             candidates=form.candidates,
@@ -293,12 +271,6 @@ class Setting:
             answers=form.answers,
             num_ids=form.num_ids,
         )
-        if setting.history and setting.by_user not in form.groups:
-            raise ValueError(
-                f"`groups` must have the key {setting.by_user!r} if there is a `history`, got "
-                f"{list(form.groups)}; pass `groups={{{setting.by_user!r}: users}}`."
-            )
-        return setting
 
     @property
     def form(self) -> Form:
@@ -307,11 +279,6 @@ class Setting:
         confidence = self.probabilities == CONFIDENCE
         given = excluded, confidence, self.answers, self.num_ids
         return Form(self.candidates, several, self.groups, *given)
-
-    @property
-    def by_user(self) -> str:
-        """The name of the groups that are users."""
-        return self.cluster or "user"
 
     @property
     def chance_varies(self) -> bool:
@@ -326,7 +293,7 @@ def check_alike(
     for option, a in first.items():
         if a != (b := other[option]):
             remedy = ""
-            if option in ("num_locations", "history", "metrics"):
+            if option in ("num_locations", "metrics"):
                 remedy = f"; pass the same `{option}` to all of them"
             if option == "vocabulary":
                 remedy = "; read all of them with the same `vocabulary`"

@@ -38,7 +38,6 @@ from nextloc_metrics.report.files.tables import (
     open_rows,
     source_of,
 )
-from nextloc_metrics.report.history import limits_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -294,8 +293,6 @@ def _maker(source: TableRows, options: Options) -> Any:
             f"`vocabulary` must list the ids if they are text, in the order of `{by_id[0]}`, got "
             "None."
         )
-    if options["history"] is not None:
-        options["history"] = limits_of(options["history"])  # once for all processes
     visited = 0 if counts is None else len(as_tensor("train_counts", counts))
     sizes = [source.num_locations or 1, visited]
     words = None if source.vocabulary is None else tuple(map(str, source.vocabulary))

@@ -368,7 +368,7 @@ def test_tables_of_coordinates_and_days_shift_no_column(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=r"line 3, row 1 of .* both `latitude` and"):
             coordinates(path)
     path.write_text("1,2,3,4,5\n1,2,4,4,x\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"`y` must be numbers or dates, got 'x' in line 2, row 1"):
+    with pytest.raises(ValueError, match=r"`y` must be numbers, got 'x' in line 2, row 1"):
         days(path)
     path.write_text("1,2,3,4,5\n1,2,4,4\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"line 2, row 1 of .* must have 5 cells as the first row"):

@@ -55,13 +55,6 @@ def show_differences(first: str, differences: Models, confidence_level: float) -
     return show_picture(caption, draw_differences, differences, confidence_level)
 
 
-def show_ceiling(rows: Mapping[str, Reading], table: Table, confidence_level: float) -> str:
-    """Draw the model between chance and the limit, and show the numbers."""
-    caption = "Acc@1, means over users; the limits are estimates"
-    drawn = show_picture(caption, draw_readings, {"": rows}, confidence_level, None)
-    return drawn + show_table(table)
-
-
 def show_groups(
     kind: str, notes: Sequence[str], collection: Any, table: Table, confidence_level: float
 ) -> str:
