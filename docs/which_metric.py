@@ -21,7 +21,7 @@ from nextloc_metrics import RankingCollection, next_location_metrics
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 from check_ins import PADDING, UNSEEN, CheckIns, Histories, read_parts
-from models import FittedCounts, Markov, MostVisited, ReturnOrExploreGRU
+from models import Markov, MostVisited, ReturnOrExploreGRU
 
 TREATMENTS = ("left out", "a miss", "a candidate")
 NAMES = ("acc_at_1", "acc_at_10", "mrr", "f1")
@@ -87,8 +87,6 @@ def main() -> None:
     print(format_rows("Markov", evaluate(Markov(counted), data)))
     row = evaluate(Markov(merge(counted, often)), merge(data, often))
     print(format_rows("Markov, 10 visits or more", row))
-    for name, fit in {"at this hour": False, "fitted counts": True}.items():
-        print(format_rows(name, evaluate(FittedCounts(data, fit), data)).splitlines()[1])
     if options.checkpoint is not None:
         gru = ReturnOrExploreGRU(data)
         weights = torch.load(options.checkpoint, weights_only=True)["state_dict"]

@@ -54,30 +54,6 @@ class Markov(MostVisited):
         return self.counts.scores(batch["user"], last=batch["history"][:, -1])
 
 
-class FittedCounts(nn.Module):
-    """Score a location by this user's visits, weighted as ``VisitCounts.fit`` chooses.
-
-    With ``fit`` False they are weighted by the hour only.
-    """
-
-    def __init__(self, data: CheckIns, fit: bool = True) -> None:
-        super().__init__()
-        training, self.times, self.is_fitted = data.part == 0, data.times(), fit
-        self.counts = analysis.VisitCounts(
-            data.location[training],
-            data.user[training],
-            self.times[training],
-            num_locations=data.num_locations,
-        )
-        if fit:
-            self.counts.fit()
-
-    def forward(self, batch: Inputs) -> Tensor:
-        """Return scores ``[N, num_locations]``."""
-        last = batch["history"][:, -1] if self.is_fitted else None
-        return self.counts.scores(batch["user"], self.times[batch["row"]], last)
-
-
 class ReturnOrExploreGRU(nn.Module):
     """A GRU over the recent visits that mixes a return to one of them with any location.
 

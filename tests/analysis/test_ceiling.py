@@ -22,53 +22,17 @@ SEQUENCES = st.integers(1, 5).flatmap(
 )
 
 
-def entropy_by_loops(visits: list[int], end: str, overlap: bool) -> float:
+def entropy_by_loops(visits: list[int]) -> float:
     """Divide n log2(n) by the lengths of the shortest strings that are new at their start."""
     n, total = len(visits), 0
     for i in range(n):
         k = 0  # the longest string from i that occurs before
         while i + k < n and any(
-            visits[j : j + k + 1] == visits[i : i + k + 1]
-            for j in range(i if overlap else max(0, i - k))
+            visits[j : j + k + 1] == visits[i : i + k + 1] for j in range(max(0, i - k))
         ):
             k += 1
-        total += {"k+1": k + 1, "k": k, "zero": 0}[end] if i + k == n else k + 1
+        total += k + 1
     return n * math.log2(n) / total
-
-
-def entropy_of_scikit_mobility(visits: list[int]) -> float:
-    """Its loop: the first term is 1, the last 2, and a string that reaches the end adds 2."""
-    n, total = len(visits), 3
-    for i in range(1, n - 1):
-        end, before = i + 1, visits[:i]
-        while end < n and any(
-            before[j : j + end - i] == visits[i:end] for j in range(i - (end - i) + 1)
-        ):
-            end += 1
-        total += end - i + (end == n)
-    return n * math.log2(n) / total
-
-
-def entropy_of_dougct(visits: list[int]) -> float:
-    """Its loop over text that is joined without a separator."""
-    text, total = [str(visit) for visit in visits], 0
-    for i in range(len(text)):
-        end, found = i, True
-        while found and end < len(text):
-            end += 1
-            found = "".join(text[i:end]) in "".join(text[:i])
-        total += end - i
-    return len(text) / total * math.log2(len(text))
-
-
-def limit_of_dougct(entropy: float, size: int) -> float:
-    """The first point of its grid at which the equation holds to 0.001, or 0."""
-    if entropy == 0 or size <= 1:
-        return 1.0
-    p = np.arange(0.0001, 1.0, 0.0001)
-    own = -p * np.log2(p) - (1 - p) * np.log2(1 - p)
-    solves = np.abs(own + (1 - p) * math.log2(size - 1) - entropy) <= 0.001
-    return float(p[solves][0].round(3)) if solves.any() else 0.0
 
 
 def fano(p: float, size: int) -> float:
@@ -81,11 +45,10 @@ def fano(p: float, size: int) -> float:
 
 
 @examples(60)
-@given(SEQUENCES, st.sampled_from(["k+1", "k", "zero"]), st.booleans())
-def test_entropy_rate_is_that_of_the_paper(visits: list[int], end: Any, overlap: bool) -> None:
-    """Kontoyiannis et al. 1998, in quadratic loops, for each convention."""
-    found = analysis.entropy_rate(visits, end=end, overlap=overlap)
-    assert found == pytest.approx(entropy_by_loops(visits, end, overlap), rel=1e-12)
+@given(SEQUENCES)
+def test_entropy_rate_is_that_of_the_paper(visits: list[int]) -> None:
+    """Kontoyiannis et al. 1998, in quadratic loops."""
+    assert analysis.entropy_rate(visits) == pytest.approx(entropy_by_loops(visits), rel=1e-12)
 
 
 def test_entropy_rate_of_long_sequences() -> None:
@@ -93,22 +56,7 @@ def test_entropy_rate_of_long_sequences() -> None:
     draw = random.Random(0)
     week = [draw.randrange(30) for _ in range(50)]
     visits = [one if draw.random() < 0.9 else draw.randrange(10**12) for one in week * 12]
-    for overlap in (False, True):
-        assert analysis.entropy_rate(visits, overlap=overlap) == pytest.approx(
-            entropy_by_loops(visits, "k+1", overlap), rel=1e-12
-        )
-
-
-@examples(60)
-@given(st.lists(st.integers(0, 12), min_size=1, max_size=40))
-def test_profiles_are_those_codebases(visits: list[int]) -> None:
-    """The entropy rate of each profile is that of the loops of its code."""
-    for profile, of_code in {
-        "scikit-mobility": entropy_of_scikit_mobility,
-        "dougct": entropy_of_dougct,
-    }.items():
-        found = analysis.entropy_rate(visits, profile=profile)  # type: ignore[arg-type]
-        assert found == pytest.approx(of_code(visits), rel=1e-12), profile
+    assert analysis.entropy_rate(visits) == pytest.approx(entropy_by_loops(visits), rel=1e-12)
 
 
 def test_long_histories_converge() -> None:
@@ -154,17 +102,7 @@ def test_bounds_of_the_limit() -> None:
     """1/N for at least log2(N) bits, 1 for none or for one location, NaN for NaN."""
     assert analysis.fano_limit([math.log2(50), 9.0], 50).tolist() == [1 / 50, 1 / 50]
     assert analysis.fano_limit([0.0, -1.0, 3.0], [7, 7, 1]).tolist() == [1, 1, 1]
-    for profile in (None, "dougct"):
-        found = analysis.fano_limit([math.nan, 0.0], 7, profile=profile)
-        assert found.isnan().tolist() == [True, False]
-
-
-@examples(30)
-@given(st.lists(st.floats(0, 13), min_size=1, max_size=5), st.integers(1, 5000))
-def test_limit_of_a_profile_is_the_first_of_its_grid(bits: list[float], size: int) -> None:
-    """The first point of the grid, rounded, and 0 where there is none."""
-    found = analysis.fano_limit(bits, size, profile="dougct").tolist()
-    assert found == pytest.approx([limit_of_dougct(one, size) for one in bits], abs=1e-12)
+    assert analysis.fano_limit([math.nan, 0.0], 7).isnan().tolist() == [True, False]
 
 
 # Users -------------------------------------------------------------------------------------------
@@ -223,21 +161,9 @@ def test_shuffled_limit_is_that_of_random_orders() -> None:
     assert float(found.limit) > float(found.shuffled) + 10 * spread
 
 
-def test_options_of_the_entropy_reach_every_limit() -> None:
-    """The conventions and the profiles change the limit and that of the shuffled visits."""
-    users = [0] * len(ANN)
-    plain = analysis.predictability(ANN, users)
-    others: list[dict[str, Any]] = [{"end": "zero"}, {"overlap": True}]
-    others += [{"profile": "scikit-mobility"}, {"profile": "dougct"}]
-    for options in others:
-        found = analysis.predictability(ANN, users, num_shuffles=3, **options)
-        assert float(found.entropy) == analysis.entropy_rate(ANN, **options), options
-        profile = options.get("profile")
-        assert found.limit == analysis.fano_limit(found.entropy, len(set(ANN)), profile=profile)
-        assert found.shuffled != plain.shuffled
-        thirds = 3000 * float(found.shuffled)  # limits of the grid have three digits
-        assert (abs(thirds - round(thirds)) < 1e-9) == (profile == "dougct")
-    again = [analysis.predictability(ANN, users, seed=seed).shuffled for seed in (0, 0, 1)]
+def test_the_seed_decides_the_random_orders() -> None:
+    """The same seed has the same limit of shuffled visits."""
+    again = [analysis.predictability(ANN, [0] * len(ANN), seed=x).shuffled for x in (0, 0, 1)]
     assert again[0] == again[1] != again[2]
 
 
@@ -287,10 +213,6 @@ def test_one_visit_and_one_location() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"end": "k-1"}, r"`end` must be one of \('k\+1', 'k', 'zero'\), got 'k-1'"),
-        ({"overlap": 1}, "`overlap` must be True or False, got 1"),
-        ({"profile": "skmob"}, "`profile` must be one of .* got 'skmob'"),
-        ({"profile": "dougct", "end": "k"}, "`profile` must be None with `end='k'`"),
         ({"stays": None}, "`stays` must be True or False"),
         ({"num_locations": 0}, "`num_locations` must be a positive integer, got 0"),
         ({"min_visits": 0}, "`min_visits` must be a positive integer"),

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from check_ins import UNSEEN, CheckIns, read_parts, simulate_check_ins, split_in_time
-from models import FittedCounts, Markov, MostVisited
+from models import Markov, MostVisited
 from nextloc_metrics import report
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -87,9 +87,6 @@ def test_the_page_has_the_rows_that_the_script_computes(script: ModuleType, data
         rows = script.format_rows(name, script.evaluate(model, read)).splitlines()
         shown = rows[-1:] if name == "always id 1" else rows
         assert "\n".join(shown) in page, rows
-    for name, fit in {"at this hour": False, "fitted counts": True}.items():
-        found = script.evaluate(FittedCounts(check_ins, fit), check_ins)
-        assert script.format_rows(name, found).splitlines()[1] in page
 
 
 def test_the_error_of_an_unseen_target_gives_the_advice_of_the_page() -> None:

@@ -90,9 +90,6 @@ def predictability(
     *,
     num_locations: int | None = None,
     stays: bool = True,
-    end: entropy.End = "k+1",
-    overlap: bool = False,
-    profile: entropy.Profile | None = None,
     min_visits: int = 100,
     num_shuffles: int = 20,
     seed: int = 0,
@@ -119,9 +116,6 @@ def predictability(
             different locations.
         stays: whether consecutive visits to one location count each; False counts them as one.
             Predicting whether a user stays is easier than predicting where the user goes.
-        end: see `entropy_rate`, also for `overlap`.
-        profile: see `entropy_rate`; the limits are those of the same codebase. For
-            `"scikit-mobility"`, which has no limit, they are those of `fano_limit`.
         min_visits: the fewest visits of a user who is not flagged, counted after `stays`.
         num_shuffles: the number of random orders per user.
         seed: the seed of the random orders.
@@ -147,7 +141,6 @@ def predictability(
     mobility", Science 327, 2010; V. Kulkarni, A. Mahalunkar, B. Garbinato and J. D. Kelleher,
     "Examining the limits of predictability of human mobility", Entropy 21, 2019.
     """
-    entropy.check_conventions(end, overlap, profile)
     check_bool("stays", stays)
     if num_locations is not None:
         num_locations = check_positive("num_locations", num_locations)
@@ -168,7 +161,7 @@ def predictability(
     for history in histories:
         copies = np.tile(history, (num_shuffles + 1, 1))
         copies[1:] = np.random.default_rng(seed).permuted(copies[1:], axis=1)
-        rates.append(entropy.entropy_rates(copies, end, overlap, profile))
+        rates.append(entropy.entropy_rates(copies))
     bits = torch.from_numpy(np.array(rates))
     num_visits = torch.tensor([len(one) for one in histories])
     own = torch.tensor([len(one) for one in counts])
@@ -176,11 +169,11 @@ def predictability(
     shares = [torch.from_numpy(one / one.sum()) for one in counts]
     by_share = torch.stack([torch.special.entr(one).sum() for one in shares]) / math.log(2)
     return Predictability(
-        limit=entropy.fano_limit(bits[:, 0], size, profile=profile),
+        limit=entropy.fano_limit(bits[:, 0], size),
         entropy=bits[:, 0],
-        shuffled=entropy.fano_limit(bits[:, 1:], size[:, None], profile=profile).mean(1),
-        random=entropy.fano_limit(size.double().log2(), size, profile=profile),
-        uncorrelated=entropy.fano_limit(by_share, size, profile=profile),
+        shuffled=entropy.fano_limit(bits[:, 1:], size[:, None]).mean(1),
+        random=entropy.fano_limit(size.double().log2(), size),
+        uncorrelated=entropy.fano_limit(by_share, size),
         num_visits=num_visits,
         num_locations=own,
         users=distinct.tolist(),
