@@ -182,6 +182,11 @@ def test_excluded_ids_beyond_all_candidates_exclude_nothing() -> None:
         found = report.evaluate_table(rows.assign(s=scores), truth=truth, **named)
         assert found.values["acc_at_1"] == value
 
+    scores = pd.DataFrame({"u": [1, 2], "preds": [[0.5, 0.9, 0.1]] * 2})
+    one = truth.assign(item=[0, 1])
+    with pytest.raises(ValueError, match="below the 3 candidates"):  # a score for each location
+        report.evaluate_table(scores, truth=one, query="u", target="item", exclude="seen", k=1)
+
 
 def compared(*files: str) -> Any:
     """What the command prints of two models."""

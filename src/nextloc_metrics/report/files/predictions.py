@@ -43,7 +43,9 @@ class Predictions:
         vocabulary: the id of each number, if ids are text or far larger than their number.
         mask: the column named in `mask`, bool `[N]`.
         exclude: the column named in `exclude`, int64 `[N, E]`, or bool `[N, C]` from `.npz`.
-        grades: for a run, the grades of `target`, float64 `[N, M]`.
+        grades: the grades of `target` of a run, or with `grade`, float64 `[N, M]`. With `grade`, a
+            query whose grades are all 0 has one of its ids as `target`, which is taken out of
+            `preds`, so that it scores 0.
         judgements: for a run, the number of queries by kind: `judged_without_relevant`, whose
             judgements are all 0 and which score 0, as in trec_eval: they have an id as `target`
             that no list holds; `not_judged`, which are left out by an empty `target`; and

@@ -408,8 +408,8 @@ class TableRows:
         found = cells.numbered(*self._numbers.answers(cells.values))
         _check_read(piece, name, found.bad, how)
         ids = pad(found)
-        if self.num_candidates is not None and self.source.is_joined:  # in no list, either
-            ids = ids.masked_fill(ids >= self.num_candidates, -1)
+        if (width := getattr(self.source, "width", None)) is not None:
+            ids = ids.masked_fill(ids >= width, -1)  # that no model recommends
         return ids
 
 
