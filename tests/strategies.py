@@ -340,8 +340,8 @@ def id_lists(draw: st.DrawFn, locations: int = 5) -> tuple[Tensor, Tensor]:
 def long_batches(draw: st.DrawFn, form: str | None = None) -> tuple[Tensor, Tensor]:
     """Scores of any dtype of up to 300 candidates, or lists of up to 150 ids, with any relevance.
 
-    Lists have more ids than are searched one by one, repeats and padding; scores have few levels or
-    many. Numbers are drawn by PyTorch, as Hypothesis draws too slowly for so many.
+    Lists have more ids than are searched one by one, padding, and repeats, fewer than visit counts
+    have; scores have few levels or many. Numbers are drawn by PyTorch, as Hypothesis draws too slowly for so many.
     """
     form = form or draw(st.sampled_from(["lists", "scores"]))
     n, c = draw(st.integers(1, 5)), draw(st.integers(65, 300))
@@ -351,9 +351,11 @@ def long_batches(draw: st.DrawFn, form: str | None = None) -> tuple[Tensor, Tens
         return torch.randint(high, shape, generator=random)
 
     if form == "lists":
-        preds = numbers(c, n, draw(st.integers(33, 150)))
-        ends = numbers(2 * preds.shape[1], n, 1)  # half of the lists are padded
-        preds = preds.where(torch.arange(preds.shape[1]) < ends, -1)
+        k = draw(st.integers(33, min(150, c)))
+        preds = torch.rand(n, c, generator=random).argsort(1)[:, :k]
+        preds = preds.where(numbers(4, n, k) > 0, numbers(c, n, k))
+        ends = numbers(2 * k, n, 1)  # half of the lists are padded
+        preds = preds.where(torch.arange(k) < ends, -1)
         preds = preds.to(draw(st.sampled_from([torch.int16, torch.int32, torch.int64])))
     else:
         dtypes = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
