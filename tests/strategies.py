@@ -341,7 +341,8 @@ def long_batches(draw: st.DrawFn, form: str | None = None) -> tuple[Tensor, Tens
     """Scores of any dtype of up to 300 candidates, or lists of up to 150 ids, with any relevance.
 
     Lists have more ids than are searched one by one, padding, and repeats, fewer than visit counts
-    have; scores have few levels or many. Numbers are drawn by PyTorch, as Hypothesis draws too slowly for so many.
+    have; scores have few levels or many. Numbers are drawn by PyTorch, as Hypothesis draws too
+    slowly for so many.
     """
     form = form or draw(st.sampled_from(["lists", "scores"]))
     n, c = draw(st.integers(1, 5)), draw(st.integers(65, 300))

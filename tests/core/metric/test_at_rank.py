@@ -30,6 +30,14 @@ class Squared(RankingMetric):
         return 1 / rank**2
 
 
+class Power(RankingMetric):
+    """A score that PyTorch computes otherwise at the end of a tensor."""
+
+    def at_rank(self, rank: Tensor) -> Tensor:
+        """Take a power of the rank."""
+        return rank**-1.3
+
+
 def by_all_orders(scores: list[float], relevant: list[int], base: float) -> float:
     """The mean of `Slow` over all orders of the candidates by falling score."""
     orders = [
@@ -115,11 +123,43 @@ def test_it_is_rank_biased_precision_of_one_location() -> None:
     assert float(Biased(0.5)(*constant)) == pytest.approx(0.005)
 
 
-def test_a_metric_without_a_score_is_refused() -> None:
-    """The error names what a metric can define."""
+@pytest.mark.parametrize("tied", [1, 3])
+def test_a_score_has_the_same_bits_beside_any_others(tied: int) -> None:
+    """Powers differ in their last bit where a tensor ends, and sums where they begin."""
+    metric, ranks = Power(), torch.arange(1, 5001)
+    whole = metric.score(Ranking.from_ranks(ranks, tied=torch.full_like(ranks, tied)))
+    for size in (1, 7):
+        parts = [
+            metric.score(Ranking.from_ranks(part, tied=torch.full_like(part, tied)))
+            for part in ranks[::11].split(size)
+        ]
+        assert torch.equal(torch.cat(parts), whole[::11])
 
-    class Nothing(RankingMetric):
-        """No score."""
 
-    with pytest.raises(TypeError, match="must define `at_rank`, `score`, or a `formula`"):
-        Nothing()
+def test_no_rank_beyond_the_candidates_is_scored() -> None:
+    """A score may be read from a table with a row for each candidate."""
+
+    class Read(RankingMetric):
+        """A table of three scores."""
+
+        def at_rank(self, rank: Tensor) -> Tensor:
+            """Read the table."""
+            return torch.tensor([1.0, 0.5, 0.0])[rank.long() - 1]
+
+    assert float(Read()(torch.tensor([[0.5, 0.5, 0.5]]), torch.tensor([1]))) == 0.5
+
+
+def test_one_score_per_rank_is_asked() -> None:
+    """A sum over the ranks is refused, and nothing is counted."""
+
+    class Summed(RankingMetric):
+        """One score for all ranks."""
+
+        def at_rank(self, rank: Tensor) -> Tensor:
+            """Sum what should stay apart."""
+            return (1 / rank).sum()
+
+    metric = Summed()
+    with pytest.raises(ValueError, match=r"`at_rank` of .*Summed\(\) must return .* one per rank"):
+        metric.update(torch.tensor([[0.5, 0.1]]), torch.tensor([1]))
+    assert metric.num_queries == 0

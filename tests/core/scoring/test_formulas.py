@@ -46,7 +46,7 @@ def test_a_metric_without_a_formula_and_a_score_is_refused() -> None:
     class Nothing(RankingMetric):
         """A metric that says nothing of its score."""
 
-    with pytest.raises(TypeError, match=r"Nothing\(\) must define `score`, or a `formula`"):
+    with pytest.raises(TypeError, match=r"Nothing\(\) must define `at_rank`, `score`, or"):
         Nothing()
 
 

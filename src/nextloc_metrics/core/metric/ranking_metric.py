@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -32,8 +32,10 @@ EmptyTargetAction = Literal["skip", "neg", "pos", "error"]
 #: the largest number of groups or locations; no memory can hold more
 LARGEST_STATE = 1 << 40
 
-# Ranks that are scored at once for a metric with a score of its own.
+# Ranks that are scored at once for a metric with a score of its own, and by `at_rank`.
 _CHUNK = 1 << 20
+_RANKS = 1 << 12
+
 #: a number of groups, locations or candidates
 Size = Annotated[int, partial(check_positive, most=LARGEST_STATE)]
 
@@ -111,13 +113,13 @@ class RankingMetric(MeanMetric, RankingTally):
             raise TypeError(f"{short(self)} must define `at_rank`, `score`, or a `formula`.")
 
     def at_rank(self, rank: Tensor) -> Tensor:
-        """Return the scores in [0, 1] of ranks, in their shape. Your own metric overrides it.
+        """Return the scores in [0, 1] of ranks, each by itself. Your own metric overrides it.
 
         A query's score is the mean over its relevant locations; a tied one scores the mean over
         the ranks of its block, and one that is not retrieved scores 0.
 
         Args:
-            rank: float64 `[...]`, ranks from 1 on.
+            rank: float64 `[R]`, ranks from 1 to at most the number of candidates.
         """
         raise NotImplementedError(f"{short(self)} has no scores of single ranks.")
 
@@ -129,7 +131,7 @@ class RankingMetric(MeanMetric, RankingTally):
         `validate_args=False` it is clamped to [0, 1], and NaN is 0.
         """
         if self._has_own_score:
-            return mean_at_ranks(ranking, self.at_rank)
+            return mean_at_ranks(self, ranking)
         assert self._formula is not None  # checked when the metric was made
         return scoring.evaluate(ranking, [self._formula])[0]
 
@@ -236,23 +238,24 @@ class RankingMetric(MeanMetric, RankingTally):
             )
 
 
-def mean_at_ranks(ranking: Ranking, at_rank: Callable[[Tensor], Tensor]) -> Tensor:
-    """Average the scores of ranks over tied blocks and relevant locations, float64 `[N]`."""
+def mean_at_ranks(metric: RankingMetric, ranking: Ranking) -> Tensor:
+    """Average `at_rank` over tied blocks and relevant locations, float64 `[N]`."""
     is_retrieved = ranking.above < UNRETRIEVED
     start = ranking.above.masked_fill(~is_retrieved, 0)
     end = start + ranking.tied
-    scores = at_rank((start + 1).double()).double()
-    if (ranking.tied > 1).any():
-        sums, last = torch.zeros_like(scores), int(end.max())
-        for first in range(0, last, _CHUNK):
-            # a power of two, so that the sums are the same bits beside any other queries
-            size = min(_CHUNK, 1 << (last - first - 1).bit_length())
-            rank = torch.arange(first + 1, first + size + 1, device=scores.device).double()
-            table = torch.nn.functional.pad(at_rank(rank).double().cumsum(0), (1, 0))
-            low, high = ((x - first).clamp(0, size) for x in (start, end))
-            sums += table[high] - table[low]
-        scores = torch.where(ranking.tied > 1, sums / ranking.tied, scores)
-    return row_sum(scores.masked_fill(~is_retrieved, 0)) / ranking.num_relevant.clamp(min=1)
+    sums = torch.zeros_like(start, dtype=torch.float64)
+    last = int(end.max()) if end.numel() else 0
+    for first in range(0, last, _RANKS):
+        # as many ranks each time: the last bit of a power depends on where in its tensor it stands
+        rank = torch.arange(first + 1, first + _RANKS + 1, device=start.device).clamp(max=last)
+        found = metric.at_rank(rank.double())
+        scores = _check_real("at_rank", "rank", metric, found, rank.shape)
+        # on the CPU: sums on CUDA differ between runs
+        table = torch.nn.functional.pad(scores.cpu().cumsum(0), (1, 0)).to(start.device)
+        low, high = ((x - first).clamp(0, _RANKS) for x in (start, end))
+        sums += table[high] - table[low]
+    scores = (sums / ranking.tied).masked_fill(~is_retrieved, 0)
+    return row_sum(scores) / ranking.num_relevant.clamp(min=1)
 
 
 def score_together(metrics: Sequence[RankingMetric], ranking: Ranking) -> tuple[Tensor, Tensor]:
@@ -290,12 +293,16 @@ def finish_scores(
 
 
 def _own_score(metric: RankingMetric, ranking: Ranking) -> Tensor:
-    scores = metric.score(ranking)
     shape = ranking.num_relevant.shape
+    return _check_real("score", "query", metric, metric.score(ranking), shape)
+
+
+def _check_real(name: str, each: str, metric: Any, scores: Any, shape: torch.Size) -> Tensor:
+    """Return the scores of a method as float64, or raise unless there is one for each."""
     if not isinstance(scores, Tensor) or scores.is_complex() or scores.shape != shape:
         raise ValueError(
-            f"`score` of {short(metric)} must return real numbers of shape ({len(ranking)},), one "
-            f"per query, got {describe(scores)}."
+            f"`{name}` of {short(metric)} must return real numbers of shape ({shape[0]},), one per "
+            f"{each}, got {describe(scores)}."
         )
     return scores.detach().double()
 
