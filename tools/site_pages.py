@@ -1,4 +1,4 @@
-"""What the site adds to docs: the version, formulas as MathML, and pages for other files."""
+"""What the site adds to docs: formulas as MathML, and pages for examples and the changelog."""
 
 from __future__ import annotations
 
@@ -10,17 +10,8 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 SESSION = re.compile(r"^(`{3,})python\n(?=>>> )", re.MULTILINE)
-VERSION = re.compile(r'^version = "(.+)"$', re.MULTILINE)
 ENTRIES = re.compile(r"^::: ([\w.]+)\.\{(.+)\}$", re.MULTILINE)
-PAGE = re.compile(r"\]\((docs/[\w/-]+\.md|CHANGELOG\.md)\)")
 OUTSIDE = re.compile(r"\]\(((?:\.\./)+)(examples/\w+\.(?:py|ipynb)|CHANGELOG\.md)")
-
-
-def on_config(config: Any) -> Any:
-    """Show the version of `pyproject.toml` in the header and in the titles of pages."""
-    version = VERSION.findall((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[0]
-    config.site_name = f"{config.site_name} {version}"
-    return config
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -38,20 +29,6 @@ def on_files(files: Any, config: Any) -> Any:
     for uri, content in pages.items():
         files.append(File.generated(config, uri, content=content))
     return files
-
-
-def on_nav(nav: Any, config: Any, files: Any) -> Any:
-    """Add `llms.txt`, with links to the site's pages, and all pages at its end."""
-    from mkdocs.structure.files import File
-
-    urls = {page.file.src_uri: page.url or "./" for page in nav.pages}
-    text = PAGE.sub(
-        lambda link: f"]({urls[page_of(link[1]).removeprefix('docs/')]})",
-        (ROOT / "llms.txt").read_text(encoding="utf-8"),
-    )
-    pages = "".join(f"- [{page.title}]({urls[page.file.src_uri]})\n" for page in nav.pages)
-    files.append(File.generated(config, "llms.txt", content=f"{text}\n## All pages\n\n{pages}"))
-    return nav
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:

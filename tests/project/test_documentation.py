@@ -25,7 +25,8 @@ from project.test_imports import SOURCE, WINGS
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
-    [*(ROOT / x for x in ("README.md", "CHANGELOG.md", "llms.txt")), *(ROOT / "docs").rglob("*.md")]
+    [ROOT / "README.md", ROOT / "CHANGELOG.md"]
+    + [page for page in (ROOT / "docs").rglob("*.md") if page.parent.name != "paper"]
 )
 NOTEBOOK = ROOT / "examples" / "next_location.ipynb"
 BLOCK = re.compile(r"^(`{3,})(\w*)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
@@ -213,23 +214,6 @@ def test_the_citation_has_what_its_format_requires() -> None:
     assert isinstance(citation["date-released"], datetime.date)
 
 
-def test_the_file_for_assistants_names_what_exists() -> None:
-    """Its ten entry points can be imported and called with these names, or are commands."""
-    text = (ROOT / "llms.txt").read_text(encoding="utf-8")
-    calls = re.findall(r"^- `([\w.-]+)(.*?)`: ", text, re.MULTILINE)
-    assert len(calls) == 10
-    for name, given in calls:
-        if name == "nextloc-metrics":
-            pytest.importorskip("click", reason="needs click, of the extra `cli`")
-            from nextloc_metrics.cli.commands import main
-
-            assert given.split()[0] in main.commands
-        else:
-            found = pydoc.locate(name)
-            assert callable(found), name
-            assert {*re.findall(r"(\w+)=", given)} <= {*inspect.signature(found).parameters}, name
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built from this tree as a reader of the contributing page builds it."""
@@ -259,24 +243,6 @@ def test_the_site_needs_nothing_from_elsewhere(site: Path) -> None:
             assert not re.search(r'(?:src|href)="(?:https?:)?//', tag), (page, tag)
     for style in site.rglob("*.css"):
         assert not re.search(r"url\(['\"]?(?:https?:)?//", style.read_text(encoding="utf-8")), style
-
-
-def test_the_site_has_the_file_for_assistants(site: Path) -> None:
-    """Its links lead to pages of the site, and every page is there."""
-    links = re.findall(r"\]\((.+?)\)", (site / "llms.txt").read_text(encoding="utf-8"))
-    assert {page.removesuffix(".md").replace("index", ".") + "/" for _, page in NAV} <= {*links}
-    for link in links:
-        assert (site / link / "index.html").is_file(), link
-
-
-def test_every_page_shows_the_version(site: Path) -> None:
-    """The header has the version; a link to the repository is there only where one is given."""
-    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    (version,) = re.findall(r'^version = "(.+)"$', project, re.MULTILINE)
-    for page in site.rglob("*.html"):
-        html = page.read_text(encoding="utf-8")
-        assert f"nextloc-metrics {version}" in html
-        assert 'class="md-source"' not in html
 
 
 def test_formulas_are_drawn(site: Path) -> None:

@@ -1,3 +1,3 @@
-"""The version, which `pyproject.toml` has too; `tools/release.py` writes both."""
+"""The version, which `pyproject.toml`, `CITATION.cff` and `docs/project.md` have too."""
 
 __version__ = "0.5.0"
