@@ -38,7 +38,6 @@ from nextloc_metrics import (
 )
 from nextloc_metrics.integrations.hugging_face import TrainerMetrics
 from nextloc_metrics.integrations.libcity import ExactEvaluator
-from nextloc_metrics.integrations.scikit_learn import RankingScorer, Score, score
 
 
 class Surely(RankingMetric):
@@ -174,15 +173,13 @@ def evaluations(preds: Tensor, target: Tensor, path: str) -> list[report.Evaluat
     ]
 
 
-def adapters() -> tuple[dict[str, Any], Score, dict[str, float]]:
+def adapters() -> tuple[dict[str, Any], dict[str, float]]:
     """What other tools call."""
     compute_metrics = TrainerMetrics(next_location_metrics(3), causal=False)
     batch = Batch(predictions=torch.eye(3), label_ids=torch.arange(3))
     values: dict[str, Any] = compute_metrics(batch, compute_result=True)
-    scored: Score = score([1], [[0.2, 0.8]], metric=MRR(), labels=[0, 1])
-    scorer: RankingScorer = RankingScorer(recommendation_metrics(2))
     evaluator = ExactEvaluator({"metrics": ["MRR"], "topk": 5, "evaluate_method": "popularity"})
-    return values, scored or scorer(None, [[0.5]], [1]), evaluator.evaluate()
+    return values, evaluator.evaluate()
 
 
 def worth(preds: Tensor, target: Tensor) -> list[float]:

@@ -7,7 +7,6 @@ import importlib
 import importlib.util
 import json
 import os
-import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -20,27 +19,17 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from sklearn.base import clone
-from sklearn.dummy import DummyClassifier
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import f1_score, make_scorer, top_k_accuracy_score
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC, LinearSVC
 from test_against_other_libraries import values_of_ranx
 from torch import Tensor, nn
 
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
-    LocationF1,
     MAPAtK,
     NDCGAtK,
     PrecisionAtK,
     RankingCollection,
     RecallAtK,
-    geography,
     libcity_metrics,
     next_location_metrics,
     protocols,
@@ -49,7 +38,6 @@ from nextloc_metrics import (
 )
 from nextloc_metrics.integrations.hugging_face import TrainerMetrics
 from nextloc_metrics.integrations.libcity import ExactEvaluator
-from nextloc_metrics.integrations.scikit_learn import RankingScorer, score
 from strategies import updated
 
 C = 12  # locations
@@ -418,147 +406,6 @@ def test_trainer_metrics_of_something_else() -> None:
     """A class or a name is an error when the object is made, not after an epoch."""
     with pytest.raises(TypeError, match=r"^`metrics` must be a RankingCollection or a metric"):
         TrainerMetrics("mrr")  # type: ignore[arg-type]
-
-
-# scikit-learn ------------------------------------------------------------------------------------
-
-
-def samples(labels: Sequence[Any], number: int = 90) -> tuple[Any, Any]:
-    """Features that tell a little about the label."""
-    generator = np.random.default_rng(0)
-    y = np.array(labels)[generator.integers(len(labels), size=number)]
-    means = {label: number for number, label in enumerate(labels)}
-    x = generator.normal([[means[label]] for label in y.tolist()], 1.5, size=(number, 1))
-    return np.hstack([x, x**2]), y
-
-
-LABELS = {
-    "numbers": [3, 7, 20],
-    "text": ["home", "work", "gym"],
-    "two": [5, 9],
-    "floats": [1.0, 4.0],
-}
-
-
-@pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
-def test_scorer_beside_top_k_accuracy(labels: Sequence[Any]) -> None:
-    """Where every fold has every label, values are those of scikit-learn's own accuracy."""
-    x, y = samples(labels)
-    model = make_pipeline(StandardScaler(), LogisticRegression())
-    for k in range(1, len(labels)):
-        ours = cross_val_score(model, x, y, scoring=RankingScorer(AccuracyAtK(k)), cv=3)
-        theirs = make_scorer(
-            top_k_accuracy_score, response_method="predict_proba", k=k, labels=np.unique(y)
-        )
-        assert ours == pytest.approx(cross_val_score(model, x, y, scoring=theirs, cv=3))
-
-
-@pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
-@pytest.mark.parametrize("method", ["predict_proba", "decision_function"])
-def test_score_by_make_scorer_is_that_of_the_scorer(labels: Sequence[Any], method: str) -> None:
-    """Also of two labels, of which scikit-learn passes the second one's scores."""
-    x, y = samples(labels)
-    model = LogisticRegression() if method == "predict_proba" else LinearSVC(random_state=0)
-    by_function = make_scorer(
-        score,
-        response_method=method,
-        metric=MRR(),
-        labels=np.unique(y),
-        threshold=0.5 if method == "predict_proba" else 0.0,
-    )
-    ours = cross_val_score(model, x, y, scoring=RankingScorer(MRR()), cv=3)
-    assert ours == pytest.approx(cross_val_score(model, x, y, scoring=by_function, cv=3))
-    assert ours.min() > 1 / len(labels)  # the order is not the other way round
-
-
-@pytest.mark.parametrize("labels", [LABELS["numbers"], LABELS["text"]])
-def test_labels_that_the_classifier_never_saw_are_misses(labels: Sequence[Any]) -> None:
-    """A label that is not in the training fold is a miss: hits are divided by all rows."""
-    with pytest.raises(ValueError, match="labels"):  # where scikit-learn's own raises
-        top_k_accuracy_score([labels[0], "zoo"], np.eye(3)[:2], k=1, labels=sorted(labels))
-    x, y = samples(labels)
-    order = np.argsort(y, kind="stable")
-    x, y = x[order], y[order]  # each fold holds labels that others lack
-    values = cross_val_score(
-        LogisticRegression(), x, y, scoring=RankingScorer(AccuracyAtK(1)), cv=KFold(3)
-    )
-    for value, (train, test) in zip(values, KFold(3).split(x), strict=True):
-        model = LogisticRegression().fit(x[train], y[train])
-        assert value == pytest.approx((model.predict(x[test]) == y[test]).mean())
-
-
-@pytest.mark.parametrize(
-    "model", [LogisticRegression(), LinearSVC()], ids=lambda m: type(m).__name__
-)
-def test_a_label_that_was_never_seen_scores_0(model: Any) -> None:
-    """An unknown label scores 0, also by metrics without a cut-off, for scores of any sign."""
-    x, y = samples(LABELS["text"])
-    model.fit(x, y)
-    assert RankingScorer(MRR())(model, x, ["zoo"] * len(y)) == 0.0
-
-
-def test_scorer_of_location_f1() -> None:
-    """Labels that were never seen have an id of their own, and weighted F1 is scikit-learn's."""
-    x, y = samples(LABELS["text"])
-    model = LogisticRegression().fit(x, y)
-    y_test = np.where(np.arange(len(y)) % 5 == 0, "zoo", y)
-    value = RankingScorer(LocationF1(num_locations=4))(model, x, y_test)
-    expected = f1_score(y_test, model.predict(x), average="weighted", zero_division=0)
-    assert value == pytest.approx(expected)
-
-
-def test_a_scorer_refuses_what_a_search_must_not_maximize() -> None:
-    """Alone and as a member of a collection."""
-    distance = geography.DistanceError(geography.Locations.from_plane([0, 1, 2], [0, 0, 0]))
-    collection = RankingCollection({"mrr": MRR(), "km": distance})
-    for metric in (distance, collection):
-        with pytest.raises(
-            ValueError, match="`metric` must be better where it is higher, got Dist"
-        ):
-            RankingScorer(metric)
-
-
-def test_scorer_in_a_grid_search() -> None:
-    """One metric chooses parameters, and so does one of a collection; clones and copies work."""
-    x, y = samples(LABELS["text"])
-    grid = {"C": [1e-6, 1.0]}
-    single = GridSearchCV(LogisticRegression(), grid, scoring=RankingScorer(MRR()), cv=3)
-    several = GridSearchCV(
-        LogisticRegression(), grid, scoring=RankingScorer(recommendation_metrics(2)),
-        refit="mrr_at_2", cv=3,
-    )  # fmt: skip
-    for search in (single, several):
-        fitted = clone(search).fit(x, y)
-        assert fitted.best_params_ in [{"C": 1.0}, {"C": 1e-6}]
-        best = fitted.best_index_
-        chosen = "mean_test_score" if search is single else "mean_test_mrr_at_2"
-        assert fitted.cv_results_[chosen][best] == max(fitted.cv_results_[chosen])
-    values = cross_validate(
-        LogisticRegression(), x, y, scoring=RankingScorer(recommendation_metrics(2)), cv=3
-    )
-    scorer = pickle.loads(pickle.dumps(RankingScorer(PrecisionAtK(2))))
-    expected = cross_val_score(LogisticRegression(), x, y, scoring=scorer, cv=3)
-    assert values["test_precision_at_2"] == pytest.approx(expected)
-
-
-def test_scorer_leaves_the_users_metric_alone() -> None:
-    """A metric with a state of its own neither changes nor adds to the score."""
-    metric = updated(MRR(), torch.eye(2), torch.tensor([1, 0]))
-    model = DummyClassifier(strategy="prior").fit([[0]] * 3, ["a", "a", "b"])
-    assert RankingScorer(metric)(model, [[0]], ["a"]) == 1.0
-    assert metric.compute() == 0.5
-
-
-def test_score_of_wrong_labels() -> None:
-    """A message says how many labels there are, and what to use where folds differ."""
-    with pytest.raises(ValueError, match=r"^`y_score` must have a column for each of the 2 labels"):
-        score([1], [[0.1, 0.2, 0.7]], metric=MRR(), labels=[1, 2])
-    with pytest.raises(ValueError, match=r"^`labels` must be distinct"):
-        score([1], [[0.3, 0.7]], metric=MRR(), labels=[1, 1])
-    x, y = samples(["a", "b", "c", "d"])
-    model = SVC(decision_function_shape="ovo").fit(x, y)
-    with pytest.raises(ValueError, match=r"^`y_score` must have a column"):
-        RankingScorer(MRR())(model, x, y)
 
 
 # LibCity -----------------------------------------------------------------------------------------
