@@ -49,8 +49,7 @@ def _classes() -> dict[str, type[SummedMetric]]:
                 is_metric = SummedMetric in getattr(kind, "__mro__", ())
                 if is_metric and not inspect.isabstract(kind) and not name.startswith("_"):
                     found[_WORD.sub("_", name).lower()] = kind
-    for other in ("ranking_metric", "relevant_from"):  # the base of one's own, and a notation
-        found.pop(other)
+    found.pop("ranking_metric")  # the base of one's own
     return found
 
 

@@ -20,7 +20,7 @@ import pytest
 from hostile.test_hostile_forms import CONTAINERS, Rows
 from nextloc_metrics.report import evaluate_table
 
-MEASURES = ["Success@1", "Success@3", "RR", "P@3", "R@3", "nDCG@3"]
+MEASURES = ["acc@1", "acc@3", "mrr", "precision@3", "recall@3", "ndcg@3"]
 WRITTEN = {"numbers": int, "text": "loc {}".format, "digits": "0{}".format}
 
 #: A query's items, best first, in blocks that are tied; None is a gap between ranks.
@@ -53,7 +53,8 @@ def expected(asked: dict[Any, dict[int, float]], ranked: dict[Any, Blocks]) -> d
         for order in orders:
             scores = scores_of([x for block in order for x in block], grades)
             total = [a + b / len(orders) for a, b in zip(total, scores, strict=True)]
-    return {x: y / len(asked) for x, y in zip(MEASURES, total, strict=True)}
+    names = [x.replace("@", "_at_") for x in MEASURES]
+    return {x: y / len(asked) for x, y in zip(names, total, strict=True)}
 
 
 def columns(draw: random.Random, names: list[str], rows: list[tuple[Any, ...]]) -> Rows:

@@ -59,7 +59,7 @@ def test_all_pairs_of_right_and_wrong_answers_have_mcnemars_exact_test() -> None
         highest = max(highest, (6 - rank) * expected[pair])
         for key in ("acc_at_1", "mrr"):
             assert found.corrected_pairs[pair][key] == pytest.approx(min(1, highest))
-    without_f1: Any = {"measures": ["Success@1", "RR"], "against": "all"}
+    without_f1: Any = {"measures": ["acc@1", "mrr"], "against": "all"}
     alone = report.compare(models, np.ones(60, dtype=int), **without_f1)
     of_all = report.compare(models, np.ones(60, dtype=int), **without_f1, family="all")
     assert of_all.corrected_pairs == alone.corrected_pairs  # the metrics are one
@@ -80,15 +80,15 @@ def test_a_family_of_many_tests_draws_enough_signs() -> None:
     ranks["best"] = np.maximum(1, ranks["m0"] - rng.integers(1, 9, 40))
     models = {name: lists_of_ranks(x) for name, x in ranks.items()}
     zeros = np.zeros(40, dtype=int)
-    found = report.compare(models, zeros, measures=["RR", "nDCG@10"], against="all", family="all")
+    found = report.compare(models, zeros, measures=["mrr", "ndcg@10"], against="all", family="all")
     assert set(found.num_tests.values()) == {56}
-    one = found.pairs["m0", "best"]["RR"]
+    one = found.pairs["m0", "best"]["mrr"]
     assert one.p_from == "draws"
     assert 1 / 11_201 <= one.p_value < 0.05 / 56
-    assert found.corrected_pairs["m0", "best"]["RR"] < 0.05
+    assert found.corrected_pairs["m0", "best"]["mrr"] < 0.05
     assert "up to 11,200 random signs" in found.card["p"]
     theirs = scipy.stats.ttest_rel(1 / ranks["best"], 1 / ranks["m0"]).pvalue
-    assert found.pairs["m1", "m2"]["RR"].p_value == pytest.approx(
+    assert found.pairs["m1", "m2"]["mrr"].p_value == pytest.approx(
         scipy.stats.ttest_rel(1 / ranks["m2"], 1 / ranks["m1"]).pvalue, abs=0.03
     )
     assert theirs < 1e-3

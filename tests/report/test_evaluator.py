@@ -141,7 +141,7 @@ def test_bytes_keep_the_options() -> None:
     more = {**rows_of("lists", range(30, 60)), "exclude": np.full((30, 1), 8)}
     for number in (9, None):  # None for several targets
         if number is None:
-            more["target"], options = more["target"][:, None], {"measures": ["RR", "nDCG@3"]}
+            more["target"], options = more["target"][:, None], {"measures": ["mrr", "ndcg@3"]}
         one = report.Evaluator(num_locations=number, exempt_target=True, **options)
         for _ in range(2):
             read = report.Evaluator.from_bytes(one.to_bytes())

@@ -6,7 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -18,7 +18,6 @@ from nextloc_metrics.cli.options import Output, has_columns
 from nextloc_metrics.core.display.table import Table, one_line
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.geography import Locations
-from nextloc_metrics.report.arrays import evaluate
 from nextloc_metrics.report.comparisons import Comparisons
 from nextloc_metrics.report.evaluation import Evaluation, write_groups
 from nextloc_metrics.report.evaluation_options import Options
@@ -28,10 +27,11 @@ from nextloc_metrics.report.files.coordinates_and_counts import (
     read_counts,
     read_words,
 )
-from nextloc_metrics.report.files.opening import suffix_of
+from nextloc_metrics.report.files.opening import RUNS, suffix_of
 from nextloc_metrics.report.files.predictions import Predictions, read, same_queries
 from nextloc_metrics.report.files.proposal import propose_form
 from nextloc_metrics.report.files.tables import Names, source_of
+from nextloc_metrics.report.files.trec import FORM, read_trec
 from nextloc_metrics.report.protocols import Audit
 from nextloc_metrics.report.table_evaluation import evaluate_table
 
@@ -61,7 +61,7 @@ def read_same(
 def _check_target(path: str, target: str) -> None:
     """Raise if the targets of a file without columns are in no file."""
     if not has_columns(path) and "://" not in target and not Path(target).exists():
-        kind = "judgements (qrels)" if suffix_of(Path(path)) in (".run", ".trec") else "targets"
+        kind = "judgements (qrels)" if suffix_of(Path(path)) in RUNS else "targets"
         raise ValueError(
             f"`target` must be the file of the {kind} of {path}, got {target!r}, no file."
         )
@@ -84,27 +84,19 @@ def evaluate_file(path: str, **reading: Any) -> Evaluation:
     """Read a file and evaluate it, with the given options."""
     options = given_options(Options, reading)
     reading = _with_answers(path, reading, options.get("vocabulary"))
-    truth, is_run = reading["truth"], suffix_of(Path(path)) in (".run", ".trec")
-    if truth is not None and (is_run or suffix_of(Path(path)) == ".npy"):
-        reading |= {"target": truth, "truth": None}  # their targets are always in another file
-    if not is_run:
-        _check_target(path, reading["target"])
-        try:
-            return evaluate_table(path, **{name: reading[name] for name in _OF_TABLES}, **options)
-        except ValueError as error:
-            if meant := propose_form(path, reading, error):
-                raise ValueError(f"{error} {meant}") from error
-            raise
-    for name in _COLUMNS:
-        if reading[name] is not None:
-            raise ValueError(f"`{name}` must be a column of a table, and a run has none.")
-    found = _read(path, **reading)
-    missed = found.missed if reading["on_error"] == "miss" else None
-    known = None if found.vocabulary is None else tuple(map(str, found.vocabulary))
-    options = {"vocabulary": known, **options}
-    made = evaluate(found.preds, found.target, grades=found.grades, missed=missed, **options)
-    queries, *rest = made.card.items()
-    return replace(made, card=dict([queries, *found.judgements.items(), *rest]))
+    rows: Any = path
+    if reading["truth"] is not None and not has_columns(path):
+        reading |= {"target": reading["truth"], "truth": None}  # targets are in another file
+    _check_target(path, reading["target"])
+    if suffix_of(Path(path)) in RUNS:
+        rows, truth = read_trec(path, reading["target"])
+        reading |= {**FORM, "truth": truth, "target": "target"}
+    try:
+        return evaluate_table(rows, **{name: reading[name] for name in _OF_TABLES}, **options)
+    except ValueError as error:
+        if meant := propose_form(path, reading, error):
+            raise ValueError(f"{error} {meant}") from error
+        raise
 
 
 def _with_answers(path: str, reading: Mapping[str, Any], vocabulary: Any) -> dict[str, Any]:

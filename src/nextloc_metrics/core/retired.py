@@ -28,6 +28,9 @@ INSTEAD: dict[str, str] = {
     "Coarser": "index a table of parents, as docs/retired.md shows.",
     "check_split SplitCheck SplitFinding": "use pandas, as docs/retired.md shows.",
     "Ceiling": "`analysis.predictability` has the limits alone.",
+    "notation parse_measure RelevantFrom": "use `measures` or `metrics` of `report.evaluate`, or "
+    "the package ir-measures.",
+    "scikit_learn RankingScorer": "use `sklearn.metrics.make_scorer` of a function such as `mrr`.",
 }
 
 

@@ -29,8 +29,8 @@ class SharedOptions(TypedDict, total=False):
 
     Attributes:
         k: the cut-offs. Those of `measures` replace them.
-        measures: metrics by their names in ir-measures, such as `nDCG@10`, instead of the preset.
-            `metrics.notation.parse_measure` lists them.
+        measures: metrics by name, such as `ndcg@10`, instead of the preset: `acc`, `hit_rate`,
+            `precision`, `recall`, `f1`, `map`, `ndcg` and `mrr`, which needs no cut-off.
         metrics: further metrics, such as your own. They are a dict or a `RankingCollection`; each
             has its row after those of the preset or of `measures`, by its name, with all that a row
             of its kind has: interval, chance, baseline, groups. Bounds over ties are for metrics of

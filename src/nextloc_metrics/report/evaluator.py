@@ -21,7 +21,7 @@ from nextloc_metrics.core.queries.batch import Batch, Grouping, read_rows
 from nextloc_metrics.core.queries.checks import as_number, check_choice, check_positive, cut_offs
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.metrics.bins import PopularityBins
-from nextloc_metrics.metrics.notation import cut_offs_of
+from nextloc_metrics.metrics.measures import cut_offs_of
 from nextloc_metrics.report import saved
 from nextloc_metrics.report.evaluation import Evaluation, evaluation_of
 from nextloc_metrics.report.evaluation_counts import Counted, add_up

@@ -22,7 +22,7 @@ from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.geography.locations import check_locations
 from nextloc_metrics.metrics.bins import PopularityBins
-from nextloc_metrics.metrics.notation import parse_measures
+from nextloc_metrics.metrics.measures import parse_measures
 from nextloc_metrics.metrics.presets import next_location_metrics, recommendation_metrics
 from nextloc_metrics.report.part import Part
 

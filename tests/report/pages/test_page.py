@@ -110,7 +110,7 @@ def test_a_page_has_a_choice_of_metrics_by_group() -> None:
         names = [x for x in shown if x in evaluation().values]
         assert re.findall(r'data-name="([^"]*)"', choice) == names
         assert re.findall(r'aria-label="(\w+) by ', choice) == names
-    alone = report.evaluate([[1, 2]], [1], measures=["RR"], groups={"hour": [3]}).to_html()
+    alone = report.evaluate([[1, 2]], [1], measures=["mrr"], groups={"hour": [3]}).to_html()
     assert "By hour" in alone
     assert 'class="choice"' not in alone
 

@@ -21,7 +21,6 @@ from nextloc_metrics.core.ranking.counting import (
     TopCandidates,
     find_first,
     look_up,
-    order_columns,
 )
 from nextloc_metrics.core.ranking.forms import check_blocks, read_ranks
 from nextloc_metrics.core.ranking.needs import Needs
@@ -384,31 +383,6 @@ class Ranking(Record):
             relevant=relevant,
             grades=grades,
         )
-
-    def relevant_from(self, grade: float) -> Ranking:
-        """Return the ranking for which locations are relevant from a grade on, a positive number.
-
-        Example:
-            >>> from torch import tensor
-            >>> ranking = Ranking.from_lists(tensor([[1, 0, 2]]), tensor([[0.0, 1.0, 3.0]]))
-            >>> ranking.relevant_from(2).above[0, 0]  # location 2; 1 is padding now
-            tensor(2)
-        """
-        if self.depth is not None:
-            raise ValueError(
-                f"all ranks are needed, but this Ranking was made for the first {self.depth}; make "
-                "it without `depth`."
-            )
-        kept = self.gains >= grade
-        grades = None if self.grades is None else self.grades.masked_fill(~kept, 0)
-        found = Found(
-            self.relevant.masked_fill(~kept, -1),
-            self.above.masked_fill(~kept, UNRETRIEVED),
-            self.tied.masked_fill(~kept, 1),
-            None,
-        )
-        columns: dict[str, Any] = order_columns(found, grades)
-        return replace(self, **columns, num_relevant=kept.sum(1))
 
     def top_candidates(self, k: int) -> TopCandidates:
         """Return the first k candidates, of at least k that were kept.

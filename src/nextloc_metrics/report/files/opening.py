@@ -235,13 +235,12 @@ class RowSource:
         untyped: whether all values are text, so that `7` may be a number.
         loose: whether 1 may be the score 1.0, as in text and JSON.
         once: whether the rows can be read only once.
-        is_run: whether the rows are a TREC run, where -1 is an id like any other.
         is_joined: whether the rows were joined, or their lists made of columns.
     """
 
     files: list[str]
     num_rows: int | None = None
-    untyped = loose = once = is_run = is_joined = False
+    untyped = loose = once = is_joined = False
 
     def parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[FilePart]:
         """Yield the rows; in columns of `ids`, an integer beside a float stays an integer.

@@ -20,15 +20,15 @@ from nextloc_metrics.core.queries.checks import check_choice
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files.columns import names_of_groups, read_mask
 from nextloc_metrics.report.files.forms import open_form
-from nextloc_metrics.report.files.ids import OnError, are_whole, integers_of, plain
+from nextloc_metrics.report.files.ids import OnError, integers_of, plain
 from nextloc_metrics.report.files.joining import form_of
 from nextloc_metrics.report.files.nested import arrays_of, as_tables, is_tensors
 from nextloc_metrics.report.files.numbers import DENSE
-from nextloc_metrics.report.files.opening import RUNS, RowSource, find_files, pa, suffix_of
+from nextloc_metrics.report.files.opening import RUNS, find_files, pa, suffix_of
 from nextloc_metrics.report.files.proposal import check_rows_are_queries
-from nextloc_metrics.report.files.sources import Arrays, Stream, gigabytes, memory
+from nextloc_metrics.report.files.sources import Arrays, gigabytes, memory
 from nextloc_metrics.report.files.tables import Names, TableRows, source_of
-from nextloc_metrics.report.files.trec import TrecQueries, read_trec, write_trec
+from nextloc_metrics.report.files.trec import read_trec
 
 
 @dataclass
@@ -43,14 +43,9 @@ class Predictions:
         vocabulary: the id of each number, if ids are text or far larger than their number.
         mask: the column named in `mask`, bool `[N]`.
         exclude: the column named in `exclude`, int64 `[N, E]`, or bool `[N, C]` from `.npz`.
-        grades: the grades of `target` of a run, or with `grade`, float64 `[N, M]`. With `grade`, a
-            query whose grades are all 0 has one of its ids as `target`, which is taken out of
-            `preds`, so that it scores 0.
-        judgements: for a run, the number of queries by kind: `judged_without_relevant`, whose
-            judgements are all 0 and which score 0, as in trec_eval: they have an id as `target`
-            that no list holds; `not_judged`, which are left out by an empty `target`; and
-            `trec_eval_divisor`, the judged ones that have results, over which trec_eval averages
-            (with its option `-c` over all judged ones, as here).
+        grades: the grades of `target` of a run, or with `grade`, float64 `[N, M]`. A query whose
+            grades are all 0 has one of its ids as `target`, which is taken out of `preds`, so that
+            it scores 0.
         card: with `truth`, how many queries are missing, have no truth, and so on.
     """
 
@@ -62,27 +57,7 @@ class Predictions:
     mask: Tensor | None = None
     exclude: Tensor | None = None
     grades: Tensor | None = None
-    judgements: dict[str, int] = field(default_factory=dict)
     card: dict[str, int] = field(default_factory=dict)
-
-    def to_trec(
-        self,
-        run: str | Path,
-        qrels: str | Path,
-        name: str = "nextloc-metrics",
-        force: bool = False,
-    ) -> None:
-        """Write a run and its judgements in the format of trec_eval.
-
-        Queries are numbered from 0. For scores, the best 1,000 candidates of each query are
-        written. A repeated id of a list is written once, at its first rank. `run` is the file for
-        the answers, with `name` in its last column, and `qrels` that for the relevant ids.
-
-        Raises:
-            FileExistsError: a file exists, and `force` is False.
-            ValueError: an id holds a space, or both files are one.
-        """
-        write_trec(self.preds, self.target, self.vocabulary, Path(run), Path(qrels), name, force)
 
 
 def read(
@@ -159,9 +134,12 @@ def read(
                 f"`targets` must name the {what} of one file without groups, got "
                 f"{short(targets)} for {short(path)}; store groups in a table or in .npz."
             )
-        target = str(targets)
+        if kind in RUNS:
+            table, truth = read_trec(files[0], str(targets))
+            named = "query", "item", None, "rank", "grade"
+        else:
+            target = str(targets)
     card: dict[str, int] = {}
-    queries = None
     form = form_of(table, preds, target, truth, *named)
     if form is not None:
         groups = tuple(dict.fromkeys([*groups, *form.query]))
@@ -169,15 +147,10 @@ def read(
         rows, card = open_form(table, truth, form, names, on_error=on_error, **how)
     else:
         names = Names(preds, target, (), mask, exclude, groups)
-        queries = read_trec(Path(files[0]), Path(target)) if kind in RUNS else None
-        of_run = None if queries is None else _of_run(files[0], queries, names)
-        rows = TableRows(
-            of_run or source_of(given, names, on_error), names, **how, on_error=on_error
-        )
-        if queries is None and rows.are_single:
+        rows = TableRows(source_of(given, names, on_error), names, **how, on_error=on_error)
+        if rows.are_single:
             check_rows_are_queries(table, names)
-    found = replace(_collect(rows, groups), card=card)
-    return found if queries is None else _with_judgements(found, queries)
+    return replace(_collect(rows, groups), card=card)
 
 
 def _collect(rows: TableRows, groups: Sequence[str]) -> Predictions:
@@ -199,38 +172,6 @@ def _collect(rows: TableRows, groups: Sequence[str]) -> Predictions:
     if known is not None:
         known = (*known, *rows.others)
     return Predictions(answers, relevant, kept, rows.missed, known, masked, excluded, grades)
-
-
-def _with_judgements(found: Predictions, queries: TrecQueries) -> Predictions:
-    """Add the grades, and let queries whose judgements are all 0 score 0."""
-    ids = found.target if found.target.ndim == 2 else found.target[:, None]
-    judged = torch.arange(len(ids)) < queries.num_judged
-    grades = torch.zeros(ids.shape, dtype=torch.float64)  # in the order of the ids, padded likewise
-    grades[ids >= 0] = torch.tensor([x for row in queries.grades for x in row], dtype=torch.float64)
-    without = judged & (ids < 0).all(1)
-    highest = max((int(x.max()) for x in (found.preds, ids) if x.numel()), default=0)
-    ids[without, :1] = max(highest + 1, len(found.vocabulary or ()))  # that no list holds
-    grades[without, :1] = 1
-    with_results = (found.preds >= 0).any(1)
-    numbers = {"judged_without_relevant": without, "not_judged": ~judged}
-    numbers["trec_eval_divisor"] = judged & with_results
-    counts = {name: int(rows.sum()) for name, rows in numbers.items()}
-    target, grades = (x.view(found.target.shape) for x in (ids, grades))
-    return replace(found, target=target, grades=grades, judgements=counts)
-
-
-def _of_run(run: str, queries: TrecQueries, names: Names) -> RowSource:
-    """Return the lists and judgements of a TREC run as a table.
-
-    Ids are text; where all are integers as they are usually written, numbers tell as much.
-    """
-    kind = pa.list_(pa.string())
-    columns = [pa.array(lists, kind) for lists in (queries.answers, queries.relevant)]
-    if all(map(are_whole, columns)):
-        columns = [column.cast(pa.list_(pa.int64())) for column in columns]
-    source = Stream(pa.table(dict(zip(names.all, columns, strict=True))), names.all, is_run=True)
-    source.files = [run]
-    return source
 
 
 def _of_scores(source: Arrays, rows: TableRows) -> Predictions:

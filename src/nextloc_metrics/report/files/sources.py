@@ -199,12 +199,11 @@ class Stream(RowSource):
     `columns` are those that will be read. A `pyarrow.RecordBatchReader` is read once.
     """
 
-    def __init__(self, table: Any, columns: Sequence[str], is_run: bool = False) -> None:
+    def __init__(self, table: Any, columns: Sequence[str]) -> None:
         self.files = [type(table).__name__]
         if is_pandas(table):  # its export would convert all columns in every pass
             check_columns(self.files[0], list(table.columns), columns)
             table = self._explained(table_of, table[columns])
-        self.is_run = is_run
         self.once = isinstance(table, pa.RecordBatchReader)
         shape = getattr(table, "shape", None)
         self.num_rows = shape[0] if isinstance(shape, tuple) and len(shape) == 2 else None

@@ -124,7 +124,7 @@ class TableRows:
         is_listed = is_lists(answers) or is_written_as_list(next(iter(answers), ""))
         self.are_single = reader is None and separator is None and not is_listed
         given = (padding,) if isinstance(padding, int) else padding
-        pads = frozenset(given) if source.is_run else frozenset({-1, *given})
+        pads = frozenset({-1, *given})
         is_loose = source.untyped or vocabulary is not None
         self.num_candidates = None
         if reader is None:
@@ -325,9 +325,10 @@ class TableRows:
         if names.confidence is not None:
             batch.confidence = read_confidence(piece, names.confidence, batch.mask)
         if names.grade is not None:  # in the order of the targets, and padded like them
-            grades = piece.columns[names.grade].flatten().to_numpy(zero_copy_only=False)
             batch.grades = torch.zeros(target.shape, dtype=torch.float64)
-            batch.grades[target >= 0] = torch.from_numpy(grades.copy())
+            if len(piece.rows):
+                grades = piece.columns[names.grade].flatten().to_numpy(zero_copy_only=False)
+                batch.grades[target >= 0] = torch.from_numpy(grades.copy())
             miss_unmet(batch)
         return batch
 
