@@ -26,8 +26,6 @@ from nextloc_metrics import (
     NegativeLogLikelihood,
     PopularityBins,
     PrecisionAtK,
-    RankingCollection,
-    SetSize,
     decile_metrics,
     exploration_metrics,
     geography,
@@ -263,28 +261,13 @@ def probabilities(num_locations: int) -> Contestants:
     """
     torch.manual_seed(0)
     scores, target = torch.randn(QUERIES, num_locations), torch.randint(num_locations, (QUERIES,))
-    column = torch.arange(num_locations)
-    rows = {
-        "equal": column * 0.0,
-        "two values": column % 2 * 1.0,
-        "all in one cell": -1e-4 * column / num_locations,
-        "whole numbers": scores.round(),
-    }
-    sizes = {f"size_{mass}": SetSize(mass / 100, given="logits") for mass in (50, 80, 90, 95)}
     alone = {kind.__name__: kind(given="logits") for kind in (NegativeLogLikelihood, BrierScore)}
     members: dict[str, Any] = alone | {
         "CalibrationError": CalibrationError(given="logits"),
-        "SetSize(0.9)": SetSize(0.9, given="logits"),
-        "SetSize of four masses": RankingCollection(sizes),
         "probability_metrics": probability_metrics(given="logits"),
     }
     contestants: Contestants = {"torch.log_softmax": lambda: torch.log_softmax(scores, 1)}
-    contestants |= {name: partial(one.update, scores, target) for name, one in members.items()}
-    worst = SetSize(0.9, given="logits")
-    return contestants | {
-        f"SetSize(0.9), {name}": partial(worst.update, row.expand_as(scores).contiguous(), target)
-        for name, row in rows.items()
-    }
+    return contestants | {name: partial(x.update, scores, target) for name, x in members.items()}
 
 
 def lists(num_queries: int, length: int = 10) -> Contestants:

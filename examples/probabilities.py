@@ -5,9 +5,7 @@
 
 The program trains the GRU of next_location.py, fits one temperature on the validation part, and
 prints the metrics of probabilities on the test part before and after. Visits to locations that
-never occur in training are left out: they have the probability 0 for every model. It also prints
-the coverage of conformal prediction sets, whose threshold comes from the users with even numbers,
-on the others.
+never occur in training are left out: they have the probability 0 for every model.
 """
 
 from __future__ import annotations
@@ -22,32 +20,26 @@ from torch import Tensor
 import next_location
 from check_ins import UNSEEN, CheckIns, read_or_simulate, score_test_part
 from nextloc_metrics import (
-    Grouped,
     RankingCollection,
-    SetCoverage,
-    SetSize,
     analysis,
     plotting,
     probability_metrics,
     tables,
 )
 
-MASSES = (0.5, 0.8, 0.9, 0.95)
 
-
-def scores_of(model: Any, data: CheckIns, length: int, part: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return scores, targets and users of the queries of a part whose target can be predicted."""
+def scores_of(model: Any, data: CheckIns, length: int, part: int) -> tuple[Tensor, Tensor]:
+    """Return scores and targets of the queries of a part whose target can be predicted."""
     rows = data.queries(part)
     found = torch.cat([scores for _, _, scores in score_test_part(model, data, length, part)])
     known = data.location[rows] != UNSEEN
-    return found[known], data.location[rows][known], data.user[rows][known]
+    return found[known], data.location[rows][known]
 
 
 def evaluate(scores: Tensor, target: Tensor, temperature: float) -> RankingCollection:
     """Evaluate the probabilities at one temperature."""
     given: Any = {"given": "logits", "temperature": temperature}
     metrics = probability_metrics(**given)
-    metrics.add_metrics({f"size_{100 * mass:g}": SetSize(mass, **given) for mass in MASSES})
     for rows in torch.arange(len(target)).split(1024):
         metrics.update(scores[rows], target[rows])
     return metrics
@@ -68,8 +60,8 @@ def main(arguments: list[str] | None = None) -> dict[str, RankingCollection]:
     data = read_or_simulate(options.data, options.limit)
     length = next_location.parse_arguments(training).length
 
-    temperature = analysis.fit_temperature(*scores_of(model, data, length, part=1)[:2])
-    scores, target, users = scores_of(model, data, length, part=2)
+    temperature = analysis.fit_temperature(*scores_of(model, data, length, part=1))
+    scores, target = scores_of(model, data, length, part=2)
     found = {
         "as trained": evaluate(scores, target, 1.0),
         f"temperature {temperature:.2f}": evaluate(scores, target, temperature),
@@ -77,28 +69,11 @@ def main(arguments: list[str] | None = None) -> dict[str, RankingCollection]:
     print(f"\n{len(target):,} visits to known locations, {scores.shape[1]:,} candidates")
     print(tables.side_by_side(found))
 
-    own = 1 - scores.softmax(1).gather(1, target[:, None])[:, 0].double()
-    first = users % 2 == 0
-    threshold = float(analysis.conformal_threshold(own[first], 0.2))
-    sets: Any = {"threshold": 1 - threshold, "given": "logits"}
-    by_user = Grouped(SetCoverage(**sets), data.num_users)
-    size = SetSize(**sets)
-    for metric, groups in ((by_user, users[~first]), (size, None)):
-        metric.update(scores[~first], target[~first], groups=groups)
-    coverage = by_user.compute().double()
-    pooled = (coverage.nan_to_num() * by_user.num_queries).sum() / by_user.num_queries.sum()
-    low, high = coverage[~coverage.isnan()].quantile(torch.tensor([0.1, 0.9]).double()).tolist()
-    print(
-        f"\nconformal sets for 80 %: coverage {100 * pooled:.1f} % on other users, {100 * low:.0f} "
-        f"to {100 * high:.0f} % for 80 % of them; mean size {float(size.compute()):.1f}"
-    )
-
     last = list(found.values())[-1]
     pictures = {
         "reliability.png": plotting.reliability(found["as trained"]["ece"]),
         "reliability_after.png": plotting.reliability(last["ece"]),
         "risk_coverage.png": plotting.risk_coverage(found),
-        "set_sizes.png": plotting.set_sizes(found),
     }
     for name, (figure, _) in pictures.items():
         plotting.save(figure, options.output / name)

@@ -34,6 +34,7 @@ from torchmetrics.classification import MulticlassAccuracy
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
+    BrierScore,
     DecileKForRecall,
     DecileNDCG,
     DecilePrecision,
@@ -47,7 +48,6 @@ from nextloc_metrics import (
     Ranking,
     RankingCollection,
     SampledRanks,
-    SetSize,
     decile_metrics,
     libcity_metrics,
     next_location_metrics,
@@ -282,7 +282,7 @@ def single_metrics() -> dict[str, RecordMetric]:
         DecileCoverage(bins(), 1),
         DecileCoverage(bins(), 1, denominator="mapped", decile="overall"),
         Grouped(AccuracyAtK(3), GROUPS),
-        Grouped(SetSize(0.7, given="logits"), GROUPS),
+        Grouped(BrierScore(given="logits"), GROUPS),
         Grouped(MRR(), GROUPS, average="groups"),
         Grouped(MRR(), GROUPS, average="queries"),
     ]

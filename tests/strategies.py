@@ -155,11 +155,6 @@ PROBABILITY_CASES = [
     Case("CalibrationError", {"given": "logits", "edges": "left"}),
     Case("AURC", {"given": "logits"}),
     Case("AccuracyAtCoverage", {"given": "logits", "coverage": 0.5}),
-    Case("CoverageAtRisk", {"given": "logits", "risk": 0.5}),
-    Case("SetCoverage", {"given": "logits", "mass": 0.8}),
-    Case("SetSize", {"given": "logits", "mass": 0.8}),
-    Case("SetSize", {"given": "logits", "threshold": 0.2}),
-    Case("EmptySets", {"given": "logits", "threshold": 0.3}),
     Case("AnsweredShare", {"given": "logits"}),
     Case("AnsweredAccuracy", {"given": "logits"}),
 ]

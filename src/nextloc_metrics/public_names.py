@@ -37,7 +37,6 @@ from nextloc_metrics.metrics.confidence import AccuracyAtCoverage as AccuracyAtC
 from nextloc_metrics.metrics.confidence import AnsweredAccuracy as AnsweredAccuracy
 from nextloc_metrics.metrics.confidence import AnsweredShare as AnsweredShare
 from nextloc_metrics.metrics.confidence import CalibrationError as CalibrationError
-from nextloc_metrics.metrics.confidence import CoverageAtRisk as CoverageAtRisk
 from nextloc_metrics.metrics.deciles import DecileKForRecall as DecileKForRecall
 from nextloc_metrics.metrics.deciles import DecileNDCG as DecileNDCG
 from nextloc_metrics.metrics.deciles import DecilePrecision as DecilePrecision
@@ -55,11 +54,8 @@ from nextloc_metrics.metrics.presets import next_location_metrics as next_locati
 from nextloc_metrics.metrics.presets import probability_metrics as probability_metrics
 from nextloc_metrics.metrics.presets import recommendation_metrics as recommendation_metrics
 from nextloc_metrics.metrics.probabilities import BrierScore as BrierScore
-from nextloc_metrics.metrics.probabilities import EmptySets as EmptySets
 from nextloc_metrics.metrics.probabilities import NegativeLogLikelihood as NegativeLogLikelihood
 from nextloc_metrics.metrics.probabilities import Perplexity as Perplexity
-from nextloc_metrics.metrics.probabilities import SetCoverage as SetCoverage
-from nextloc_metrics.metrics.probabilities import SetSize as SetSize
 from nextloc_metrics.metrics.ranks import AUC as AUC
 from nextloc_metrics.metrics.ranks import RBP as RBP
 from nextloc_metrics.metrics.ranks import ERRAtK as ERRAtK

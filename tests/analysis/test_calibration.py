@@ -1,9 +1,8 @@
-"""The threshold of prediction sets, and the temperature of logits."""
+"""The temperature of logits."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 import scipy.optimize
@@ -11,52 +10,8 @@ import scipy.stats
 import torch
 from torch import tensor
 
-from nextloc_metrics import NegativeLogLikelihood, SetCoverage, analysis
+from nextloc_metrics import NegativeLogLikelihood, analysis
 from nextloc_metrics.analysis import calibration
-
-
-def test_the_threshold_is_an_order_statistic() -> None:
-    """The ceil((n + 1)(1 - alpha))-th smallest, by group if asked."""
-    scores = tensor([0.5, 0.1, 0.9, 0.3, 0.7, 0.2, 0.8, 0.4, 0.6])
-    for alpha, place in ((0.1, 9), (0.2, 8), (0.5, 5), (0.55, 5), (0.9, 1)):
-        assert float(analysis.conformal_threshold(scores, alpha)) == float(
-            scores.sort().values[place - 1]
-        )
-    groups = tensor([0, 0, 2, 0, 2, 2, 2, 0, 2])
-    found = analysis.conformal_threshold(scores, 0.25, groups)
-    assert found.isnan().tolist() == [False, True, False]
-    assert float(found[0]) == 0.5
-    assert float(found[2]) == pytest.approx(0.9)  # the 5th of 5
-
-
-def test_too_few_queries_are_an_error_with_the_number_needed() -> None:
-    """At 10 %, nine are needed."""
-    analysis.conformal_threshold(torch.rand(9), 0.1)
-    with pytest.raises(ValueError, match=r"at least 9 queries for `alpha` 0\.1, got 8; take more"):
-        analysis.conformal_threshold(torch.rand(8), 0.1)
-    with pytest.raises(ValueError, match="got 3 in group 1"):
-        analysis.conformal_threshold(torch.rand(8), 0.2, tensor([0, 0, 0, 0, 0, 1, 1, 1]))
-
-
-@pytest.mark.parametrize(
-    ("scores", "alpha"), [([math.nan] * 20, 0.1), ([[0.1]], 0.1), ([0.1], 1.5)]
-)
-def test_what_has_no_threshold(scores: Any, alpha: Any) -> None:
-    """NaN, a table, and a share that is none."""
-    with pytest.raises(ValueError, match=r"`(scores|alpha)` must be"):
-        analysis.conformal_threshold(tensor(scores), alpha)
-
-
-def test_sets_of_the_threshold_cover_other_queries() -> None:
-    """Calibrated on one half of a model's queries and measured on the other."""
-    torch.manual_seed(1)
-    logits = 2 * torch.randn(4000, 20, dtype=torch.float64)
-    target = torch.distributions.Categorical(logits=logits / 2).sample()  # overconfident
-    own = 1 - logits.softmax(1).gather(1, target[:, None])[:, 0]
-    threshold = float(analysis.conformal_threshold(own[:2000], 0.2))
-    metric = SetCoverage(threshold=1 - threshold, given="logits")
-    metric.update(logits[2000:], target[2000:])
-    assert float(metric.compute()) == pytest.approx(0.8, abs=0.03)
 
 
 def test_the_temperature_minimises_the_likelihood() -> None:

@@ -8,7 +8,6 @@ same error, or leaves the same bits.
 
 from __future__ import annotations
 
-import itertools
 import math
 import traceback
 from collections.abc import Iterator
@@ -238,16 +237,7 @@ def likely(p: list[float] | None, target: int) -> float:
     return -math.log(p[target]) if p and p[target] > 0 else math.inf
 
 
-def set_size(p: list[float] | None, mass: float) -> float:
-    """The fewest of the most likely candidates that reach the mass; all where there is none."""
-    if p is None:
-        return LOCATIONS
-    sums = itertools.accumulate(sorted(p, reverse=True))
-    return 1 + next(i for i, x in enumerate(sums) if x >= mass - 1e-9 or i == LOCATIONS - 1)
-
-
 LIKELY = {
     str(Case("NegativeLogLikelihood", {"given": "logits"})): likely,
     str(Case("BrierScore", {"given": "logits"})): brier,
-    str(Case("SetSize", {"given": "logits", "mass": 0.8})): lambda p, _: set_size(p, 0.8),
 }

@@ -82,15 +82,12 @@ SEEN: dict[str, dict[str, tuple[Any, dict[str, Any], Members]]] = {
         ),
     },
     "probability_metrics": {
-        "mass": (0.7, {}, members("set_coverage set_size", mass=0.7)),
         "coverage": (0.3, {}, members("accuracy_at_coverage", coverage=0.3)),
-        "risk": (0.2, {}, members("coverage_at_risk", risk=0.2)),
         "bins": (20, {}, members("ece", bins=20)),
         "locations": (PLACES, {}, members("expected_distance", locations=PLACES)),
     },
     "confidence_metrics": {
         "coverage": (0.3, {}, members("accuracy_at_coverage", coverage=0.3)),
-        "risk": (0.2, {}, members("coverage_at_risk", risk=0.2)),
         "bins": (20, {}, members("ece", bins=20)),
     },
     "libcity_metrics": {"k": ((3, 4), {}, cut(OF_LIBCITY, 3, 4))},

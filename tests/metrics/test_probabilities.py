@@ -22,14 +22,10 @@ from nextloc_metrics import (
     AccuracyAtK,
     BrierScore,
     CalibrationError,
-    CoverageAtRisk,
-    EmptySets,
     Grouped,
     NegativeLogLikelihood,
     Perplexity,
     RankingCollection,
-    SetCoverage,
-    SetSize,
     probability_metrics,
 )
 from nextloc_metrics.geography import ExpectedDistance, Locations
@@ -142,7 +138,7 @@ def test_probabilities_must_be_declared(dtype: torch.dtype) -> None:
     """A query that may be either is an error, in any batch; no other query is."""
     preds = tensor([[3.0, 1.0, 0.0], [0.5, 0.3, 0.2], [0.5, 0.3, 0.9]], dtype=dtype)
     target = tensor([0, 0, 0])
-    for metric in (NegativeLogLikelihood(), CalibrationError(), SetSize(0.5), AURC()):
+    for metric in (NegativeLogLikelihood(), CalibrationError(), BrierScore(), AURC()):
         with pytest.raises(ValueError, match=r"`given` must say what scores are .* query 1"):
             metric.update(preds, target)
         assert metric.num_queries == 0
@@ -181,9 +177,9 @@ def test_rounding_to_the_dtype_is_no_error(dtype: torch.dtype, number: int) -> N
     """Equal probabilities and their logs are read, and twice as many are not."""
     even = torch.full((1, number), 1 / number)
     for name, preds in (("probabilities", even), ("log_probabilities", even.log())):
-        assert value(SetSize(0.5, given=name), preds.to(dtype), [0]) == number // 2
+        assert value(BrierScore(given=name), preds.to(dtype), [0]) == pytest.approx(1 - 1 / number)
         with pytest.raises(ValueError, match="sum to 1"):
-            updated(SetSize(0.5, given=name), preds.to(dtype).repeat(1, 2), [0])
+            updated(BrierScore(given=name), preds.to(dtype).repeat(1, 2), [0])
 
 
 @pytest.mark.parametrize(
@@ -228,11 +224,7 @@ def test_a_broken_row_is_the_worst_of_all(wrong: float) -> None:
         "ece": 1.0,
         "aurc": 1.0,
         "accuracy_at_coverage": 0.0,
-        "coverage_at_risk": 0.0,
-        "set_coverage": 0.0,
-        "set_size": 3.0,
     }
-    assert value(SetSize(threshold=0.1, given=LOGITS), preds, target) == 3
     assert value(BrierScore(given="probabilities"), tensor([[wrong, 1.0, 0.0]]), target) == 2
     nothing = tensor([[-math.inf, -math.inf]])
     assert value(BrierScore(given=LOGITS), nothing, [1]) == 2
@@ -426,12 +418,9 @@ def risks(answers: list[tuple[float, bool]]) -> list[Fraction]:
         max_size=20,
     ),
     st.sampled_from([0.01, 0.3, 0.5, 1.0]),
-    st.sampled_from([0.0, 0.1, 0.25, 0.5]),
 )
-def test_selection_in_plain_loops(
-    answers: list[tuple[float, bool]], coverage: float, risk: float
-) -> None:
-    """The two areas, the accuracy at a coverage, and the coverage at a risk."""
+def test_selection_in_plain_loops(answers: list[tuple[float, bool]], coverage: float) -> None:
+    """The two areas, and the accuracy at a coverage."""
     batch = as_rows([c for c, _ in answers], [right for _, right in answers])
     expected, n = risks(answers), len(answers)
     kind: Any = {"given": "probabilities"}
@@ -442,8 +431,6 @@ def test_selection_in_plain_loops(
     answered = max(1, math.ceil(coverage * n - 1e-9))
     accuracy = value(AccuracyAtCoverage(coverage, **kind), *batch)
     assert accuracy == pytest.approx(1 - float(expected[answered - 1]), abs=1e-6)
-    most = max((j for j, one in enumerate(expected, 1) if one <= Fraction(risk)), default=0)
-    assert value(CoverageAtRisk(risk, **kind), *batch) == pytest.approx(most / n, abs=1e-6)
 
 
 def test_calibration_and_selection_share_one_state() -> None:
@@ -451,7 +438,7 @@ def test_calibration_and_selection_share_one_state() -> None:
     metrics = probability_metrics(given=LOGITS)
     updated(metrics, torch.randn(20, 5), torch.randint(5, (20,)))
     groups = list(metrics.compute_groups.values())
-    assert ["ece", "aurc", "accuracy_at_coverage", "coverage_at_risk"] in groups
+    assert ["ece", "aurc", "accuracy_at_coverage"] in groups
     assert ["nll", "perplexity"] in groups
     with pytest.raises(TypeError, match="bootstrap over queries or users instead"):
         metrics["ece"].interval()
@@ -477,79 +464,6 @@ def test_lists_of_ids_with_a_confidence() -> None:
     both = RankingCollection({"acc": AccuracyAtK(1), "aurc": AURC()})
     found = updated(both, preds, target, confidence=sure).compute()
     assert float(found["acc"]) == 0.5
-
-
-# Prediction sets ---------------------------------------------------------------------------------
-
-
-@given(logits(), st.sampled_from([0.1, 0.5, 0.8, 0.99]))
-def test_prediction_sets_in_plain_loops(batch: tuple[Tensor, Tensor], mass: float) -> None:
-    """Size and expected coverage of the smallest set, and of the candidates above a threshold."""
-    preds, target = batch
-    covered, sizes, empty, above, large = [], [], [], [], []
-    for row, t in zip(preds.double().tolist(), target.tolist(), strict=True):
-        p = softmax(row)
-        order = sorted(p, reverse=True)
-        size = next((j for j in range(1, len(p) + 1) if sum(order[:j]) >= mass - 1e-9), len(p))
-        sizes.append(size)
-        edge = sorted(row, reverse=True)[size - 1]  # logits may differ by less than probabilities
-        part = (size - sum(x > edge for x in row)) / row.count(edge)
-        covered.append(1.0 if row[t] > edge else part if row[t] == edge else 0.0)
-        covered[-1] *= p[t] > 0
-        above.append(p[t] >= mass)
-        large.append(sum(x >= mass for x in p))
-        empty.append(max(p) < mass)
-    n = len(sizes)
-    assert value(SetSize(mass, given=LOGITS), preds, target) == pytest.approx(sum(sizes) / n)
-    coverage = value(SetCoverage(mass, given=LOGITS), preds, target)
-    assert coverage == pytest.approx(sum(covered) / n, abs=1e-6)
-    near = any(abs(x - mass) < 1e-9 for row in preds.double().tolist() for x in softmax(row))
-    if not near:
-        of: Any = {"threshold": mass, "given": LOGITS}
-        assert value(SetCoverage(**of), preds, target) == pytest.approx(sum(above) / n)
-        assert value(SetSize(**of), preds, target) == pytest.approx(sum(large) / n)
-        assert value(EmptySets(**of), preds, target) == pytest.approx(sum(empty) / n)
-
-
-@pytest.mark.usefixtures("each_backend")
-@pytest.mark.parametrize(("number", "size"), [(9, 7), (12, 10), (25, 7), (100, 56)])
-def test_a_sum_of_exactly_the_mass_reaches_it(number: int, size: int) -> None:
-    """Of equally likely candidates, where rounding of the quotient would take one more."""
-    mass, alike = size / number, ([[0.0] * number], [0])
-    assert value(SetSize(mass, given=LOGITS), *alike) == size
-    assert value(SetCoverage(mass, given=LOGITS), *alike) == pytest.approx(mass, abs=1e-6)
-
-
-@pytest.mark.usefixtures("each_backend")
-def test_a_row_without_mass_has_all_candidates_in_its_set() -> None:
-    """If all candidates with a probability are excluded, nothing is known of the others."""
-    for of in ({"mass": 0.5}, {"threshold": 0.5}):
-        kept: Any = {"preds": [[0.5, 0.5, 0.0]], "target": [2], "exclude": tensor([[0, 1]])}
-        assert value(SetSize(**of, given="probabilities"), **kept) == 3
-        assert value(SetCoverage(**of, given="probabilities"), **kept) == 0
-    assert value(SetSize(0.5, given="probabilities", validate_args=False), [[0.0, 0.0]], [0]) == 2
-
-
-@pytest.mark.usefixtures("each_backend")
-def test_a_probability_of_exactly_the_threshold_is_in_the_set() -> None:
-    """For many thousandths, as `conformal_threshold` gives them or not, in all three metrics."""
-    share = torch.arange(3, 1000, 90, dtype=torch.float64) / 1000
-    preds = torch.stack([share, 1 - share, torch.zeros(12)], 1)
-    for row, p in zip(preds[:, None], share.tolist(), strict=True):
-        for threshold in (p, 1 - (1 - p)):
-            of: Any = {"threshold": threshold, "given": "probabilities"}
-            assert value(SetCoverage(**of), row, [0]) == 1, p
-            assert value(SetSize(**of), row, [0]) == 1 + (p <= 0.5), p
-            assert value(EmptySets(**of), row, [0]) == 0, p
-
-
-def test_one_of_mass_and_threshold() -> None:
-    """Neither and both are errors, as is a share that is none."""
-    for wrong in ({}, {"mass": 0.5, "threshold": 0.5}):
-        with pytest.raises(ValueError, match="one of `mass` and `threshold` must be given"):
-            SetSize(**wrong)
-    with pytest.raises(ValueError, match=r"`mass` must be between 0 and 1, got 1\.0"):
-        SetSize(1.0)
 
 
 # Distances ---------------------------------------------------------------------------------------
@@ -598,25 +512,3 @@ def test_candidates_without_coordinates_must_be_impossible() -> None:
     updated(metric, [[1.0, 1.0, -math.inf]], [0])
     broken = value(ExpectedDistance(places, given=LOGITS), [[math.nan, 1.0, 1.0]], [0])
     assert broken == pytest.approx(20015.2, rel=1e-5)
-
-
-# All of them -------------------------------------------------------------------------------------
-
-
-def test_sets_that_would_be_empty_have_the_best_candidate() -> None:
-    """Size and coverage are those of the same sets, by a loop; of tied best ones, each is drawn."""
-    preds = torch.tensor([[0.5, 0.3, 0.2], [0.4, 0.4, 0.2], [0.9, 0.1, 0.0], [0.3, 0.3, 0.4]])
-    target = torch.tensor([0, 1, 0, 0])
-    options: Any = {"threshold": 0.6, "empty": "best", "given": "probabilities"}
-    covered, sizes = [], []
-    for row, right in zip(preds.tolist(), target.tolist(), strict=True):
-        inside = [place for place, p in enumerate(row) if p >= 0.6]
-        best = [place for place, p in enumerate(row) if p == max(row)]
-        sizes.append(len(inside) or 1)
-        covered.append((right in inside) if inside else (right in best) / len(best))
-    for kind, expected in ((SetCoverage, covered), (SetSize, sizes)):
-        metric = kind(**options)
-        metric.update(preds, target)
-        assert float(metric.compute()) == pytest.approx(sum(expected) / 4)
-    with pytest.raises(ValueError, match="`empty` must be 'keep' with `mass`"):
-        SetSize(0.9, empty="best")

@@ -391,9 +391,8 @@ INNER = {
     },
     "what distances read": {"Locations.check_known", "Locations.check_size"},
     "how metrics of probabilities score a query": {
-        "AnsweredShare.score", "BrierScore.score", "DistributionMean.score", "EmptySets.score",
-        "ExpectedDistance.score", "NegativeLogLikelihood.score", "SetCoverage.score",
-        "SetSize.score",
+        "AnsweredShare.score", "BrierScore.score", "DistributionMean.score",
+        "ExpectedDistance.score", "NegativeLogLikelihood.score",
     },
     "how metrics of the rank itself and of lists differ": {
         "FirstRanks.read_first",

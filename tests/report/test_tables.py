@@ -26,7 +26,6 @@ from nextloc_metrics import (
     PopularityBins,
     RankingCollection,
     analysis,
-    probability_metrics,
     report,
     tables,
 )
@@ -380,19 +379,6 @@ def test_notebooks_get_html_that_is_escaped() -> None:
         '<tbody><tr><td style="text-align: left">&lt;b&gt;</td>'
         '<td style="text-align: right">50.00</td></tr></tbody></table>'
     )
-
-
-def test_a_row_says_the_mass_of_its_sets() -> None:
-    """In text; the names of numbers stay those of the collection."""
-    metrics = probability_metrics(mass=0.8, given="probabilities")
-    metrics.update(torch.tensor([[0.75, 0.25]]), torch.tensor([0]))
-    table = metrics.table()
-    names = [row[0].strip() for row in table.rows]
-    assert {"set_coverage, mass 0.8 (%)", "set_size, mass 0.8 (candidates)"} <= set(names)
-    assert "set_coverage" in [record["metric"] for record in table.records]
-    grouped = RankingCollection({"size": Grouped(metrics["set_size"], 2, average="queries")})
-    grouped.update(torch.tensor([[0.75, 0.25]]), torch.tensor([0]), groups=torch.tensor([1]))
-    assert grouped.table().rows[0][0].strip() == "size, mass 0.8 (candidates)"
 
 
 def test_numbers_of_clusters_that_differ_are_a_range() -> None:

@@ -4,7 +4,7 @@ The confidence interval of a single value is `metric.interval()`. This room impo
 Begin with `chance`.
 """
 
-from nextloc_metrics.analysis.calibration import conformal_threshold, fit_temperature
+from nextloc_metrics.analysis.calibration import fit_temperature
 from nextloc_metrics.analysis.ceiling import MeanLimit, Predictability, predictability
 from nextloc_metrics.analysis.chance import chance, last_location, most_frequent, skill
 from nextloc_metrics.analysis.comparison import Comparison, Runs, Summary, compare, summarize
@@ -23,7 +23,6 @@ __all__ = [
     "VisitCounts",
     "chance",
     "compare",
-    "conformal_threshold",
     "correct_sampled",
     "entropy_rate",
     "fano_limit",

@@ -1,4 +1,4 @@
-"""Two numbers that calibration data gives: a threshold of prediction sets, and a temperature."""
+"""The temperature that calibration data gives."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core.means.exact import part_of
 from nextloc_metrics.core.queries.arrays import Array, as_tensor
-from nextloc_metrics.core.queries.checks import check_candidates, check_share, is_integer
+from nextloc_metrics.core.queries.checks import check_candidates, is_integer
 from nextloc_metrics.core.queries.messages import describe
 from nextloc_metrics.core.ranking.target import counted_by
 
@@ -23,67 +22,6 @@ _SAMPLE = 1 << 21
 # Of the best inverse temperature, relative: a step of Newton's method that is smaller is the last,
 # as its error is about its square; and a bracket that is narrower.
 _LAST_STEP, _PRECISION = 1e-7, 1e-10
-
-
-def conformal_threshold(scores: Array, alpha: float, groups: Array | None = None) -> Tensor:
-    r"""Return the threshold of prediction sets that hold the target with probability 1 - alpha.
-
-    The scores of n calibration queries say how badly the model's probabilities fit their target,
-    such as 1 - p(target). The threshold is the ceil((n + 1) (1 - alpha))-th smallest of them. A new
-    query that is exchangeable with them scores at most the threshold with a probability between
-    1 - alpha and, without ties, 1 - alpha + 1 / (n + 1). For scores 1 - p, the set of a query is
-    all candidates with p >= 1 - threshold: `SetCoverage(threshold=1 - threshold)` measures it.
-
-    Queries of one user are not exchangeable with those of another. Calibrate on other users than
-    you test on, and look at the coverage by user.
-
-    Args:
-        scores: floating `[N]`, the scores of the calibration queries.
-        alpha: the accepted share of misses, between 0 and 1.
-        groups: integer `[N]`, the group of each query; each group then has its own threshold.
-
-    Returns:
-        float64, a scalar; with `groups` `[G]`, for the groups 0 to the largest one, NaN for a group
-        without queries.
-
-    Raises:
-        ValueError: there are too few queries for this `alpha`: at least 1 / alpha - 1 are needed.
-
-    Example:
-        >>> from torch import tensor
-        >>> conformal_threshold(tensor([0.1, 0.4, 0.2, 0.9]), alpha=0.25)  # the 4th of 4
-        tensor(0.9000, dtype=torch.float64)
-
-    Source: V. Vovk, A. Gammerman and G. Shafer, "Algorithmic learning in a random world", 2005.
-    """
-    alpha = check_share("alpha", alpha, 0.1)
-    values = as_tensor("scores", scores).detach().cpu()
-    if values.ndim != 1 or not values.is_floating_point() or bool(values.isnan().any()):
-        raise ValueError(
-            f"`scores` must be floating numbers [N] without NaN, got {describe(values)}."
-        )
-    if groups is None:
-        return _threshold(values.double(), alpha, "")
-    numbers = as_tensor("groups", groups).cpu()
-    if not is_integer(numbers) or numbers.shape != values.shape or bool((numbers < 0).any()):
-        raise ValueError(
-            f"`groups` must be integers of at least 0, one for each of the {len(values)} scores, "
-            f"got {describe(numbers)}."
-        )
-    found = torch.full((int(numbers.max()) + 1 if len(numbers) else 0,), math.nan).double()
-    for group in torch.unique(numbers).tolist():
-        found[group] = _threshold(values[numbers == group].double(), alpha, f" in group {group}")
-    return found
-
-
-def _threshold(scores: Tensor, alpha: float, where: str) -> Tensor:
-    wanted = math.ceil(part_of(len(scores) + 1, 1 - alpha))
-    if wanted > len(scores):
-        raise ValueError(
-            f"`scores` must hold at least {math.ceil(1 / alpha - 1 - 1e-9)} queries for `alpha` "
-            f"{alpha:g}, got {len(scores)}{where}; take more, or a larger `alpha`."
-        )
-    return scores.sort().values[wanted - 1]
 
 
 def fit_temperature(logits: Array, target: Array, mask: Array | None = None) -> float:

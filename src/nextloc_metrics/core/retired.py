@@ -31,6 +31,8 @@ INSTEAD: dict[str, str] = {
     "notation parse_measure RelevantFrom": "use `measures` or `metrics` of `report.evaluate`, or "
     "the package ir-measures.",
     "scikit_learn RankingScorer": "use `sklearn.metrics.make_scorer` of a function such as `mrr`.",
+    "SetCoverage SetSize EmptySets CoverageAtRisk conformal_threshold set_sizes": "use TorchCP, or "
+    "a few lines as docs/retired.md shows.",
 }
 
 

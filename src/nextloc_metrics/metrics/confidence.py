@@ -304,51 +304,6 @@ class AccuracyAtCoverage(_Selective):
         return self._value(1 - float(wrong_before[last] + share * wrong[last]) / answered)
 
 
-def _check_risk(name: str, value: object) -> float:
-    if (number := check_number(name, value, or_zero=True)) >= 1:
-        raise ValueError(f"`{name}` must be below 1, got {short(value)}.")
-    return number
-
-
-class CoverageAtRisk(_Selective):
-    r"""Coverage at a risk: the largest share of queries, most confident first, with few errors.
-
-    It is the largest j / n such that at most the share `risk` of the j most confident answers is
-    wrong, in expectation over equally sure ones; 0 if there is none.
-
-    Args:
-        risk: the accepted share of wrong answers, from 0 to below 1.
-
-    Example:
-        >>> from torch import tensor
-        >>> coverage = CoverageAtRisk(0.25, given="probabilities")
-        >>> preds = tensor([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]])
-        >>> coverage.update(preds, tensor([0, 1, 0, 0]))
-        >>> coverage.compute()  # one of all four is wrong
-        tensor(1.)
-
-    Source: as for [`AccuracyAtCoverage`][nextloc_metrics.AccuracyAtCoverage].
-    """
-
-    risk: Computed[Annotated[float, _check_risk]]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.label = f"coverage at {100 * self.risk:g} % risk"
-
-    def compute(self) -> Tensor:
-        number, wrong, before, wrong_before = self._levels()
-        if not len(number):
-            return self._value(math.nan)
-        # within a cell the errors grow evenly: wrong_before + i x rate <= risk x (before + i)
-        spare, excess = self.risk * before - wrong_before, wrong / number - self.risk
-        most = torch.where(excess > 0, (spare / excess + 1e-9).floor(), number)
-        most = torch.where(spare - excess * most >= -1e-9 * before.clamp(min=1), most, 0)
-        most = most.minimum(number)
-        found = (before + most)[most > 0]
-        return self._value(float(found.max() / number.sum()) if len(found) else 0.0)
-
-
 class AnsweredShare(DistributionMean):
     r"""The share of queries with an answer: a list that holds an id, or scores without NaN.
 

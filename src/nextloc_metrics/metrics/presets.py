@@ -157,9 +157,7 @@ def recommendation_metrics(
 @_names_others
 def probability_metrics(
     *,
-    mass: float = 0.9,
     coverage: float = 0.5,
-    risk: float = 0.1,
     bins: int = 15,
     locations: Locations | None = None,
     prefix: str | None = None,
@@ -172,9 +170,7 @@ def probability_metrics(
     once for ranks and once for probabilities. `given` is that of `NegativeLogLikelihood`.
 
     Args:
-        mass: the mass of the prediction sets.
         coverage: the share of queries answered in `accuracy_at_coverage`.
-        risk: the share of wrong answers in `coverage_at_risk`.
         bins: the bins of the calibration error.
         locations: the coordinates of all ids; adds the expected distance.
 
@@ -190,17 +186,10 @@ def probability_metrics(
         ece 0.6250
         aurc 0.7500
         accuracy_at_coverage 0.0000
-        coverage_at_risk 0.0000
-        set_coverage 1.0000
-        set_size 2.5000
     """
-    from nextloc_metrics.metrics import probabilities
-
     members: dict[str, RecordMetric] = {
         **dict(likelihood_metrics(**kwargs).named_members()),
-        **_of_confidence(coverage, risk, bins, **kwargs),
-        "set_coverage": probabilities.SetCoverage(mass, **kwargs),
-        "set_size": probabilities.SetSize(mass, **kwargs),
+        **_of_confidence(coverage, bins, **kwargs),
     }
     if locations is not None:
         members["expected_distance"] = ExpectedDistance(locations, **kwargs)
@@ -225,7 +214,6 @@ def likelihood_metrics(**kwargs: Any) -> RankingCollection:
 def confidence_metrics(
     *,
     coverage: float = 0.5,
-    risk: float = 0.1,
     bins: int = 15,
     prefix: str | None = None,
     postfix: str | None = None,
@@ -233,7 +221,7 @@ def confidence_metrics(
 ) -> RankingCollection:
     """Collect what lists of ids with one confidence per answer tell, as of language models.
 
-    `coverage`, `risk` and `bins` are as for `probability_metrics`.
+    `coverage` and `bins` are as for `probability_metrics`.
 
     Example:
         >>> from torch import tensor
@@ -247,28 +235,24 @@ def confidence_metrics(
         ece 0.1250
         aurc 0.2500
         accuracy_at_coverage 1.0000
-        coverage_at_risk 0.5000
     """
     from nextloc_metrics.metrics import confidence
 
     members: dict[str, RecordMetric] = {
         "answered": confidence.AnsweredShare(**kwargs),
         "accuracy_of_answered": confidence.AnsweredAccuracy(**kwargs),
-        **_of_confidence(coverage, risk, bins, **kwargs),
+        **_of_confidence(coverage, bins, **kwargs),
     }
     return RankingCollection(members, prefix=prefix, postfix=postfix)
 
 
-def _of_confidence(
-    coverage: float, risk: float, bins: int, **kwargs: Any
-) -> dict[str, RecordMetric]:
+def _of_confidence(coverage: float, bins: int, **kwargs: Any) -> dict[str, RecordMetric]:
     from nextloc_metrics.metrics import confidence
 
     return {
         "ece": confidence.CalibrationError(bins, **kwargs),
         "aurc": confidence.AURC(**kwargs),
         "accuracy_at_coverage": confidence.AccuracyAtCoverage(coverage, **kwargs),
-        "coverage_at_risk": confidence.CoverageAtRisk(risk, **kwargs),
     }
 
 

@@ -1,15 +1,14 @@
-"""Metrics of probabilities: log-likelihood, Brier score, prediction sets."""
+"""Metrics of probabilities: log-likelihood, perplexity, Brier score."""
 
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core.backends import EDGE
-from nextloc_metrics.core.distribution.distribution import Distribution, DistributionNeeds
+from nextloc_metrics.core.distribution.distribution import Distribution
 from nextloc_metrics.core.means import exact, intervals
 from nextloc_metrics.core.metric.annotated_options import Computed
 from nextloc_metrics.core.metric.base import rounded
@@ -160,141 +159,3 @@ class BrierScore(DistributionMean):
         assert record.own is not None  # `check` has passed
         assert record.squares is not None
         return ((1 - 2 * record.own + record.squares) / 2).clamp(0, 1)
-
-
-class _OfSets(DistributionMean):
-    """Base class of the metrics of prediction sets."""
-
-    mass: _Share | None = None
-    threshold: _Share | None = None
-    empty: Literal["keep", "best"] = "keep"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if (self.mass is None) == (self.threshold is None):
-            raise ValueError(
-                f"one of `mass` and `threshold` must be given, got {short(self.mass)} and "
-                f"{short(self.threshold)}."
-            )
-        if self.empty == "best" and self.threshold is None:
-            raise ValueError("`empty` must be 'keep' with `mass`, whose sets are never empty.")
-        self._detail = f"p >= {self.threshold:g}" if self.mass is None else f"mass {self.mass:g}"
-        self.label += f", {self._detail}"
-
-
-class SetCoverage(_OfSets):
-    r"""Coverage of prediction sets: the share of queries whose set holds the target.
-
-    The set of a query is the smallest set of the most likely candidates whose probabilities sum to
-    at least `mass`; or all candidates with a probability of at least `threshold`, which may be
-    none. Of candidates that are tied where the set ends, as many as it needs are drawn at random:
-    the expected value counts. A sum within 1e-9 of `mass` reaches it, and a probability within the
-    1e-9th part of `threshold`. A row with NaN or infinity, or without mass, does not cover its
-    target.
-
-    Libraries that average over locations count one that never occurs as 0. Here
-    `Grouped(metric, num_locations, average="groups")` with `groups=target` averages over those
-    that occur.
-
-    Args:
-        mass: the probability that the set shall have, between 0 and 1.
-        threshold: the least probability of a candidate in the set.
-        empty: with `threshold`, `"best"` puts the best candidate into a set that would be empty,
-            or one of the best at random; `"keep"` keeps it empty.
-
-    Example:
-        >>> from torch import tensor
-        >>> coverage = SetCoverage(0.7, given="probabilities")
-        >>> preds = tensor([[0.5, 0.25, 0.25], [0.5, 0.25, 0.25]])
-        >>> coverage.update(preds, tensor([0, 2]))  # {0, 1} or {0, 2}: 2 is in every other set
-        >>> coverage.compute()
-        tensor(0.7500)
-
-    Source: Y. Romano, M. Sesia and E. J. Candès, "Classification with valid and adaptive coverage",
-    NeurIPS 2020.
-    """
-
-    label = "set coverage"
-
-    def score(self, record: Distribution) -> Tensor:
-        assert record.own is not None  # `check` has passed
-        assert record.above is not None
-        assert record.tied is not None
-        if self.threshold is not None:
-            covered = (~_are_below(record.own, self.threshold)).double()
-            if self.empty == "keep":
-                return covered
-            alone = _are_below(record.confidence, self.threshold) & (record.own > 0)
-            return torch.where(alone, (record.own == record.confidence) / record.tied, covered)
-        assert self.mass is not None
-        places = ((self.mass - EDGE - record.above) / record.own).ceil()
-        reached = record.above >= self.mass - EDGE
-        share = (places / record.tied).clamp(max=1)
-        return share.masked_fill(reached | (record.own == 0), 0)
-
-
-class SetSize(_OfSets):
-    r"""Size of prediction sets: the mean number of candidates in the set of `SetCoverage`.
-
-    `mass`, `threshold` and `empty` are as for [`SetCoverage`][nextloc_metrics.SetCoverage]. A row
-    with NaN or infinity, or without mass because all other candidates are excluded, has all
-    candidates in its set. A set of a `threshold` may be empty:
-    [`EmptySets`][nextloc_metrics.EmptySets].
-
-    Example:
-        >>> from torch import tensor
-        >>> size = SetSize(0.7, given="probabilities")
-        >>> size.update(tensor([[0.5, 0.25, 0.25], [0.9, 0.1, 0.0]]), tensor([0, 2]))
-        >>> size.compute()  # two and one
-        tensor(1.5000)
-
-    Source: as for `SetCoverage`.
-    """
-
-    largest_value = math.inf
-    higher_is_better = False
-    plot_upper_bound = None
-    label = "set size"
-    unit = "candidates"
-
-    @property
-    def needs(self) -> DistributionNeeds:  # type: ignore[override]  # of another record
-        masses = frozenset() if self.mass is None else frozenset({self.mass})
-        scores = self.threshold is not None
-        return DistributionNeeds(self.given, self.temperature, masses=masses, scores=scores)
-
-    def score(self, record: Distribution) -> Tensor:
-        if self.mass is not None:
-            assert record.sizes is not None  # `check` has passed
-            return record.sizes[self.mass].double()
-        assert self.threshold is not None
-        # a NaN, of a broken row, counts
-        below = (_are_below(part, self.threshold) for part in record.all_probabilities())
-        counts = [(~part).sum(1) for part in below]
-        sizes = torch.cat(counts).double() if counts else record.confidence
-        return sizes.clamp(min=1) if self.empty == "best" else sizes
-
-
-class EmptySets(DistributionMean):
-    r"""The share of queries in which no candidate has a probability of at least `threshold`.
-
-    Example:
-        >>> from torch import tensor
-        >>> empty = EmptySets(0.6, given="probabilities")
-        >>> empty.update(tensor([[0.5, 0.25, 0.25], [0.9, 0.1, 0.0]]), tensor([0, 2]))
-        >>> empty.compute()
-        tensor(0.5000)
-    """
-
-    higher_is_better = False
-    label = "empty sets, p >= {threshold:g}"
-
-    threshold: _Share
-
-    def score(self, record: Distribution) -> Tensor:
-        return _are_below(record.confidence, self.threshold).double()
-
-
-def _are_below(probabilities: Tensor, threshold: float) -> Tensor:
-    """Return whether probabilities are below a threshold, by more than rounding."""
-    return probabilities < threshold * (1 - EDGE)

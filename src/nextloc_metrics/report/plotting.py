@@ -21,7 +21,7 @@ from nextloc_metrics.core.metric.plots import plot_groups
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.metrics.at_k import AccuracyAtK
 from nextloc_metrics.report.pages.maps import accuracy_within_km, distance_errors, error_map
-from nextloc_metrics.report.pages.probability_plots import reliability, risk_coverage, set_sizes
+from nextloc_metrics.report.pages.probability_plots import reliability, risk_coverage
 
 __all__ = [
     "accuracy_within_k",
@@ -32,7 +32,6 @@ __all__ = [
     "reliability",
     "risk_coverage",
     "save",
-    "set_sizes",
     "side_by_side",
     "style",
 ]

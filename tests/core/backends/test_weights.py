@@ -1,11 +1,10 @@
-"""Sums of weights and sizes of sets: the same bits on every backend, in any layout and split."""
+"""Sums of weights: the same bits on every backend, in any layout and split."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from dataclasses import fields
-from itertools import accumulate
 from typing import Any
 
 import pytest
@@ -24,14 +23,13 @@ from nextloc_metrics.core.queries.batch import Batch
 from strategies import examples
 
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
-MASSES = (0.05, 0.5, 0.9, 0.999)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("columns", [1, 7, 8, 511, 512, 513, 3000])
 @pytest.mark.parametrize("are_scores", [False, True])
 def test_backends_agree(dtype: torch.dtype, columns: int, are_scores: bool) -> None:
-    """Sums, counts, sizes and shares have the same bits, in rows that are not adjacent."""
+    """Sums, counts and shares have the same bits, in rows that are not adjacent."""
     torch.manual_seed(columns)
     wide = (3 * torch.randn(9, columns + 3)).to(dtype)
     scores = wide[:, 1 : columns + 1]
@@ -44,13 +42,9 @@ def test_backends_agree(dtype: torch.dtype, columns: int, are_scores: bool) -> N
     for temperature in (1.0, 0.25, 7.0):
         weights = Weights(are_scores, 1 / temperature)
         backend, reference = choose(scores, "weighs"), Reference()
-        found, expected = (
-            one.weigh(scores, target, weights, MASSES) for one in (backend, reference)
-        )
+        found, expected = (one.weigh(scores, target, weights) for one in (backend, reference))
         assert all(map(are_same, found, expected))
-        sums, _, sizes = expected
-        assert bool((sizes[~(sums[:, 1] > 0)] == columns).all())
-        assert are_same(*(one.spread(scores, sums, weights) for one in (backend, reference)))
+        assert are_same(*(one.spread(scores, expected[0], weights) for one in (backend, reference)))
 
 
 def are_same(found: Tensor, expected: Tensor) -> bool:
@@ -63,7 +57,6 @@ def are_same(found: Tensor, expected: Tensor) -> bool:
 def numbers_of(record: Distribution) -> dict[str, Tensor]:
     """All numbers of a record by name, and the probabilities of all candidates."""
     found = {field.name: getattr(record, field.name) for field in fields(record)}
-    found |= {f"size of mass {mass}": size for mass, size in found.pop("sizes").items()}
     found["probabilities"] = torch.cat(
         [torch.empty(0, record.num_candidates or 0), *record.all_probabilities()]
     )
@@ -98,7 +91,7 @@ def test_records_have_the_same_bits(data: st.DataObject, dtype: torch.dtype, giv
     scores = scores.abs() if given == "probabilities" else scores
     target = torch.arange(len(scores)) * 7 % scores.shape[1]
     warmth = 1.0 if given == "probabilities" else data.draw(st.sampled_from([1.0, 0.3, 20.0]))
-    needs = DistributionNeeds(given, warmth, masses=frozenset(MASSES), scores=True)
+    needs = DistributionNeeds(given, warmth, scores=True)
 
     def read(preds: Tensor, part: slice) -> dict[str, Tensor]:
         batch = Batch(preds[part], target[part], validate_args=False)
@@ -125,12 +118,12 @@ def test_rows_that_are_not_adjacent_are_copied(monkeypatch: pytest.MonkeyPatch) 
         answers = []
         for scores in layouts_of(torch.randn(5, 40).to(dtype)):
             own, target = scores[:, 3:5], torch.arange(5)
-            sums, tied, sizes = backend.weigh(scores, target, weights, MASSES)
+            sums, tied = backend.weigh(scores, target, weights)
             answers.append(
                 [
                     *backend.survey(scores, own, True),
                     backend.first(scores, 3)[1],
-                    *(sums, tied, sizes),
+                    *(sums, tied),
                     backend.spread(scores, sums, weights),
                 ]
             )
@@ -147,52 +140,6 @@ def test_probabilities_are_divided_by_their_exact_sum(drawn: list[float]) -> Non
     assert record.own is not None
     assert float(record.own) == drawn[0] / math.fsum(drawn)
     assert float(record.confidence) == max(drawn) / math.fsum(drawn)
-
-
-def _rows_of_sets() -> dict[str, Tensor]:
-    """Logits, or weights, float64 `[3000]`: rows that take many steps to the end of a set."""
-    step = torch.arange(3000, dtype=torch.float64)
-    return {
-        "equal": step * 0,
-        "two values": step % 2,
-        "in one cell": -1e-4 * step / 3000,
-        "nearly equal": -1e-11 * step,
-        "one unit apart": -(2.0**-51) * step,
-        "nested": -0.03 * torch.exp2(-(step % 40)),
-        "below all cells": (step > 0) * (-25 - step / 1000),
-        "units of zero": (step > 0) * (-30 - step / 100),
-        "far apart": -step / 100,
-        "weights at the edge of a cell": 0.75 + (step % 3 - 1) * 2.0**-51,
-    }
-
-
-@pytest.mark.usefixtures("each_backend")
-@pytest.mark.parametrize("kind", _rows_of_sets())
-def test_sizes_of_sets_in_plain_integers(kind: str) -> None:
-    """The highest weights, as integers of 2^-51, are added up until they reach the mass."""
-    row, of_scores = _rows_of_sets()[kind], Weights(are_scores=kind.startswith("weights"))
-    scores = torch.stack([row, row.flip(0), row * 3]).repeat(1, 3)
-    masses = (1e-12, 0.01, 0.5, 0.9, 0.99999, 1 - 1e-10)
-    found = choose(scores, "weighs").weigh(
-        scores, torch.zeros(3, dtype=torch.int64), of_scores, masses
-    )[2]
-    for one, sizes in zip(scores, found.tolist(), strict=True):
-        weights = of_scores.of(one, one.amax(0, keepdim=True)).sort(descending=True).values.tolist()
-        sums = list(accumulate(round(weight * 2**51) for weight in weights))
-        wanted = [(mass - 1e-9) * (sums[-1] / 2**51) for mass in masses]
-        assert sizes == [1 + sum(total / 2**51 < least for total in sums) for least in wanted]
-
-
-@pytest.mark.usefixtures("each_backend")
-def test_sets_of_equal_probabilities() -> None:
-    """Of n equally likely candidates, j have the mass j / n."""
-    for number in (3, 6, 10, 25, 29, 59):
-        scores, sizes = torch.full((2, number), 0.7), list(range(1, number))
-        masses = [size / number for size in sizes]
-        found = choose(scores, "weighs").weigh(
-            scores, torch.tensor([0, 1]), Weights(are_scores=False), masses
-        )[2]
-        assert found.tolist() == [sizes, sizes]
 
 
 @given(st.floats(5e-324, 1e308))
@@ -234,14 +181,14 @@ def test_weights_are_checked_when_they_are_first_used() -> None:
     """A wrong sum disables the backend for weights, and the check of counts does not look at it."""
 
     class Wrong(Reference):
-        """Adds up the weights above the target, but one too much."""
+        """Adds up the weights, but one too much."""
 
         name = "wrong"
         is_proven = weighs = False
 
-        def weigh(self, *arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
-            sums, tied, sizes = super().weigh(*arguments)
-            return sums + 1, tied, sizes
+        def weigh(self, *arguments: Any) -> tuple[Tensor, Tensor]:
+            sums, tied = super().weigh(*arguments)
+            return sums + 1, tied
 
     wrong = Wrong()
     assert proof.passes(wrong)

@@ -61,7 +61,7 @@ NEUTRAL = ("Gini", "AveragePopularity", "Entropy", "TailShare", "Novelty")
 TABLES = ("AveragePopularity", "TailShare", "Novelty")
 UNBOUNDED = (
     "geography.DistanceError", "AveragePopularity", "NegativeLogLikelihood", "Perplexity",
-    "BrierScore", "SetSize", "MeanRank", "RankQuantile", "Entropy", "Novelty",
+    "BrierScore", "MeanRank", "RankQuantile", "Entropy", "Novelty",
 )  # fmt: skip
 LOWER = (
     "geography.DistanceError",
@@ -70,12 +70,10 @@ LOWER = (
     "BrierScore",
     "CalibrationError",
     "AURC",
-    "SetSize",
-    "EmptySets",
     "MeanRank",
     "RankQuantile",
 )
-OF_CONFIDENCE = ("CalibrationError", "AURC", "AccuracyAtCoverage", "CoverageAtRisk")
+OF_CONFIDENCE = ("CalibrationError", "AURC", "AccuracyAtCoverage")
 EACH_LOCATION = Case("LocationF1", {"num_locations": LOCATIONS, "average": None})
 
 
@@ -415,8 +413,8 @@ SHARED = [
     ({"NegativeLogLikelihood", "Perplexity"}, {"base"}),
     ({"BrierScore"}, {"normalized"}),
     (
-        {"CalibrationError", "AURC", "AccuracyAtCoverage", "CoverageAtRisk"},
-        {"bins", "norm", "binning", "debiased", "kind", "coverage", "risk"},
+        {"CalibrationError", "AURC", "AccuracyAtCoverage"},
+        {"bins", "norm", "binning", "debiased", "kind", "coverage"},
     ),
 ]
 

@@ -62,8 +62,6 @@ NEEDED: dict[str, Any] = {
 }
 MORE: dict[str, dict[str, Any]] = {
     "Grouped": {"num_groups": 3},
-    "SetCoverage": {"mass": 0.9},
-    "SetSize": {"mass": 0.9},
     "next_location_metrics": {"locations": PLACES},
     "probability_metrics": {"locations": PLACES},
 }

@@ -296,7 +296,7 @@ def test_errors_of_calls_name_the_class_that_is_called() -> None:
         calls: list[tuple[tuple[int, ...], dict[str, int]]] = [((1,) * 20, {})]
         if missing:
             calls.append(((), {}))
-        elif name not in ("SetSize", "SetCoverage"):  # which miss one of two options first
+        else:
             calls.append(((), {"unknown_option": 1}))
         wrong = rf"^{name}(\.__init__\(\)| has no option `unknown)"
         for arguments, options in calls:

@@ -15,6 +15,7 @@ from torchmetrics import MetricCollection
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
+    BrierScore,
     DecileKForRecall,
     DecileNDCG,
     DecilePrecision,
@@ -24,7 +25,6 @@ from nextloc_metrics import (
     PerQueryScores,
     PopularityBins,
     RankingCollection,
-    SetSize,
     click_through_metrics,
     decile_metrics,
     libcity_metrics,
@@ -678,12 +678,11 @@ def test_accuracy_within_k_of_groups_and_of_few() -> None:
         (plotting.accuracy_within_km, "AccuracyWithin of k=1 and", "AccuracyWithin(locations, "),
         (plotting.distance_errors, "DistanceError", "next_location_metrics(num_locations, loc"),
         (plotting.risk_coverage, "AURC", "probability_metrics(given="),
-        (plotting.set_sizes, "SetSize of several masses", "SetSize(0.9, given="),
     ],
 )
 def test_what_a_picture_does_not_find(draw: Any, members: str, make: str) -> None:
     """One form of message says which members a picture draws, and how to make them."""
-    none = RankingCollection({"mrr": MRR(), "size": SetSize(threshold=0.1, given="logits")})
+    none = RankingCollection({"mrr": MRR(), "brier": BrierScore(given="logits")})
     none.update(*batch())
     for model, name in ((none, "the collection"), ({"GRU": none}, "GRU")):
         with pytest.raises(ValueError, match="`models` must have members") as error:

@@ -23,12 +23,11 @@ from torch import Tensor
 from nextloc_metrics.core.backends import proof
 from nextloc_metrics.core.backends.cpu import LIBRARY, Cpu
 from nextloc_metrics.core.backends.mass import Weights
-from nextloc_metrics.core.backends.reference import EDGE, UNLISTED, UNRETRIEVED, Reference
+from nextloc_metrics.core.backends.reference import UNLISTED, UNRETRIEVED, Reference
 from nextloc_metrics.core.queries.arrays import must_not_sync
 from nextloc_metrics.core.queries.messages import short
 
 __all__ = [
-    "EDGE",
     "UNLISTED",
     "UNRETRIEVED",
     "Reference",

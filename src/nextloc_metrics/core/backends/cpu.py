@@ -93,7 +93,7 @@ _STRUCTURES = {
     "match_events": _structure(
         "MatchEvents", f"{_MOMENTS} scores thresholds num_places num_thresholds matched"
     ),
-    "weigh": _structure("Weigh", f"{_WEIGHTS} targets sums tied masses num_masses sizes failed"),
+    "weigh": _structure("Weigh", f"{_WEIGHTS} targets sums tied"),
     "spread": _structure("Spread", f"{_WEIGHTS} sums shares"),
 }
 _Formula = np.dtype([("start", np.int64), ("last", np.int64), ("divisor", np.float64)])
@@ -186,14 +186,11 @@ class Cpu(Reference):
             self._call("repeats", len(lists), lists.numel(), lists, length, 0) == _MISPLACED
         )
 
-    def weigh(
-        self, scores: Tensor, target: Tensor, weights: Weights, masses: Sequence[float] = ()
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        sums = torch.empty(len(scores), 6, dtype=torch.float64, device="cpu")
-        tied, sizes = _integers(len(scores)), _integers(len(scores), len(masses))
-        of_sets = torch.tensor(masses, dtype=torch.float64, device="cpu"), len(masses), sizes, 0
-        self._of_weights("weigh", scores, weights, target.contiguous(), sums, tied, *of_sets)
-        return sums, tied, sizes
+    def weigh(self, scores: Tensor, target: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
+        sums = torch.empty(len(scores), 5, dtype=torch.float64, device="cpu")
+        tied = _integers(len(scores))
+        self._of_weights("weigh", scores, weights, target.contiguous(), sums, tied)
+        return sums, tied
 
     def spread(self, scores: Tensor, sums: Tensor, weights: Weights) -> Tensor:
         shares = torch.empty(scores.shape, dtype=torch.float64, device="cpu")

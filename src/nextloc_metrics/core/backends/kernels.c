@@ -1,7 +1,7 @@
 /* Counting on the CPU in C. `cpu.py` calls it and declares the structures; `rows.h` has the loops
    over a row, `pairs.h` those over a pair of sequences, `events.h` those over two of events.
 
-   There is no global state, and only pairs of sequences and sets need memory of their own. The threads are
+   There is no global state, and only pairs of sequences need memory of their own. The threads are
    those of the OpenMP that PyTorch has loaded: its entry point is an argument, so that nothing is
    linked. */
 
@@ -270,8 +270,7 @@ EXPORT int nextloc_tally(Parallel parallel, int64_t threads, int64_t bytes, Tall
 
 EXPORT int nextloc_weigh(Parallel parallel, int64_t threads, int64_t rows, Weigh *weigh)
 {
-    const int answer = run(parallel, threads, weigh_rows, weigh, rows);
-    return weigh->failed ? NO_MEMORY : answer;
+    return run(parallel, threads, weigh_rows, weigh, rows);
 }
 
 EXPORT int nextloc_spread(Parallel parallel, int64_t threads, int64_t rows, Spread *spread)

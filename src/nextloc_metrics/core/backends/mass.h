@@ -5,11 +5,7 @@
    with it the number of lanes, threads and rows, changes no bit of a sum. */
 
 enum { FLOAT64, FLOAT32, BFLOAT16, FLOAT16 };
-enum { CELL_BITS = 9, CELLS = 1 << CELL_BITS };
-enum { FIRST_SHIFT = 48 }; /* of bits of a double: 16 cells for each power of two */
-enum { FEW = 1 << 4 };     /* weights that are skipped together if none is in a cell */
 
-static const double EDGE = 1e-9;      /* a set reaches a mass if no more than this is missing */
 static const double LN2_HIGH = 0.693147180369123816490, LN2_LOW = 1.90821492927058770002e-10;
 static const int64_t EXPONENT = (int64_t)0x7FF << 52; /* of a double; the bits of infinity */
 
@@ -23,12 +19,9 @@ typedef struct {
 typedef struct {
     Weights weights;
     const int64_t *targets;
-    double *sums;  /* [rows, 6]: highest score; sum of weights, of squares, of those above the
-                      target; the target's weight, and log of its probability */
+    double *sums;  /* [rows, 5]: highest score; sum of weights, of squares; the target's weight,
+                      and log of its probability */
     int64_t *tied; /* [rows]: scores equal to the target's */
-    const double *masses;
-    int64_t num_masses, *sizes; /* [rows, num_masses]: how many of the highest reach each mass */
-    int64_t failed;             /* how many parts found no memory */
 } Weigh;
 
 typedef struct {
@@ -61,11 +54,11 @@ static ALWAYS_INLINE int64_t units_of(double value)
     return bits_of(value + 2.0) - bits_of(2.0);
 }
 
-/* Add a number of units of 2^-51, several times. */
-static ALWAYS_INLINE Sum add_units(Sum sum, int64_t units, int64_t times)
+/* Add a number of units of 2^-51. */
+static ALWAYS_INLINE Sum add_units(Sum sum, int64_t units)
 {
-    sum.high += times * (units >> 20);
-    sum.low += times * ((units & 0xFFFFF) << 11);
+    sum.high += units >> 20;
+    sum.low += (units & 0xFFFFF) << 11;
     return sum;
 }
 
@@ -196,166 +189,36 @@ static ALWAYS_INLINE int64_t load_weights(const Weights *weights, int64_t row, i
     return number;
 }
 
-/* The size of a set, of the weights in units.
-
-   Weights are added up in cells, from the highest down; only those of the cell in which the sum
-   reaches the mass are kept and sorted into finer cells, until they are equal. The first cells are
-   16 for each power of two, and serve all masses; then they divide the range of what is kept. A
-   cell has two sums that take turns, or an addition would wait for the last one where all weights
-   are in one cell. Time of a row: the usual one keeps one weight in a hundred, one of equal weights
-   keeps all and ends, and one whose weights are in one cell but differ, the worst, fills cells with
-   all of them once more: less than twice the usual time (`benchmarks/speed.py`). */
-
-/* Add the weights to their cells: the logarithmic ones of a row if `most` is 0, else cells of 2^shift
-   units from `most` down. */
-static ALWAYS_INLINE void fill_cells(const int64_t *units, int64_t number, int64_t most, int shift,
-                                     Sum *cells)
-{
-    for (int64_t first = 0; first < number; first += BLOCK) {
-        const int64_t left = number - first, here = left < BLOCK ? left : BLOCK;
-        const int64_t *block = units + first;
-        uint16_t at[BLOCK];
-        if (most)
-            for (int64_t i = 0; i < here; i++)
-                at[i] = (uint16_t)(((most - block[i]) >> shift) * 2 + (i & 1));
-        else
-            for (int64_t i = 0; i < here; i++) {
-                const double weight = float_of(bits_of(2.0) + block[i]) - 2.0;
-                const int64_t cell = (bits_of(1.0) - bits_of(weight)) >> FIRST_SHIFT;
-                at[i] = (uint16_t)((cell < CELLS ? cell : CELLS - 1) * 2 + (i & 1));
-            }
-        for (int64_t i = 0; i < here; i++) {
-            cells[at[i]].high += block[i] >> 20;
-            cells[at[i]].low += block[i] & 0xFFFFF;
-        }
-    }
-}
-
-/* Find the cell in which the sum reaches `wanted`, and add those before it. */
-static ALWAYS_INLINE int64_t find_cell(const Sum *cells, double wanted, Sum *reached)
-{
-    for (int64_t cell = 0; cell < CELLS; cell++) {
-        const Sum *both = cells + 2 * cell;
-        const int64_t high = both[0].high + both[1].high, low = both[0].low + both[1].low;
-        const Sum sum = {reached->high + high, reached->low + (low << 11)};
-        if ((high || low) && value_of(sum) >= wanted)
-            return cell;
-        *reached = sum;
-    }
-    return CELLS;
-}
-
-/* Keep the weights from `least` to `most`, return their number, and count those above. */
-static ALWAYS_INLINE int64_t keep(const int64_t *units, int64_t number, int64_t least, int64_t most,
-                                  int64_t *kept, int64_t *above)
-{
-    int64_t size = 0;
-    for (int64_t first = 0; first < number; first += FEW) {
-        const int64_t left = number - first, here = left < FEW ? left : FEW;
-        const int64_t *few = units + first;
-        int64_t higher = 0, others = 0;
-        for (int64_t i = 0; i < here; i++) {
-            higher += few[i] > most;
-            others += few[i] < least;
-        }
-        *above += higher;
-        if (higher + others < here)
-            for (int64_t i = 0; i < here; i++) {
-                const int64_t one = few[i];
-                kept[size] = one;
-                size += one >= least && one <= most;
-            }
-    }
-    return size;
-}
-
-/* The highest weight of a cell of a row; below 0 after the last one. */
-static ALWAYS_INLINE int64_t edge_of(int64_t cell)
-{
-    return cell < CELLS ? (int64_t)(float_of(bits_of(1.0) - (cell << FIRST_SHIFT)) * 0x1p51) : -1;
-}
-
-/* How many of the highest weights have a sum of at least `wanted`; `row` are the cells of all. */
-static ALWAYS_INLINE int64_t size_of_set(const int64_t *units, int64_t number, double wanted,
-                                         const Sum *row, int64_t *kept)
-{
-    Sum cells[2 * CELLS], reached = {0, 0};
-    int64_t cell = find_cell(row, wanted, &reached), before = 0, least, most;
-    if (cell == CELLS)
-        return number;
-    for (least = edge_of(cell + 1) + 1, most = edge_of(cell);; units = kept) {
-        int64_t lowest = most, highest = least;
-        int shift = 0;
-        number = keep(units, number, least, most, kept, &before);
-        for (int64_t i = 0; i < number; i++) {
-            lowest = kept[i] < lowest ? kept[i] : lowest;
-            highest = kept[i] > highest ? kept[i] : highest;
-        }
-        if (lowest == highest)
-            break;
-        while ((highest - lowest) >> shift >= CELLS)
-            shift++;
-        memset(cells, 0, sizeof cells);
-        fill_cells(kept, number, highest, shift, cells);
-        most = highest - (find_cell(cells, wanted, &reached) << shift);
-        least = most - ((int64_t)1 << shift) + 1;
-    }
-    int64_t size = 1, enough = number; /* by halves: how many of the equal ones */
-    while (size < enough) {
-        const int64_t middle = (size + enough) / 2;
-        if (value_of(add_units(reached, kept[0], middle)) >= wanted)
-            enough = middle;
-        else
-            size = middle + 1;
-    }
-    return before + size;
-}
-
 ROWS void weigh_rows(void *about, int64_t begin, int64_t end)
 {
-    Weigh *weigh = about;
+    const Weigh *weigh = about;
     const Weights *weights = &weigh->weights;
-    const int64_t columns = weights->columns, masses = weigh->num_masses;
-    int64_t block[BLOCK], *all = masses ? malloc(2 * (size_t)columns * sizeof *all) : NULL;
-    if (masses && !all) {
-        ADD(&weigh->failed, 1);
-        return;
-    }
     for (int64_t row = begin; row < end; row++) {
         const int64_t target = weigh->targets[row];
         const int64_t best = survey_own(weights, row, target, &weigh->tied[row]);
-        double scores[BLOCK], weight[BLOCK], own, highest, *found = weigh->sums + 6 * row;
-        Sum sum = {0, 0}, squares = {0, 0}, above = {0, 0}, cells[2 * CELLS];
-        if (masses)
-            memset(cells, 0, sizeof cells);
+        double scores[BLOCK], weight[BLOCK], own, highest, *found = weigh->sums + 5 * row;
+        Sum sum = {0, 0}, squares = {0, 0};
         load(weights, row, target, 1, &own);
         load(weights, row, best, 1, &highest);
         const double factor = factor_of(weights, highest), apart = own - highest;
         const int is_finite = highest - highest == 0.0;
-        for (int64_t first = 0; is_finite && first < columns; first += BLOCK) {
+        for (int64_t first = 0; is_finite && first < weights->columns; first += BLOCK) {
             const int64_t number =
                 load_weights(weights, row, first, highest, factor, scores, weight);
-            int64_t total = 0, total_of_squares = 0, total_above = 0; /* of a block: below 2^63 */
-            int64_t *here = masses ? all + first : block;
+            int64_t total = 0, total_of_squares = 0; /* of a block: below 2^63 */
             for (int64_t i = 0; i < number; i++) {
-                const int64_t units = units_of(weight[i]);
-                here[i] = units;
-                total += units;
+                total += units_of(weight[i]);
                 total_of_squares += units_of(weight[i] * weight[i]);
-                total_above += scores[i] > own ? units : 0;
             }
-            squares = add_units(squares, total_of_squares, 1);
-            above = add_units(above, total_above, 1);
+            squares = add_units(squares, total_of_squares);
             if (!weights->are_weights)
-                sum = add_units(sum, total, 1);
+                sum = add_units(sum, total);
             else /* exactly: their sum is 1 */
                 for (int64_t i = 0; i < number; i++) {
                     const int64_t units = (int64_t)(weight[i] * 0x1p62);
                     sum.high += units >> 31;
                     sum.low += units & 0x7FFFFFFF;
                 }
-            if (masses)
-                fill_cells(here, number, 0, 0, cells);
         }
         const double total = value_of(sum);
         const double mine =
@@ -364,16 +227,9 @@ ROWS void weigh_rows(void *about, int64_t begin, int64_t end)
         found[0] = is_finite ? highest + 0.0 : highest - highest;
         found[1] = total;
         found[2] = value_of(squares);
-        found[3] = value_of(above);
-        found[4] = mine;
-        found[5] = total > 0.0 ? log_of_mine - log_of(total) : -float_of(EXPONENT);
-        for (int64_t j = 0; j < masses; j++)
-            weigh->sizes[row * masses + j] =
-                total > 0.0 ? size_of_set(all, columns, (weigh->masses[j] - EDGE) * total, cells,
-                                          all + columns)
-                            : columns;
+        found[3] = mine;
+        found[4] = total > 0.0 ? log_of_mine - log_of(total) : -float_of(EXPONENT);
     }
-    free(all);
 }
 
 ROWS void spread_rows(void *about, int64_t begin, int64_t end)
@@ -381,7 +237,7 @@ ROWS void spread_rows(void *about, int64_t begin, int64_t end)
     const Spread *spread = about;
     const Weights *weights = &spread->weights;
     for (int64_t row = begin; row < end; row++) {
-        const double highest = spread->sums[6 * row], total = spread->sums[6 * row + 1];
+        const double highest = spread->sums[5 * row], total = spread->sums[5 * row + 1];
         const double factor = factor_of(weights, highest);
         double scores[BLOCK], weight[BLOCK], *shares = spread->shares + row * weights->columns;
         for (int64_t first = 0; first < weights->columns; first += BLOCK) {

@@ -97,15 +97,10 @@ def units_of(values: Tensor) -> Tensor:
     return ((values + 2) - 2).mul_(2.0**51).long()
 
 
-def sum_units(units: Tensor, running: bool = False) -> Tensor:
-    """Sum units of 2^-51 over rows `[N, C]` in any order, float64 `[N]`; or all running sums."""
-    add = torch.cumsum if running else torch.sum
-    return _value_of(add(units >> 20, 1), add((units & 0xFFFFF) << 11, 1))
-
-
 def sum_rows(values: Tensor) -> Tensor:
     """Sum each row of float64 values from 0 to 1 `[N, C]`, rounded to 2^-51, in any order."""
-    return sum_units(units_of(values))
+    units = units_of(values)
+    return _value_of((units >> 20).sum(1), ((units & 0xFFFFF) << 11).sum(1))
 
 
 def sum_exactly(values: Tensor) -> Tensor:

@@ -124,14 +124,14 @@ def _of_scores(backend: Reference) -> Proofs:
 
 
 def _of_weights(backend: Reference) -> Proofs:
-    """Yield the sums, sizes and shares of weights; NaN as -1, which equals itself."""
+    """Yield the sums and shares of weights; NaN as -1, which equals itself."""
     both = Weights(are_scores=False, inverse_temperature=0.5), Weights(are_scores=True)
     for dtype, weights in product(DTYPES, both):
         rows = _rows(make_scores(), dtype)
         rows = rows.abs() if weights.are_scores else rows
-        sums, tied, sizes = backend.weigh(rows, _TARGET, weights, _MASSES)
+        sums, tied = backend.weigh(rows, _TARGET, weights)
         shares = backend.spread(rows, sums, weights)
-        found = {"weigh": torch.cat([sums, tied[:, None], sizes], 1), "spread": shares}
+        found = {"weigh": torch.cat([sums, tied[:, None]], 1), "spread": shares}
         for name, one in found.items():
             yield f"`{name}` of {dtype}", (one.double().nan_to_num(-1, 9e9, -9e9),)
 
@@ -250,9 +250,6 @@ _RELEVANT = torch.from_numpy(
         ]
     )
 )
-
-# Of equal scores exactly 19 and 237 reach the last two, whose products with 523 are above them.
-_MASSES = (0.3, 0.999, 19 / _COLUMNS, 237 / _COLUMNS)
 
 _TARGET, _IGNORED = _RELEVANT[:, 0].contiguous(), int(_RELEVANT[0, 0])
 

@@ -22,8 +22,6 @@ UNRETRIEVED = 1 << 62
 #: an id that is in no list, also not as padding
 UNLISTED = -1 << 63
 
-#: a set reaches a mass if no more than this share is missing
-EDGE = 1e-9
 
 #: the bins of columns and of rows
 Bins = tuple[Tensor, Tensor]
@@ -189,50 +187,36 @@ class Reference:
         counts = torch.zeros(number, dtype=torch.int64, device=values.device)
         return counts.index_add_(0, values, torch.ones_like(values))
 
-    def weigh(
-        self, scores: Tensor, target: Tensor, weights: mass.Weights, masses: Sequence[float] = ()
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def weigh(self, scores: Tensor, target: Tensor, weights: mass.Weights) -> tuple[Tensor, Tensor]:
         """Sum the weights of all candidates, those of the softmax before its division.
 
         Args:
             scores: floating `[N, C]`.
             target: int64 `[N]`, the candidate that is relevant.
             weights: the weight of a score.
-            masses: shares in (0, 1).
 
         Returns:
-            float64 `[N, 6]`: the highest score, NaN if it is not finite; the sum of weights, 0 for
-            a row that is no distribution, of their squares, and of those of candidates scored above
-            the target; the weight of the target, and log of its share. Int64 `[N]`, the number of
-            candidates scored as the target. And int64 `[N, M]`, the number of the highest weights
-            whose share reaches each mass; C for a row that is no distribution. A share that is
-            `EDGE` below a mass reaches it.
+            float64 `[N, 5]`: the highest score, NaN if it is not finite; the sum of weights, 0 for
+            a row that is no distribution, and of their squares; the weight of the target, and log
+            of its share. And int64 `[N]`, the number of candidates scored as the target.
         """
         own = scores.gather(1, target[:, None])
-        sums = torch.empty(len(scores), 6, dtype=torch.float64, device=scores.device)
+        sums = torch.empty(len(scores), 5, dtype=torch.float64, device=scores.device)
         tied = torch.empty_like(target)
-        sizes = target.new_full((len(scores), len(masses)), scores.shape[1])
         for part in _parts(scores, 4):
             block, mine = scores[part].double(), own[part].double()
             highest = block.amax(1, keepdim=True)
             highest = highest.where(highest.isfinite(), torch.nan) + 0.0  # -0.0 is 0.0
             weight = weights.of(block, highest).masked_fill_(highest.isnan(), 0)
-            units = mass.units_of(weight)
-            total = mass.sum_exactly(weight) if weights.are_scores else mass.sum_units(units)
-            above = mass.sum_units(units.where(block > mine, 0))
+            total = (mass.sum_exactly if weights.are_scores else mass.sum_rows)(weight)
             weight_of_mine = weights.of(mine, highest).where(total[:, None] > 0, 0)[:, 0]
             apart = (mine - highest)[:, 0] * weights.inverse_temperature
             log_of_mine = mass.log_of(weight_of_mine) if weights.are_scores else apart
             log_share = (log_of_mine - mass.log_of(total)).where(total > 0, -torch.inf)
-            columns = total, mass.sum_rows(weight * weight), above, weight_of_mine, log_share
+            columns = total, mass.sum_rows(weight * weight), weight_of_mine, log_share
             sums[part] = torch.stack([highest[:, 0], *columns], 1)
             tied[part] = (block == mine).sum(1)
-            if masses:
-                reached = mass.sum_units(units.sort(1, descending=True).values, running=True)
-                wanted = torch.stack([total * (share - EDGE) for share in masses], 1)
-                found = torch.searchsorted(reached, wanted).add_(1).clamp_(max=scores.shape[1])
-                sizes[part] = found.where(total[:, None] > 0, scores.shape[1])
-        return sums, tied, sizes
+        return sums, tied
 
     def spread(self, scores: Tensor, sums: Tensor, weights: mass.Weights) -> Tensor:
         """Return the shares of all candidates in the sum of weights, float64 `[N, C]`.

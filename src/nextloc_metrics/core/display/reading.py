@@ -20,7 +20,6 @@ class Reading(NamedTuple):
     number: int | None = None  #: of queries, for the value of a group
     higher_is_better: bool | None = True
     unit: str = ""  #: of a value that is not a fraction
-    detail: str = ""  #: an option that its row says, such as `mass 0.9`
 
     @classmethod
     def of(

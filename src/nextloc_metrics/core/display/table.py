@@ -270,8 +270,7 @@ def of_readings(
     mixed = not all(reading.is_fraction for reading in first.values())
     head = "metric" if mixed else "percent" if percent else "fraction"
     units = {name: _unit(reading, percent) if mixed else "" for name, reading in first.items()}
-    details = {name: f", {one.detail}" if one.detail else "" for name, one in first.items()}
-    columns = [[head, *(titles[name] + details[name] + units[name] for name in names)]]
+    columns = [[head, *(titles[name] + units[name] for name in names)]]
     bold: list[tuple[int, int]] = []
     for model, readings in models.items():
         found = [readings.get(name) for name in names]

@@ -33,7 +33,6 @@ class DistributionNeeds:
     given: Given | None = None
     temperature: float = 1.0
     likelihood: bool = True  #: whether all probabilities are read, and not the confidence only
-    masses: frozenset[float] = frozenset()  #: of the prediction sets whose sizes are read
     scores: bool = False  #: whether the scores of all candidates are kept
 
     def __or__(self, other: DistributionNeeds) -> DistributionNeeds:
@@ -49,7 +48,6 @@ class DistributionNeeds:
             self.given,
             self.temperature,
             self.likelihood or other.likelihood,
-            self.masses | other.masses,
             self.scores or other.scores,
         )
 
@@ -64,7 +62,7 @@ _AT_ONCE = 1 << 16
 
 @dataclass(eq=False)
 class Distribution(Record):
-    """The probabilities of a batch of queries: seven numbers per query, float64 `[N]`.
+    """The probabilities of a batch of queries: five numbers per query, float64 `[N]`.
 
     A row that is no distribution, with NaN, infinity or nothing above -infinity, counts as the
     worst of all: the target has the probability 0, and a wrong candidate the probability 1.
@@ -79,11 +77,8 @@ class Distribution(Record):
         own: the probability of the target.
         log_target: log of the target's probability; -infinity for a probability of 0.
         squares: the sum of all squared probabilities.
-        above: the sum of the probabilities of the candidates more likely than the target.
-        tied: the number of candidates exactly as likely as the target.
-        sizes: by mass, the number of the most likely candidates that reach it.
         scores: the scores of all candidates, floating `[N, C]`, if a metric reads them.
-        sums: float64 `[N, 6]`, what the backend's `weigh` returns, NaN for a row that is no
+        sums: float64 `[N, 5]`, what the backend's `weigh` returns, NaN for a row that is no
             distribution.
         num_candidates: C.
     """
@@ -96,9 +91,6 @@ class Distribution(Record):
     own: Tensor | None = None
     log_target: Tensor | None = None
     squares: Tensor | None = None
-    above: Tensor | None = None
-    tied: Tensor | None = None
-    sizes: dict[float, Tensor] | None = None
     scores: Tensor | None = None
     sums: Tensor | None = None
     num_candidates: int | None = None
@@ -124,18 +116,14 @@ class Distribution(Record):
         counted = relevant.counted.to(scores.device) & (relevant.ids[:, 0] >= 0).to(scores.device)
         weights = Weights(needs.given == "probabilities", 1 / needs.temperature)
         backend = backends.choose(scores, "weighs")
-        masses = sorted(needs.masses)
-        # with candidates left out, they are weighed once more
-        sums, tied, sizes = backend.weigh(
-            scores, target, weights, () if batch.exclude is not None else masses
-        )
+        sums, tied = backend.weigh(scores, target, weights)
         if batch.validate_args:
             _check_given(scores, counted, sums[:, 0], needs.given)
         excluded = read_exclude(batch, relevant, number)
         if excluded is not None:
             scores = leave_out(scores, excluded.to(scores.device))
-            sums, tied, sizes = backend.weigh(scores, target, weights, masses)
-        highest, total, squares, above, mine, log_share = sums.unbind(1)
+            sums, tied = backend.weigh(scores, target, weights)
+        highest, total, squares, mine, log_share = sums.unbind(1)
         own = scores.gather(1, target[:, None])[:, 0].double()
         broken = ~(total > 0)
         best = weights.of(highest, highest) if weights.are_scores else 1.0
@@ -149,9 +137,6 @@ class Distribution(Record):
             own=(mine / total).clamp(max=1).masked_fill(broken, 0),
             log_target=log_share.clamp(max=0),
             squares=(squares / total / total).clamp(max=1).masked_fill(broken, 1),
-            above=(above / total).clamp(max=1).masked_fill(broken, 1),
-            tied=tied.masked_fill(broken, 1),
-            sizes=dict(zip(masses, sizes.unbind(1), strict=True)),
             scores=scores if needs.scores else None,
             sums=sums.masked_fill(broken[:, None], torch.nan),
             num_candidates=scores.shape[1],
@@ -200,11 +185,9 @@ class Distribution(Record):
                 f"{short(reader)} needs the scores of all candidates, and lists of ids hold only "
                 "the confidence of the answer."
             )
-        missing = sorted(needs.masses - (self.sizes or {}).keys())
-        if missing or (needs.scores and self.scores is None):
-            what = f"sets of mass {missing[0]}" if missing else "scores"
+        if needs.scores and self.scores is None:
             raise ValueError(
-                f"this Distribution does not hold the {what} that {short(reader)} reads; make it "
+                f"this Distribution does not hold the scores that {short(reader)} reads; make it "
                 "by `read` of this metric, or of a collection with it."
             )
 

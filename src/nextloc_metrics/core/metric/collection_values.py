@@ -173,9 +173,7 @@ def read_values(
         groups = plural(by) if by else ""
         for key in keys_of(collection, name, member, values).values():
             one = Reading.of(values[key], bounds, member.plot_upper_bound == 1, groups)
-            readings[key] = one._replace(
-                higher_is_better=member.higher_is_better, unit=member.unit, detail=member._detail
-            )
+            readings[key] = one._replace(higher_is_better=member.higher_is_better, unit=member.unit)
     return readings
 
 

@@ -26,7 +26,6 @@ _OF_METRIC = (
     "largest_value",
     "_factor",
     "unit",
-    "_detail",
     "higher_is_better",
     "plot_lower_bound",
     "plot_upper_bound",

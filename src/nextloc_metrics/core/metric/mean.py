@@ -60,7 +60,6 @@ class RecordMetric(SummedMetric):
     record: ClassVar[type[Record]] = Record
     label = ""
     unit = ""
-    _detail = ""
     largest_value = 1.0
     #: where no id is ever relevant: what a record is of, and what to do instead of `ignore_index`
     _without_ids: ClassVar[tuple[str, str] | None] = None

@@ -1,4 +1,4 @@
-"""Pictures of probabilities: reliability, risk over coverage, and the size of prediction sets."""
+"""Pictures of probabilities: reliability, and risk over coverage."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ from nextloc_metrics.core.display.style import (
 )
 from nextloc_metrics.core.means import exact, intervals
 from nextloc_metrics.core.metric.collection import Collections
-from nextloc_metrics.core.metric.collection_values import members_of, named, readings_of
+from nextloc_metrics.core.metric.collection_values import members_of, named
 from nextloc_metrics.metrics.confidence import AURC, CalibrationError, Reliability
-from nextloc_metrics.metrics.probabilities import SetSize
 
 
 @style()
@@ -135,45 +134,6 @@ def risk_coverage(models: Collections, *, ax: Any = None) -> Any:
     axes.set_ylim(bottom=0)
     Scale("share of queries answered", 0, 1).label(axes.xaxis)
     Scale("share of wrong answers", 0, 1).label(axes.yaxis)
-    add_grid(axes, "both")
-    add_legend(axes)
-    return figure, axes
-
-
-@style()
-def set_sizes(models: Collections, *, ax: Any = None) -> Any:
-    """Draw the mean size of prediction sets over their mass.
-
-    Args:
-        models: a collection with a `SetSize` for several masses, or several by the names of the
-            models.
-
-    Raises:
-        ValueError: a collection has no `SetSize` of a mass.
-
-    Example:
-        >>> from torch import tensor
-        >>> from nextloc_metrics import RankingCollection, SetSize, plotting
-        >>> sizes = [SetSize(mass, given="probabilities") for mass in (0.5, 0.9)]
-        >>> metrics = RankingCollection({"size_50": sizes[0], "size_90": sizes[1]})
-        >>> metrics.update(tensor([[0.6, 0.3, 0.1]]), tensor([0]))
-        >>> figure, axes = plotting.set_sizes(metrics)
-        >>> axes.lines[0].get_ydata()
-        array([1., 2.])
-    """
-    curves = {}
-    for name, model in named(models).items():
-        members = [x for x in model.named_members() if getattr(x[1], "mass", None) is not None]
-        make = "add `SetSize(0.9, given=...)`"
-        found = members_of(name, members, SetSize, make, " of several masses")
-        readings = readings_of(model, keep_base=True)
-        sizes = {member.mass: readings[key].value for key, member in found.items()}
-        curves[name] = list(zip(*sorted(sizes.items()), strict=True))
-    figure, axes = make_axes(ax, 4.2, 3.6)
-    draw_lines(curves, axes)
-    Scale("mass of the set", 0, 1).label(axes.xaxis)
-    axes.set_ylabel("mean number of candidates")
-    axes.set_ylim(bottom=0)
     add_grid(axes, "both")
     add_legend(axes)
     return figure, axes
