@@ -25,7 +25,6 @@ EVERYWHERE = 10**9
 
 DEFAULTS: dict[str, dict[str, Any]] = {
     "AccuracyAtK": {},
-    "PassAtK": {},
     "MRR": {"k": None},
     "NDCGAtK": {"gain": "linear", "ideal": "truncated"},
     "MAPAtK": {"normalizer": "min"},
@@ -150,7 +149,7 @@ def one_order(metric: str, order: Sequence[float], query: Query, **options: Any)
     hits = sum(grade > 0 for grade in first)
     precision = hits / k
     recall = hits / query.n
-    if metric in ("AccuracyAtK", "PassAtK"):
+    if metric == "AccuracyAtK":
         return float(hits > 0)
     if metric == "MRR":
         return next((1 / rank for rank, grade in enumerate(first, start=1) if grade > 0), 0.0)
@@ -280,7 +279,7 @@ def walked(metric: str, query: Query, ties: str = "expected", **options: Any) ->
     k = options["k"] or EVERYWHERE
     n = query.n
     seen = walk(settle(query, ties), k, options.get("gain", "linear"))
-    if metric in ("AccuracyAtK", "PassAtK"):
+    if metric == "AccuracyAtK":
         return seen.found
     if metric == "MRR":
         return seen.reciprocal

@@ -57,7 +57,6 @@ SCORES = (
 # Scores of queries. The oracle knows each of them by the same name and options.
 RANKING_CASES = [
     Case("AccuracyAtK", {"k": 1}),
-    Case("PassAtK", {"k": 1}),
     Case("AccuracyAtK", {"k": 3}),
     Case("AccuracyAtK", {"k": 3, "ties": "optimistic"}),
     Case("AccuracyAtK", {"k": 3, "ties": "pessimistic"}),

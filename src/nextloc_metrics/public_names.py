@@ -25,7 +25,6 @@ from nextloc_metrics.metrics.at_k import F1AtK as F1AtK
 from nextloc_metrics.metrics.at_k import HitRateAtK as HitRateAtK
 from nextloc_metrics.metrics.at_k import MAPAtK as MAPAtK
 from nextloc_metrics.metrics.at_k import NDCGAtK as NDCGAtK
-from nextloc_metrics.metrics.at_k import PassAtK as PassAtK
 from nextloc_metrics.metrics.at_k import PrecisionAtK as PrecisionAtK
 from nextloc_metrics.metrics.at_k import RecallAtK as RecallAtK
 from nextloc_metrics.metrics.beyond import Entropy as Entropy

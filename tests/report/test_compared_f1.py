@@ -142,18 +142,6 @@ def test_several_runs_vary_the_interval() -> None:
     assert low < np.mean(values) < high
 
 
-def test_draws_have_the_mean_of_their_f1() -> None:
-    """Independent answers have no effect of their own; p is Student's t."""
-    target, models, users = sample(0.5, 0.55, 0.8, users=30)
-    draws = report.Draws([models["a"], models["b"]])
-    found = compare(target, {"a": draws, "c": models["c"]}, users)
-    value = np.mean([f1(target, models[x]) for x in "ab"])
-    assert found.values["a"]["f1"] == pytest.approx(value)
-    one = found.comparisons["c"]["f1"]
-    assert one.difference == pytest.approx(f1(target, models["c"]) - value)
-    assert (one.p_from, one.p_value < 0.001) == ("t", True)
-
-
 def test_too_long_tests_are_students(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where exchanges would take too long, p is that of the jackknife's standard error."""
     target, models, users = sample(0.5, 0.6, users=40)

@@ -1,4 +1,4 @@
-"""Comparisons of all pairs of models, of runs and of draws, against plain Python and SciPy."""
+"""Comparisons of all pairs of models, of runs, against plain Python and SciPy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from nextloc_metrics import AccuracyAtK, Grouped, PassAtK, Ranking, RankingCollection, report
+from nextloc_metrics import AccuracyAtK, Grouped, report
 from nextloc_metrics.analysis.contrast import UserSums, contrast
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "genup"
@@ -309,34 +309,6 @@ def test_runs_without_an_effect_add_nothing() -> None:
         report.compare(models, np.ones(30, dtype=int), k=1, deterministic=["fixed", "runs"])
 
 
-def test_draws_are_answers_and_not_runs() -> None:
-    """Their mean is the model's score of a query; they add no variance of runs."""
-    rng = np.random.default_rng(8)
-    hits = (rng.random((3, 50)) < 0.4).astype(int)
-    other = (rng.random(50) < 0.5).astype(int)
-    target = np.ones(50, dtype=int)
-    by_draw = report.Draws([lists(x) for x in hits])
-    found = report.compare({"llm": by_draw, "other": lists(other)}, target, k=1)
-    one = found.comparisons["other"]["acc_at_1"]
-    each = other - hits.mean(0)
-    assert one.difference == pytest.approx(each.mean())
-    assert one.standard_error == pytest.approx(each.std(ddof=1) / math.sqrt(50))
-    assert one.p_from == "exact"
-    assert found.card["runs"] == "llm 3 draws"
-    assert "notes" not in found.card
-    arrays = hits.T[:, :, None], hits.T  # [N, S, K] and [N, S]
-    for array in arrays:
-        same = report.compare({"llm": report.Draws(array), "other": lists(other)}, target, k=1)
-        assert fields_of(same) == fields_of(found)
-        assert same.columns == found.columns
-    with pytest.raises(ValueError, match=r"equal numbers of draws in all runs, got \[1, 3\]"):
-        report.compare({"llm": [lists(other), by_draw], "other": lists(other)}, target)
-    with pytest.raises(ValueError, match="`draws` must hold at least one draw"):
-        report.Draws([])
-    with pytest.raises(ValueError, match=r"an array \[N, S\] or \[N, S, K\], got \(2, 2, 2, 2\)"):
-        report.Draws(np.zeros((2, 2, 2, 2)))
-
-
 # Real data ---------------------------------------------------------------------------------------
 
 
@@ -389,33 +361,6 @@ def test_all_pairs_of_thirteen_models_take_ten_seconds() -> None:
     found = report.compare(models, np.zeros(1429, dtype=int), against="all", family="all")
     assert time.process_time() - start < 10
     assert "random signs" in found.card["p"]
-
-
-# Draws of one query ------------------------------------------------------------------------------
-
-
-def test_pass_at_k_is_the_share_of_all_choices_of_draws() -> None:
-    """All subsets of k draws, in plain Python; an id that draws repeat counts each time."""
-    rng = np.random.default_rng(6)
-    answers, target = rng.integers(0, 3, (20, 5)), rng.integers(0, 3, 20)
-    draws = report.Draws(answers)
-    for k in range(1, 6):
-        expected = np.mean(
-            [
-                any(one == wanted for one in chosen)
-                for row, wanted in zip(answers, target, strict=True)
-                for chosen in combinations(row, k)
-            ]
-        )
-        metric, both = PassAtK(k), RankingCollection({"pass": PassAtK(k)})
-        metric.update(draws, target)
-        both.update(Ranking.from_draws(draws, target))
-        assert both(draws, target) == both.compute() == {"pass": metric.compute()}
-        assert float(metric.compute()) == pytest.approx(expected, abs=1e-6)
-    with pytest.raises(ValueError, match="`k` must be at most the 5 draws, got 6; draw more"):
-        PassAtK(6).update(draws, target)
-    with pytest.raises(TypeError, match=r"one answer per query, got Draws\(5 draws\); `compare`"):
-        report.evaluate(draws, target)  # type: ignore[arg-type]
 
 
 def test_degrees_of_freedom_of_runs_are_at_least_one() -> None:

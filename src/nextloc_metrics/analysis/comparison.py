@@ -169,7 +169,6 @@ class Pair(NamedTuple):
 
 def pair_up(
     cells: tuple[Any, Any],
-    draws: tuple[int, int],
     groups: Tensor | None,
     unit: float,
     as_means: bool = False,
@@ -177,11 +176,11 @@ def pair_up(
 ) -> Pair:
     """Sum two models' scores by group, or take the groups' means, first minus second.
 
-    They are int64 `[R, N]` in multiples of `unit`, each the sum of so many `draws`.
+    They are int64 `[R, N]` in multiples of `unit`.
     """
     (first, sizes), (other, _) = (sum_by(groups, units, as_means) for units in cells)
-    found = contrast([UserSums(first, draws[0]), UserSums(other, draws[1])], sizes, unit)
-    a, b = (units.mean(0) * (unit / number) for units, number in zip(cells, draws, strict=True))
+    found = contrast([UserSums(first), UserSums(other)], sizes, unit)
+    a, b = (units.mean(0) * unit for units in cells)
     each = a - b
     rounded = np.where(np.abs(each) < unit, 0, each)
     slack, has_runs = 2 * len(each) * found.per_score, max(map(len, cells)) > 1
@@ -263,7 +262,7 @@ def _read_pair(a: Scores, b: Scores, groups: Tensor | None) -> Pair:
     new, old = ((x / unit + 0.5).floor().long()[None].numpy() for x in (second, first))
     fractions = bool(((first >= 0) & (first <= 1) & (second >= 0) & (second <= 1)).all())
     by = _read_groups(groups, difference)
-    pair = pair_up((new, old), (1, 1), by, unit, are_fractions=fractions)
+    pair = pair_up((new, old), by, unit, are_fractions=fractions)
     return pair._replace(slack=pair.slack + math.ceil(float(errors.sum()) / unit))
 
 

@@ -23,8 +23,7 @@ _MOST = 1 << 62
 class UserSums:
     """The scores of one model: int64 `[R, U]`, sums over the queries of each user, by run."""
 
-    sums: Any  #: in multiples of a unit, over all `draws` of a query
-    draws: int = 1  #: the answers of each run to a query
+    sums: Any  #: in multiples of a unit
 
     @property
     def runs(self) -> int:
@@ -72,20 +71,20 @@ def contrast(models: Sequence[UserSums], sizes: Any, unit: float) -> Contrast:
     Satterthwaite, Biometrics Bulletin 2, 1946; S. L. Hillis, "A comparison of denominator degrees
     of freedom methods for multiple observer ROC analysis", Statistics in Medicine 26, 2007.
     """
-    whole = math.lcm(*(x.runs * x.draws for x in models))
+    whole = math.lcm(*(x.runs for x in models))
     total = int(sizes.sum())
     if (total * whole) << 32 > _MOST:
         raise ValueError(
-            f"`models` must have at most {_MOST >> 32:,} queries times runs times draws, got "
-            f"{total:,} x {whole:,}; give all models as many runs and draws."
+            f"`models` must have at most {_MOST >> 32:,} queries times runs, got "
+            f"{total:,} x {whole:,}; give all models as many runs."
         )
-    each = [x.sums.sum(0) * (whole // (x.runs * x.draws)) for x in models]
+    each = [x.sums.sum(0) * (whole // x.runs) for x in models]
     sums = each[0] - each[1] if len(each) > 1 else each[0]
     mean = int(sums.sum()) * (unit / whole) / total
     rows, run, both, changes = [(sums * (unit / whole) - mean * sizes)[None]], 0.0, 0.0, 0
     several = [x for x in models if x.runs > 1]
     for x in several:
-        scale = unit / (x.draws * x.runs)
+        scale = unit / x.runs
         off = x.sums * x.runs - x.sums.sum(0)  # integers: the order of runs does not matter
         of_run = off.sum(1) / total
         rows.append((off - of_run[:, None] * sizes) * scale)

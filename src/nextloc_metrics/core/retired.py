@@ -25,6 +25,8 @@ INSTEAD: dict[str, str] = {
     "TimeError TimeWithin JointAccuracy": "use `torchmetrics.MeanAbsoluteError`; docs/retired.md "
     "shows clocks, and hits in time.",
     "Codes AccuracyAtLevel": "score each location by its best beam, as docs/retired.md shows.",
+    "PassAtK": "it is 1 - C(S - c, k) / C(S, k), as docs/retired.md shows.",
+    "Draws read_draws": "average the scores of `PerQueryScores` over the draws.",
     "Coarser": "index a table of parents, as docs/retired.md shows.",
     "check_split SplitCheck SplitFinding": "use pandas, as docs/retired.md shows.",
     "Ceiling": "`analysis.predictability` has the limits alone.",

@@ -42,31 +42,6 @@ class AccuracyAtK(RankingMetric):
 HitRateAtK = AccuracyAtK
 
 
-class PassAtK(AccuracyAtK):
-    r"""Whether one of k draws is right, pass@k: 1 - C(S - c, k) / C(S, k) for c right of S draws.
-
-    It is Acc@k of a tied block of S candidates, c of them relevant. Draws are independent answers,
-    of which any `k`, at most S, are as likely as others; beams of one search are not. `update`
-    takes [`Draws`][nextloc_metrics.report.Draws], which are ranked as by `Ranking.from_draws`.
-
-    Example:
-        >>> from nextloc_metrics.report import Draws
-        >>> metric = PassAtK(k=2)
-        >>> metric.update(Draws([[[3], [1]], [[3], [2]], [[4], [7]]]), [4, 9])
-        >>> metric.compute()  # (2/3 + 0) / 2
-        tensor(0.3333)
-
-    Source: M. Chen et al., "Evaluating large language models trained on code", 2021.
-    """
-
-    def _check(self, record: Ranking) -> None:
-        super()._check(record)
-        if record.num_candidates is not None and self.k > record.num_candidates:
-            raise ValueError(
-                f"`k` must be at most the {record.num_candidates} draws, got {self.k}; draw more."
-            )
-
-
 class MRR(RankingMetric):
     r"""Mean reciprocal rank.
 

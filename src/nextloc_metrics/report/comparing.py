@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -29,8 +28,8 @@ from nextloc_metrics.core.metric.mean import MeanMetric
 from nextloc_metrics.core.queries.arrays import Array
 from nextloc_metrics.core.queries.batch import ArrayRows, Batch, read_rows
 from nextloc_metrics.core.queries.checks import as_number, check_choice, check_named
-from nextloc_metrics.core.queries.draws import read_runs
 from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.queries.runs import read_runs
 from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.metrics.location_f1 import LocationTally
 from nextloc_metrics.report.comparisons import (
@@ -88,8 +87,7 @@ def compare(
     Student's t where that takes too long. The card says which.
 
     Args:
-        models: predictions as for `evaluate`, by model name; a list of them for several runs; or
-            [`Draws`][nextloc_metrics.report.Draws], alone or in a list of runs.
+        models: predictions as for `evaluate`, by model name; a list of them for several runs.
         groups: as for `evaluate`, as are `target`, `mask` and `exclude`; only those of `cluster`
             matter, which test and intervals then take as independent.
         against: `"first"` compares each model with the first; `"all"` compares all pairs.
@@ -120,17 +118,17 @@ def compare(
     how = options["confidence_level"], as_number(seed), family
     asked = Asked(*how, against, average, cluster)
     asked = _check_options(asked, deterministic, about, [str(x) for x in models])
-    runs = {str(name): read_runs(str(name), given) for name, given in models.items()}
+    runs = {str(name): read_runs(given) for name, given in models.items()}
     if len(runs) < 2:
         raise ValueError(f"`models` must hold at least two models, got {short(list(runs))}.")
     if several := [x for x in map(str, deterministic) if len(runs[x]) > 1]:
         raise ValueError(f"`deterministic` must be models of one run, got {short(several)}.")
     first = next(iter(runs))
-    whole = read_rows(Batch(runs[first][0].draws[0], target, mask, groups, exclude))
+    whole = read_rows(Batch(runs[first][0], target, mask, groups, exclude))
     check_cluster(cluster, whole.groups)
     kinds = {} if cluster is None else {cluster: whole.kinds[cluster]}
     rows = {
-        name: [[read_rows(Batch(x, target, mask, kinds, exclude)) for x in run.draws] for run in of]
+        name: [read_rows(Batch(run, target, mask, kinds, exclude)) for run in of]
         for name, of in runs.items()
     }
     counted = {name: _count_model(of, asked, options) for name, of in rows.items()}
@@ -162,8 +160,8 @@ def _check_options(
     return asked._replace(family=family)
 
 
-class _CountedDraw(NamedTuple):
-    """What is kept of one run of a model, or of one draw of a run."""
+class _CountedRun(NamedTuple):
+    """What is kept of one run of a model."""
 
     metrics: RankingCollection  #: with their counts
     scores: dict[str, tuple[Tensor, Tensor]]  #: by metric, in 2^-32, and whether a query counts
@@ -172,45 +170,39 @@ class _CountedDraw(NamedTuple):
 
 
 class _CountedModel(NamedTuple):
-    """What is kept of a model with R runs, each of several draws, of the N queries."""
+    """What is kept of a model with R runs of the N queries."""
 
-    draws: list[_CountedDraw]  #: of all runs
-    num_runs: int
-    num_draws: int  #: of each run
+    runs: list[_CountedRun]
     members: list[tuple[str, Any]]  #: the metrics by name, without counts
     f1: dict[str, LocationTally]  #: those whose difference is tested by exchanged answers
-    scores: dict[str, tuple[Any, Any]]  #: summed over draws, `[R, N]`, and which queries count
+    scores: dict[str, tuple[Any, Any]]  #: `[R, N]`, and which queries count
     clusters: Tensor | None  #: the number of each query's cluster
     as_means: bool  #: whether the mean of each cluster counts as one query
 
     @property
     def text(self) -> str:
-        """The numbers of runs and draws, if there are several."""
-        numbers = {"runs": self.num_runs, "draws": self.num_draws}
-        return " of ".join(f"{number} {of}" for of, number in numbers.items() if number > 1)
+        """The number of runs, if there are several."""
+        return f"{len(self.runs)} runs" if len(self.runs) > 1 else ""
 
     def clusters_of(self, kept: Any) -> Tensor | None:
         """Return the number of the cluster of each query that is kept; None without clusters."""
         return None if self.clusters is None else self.clusters[torch.from_numpy(kept)]
 
 
-def _count_model(
-    rows: Sequence[Sequence[ArrayRows]], asked: Asked, options: SharedOptions
-) -> _CountedModel:
-    """Count all draws of all runs, and add up the scores of the draws of each run."""
-    members = _headline_of(rows[0][0], options).named_members()
+def _count_model(rows: Sequence[ArrayRows], asked: Asked, options: SharedOptions) -> _CountedModel:
+    """Count all runs."""
+    members = _headline_of(rows[0], options).named_members()
     tested = members if asked.average == "queries" else ()
     f1 = {x: y for x, y in tested if isinstance(y, LocationTally) and has_jackknife(y)}
-    draws = [_count_draw(one, f1, asked, options) for one in chain.from_iterable(rows)]
+    runs = [_count_run(one, f1, asked, options) for one in rows]
     scores: dict[str, tuple[Any, Any]] = {}
-    numbers = len(rows), len(rows[0])
-    for key in draws[0].scores:
-        units, kept = map(torch.stack, zip(*(one.scores[key] for one in draws), strict=True))
-        scores[key] = units.reshape(*numbers, -1).sum(1).numpy(), kept.all(0).numpy()
-    kind = rows[0][0].kinds.get(asked.cluster or "")
+    for key in runs[0].scores:
+        units, kept = map(torch.stack, zip(*(one.scores[key] for one in runs), strict=True))
+        scores[key] = units.numpy(), kept.all(0).numpy()
+    kind = rows[0].kinds.get(asked.cluster or "")
     clusters = None if kind is None else kind.numbers
     as_means = asked.average == "groups"
-    return _CountedModel(draws, *numbers, members, f1, scores, clusters, as_means)
+    return _CountedModel(runs, members, f1, scores, clusters, as_means)
 
 
 def _headline_of(rows: ArrayRows, options: SharedOptions) -> RankingCollection:
@@ -226,9 +218,9 @@ def _headline_of(rows: ArrayRows, options: SharedOptions) -> RankingCollection:
     return make_headline(number, options["k"], options["measures"], own)
 
 
-def _count_draw(
+def _count_run(
     rows: ArrayRows, f1: dict[str, LocationTally], asked: Asked, options: SharedOptions
-) -> _CountedDraw:
+) -> _CountedRun:
     """Count all queries, and score each of them by each metric."""
     members: dict[str, Any] = dict(_headline_of(rows, options).named_members())
     means = {x: y for x, y in members.items() if isinstance(y, MeanMetric) and y._averages_scores}
@@ -256,7 +248,7 @@ def _count_draw(
     clusters = torch.arange(len(target)) if kind is None else kind.numbers
     for key, of_f1 in f1.items():
         found[key] = _units_of_f1(of_f1, target, decided, clusters), target >= 0
-    return _CountedDraw(metrics, found, target, decided)
+    return _CountedRun(metrics, found, target, decided)
 
 
 def _units_of_f1(
@@ -271,7 +263,7 @@ def _units_of_f1(
 
 def _note_runs(models: Mapping[str, _CountedModel], deterministic: Sequence[str]) -> list[str]:
     """Say whose runs are missing, or few, if any model has several."""
-    numbers = {name: model.num_runs for name, model in models.items()}
+    numbers = {name: len(model.runs) for name, model in models.items()}
     several = [number for number in numbers.values() if number > 1]
     if not several:
         return []
@@ -346,19 +338,18 @@ def _pair_models(first: _CountedModel, second: _CountedModel) -> dict[str, Pair]
     for key, (b, kept_b) in second.scores.items():
         a, kept_a = first.scores[key]
         kept = kept_a & kept_b
-        units, draws = (b[:, kept], a[:, kept]), (second.num_draws, first.num_draws)
         groups = second.clusters_of(kept)
-        pairs[key] = pair_up(units, draws, groups, 1 / exact.ONE, second.as_means)
-    is_single = len(first.draws) == len(second.draws) == 1
+        pairs[key] = pair_up((b[:, kept], a[:, kept]), groups, 1 / exact.ONE, second.as_means)
+    is_single = len(first.runs) == len(second.runs) == 1
     for key, metric in second.f1.items():
-        target = second.draws[0].target
+        target = second.runs[0].target
         kept, exchange = target >= 0, None
         if is_single:
-            decided = first.draws[0].decided[kept], second.draws[0].decided[kept]
+            decided = first.runs[0].decided[kept], second.runs[0].decided[kept]
             groups = second.clusters_of(kept.numpy())
             exchange = Exchange(metric, target[kept], decided, groups)
         theirs, ours = (
-            torch.stack([x.decided == x.target for x in of.draws])[:, kept].double().mean(0)
+            torch.stack([x.decided == x.target for x in of.runs])[:, kept].double().mean(0)
             for of in (first, second)
         )
         pairs[key] = pairs[key]._replace(
@@ -373,19 +364,19 @@ def _pair_models(first: _CountedModel, second: _CountedModel) -> dict[str, Pair]
 
 
 def _read_values(model: _CountedModel, confidence_level: float) -> dict[str, Reading]:
-    """Return the values with their intervals: means over runs and draws."""
-    first, *others = (readings_of(draw.metrics, confidence_level) for draw in model.draws)
+    """Return the values with their intervals: means over runs."""
+    first, *others = (readings_of(run.metrics, confidence_level) for run in model.runs)
     if others:
         return {
             key: one._replace(
-                value=math.fsum([one.value, *(x[key].value for x in others)]) / len(model.draws),
+                value=math.fsum([one.value, *(x[key].value for x in others)]) / len(model.runs),
                 bounds=_interval_of(model, key, confidence_level) if key in model.scores else None,
             )
             for key, one in first.items()
         }
-    (draw,) = model.draws
+    (run,) = model.runs
     for key, metric in model.f1.items():
-        answers = answers_of(draw.target, draw.decided, model.clusters)
+        answers = answers_of(run.target, run.decided, model.clusters)
         found = jackknife(metric, answers, model.clusters is not None).estimate()
         low, high = map(float, found.interval(confidence_level))
         first[key] = first[key]._replace(bounds=(low, high))
@@ -396,6 +387,6 @@ def _interval_of(model: _CountedModel, key: str, confidence_level: float) -> tup
     """Return the interval of the mean over runs of a metric that scores queries."""
     units, kept = model.scores[key]
     sums, sizes = sum_by(model.clusters_of(kept), units[:, kept], model.as_means)
-    found = contrast([UserSums(sums, model.num_draws)], sizes, 1 / exact.ONE).estimate()
+    found = contrast([UserSums(sums)], sizes, 1 / exact.ONE).estimate()
     low, high = found.interval(confidence_level)
     return float(low), float(high)

@@ -175,7 +175,7 @@ class Comparisons(Result):
     """The result of `compare`; `print` shows differences, or with `against="all"` the models.
 
     Attributes:
-        values: the values of each model, as fractions; with several runs or draws, their means.
+        values: the values of each model, as fractions; with several runs, their means.
         pairs: the comparison of each pair of models by metric; a positive difference is in favour
             of the second one.
         corrected_pairs: the p-values of `pairs`, corrected by Holm's method.

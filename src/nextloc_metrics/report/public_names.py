@@ -2,7 +2,6 @@
 
 from nextloc_metrics.core.display.page import Result as Result
 from nextloc_metrics.core.queries.answers import Answers as Answers
-from nextloc_metrics.core.queries.draws import Draws as Draws
 from nextloc_metrics.report.arrays import evaluate as evaluate
 from nextloc_metrics.report.comparing import compare as compare
 from nextloc_metrics.report.comparisons import Comparisons as Comparisons
@@ -12,7 +11,6 @@ from nextloc_metrics.report.evaluation_options import Options as Options
 from nextloc_metrics.report.evaluation_options import SharedOptions as SharedOptions
 from nextloc_metrics.report.evaluator import Evaluator as Evaluator
 from nextloc_metrics.report.files.answers import read_answers as read_answers
-from nextloc_metrics.report.files.answers import read_draws as read_draws
 from nextloc_metrics.report.files.predictions import Predictions as Predictions
 from nextloc_metrics.report.files.predictions import read as read
 from nextloc_metrics.report.part import Part as Part

@@ -274,7 +274,6 @@ SAID = {
     "AccuracyAtK(5)": "1 for the first relevant one, 0 beyond rank 5",
     "MRR()": "1 / rank of the first relevant one",
     "MRR(10)": "1 / rank of the first relevant one, 0 beyond rank 10",
-    "PassAtK(3)": "1 for the first relevant one, 0 beyond rank 3",
     **{
         call: f"{score}, summed, 0 beyond rank 10, divided by {divisor}"
         for call, (score, divisor) in SUMMED.items()

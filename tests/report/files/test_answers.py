@@ -577,19 +577,3 @@ def test_nothing_in_an_odd_file_is_lost_in_silence(name: str, tmp_path: Path) ->
         return
     card = report.evaluate_table(tmp_path / name, **options).card
     assert {outcome: card[outcome] for outcome in OUTCOMES if card.get(outcome)} == wanted
-
-
-def test_draws_are_several_answers_to_each_query() -> None:
-    """A column of lists of texts is read column by column; values are means over the draws."""
-    texts = [['["Home"]', '["Cafe"]'], ['["Home"]', "?"], ['["Ca', '["Home"]']]
-    draws = report.read_draws(texts, ids=IDS)
-    single = [report.read_answers(x, ids=IDS) for x in zip(*texts, strict=True)]
-    both = report.compare({"a": draws, "b": single[0]}, [1, 1, 1], k=1)
-    assert both.values["a"]["acc_at_1"] == pytest.approx((2 / 3 + 1 / 3) / 2)
-    assert both.values["b"]["acc_at_1"] == pytest.approx(2 / 3)
-    arrow = pytest.importorskip("pyarrow").array(texts)
-    for column in (arrow, arrow.to_pandas()):
-        for one, wanted in zip(report.read_draws(column, ids=IDS).draws, single, strict=True):
-            assert one.preds.equal(wanted.preds)
-    with pytest.raises(ValueError, match=r"as many texts in each row, got \[1, 2\]"):
-        report.read_draws([["[]"], ["[]", "[]"]], ids=IDS)

@@ -31,7 +31,6 @@ from nextloc_metrics.core.metric.plots import plot_collection
 from nextloc_metrics.core.metric.summed import all_reduce
 from nextloc_metrics.core.queries.arrays import Array
 from nextloc_metrics.core.queries.batch import Batch, BatchOptions, GroupLabels, takes_batch
-from nextloc_metrics.core.queries.draws import Draws
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.core.queries.record import Record, Records
 from nextloc_metrics.core.ranking.ranking import Ranking
@@ -123,7 +122,7 @@ class RankingCollection(Unscripted, MetricCollection):
     @takes_batch
     def update(  # type: ignore[override]  # as MetricCollection itself overrides ModuleDict
         self,
-        preds: Array | Draws | Record | Records,
+        preds: Array | Record | Records,
         target: Array | None = None,
         mask: Array | None = None,
         groups: Array | Mapping[str, Array] | None = None,
@@ -152,7 +151,7 @@ class RankingCollection(Unscripted, MetricCollection):
     @takes_batch
     def forward(
         self,
-        preds: Array | Draws | Record | Records,
+        preds: Array | Record | Records,
         target: Array | None = None,
         mask: Array | None = None,
         groups: Array | Mapping[str, Array] | None = None,
@@ -401,7 +400,7 @@ class RankingCollection(Unscripted, MetricCollection):
     @takes_batch
     def rank(
         self,
-        preds: Array | Draws | Record | Records,
+        preds: Array | Record | Records,
         target: Array | None = None,
         mask: Array | None = None,
         groups: Array | Mapping[str, Array] | None = None,

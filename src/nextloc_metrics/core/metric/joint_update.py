@@ -14,7 +14,6 @@ from torch import Tensor
 from nextloc_metrics.core import backends
 from nextloc_metrics.core.queries.arrays import Array, as_tensor_or_text, is_batched
 from nextloc_metrics.core.queries.batch import Batch, GroupKind
-from nextloc_metrics.core.queries.draws import Draws
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.core.queries.record import Record, Records
 from nextloc_metrics.core.ranking.counting import LONGEST_UNCHECKED_LIST, check_lists
@@ -66,9 +65,6 @@ class Plan:
 
     def read(self, batch: Batch) -> Records:
         """Return the records that the members read, each made once; `batch` may hold them."""
-        if isinstance(batch.preds, Draws):
-            draws = Ranking.from_draws(batch.preds, batch.target)
-            batch = replace(batch, preds=draws, target=None)
         if isinstance(batch.preds, Record):
             batch = replace(batch, preds=Records({type(batch.preds): batch.preds}))
         if isinstance(batch.preds, Records):
@@ -151,7 +147,7 @@ class Plan:
 
     def tally(self, batch: Batch) -> list[Tensor]:
         """Return what a batch adds, by the kind of metric, for `add`; or raise."""
-        if isinstance(batch.preds, Draws | Record | Records):
+        if isinstance(batch.preds, Record | Records):
             found = self._tally(self.read(batch))
         else:
             found = self._tally_at_once(batch) or {}

@@ -22,7 +22,6 @@ from nextloc_metrics.core.metric.summed import SummedMetric
 from nextloc_metrics.core.queries.arrays import Array
 from nextloc_metrics.core.queries.batch import Batch, BatchOptions, GroupKind
 from nextloc_metrics.core.queries.checks import check_ignored
-from nextloc_metrics.core.queries.draws import Draws
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.core.queries.record import Record, Records
 from nextloc_metrics.core.ranking.needs import Needs
@@ -148,7 +147,7 @@ class RecordMetric(SummedMetric):
 
     def update(
         self,
-        preds: Array | Draws | Record | Records,
+        preds: Array | Record | Records,
         target: Array | None = None,
         mask: Array | None = None,
         groups: Array | Mapping[str, Array] | None = None,
@@ -162,9 +161,8 @@ class RecordMetric(SummedMetric):
         Args:
             preds: floating `[..., C]`, scores of all candidates; or integer `[..., K]`, lists of
                 ids, best first, padded with -1, with at least two dimensions unless `target` is
-                one id; `Draws`, ranked as by `Ranking.from_draws`; or a `Ranking` (or another
-                record) without `target`, `mask` and `exclude`. `...` is the shape of the queries,
-                such as `[N]` or `[N, T]`.
+                one id; or a `Ranking` (or another record) without `target`, `mask` and `exclude`.
+                `...` is the shape of the queries, such as `[N]` or `[N, T]`.
             target: integer `[...]`, the one relevant id; integer `[..., M]`, the relevant ids,
                 padded with -1; bool or floating `[..., C]`, relevance (graded where floating).
             mask: bool `[...]`; False skips the query, and its target is not read. `mask` and
@@ -184,7 +182,7 @@ class RecordMetric(SummedMetric):
 
     def read(
         self,
-        preds: Array | Draws | Record | Records,
+        preds: Array | Record | Records,
         target: Array | None = None,
         mask: Array | None = None,
         groups: Array | Mapping[str, Array] | None = None,

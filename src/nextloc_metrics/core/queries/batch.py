@@ -18,7 +18,6 @@ from nextloc_metrics.core.meant import use
 from nextloc_metrics.core.queries.answers import Answers
 from nextloc_metrics.core.queries.arrays import Array, as_tensor, as_tensor_or_text
 from nextloc_metrics.core.queries.checks import INTEGERS, check_candidates, check_named, is_integer
-from nextloc_metrics.core.queries.draws import Draws
 from nextloc_metrics.core.queries.messages import describe, short
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -249,11 +248,6 @@ def read_rows(batch: Batch) -> ArrayRows:
         if wrong := [name for name in groups if "\0" in str(name)]:
             raise ValueError(f"names in `groups` must have no NUL, got {short(wrong[0])}.")
     rows = preds
-    if isinstance(preds, Draws):
-        raise TypeError(
-            f"`preds` must be one answer per query, got {preds}; `compare` has their mean, and "
-            "`PassAtK(k).update(draws, target)` pass@k."
-        )
     if not (isinstance(preds, Answers) or (isinstance(preds, np.ndarray) and preds.ndim == 2)):
         rows = as_tensor("preds", preds)
     target = as_tensor("target", batch.target)

@@ -12,7 +12,6 @@ from nextloc_metrics.core.backends import UNRETRIEVED
 from nextloc_metrics.core.queries.arrays import Array, as_tensor, must_not_sync
 from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.core.queries.checks import INTEGERS, as_number, is_integer
-from nextloc_metrics.core.queries.draws import Draws
 from nextloc_metrics.core.queries.messages import got, short
 from nextloc_metrics.core.queries.record import NotInRecordError, Queries, Record
 from nextloc_metrics.core.ranking import forms
@@ -286,23 +285,6 @@ class Ranking(Record):
         ranking.num_candidates, ranking.has_ids = num_candidates, False
         check_blocks(ranking.above, ranking.tied, ranking.relevant_tied)
         return ranking
-
-    @classmethod
-    def from_draws(cls, draws: Draws, target: Array) -> Ranking:
-        """Use the first ids of independent draws, all tied, for `PassAtK`.
-
-        Each right draw is a relevant one of the tied block, and counts each time that it comes;
-        `target` is integer `[N]`.
-
-        Example:
-            >>> from nextloc_metrics.report import Draws
-            >>> Ranking.from_draws(Draws([[[3]], [[3]], [[4]]]), [3])
-            Ranking(above=[[0, 0, UNRETRIEVED]], tied=[[3, 3, 1]],
-                    relevant_above=[[0, 0, 0]], relevant_tied=[[2, 2, 1]])
-        """
-        first = [as_tensor("draws", one)[:, 0] for one in draws.draws]
-        right = torch.stack(first, 1) == as_tensor("target", target)[:, None]
-        return cls.from_ranks(right.long(), len(draws), right.long() * len(draws) + ~right)
 
     @classmethod
     def read(cls, batch: Batch, needs: Needs) -> Ranking:

@@ -23,7 +23,6 @@ from nextloc_metrics.core.queries.answers import (
 )
 from nextloc_metrics.core.queries.arrays import pad_rows
 from nextloc_metrics.core.queries.checks import check_bool, check_choice, check_positive
-from nextloc_metrics.core.queries.draws import Draws
 from nextloc_metrics.core.queries.hashing import unknown_numbers
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files.sources import gigabytes, memory
@@ -236,28 +235,6 @@ def read_answers(
         print(propose(texts[:1000], ids, **options))
         form, texts = "json", []
     return Reader(ids, form, key, take=take, **options).read(texts)
-
-
-def read_draws(texts: Any, **options: Any) -> Draws:
-    """Read several answers to each query, the cells of a column of lists of S texts.
-
-    Args:
-        texts: for each query its S texts, `[N, S]`.
-        options: those of `read_answers`.
-
-    Raises:
-        ValueError: queries differ in their number of texts, or there is none.
-
-    Example:
-        >>> from nextloc_metrics import report
-        >>> read_draws([['["Home"]', '["Cafe"]'], ['["Home"]', "?"]], ids=["Cafe", "Home"])
-        Draws(2 draws)
-    """
-    rows = [cells_of(row) for row in cells_of(texts)]
-    sizes = sorted({len(row) for row in rows})
-    if len(sizes) != 1 or not sizes[0]:
-        raise ValueError(f"`texts` must have as many texts in each row, got {short(sizes)}.")
-    return Draws([read_answers(column, **options) for column in zip(*rows, strict=True)])
 
 
 def cells_of(column: Any) -> list[Any]:
