@@ -47,7 +47,6 @@ from nextloc_metrics import (
     PopularityBins,
     Ranking,
     RankingCollection,
-    SampledRanks,
     decile_metrics,
     libcity_metrics,
     next_location_metrics,
@@ -338,8 +337,7 @@ def add(metric: Any, batch: dict[str, Tensor], forward: bool = False) -> Any:
 def takes(metric: Any, several: bool) -> bool:
     """Tell whether the metric scores queries with several relevant locations."""
     members = metric.values() if isinstance(metric, RankingCollection) else [metric]
-    kinds = LocationTally | SampledRanks
-    of_one = [isinstance(x, kinds) or x.record is Distribution for x in members]
+    of_one = [isinstance(x, LocationTally) or x.record is Distribution for x in members]
     return not (several and any(of_one))
 
 

@@ -136,7 +136,6 @@ RECOMMENDED_CASES = [
     Case("Gini", {"num_locations": LOCATIONS, "k": 3, "definition": "sample"}),
     Case("Gini", {"num_locations": LOCATIONS, "k": 3, "definition": "evenness"}),
     Case("AveragePopularity", {"train_counts": (1, 0, 1, 1, 0, 0), "k": 3}),
-    Case("SampledRanks", {"num_sampled": LOCATIONS - 1}),
     Case("Entropy", {"num_locations": LOCATIONS, "k": 3}),
     Case("TailShare", {"train_counts": (9, 1, 4, 1, 0, 5), "k": 3}),
 ]

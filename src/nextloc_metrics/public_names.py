@@ -64,7 +64,6 @@ from nextloc_metrics.metrics.ranks import RPrecision as RPrecision
 from nextloc_metrics.metrics.recommended import AveragePopularity as AveragePopularity
 from nextloc_metrics.metrics.recommended import Coverage as Coverage
 from nextloc_metrics.metrics.recommended import Gini as Gini
-from nextloc_metrics.metrics.sampled import SampledRanks as SampledRanks
 from nextloc_metrics.metrics.sequences import SequenceAccuracy as SequenceAccuracy
 from nextloc_metrics.metrics.strata import moved as moved
 from nextloc_metrics.metrics.visits import Visits as Visits

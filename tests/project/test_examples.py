@@ -26,7 +26,6 @@ import ceiling
 import llm_mob
 import next_location
 import pictures
-import sampled
 import ties
 import uncertainty
 from check_ins import (
@@ -392,18 +391,6 @@ def test_ceiling_prints_limits_and_their_errors(capsys: pytest.CaptureFixture[st
     for name, (_, bits, size) in ceiling.processes().items():
         limit = 100 * float(analysis.fano_limit(bits, size))
         assert f"{name:39}{limit:8.1f}" in table
-
-
-@pytest.mark.slow  # runs the script of an example
-def test_sampled_prints_a_row_for_every_model(capsys: pytest.CaptureFixture[str]) -> None:
-    """Five shapes and three baselines; expectation maximisation is nearer than the sample."""
-    found = sampled.main(["--repeats", "1", "--sampled", "50"])
-    printed = capsys.readouterr().out
-    assert len(found) == 5 + 3
-    for name, of_model in found.items():
-        assert all(row in printed for row in sampled.rows(name, of_model))
-        for true, naive, corrected, *_ in of_model.values():
-            assert abs(corrected - true) < abs(naive - true), name
 
 
 def write_llm_mob(folder: Path) -> None:

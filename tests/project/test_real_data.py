@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 import ceiling
-import sampled
 import uncertainty
 from check_ins import CheckIns, read_parts
 from geography import read_check_ins
@@ -51,21 +50,6 @@ def test_limits_of_the_page_on_the_ceiling(data: Path) -> None:
     means = [mean.value for mean in values.values()]
     assert means == sorted(means)
     assert values["limit"].value - values["limit (shuffled)"].value < 0.05
-
-
-def test_corrections_of_the_page_on_sampled_candidates(data: Path) -> None:
-    """docs/protocols.md has this row; the corrected values are at least 6 times nearer."""
-    file = data / "nyc_with_coordinates" / "check_ins.npz"
-    if not file.is_file():
-        pytest.skip("needs ../shared/data/nyc_with_coordinates/check_ins.npz")
-    check_ins = read_check_ins(file)[0]
-    ranks = sampled.ranks_of(Markov(check_ins), check_ins)
-    found = sampled.compare(ranks, check_ins.num_locations - 2, num_sampled=100, repeats=5)
-    page = (Path(__file__).parents[2] / "docs" / "protocols.md").read_text(encoding="utf-8")
-    for row in sampled.rows("Markov chain of the user", found):
-        assert row in page, row
-    for true, naive, corrected, *_ in found.values():
-        assert abs(naive - true) > 6 * abs(corrected - true)
 
 
 def test_intervals_of_the_page_on_uncertainty(data: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from nextloc_metrics import AccuracyAtK, analysis, protocols, report
+from nextloc_metrics import analysis, protocols, report
 
 TARGET = [3, 5, 2, 1]
 GOOD, BAD = [[x, 0] for x in TARGET], [[0, x] for x in TARGET]
@@ -26,12 +26,6 @@ def audit() -> Any:
     """Five protocols of three queries."""
     scores = torch.eye(20)[[3, 3, 3]]
     return protocols.audit(scores, torch.tensor([3, 4, 3]), [1, 1, 2], k=1)
-
-
-def corrected() -> Any:
-    """An accuracy among 40 candidates from ranks among 11."""
-    ranks = [1] * 40 + [2] * 30 + [3] * 20 + [5] * 10
-    return analysis.correct_sampled(ranks, 10, 40, AccuracyAtK(4))
 
 
 def summary() -> Any:
@@ -52,7 +46,6 @@ RESULTS: dict[str, Callable[[], Any]] = {
     "Audit": audit,
     "TrajectoryEvaluation": lambda: report.evaluate_trajectories({**DAY, "x": [84, 112]}, DAY),
     "Predictability": predictable,
-    "Corrected": corrected,
     "Summary": summary,
     "Runs": lambda: summary().models["GRU"],
 }
@@ -102,4 +95,4 @@ def test_every_result_prints_in_every_way(name: str) -> None:
 def test_a_page_has_the_title_of_the_result() -> None:
     """Where none is given."""
     pytest.importorskip("matplotlib")
-    assert f"<h1>{corrected().title}</h1>" in corrected().to_html()
+    assert f"<h1>{summary().title}</h1>" in summary().to_html()

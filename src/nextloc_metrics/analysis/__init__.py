@@ -9,13 +9,10 @@ from nextloc_metrics.analysis.ceiling import MeanLimit, Predictability, predicta
 from nextloc_metrics.analysis.chance import chance, last_location, most_frequent, skill
 from nextloc_metrics.analysis.comparison import Comparison, Runs, Summary, compare, summarize
 from nextloc_metrics.analysis.entropy import entropy_rate, fano_limit
-from nextloc_metrics.analysis.sampled import Corrected, Estimated, correct_sampled
 from nextloc_metrics.analysis.visit_counts import VisitCounts
 
 __all__ = [
     "Comparison",
-    "Corrected",
-    "Estimated",
     "MeanLimit",
     "Predictability",
     "Runs",
@@ -23,7 +20,6 @@ __all__ = [
     "VisitCounts",
     "chance",
     "compare",
-    "correct_sampled",
     "entropy_rate",
     "fano_limit",
     "fit_temperature",

@@ -29,6 +29,7 @@ INSTEAD: dict[str, str] = {
     "Draws read_draws": "average the scores of `PerQueryScores` over the draws.",
     "Coarser": "index a table of parents, as docs/retired.md shows.",
     "check_split SplitCheck SplitFinding": "use pandas, as docs/retired.md shows.",
+    "SampledRanks correct_sampled Corrected Estimated": "rank all candidates.",
     "Ceiling": "`analysis.predictability` has the limits alone.",
     "notation parse_measure RelevantFrom": "use `measures` or `metrics` of `report.evaluate`, or "
     "the package ir-measures.",

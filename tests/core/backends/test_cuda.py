@@ -92,7 +92,7 @@ def test_an_update_without_validation_reads_no_value(case: Case) -> None:
 
     Forms are read in `base/`: one class of each family has all of them, the others one.
     """
-    of_locations = {"num_locations", "train_counts", "locations", "num_sampled"} & set(case.options)
+    of_locations = {"num_locations", "train_counts", "locations"} & set(case.options)
     metric = case.make(validate_args=False).clone().to("meta")  # coordinates of its own
     others = ("one",) if metric.record is Distribution else ("lists, several",)
     for form in FORMS if case in FAMILIES else others:

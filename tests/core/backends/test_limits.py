@@ -23,7 +23,6 @@ from nextloc_metrics import (
     RankingCollection,
     RankingMetric,
     RecallAtK,
-    SampledRanks,
 )
 from strategies import Case
 
@@ -88,9 +87,6 @@ def test_a_group_counts_as_many() -> None:
 @pytest.mark.parametrize(
     ("metric", "read", "expected"),
     [
-        (SampledRanks(3), lambda x: x.compute(), 1.0),
-        (SampledRanks(3), lambda x: x.shares, [1.0, 0.0, 0.0, 0.0]),
-        (SampledRanks(3), lambda x: x.counts, [MOST, 0.0, 0.0, 0.0]),
         (CalibrationError(given="logits"), lambda x: x.compute(), 0.0),
         (AURC(given="logits"), lambda x: x.compute(), 0.0),
         (CalibrationError(given="logits"), lambda x: x.reliability().accuracy[-1], 1.0),

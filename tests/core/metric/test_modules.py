@@ -50,7 +50,6 @@ NEEDED: dict[str, Any] = {
     "min_recall": 0.5,
     "num_candidates": 3,
     "num_locations": 3,
-    "num_sampled": 2,
     "points": "ids",
     "q": 0.5,
     "risk": 0.1,

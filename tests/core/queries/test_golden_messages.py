@@ -29,7 +29,6 @@ NEEDED: dict[str, Any] = {
     "k": 2,
     "q": 0.5,
     "num_locations": 3,
-    "num_sampled": 2,
     "bins": nm.PopularityBins([1, 2, 1]),
     "min_recall": 0.5,
     "bin_of": [1, 2],
