@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import pytest
 import torch
 from torch import Tensor
 
-from nextloc_metrics import LocationF1, RankingCollection
+from nextloc_metrics import LocationF1, RankingCollection, next_location_metrics
 
 
 def by_loops(
@@ -80,3 +81,20 @@ def test_one_relevant_location_a_query_is_counted_alike() -> None:
     metric = LocationF1(11)
     metric.update(scored(decided, 9), torch.tensor(wanted))
     assert metric.state[:, :-1].tolist() == by_loops(decided, list(wanted), 11)
+
+
+def test_a_preset_warns_once_that_all_targets_are_one_location() -> None:
+    """When it is computed, not in `forward` of a batch; the metric alone does not warn."""
+    scores, target = torch.eye(4)[[0, 1, 2]], torch.zeros(3, dtype=torch.long)
+    metrics, alone = next_location_metrics(4), LocationF1(4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        alone.update(scores, target)
+        value = alone.compute()
+        assert metrics(scores, target)["f1"] == value
+    with pytest.warns(UserWarning, match="all targets are location 0, so F1 of locations says"):
+        assert metrics.compute()["f1"] == value
+    metrics.update(scores, target)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        metrics.table()

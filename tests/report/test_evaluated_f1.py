@@ -136,3 +136,30 @@ def test_one_user_and_no_query() -> None:
     empty = evaluate(rows[:0], target[:0], users[:0])
     assert math.isnan(empty.values["f1"])
     assert not math.isfinite(sum(empty.intervals.get("f1", (math.nan,))))
+
+
+@pytest.mark.parametrize("cluster", [None, "user"])
+def test_targets_of_one_id_have_no_f1(cluster: str | None, tmp_path: Path) -> None:
+    """As of sampled candidates with the target in column 0: a blank, and the reason on the card."""
+    scores, target = np.random.default_rng(0).random((30, 9)), [0] * 30
+    given: Any = {"k": 1, "groups": {"user": np.arange(30) % 6}, "cluster": cluster}
+    e = report.evaluate(scores, target, metrics={"macro": LocationF1(9, "macro")}, **given)
+    assert [x for x, y in e.values.items() if math.isnan(y)] == ["f1", "macro"]
+    assert not {"f1", "macro"} & e.intervals.keys()
+    assert "acc_at_1" in e.intervals
+    for name in ("f1", "macro"):
+        assert e.card[f"value_of_{name}"].startswith("none: all targets are one id")
+    report.evaluate(scores, target, **given).save(tmp_path / "half.npz")
+    assert math.isnan(report.merge([tmp_path / "half.npz"]).values["f1"])
+    both = report.merge([tmp_path / "half.npz", report.evaluate(scores, [1] * 30, **given)])
+    assert "value_of_f1" not in both.card
+    expected = f1(np.repeat([0, 1], 30), np.tile(scores.argmax(1), 2))
+    assert both.values["f1"] == pytest.approx(expected)
+    assert "f1" in both.intervals
+
+
+@pytest.mark.parametrize(("queries", "locations"), [(1, 9), (5, 1)])
+def test_one_query_and_one_location_have_f1(queries: int, locations: int) -> None:
+    """Nothing else is possible there."""
+    e = report.evaluate(np.ones((queries, locations)), [0] * queries, k=1)
+    assert (e.values["f1"], "value_of_f1" in e.card) == (1.0, False)

@@ -5,6 +5,7 @@ from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
+from torchmetrics.utilities import rank_zero_warn
 
 from nextloc_metrics.core import backends
 from nextloc_metrics.core.backends import must_not_sync
@@ -136,8 +137,30 @@ class LocationF1(LocationTally):
 
     label, _for_several = "F1", "F1AtK"
 
+    # what to do if all targets are one location: "keep" the value; "warn", in a preset; or
+    # "leave out", in an evaluation
+    _if_one_target = "keep"
+
     def divisor(self, decisions: Tensor, support: Tensor) -> Tensor:
         return (decisions + support) / 2
+
+    @property
+    def _has_one_target(self) -> bool:
+        support = self.state[2, : self.num_locations]
+        return self.num_locations > 1 < int(support.sum()) == int(support.max())
+
+    def compute(self) -> Tensor:
+        if self._if_one_target != "keep" and self._has_one_target:
+            if self._if_one_target == "leave out":
+                return torch.full_like(super().compute(), torch.nan)
+            if self._should_unsync:  # else it is the value of a single batch, of `forward`
+                self._if_one_target = "keep"
+                rank_zero_warn(
+                    f"all targets are location {int(self.state[2].argmax())}, so F1 of locations "
+                    "says nothing. If candidates are sampled, with the target in one column, use "
+                    "`recommendation_metrics`, or rank all locations."
+                )
+        return super().compute()
 
 
 class LocationPrecision(LocationTally):

@@ -101,7 +101,8 @@ def next_location_metrics(
     members["mrr"] = at_k.MRR(**kwargs)
     of_ndcg = max(cuts) if ndcg_k is None else check_positive("ndcg_k", ndcg_k)
     members[f"ndcg{separator}{of_ndcg}"] = at_k.NDCGAtK(of_ndcg, **kwargs)
-    members["f1"] = LocationF1(num_locations, **kwargs)
+    members["f1"] = f1 = LocationF1(num_locations, **kwargs)
+    f1._if_one_target = "warn"
     near = f"acc_within_{1000 * check_number('km', km, or_zero=True):g}m".replace(".", "_")
     if locations is not None:
         members |= {

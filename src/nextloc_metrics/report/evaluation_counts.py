@@ -24,6 +24,7 @@ from nextloc_metrics.core.queries.answers import UNSEEN
 from nextloc_metrics.core.queries.batch import Batch, GroupLabels
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking
+from nextloc_metrics.metrics.location_f1 import LocationF1
 from nextloc_metrics.report import saved
 from nextloc_metrics.report.evaluation_metrics import count_answers
 from nextloc_metrics.report.location_answers import FewSums, LocationAnswers
@@ -172,6 +173,11 @@ class Counted:
     def _doubts(self) -> dict[str, str]:
         """Say where intervals by query are too narrow, and where few groups have the hits."""
         found, cluster, rows = {}, self.setting.cluster, dict(self.rows())
+        for name in self._of_one_target():
+            found[f"value_of_{name}"] = (
+                "none: all targets are one id, as where candidates are sampled and the target has "
+                "one column; rank all locations"
+            )
         for name in self.left_out(is_full=True):
             most = f"{FewSums.most:,} different answers"
             found[f"interval_of_{name}"] = f"none: more than {most} by {cluster or 'query'}"
@@ -217,7 +223,8 @@ class Counted:
         if "cluster" in self.parts:
             clustered = self.parts["cluster"].results(confidence_level, count=False)
             results = results._replace(intervals=clustered.intervals)
-        estimates = {name: x._estimate() for name, x in self.left_out().items()}
+        empty = self._of_one_target()
+        estimates = {x: y._estimate() for x, y in self.left_out().items() if x not in empty}
         of_f1 = {name: x.interval(confidence_level) for name, x in estimates.items()}
         results = results._replace(intervals=results.intervals | of_f1)
         return read_results(collection, results, keep_base=False, by_group=False)
@@ -243,6 +250,10 @@ class Counted:
         """Return what intervals of F1 are read from; `is_full`: where there is too much."""
         members: Any = self.parts[LEFT_OUT].named_members() if LEFT_OUT in self.parts else ()
         return {name: x for name, x in members if x.is_full == is_full}
+
+    def _of_one_target(self) -> set[str]:
+        """Return the names of F1 that has no value, as all targets are one location."""
+        return {x for x, row in self.rows() if isinstance(row, LocationF1) and row._has_one_target}
 
     def cuts_beyond_lists(self) -> list[int]:
         """Return the cut-offs above the length of the longest list."""

@@ -96,7 +96,8 @@ class HeadlinePart(TablePart):
     def _of_table(self, known: Known) -> RankingCollection:
         setting, (ranked, _) = known.setting, _own_of(known)
         options = setting.num_locations, setting.k, setting.measures, ranked
-        return make_headline(*options, locations=known.data.locations, km=setting.km)
+        given: Any = {"locations": known.data.locations, "km": setting.km}
+        return make_headline(*options, if_one_target="leave out", **given)
 
     def sections(self, evaluation: Any) -> dict[str, str]:
         counted = evaluation._counted

@@ -22,6 +22,7 @@ from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.geography.locations import check_locations
 from nextloc_metrics.metrics.bins import PopularityBins
+from nextloc_metrics.metrics.location_f1 import LocationF1
 from nextloc_metrics.metrics.measures import parse_measures
 from nextloc_metrics.metrics.presets import next_location_metrics, recommendation_metrics
 from nextloc_metrics.report.part import Part
@@ -114,11 +115,13 @@ def make_headline(
     k: int | Sequence[int],
     measures: Sequence[str],
     metrics: Mapping[str, RecordMetric],
+    if_one_target: str = "keep",
     **options: Any,
 ) -> RankingCollection:
     """Make the preset for one relevant location per query, or for several, or `measures`.
 
-    Copies of `metrics` follow; `options` are further ones of `next_location_metrics`.
+    Copies of `metrics` follow. `if_one_target` is what F1 does if all targets are one location, and
+    `options` are further ones of `next_location_metrics`.
     """
     if measures:
         headline = RankingCollection(dict(parse_measures(measures)))
@@ -128,6 +131,9 @@ def make_headline(
         headline = next_location_metrics(num_locations, k, **options)
     check_free(headline, metrics)
     headline.add_metrics({name: metric.clone() for name, metric in metrics.items()})
+    for member in headline.members():
+        if isinstance(member, LocationF1):
+            member._if_one_target = if_one_target
     return headline
 
 
