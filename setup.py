@@ -17,8 +17,8 @@ NAMES = [
     "weigh",
     "spread",
     "match",
+    "align",
 ]
-NAMES += ["align", "transport", "match_events"]
 FUNCTIONS = [f"nextloc_{name}" for name in NAMES]
 
 
@@ -57,7 +57,7 @@ class WheelOfAnyPython(bdist_wheel):
 kernels = Extension(
     "nextloc_metrics.core.backends._kernels",
     [f"{FOLDER}/kernels.c"],
-    depends=[f"{FOLDER}/{name}.h" for name in ("rows", "lists", "mass", "pairs", "events")],
+    depends=[f"{FOLDER}/{name}.h" for name in ("rows", "lists", "mass", "pairs")],
     optional=True,
 )
 setup(ext_modules=[kernels], cmdclass={"build_ext": BuildKernels, "bdist_wheel": WheelOfAnyPython})

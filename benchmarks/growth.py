@@ -60,7 +60,7 @@ _EVALUATION = """
 import json, resource, sys, time
 import numpy as np
 import torch
-from nextloc_metrics import mobility, report
+from nextloc_metrics import report
 torch.set_num_threads(1)
 torch.manual_seed(0)
 size = int(sys.argv[1])
@@ -108,15 +108,6 @@ EVALUATIONS: dict[str, tuple[Sequence[int], str]] = {
         "models = {f'm{i}': lists(5000)[0] for i in range(size + 1)}\n"
         "target = lists(5000)[1]\n"
         "call = lambda: report.compare(models, target, num_locations=3000)",
-    ),
-    "sequences of 20 events": (
-        (10**2, 10**3, 10**4),
-        "times = torch.rand(size, 20).sort(1).values\n"
-        "places = torch.randint(50, (size, 20))\n"
-        "def call():\n"
-        "    metric = mobility.events.EventTransport(1.0, 1.0)\n"
-        "    metric.update((times, places), (times.roll(1, 0), places.roll(1, 0)))\n"
-        "    return metric.compute()",
     ),
 }
 _MOST = 1.15

@@ -31,7 +31,7 @@ from nextloc_metrics.core import metric as base
 from nextloc_metrics.core.metric.mean import MeanMetric, RecordMetric
 from nextloc_metrics.core.metric.summed import SummedMetric
 from nextloc_metrics.core.queries.checks import check_choice
-from nextloc_metrics.mobility import events, trajectories
+from nextloc_metrics.mobility import trajectories
 
 Reduction = Literal["mean", "none"]
 
@@ -42,7 +42,7 @@ _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 def _classes() -> dict[str, type[SummedMetric]]:
     """Return the classes of all metrics by the names of their functions."""
     found: dict[str, type[SummedMetric]] = {}
-    for room in (base, metrics, geography, trajectories, events):
+    for room in (base, metrics, geography, trajectories):
         for file in iter_modules(room.__path__, f"{room.__name__}."):
             for name, kind in vars(import_module(file.name)).items():
                 # on Python 3.10 an alias such as `list[Tensor]` is an instance of `type`, too

@@ -69,7 +69,6 @@ from nextloc_metrics.metrics.strata import moved as moved
 from nextloc_metrics.metrics.visits import Visits as Visits
 from nextloc_metrics.metrics.visits import exploration_metrics as exploration_metrics
 from nextloc_metrics.metrics.visits import previously_visited as previously_visited
-from nextloc_metrics.mobility import events as events
 from nextloc_metrics.mobility import trajectories as trajectories
 from nextloc_metrics.report import plotting as plotting
 from nextloc_metrics.report import protocols as protocols

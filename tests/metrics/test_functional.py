@@ -15,7 +15,6 @@ import nextloc_metrics
 from nextloc_metrics import (
     MRR,
     PopularityBins,
-    events,
     functional,
     geography,
     trajectories,
@@ -29,10 +28,6 @@ SCORES, TARGET = batch(12)
 PROBABILITIES = SCORES.softmax(1)
 RANKED = {"preds": SCORES, "target": TARGET}
 DAYS = {"preds": torch.rand(4, 5, 2), "target": torch.rand(4, 5, 2)}
-EVENTS = {
-    "preds": [([1.0, 4.0], [[0.5, 0.2], [0.1, 0.9]]), ([2.0], [[0.3, 0.4]])],
-    "target": [([1.5], [0]), ([9.0, 2.5], [1, 1])],
-}
 IDS = {"preds": torch.arange(20).view(4, 5) % 3, "target": torch.arange(20).view(4, 5) % 7}
 
 
@@ -65,13 +60,6 @@ OTHERS = [
           "PointErrorAt": {"step": 2},
       }.items()],
     Call("trajectories.EditDistance", {}, IDS),
-    *[Call(f"events.{name}", options, EVENTS)
-      for name, options in {
-          "EventTransport": {"insert_cost": 2.0, "delete_cost": 1.0}, "EventCountDifference": {},
-          "EventTimeError": {"limit": 3.0}, "NextEventAccuracy": {"horizon": 9.0},
-          "EventMAP": {"horizon": 9.0, "thresholds": [1.0, 2.0]},
-          "EventMaxF": {"horizon": 9.0, "thresholds": [1.0, 2.0], "average": "weighted"},
-      }.items()],
 ]  # fmt: skip
 CALLS = [*[Call(x.name, x.options, RANKED) for x in CLASSES], *OTHERS]
 
@@ -100,7 +88,7 @@ def test_a_function_is_its_class(call: Call) -> None:
 
 def test_every_metric_has_a_function() -> None:
     """Every public class that one can make has one, and the tests above know each of them."""
-    rooms = (nextloc_metrics, geography, trajectories, events)
+    rooms = (nextloc_metrics, geography, trajectories)
     public = {name: vars_of(room, name) for room in rooms for name in room.__all__}
     kinds = {
         name_of(name)

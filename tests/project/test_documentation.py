@@ -408,9 +408,6 @@ INNER = {
         "setup", "teardown",
     },
     "how F1, precision and recall per location differ": {"divisor"},
-    "how metrics of pooled events differ": {
-        "EventMAP.value_of", "EventMaxF.value_of", "PooledEvents.value_of",
-    },
 }  # fmt: skip
 
 

@@ -40,10 +40,8 @@ ROOMS: dict[str, list[str]] = {
     "core.scoring": ["core.ranking"],
     "core.distribution": ["core.ranking"],
     "core.metric": ["core.scoring", "core.distribution", "core.means", "core.display"],
-    "mobility.events": [],
     "mobility.trajectories": [],
     "mobility": [
-        "mobility.events",
         "mobility.trajectories",
     ],
     "report.files": [],

@@ -19,7 +19,7 @@ ours = [sys.modules[x].__file__ for x in names if x.partition(".")[0] == "nextlo
 lines = sum(len(pathlib.Path(x).read_text("utf-8").splitlines()) for x in ours)
 print(json.dumps([lines, names]))
 """
-OTHERS = ("mobility", "trajectories", "events", "analysis", "report", "files", "protocols")
+OTHERS = ("mobility", "trajectories", "analysis", "report", "files", "protocols")
 OTHERS += ("plotting", "pages", "cli")
 
 

@@ -36,6 +36,7 @@ INSTEAD: dict[str, str] = {
     "scikit_learn RankingScorer": "use `sklearn.metrics.make_scorer` of a function such as `mrr`.",
     "SetCoverage SetSize EmptySets CoverageAtRisk conformal_threshold set_sizes": "use TorchCP, or "
     "a few lines as docs/retired.md shows.",
+    "events": "use the metrics of HoTPP.",
 }
 
 

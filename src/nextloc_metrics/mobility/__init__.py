@@ -1,4 +1,4 @@
-"""Whole movements: trajectories and events.
+"""Whole movements: trajectories.
 
 A room for each: a record of what is compared, and formulas on it. This wing imports `metrics`,
 `geography` and `core`. Begin with `trajectories.pairs`.
@@ -7,7 +7,6 @@ A room for each: a record of what is compared, and formulas on it. This wing imp
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from nextloc_metrics.mobility import events as events
     from nextloc_metrics.mobility import trajectories as trajectories
 else:
     from nextloc_metrics.core.lazy import import_when_asked

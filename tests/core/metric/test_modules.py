@@ -24,7 +24,6 @@ from nextloc_metrics import (
     PopularityBins,
     RankingCollection,
     RankingMetric,
-    events,
     geography,
     trajectories,
 )
@@ -40,7 +39,6 @@ NEEDED: dict[str, Any] = {
     "coverage": 0.5,
     "delete_cost": 1.0,
     "distance": torch.eye(3),
-    "horizon": 1.0,
     "insert_cost": 1.0,
     "k": 2,
     "km": 1.0,
@@ -68,7 +66,7 @@ MORE: dict[str, dict[str, Any]] = {
 
 def makers() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Every public metric class that is not abstract, and every preset, with what it needs."""
-    for module in (nextloc_metrics, events, geography, trajectories):
+    for module in (nextloc_metrics, geography, trajectories):
         for name in module.__all__:
             made = getattr(module, name)
             is_class = isinstance(made, type) and issubclass(made, Metric)
@@ -120,7 +118,7 @@ def with_marks(test: Any) -> Any:
 def test_every_family_is_among_the_makers() -> None:
     """The table is read from what the modules export: about 60 classes and 9 presets."""
     assert sum(name.endswith("_metrics") for name in MAKERS) >= 9
-    assert {"MRR", "Grouped", "EventTransport", "DTW"} <= MAKERS.keys()
+    assert {"MRR", "Grouped", "DTW"} <= MAKERS.keys()
 
 
 @pytest.mark.slow  # compiles
@@ -204,23 +202,13 @@ def test_a_value_does_not_depend_on_the_default_device(case: Case) -> None:
     assert same(found, expected.compute())
 
 
-EVENTS = [([1.0, 5.0], [[0.9, 0.1], [0.8, 0.2]])], [([7.5, 1.5], [0, 0])]
 WALKS = [[[0.0, 0.0], [0.0, 1.0], [0.0, 4.0]]], [[[0.0, 0.0], [0.0, 1.0], [0.0, 2.0]]]
 
 
-@pytest.mark.parametrize(
-    ("make", "given"),
-    [
-        (partial(events.EventMAP, horizon=10.0, thresholds=[1.0]), EVENTS),
-        (partial(events.EventMaxF, horizon=10.0, thresholds=[1.0]), EVENTS),
-        (trajectories.DTW, WALKS),
-    ],
-    ids=lambda x: getattr(getattr(x, "func", x), "__name__", ""),
-)
-def test_no_family_reads_the_default_device(make: Callable[..., Any], given: Any) -> None:
-    """Nor do events and pairs of trajectories."""
-    expected = updated(make(), *given).compute()
-    metric = updated(make(), *given)
+def test_no_family_reads_the_default_device() -> None:
+    """Nor do pairs of trajectories."""
+    expected = updated(trajectories.DTW(), *WALKS).compute()
+    metric = updated(trajectories.DTW(), *WALKS)
     with torch.device("meta"):
         found = metric.compute()
     assert same(found, expected)

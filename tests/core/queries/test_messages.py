@@ -30,7 +30,6 @@ from nextloc_metrics import (
     RankingMetric,
     analysis,
     click_through_metrics,
-    events,
     functional,
     geography,
     libcity_metrics,
@@ -135,14 +134,13 @@ ODD = {
     "None": None,
 }
 TAKEN = {
-    "aligned": "True", "as_hotpp": "True", "average": "None", "F1AtK.average": "",
-    "events.average": "", "base": "1.5 None", "beta": "1.5", "bin_of": "list",
-    "distance": "list nested", "events.bins": "None list",
-    "by": "x None string", "decile": "None", "delete_cost": "0 1.5",
+    "aligned": "True", "average": "None", "F1AtK.average": "",
+    "base": "1.5 None", "beta": "1.5", "bin_of": "list",
+    "distance": "list nested",
+    "by": "x None string", "decile": "None",
     "diagonal": "1.5", "exhausted": "None 1.5", "first": "None", "floor": "None",
-    "free_start": "True", "given": "None", "group": "0 None", "horizon": "1.5 None",
+    "free_start": "True", "given": "None", "group": "0 None",
     "ignore_index": "-3 0 None", "trajectories.ignore_index": "None",
-    "events.ignore_index": "None", "insert_cost": "0 1.5",
     "MRR.k": "None", "RBP.k": "None", "km": "0 1.5",
     "limit": "1.5 None", "locations": "None", "geography.locations": "", "max_grade": "1.5",
     "ndcg_k": "None", "normalized": "True", "weighted": "True",
@@ -162,7 +160,7 @@ def test_every_option_of_every_metric_is_checked() -> None:
     """What is no value of an option, of whatever length, is a short error that names it."""
     checked = 0
     rooms = {f"{x.__name__.split('.')[-1]}.": x
-             for x in (nextloc_metrics, geography, trajectories, events)}  # fmt: skip
+             for x in (nextloc_metrics, geography, trajectories)}  # fmt: skip
     for path, made, option, needed in every_option(rooms):
         room, name = path.split(".")
         is_metric = not inspect.isclass(made) or issubclass(made, Metric)

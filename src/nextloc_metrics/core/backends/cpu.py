@@ -2,7 +2,6 @@
 
 import ctypes
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core.backends.events import Moments
 from nextloc_metrics.core.backends.mass import Weights
 from nextloc_metrics.core.backends.reference import Bins, Reference
 from nextloc_metrics.core.backends.sequences import ALIGNMENTS, Alignment, Sequences, table
@@ -61,7 +59,6 @@ def _structure(name: str, members: str) -> type[ctypes.Structure]:
 
 _SCORES = "start rows columns stride infinity"
 _WEIGHTS = "start rows columns stride kind are_weights ~inverse_temperature"
-_MOMENTS = "first second first_place second_place first_width second_width failed"
 _PAIRS = (
     "first second first_length second_length first_width second_width dimensions table failed "
     "~diameter"
@@ -89,10 +86,6 @@ _STRUCTURES = {
     ),
     "match": _structure("Ngrams", f"{_PAIRS} most optimal sums ~beta ~scale"),
     "align": _structure("Align", f"{_PAIRS} kind window free_start found ~within"),
-    "transport": _structure("Transport", f"{_MOMENTS} most found"),
-    "match_events": _structure(
-        "MatchEvents", f"{_MOMENTS} scores thresholds num_places num_thresholds matched"
-    ),
     "weigh": _structure("Weigh", f"{_WEIGHTS} targets sums tied"),
     "spread": _structure("Spread", f"{_WEIGHTS} sums shares"),
 }
@@ -277,32 +270,6 @@ class Cpu(Reference):
         limits = -1 if window is None else window, free_start
         self._of_pairs("align", pairs, ALIGNMENTS.index(kind), *limits, found, within)
         return found
-
-    def transport(self, moments: Moments, most: int) -> Tensor:
-        found = _integers(len(moments.first))
-        self._of_events("transport", moments, most, found)
-        return found
-
-    def match_events(
-        self, moments: Moments, scores: Tensor | None, thresholds: Sequence[int]
-    ) -> Tensor:
-        size = 1 if scores is None else scores.shape[2]
-        matched = torch.zeros(*moments.first.shape, size, dtype=torch.int64, device="cpu")
-        numbers = torch.from_numpy(np.array(thresholds, np.uint64).view(np.int64))
-        members = scores, numbers, size, len(numbers), matched
-        self._of_events("match_events", moments, *members)
-        return matched
-
-    def _of_events(self, name: str, moments: Moments, *members: Any) -> None:
-        """Call a C function on sequences of events."""
-        tensors = moments.first, moments.second, moments.first_place, moments.second_place
-        kept = [x.contiguous() if isinstance(x, Tensor) else x for x in (*tensors, *members)]
-        (rows, length), width = moments.first.shape, moments.second.shape[1]
-        layout = *kept[:4], length, width, 0
-        if self._call(name, rows, rows * length * width, *layout, *kept[4:]) == _NO_MEMORY:
-            raise MemoryError(
-                f"could not allocate thread buffers for sequences of {length} and {width} events."
-            )
 
     def _of_scores(self, name: str, scores: Tensor, *members: Any) -> Any:
         """Call a C function on scores; `_MISPLACED` if a target is not a candidate."""

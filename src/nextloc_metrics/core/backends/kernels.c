@@ -1,5 +1,5 @@
 /* Counting on the CPU in C. `cpu.py` calls it and declares the structures; `rows.h` has the loops
-   over a row, `pairs.h` those over a pair of sequences, `events.h` those over two of events.
+   over a row, `pairs.h` those over a pair of sequences.
 
    There is no global state, and only pairs of sequences need memory of their own. The threads are
    those of the OpenMP that PyTorch has loaded: its entry point is an argument, so that nothing is
@@ -205,7 +205,6 @@ ROWS void square_rows(void *about, int64_t begin, int64_t end)
 
 #include "lists.h"
 #include "pairs.h"
-#include "events.h"
 
 typedef struct {
     DoRows do_rows;
@@ -311,17 +310,4 @@ EXPORT int nextloc_align(Parallel parallel, int64_t threads, int64_t rows, Align
 {
     const int answer = run(parallel, threads, align_rows, align, rows);
     return align->pairs.failed ? NO_MEMORY : answer;
-}
-
-EXPORT int nextloc_transport(Parallel parallel, int64_t threads, int64_t rows, Transport *transport)
-{
-    const int answer = run(parallel, threads, transport_rows, transport, rows);
-    return transport->moments.failed ? NO_MEMORY : answer;
-}
-
-EXPORT int nextloc_match_events(Parallel parallel, int64_t threads, int64_t rows,
-                                MatchEvents *match)
-{
-    const int answer = run(parallel, threads, match_event_rows, match, rows);
-    return match->moments.failed ? NO_MEMORY : answer;
 }

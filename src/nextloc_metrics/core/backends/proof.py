@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core.backends.events import Moments
 from nextloc_metrics.core.backends.mass import Weights
 from nextloc_metrics.core.backends.reference import UNRETRIEVED, Reference
 from nextloc_metrics.core.backends.sequences import ALIGNMENTS, Sequences
@@ -137,7 +136,7 @@ def _of_weights(backend: Reference) -> Proofs:
 
 
 def _of_pairs(backend: Reference) -> Proofs:
-    """Yield the answers to pairs of sequences, and of events."""
+    """Yield the answers to pairs of sequences."""
     for dimensions in (2, 3):
         pairs, of = _make_pairs(dimensions), f"of {dimensions} dimensions"
         for optimal in (False, True):
@@ -147,12 +146,6 @@ def _of_pairs(backend: Reference) -> Proofs:
             yield f"`align({kind!r})` {of}", (backend.align(pairs, kind, within=2.0),)
         found = backend.align(pairs, "dtw", 1, free_start=True)
         yield f"`align of a window` {of}", (found,)
-    times, places = _ids(3, 7) << 58, _ids(3, 7) % 4 - 2
-    moments = Moments(times, times.flip(0, 1)[:, :5], places, places.flip(0)[:, :5])
-    yield "`transport`", (backend.transport(moments, 13 << 56),)
-    for scores in (None, (_ids(3, 14).reshape(3, 7, 2).double() % 6 - 1).log()):
-        found = backend.match_events(moments, scores, [0, 1 << 59, (1 << 64) - 1])
-        yield "`match_events`", (found,)
 
 
 _ANSWERS = {"is_proven": _of_scores, "weighs": _of_weights, "aligns": _of_pairs}

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core.backends import mass
-from nextloc_metrics.core.backends.events import match_events, transport
 from nextloc_metrics.core.backends.sequences import align, match_ngrams
 from nextloc_metrics.core.queries.arrays import must_not_sync, row_sum
 
@@ -46,7 +45,7 @@ class Reference:
     tallies_scores = False  #: whether `tally_scores` is implemented
     is_proven = True  #: whether `choose` may return this backend without the check in `proof`
     weighs = True  #: the same for `weigh` and `spread`
-    aligns = True  #: the same for pairs of sequences, and of events
+    aligns = True  #: the same for pairs of sequences
 
     def unable(self, values: Tensor) -> str | None:
         """Return the reason why this backend cannot read the tensor, or None."""
@@ -303,8 +302,6 @@ class Reference:
 
     match_ngrams = staticmethod(match_ngrams)
     align = staticmethod(align)
-    transport = staticmethod(transport)
-    match_events = staticmethod(match_events)
 
 
 def order_first(
