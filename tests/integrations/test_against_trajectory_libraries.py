@@ -1,4 +1,4 @@
-"""Metrics of trajectories against other libraries: geobleu, dtaidistance and tslearn."""
+"""Metrics of trajectories against other libraries: geobleu and dtaidistance."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mobility.trajectories.trajectory_oracle import Points, padded, walks
-from nextloc_metrics.mobility.trajectories import DTW, LCSS, DiscreteFrechet, GeoBLEU, PairMetric
+from nextloc_metrics.mobility.trajectories import DTW, GeoBLEU, PairMetric
 
 SIZES = [(1, 1), (1, 4), (4, 1), (2, 2), (5, 5), (5, 8), (8, 5), (12, 12), (48, 48)]
 
@@ -89,18 +89,6 @@ def test_dtaidistance() -> None:
         np.testing.assert_allclose(
             scores(DTW(window=window), pairs), wanted, rtol=1e-12, atol=1e-12
         )
-
-
-def test_tslearn() -> None:
-    """The discrete Frechet distance, and LCSS, which is over the shorter sequence there too."""
-    metrics = imported("tslearn.metrics")
-    pairs = walks(40, 20, seed=10)
-    arrays = [(np.array(p), np.array(t)) for p, t in pairs]
-    if hasattr(metrics, "frechet"):
-        wanted = [metrics.frechet(*pair) for pair in arrays]
-        np.testing.assert_allclose(scores(DiscreteFrechet(), pairs), wanted, rtol=1e-12)
-    wanted = [metrics.lcss(*pair, eps=1.5) for pair in arrays]
-    np.testing.assert_allclose(scores(LCSS(1.5), pairs), wanted, rtol=1e-12)
 
 
 def imported(name: str) -> ModuleType:

@@ -14,11 +14,10 @@ from nextloc_metrics.mobility.trajectories import DTW, GeoBLEU, trajectory_metri
 PLACES = Locations([1.0, 2.0], [3.0, 4.0])
 
 # A call with all members.
-PAIRS: Any = {"within": 1, "steps": [2]}
+PAIRS: Any = {"steps": [2]}
 
 OF_DISTANCE = {
-    "geo_bleu", "dtw", "frechet", "hausdorff", "mean_point_error", "last_point_error",
-    "point_error_at_2", "edr", "lcss",
+    "geo_bleu", "dtw", "mean_point_error", "last_point_error", "point_error_at_2",
 }  # fmt: skip
 
 # For each preset: an argument, a value that is not the default, the other arguments, and what the
@@ -27,11 +26,10 @@ OF_DISTANCE = {
 TABLE: dict[Any, list[tuple[str, Any, dict[str, Any], Any]]] = {
     trajectory_metrics: [
         ("units", "degrees", PAIRS, OF_DISTANCE),
-        ("locations", PLACES, PAIRS, OF_DISTANCE | {"edit_distance"}),
+        ("locations", PLACES, PAIRS, OF_DISTANCE),
         ("n", 3, PAIRS, {"geo_bleu"}),
         ("beta", 0.25, PAIRS, {"geo_bleu"}),
         ("scale", 2.0, PAIRS, {"geo_bleu"}),
-        ("within", 0.0, {}, {"edr", "lcss"}),
         ("steps", [4], {}, {"point_error_at_4": "PointErrorAt(step=4)"}),
         ("aligned", False, {}, dict.fromkeys(["mean_point_error", "last_point_error"])),
         (
@@ -41,7 +39,7 @@ TABLE: dict[Any, list[tuple[str, Any, dict[str, Any], Any]]] = {
             {"point_error@2": "PointErrorAt(step=2)", "point_error_at_2": None},
         ),
         ("prefix", "val/", {"aligned": False}, "val/{}"),
-        ("validate_args", False, {**PAIRS, "locations": PLACES}, {*OF_DISTANCE, "edit_distance"}),
+        ("validate_args", False, {**PAIRS, "locations": PLACES}, OF_DISTANCE),
     ],
     GeoBLEU.as_of: [
         *(
@@ -104,5 +102,4 @@ def test_another_value_is_seen(
         assert {name: written.get(name) for name in expected} == expected
         return
     for name in expected:
-        # `EditDistance` comes with locations, which it does not read
         assert np.array_equal(getattr(found[name], argument, value), value), name

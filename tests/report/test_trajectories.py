@@ -18,7 +18,7 @@ from mobility.trajectories.test_trajectory_tables import by_loops, make
 from mobility.trajectories.trajectory_oracle import distance, geo_bleu, haversine, path
 from nextloc_metrics import report
 from nextloc_metrics.cli.commands import main
-from nextloc_metrics.mobility.trajectories import DTW, EDR, GeoBLEU, PairMetric
+from nextloc_metrics.mobility.trajectories import DTW, GeoBLEU, PairMetric
 
 
 def mean_over_users(preds: Any, target: Any, score: Any) -> dict[Any, float]:
@@ -39,7 +39,6 @@ def test_the_values_are_those_of_plain_loops(year: Any) -> None:
     wanted = {
         "geo_bleu": lambda p, t: geo_bleu(p, t, n, divisor=divisor),
         "dtw": lambda p, t: path(p, t, free_start=old) / 2,
-        "frechet": lambda p, t: path(p, t, max),
         "mean_point_error": lambda p, t: np.mean([*map(distance, p, t)]),
     }
     for name, score in wanted.items():
@@ -162,12 +161,12 @@ def test_degrees_and_metrics_of_ones_own() -> None:
     assert found.card["challenge"] is None
     in_metres = report.evaluate_trajectories(preds, target, units="m")
     in_cells = report.evaluate_trajectories(preds, target)
-    assert in_metres.values["frechet"] == pytest.approx(in_cells.values["frechet"] / 1000)
+    assert in_metres.values["dtw"] == pytest.approx(2 * in_cells.values["dtw"] / 1000)
     assert "dtw (km)" in str(in_metres.table)
-    own = {"edr": EDR(1.0), "geo_bleu": GeoBLEU()}
+    own = {"warped": DTW(), "geo_bleu": GeoBLEU()}
     found = report.evaluate_trajectories(preds, target, metrics=own)
-    assert list(found.values) == ["edr", "geo_bleu"]
-    assert "worst: edr" in str([day[0] for day in found._days("edr", own["edr"])])
+    assert list(found.values) == ["warped", "geo_bleu"]
+    assert "worst: warped" in str([day[0] for day in found._days("warped", own["warped"])])
 
 
 @pytest.mark.usefixtures("blank_pictures")

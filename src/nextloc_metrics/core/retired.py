@@ -37,6 +37,8 @@ INSTEAD: dict[str, str] = {
     "SetCoverage SetSize EmptySets CoverageAtRisk conformal_threshold set_sizes": "use TorchCP, or "
     "a few lines as docs/retired.md shows.",
     "events": "use the metrics of HoTPP.",
+    "DiscreteFrechet Hausdorff EDR LCSS EditDistance": "use tslearn, SciPy, or the lines of "
+    "docs/retired.md",
 }
 
 

@@ -18,9 +18,7 @@ from nextloc_metrics.core.metric.grouped import Grouped
 from nextloc_metrics.geography.locations import Units
 from nextloc_metrics.mobility.trajectories import (
     DTW,
-    DiscreteFrechet,
     GeoBLEU,
-    Hausdorff,
     MeanPointError,
     PairMetric,
     TrajectoryPairs,
@@ -189,12 +187,7 @@ def _usual(year: Year, units: Units, aligned: bool) -> dict[str, PairMetric]:
     if units != "cells":
         members: Any = trajectory_metrics(units=units, aligned=aligned).named_members()
         return dict(members)
-    found: dict[str, PairMetric] = {
-        "geo_bleu": GeoBLEU.as_of(year),
-        "dtw": DTW.as_of(year),
-        "frechet": DiscreteFrechet(),
-        "hausdorff": Hausdorff(),
-    }
+    found: dict[str, PairMetric] = {"geo_bleu": GeoBLEU.as_of(year), "dtw": DTW.as_of(year)}
     return found | ({"mean_point_error": MeanPointError()} if aligned else {})
 
 

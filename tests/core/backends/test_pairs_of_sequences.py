@@ -1,4 +1,4 @@
-"""Distances, the exponential and alignments: the same bits in C and NumPy, and the right ones."""
+"""Distances, the exponential and warping: the same bits in C and NumPy, and the right ones."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import torch
 from nextloc_metrics import backends
 from nextloc_metrics.core.backends import cpu, proof, sequences
 from nextloc_metrics.core.backends.reference import Reference
-from nextloc_metrics.core.backends.sequences import ALIGNMENTS, Sequences
+from nextloc_metrics.core.backends.sequences import Sequences
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.geography.locations import EARTH_RADIUS
 
 
 def make(dimensions: int, number: int = 40, seed: int = 0) -> Sequences:
-    """Random sequences of 0 to 12 points; on a line and on a plane many are equal."""
+    """Random sequences of 0 to 12 points; on a plane many are equal."""
     random = np.random.default_rng(seed)
     points = [random.integers(-2, 3, (number, width, dimensions)) * 1.0 for width in (12, 11)]
     if dimensions == 3:
@@ -58,7 +58,7 @@ def test_distances_on_the_sphere_are_those_of_locations() -> None:
     assert (found.diagonal() == 0).all()
 
 
-@pytest.mark.parametrize("dimensions", [1, 2, 3])
+@pytest.mark.parametrize("dimensions", [2, 3])
 def test_c_and_numpy_give_the_same_bits(dimensions: int) -> None:
     """Of all functions, for any number of threads."""
     if reason := backends.available()["cpu"]:
@@ -70,13 +70,8 @@ def test_c_and_numpy_give_the_same_bits(dimensions: int) -> None:
         for optimal in (False, True):
             arguments = pairs, 4, 0.7, 1.3, optimal
             assert torch.equal(by_c.match_ngrams(*arguments), by_numpy.match_ngrams(*arguments))
-        for kind in ALIGNMENTS:
-            for limits in ((None, False, 0.0), (2, True, 1.0)):
-                if kind in ("edits", "common") and limits[0] is not None:
-                    limits = None, False, 1.0
-                assert torch.equal(
-                    by_c.align(pairs, kind, *limits), by_numpy.align(pairs, kind, *limits)
-                ), kind
+        for limits in ((None, False), (2, True)):
+            assert torch.equal(by_c.align(pairs, *limits), by_numpy.align(pairs, *limits))
 
 
 def test_sequences_without_points_have_no_sum() -> None:
@@ -87,7 +82,7 @@ def test_sequences_without_points_have_no_sum() -> None:
         pairs = Sequences(empty, empty, none, none)
         backend = backends.choose(empty, "aligns")
         assert backend.match_ngrams(pairs, 2, 1.0, 1.0, False).tolist() == [[0, 0]] * number
-        assert backend.align(pairs, "common").tolist() == [0] * number
+        assert backend.align(pairs).tolist() == [0] * number
 
 
 def test_a_backend_that_answers_otherwise_is_disabled(monkeypatch: Any) -> None:
@@ -97,14 +92,13 @@ def test_a_backend_that_answers_otherwise_is_disabled(monkeypatch: Any) -> None:
         name = "wrong"
         aligns = False
 
-        def align(self, pairs: Sequences, kind: Any, *args: Any, **kwargs: Any) -> Any:
-            found = super().align(pairs, kind, *args, **kwargs)
-            return found * (1 + 2**-52) if kind == "frechet" else found
+        def align(self, *args: Any, **kwargs: Any) -> Any:
+            return super().align(*args, **kwargs) * (1 + 2**-52)
 
     wrong = Wrong()
     monkeypatch.setattr(proof, "disabled", {})
     monkeypatch.setattr(backends, "_chosen", [wrong, Reference()])
-    with pytest.warns(UserWarning, match=r"'wrong' differs from `reference` in `align\('frechet'"):
+    with pytest.warns(UserWarning, match=r"'wrong' differs from `reference` in `align`"):
         assert backends.choose(torch.zeros(1), "aligns") is not wrong
     assert not wrong.is_proven
     assert "wrong" in proof.disabled
@@ -115,7 +109,7 @@ def test_too_little_memory_is_an_error(monkeypatch: Any) -> None:
     backend = cpu.Cpu()
     monkeypatch.setattr(backend, "_functions", {"align": lambda *_: 3, "match": lambda *_: 3})
     with pytest.raises(MemoryError, match="sequences of 12 and 11 points"):
-        backend.align(make(2), "dtw")
+        backend.align(make(2))
 
 
 def test_structures_have_the_size_of_c() -> None:

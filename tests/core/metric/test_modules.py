@@ -37,9 +37,7 @@ SIX = PopularityBins([1, 2, 0, 2, 1, 1])
 NEEDED: dict[str, Any] = {
     "bins": BINS,
     "coverage": 0.5,
-    "delete_cost": 1.0,
     "distance": torch.eye(3),
-    "insert_cost": 1.0,
     "k": 2,
     "km": 1.0,
     "locations": PLACES,
@@ -48,14 +46,11 @@ NEEDED: dict[str, Any] = {
     "min_recall": 0.5,
     "num_candidates": 3,
     "num_locations": 3,
-    "points": "ids",
     "q": 0.5,
     "risk": 0.1,
     "step": 1,
     "threshold": 0.5,
-    "thresholds": [0.5, 1.0],
     "train_counts": (9, 1, 4),
-    "within": 1.0,
 }
 MORE: dict[str, dict[str, Any]] = {
     "Grouped": {"num_groups": 3},

@@ -39,7 +39,6 @@ NEEDED: dict[str, Any] = {
     "risk": 0.1,
     "mass": 0.5,
     "threshold": 0.5,
-    "within": 1.0,
     "step": 1,
     "locations": geography.Locations.from_plane([0, 1, 2], [0, 1, 2]),
     "km": 1.0,

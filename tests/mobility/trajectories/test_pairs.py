@@ -15,12 +15,7 @@ from nextloc_metrics import Grouped, PerQueryScores, RankingCollection, analysis
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.mobility.trajectories import (
     DTW,
-    EDR,
-    LCSS,
-    DiscreteFrechet,
-    EditDistance,
     GeoBLEU,
-    Hausdorff,
     MeanPointError,
     PointErrorAt,
     trajectory_metrics,
@@ -34,14 +29,9 @@ METRICS: list[Any] = [
     GeoBLEU(),
     GeoBLEU(matching="optimal"),
     DTW(scale=2.0, window=4),
-    DiscreteFrechet(),
-    Hausdorff(),
     MeanPointError(),
     PointErrorAt(-1),
     PointErrorAt(2),
-    EditDistance(),
-    EDR(1.0),
-    LCSS(1.0),
 ]
 
 by_metric = pytest.mark.parametrize("metric", METRICS, ids=repr)
@@ -106,7 +96,7 @@ def test_the_preset_reads_each_batch_once(monkeypatch: Any) -> None:
     """All members share one record; the table has a unit for each distance."""
     from nextloc_metrics.mobility.trajectories.pairs import Pairs
 
-    metrics = trajectory_metrics(steps=[1, 2], within=1.0, prefix="val/")
+    metrics = trajectory_metrics(steps=[1, 2], prefix="val/")
     assert isinstance(metrics, RankingCollection)
     read = Pairs.read.__func__  # type: ignore[attr-defined]
     times: list[int] = []
@@ -116,13 +106,12 @@ def test_the_preset_reads_each_batch_once(monkeypatch: Any) -> None:
     metrics.update(PREDS, TARGET)
     assert len(times) == 1
     values = metrics.compute()
-    names = "geo_bleu dtw frechet hausdorff mean_point_error last_point_error"
-    steps = "point_error_at_1 point_error_at_2 edr lcss"
-    assert list(values) == [f"val/{name}" for name in f"{names} {steps}".split()]
-    for metric, name in ((GeoBLEU(), "geo_bleu"), (DTW(), "dtw"), (LCSS(1.0), "lcss")):
+    names = "geo_bleu dtw mean_point_error last_point_error point_error_at_1 point_error_at_2"
+    assert list(values) == [f"val/{name}" for name in names.split()]
+    for metric, name in ((GeoBLEU(), "geo_bleu"), (DTW(), "dtw")):
         assert values[f"val/{name}"] == updated(metric, PREDS, TARGET).compute()
     rows = {row[0]: row[1] for row in metrics.table().rows}
-    assert rows.keys() >= {"val/dtw (cells)", "val/edr (edits)", "val/geo_bleu (%)"}
+    assert rows.keys() >= {"val/dtw (cells)", "val/geo_bleu (%)"}
     with pytest.raises(ValueError, match="`steps` must be empty unless `aligned` is True"):
         trajectory_metrics(aligned=False, steps=[1])
     assert "last_point_error" not in trajectory_metrics(aligned=False)
@@ -178,9 +167,9 @@ IDS = tensor([[0, 1], [2, -1]])
         (DTW(), FINE * math.inf, FINE, "`preds` must"),
         (DTW(), FINE, FINE.masked_fill(FINE > 0, math.inf), "`target` must be finite, .* query 0"),
         (DTW(), FINE, FINE * nan, "`target` must have at least one point .* none in query 0"),
-        (EditDistance(), IDS, tensor([[-1, 1], [2, 0]]), "`target` must be padded with -1"),
-        (EditDistance(), tensor([[0, 1], [2, -2]]), IDS, "`preds` must hold ids from 0, .* 1"),
-        (EditDistance(), IDS, IDS[:1], "must have the same queries"),
+        (DTW(), IDS, tensor([[-1, 1], [2, 0]]), "`target` must be padded with -1"),
+        (DTW(), tensor([[0, 1], [2, -2]]), IDS, "`preds` must hold ids from 0, .* 1"),
+        (DTW(), IDS, IDS[:1], "must have the same queries"),
         (DTW(), FINE[..., :1], FINE, "`preds` must be coordinates, floating"),
         (DTW(), FINE, FINE[:1], r"must have the same queries, got \(2, 2, 2\) and \(1, 2, 2\)"),
         (DTW(), FINE, FINE[0], "`target` must be coordinates, floating"),
@@ -197,7 +186,7 @@ IDS = tensor([[0, 1], [2, -1]])
                 FINE + tensor([[[0.0]], [[3e9]]]),
                 r"at most 2\^31, .* got .* for query 1",
             )
-            for metric in (DTW(), DiscreteFrechet(), Hausdorff(), PointErrorAt(1))
+            for metric in (DTW(), PointErrorAt(1))
         ),
     ],
 )
@@ -260,7 +249,7 @@ def test_ids_have_the_distances_of_their_locations() -> None:
     def coordinates(ids: Tensor) -> Tensor:
         return degrees[ids.clamp(min=0)].masked_fill((ids < 0)[..., None], nan)
 
-    for kind in (DTW, DiscreteFrechet, Hausdorff, MeanPointError, GeoBLEU):
+    for kind in (DTW, MeanPointError, GeoBLEU):
         by_id = updated(kind(locations=places), preds, target)
         by_degree = updated(kind(units="degrees"), coordinates(preds), coordinates(target))
         assert torch.equal(by_id.state, by_degree.state)
@@ -284,10 +273,6 @@ def test_ids_have_the_distances_of_their_locations() -> None:
     assert float(by_degree.compute()) == pytest.approx(
         float(updated(DTW(locations=places), preds, target).compute()), rel=1e-6
     )
-    metrics = trajectory_metrics(locations=places, within=2.0)
-    metrics.update(preds, target)
-    assert metrics.compute()["edit_distance"] == 2  # of each
-    assert metrics.compute()["edr"] == (1 + 2) / 2
 
 
 def test_locations_without_coordinates_are_named() -> None:

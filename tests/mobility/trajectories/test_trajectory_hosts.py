@@ -20,7 +20,7 @@ DAYS = torch.arange(24) % 3
 
 def evaluate(rank: int, shares: list[list[tuple[int, int]]]) -> dict[str, Any]:
     """Values and intervals of a process' share of the pairs, summed over all processes."""
-    members = dict(trajectory_metrics(within=1.0).items())
+    members = dict(trajectory_metrics().items())
     members["by_day"] = Grouped(GeoBLEU(), 3, average="groups")
     metrics = RankingCollection(members)
     for start, stop in shares[rank]:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import cache
-from itertools import product
 
 import numpy as np
 import torch
@@ -93,7 +92,6 @@ def geo_bleu(
 def path(
     pred: Points,
     true: Points,
-    join: Callable[[float, float], float] = lambda apart, before: apart + before,
     window: int | None = None,
     free_start: bool = False,
 ) -> float:
@@ -106,37 +104,9 @@ def path(
             return 0.0 if i < 0 and (j < 0 or free_start) else math.inf
         if reach is not None and abs(i - j) > reach:
             return math.inf
-        return join(
-            distance(pred[i], true[j]), min(best(i - 1, j), best(i, j - 1), best(i - 1, j - 1))
-        )
+        return distance(pred[i], true[j]) + min(best(i - 1, j), best(i, j - 1), best(i - 1, j - 1))
 
     return best(len(pred) - 1, len(true) - 1) if len(pred) else math.inf
-
-
-def hausdorff(pred: Points, true: Points) -> float:
-    """The largest distance from a point of one set to the nearest of the other."""
-    both = (pred, true), (true, pred)
-    return max(max(min(distance(p, q) for q in other) for p in one) for one, other in both)
-
-
-def edits(pred: Points, true: Points, within: float = 0.0) -> float:
-    """The fewest insertions, deletions and replacements."""
-    table = {(i, j): i + j for i, j in product(range(len(pred) + 1), range(len(true) + 1))}
-    for i, j in product(range(1, len(pred) + 1), range(1, len(true) + 1)):
-        replaced = distance(pred[i - 1], true[j - 1]) > within
-        table[i, j] = min(table[i - 1, j] + 1, table[i, j - 1] + 1, table[i - 1, j - 1] + replaced)
-    return float(table[len(pred), len(true)])
-
-
-def common(pred: Points, true: Points, within: float = 0.0) -> int:
-    """The length of the longest common subsequence."""
-    table = dict.fromkeys(product(range(len(pred) + 1), range(len(true) + 1)), 0)
-    for i, j in product(range(1, len(pred) + 1), range(1, len(true) + 1)):
-        if distance(pred[i - 1], true[j - 1]) <= within:
-            table[i, j] = table[i - 1, j - 1] + 1
-        else:
-            table[i, j] = max(table[i - 1, j], table[i, j - 1])
-    return table[len(pred), len(true)]
 
 
 def padded(sequences: Sequence[Points], extra: int = 0) -> Tensor:

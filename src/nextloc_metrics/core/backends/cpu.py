@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nextloc_metrics.core.backends.mass import Weights
 from nextloc_metrics.core.backends.reference import Bins, Reference
-from nextloc_metrics.core.backends.sequences import ALIGNMENTS, Alignment, Sequences, table
+from nextloc_metrics.core.backends.sequences import Sequences, table
 from nextloc_metrics.core.queries.arrays import must_not_sync
 
 #: built on installation if there is a compiler
@@ -85,7 +85,7 @@ _STRUCTURES = {
         "misplaced",
     ),
     "match": _structure("Ngrams", f"{_PAIRS} most optimal sums ~beta ~scale"),
-    "align": _structure("Align", f"{_PAIRS} kind window free_start found ~within"),
+    "align": _structure("Align", f"{_PAIRS} window free_start found"),
     "weigh": _structure("Weigh", f"{_WEIGHTS} targets sums tied"),
     "spread": _structure("Spread", f"{_WEIGHTS} sums shares"),
 }
@@ -259,16 +259,10 @@ class Cpu(Reference):
         return sums
 
     def align(
-        self,
-        pairs: Sequences,
-        kind: Alignment,
-        window: int | None = None,
-        free_start: bool = False,
-        within: float = 0.0,
+        self, pairs: Sequences, window: int | None = None, free_start: bool = False
     ) -> Tensor:
         found = torch.empty(len(pairs.first), dtype=torch.float64, device="cpu")
-        limits = -1 if window is None else window, free_start
-        self._of_pairs("align", pairs, ALIGNMENTS.index(kind), *limits, found, within)
+        self._of_pairs("align", pairs, -1 if window is None else window, free_start, found)
         return found
 
     def _of_scores(self, name: str, scores: Tensor, *members: Any) -> Any:

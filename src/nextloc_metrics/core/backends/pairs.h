@@ -2,7 +2,6 @@
    order in NumPy, so that both give the same bits: only +, -, *, / and sqrt, which are rounded
    correctly everywhere. The exponential and the arc sine are computed from tables for that reason. */
 
-enum { DTW = 0, FRECHET = 1, HAUSDORFF = 2, EDITS = 3, COMMON = 4 };
 enum { POWERS = 256, SINES = 25 }; /* entries of the tables */
 
 static const double ROUND = 6755399441055744.0; /* 1.5 * 2^52: x + ROUND - ROUND is an integer */
@@ -27,9 +26,8 @@ typedef struct {
 
 typedef struct {
     Pairs pairs;
-    int64_t kind, window, free_start; /* no window if below 0 */
-    double *found;                    /* [pairs] */
-    double within;
+    int64_t window, free_start; /* no window if below 0 */
+    double *found;              /* [pairs] */
 } Align;
 
 /* The exponential of a number up to 0, correctly rounded but for about one in a million. */
@@ -80,11 +78,6 @@ static ALWAYS_INLINE void find_distances(const Pairs *pairs, const double *point
         }
         return;
     }
-    if (pairs->dimensions == 1) {
-        for (int64_t j = 0; j < number; j++)
-            found[j] = fabs(others[j] - point[0]);
-        return;
-    }
     for (int64_t j = 0; j < number; j++) {
         const double x = others[3 * j] - point[0], y = others[3 * j + 1] - point[1];
         const double z = others[3 * j + 2] - point[2];
@@ -93,24 +86,21 @@ static ALWAYS_INLINE void find_distances(const Pairs *pairs, const double *point
 }
 
 static ALWAYS_INLINE double smaller(double a, double b) { return a < b ? a : b; }
-static ALWAYS_INLINE double larger(double a, double b) { return a > b ? a : b; }
 
-/* Align two sequences by dynamic programming; `previous` and `current` have one more element than
-   the second sequence, `apart` as many. */
+/* The least sum of distances along a path, by dynamic programming; `previous` and `current` have
+   one more element than the second sequence, `apart` as many. */
 static ALWAYS_INLINE double align_pair(const Align *align, const double *first, int64_t rows,
                                        const double *second, int64_t columns, double *previous,
                                        double *current, double *apart)
 {
-    const int64_t kind = align->kind, dimensions = align->pairs.dimensions;
-    const int is_path = kind == DTW || kind == FRECHET;
+    const int64_t dimensions = align->pairs.dimensions;
     const int64_t excess = rows > columns ? rows - columns : columns - rows;
     const int64_t reach = align->window < excess ? excess : align->window;
     for (int64_t j = 0; j <= columns; j++)
-        previous[j] = kind == EDITS ? (double)j
-                      : kind == COMMON || j == 0 || align->free_start ? 0.0 : INFINITY;
+        previous[j] = j == 0 || align->free_start ? 0.0 : INFINITY;
     for (int64_t i = 0; i < rows; i++) {
         int64_t begin = 0, end = columns;
-        current[0] = is_path ? INFINITY : kind == EDITS ? (double)(i + 1) : 0.0;
+        current[0] = INFINITY;
         if (align->window >= 0) {
             begin = i - reach > 0 ? i - reach : 0;
             end = i + reach + 1 < columns ? i + reach + 1 : columns;
@@ -119,49 +109,13 @@ static ALWAYS_INLINE double align_pair(const Align *align, const double *first, 
         }
         find_distances(&align->pairs, first + i * dimensions, second + begin * dimensions,
                        end - begin, apart + begin);
-        if (kind == DTW)
-            for (int64_t j = begin; j < end; j++)
-                current[j + 1] = apart[j] + smaller(smaller(previous[j + 1], previous[j]),
-                                                    current[j]);
-        else if (kind == FRECHET)
-            for (int64_t j = begin; j < end; j++)
-                current[j + 1] = larger(apart[j], smaller(smaller(previous[j + 1], previous[j]),
-                                                          current[j]));
-        else if (kind == EDITS)
-            for (int64_t j = begin; j < end; j++)
-                current[j + 1] = smaller(smaller(previous[j + 1], current[j]) + 1.0,
-                                         previous[j] + (apart[j] <= align->within ? 0.0 : 1.0));
-        else
-            for (int64_t j = begin; j < end; j++)
-                current[j + 1] = apart[j] <= align->within ? previous[j] + 1.0
-                                                           : larger(previous[j + 1], current[j]);
+        for (int64_t j = begin; j < end; j++)
+            current[j + 1] = apart[j] + smaller(smaller(previous[j + 1], previous[j]), current[j]);
         double *last = previous;
         previous = current;
         current = last;
     }
     return previous[columns];
-}
-
-/* The largest distance from a point to the nearest point of the other sequence. */
-static ALWAYS_INLINE double hausdorff_pair(const Pairs *pairs, const double *first, int64_t rows,
-                                           const double *second, int64_t columns, double *nearest,
-                                           double *apart)
-{
-    double most = rows && columns ? 0.0 : INFINITY;
-    for (int64_t j = 0; j < columns; j++)
-        nearest[j] = INFINITY;
-    for (int64_t i = 0; i < rows; i++) {
-        double least = INFINITY;
-        find_distances(pairs, first + i * pairs->dimensions, second, columns, apart);
-        for (int64_t j = 0; j < columns; j++) {
-            least = smaller(least, apart[j]);
-            nearest[j] = smaller(nearest[j], apart[j]);
-        }
-        most = larger(most, least);
-    }
-    for (int64_t j = 0; j < columns; j++)
-        most = larger(most, nearest[j]);
-    return most;
 }
 
 ROWS void align_rows(void *about, int64_t begin, int64_t end)
@@ -177,12 +131,9 @@ ROWS void align_rows(void *about, int64_t begin, int64_t end)
     for (int64_t i = begin; i < end; i++) {
         const double *first = pairs->first + i * pairs->first_width * pairs->dimensions;
         const double *second = pairs->second + i * pairs->second_width * pairs->dimensions;
-        const int64_t rows = pairs->first_length[i], columns = pairs->second_length[i];
-        align->found[i] =
-            align->kind == HAUSDORFF
-                ? hausdorff_pair(pairs, first, rows, second, columns, scratch, scratch + width)
-                : align_pair(align, first, rows, second, columns, scratch, scratch + width,
-                             scratch + 2 * width);
+        align->found[i] = align_pair(align, first, pairs->first_length[i], second,
+                                     pairs->second_length[i], scratch, scratch + width,
+                                     scratch + 2 * width);
     }
     free(scratch);
 }

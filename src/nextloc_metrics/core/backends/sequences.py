@@ -1,4 +1,4 @@
-"""Pairs of sequences of points: distances, matched n-grams, alignments; the definition, in NumPy.
+"""Pairs of sequences of points: distances, matched n-grams, warping; the definition, in NumPy.
 
 Only +, -, *, / and sqrt are used, which every machine rounds correctly, and sums have one order. So
 `pairs.h`, which has the same operations in C, gives the same bits, and so does every machine: an
@@ -11,16 +11,11 @@ from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from functools import cache
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-
-Alignment = Literal["dtw", "frechet", "hausdorff", "edits", "common"]
-
-#: in the order of the constants of `pairs.h`
-ALIGNMENTS: tuple[Alignment, ...] = ("dtw", "frechet", "hausdorff", "edits", "common")
 
 # Entries of the tables: powers of 2, and the series of the arc sine.
 _POWERS, _SINES = 256, 25
@@ -37,8 +32,8 @@ class Sequences:
     """Pairs of sequences of points, on the CPU.
 
     Attributes:
-        first: float64 `[N, L, D]`, points of one sequence per pair: on a line or a plane (D = 1,
-            2), or on a sphere of radius 1 (D = 3).
+        first: float64 `[N, L, D]`, points of one sequence per pair: on a plane (D = 2), or on a
+            sphere of radius 1 (D = 3).
         second: float64 `[N, M, D]`, points of the other.
         first_length: int64 `[N]`, the number of points of `first`; others are not read.
         second_length: int64 `[N]`, the same for `second`.
@@ -104,8 +99,6 @@ def distances(first: Any, second: Any, diameter: float) -> Any:
     """Return the distances between points, float64 `[..., D]`, which are broadcast."""
     difference = second - first
     x = difference[..., 0]
-    if difference.shape[-1] == 1:
-        return np.abs(x)
     total = x * x + difference[..., 1] * difference[..., 1]
     if difference.shape[-1] == 2:
         return np.sqrt(total)
@@ -139,8 +132,10 @@ def match_ngrams(pairs: Sequences, most: int, beta: float, scale: float, optimal
     """
     sums = np.zeros((len(pairs.first), most))
     match = _match_optimally if optimal else _match_greedily
-    for query, (first, second) in enumerate(_each(pairs)):
-        apart = distances(first[:, None], second, pairs.diameter)
+    first, second = pairs.first.numpy(), pairs.second.numpy()
+    lengths = zip(pairs.first_length.tolist(), pairs.second_length.tolist(), strict=True)
+    for query, (rows, columns) in enumerate(lengths):
+        apart = distances(first[query, :rows, None], second[query, :columns], pairs.diameter)
         proximity = exponential(-beta * (apart / scale))
         product = proximity
         for n in range(1, min(most, *proximity.shape) + 1):
@@ -148,14 +143,6 @@ def match_ngrams(pairs: Sequences, most: int, beta: float, scale: float, optimal
                 product = product[:-1, :-1] * proximity[n - 1 :, n - 1 :]
             sums[query, n - 1] = match(product)
     return torch.from_numpy(sums)
-
-
-def _each(pairs: Sequences) -> Any:
-    """Yield the points of each pair, without padding."""
-    lengths = zip(pairs.first_length.tolist(), pairs.second_length.tolist(), strict=True)
-    rows = zip(pairs.first.numpy(), pairs.second.numpy(), lengths, strict=True)
-    for first, second, (rows_here, columns) in rows:
-        yield first[:rows_here], second[:columns]
 
 
 def _match_greedily(product: Any) -> float:
@@ -207,67 +194,33 @@ def _match_optimally(product: Any) -> float:
     return total
 
 
-def align(
-    pairs: Sequences,
-    kind: Alignment,
-    window: int | None = None,
-    free_start: bool = False,
-    within: float = 0.0,
-) -> Tensor:
-    """Align the sequences, float64 `[N]`: by dynamic programming, all pairs at once.
+def align(pairs: Sequences, window: int | None = None, free_start: bool = False) -> Tensor:
+    """Return the least sum of distances along a path, float64 `[N]`: all pairs at once.
 
     Args:
         pairs: the sequences.
-        kind: `"dtw"`, the least sum of distances along a path; `"frechet"`, the least largest
-            one; `"hausdorff"`, the largest distance from a point to the other sequence;
-            `"edits"`, the least number of points that are inserted, deleted or replaced;
-            `"common"`, the length of the longest common subsequence. With an empty sequence,
-            distances are infinite.
-        window: for paths, the largest difference of indices, or of the lengths if that is
-            larger; None for any.
+        window: the largest difference of indices, or of the lengths if that is larger; None for
+            any.
         free_start: whether a path may begin at any point of `second`, without their distance.
-        within: the largest distance of points that are equal, for edits and common points.
     """
     first, second = pairs.first.numpy(), pairs.second.numpy()
     rows, columns = pairs.first_length.numpy(), pairs.second_length.numpy()
-    if kind == "hausdorff":
-        return torch.from_numpy(_hausdorff(pairs))
     length, width = first.shape[1], second.shape[1]
-    is_path = kind in ("dtw", "frechet")
     previous = np.zeros((width + 1, len(first)))
-    if kind == "edits":
-        previous += np.arange(width + 1.0)[:, None]
-    elif is_path and not free_start:
+    if not free_start:
         previous[1:] = np.inf
     query = np.arange(len(first))
     found = previous[columns, query]
     reach = None if window is None else np.maximum(window, np.abs(rows - columns))
     for i in range(length):
         apart = distances(first[:, i, None], second, pairs.diameter).T
-        current = np.full_like(previous, np.inf if is_path else i + 1.0 if kind == "edits" else 0.0)
+        current = np.full_like(previous, np.inf)
         for j in range(width):
-            left, above, corner = current[j], previous[j + 1], previous[j]
-            if is_path:
-                least = np.minimum(np.minimum(above, corner), left)
-                best = apart[j] + least if kind == "dtw" else np.maximum(apart[j], least)
-                if reach is not None:
-                    best = np.where(abs(i - j) > reach, np.inf, best)
-            elif kind == "edits":
-                best = np.minimum(np.minimum(above, left) + 1, corner + (apart[j] > within))
-            else:
-                best = np.where(apart[j] <= within, corner + 1, np.maximum(above, left))
+            best = apart[j] + np.minimum(np.minimum(previous[j + 1], previous[j]), current[j])
+            if reach is not None:
+                best = np.where(abs(i - j) > reach, np.inf, best)
             current[j + 1] = best
         ends = rows == i + 1
         found[ends] = current[columns[ends], query[ends]]
         previous = current
     return torch.from_numpy(found)
-
-
-def _hausdorff(pairs: Sequences) -> Any:
-    """Return the largest distance from a point to the nearest point of the other sequence."""
-    found = np.full(len(pairs.first), np.inf)
-    for query, (first, second) in enumerate(_each(pairs)):
-        if len(first) and len(second):
-            apart = distances(first[:, None], second, pairs.diameter)
-            found[query] = max(apart.min(0).max(), apart.min(1).max())
-    return found

@@ -60,8 +60,6 @@ class RecordMetric(SummedMetric):
     label = ""
     unit = ""
     largest_value = 1.0
-    #: where no id is ever relevant: what a record is of, and what to do instead of `ignore_index`
-    _without_ids: ClassVar[tuple[str, str] | None] = None
 
     _: KW_ONLY
     higher_is_better: bool | None = True
@@ -76,11 +74,6 @@ class RecordMetric(SummedMetric):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self._without_ids is not None and self.ignore_index is not None:
-            what, remedy = self._without_ids
-            raise ValueError(
-                f"`ignore_index` must be None for {what}, got {self.ignore_index}{remedy}."
-            )
         if isinstance(type(self).label, str) and "label" not in vars(self):
             k = self._options.get("k")
             usual = type(self).__name__.removesuffix("AtK") + ("" if k is None else f"@{k}")

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY
 from typing import Annotated, Literal, get_args
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -55,7 +54,6 @@ class PairMetric(MeanMetric):
     """
 
     record = Pairs
-    _without_ids = "trajectories", "; leave pairs out with `mask`"
     largest_value = math.inf
     higher_is_better = False
 
@@ -64,6 +62,11 @@ class PairMetric(MeanMetric):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.ignore_index is not None:
+            raise ValueError(
+                f"`ignore_index` must be None for trajectories, got {self.ignore_index}; leave "
+                "pairs out with `mask`."
+            )
         if self.unit and "label" in vars(self):
             self.label += f" ({self.unit})"
 
@@ -95,27 +98,6 @@ class PairMetric(MeanMetric):
         scores, counted = super()._score_queries(record)
         counted = counted & (record.true > 0).to(scores.device)
         return scores.masked_fill(~counted, 0), counted
-
-    def sequences(self, record: Pairs) -> Sequences:
-        """Return the points as sequences on the CPU; ids become points on a line, by `numbered`."""
-        first, second = numbered(record) if record.is_of_ids else _coordinates(record)
-        return Sequences(first, second, record.predicted.cpu(), record.true.cpu())
-
-
-def numbered(record: Pairs) -> tuple[Tensor, Tensor]:
-    """Return points on a line, float64 `[N, L, 1]` and `[N, M, 1]`, equal for equal points only."""
-    sides = record.preds, record.target
-    points = np.concatenate([x.flatten(0, 1).cpu().numpy() for x in sides])
-    if points.ndim == 2:
-        points = np.ascontiguousarray(points).view(np.complex128)[:, 0]
-    numbers = torch.from_numpy(np.unique(points, return_inverse=True)[1]).double()
-    end = sides[0].shape[:2].numel()
-    first, second = numbers[:end], numbers[end:]
-    return first.view(*sides[0].shape[:2], 1), second.view(*sides[1].shape[:2], 1)
-
-
-def _coordinates(record: Pairs) -> list[Tensor]:
-    return [x.cpu().double() for x in (record.preds, record.target)]
 
 
 def backend_of(pairs: Sequences) -> Reference:
@@ -174,6 +156,7 @@ class DistanceOfPairs(PairMetric):
                     _check_degrees(name, points)
 
     def sequences(self, record: Pairs) -> Sequences:
+        """Return the points as sequences on the CPU."""
         if self.locations is not None:
             # an unchecked id without coordinates is far from all others
             points = self.locations.points.cpu().contiguous().nan_to_num(nan=_FAR)
@@ -182,7 +165,7 @@ class DistanceOfPairs(PairMetric):
             first, second = (points[x] for x in ids)
             is_plane = self.locations.is_plane
         else:
-            first, second = _coordinates(record)
+            first, second = (x.cpu().double() for x in (record.preds, record.target))
             is_plane = self.units != "degrees"
             if self.units == "m":
                 first, second = first / 1000, second / 1000

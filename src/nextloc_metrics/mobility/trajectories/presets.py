@@ -9,11 +9,10 @@ from nextloc_metrics.core.metric.collection import RankingCollection
 from nextloc_metrics.core.queries.checks import check_bool, check_separator
 from nextloc_metrics.core.queries.messages import describe
 from nextloc_metrics.geography.locations import Locations, Units
-from nextloc_metrics.mobility.trajectories.editing import EDR, LCSS, EditDistance
 from nextloc_metrics.mobility.trajectories.errors import MeanPointError, PointErrorAt
 from nextloc_metrics.mobility.trajectories.geobleu import GeoBLEU
 from nextloc_metrics.mobility.trajectories.metric import PairMetric
-from nextloc_metrics.mobility.trajectories.warping import DTW, DiscreteFrechet, Hausdorff
+from nextloc_metrics.mobility.trajectories.warping import DTW
 
 
 def trajectory_metrics(
@@ -23,7 +22,6 @@ def trajectory_metrics(
     n: int = 5,
     beta: float = 0.5,
     scale: float = 1.0,
-    within: float | None = None,
     steps: Sequence[int] = (),
     aligned: bool = True,
     separator: str = "_at_",
@@ -32,16 +30,14 @@ def trajectory_metrics(
 ) -> RankingCollection:
     """Return the usual metrics of trajectories, which read each batch once.
 
-    `geo_bleu`, `dtw`, `frechet` and `hausdorff`; for sequences of equal length `mean_point_error`,
-    `last_point_error` and `point_error_at_1`, ...; with `within`, `edr` and `lcss`; with
-    `locations`, `edit_distance`.
+    `geo_bleu` and `dtw`; for sequences of equal length `mean_point_error`, `last_point_error` and
+    `point_error_at_1`, ...
 
     Args:
         units: that of [`DistanceOfPairs`][nextloc_metrics.mobility.trajectories.DistanceOfPairs].
         locations: the same.
         n: that of [`GeoBLEU`][nextloc_metrics.mobility.trajectories.GeoBLEU], as are `beta` and
             `scale`.
-        within: the largest distance of equal points, for EDR and LCSS.
         steps: the steps whose errors are averaged, such as 1, 2 and 3.
         aligned: whether all predictions are as long as their targets, which the errors of points
             need.
@@ -58,8 +54,6 @@ def trajectory_metrics(
         metric                        value
         geo_bleu (%)                  16.70
         dtw (cells)                       6
-        frechet (cells)                   5
-        hausdorff (cells)           4.24264
         mean_point_error (cells)          3
         last_point_error (cells)          5
         point_error_at_1 (cells)          1
@@ -75,8 +69,6 @@ def trajectory_metrics(
     members: dict[str, PairMetric] = {
         "geo_bleu": GeoBLEU(n, beta, scale, **of_distance),
         "dtw": DTW(**of_distance),
-        "frechet": DiscreteFrechet(**of_distance),
-        "hausdorff": Hausdorff(**of_distance),
     }
     if aligned:
         members["mean_point_error"] = MeanPointError(**of_distance)
@@ -85,9 +77,4 @@ def trajectory_metrics(
             members[f"point_error{separator}{step}"] = PointErrorAt(step, **of_distance)
     elif steps:
         raise ValueError("`steps` must be empty unless `aligned` is True.")
-    if within is not None:
-        members["edr"] = EDR(within, **of_distance)
-        members["lcss"] = LCSS(within, **of_distance)
-    if locations is not None:
-        members["edit_distance"] = EditDistance(**kwargs)
     return RankingCollection(members, prefix=prefix)

@@ -1,4 +1,4 @@
-"""Distances of two sequences as wholes: dynamic time warping, discrete Frechet, Hausdorff."""
+"""Dynamic time warping."""
 
 from __future__ import annotations
 
@@ -80,62 +80,7 @@ class DTW(DistanceOfPairs):
 
     def score(self, record: Pairs) -> Tensor:
         pairs = self.sequences(record)
-        found = backend_of(pairs).align(pairs, "dtw", self.window, self.free_start) / self.scale
+        found = backend_of(pairs).align(pairs, self.window, self.free_start) / self.scale
         if self.normalized:
             found /= torch.maximum(pairs.first_length, pairs.second_length).clamp(min=1)
         return found.masked_fill(pairs.first_length == 0, torch.inf)
-
-
-class DiscreteFrechet(DistanceOfPairs):
-    r"""Discrete Frechet distance: the largest distance along the path on which it is least.
-
-    The paths are those of [`DTW`][nextloc_metrics.mobility.trajectories.DTW]. Lower is better. An
-    empty prediction scores infinity.
-
-    The options are those of
-    [`DistanceOfPairs`][nextloc_metrics.mobility.trajectories.DistanceOfPairs].
-
-    Example:
-        >>> from torch import tensor
-        >>> from nextloc_metrics.mobility.trajectories import DiscreteFrechet
-        >>> frechet = DiscreteFrechet()
-        >>> frechet.update(tensor([[[0.0, 0.0], [9.0, 0.0]]]), tensor([[[0.0, 2.0], [9.0, 1.0]]]))
-        >>> frechet.compute()
-        tensor(2.)
-
-    Source: T. Eiter and H. Mannila, "Computing discrete Frechet distance", TU Wien, 1994.
-    """
-
-    label = "discrete Frechet distance"
-
-    def score(self, record: Pairs) -> Tensor:
-        pairs = self.sequences(record)
-        return backend_of(pairs).align(pairs, "frechet")
-
-
-class Hausdorff(DistanceOfPairs):
-    r"""Hausdorff distance: the largest distance from a point to the other sequence.
-
-    The distance from a point to a sequence is that to its nearest point, and the largest one of
-    both sequences counts. The order of points has no effect. Lower is better. An empty prediction
-    scores infinity.
-
-    The options are those of
-    [`DistanceOfPairs`][nextloc_metrics.mobility.trajectories.DistanceOfPairs].
-
-    Example:
-        >>> from torch import tensor
-        >>> from nextloc_metrics.mobility.trajectories import Hausdorff
-        >>> hausdorff = Hausdorff()
-        >>> hausdorff.update(tensor([[[0.0, 0.0], [9.0, 0.0]]]), tensor([[[0.0, 2.0]]]))
-        >>> hausdorff.compute()  # from (9, 0): the root of 81 + 4
-        tensor(9.2195)
-
-    Source: F. Hausdorff, "Grundzuge der Mengenlehre", 1914.
-    """
-
-    label = "Hausdorff distance"
-
-    def score(self, record: Pairs) -> Tensor:
-        pairs = self.sequences(record)
-        return backend_of(pairs).align(pairs, "hausdorff")
