@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from harness import installed, machine
 
-from nextloc_metrics.mobility.trajectories import DTW, GeoBLEU, PairMetric
+from nextloc_metrics.trajectories import DTW, GeoBLEU, PairMetric
 
 POINTS = 48
 Pair = tuple[list[tuple[float, float]], list[tuple[float, float]]]

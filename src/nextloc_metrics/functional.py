@@ -26,12 +26,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from nextloc_metrics import geography, metrics
+from nextloc_metrics import geography, metrics, trajectories
 from nextloc_metrics.core import metric as base
 from nextloc_metrics.core.metric.mean import MeanMetric, RecordMetric
 from nextloc_metrics.core.metric.summed import SummedMetric
 from nextloc_metrics.core.queries.checks import check_choice
-from nextloc_metrics.mobility import trajectories
 
 Reduction = Literal["mean", "none"]
 

@@ -4,8 +4,8 @@ from nextloc_metrics import analysis as analysis
 from nextloc_metrics import distributed as distributed
 from nextloc_metrics import functional as functional
 from nextloc_metrics import geography as geography
-from nextloc_metrics import mobility as mobility
 from nextloc_metrics import report as report
+from nextloc_metrics import trajectories as trajectories
 from nextloc_metrics.analysis import tables as tables
 from nextloc_metrics.core import backends as backends
 from nextloc_metrics.core import scoring as scoring
@@ -69,6 +69,5 @@ from nextloc_metrics.metrics.strata import moved as moved
 from nextloc_metrics.metrics.visits import Visits as Visits
 from nextloc_metrics.metrics.visits import exploration_metrics as exploration_metrics
 from nextloc_metrics.metrics.visits import previously_visited as previously_visited
-from nextloc_metrics.mobility import trajectories as trajectories
 from nextloc_metrics.report import plotting as plotting
 from nextloc_metrics.report import protocols as protocols

@@ -20,9 +20,9 @@ from hostile_points import written
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mobility.trajectories.trajectory_oracle import haversine
 from nextloc_metrics import report
 from nextloc_metrics.cli.commands import main
+from trajectories.trajectory_oracle import haversine
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pandas")

@@ -44,13 +44,18 @@ def test_a_name_of_the_package(name: str, meant: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "use"),
-    [("evaluate_mobility", "use scikit-mobility"), ("evaluate_flows", "use `skmob.measures")],
+    ("package", "name", "use"),
+    [
+        (report, "evaluate_mobility", "use scikit-mobility"),
+        (report, "evaluate_flows", "use `skmob.measures"),
+        (nextloc_metrics, "events", "use the metrics of HoTPP"),
+        (nextloc_metrics, "mobility", "use `nextloc_metrics.trajectories`"),
+    ],
 )
-def test_a_retired_name(name: str, use: str) -> None:
+def test_a_retired_name(package: Any, name: str, use: str) -> None:
     """The error says what to use instead."""
     with pytest.raises(AttributeError, match=rf"'{name}', which was retired in 0\.6: {use}"):
-        getattr(report, name)
+        getattr(package, name)
 
 
 def test_a_name_like_no_other_has_no_hint() -> None:

@@ -296,8 +296,6 @@ def public_names() -> set[str]:
     adapters = pkgutil.iter_modules([str(Path(nextloc_metrics.__file__).parent / "integrations")])
     paths = {f"nextloc_metrics.{name}" for name in nextloc_metrics.__all__}
     paths |= {f"nextloc_metrics.integrations.{adapter.name}" for adapter in adapters}
-    rooms = pkgutil.iter_modules(nextloc_metrics.mobility.__path__)
-    paths |= {f"nextloc_metrics.mobility.{room.name}" for room in rooms}
     for path in list(paths):
         module = pydoc.locate(path)
         if isinstance(module, ModuleType):

@@ -19,14 +19,14 @@ ours = [sys.modules[x].__file__ for x in names if x.partition(".")[0] == "nextlo
 lines = sum(len(pathlib.Path(x).read_text("utf-8").splitlines()) for x in ours)
 print(json.dumps([lines, names]))
 """
-OTHERS = ("mobility", "trajectories", "analysis", "report", "files", "protocols")
+OTHERS = ("trajectories", "analysis", "report", "files", "protocols")
 OTHERS += ("plotting", "pages", "cli")
 
 
 @pytest.mark.slow  # starts a process
 @pytest.mark.parametrize(("name", "most"), [("MRR", 11_000), ("next_location_metrics", 15_500)])
 def test_a_name_loads_what_it_needs(name: str, most: int) -> None:
-    """At most so many lines; no mobility, analysis or report, and no matplotlib by us."""
+    """At most so many lines; no trajectories, analysis or report, and no matplotlib by us."""
     code = COUNT.format(statement=f"from nextloc_metrics import {name}")
     found = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, check=True, encoding="utf-8"

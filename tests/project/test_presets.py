@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nextloc_metrics.geography import Locations
-from nextloc_metrics.mobility.trajectories import DTW, GeoBLEU, trajectory_metrics
+from nextloc_metrics.trajectories import DTW, GeoBLEU, trajectory_metrics
 
 PLACES = Locations([1.0, 2.0], [3.0, 4.0])
 

@@ -19,7 +19,7 @@ pytest.importorskip("click")
 ANSWERS: list[tuple[str, int, str]] = [
     ("--help", 0, "trajectories"),
     ("--version", 0, "nextloc-metrics, version"),
-    ("mobility --help", 0, "Example: nextloc-metrics mobility"),
+    ("trajectories --help", 0, "Example: nextloc-metrics trajectories"),
     ("score --none", 2, "No such option"),
     ("score none.csv", 1, "`PATH` must be an existing file"),
     ("score setup.py --train-counts none.npy", 2, "does not exist"),

@@ -9,7 +9,7 @@ import pytest
 
 FOREIGN = ["numpy.lib.test_utils", "torch.jit._script", "strategies_of_others", "nextloc_metrics_2"]
 OURS = ["nextloc_metrics", "nextloc_metrics.core.metric.mean", __name__, "strategies", "__main__"]
-OURS += ["mobility.trajectory_oracle", "next_location"]
+OURS += ["trajectories.trajectory_oracle", "next_location"]
 
 
 def warn(module: str, category: type[Warning]) -> None:

@@ -14,11 +14,11 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from mobility.trajectories.test_trajectory_tables import by_loops, make
-from mobility.trajectories.trajectory_oracle import distance, geo_bleu, haversine, path
 from nextloc_metrics import report
 from nextloc_metrics.cli.commands import main
-from nextloc_metrics.mobility.trajectories import DTW, GeoBLEU, PairMetric
+from nextloc_metrics.trajectories import DTW, GeoBLEU, PairMetric
+from trajectories.test_trajectory_tables import by_loops, make
+from trajectories.trajectory_oracle import distance, geo_bleu, haversine, path
 
 
 def mean_over_users(preds: Any, target: Any, score: Any) -> dict[Any, float]:

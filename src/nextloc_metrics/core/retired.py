@@ -5,7 +5,7 @@ from __future__ import annotations
 #: what to use instead, by the retired names, which a blank separates
 INSTEAD: dict[str, str] = {
     "rank_models RankedModels MeanDifference": "use the package autorank.",
-    "generated evaluate_mobility MobilityEvaluation": "use scikit-mobility and `jensenshannon` of "
+    "evaluate_mobility MobilityEvaluation": "use scikit-mobility and `jensenshannon` of "
     "SciPy, as docs/retired.md shows",
     "verify Verification": "evaluate again, and compare the values, which are equal bit for bit.",
     "flows evaluate_flows FlowEvaluation": "use `skmob.measures.evaluation` of scikit-mobility, or "
@@ -37,6 +37,8 @@ INSTEAD: dict[str, str] = {
     "SetCoverage SetSize EmptySets CoverageAtRisk conformal_threshold set_sizes": "use TorchCP, or "
     "a few lines as docs/retired.md shows.",
     "events": "use the metrics of HoTPP.",
+    "mobility": "use `nextloc_metrics.trajectories` for pairs of trajectories; docs/retired.md has "
+    "the rest.",
     "DiscreteFrechet Hausdorff EDR LCSS EditDistance": "use tslearn, SciPy, or the lines of "
     "docs/retired.md",
 }

@@ -16,7 +16,10 @@ from nextloc_metrics.core.metric.collection import RankingCollection
 from nextloc_metrics.core.metric.collection_values import readings_of
 from nextloc_metrics.core.metric.grouped import Grouped
 from nextloc_metrics.geography.locations import Units
-from nextloc_metrics.mobility.trajectories import (
+from nextloc_metrics.report.files.coordinates_and_counts import read_days
+from nextloc_metrics.report.pages.maps import draw_days, draw_errors
+from nextloc_metrics.report.pages.sections import show_users
+from nextloc_metrics.trajectories import (
     DTW,
     GeoBLEU,
     MeanPointError,
@@ -25,11 +28,8 @@ from nextloc_metrics.mobility.trajectories import (
     from_table,
     trajectory_metrics,
 )
-from nextloc_metrics.mobility.trajectories.metric import Year
-from nextloc_metrics.mobility.trajectories.tables import OnMissing
-from nextloc_metrics.report.files.coordinates_and_counts import read_days
-from nextloc_metrics.report.pages.maps import draw_days, draw_errors
-from nextloc_metrics.report.pages.sections import show_users
+from nextloc_metrics.trajectories.metric import Year
+from nextloc_metrics.trajectories.tables import OnMissing
 
 _COLUMNS = {"user": "uid", "day": "d", "slot": "t", "x": "x", "y": "y"}
 _GRID = 200  # cells of the challenges of all years, from 1, by `validator.py` of yahoojapan/geobleu
@@ -122,7 +122,7 @@ def evaluate_trajectories(
     Args:
         preds: predicted rows (uid, d, t, x, y): a path of a table, such as Parquet or CSV with or
             without a header, or a table as for
-            [`from_table`][nextloc_metrics.mobility.trajectories.from_table].
+            [`from_table`][nextloc_metrics.trajectories.from_table].
         target: the true rows.
         year: the challenge whose GEO-BLEU and DTW are computed, for coordinates in cells of 500 m,
             from 1 to 200; a cell outside this grid is an error, as is a repeated row.

@@ -19,7 +19,7 @@ from torchmetrics import MetricCollection
 from nextloc_metrics import MRR, AccuracyAtK, NDCGAtK, Ranking, RankingMetric, scoring
 from nextloc_metrics.core.metric.annotated_options import Computed, Positive
 from nextloc_metrics.core.metric.mean import RecordMetric
-from nextloc_metrics.mobility.trajectories import GeoBLEU
+from nextloc_metrics.trajectories import GeoBLEU
 
 if TYPE_CHECKING:
     from collections import OrderedDict as Unknown

@@ -38,7 +38,7 @@ from nextloc_metrics import (
     report,
     trajectories,
 )
-from nextloc_metrics.mobility.trajectories import DTW
+from nextloc_metrics.trajectories import DTW
 from strategies import named
 
 LONGEST = 300

@@ -84,7 +84,7 @@ def from_table(
             `"raise"`.
 
     Example:
-        >>> from nextloc_metrics.mobility.trajectories import GeoBLEU, from_table
+        >>> from nextloc_metrics.trajectories import GeoBLEU, from_table
         >>> true = {"uid": [7, 7, 9], "d": [60, 60, 60], "t": [1, 4, 2],
         ...         "x": [1, 2, 3], "y": [1, 1, 1]}
         >>> found = from_table({**true, "x": [1, 2, 4]}, true)

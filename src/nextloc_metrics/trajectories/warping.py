@@ -9,13 +9,13 @@ from torch import Tensor
 
 from nextloc_metrics.core.metric.annotated_options import PositiveNumber
 from nextloc_metrics.core.queries.messages import short
-from nextloc_metrics.mobility.trajectories.metric import (
+from nextloc_metrics.trajectories.metric import (
     DistanceOfPairs,
     Year,
     backend_of,
     check_year,
 )
-from nextloc_metrics.mobility.trajectories.pairs import Pairs
+from nextloc_metrics.trajectories.pairs import Pairs
 
 
 def _check_window(name: str, value: object) -> int | None:
@@ -38,11 +38,11 @@ class DTW(DistanceOfPairs):
         normalized: divide by the length of the longer sequence. The value is then at most the
             `MeanPointError` of sequences of equal length.
         free_start: let a path begin at any point of the target, without the distances before.
-        kwargs: those of [`DistanceOfPairs`][nextloc_metrics.mobility.trajectories.DistanceOfPairs].
+        kwargs: those of [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
 
     Example:
         >>> from torch import tensor
-        >>> from nextloc_metrics.mobility.trajectories import DTW
+        >>> from nextloc_metrics.trajectories import DTW
         >>> dtw = DTW()
         >>> dtw.update(tensor([[[0.0, 0.0], [3.0, 4.0]]]), tensor([[[0.0, 0.0], [0.0, 0.0]]]))
         >>> dtw.compute()  # the last points are 5 apart
@@ -72,7 +72,7 @@ class DTW(DistanceOfPairs):
             kwargs: other options, such as `validate_args`.
 
         Example:
-            >>> from nextloc_metrics.mobility.trajectories import DTW
+            >>> from nextloc_metrics.trajectories import DTW
             >>> DTW.as_of(2023), DTW.as_of(2025)
             (DTW(scale=2.0, free_start=True), DTW(scale=2.0))
         """

@@ -11,9 +11,9 @@ import pyarrow
 import pytest
 import torch
 
-from mobility.trajectories.trajectory_oracle import geo_bleu
 from nextloc_metrics import Grouped
-from nextloc_metrics.mobility.trajectories import GeoBLEU, MeanPointError, from_table
+from nextloc_metrics.trajectories import GeoBLEU, MeanPointError, from_table
+from trajectories.trajectory_oracle import geo_bleu
 
 COLUMNS = ["uid", "d", "t", "x", "y"]
 

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from nextloc_metrics.core.backends import sequences
 from nextloc_metrics.core.queries.messages import short
-from nextloc_metrics.mobility.trajectories.metric import DistanceOfPairs
-from nextloc_metrics.mobility.trajectories.pairs import Pairs
+from nextloc_metrics.trajectories.metric import DistanceOfPairs
+from nextloc_metrics.trajectories.pairs import Pairs
 
 
 class _PointErrors(DistanceOfPairs):
@@ -53,11 +53,11 @@ class MeanPointError(_PointErrors):
     target are not read, and a step without a predicted point counts as infinity.
 
     The options are those of
-    [`DistanceOfPairs`][nextloc_metrics.mobility.trajectories.DistanceOfPairs].
+    [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
 
     Example:
         >>> from torch import tensor
-        >>> from nextloc_metrics.mobility.trajectories import MeanPointError
+        >>> from nextloc_metrics.trajectories import MeanPointError
         >>> error = MeanPointError()
         >>> error.update(tensor([[[0.0, 0.0], [3.0, 4.0]]]), tensor([[[0.0, 1.0], [0.0, 0.0]]]))
         >>> error.compute()  # (1 + 5) / 2
@@ -89,15 +89,15 @@ class PointErrorAt(_PointErrors):
     r"""Distance between the predicted and the true point of one step (FDE elsewhere, for the last).
 
     Pairs that are too short to have this step do not count. Lower is better. Lengths are as for
-    [`MeanPointError`][nextloc_metrics.mobility.trajectories.MeanPointError].
+    [`MeanPointError`][nextloc_metrics.trajectories.MeanPointError].
 
     Args:
         step: 1 for the first step, 2 for the second; -1 for the last step of each pair.
-        kwargs: those of [`DistanceOfPairs`][nextloc_metrics.mobility.trajectories.DistanceOfPairs].
+        kwargs: those of [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
 
     Example:
         >>> from torch import tensor
-        >>> from nextloc_metrics.mobility.trajectories import PointErrorAt
+        >>> from nextloc_metrics.trajectories import PointErrorAt
         >>> error = PointErrorAt(-1)
         >>> error.update(tensor([[[0.0, 0.0], [3.0, 4.0]]]), tensor([[[0.0, 1.0], [0.0, 0.0]]]))
         >>> error.compute()

@@ -26,7 +26,7 @@ from nextloc_metrics.geography.locations import (
     check_locations,
     to_sphere,
 )
-from nextloc_metrics.mobility.trajectories.pairs import Pairs
+from nextloc_metrics.trajectories.pairs import Pairs
 
 Year = Literal[2023, 2024, 2025]
 

@@ -9,9 +9,9 @@ import torch
 from torchmetrics import MetricCollection
 
 import distributed_workers as work
-from mobility.trajectories.trajectory_oracle import padded, walks
 from nextloc_metrics import Grouped, RankingCollection
-from nextloc_metrics.mobility.trajectories import DTW, GeoBLEU, trajectory_metrics
+from nextloc_metrics.trajectories import DTW, GeoBLEU, trajectory_metrics
+from trajectories.trajectory_oracle import padded, walks
 
 PAIRS = walks(24, 8, seed=6, equal=True)
 PREDS, TARGET = (padded([pair[side] for pair in PAIRS]) for side in (0, 1))

@@ -9,10 +9,10 @@ from nextloc_metrics.core.metric.collection import RankingCollection
 from nextloc_metrics.core.queries.checks import check_bool, check_separator
 from nextloc_metrics.core.queries.messages import describe
 from nextloc_metrics.geography.locations import Locations, Units
-from nextloc_metrics.mobility.trajectories.errors import MeanPointError, PointErrorAt
-from nextloc_metrics.mobility.trajectories.geobleu import GeoBLEU
-from nextloc_metrics.mobility.trajectories.metric import PairMetric
-from nextloc_metrics.mobility.trajectories.warping import DTW
+from nextloc_metrics.trajectories.errors import MeanPointError, PointErrorAt
+from nextloc_metrics.trajectories.geobleu import GeoBLEU
+from nextloc_metrics.trajectories.metric import PairMetric
+from nextloc_metrics.trajectories.warping import DTW
 
 
 def trajectory_metrics(
@@ -34,9 +34,9 @@ def trajectory_metrics(
     `point_error_at_1`, ...
 
     Args:
-        units: that of [`DistanceOfPairs`][nextloc_metrics.mobility.trajectories.DistanceOfPairs].
+        units: that of [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
         locations: the same.
-        n: that of [`GeoBLEU`][nextloc_metrics.mobility.trajectories.GeoBLEU], as are `beta` and
+        n: that of [`GeoBLEU`][nextloc_metrics.trajectories.GeoBLEU], as are `beta` and
             `scale`.
         steps: the steps whose errors are averaged, such as 1, 2 and 3.
         aligned: whether all predictions are as long as their targets, which the errors of points
@@ -47,7 +47,7 @@ def trajectory_metrics(
 
     Example:
         >>> from torch import tensor
-        >>> from nextloc_metrics.mobility.trajectories import trajectory_metrics
+        >>> from nextloc_metrics.trajectories import trajectory_metrics
         >>> metrics = trajectory_metrics(steps=[1])
         >>> metrics.update(tensor([[[0.0, 0.0], [3.0, 4.0]]]), tensor([[[0.0, 1.0], [0.0, 0.0]]]))
         >>> metrics.table()

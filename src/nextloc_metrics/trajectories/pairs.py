@@ -36,7 +36,7 @@ class Pairs(Record):
 
     Example:
         >>> from torch import nan, tensor
-        >>> from nextloc_metrics.mobility.trajectories import DTW
+        >>> from nextloc_metrics.trajectories import DTW
         >>> pairs = DTW().read(
         ...     tensor([[[0.0, 0.0], [3.0, 4.0]], [[1.0, 1.0], [nan, nan]]]),
         ...     tensor([[[0.0, 0.0]], [[2.0, 2.0]]]),

@@ -10,16 +10,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from mobility.trajectories import trajectory_oracle as oracle
-from mobility.trajectories.trajectory_oracle import Points, padded, walks
 from nextloc_metrics import backends
-from nextloc_metrics.mobility.trajectories import (
+from nextloc_metrics.trajectories import (
     DTW,
     GeoBLEU,
     MeanPointError,
     PairMetric,
     PointErrorAt,
 )
+from trajectories import trajectory_oracle as oracle
+from trajectories.trajectory_oracle import Points, padded, walks
 
 PAIRS = walks(60, 14, seed=1)
 ALIGNED = walks(40, 14, seed=2, equal=True)

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core.metric.annotated_options import Positive, PositiveNumber
-from nextloc_metrics.mobility.trajectories.metric import (
+from nextloc_metrics.trajectories.metric import (
     DistanceOfPairs,
     Year,
     backend_of,
     check_year,
 )
-from nextloc_metrics.mobility.trajectories.pairs import Pairs
+from nextloc_metrics.trajectories.pairs import Pairs
 
 Matching = Literal["greedy", "optimal"]
 GramDivisor = Literal["predicted", "matched"]
@@ -45,11 +45,11 @@ class GeoBLEU(DistanceOfPairs):
         matching: `"greedy"` or `"optimal"`.
         divisor: what $p_n$ is divided by: the number of `"predicted"` or of `"matched"` n-grams.
             They differ if the prediction is longer than the target.
-        kwargs: those of [`DistanceOfPairs`][nextloc_metrics.mobility.trajectories.DistanceOfPairs].
+        kwargs: those of [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
 
     Example:
         >>> from torch import tensor
-        >>> from nextloc_metrics.mobility.trajectories import GeoBLEU
+        >>> from nextloc_metrics.trajectories import GeoBLEU
         >>> geo_bleu = GeoBLEU(n=2, beta=1.0)
         >>> geo_bleu.update(tensor([[[0.0, 0.0], [0.0, 1.0]]]), tensor([[[0.0, 0.0], [0.0, 3.0]]]))
         >>> geo_bleu.compute()  # (1 + exp(-2)) / 2 and exp(-2), so their geometric mean
@@ -82,7 +82,7 @@ class GeoBLEU(DistanceOfPairs):
             kwargs: other options, such as `validate_args`.
 
         Example:
-            >>> from nextloc_metrics.mobility.trajectories import GeoBLEU
+            >>> from nextloc_metrics.trajectories import GeoBLEU
             >>> GeoBLEU.as_of(2023), GeoBLEU.as_of(2025)
             (GeoBLEU(n=3, divisor='matched'), GeoBLEU())
         """
