@@ -204,14 +204,14 @@ def test_values_are_single_floats(case: Case) -> None:
 
 
 def test_few_public_names_each_documented() -> None:
-    """At most 18 beyond those of TorchMetrics: a docstring, or a line of a class's docstring."""
+    """At most 19 beyond those of TorchMetrics: a docstring, or a line of a class's docstring."""
     names = {name for name in dir(MRR()) if not name.startswith("_")} - {*dir(RetrievalMRR())}
     written = "".join(inspect.getdoc(kind) or "" for kind in MRR.__mro__)
     for name in names:
         found = inspect.getattr_static(MRR, name, None)
         has_docstring = isinstance(found, property | FunctionType) and inspect.getdoc(found)
         assert has_docstring or re.search(rf"^ *{name}: ", written, re.MULTILINE), name
-    assert len(names) <= 18
+    assert len(names) <= 19
     assert {"k", "score", "interval", "chance", "state"} <= names
 
 

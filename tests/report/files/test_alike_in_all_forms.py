@@ -43,27 +43,27 @@ def of_trec() -> Any:
     Path("a.run").write_text("\n".join(run), "utf-8")
     Path("a.qrels").write_text("\n".join(qrels), "utf-8")
     found = report.read("a.run", targets="a.qrels")
-    return report.evaluate(found.preds, found.target, grades=found.grades, measures=["RR"])
+    return report.evaluate(found.preds, found.target, grades=found.grades, measures=["mrr"])
 
 
 def of_files() -> Any:
     """Dicts in two files of JSON."""
     Path("run.json").write_text(json.dumps(RUN), "utf-8")
     Path("qrels.json").write_text(json.dumps(QRELS), "utf-8")
-    return report.evaluate_table("run.json", truth="qrels.json", measures=["RR"])
+    return report.evaluate_table("run.json", truth="qrels.json", measures=["mrr"])
 
 
 def of_table(rows: pd.DataFrame, **named: Any) -> Any:
     """A frame, and one of its judgements."""
     truth = rows_of(QRELS, "g", "item" if "item" in named else "target")
-    return report.evaluate_table(rows, truth=truth, **KEY, **named, measures=["RR"])
+    return report.evaluate_table(rows, truth=truth, **KEY, **named, measures=["mrr"])
 
 
 def of_numbers() -> Any:
     """A score for each of three locations, with judgements that are numbers."""
     rows = pd.DataFrame({"u": [*RUN], "preds": [[0.5, 0.9, 0.1]] * 3})
     truth = rows_of(QRELS, "g", "target").replace({"target": {"a": 0, "b": 1, "c": 2}})
-    return report.evaluate_table(rows, truth=truth, **KEY, measures=["RR"])
+    return report.evaluate_table(rows, truth=truth, **KEY, measures=["mrr"])
 
 
 def of_one_table() -> Any:
@@ -71,13 +71,13 @@ def of_one_table() -> Any:
     rows = rows_of(RUN, "s")
     rows["g"] = [QRELS[u].get(x, 0) for u, x in zip(rows.u, rows.item, strict=True)]
     named: Any = {"item": "item", "score": "s", "target": "item"}
-    return report.evaluate_table(rows, **KEY, **named, measures=["RR"])
+    return report.evaluate_table(rows, **KEY, **named, measures=["mrr"])
 
 
 LISTS = pd.DataFrame({"u": [*RUN], "preds": [["b", "a"]] * 3, "p_1": "b", "p_2": "a"})
 FORMS: dict[str, Callable[[], Any]] = {
     "trec": of_trec,
-    "dicts": lambda: report.evaluate_table(RUN, truth=QRELS, measures=["RR"]),
+    "dicts": lambda: report.evaluate_table(RUN, truth=QRELS, measures=["mrr"]),
     "files of dicts": of_files,
     "scored items": lambda: of_table(rows_of(RUN, "s"), item="item", score="s"),
     "ranked items": lambda: of_table(rows_of(RUN, "s").assign(r=[2, 1] * 3), item="item", rank="r"),
@@ -92,15 +92,15 @@ FORMS: dict[str, Callable[[], Any]] = {
 def test_judgements_that_are_all_0_count_0(form: str) -> None:
     """As in trec_eval: the query is judged, and nothing that was found is relevant."""
     found = FORMS[form]()
-    assert found.values["RR"] == pytest.approx(RECIPROCAL)
+    assert found.values["mrr"] == pytest.approx(RECIPROCAL)
     assert (found.card["queries"], found.card["without_target"]) == (3, 0)
 
 
 def test_judgements_that_are_all_0_count_0_among_ties() -> None:
     """A tie of all items with a relevant one is rank 1 or 2."""
     run = {u: dict.fromkeys(of, 0.5) for u, of in RUN.items()}
-    found = report.evaluate_table(run, truth=QRELS, measures=["RR"])
-    assert found.values["RR"] == pytest.approx((3 / 4 + 0 + 3 / 4) / 3)
+    found = report.evaluate_table(run, truth=QRELS, measures=["mrr"])
+    assert found.values["mrr"] == pytest.approx((3 / 4 + 0 + 3 / 4) / 3)
 
 
 @pytest.mark.parametrize("key", ["u", "query"])
@@ -142,8 +142,8 @@ def test_one_answer_per_query_is_joined_to_its_targets(container: str, ids: list
         ([1, 1, 2, 3], [one, three, two, one], (1 / 2 + 1) / 3),
     ):
         truth = write(pd.DataFrame({"u": users, "target": targets}), "t")
-        found = report.evaluate_table(rows, truth=truth, query="u", k=1, measures=["R@1"])
-        assert found.values["R@1"] == pytest.approx(recall)
+        found = report.evaluate_table(rows, truth=truth, query="u", k=1, measures=["recall@1"])
+        assert found.values["recall_at_1"] == pytest.approx(recall)
         assert found.card["missing"] == 1
 
 
@@ -288,7 +288,7 @@ def test_odd_cells_of_two_tables_are_not_read_in_silence() -> None:
             report.evaluate_table("p.csv", truth="t.csv", **named)
     Path("a.run").write_text("q Q0 d 1 1_0 x\n", "utf-8")
     Path("a.qrels").write_text("q 0 d 1\n", "utf-8")
-    with pytest.raises(ValueError, match="must hold a number, got '1_0'"):
+    with pytest.raises(ValueError, match=r"line 1 of a.run must be .*: got 'q Q0 d 1 1_0 x'"):
         report.read("a.run", targets="a.qrels")
 
 
@@ -311,7 +311,7 @@ def test_messages_of_other_files_name_what_is_wrong() -> None:
     """JSON as judgements of a run, a path that is too long, and files that are not there."""
     Path("a.run").write_text("q Q0 d 1 1 x\n", "utf-8")
     Path("a.json").write_text(json.dumps(QRELS), "utf-8")
-    assert "line 1 of a.json must be 'query 0 id grade'" in said("a.run", "--truth", "a.json")
+    assert "line 1 of a.json must be `query 0 id grade`" in said("a.run", "--truth", "a.json")
     assert "must be an existing file" in said("x" * 5000 + ".csv")
     with pytest.raises(FileNotFoundError, match="must be an existing file of predictions, got"):
         report.evaluate_table("missing.json")

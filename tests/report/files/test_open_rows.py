@@ -782,11 +782,11 @@ def test_a_column_may_be_runs_of_equal_rows(tmp_path: Path) -> None:
 def test_nan_in_a_cell_of_pandas_is_no_missing_value() -> None:
     """The value is that of the same rows in Arrow; None, and a cell without a list, are missing."""
     nan = float("nan")
-    scores = [[nan, 0.9], [0.1, 0.9]]
-    expected = report.evaluate_table(pa.table({"preds": scores, "target": [1, 1]}), k=1).values
+    scores = [[nan, 0.9], [0.9, 0.1]]
+    expected = report.evaluate_table(pa.table({"preds": scores, "target": [1, 0]}), k=1).values
     assert expected["mrr"] == 0.75
     for cells in (scores, [np.array(x) for x in scores], [np.array(x, "f4") for x in scores]):
-        frame = pd.DataFrame({"preds": cells, "target": [1, 1]})
+        frame = pd.DataFrame({"preds": cells, "target": [1, 0]})
         assert report.evaluate_table(frame, k=1, on_error="miss").values == expected
     for missing in (nan, None, [0.1, None]):
         frame = pd.DataFrame({"preds": [np.array([nan, 0.9]), missing], "target": [1, 1]})
