@@ -123,7 +123,7 @@ def test_intervals_of_processes_equal_those_of_one(name: str):
     for stretch in _real(shares):
         work.add(metrics, work.rows(*stretch))
     expected = metrics.compute_with_intervals(0.9)
-    assert len(expected) == len(metrics.compute()) + 2 * 39
+    assert len(expected) == len(metrics.compute()) + 2 * 31
     alone, text = work.intervals_one_by_one(metrics), str(metrics.table(intervals=True))
     for found in work.run(work.evaluate_intervals, 2, shares):
         same(found[:2], (expected, alone))
