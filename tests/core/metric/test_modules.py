@@ -37,7 +37,6 @@ SIX = PopularityBins([1, 2, 0, 2, 1, 1])
 NEEDED: dict[str, Any] = {
     "bins": BINS,
     "coverage": 0.5,
-    "distance": torch.eye(3),
     "k": 2,
     "km": 1.0,
     "locations": PLACES,
@@ -47,7 +46,6 @@ NEEDED: dict[str, Any] = {
     "num_candidates": 3,
     "num_locations": 3,
     "q": 0.5,
-    "risk": 0.1,
     "step": 1,
     "threshold": 0.5,
     "train_counts": (9, 1, 4),

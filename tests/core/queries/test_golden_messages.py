@@ -36,8 +36,6 @@ NEEDED: dict[str, Any] = {
     "metric": nm.MRR(),
     "num_groups": 3,
     "coverage": 0.5,
-    "risk": 0.1,
-    "mass": 0.5,
     "threshold": 0.5,
     "step": 1,
     "locations": geography.Locations.from_plane([0, 1, 2], [0, 1, 2]),
