@@ -6,14 +6,14 @@ from __future__ import annotations
 INSTEAD: dict[str, str] = {
     "rank_models RankedModels MeanDifference": "use the package autorank.",
     "evaluate_mobility MobilityEvaluation": "use scikit-mobility and `jensenshannon` of "
-    "SciPy, as docs/retired.md shows",
+    "SciPy, as docs/retired.md shows.",
     "verify Verification": "evaluate again, and compare the values, which are equal bit for bit.",
     "flows evaluate_flows FlowEvaluation": "use `skmob.measures.evaluation` of scikit-mobility, or "
-    "NumPy as docs/retired.md shows",
+    "NumPy as docs/retired.md shows.",
     "Finding Protocol agentmove clsprec cslsl dchl deepmove flashback ga_llm genup geosan getnext "
     "graph_flashback hmt_grn hotpp hstu llm4poi llm_mob llmmove lstpm massive_steps rallm_poi "
     "rotan stan sthgcn think2go tool4poi": "`protocols` has `libcity`, `mie_lab`, `recbole`, "
-    "`sasrec` and `middle_rank`; docs/retired.md shows how others average",
+    "`sasrec` and `middle_rank`; docs/retired.md shows how others average.",
     "Weighted": "average the scores of `PerQueryScores` with your weights; the mean has no "
     "interval.",
     "IntraListDiversity Serendipity": "use the class of RecTools, or `LinkPredDiversity` of PyG.",
@@ -40,7 +40,7 @@ INSTEAD: dict[str, str] = {
     "mobility": "use `nextloc_metrics.trajectories` for pairs of trajectories; docs/retired.md has "
     "the rest.",
     "DiscreteFrechet Hausdorff EDR LCSS EditDistance": "use tslearn, SciPy, or the lines of "
-    "docs/retired.md",
+    "docs/retired.md.",
 }
 
 
