@@ -42,11 +42,11 @@ NOT_RUN = {
     "answers.csv": "is run below",
     "nextloc-metrics score answers.csv --k 1,2": "is run below",
     "nextloc-metrics score answers.csv --k 1 --group user --cluster user": "is run on other files "
-    "by tests/report/files/test_files.py",
+    "by tests/report/files/test_files_by_command.py",
     "torchrun --nproc-per-node 2 --max-restarts 3 examples/score_shards.py PARTS OUT": "is run "
     "by tests/core/ranking/test_shards.py",
     "nextloc-metrics merge OUT/*.npz --out report.html": "is run by "
-    "tests/report/files/test_files.py",
+    "tests/report/files/test_files_by_command.py",
     "git clone https://github.com/xlwang233/LLM-Mob": "needs the network",
     "python examples/llm_mob.py LLM-Mob": "is run on other files by tests/project/test_examples.py",
     "pip install -e '.[lint,docs]'": "is installed by uv: `lint` in .ci/run, `docs` in .ci/extra",

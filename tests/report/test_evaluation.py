@@ -351,3 +351,41 @@ def test_the_card_counts_ties_across_k() -> None:
     card = report.evaluate(np.array(scores), [1, 0, 2, 3], k=2).card
     assert (card["tied"], card["tied_across_k"]) == (3, 2)
     assert "tied_across_k" not in report.evaluate(np.array(scores, float), [1, 0, 2, 3], k=4).card
+
+
+def test_padding_is_no_candidate_of_the_references() -> None:
+    """Neither of chance nor of the most frequent locations; it has no coordinates."""
+    scores, target = np.eye(4)[:, :3], np.array([0, 1, 2, 0])
+    padded = np.column_stack([scores, np.full(4, -np.inf)])
+    e, plain = (
+        report.evaluate(
+            x, target, k=1, exclude=np.full((4, 1), -1), train_counts=[3, 0, 1, 0][: x.shape[1]],
+            locations=Locations(np.array([1, 1.1, 1.2, np.nan])[: x.shape[1]], [0] * x.shape[1]),
+        )
+        for x in (padded, scores)
+    )  # fmt: skip
+    assert (e.values, e.chance, e.baseline) == (plain.values, plain.chance, plain.baseline)
+
+
+@pytest.mark.parametrize(
+    ("groups", "names"),
+    [(["01", "1"], ["01", "1"]), (["1", "01"], ["01", "1"]), ([False, True], ["0", "1"])],
+)
+def test_names_of_groups_have_one_order(groups: list[Any], names: list[str]) -> None:
+    """Labels that are one number do not depend on the order of the input; bools are 0 and 1."""
+    e = report.evaluate([[3], [4]], [3, 5], k=1, num_locations=9, groups={"u": groups})
+    assert [row[0] for row in e.groups["u"].rows[:2]] == names
+
+
+def test_options_have_a_row_for_every_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where rows are read in chunks."""
+    monkeypatch.setattr(batches, "_CHUNK", 4)
+    with pytest.raises(ValueError, match="`mask` must have a row for each of the 3 queries"):
+        report.evaluate(torch.eye(3), [0, 1, 2], mask=[True] * 7)
+
+
+def test_an_evaluation_of_masked_queries_has_a_page() -> None:
+    """Also of distances, of which there is none."""
+    places = Locations([1.0, 2.0], [1.0, 2.0])
+    masked = report.evaluate(np.eye(2), [0, 1], k=1, locations=places, mask=[False] * 2)
+    assert "<h2>Distance</h2>" in masked.to_html()

@@ -1,0 +1,859 @@
+"""Files and frames are read as they are, or refused with row, value and remedy: nothing between."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import struct
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+import torch
+from doors import (
+    FILES,
+    FRAMES,
+    check_read,
+    check_refused,
+    evaluated,
+    ids_read,
+    records,
+    run,
+    written,
+)
+from doors import source as made
+
+from nextloc_metrics import report
+
+FORMS = [".csv", ".jsonl", ".parquet", "pandas"]
+LARGE = 2**53 + 1
+LISTS = [[7, 3, 1], [5, 4], [], [2, 9, 8]]
+TARGETS = [3, 5, 1, 8]
+USERS = ["ann", "bob", "ann", "eve"]
+COLUMNS: dict[str, Any] = {"preds": LISTS, "target": TARGETS, "user": USERS}
+
+
+# Kinds of files ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", [*FILES, *FRAMES])
+def test_every_form_gives_the_same_values(form: str, tmp_path: Path) -> None:
+    """Lists, targets and groups, of files, packed files, frames and streams."""
+    rows = made(COLUMNS, form, tmp_path)
+    expected = report.evaluate(LISTS, TARGETS, k=(1, 3), groups={"user": USERS})
+    found = [evaluated(rows, k=(1, 3), groups=["user"], num_locations=10)]
+    if form in FILES:
+        assert ids_read(rows) == (LISTS, TARGETS, 0)
+        read = report.read(rows, groups=["user"])
+        assert [*read.groups["user"]] == USERS
+        found += [report.evaluate(read.preds, read.target, k=(1, 3), groups=read.groups)]
+    for e in found:
+        assert e.values == expected.values
+        assert str(e.groups["user"]) == str(expected.groups["user"])
+
+
+def test_types_of_arrow(tmp_path: Path) -> None:
+    """Large lists, views, lists of one size, dictionaries, and runs of equal rows."""
+    lists, words = [[3, 1], [2, 5]], [["a", "b"], ["c"]]
+    of_dictionary = pa.list_(pa.dictionary(pa.int8(), pa.int64()))
+    for kind in (pa.large_list(pa.int32()), pa.list_view(pa.int64()), pa.list_(pa.uint16(), 2),
+                 of_dictionary):  # fmt: skip
+        check_read(pa.table({"preds": pa.array(lists, kind), "target": [3, 5]}), lists, [3, 5])
+    for kind in (pa.large_list(pa.large_string()), pa.list_(pa.string_view())):
+        table = pa.table({"preds": pa.array(words, kind), "target": ["b", "d"]})
+        check_read(table, words, ["b", "d"])
+    runs = [pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array(x))
+            for x in ([3, 4], ["a", "b"])]  # fmt: skip
+    table = pa.table({"preds": [[3], [5], [4]], "target": runs[0], "user": runs[1]})
+    plain = pa.table({"preds": [[3], [5], [4]], "target": [3, 3, 4], "user": ["a", "a", "b"]})
+    views = plain.set_column(2, "user", pc.cast(plain["user"], pa.string_view()))
+    kept = plain.set_column(2, "user", plain["user"].dictionary_encode())
+    expected = evaluated(plain, groups=["user"])
+    for one in (table, views, kept):
+        for form in ("arrow", ".arrow"):
+            found = evaluated(made(one, form, tmp_path), groups=["user"])
+            assert (found.values, str(found)) == (expected.values, str(expected))
+
+
+@pytest.mark.slow  # reads as many rows as no reader takes at once
+@pytest.mark.parametrize("form", [".csv", ".jsonl", ".parquet"])
+def test_the_order_of_many_rows(form: str, tmp_path: Path) -> None:
+    """Rows are in order, and numbered in errors, behind each block and group of rows."""
+    number, wrong, path = 150_000, 140_007, tmp_path / f"a{form}"
+    ids = [i % 1009 for i in range(number)]
+    lists = [[-5 if i == wrong else x] for i, x in enumerate(ids)]
+    if form == ".parquet":
+        made({"preds": lists, "target": ids}, form, tmp_path)
+    elif form == ".csv":
+        rows = (f"{x},{y},{'y' * 20}\n" for x, y in zip(lists, ids, strict=True))
+        path.write_text("preds,target,pad\n" + "".join(rows), "utf-8")
+    else:
+        rows = (f'{{"preds": {x}, "target": {y}}}\n' for x, y in zip(lists, ids, strict=True))
+        path.write_text("".join(rows), "utf-8")
+    check_refused(path, r"\[-5\]", at=wrong)
+    found = report.read(path, on_error="miss")
+    assert (found.missed, found.target.tolist()) == (1, ids)
+    assert found.preds.flatten().tolist() == [*ids[:wrong], -1, *ids[wrong + 1 :]]
+
+
+def test_parts_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
+    """Of a folder, a pattern, an address or a list; each once, and all of one kind."""
+    parts = [tmp_path / "rows" / f"part-{i}.jsonl" for i in (0, 1)]
+    parts[0].parent.mkdir()
+    for part, rows in zip(parts, ([1, 2], [0, 3]), strict=True):
+        part.write_text(records(*({x: y[i] for x, y in COLUMNS.items()} for i in rows)), "utf-8")
+    for hidden in ("_part.jsonl", ".part.jsonl"):
+        (tmp_path / "rows" / hidden).write_text(records({"preds": [1], "target": 1}), "utf-8")
+    lists, targets = ([x[i] for i in (1, 2, 0, 3)] for x in (LISTS, TARGETS))
+    system = pytest.importorskip("fsspec").filesystem("memory")
+    for part in parts:
+        system.pipe(f"/bucket/{part.name}", part.read_bytes())
+    pattern = tmp_path / "rows" / "part-*.jsonl"
+    for path in (parts[0].parent, pattern, parts, "memory://bucket/*.jsonl"):
+        check_read(path, lists, targets)
+    other = tmp_path / "rows" / ".." / "rows" / "part-0.jsonl"
+    for again in ([parts[0], str(other)], [parts[0]] * 2, [str(parts[0].parent), parts[0]]):
+        check_refused(again, r"distinct files, got .*part-0\.jsonl after .*part-0")
+    (tmp_path / "rows" / "part-2.jsonl").symlink_to(parts[0])
+    check_refused(parts[0].parent, r"distinct files, got .*part-2\.jsonl after .*part-0")
+    (tmp_path / "rows" / "part-2.jsonl").unlink()
+    (tmp_path / "rows" / "more.csv").write_text("preds,target\n1,1\n", "utf-8")
+    check_refused(parts[0].parent, "one kind", "csv")
+
+
+def test_folders_may_be_a_column(tmp_path: Path) -> None:
+    """As Hive and Spark write partitions; the name of the missing value is no group."""
+    names = ["u b", "u%2Fa"]
+    for folder, target in zip(names, (1, 2), strict=True):
+        (tmp_path / f"user={folder}").mkdir()
+        made({"preds": [[target], [0]], "target": [target] * 2}, ".parquet",
+             tmp_path / f"user={folder}")  # fmt: skip
+    found = report.read(tmp_path, groups=["user"])
+    assert ([*found.groups["user"]], found.target.tolist()) == (
+        ["u b"] * 2 + ["u/a"] * 2,
+        [1, 1, 2, 2],
+    )
+    assert {x["group"] for x in evaluated(tmp_path, groups=["user"]).group_records()} == {
+        "u b",
+        "u/a",
+    }
+    os.rename(tmp_path / "user=u b", tmp_path / "user=__HIVE_DEFAULT_PARTITION__")
+    with pytest.raises(ValueError, match=r"row 0 of .*__HIVE.* must hold a group in `user`"):
+        evaluated(tmp_path, groups=["user"])
+    assert evaluated(tmp_path).card["queries"] == 4
+
+
+def test_a_folder_of_save_to_disk(tmp_path: Path) -> None:
+    """Its rows are read, in order; of several splits one is chosen."""
+    for split, targets in (("train", [2, 2, 2]), ("test", [1, 2])):
+        folder = tmp_path / "saved" / split
+        folder.mkdir(parents=True)
+        for i, target in enumerate(targets):
+            path = made({"preds": [[1, 2]], "target": [target]}, ".arrows", folder)
+            path.rename(folder / f"data-{i:05}-of-{len(targets):05}.arrow")
+        for name in ("state", "dataset_info"):
+            (folder / f"{name}.json").write_text("{}", "utf-8")
+    (tmp_path / "saved" / "dataset_dict.json").write_text("{}", "utf-8")
+    check_read(tmp_path / "saved" / "test", [[1, 2]] * 2, [1, 2])
+    check_refused(tmp_path / "saved", "one split", "'test', 'train'")
+
+
+@pytest.mark.parametrize("suffix", [".json", ".jsonl"])
+def test_json_over_several_lines(suffix: str, tmp_path: Path) -> None:
+    """A list of records, one record, and one after the other."""
+    path, rows = tmp_path / f"a{suffix}", [{"preds": [1, 2], "target": x} for x in (1, 2)]
+    laid_out = [json.dumps(x, indent=2) for x in rows]
+    for text in (json.dumps(rows, indent=2), "\n".join(laid_out), " ".join(laid_out)):
+        path.write_text(f"\ufeff{text}\n", "utf-8")
+        check_read(path, [[1, 2]] * 2, [1, 2])
+    path.write_text(laid_out[0], "utf-8")
+    check_read(path, [[1, 2]], [1])
+    for wrong in (laid_out[0][:-2], laid_out[0] + "\n,", laid_out[0] + "\n[]", "{\n}\n3"):
+        path.write_text(wrong, "utf-8")
+        check_refused(path)
+
+
+@pytest.mark.parametrize(("name", "data"), [
+    ("a.parquet", b"{ not what the name says"),
+    ("a.arrow", b"{ not what the name says"),
+    ("a.csv.gz", b"{ not what the name says"),
+    ("a.npz", b"PK\x03\x04" + b"x" * 40),
+    ("a.csv", b"preds,target\n\xff\xfe,1\n"),
+    ("a.csv", b"\xef\xbb"),
+    ("a.csv", b""),
+    ("a.jsonl", b""),
+    ("a.json", b"[" * 100_000),
+    ("a.csv", b"x" * 200_000 + b"\n1\n"),
+    ("a.xlsx", b""),
+])  # fmt: skip
+def test_what_is_no_table_is_named(name: str, data: bytes, tmp_path: Path) -> None:
+    """Files of another kind, cut, without bytes or in another encoding."""
+    (tmp_path / name).write_bytes(data)
+    check_refused(tmp_path / name, re.escape(name[1:]))
+    assert run("score", str(tmp_path / name)).exit_code == 1
+
+
+def test_what_is_no_source_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No file, no table, and no reader of tables."""
+    for door in (report.read, evaluated):
+        for missing in (tmp_path / "none.csv", "nowhere/*.parquet"):
+            with pytest.raises(FileNotFoundError, match="must be an existing file of predictions"):
+                door(missing)
+    with pytest.raises((TypeError, ValueError), match="must"):
+        evaluated({"preds": [[1]], "target": [1]})
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match="install the extra `cli`"):
+        report.read(written("1,1\n", tmp_path))
+
+
+def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
+    """Wherever its bytes are damaged, and whatever its library raises."""
+    path, data = tmp_path / "a.csv.gz", gzip.compress(b"preds,target\n" + b"[1],1\n" * 9)
+    for at in range(10, len(data)):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 255]) + data[at + 1 :])
+        with pytest.raises(ValueError, match=r"a\.csv\.gz"):
+            evaluated(path)
+
+
+# Cells -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("cell", "ids"), [
+    ("[]", []), ("[ ]", []), ("[007]", None), ("[1,]", [1]), ("[1, None]", None), ("[1", None),
+    ("[[1]]", None), ("[1.5]", None), ("[true]", None), ("[4, -1]", [4]), ("[-2]", None),
+    ("[1], [2]", None), ("[999999999999999999]", [10**18 - 1]),
+    ("[9223372036854775807]", [2**63 - 1]), ("[9223372036854775808]", None),
+    ("[18446744073709551616]", None), ("[1, 9007199254740993]", [1, LARGE]), ("['3', 5]", [3, 5]),
+    ("(3, 5)", [3, 5]), ("", []), ("3", [3]), ("3.0", [3]), ("3.5", None), ("1e3", None),
+    ("3 5", None), ("0x1F", None), ("[3,5]", [3, 5]), (" [ 3 , 5 ]", [3, 5]), ("-0", None),
+    ("[9007199254740993, 7.0]", [LARGE, 7]), ("[1, 7.5]", None), ("9007199254740993.0", None),
+    ("9007199254740993", [LARGE]), ("[9007199254740992.0]", None), ("+3", None),
+    ("[9007199254740991.0]", [2**53 - 1]), ("[466 ... 1068]", None), ("[466, ..., 1068]", None),
+    ("[np.int64(466), np.int64(1068)]", None), ("[1 2 ... 9]", None), ("[1 2, 3]", None),
+    ("(1, 2", None), ("[1_0, 2]", None), ("[0x10, 2]", None), ("3\0", None), ("[1 2 3]", [1, 2, 3]),
+])  # fmt: skip
+def test_cells_of_text(cell: str, ids: list[int] | None, tmp_path: Path) -> None:
+    """A cell is a list in JSON, of Python or as NumPy prints it, one id, or unreadable."""
+    lists, targets = [[9], [7, 8], ids or []], [9, 7, max(ids or [7])]
+    path = written(f'9,9\n"[7, 8]",7\n"{cell}",{targets[2]}\n', tmp_path)
+    check_read(path, lists, targets, missed=ids is None, on_error="miss")
+    if ids is None:
+        check_refused(path, "`preds`", at=2)
+    else:
+        check_read(path, lists, targets)
+
+
+WORDS = ["NaN", "None", "null", "NA", "-inf", "+1", " 3", "3\u00a0", "1e3", "\uff13", "1.5", "-0"]
+
+
+@pytest.mark.parametrize("word", [*WORDS, "01", "1_0", "1-2", "nano"])
+def test_one_odd_target_changes_no_other(word: str, tmp_path: Path) -> None:
+    """In any order, alone and beside names, other rows are right; the odd one may be refused."""
+    right = ['"[1, 2]",1.0', '"[3.0, 4]",3', "5.0,5", '"[""6.0""]",6']
+    for others in ([], ["Bar"]):
+        rows = [*right, *(f"7,{x}" for x in others), f'9,"{word}"']
+        for order in (rows, rows[::-1]):
+            path = written("\n".join(order), tmp_path)
+            if word in WORDS:
+                check_refused(path, "`target`", at=order.index(rows[-1]))
+            for words in ([*"12345679", word, *others], None):
+                if words or word not in WORDS:
+                    hits = evaluated(path, vocabulary=words).values["acc_at_1"] * len(order)
+                    assert hits == pytest.approx(4)
+
+
+MANY = ["3,4", "3;4", "3|4", "10 11 12"]
+NAMES = ["a\u2028b", "c\x85d"]
+IS_READ: list[tuple[str, dict[str, Any], list[Any], list[Any]]] = [
+    # names that Python would take for numbers, and names with commas, brackets, quotes and spaces
+    ('"12_3",1_23\n"1_0",10\n"nan,inf",nan',
+     {"separator": ",", "vocabulary": ["1_23", "10", "nan"]},
+     [["12_3"], ["1_0"], ["nan", "inf"]], ["1_23", "10", "nan"]),
+    ("\"['Central Park', 'Zoo']\",Zoo\n\"Central Park, Zoo\",Central Park", {},
+     [["Central Park", "Zoo"], ["Central Park, Zoo"]], ["Zoo", "Central Park"]),
+    (r"""['a\d'],a\d""", {}, [["a\\d"]], ["a\\d"]),
+    (records({"preds": ["Central Park", "O'Hare, Chicago"], "target": "Central Park"},
+             {"preds": ["Zoo"], "target": "O'Hare, Chicago"}), {},
+     [["Central Park", "O'Hare, Chicago"], ["Zoo"]], ["Central Park", "O'Hare, Chicago"]),
+    (records({"preds": ["[gone]"], "target": "[gone]"}), {}, [["[gone]"]], ["[gone]"]),
+    (records(*({"preds": NAMES, "target": x} for x in NAMES * 50)), {}, [NAMES] * 100, NAMES * 50),
+    # one name makes all ids of CSV text, also those in lists
+    ('"[12, 7]",7\n"[""A12"", 12]",A12\n01,1', {}, [["12", "7"], ["A12", "12"], ["01"]],
+     ["7", "A12", "1"]),
+    ("01,01\n1,1", {}, [["01"], ["1"]], ["01", "1"]),
+    # so does one target that is several numbers, if no target is one number, or a name such as 1-2
+    *((f'"[1, ""{x}""]","{x}"\n"[7, ""5,6""]","5,6"', {}, [["1", x], ["7", "5,6"]], [x, "5,6"])
+      for x in MANY),
+    *((f'"[1, ""{x}""]","{x}"\n1-2,1-2\n7,7', {}, [["1", x], ["1-2"], ["7"]], [x, "1-2", "7"])
+      for x in MANY),
+    # padding, also among text; -1 is an id where the vocabulary has it
+    ('"home,-1",-1\n"-1,home",-1', {"separator": ",", "vocabulary": ["home", "-1"]},
+     [["home", "-1"], ["-1", "home"]], ["-1", "-1"]),
+    ('"a,-1,-100",a', {"separator": ",", "padding": [-100]}, [["a"]], ["a"]),
+    (records({"preds": ["gym", "-1"], "target": ["gym", "-1"]},
+             {"preds": ["gym", "-1"], "target": ["a", "b"]}), {},
+     [["gym"], ["gym"]], [["gym"], ["a", "b"]]),
+    ("-100,3\n4 -100,4", {"separator": " ", "padding": [-100]}, [[], [4]], [3, 4]),
+    # separators, also beside null, where lines of JSON have other types
+    ("7|3,3\n5|2,2", {"separator": "|"}, [[7, 3], [5, 2]], [3, 2]),
+    (records({"preds": "7|3", "target": 3}, {"preds": "5|2", "target": 2, "note": None}),
+     {"separator": "|", "vocabulary": [2, 3, 5, 7]}, [[7, 3], [5, 2]], [3, 2]),
+    # what pandas writes of arrays and tuples; tuples as targets are the names of cells of a grid
+    ('"[1 2 3]",2\n"[ 4  5\n  6]",4\n[7],7', {}, [[1, 2, 3], [4, 5, 6], [7]], [2, 4, 7]),
+    ("\"['a' 'b c']\",b c\n\"['O-1'\n 'd']\",O-1", {},
+     [["a", "b c"], ["O-1", "d"]], ["b c", "O-1"]),
+    ("\"('a', 'b')\",b\n\"(\"\"O'Hare\"\", 'd, e')\",O'Hare\n\"('f',)\",f", {},
+     [["a", "b"], ["O'Hare", "d, e"], ["f"]], ["b", "O'Hare", "f"]),
+    ('"(3, 5)","(3, 5)"\n"(4, 5)","(5, 4)"', {}, [["(3, 5)"], ["(4, 5)"]], ["(3, 5)", "(5, 4)"]),
+    # a mark of UTF-8, quotes in the header, columns that occur twice and are not asked for
+    ('\ufeff"preds","target"\n"[5, 6]",6\n', {}, [[5, 6]], [6]),
+    ("\ufeffpreds,target\n7,a\n\ufeff7,b", {}, [["7"], ["\ufeff7"]], ["a", "b"]),
+    ("x,preds,target,x\n0,1,1,0\n", {}, [[1]], [1]),
+    # several columns by a pattern, whatever stands around their names
+    ('\ufeff\n"pred_1",pred_2,target\n7,5,3\n', {"preds": "pred_*"}, [[7, 5]], [3]),
+    ('\n{"pred_1": 7, "pred_2": 5,\t"target": 3}\n', {"preds": "pred_*"}, [[7, 5]], [3]),
+    # quotes and line ends in cells
+    ('note,preds,target\r\n5" pipe,[1],1\r\n"say ""ho""",[2],2\r\n"two\nlines, ""x""",[3],3\r\n'
+     '"",[4],4\r\nb",[5],5', {}, [[1], [2], [3], [4], [5]], [1, 2, 3, 4, 5]),
+    (f'note,preds,target\n"x""",[1],1\n"{"y" * 200_000}",[2],2\n', {}, [[1], [2]], [1, 2]),
+    # empty lists do not tell what ids are
+    (records(*[{"preds": [], "target": []}] * 300, {"preds": ["b", "a"], "target": ["a"]}), {},
+     [*[[]] * 300, ["b", "a"]], [*[[]] * 300, ["a"]]),
+    (records(*[{"preds": [], "target": []}] * 300, {"preds": [3, 1], "target": [1]}), {},
+     [*[[]] * 300, [3, 1]], [*[[]] * 300, [1]]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("content", "options", "lists", "targets"), IS_READ)
+def test_text_is_read_as_it_is(
+    content: str, options: dict[str, Any], lists: list[Any], targets: list[Any], tmp_path: Path
+) -> None:
+    """Names byte for byte, numbers as integers, padding as nothing."""
+    check_read(written(content, tmp_path), lists, targets, **options)
+
+
+def test_floats_are_scores(tmp_path: Path) -> None:
+    """As NumPy prints them, in JSON and in Arrow; a float of 64 bits keeps its digits."""
+    path = written('"[0.1 0.7 1e-3]",1\n"[.5 .1\n .4]",2\n', tmp_path)
+    assert evaluated(path).values["mrr"] == 0.75
+    assert report.read(path).preds.tolist() == [[0.1, 0.7, 1e-3], [0.5, 0.1, 0.4]]
+    path = written(
+        records({"preds": [0.5, 1], "target": 1}, {"preds": [1, 0], "target": 0}), tmp_path
+    )
+    assert report.read(path).preds.tolist() == [[0.5, 1], [1, 0]]
+    scores = np.random.default_rng(0).normal(size=(40, 6)).astype("f4")
+    expected = report.evaluate(scores, np.arange(40) % 6, k=(1, 3)).values
+    fixed = pa.FixedSizeListArray.from_arrays(pa.array(scores.ravel()), 6)
+    for column in (fixed, pa.array(scores.astype("f8").tolist())):
+        for form in (".parquet", "arrow", "pandas", "polars", "stream"):
+            rows = made({"preds": column, "target": np.arange(40) % 6}, form, tmp_path)
+            assert evaluated(rows, k=(1, 3)).values == expected
+    rows = made({"preds": [[0.5, 1.0]], "target": ["b"]}, ".parquet", tmp_path)
+    check_refused(rows, "`vocabulary`")
+    assert evaluated(rows, vocabulary=["a", "b"]).values["acc_at_1"] == 1
+
+
+# Refusals ----------------------------------------------------------------------------------------
+
+ONE = {"preds": [3, 1], "target": 3}
+IS_REFUSED: list[tuple[str, int | None, list[str]]] = [
+    ('"[1, 2]",1\n1 x 2,2', 1, ["'1 x 2'"]),
+    ("1 2,1", 0, ["'1 2'", "`separator=' '`"]),
+    ("3,3\n4|5,4", 1, ["`separator="]),
+    ("3,3\na|b,4", 1, []),
+    *((f'"{x}","{x}"\n7,7', 0, ["`target`", "`separator="]) for x in MANY),
+    *((f'7,7\n[1],"{x}"', 1, ["`target`", "`separator="]) for x in MANY),
+    ("-100,1", 0, ["'-100'", "`padding=-100`"]),
+    ("1.5,1", 0, ["'1.5'"]),
+    ("1,", 0, ["''", "`target`"]),
+    ("1,1\n2,-100", 1, ["'-100'", "`padding=-100`"]),
+    ("1,1\n2,-1", 1, ["-1", "`target`"]),
+    ("[1],[]\n[2],-1", 1, ["-1", "`target`"]),
+    ("1,1.5", 0, ["'1.5'", "`target`"]),
+    ("1,1\n1,1.5", 1, ["'1.5'", "`target`"]),
+    ("1,1e3x\n,", 1, ["''", "`target`"]),
+    ("3,3\0", 0, ["NUL"]),
+    ("a,a\0\na,a", 0, ["NUL"]),
+    ("[gone],Bar", 0, [r"'\[gone\]'"]),
+    ("\"['a''b']\",b", 0, [r"a''b"]),
+    ('"[1, 2]",1\n"[{""name"": ""Cafe""}]",1', 1, ["`preds`"]),
+    # lines of CSV that shift cells
+    ("1,1\n2,2,2", 1, []),
+    ("1,1\n2", 1, []),
+    ('1,1\n"2,2', 1, ["clos"]),
+    (f'1,1\n"2{" " * 200_000},2', 1, ["clos"]),
+    ('1,1\n"a"b,2', 1, []),
+    ('[7],7\n"[0, 1]", "0"', 1, []),
+    ("preds,target\n[7],7\npreds,target\n[8],8", 1, ["header"]),
+    ("\ufeffpreds,target\n7,a\n\ufeffpreds,target\n7,a", 1, ["header"]),
+    ("preds,target,preds\n1,1,2", None, ["'preds'"]),
+    ("preds,target,target\n1,1,2", None, ["'target'"]),
+    ("lists,target\n1,1", None, ["lists", "preds"]),
+    # lines of JSON that are no rows, and types that are mixed
+    (records(ONE, ONE)[:-3], 1, []),
+    (records(ONE) + "\n[3]\n" + records(ONE), 1, []),
+    (records(ONE) + "\n" + records(ONE) * 2, 1, []),
+    (records(ONE) + '\n{"preds": [1], "target": 1, "target": 1}', 1, ["target"]),
+    (f"{records(*[ONE] * 9)}\n{'[' * 20_000}{']' * 20_000}\n", 9, []),
+    (records(ONE, {"preds": ["3"], "target": 3}), 1, [r"\['3'\]"]),
+    (records(ONE, {"preds": [3], "target": "3"}), 1, ["'3'", "`target`"]),
+    (records(ONE, {"preds": [1]}), 1, ["None", "`target`"]),
+    (records({"preds": [1], "target": [1]}, {"preds": ["a"], "target": ["a"]}), 1, ["`target`"]),
+    (records({"preds": [1], "target": 2**64}), 0, ["`target`"]),
+    (records(*[ONE] * 300, {"preds": [2**63, 3], "target": 3}), 300, [str(2**63)]),
+    (records(*[ONE] * 300, {"preds": [10**30, 3], "target": 3}), 300, [str(10**30)]),
+    (records({"preds": [LARGE, 1], "target": LARGE}, {"preds": [LARGE, 0.5], "target": 5}), 1,
+     [rf"\[{LARGE}, 0.5\]"]),
+    (records({"preds": [{"name": "Cafe", "score": 0.9}], "target": "Cafe"}), 0, ["objects"]),
+    (records({"preds": [["Cafe", "Zoo"]], "target": "Cafe"}), 0, ["lists"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("content", "at", "says"), IS_REFUSED)
+def test_what_cannot_be_read_is_named(
+    content: str, at: int | None, says: list[str], tmp_path: Path
+) -> None:
+    """With the row, what stands there, and the option that reads it."""
+    path = written(content, tmp_path)
+    check_refused(path, path.name, *says, at=at)
+    assert run("score", str(path)).exit_code == 1
+
+
+@pytest.mark.parametrize(("preds", "target", "says"), [
+    ([["3"]], [3], "preds"),
+    ([[3]], ["3"], "preds"),
+    (pa.array([[3]], pa.list_(pa.timestamp("s"))), [3], "preds"),
+    ([[3]], pa.array([3], pa.date32()), "target"),
+    ([[True]], [3], "preds"),
+    ([[[3]]], [3], "preds"),
+    ([3.0], [3], "preds"),
+    ([[3]], [3.0], "target"),
+    ([[{"name": "Cafe"}]], ["Cafe"], "preds"),
+    (pa.array([[2**64 - 1]], pa.list_(pa.uint64())), [1], "preds"),
+    ([[3]], [None], "target"),
+])  # fmt: skip
+def test_types_are_not_mixed(preds: Any, target: Any, says: str, tmp_path: Path) -> None:
+    """Text and integers differ where columns have types; times, bools and floats are no ids."""
+    for form in (".parquet", "arrow"):
+        check_refused(made({"preds": preds, "target": target}, form, tmp_path), f"`{says}`")
+
+
+def test_frames_are_checked_as_files_are() -> None:
+    """Columns of objects, and columns that occur twice."""
+    with pytest.raises(ValueError, match="must be columns of one type each"):
+        evaluated(pd.DataFrame({"preds": [[3], ["x"]], "target": [3, 3]}))
+    twice = pa.Table.from_arrays([pa.array([1])] * 3, names=["preds", "target", "target"])
+    check_refused(twice, "'target'", "once")
+
+
+@pytest.mark.parametrize("form", [".csv", ".jsonl", ".json", ".parquet", ".arrow", "polars"])
+def test_columns_are_named(form: str, tmp_path: Path) -> None:
+    """An error has the columns that there are, and the option; names may hold dots."""
+    rows = made({"a.b": [[3, 1]], "a": [[4]], "b.c": [3]}, form, tmp_path)
+    check_refused(rows, "'a.b'", "'b.c'", "preds", target="b.c")
+    check_refused(rows, "'a.b'", "'b.c'", "target", preds="a")
+    check_read(rows, [[3, 1]], [3], preds="a.b", target="b.c")
+    check_read(rows, [[4]], [3], preds="a", target="b.c")
+    check_refused(rows, "preds", r"x\*", preds="x*", target="b.c")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_swapped_columns_are_named(form: str, tmp_path: Path) -> None:
+    """Lists as targets and single ids as predictions are no evaluation."""
+    rows = made({"preds": [3, 5], "target": [[3, 1], [7, 2]]}, form, tmp_path)
+    check_refused(rows, "swapped", "`preds`", "`target`", at=0)
+    check_read(rows, [[3, 1], [7, 2]], [3, 5], preds="target", target="preds")
+
+
+@pytest.mark.parametrize("mark", ["|", ";", "; ", ", "])
+def test_names_joined_in_one_cell_are_no_list_that_never_hits(mark: str, tmp_path: Path) -> None:
+    """In CSV, JSON lines and items of lists; where a whole cell is a target, the marks are its."""
+    names = [["Home", "Cafe"], ["Cafe", "Zoo"], ["Zoo", "Home"]]
+    cells = [mark.join(x) for x in names]
+    for form in (".tsv", ".jsonl"):
+        rows = made({"preds": cells, "target": [x[0] for x in names]}, form, tmp_path)
+        with pytest.raises(ValueError, match=re.escape(f"`separator={mark!r}`")):
+            evaluated(rows)
+        assert evaluated(rows, separator=mark).values["acc_at_1"] == 1
+        assert evaluated(made({"preds": cells, "target": cells}, form, tmp_path)).values["mrr"] == 1
+    rows = made({"preds": [[x] for x in cells], "target": ["Home", "Cafe", "Zoo"]}, form, tmp_path)
+    with pytest.raises(ValueError, match="'preds'"):
+        evaluated(rows)
+
+
+# Gaps, broken answers and scores -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", [int, "n{}".format])
+def test_broken_answers_are_errors_or_counted(form: str, kind: Any, tmp_path: Path) -> None:
+    """A missing list, and a missing id in one; an empty list is a miss, and padding is nothing."""
+    lists: list[Any] = [[3, 1], None, [None, 3], [], [2, 3]]
+    lists = [x and [None if y is None else kind(y) for y in x] for x in lists]
+    rows = made({"preds": lists, "target": [kind(3)] * 5}, form, tmp_path)
+    if form == ".csv":  # whose empty cell is an empty list
+        lists[1] = []
+    check_refused(rows, "None|null", at=2 if form == ".csv" else 1)
+    found = [lists[0], [], [], [], lists[4]]
+    check_read(rows, found, [kind(3)] * 5, missed=2 - (form == ".csv"), on_error="miss")
+    rows = made({"preds": [[kind(1)]] * 2, "target": [kind(1), None]}, form, tmp_path)
+    for on_error in ("raise", "miss"):
+        at = None if form == "pandas" else 1  # which makes floats of integers beside a gap
+        check_refused(rows, "`target`", at=at, on_error=on_error)
+
+
+def test_text_that_is_no_list_is_a_broken_answer(tmp_path: Path) -> None:
+    """So are answers out of range, and a float in one of many lists, which changes no other."""
+    path = written("1 2,1\nI think home,2\n-100,3\n4 -100,4\n", tmp_path)
+    options: dict[str, Any] = {"on_error": "miss", "padding": [-100], "separator": " "}
+    check_read(path, [[1, 2], [], [], [4]], [1, 2, 3, 4], missed=1, **options)
+    for cell in ([2**63], [2**64 - 1, 3], [10**30], [LARGE, 0.5], [2.5, 1], [1.0], [True], None):
+        for at in (0, 40):
+            rows = [{"preds": [3, 1], "target": 3, "pad": "y" * 100}] * 40
+            rows.insert(at, {**rows[0], "preds": cell})
+            path = written(records(*rows), tmp_path)
+            check_refused(path, "`preds`", at=at)
+            lists: list[Any] = [[3, 1]] * 40
+            lists.insert(at, [])
+            check_read(path, lists, [3] * 41, missed=1, on_error="miss")
+    large = {"preds": pa.array([[LARGE, 3], [None, 4]]), "target": pa.array([LARGE, 4])}
+    rows = made(large, ".parquet", tmp_path)
+    check_read(rows, [[LARGE, 3], []], [LARGE, 4], missed=1, on_error="miss")
+    single = {"preds": pa.array([LARGE, None]), "target": pa.array([LARGE, 5])}
+    rows = made(single, ".parquet", tmp_path)
+    check_read(rows, [[LARGE], []], [LARGE, 5], missed=1, on_error="miss")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_lists_of_targets_may_be_empty(form: str, tmp_path: Path) -> None:
+    """Such a query has no target; targets of one id each are one column."""
+    for given, read in (
+        ([[3, 1], []], [[3, 1], []]), ([[3], [1]], [3, 1]), ([[3], [-1]], [[3], []])
+    ):  # fmt: skip
+        rows = made({"preds": [[3], [3]], "target": given}, form, tmp_path)
+        check_read(rows, [[3], [3]], read)
+        assert evaluated(rows).card["without_target"] == (read[1] == [])
+
+
+@pytest.mark.parametrize("form", [".csv", ".jsonl", ".parquet", "arrow"])
+def test_most_rows_decide_the_width_of_scores(form: str, tmp_path: Path) -> None:
+    """Where broken rows are misses, their order changes nothing; else the first is an error."""
+    whole, broken = [[0.9, 0.1, 0.0]] * 7, [[0.3], [], [0.5, 0.5], [0.1] * 4, [0.2, 0.8], None]
+    every = [*zip([*broken, *whole], [2 - i % 3 for i in range(13)], strict=True)]
+    for order in (every, every[::-1], every[6:] + every[:6]):
+        preds, target = zip(*order, strict=True)
+        rows = made({"preds": [*preds], "target": [*target]}, form, tmp_path)
+        found = evaluated(rows, on_error="miss")
+        assert found.values["acc_at_1"] == pytest.approx(2 / 13)
+        assert (found.card["broken_answers"], found.card["candidates"]) == (6, 3)
+        check_refused(rows, r"row \d+", "scores")
+    if form == "arrow":
+        typed = pa.table({"preds": pa.array([[]], pa.list_(pa.float64())), "target": [1]})
+        for on_error in ("raise", "miss"):
+            check_refused(typed, "`preds`", "empty", on_error=on_error)
+
+
+@pytest.mark.parametrize("wrong", [[0.5], [0.5, None], ["a", 0.5], None, [LARGE, 0.5]])
+def test_a_row_that_is_no_scores(wrong: Any, tmp_path: Path) -> None:
+    """It is an error, or scores of NaN, which are a miss."""
+    right = {"preds": [0.5, 1], "target": 1}
+    path = written(records(right, {"preds": wrong, "target": 0}), tmp_path)
+    check_refused(path, "scores", at=1)
+    found = report.read(path, on_error="miss")
+    assert (found.preds[1].isnan().all(), found.missed) == (True, 1)
+    assert evaluated(path, on_error="miss").values["acc_at_1"] == 0.5
+
+
+def test_nan_in_a_cell_of_pandas_is_no_missing_value() -> None:
+    """The value is that of the same rows in Arrow; None, and a cell without a list, are missing."""
+    nan = float("nan")
+    scores = [[nan, 0.9], [0.9, 0.1]]
+    expected = evaluated(pa.table({"preds": scores, "target": [1, 0]})).values
+    assert expected["mrr"] == 0.75
+    for cells in (scores, [np.array(x) for x in scores], [np.array(x, "f4") for x in scores]):
+        frame = pd.DataFrame({"preds": cells, "target": [1, 0]})
+        assert evaluated(frame, on_error="miss").values == expected
+    for missing in (nan, None, [0.1, None]):
+        frame = pd.DataFrame({"preds": [np.array([nan, 0.9]), missing], "target": [1, 1]})
+        check_refused(frame, "scores", at=1)
+
+
+# Numbers of ids, and columns beside them ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_text_is_numbered_in_rising_order_of_the_targets(form: str, tmp_path: Path) -> None:
+    """Byte for byte; `vocabulary` gives another order, and must hold each target, and each once."""
+    lists, target = (
+        [["Cafe (north)", "Bar"], [" 'x'", "{b}"], ["Zoo"]],
+        ["{b}", "Cafe (north)", "Ä"],
+    )
+    rows = made({"preds": lists, "target": target}, form, tmp_path)
+    check_read(rows, lists, target)
+    if form != "pandas":
+        found = report.read(rows)
+        assert found.vocabulary is not None
+        assert found.vocabulary[:3] == ("Cafe (north)", "{b}", "Ä")
+        assert found.target.tolist() == [1, 0, 2]
+        found = report.read(rows, vocabulary=[*target, "Bar"])
+        assert (found.target.tolist(), found.preds[0].tolist()) == ([0, 1, 2], [1, 3])
+    check_refused(rows, "`target`", r"Cafe \(north\)", at=1, vocabulary=["{b}", "Ä"])
+    check_refused(rows, "`vocabulary`", "'Ä' twice", vocabulary=["Ä", *target])
+
+
+def test_a_vocabulary_of_integers(tmp_path: Path) -> None:
+    """Ids have their positions; in text they are text, and no mixture is one."""
+    rows = {"preds": [[20, 10], [30, 40], [40, -1]], "target": [10, 20, 20]}
+    path = made(rows, ".parquet", tmp_path)
+    found = report.read(path, vocabulary=[20, 10])
+    assert (found.preds.tolist(), found.target.tolist()) == ([[0, 1], [2, 3], [3, -1]], [1, 0, 0])
+    assert ids_read(path, vocabulary=["20", "10"])[0] == [["20", "10"], ["30", "40"], ["40"]]
+    assert evaluated(path, vocabulary=[20, 10, 7]).card["candidates"] is None
+    check_refused(path, "`target`", "20", at=1, vocabulary=[10, 30])
+    with pytest.raises(TypeError, match="`vocabulary` must be all text or all integers"):
+        report.read(path, vocabulary=["10", 20])
+
+
+def test_sparse_ids_are_numbered(tmp_path: Path) -> None:
+    """From a largest id of 4 times the number of distinct targets and 2^20 on."""
+    for largest, words in ((2**20 + 8, None), (2**20 + 9, (0, 2**20 + 9))):
+        path = made({"preds": [[0], [1]], "target": [0, largest]}, ".parquet", tmp_path)
+        vocabulary = report.read(path).vocabulary
+        assert (vocabulary and vocabulary[:2]) == words
+        check_read(path, [[0], [1]], [0, largest])
+    far = [12345678901, 77, 99999999999]
+    lists, targets = [[far[0], far[1]], [far[2], 5], [far[2]]], [*far[:2], 77]
+    path = made({"preds": lists, "target": targets}, ".parquet", tmp_path)
+    check_read(path, lists, targets)
+    assert report.read(path).target.tolist() == [1, 0, 0]
+    rows = {"preds": [[3, 1], [far[0], 3], [far[0], far[2]]], "target": [3, 1, 1]}
+    found = report.read(made(rows, ".parquet", tmp_path))  # an invented answer takes no memory
+    assert (found.vocabulary, found.preds.tolist()) == (None, [[3, 1], [4, 3], [4, 5]])
+
+
+def test_a_stream_is_read_once(tmp_path: Path) -> None:
+    """Its integers are the numbers; text needs a vocabulary, and scores the width of the first."""
+    words = pa.table({"preds": [["b", "x"]], "target": ["b"]})
+    check_refused(words.to_reader(), "`vocabulary`")
+    assert evaluated(words.to_reader(), vocabulary=["a", "b"]).values["mrr"] == 1
+    scores = pa.table({"preds": [[0.5, 0.2], [], None], "target": [1, 0, 0]})
+    assert evaluated(scores.to_reader(), on_error="miss").card["broken_answers"] == 2
+    scores = pa.table({"preds": [[0.5], [0.9, 0.1]], "target": [0, 0]})
+    check_refused(scores.to_reader(), r"row [01]", "scores", on_error="miss")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_groups_masks_and_excluded_ids(form: str, tmp_path: Path) -> None:
+    """Groups are named as they are written; a mask is true, false, 1 or 0; excluded ids are ids."""
+    use = pa.array([True, False, True, True])
+    more = {"hour": [7, 10, 9, 7], "on": [0, 1, 0, 0], "use": use, "seen": [[7], [], [9, 8], []]}
+    rows = made({**COLUMNS, **more}, form, tmp_path)
+    options: dict[str, Any] = {"mask": "use", "exclude": "seen", "groups": ["hour", "on", "user"]}
+    e = evaluated(rows, **options)
+    assert e.values["mrr"] == pytest.approx((1 + 0 + 1 / 3) / 3)
+    assert (e.card["queries"], e.card["left_out"]) == (4, 1)
+    found = {(x["kind"], x["group"]): x["queries"] for x in e.group_records()}
+    assert found == {("hour", "7"): 2, ("hour", "10"): 0, ("hour", "9"): 1, ("on", "0"): 3,
+                     ("on", "1"): 0, ("user", "ann"): 2, ("user", "bob"): 0,
+                     ("user", "eve"): 1}  # fmt: skip
+    if form != "pandas":
+        read: Any = report.read(rows, **options)
+        assert (read.mask.tolist(), read.groups["hour"].tolist()) == (use.to_pylist(), more["hour"])
+        assert [{*x} - {-1} for x in read.exclude.tolist()] == [{7}, set(), {9, 8}, set()]
+    check_refused(rows, "true, false, 1 or 0", "`user`", "'ann'", at=0, mask="user")
+    check_refused(rows, "`user`", exclude="user")
+    check_refused(rows, "'none'", exclude="none")
+    for name, gap in ("hour", [7, None, 7, 7]), ("user", ["a", "b", None, "c"]):
+        if form != ".csv":  # whose empty cell is a name
+            rows = made({**COLUMNS, **more, name: gap}, form, tmp_path)
+            with pytest.raises(ValueError, match=rf"row {gap.index(None)} of .*group in `{name}`"):
+                evaluated(rows, groups=[name])
+    rows = made({**COLUMNS, "on": [1.5, 2.5, 1.5, 1.5]}, form, tmp_path)
+    if form in (".parquet", "pandas"):
+        with pytest.raises(TypeError, match=r"`on` in .*must hold groups"):
+            evaluated(rows, groups=["on"])
+
+
+def test_days_and_odd_names_are_groups(tmp_path: Path) -> None:
+    """Days of Arrow and bools; `01` beside `a` is text."""
+    days, on = pa.array([0, 1], pa.date32()), pa.array([True, False])
+    rows = made(
+        {"preds": [[1]] * 2, "target": [1] * 2, "day": days, "on": on}, ".parquet", tmp_path
+    )
+    found = evaluated(rows, groups=["day", "on"]).group_records()
+    assert {x["group"] for x in found} == {"1970-01-01", "1970-01-02", "0", "1"}
+    path = written("preds,target,user\n1,1,a\n1,1,01\n", tmp_path)
+    assert [*report.read(path, groups=["user"]).groups["user"]] == ["a", "01"]
+
+
+# Arrays of NumPy ---------------------------------------------------------------------------------
+
+
+def test_scores_stay_on_the_disk(tmp_path: Path) -> None:
+    """A .npy of scores is memory-mapped, in any order; its targets are another file."""
+    scores, target = np.random.default_rng(0).normal(size=(20, 5)), np.arange(20) % 5
+    expected = report.evaluate(scores, target, k=1).values
+    path, other = tmp_path / "p.npy", tmp_path / "t.npy"
+    np.save(other, target)
+    wide = scores.astype(np.longdouble)
+    for kind in (scores, np.asfortranarray(scores), scores.astype(">f8"), wide):
+        np.save(path, kind)
+        found = report.read(path, targets=other)
+        assert isinstance(found.preds, np.memmap)
+        assert evaluated(path, target=str(other)).values == expected
+        if kind is scores:
+            assert report.evaluate(found.preds, found.target, k=1).values == expected
+    with pytest.raises(ValueError, match=r"`targets` must name the \.npy file"):
+        report.read(path)
+
+
+@pytest.mark.parametrize("kind", ["u1", "i2", "u4", "i8"])
+def test_arrays_of_any_integers(kind: str, tmp_path: Path) -> None:
+    """Targets of 8 bits, and a mask of 0 and 1, are read beside scores as beside lists."""
+    target, mask = np.array([0, 1, 1], kind), np.array([1, 1, 0], kind)
+    for preds in (np.eye(3), [[0], [1], [2]]):
+        np.savez(tmp_path / "a.npz", preds=preds, target=target, mask=mask)
+        found = report.read(tmp_path / "a.npz", mask="mask")
+        e = report.evaluate(found.preds, found.target, mask=found.mask, k=1)
+        assert (e.values["acc_at_1"], e.card["left_out"]) == (1, 1)
+        assert evaluated(tmp_path / "a.npz", mask="mask").values == e.values
+
+
+def test_arrays_of_one_id_per_query_are_lists(tmp_path: Path) -> None:
+    """Integers `[N]` are lists of one id, and of two dimensions lists with padding."""
+    np.savez(tmp_path / "a.npz", preds=[3, 2, -1], target=[3, 5, 1])
+    check_read(tmp_path / "a.npz", [[3], [2], []], [3, 5, 1])
+    np.save(tmp_path / "a.npy", [3, 2, -1])
+    np.save(tmp_path / "b.npy", [3, 5, 1])
+    found = report.read(tmp_path / "a.npy", targets=tmp_path / "b.npy")
+    assert (found.preds.tolist(), found.target.tolist()) == ([[3], [2], [-1]], [3, 5, 1])
+    np.savez(tmp_path / "a.npz", preds=[[1, -7], [2, 3]], target=[1, 2])
+    check_refused(tmp_path / "a.npz", r"\[1, -7\]", at=0)
+    check_read(tmp_path / "a.npz", [[], [2, 3]], [1, 2], missed=1, on_error="miss")
+    np.savez(tmp_path / "a.npz", preds=np.array([[2**64 - 1], [1]], np.uint64), target=[1, 1])
+    check_refused(tmp_path / "a.npz", at=0)
+
+
+@pytest.mark.parametrize(("arrays", "says"), [
+    ({"preds": [0.5, 0.2]}, r"scores \[N, C\] .*float64 \(2,\)"),
+    ({"preds": 3}, r"scores \[N, C\] or lists of ids"),
+    ({"preds": [[[1]], [[2]]]}, r"ndarray int64 \(2, 1, 1\)"),
+    ({"preds": [["a"], ["b"]]}, r"got ndarray <U1 \(2, 1\)"),
+    ({"preds": [1, 2, 3]}, r"one row for each of the 3 predictions, got int64 \(2,\)"),
+    ({"preds": np.zeros((2, 0))}, "with C from 1 on"),
+    ({"preds": np.array([[1], None], object)}, "Python objects"),
+    ({"target": 1}, r"ids \[N\] or \[N, M\].*got int64 \(\)"),
+    ({"target": [0.5, 1.0]}, r"ids .*got float64 \(2,\)"),
+    ({"user": ["a"]}, "one value for each of the 2 predictions"),
+])  # fmt: skip
+def test_arrays_of_other_shapes_are_refused(
+    arrays: dict[str, Any], says: str, tmp_path: Path
+) -> None:
+    """With the rule, and the shape in the file; nothing is unpickled."""
+    right = {"preds": [[1, 0], [0, 1]], "target": [1, 1], "user": ["a", "b"]}
+    np.savez(tmp_path / "a.npz", **{**right, **arrays})
+    check_refused(tmp_path / "a.npz", says, groups=["user"])
+
+
+def test_arrays_that_declare_more_than_they_hold(tmp_path: Path) -> None:
+    """A header of any size takes no memory."""
+    np.save(tmp_path / "p.npy", np.eye(3))
+    np.save(tmp_path / "t.npy", np.arange(3))
+    content = (tmp_path / "t.npy").read_bytes()
+    lie = content.replace(b"(3,), }" + b" " * 12, b"(1000000000000,), }")
+    (tmp_path / "t.npy").write_bytes(lie)
+    with pytest.raises(ValueError, match=r"t\.npy must hold arrays of numbers .* cut"):
+        report.read(tmp_path / "p.npy", targets=tmp_path / "t.npy")
+    shape = b"(2, 2), }"
+    np.save(tmp_path / "t.npy", np.zeros((2, 2)))
+    header = (tmp_path / "t.npy").read_bytes()[10:128].replace(shape, b"(2000000, 2000000), }")
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as packed:
+        head = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header))
+        packed.writestr("preds.npy", head + header + bytes(32))
+        packed.write(tmp_path / "t.npy", "target.npy")
+    check_refused(tmp_path / "a.npz", "memory", r"'preds' with 29,802.3 GiB")
+
+
+def test_excluded_candidates_may_be_an_array_of_bools(tmp_path: Path) -> None:
+    """One per candidate, in a .npz of scores."""
+    excluded = np.array([[0, 0, 1], [0, 1, 0], [0, 0, 0]], bool)
+    np.savez(tmp_path / "a.npz", preds=np.eye(3), target=[0, 2, 2], seen=excluded)
+    read: Any = report.read(tmp_path / "a.npz", exclude="seen")
+    assert torch.equal(read.exclude, torch.tensor(excluded))
+    found = evaluated(tmp_path / "a.npz", exclude="seen").values
+    assert found["mrr"] == pytest.approx((1 + 0.75 + 1) / 3)
+
+
+# Runs of TREC ------------------------------------------------------------------------------------
+
+RUN = """q1 Q0 a 1 0.500000001 me
+q1 Q0 b 9 0.5 me
+q1 Q0 c 2 1e40 me
+
+q2 Q0 a 1 1e-3 me (a b)
+q4 Q0 a 1 1 me
+"""
+QRELS = "# query 0 id grade\nq1 0 a 1\nq1 0 b 0\nq2 0 b 2\nq3 0 a 1\n"
+
+
+def test_a_run_is_read_as_trec_eval_reads_it(tmp_path: Path) -> None:
+    """By score as float32, then by id from last to first, as Windows writes it, and compressed."""
+    marked = [f"\ufeff{text}".replace("\n", "\r\n").encode() for text in (RUN, QRELS)]
+    (tmp_path / "a.run").write_bytes(marked[0])
+    (tmp_path / "a.run.gz").write_bytes(gzip.compress(marked[0]))
+    (tmp_path / "a.run.zst").write_bytes(pa.compress(marked[0], "zstd", asbytes=True))
+    (tmp_path / "a.qrels").write_bytes(marked[1])
+    for name in ("a.run", "a.run.gz", "a.run.zst"):
+        found = ids_read(tmp_path / name, targets=tmp_path / "a.qrels")
+        assert found[0][0][2:] + found[0][1:] == ["a", ["a"], []]
+        assert [x if isinstance(x, list) else [x] for x in found[1]] == [["a"], ["b"], ["a"]]
+    asked = ["--target", str(tmp_path / "a.qrels"), "--measure", "mrr@3", "--format", "json"]
+    shown = json.loads(run("score", str(tmp_path / "a.run"), *asked).output)
+    assert shown["mrr_at_3"]["value"] == pytest.approx((1 / 3 + 0 + 0) / 3)
+    card = shown["card"]
+    assert (card["queries"], card["missing"], card["without_truth"]) == (3, 1, 1)
+
+
+def test_ids_of_a_run_are_text(tmp_path: Path) -> None:
+    """-1, 1 and 1.0 are three documents; ids that are all integers stay numbers; 0 is no hit."""
+    for given, qrels, mrr in [
+        ("1 Q0 1.0; 1 Q0 1; 2 Q0 x; 2 Q0 -1", "1 0 1 1; 2 0 -1 2; 2 0 b 1", 0.5),
+        ("1 Q0 -1; 1 Q0 5", "1 0 5 1", 0.5),
+        ("1 Q0 7; 1 Q0 5", "1 0 5 1; 1 0 6 0", 0.5),
+        ("1 Q0 x; 2 Q0 x; 3 Q0 y", "1 0 x 1; 2 0 x 0; 4 0 z 2", 1 / 3),
+    ]:
+        lines = (f"{x} 1 {9 - i} me\n" for i, x in enumerate(given.split("; ")))
+        (tmp_path / "a.run").write_text("".join(lines), "utf-8")
+        (tmp_path / "a.qrels").write_text(qrels.replace("; ", "\n"), "utf-8")
+        found: Any = report.read(tmp_path / "a.run", targets=tmp_path / "a.qrels")
+        assert found.grades.shape == found.target.shape
+        e = report.evaluate(found.preds, found.target, grades=found.grades, measures=["mrr"])
+        assert e.values["mrr"] == pytest.approx(mrr)
+        assert (found.vocabulary is None) == ("7" in given)
+
+
+@pytest.mark.parametrize(("a", "b", "says"), [
+    ("q1 Q0 a 1 0.5\n", QRELS, "line 1 of .*a.run must be `query Q0 id rank score name`"),
+    (RUN, "q1 0 a\n", "line 1 of .*a.qrels must be `query 0 id grade`.*'q1 0 a'"),
+    ("q1 Q0 a 1 good me\n", QRELS, "line 1 of .*'good'"),
+    ("q1 Q0 a 1 nan me\n", QRELS, "line 1 of .*'q1 Q0 a 1 nan me'"),
+    (f"{RUN}q1 Q0 a 3 3 me\n", QRELS, "line 7 of .*a.run must be .* each id once per query"),
+    (RUN, f"{QRELS}q1 0 a 0\n", "line 6 of .*a.qrels must be .* each id once per query"),
+    ("q1 Q0 \udcff 1 1 me\n", QRELS, r"line \d of .*a.run must be .* in UTF-8"),
+])  # fmt: skip
+def test_a_broken_line_of_a_run_is_named(a: str, b: str, says: str, tmp_path: Path) -> None:
+    """With its file and number."""
+    for name, text in (("a.run", a), ("a.qrels", b)):
+        (tmp_path / name).write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(ValueError, match=says):
+        report.read(tmp_path / "a.run", targets=tmp_path / "a.qrels")
+    with pytest.raises(ValueError, match="`targets` must name the judgements"):
+        report.read(tmp_path / "a.run")
