@@ -24,7 +24,7 @@ from tables import write
 TABLE = """
 import sys
 from nextloc_metrics import report
-report.evaluate_table(sys.argv[1], k=1, groups=["hour"], cluster="user")
+report.evaluate(sys.argv[1], k=1, groups=["hour"], cluster="user")
 """
 
 
@@ -63,7 +63,7 @@ def main() -> None:
             "score, OMP_NUM_THREADS=1": (score, {"OMP_NUM_THREADS": "1"}),
             "score": (score, {}),
             "score --workers 2": ([*score, "--workers", "2"], {}),
-            "evaluate_table": ([sys.executable, "-c", TABLE, folder], {}),
+            "evaluate": ([sys.executable, "-c", TABLE, folder], {}),
         }
         times: dict[str, list[float]] = {name: [] for name in contestants}
         for _ in range(arguments.turns):

@@ -59,7 +59,7 @@ def runs(data: Path) -> Iterator[Run]:
 
 def count(run: Run) -> dict[str, Any]:
     """Count a run, and return what the file has of it."""
-    found = report.evaluate_table(run.file, **run.options)
+    found = report.evaluate(run.file, **run.options)
     states = {name: member.state for name, member in found._counted.rows()}
     return {
         "data": run.data,

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 import torch
 
-from nextloc_metrics.report import evaluate, evaluate_table
+from nextloc_metrics.report import evaluate
 
 Rows = dict[str, list[Any]]
 
@@ -118,7 +118,7 @@ class Made:
             preds = torch.tensor([x + [-1] * (6 - len(x)) for x in lists])
         if width == 1 and grades is None:
             target = target[:, 0]
-        return evaluate(preds, target, groups=groups, grades=of_ids, k=[1, 3], num_locations=8)
+        return evaluate(preds, target, groups=groups, grade=of_ids, k=[1, 3], num_locations=8)
 
 
 def same(found: Any, expected: Any) -> None:
@@ -148,7 +148,7 @@ def test_items_are_the_queries_they_stand_for(
     by = "rank" if kind == "ranks" else "score"
     write = CONTAINERS[container]
     given = made.shuffled(rows, ["user", "day", "item", by])
-    found = evaluate_table(
+    found = evaluate(
         write(given, tmp_path / "items"),
         truth=write(made.relevant(grades), tmp_path / "truth"),
         query=["user", "day"],
@@ -175,7 +175,7 @@ def test_lists_by_key_are_the_queries_they_stand_for(
     made = Made(seed, kind)
     rows = [(*key, [made.name(x) for x in items]) for key, items in made.items.items()]
     write = CONTAINERS[container]
-    found = evaluate_table(
+    found = evaluate(
         write(made.shuffled(rows, ["user", "day", "preds"]), tmp_path / "lists"),
         truth=write(made.relevant(), tmp_path / "truth"),
         query=["user", "day"],
@@ -205,7 +205,7 @@ def test_wide_columns_are_the_lists_they_stand_for(
     source = CONTAINERS[container](mixed, tmp_path / "wide")
     if container == "csv" and not made.text:
         pd.DataFrame(mixed).astype(dict.fromkeys(names, "Int64")).to_csv(source, index=False)
-    found = evaluate_table(source, preds="pred_*", groups=["g"], k=[1, 3], num_locations=8)
+    found = evaluate(source, preds="pred_*", groups=["g"], k=[1, 3], num_locations=8)
     same(found, made.expected())
 
 
@@ -219,7 +219,7 @@ def refused(match: str, items: Rows, truth: Rows, tmp_path: Path, by: str = "sco
         paths = write(items, tmp_path / "items"), write(truth, tmp_path / "truth")
         names: Any = {"query": "user", "item": "item", "grade": "grade", by: by}
         with pytest.raises(ValueError, match=match):
-            evaluate_table(paths[0], truth=paths[1], **names)
+            evaluate(paths[0], truth=paths[1], **names)
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_text_is_not_compared_with_numbers() -> None:
     """Keys that are text in one table and numbers in the other are refused with both."""
     items = pd.DataFrame(ITEMS)
     with pytest.raises(ValueError, match=r"got text such as '1' in `user`.* integers such as 1"):
-        evaluate_table(
+        evaluate(
             items.assign(user=items.user.astype(str)),
             truth=pd.DataFrame(TRUTH),
             query="user",
@@ -265,7 +265,7 @@ def test_a_key_has_one_list() -> None:
     """A key twice among lists, which a join would multiply, is refused."""
     lists = pd.DataFrame({"user": [1, 1], "preds": [[3], [7]]})
     with pytest.raises(ValueError, match=r"row 1 of .* a query once in `user`, got 1 twice"):
-        evaluate_table(lists, truth=pd.DataFrame(TRUTH), target="item", query="user")
+        evaluate(lists, truth=pd.DataFrame(TRUTH), target="item", query="user")
 
 
 def test_ranks_keep_their_gaps() -> None:
@@ -273,7 +273,7 @@ def test_ranks_keep_their_gaps() -> None:
     items = pd.DataFrame(
         {"user": [1, 1, 2, 2, 2], "item": [5, 3, 1, 1, 7], "rank": [1, 3, 1, 2, 3]}
     )
-    found = evaluate_table(
+    found = evaluate(
         items, truth=pd.DataFrame(TRUTH), query="user", item="item", rank="rank", k=[1, 3]
     )
     assert found.values["mrr"] == pytest.approx(1 / 3)
@@ -288,7 +288,7 @@ def test_scores_that_are_no_number_are_not_retrieved() -> None:
         ([float("nan"), 0.5, 0.1, float("nan")], 0.5),
         ([2**53, 2**53 + 1, 2**53 + 1, 2**53], 0.75),
     ):
-        found = evaluate_table(
+        found = evaluate(
             items.assign(score=scores),
             truth=pd.DataFrame(TRUTH),
             query="user",
@@ -312,7 +312,7 @@ def test_dicts_of_ranx_are_items(as_file: bool, tmp_path: Path) -> None:
         run, qrels = tmp_path / "run.json", tmp_path / "qrels.json"
         run.write_text(json.dumps(RUN, indent=1), "utf-8")
         qrels.write_text(json.dumps(QRELS), "utf-8")
-    found = evaluate_table(run, truth=qrels, k=1)
+    found = evaluate(run, truth=qrels, k=1)
     # ranks 2, 1.5 (a tie of two), and a miss
     assert found.values["mrr_at_1"] == pytest.approx((0 + 0.5 + 0) / 3)
     assert found.card["missing"] == found.card["without_truth"] == 1
@@ -320,7 +320,7 @@ def test_dicts_of_ranx_are_items(as_file: bool, tmp_path: Path) -> None:
 
 def test_lists_of_a_dict_are_ranked() -> None:
     """A list per query is in order, and its target may be one id."""
-    found = evaluate_table({"u1": ["a", "b"], "u2": ["b"]}, truth={"u1": "b", "u2": "b"}, k=1)
+    found = evaluate({"u1": ["a", "b"], "u2": ["b"]}, truth={"u1": "b", "u2": "b"}, k=1)
     assert found.values["mrr"] == pytest.approx(0.75)
     assert found.values["acc_at_1"] == 0.5
 
@@ -330,11 +330,11 @@ def test_saved_tensors_are_arrays(name: str, tmp_path: Path) -> None:
     """A dict of `torch.save` is what `evaluate` gets, groups and all."""
     preds, target = torch.rand(5, 4), torch.tensor([0, 1, 2, 3, 0])
     torch.save({name: preds, "labels": target, "g": target % 2}, tmp_path / "run.pt")
-    found = evaluate_table(tmp_path / "run.pt", groups=["g"], k=[1, 3])
+    found = evaluate(tmp_path / "run.pt", groups=["g"], k=[1, 3])
     same(found, evaluate(preds, target, groups={"g": target % 2}, k=[1, 3]))
     torch.save(preds, tmp_path / "alone.pth")
     torch.save(target, tmp_path / "truth.pt")
-    found = evaluate_table(tmp_path / "alone.pth", truth=tmp_path / "truth.pt", k=[1, 3])
+    found = evaluate(tmp_path / "alone.pth", truth=tmp_path / "truth.pt", k=[1, 3])
     same(found, evaluate(preds, target, k=[1, 3]))
 
 
@@ -342,7 +342,7 @@ def test_saved_objects_are_not_unpickled(tmp_path: Path) -> None:
     """What is no tensor is refused, and its code does not run."""
     torch.save({"preds": {1, 2}, "target": Path("x")}, tmp_path / "run.pt")
     with pytest.raises(ValueError, match=r"run\.pt must hold tensors"):
-        evaluate_table(tmp_path / "run.pt")
+        evaluate(tmp_path / "run.pt")
 
 
 def test_predictions_of_libcity_are_lists(tmp_path: Path) -> None:
@@ -351,7 +351,7 @@ def test_predictions_of_libcity_are_lists(tmp_path: Path) -> None:
     traces = {"4": {"0": {"loc_true": [1], "loc_pred": [[0.1, 0.9, 0.2]]}}}
     traces["5"] = {"0": {"loc_true": 0, "loc_pred": [0.1, 0.9, 0.2]}}
     path.write_text(json.dumps(traces), "utf-8")
-    found = evaluate_table(path, k=1, groups=["uid"])
+    found = evaluate(path, k=1, groups=["uid"])
     assert found.values["mrr"] == pytest.approx((1 + 1 / 3) / 2)
     assert [x["value"] for x in found.group_records() if x["metric"] == "acc_at_1"] == [1, 0]
 
@@ -365,6 +365,6 @@ def test_a_missing_query_of_scores_is_a_miss(container: str, tmp_path: Path) -> 
     files = write(scores, tmp_path / "scores"), write(truth, tmp_path / "truth")
     if container == "csv":
         pytest.skip("a missing list of scores in a cell of text is not written yet")
-    found = evaluate_table(files[0], truth=files[1], query="user", k=1)
+    found = evaluate(files[0], truth=files[1], query="user", k=1)
     assert found.values["mrr"] == pytest.approx((1 + 1 / 2 + 0) / 3)
     assert found.card["missing"] == 1

@@ -6,6 +6,7 @@ import json
 import math
 import re
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,24 +42,17 @@ def options_of(table: Table) -> dict[str, Any]:
 
 
 def by_python(table: Table, source: Any, targets: Path | None, door: str) -> Found:
-    """Evaluate a table by `evaluate_table`, or by `read` and `evaluate`."""
+    """Evaluate a table by `evaluate`, or by `read` and `evaluate`."""
     options = options_of(table)
     if door == "table":
         if targets is not None:
             options["target"] = str(targets)
-        return found_of(report.evaluate_table(source, k=CUTS, **options))
+        options["answers"] = {"separator": options.pop("separator")}
+        return found_of(report.evaluate(source, k=CUTS, **options))
     read = report.read(source, targets=targets, **options)
-    return found_of(
-        report.evaluate(
-            read.preds,
-            read.target,
-            k=CUTS,
-            groups=read.groups,
-            mask=read.mask,
-            exclude=read.exclude,
-            missed=read.missed if table.how.miss else None,
-        )
-    )
+    beside = {"groups": read.groups, "mask": read.mask, "exclude": read.exclude}
+    found = found_of(report.evaluate(read.preds, read.target, k=CUTS, **beside))
+    return replace(found, broken=read.missed if table.how.miss else 0)
 
 
 def by_command(table: Table, source: str, targets: Path | None, folder: Path) -> Found | Exception:

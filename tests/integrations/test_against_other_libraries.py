@@ -427,9 +427,7 @@ def test_ir_measures_on_judgements_of_0(tmp_path: Path) -> None:
     )
     qrels.write_text("q1 0 y 1\nq2 0 x 0\nq4 0 z 2\n", encoding="utf-8")
     found = report.read(run, targets=qrels)
-    ours = report.evaluate(
-        found.preds, found.target, grades=found.grades, measures=["map@3", "mrr"]
-    )
+    ours = report.evaluate(found.preds, found.target, grade=found.grades, measures=["map@3", "mrr"])
     theirs = ir_measures.calc_aggregate(
         [ir_measures.AP, ir_measures.RR],
         list(ir_measures.read_trec_qrels(str(qrels))),

@@ -626,7 +626,7 @@ def test_frames_of_rectools() -> None:
         "MRR": MRR(5), "MAP": MAPAtK(5, normalizer="relevant"), "NDCG": NDCGAtK(5),
     }  # fmt: skip
     names = {"query": "user_id", "item": "item_id", "rank": "rank"}
-    e = report.evaluate_table(reco, truth=interactions, **names, k=5, metrics=convention)
+    e = report.evaluate(reco, truth=interactions, **names, k=5, metrics=convention)
     ours = {name: e.values[name] for name in convention}
     for name, value in ours.items():
         options = {"divide_by_achievable": True} if name == "NDCG" else {}
@@ -650,6 +650,6 @@ def test_dicts_of_ranx() -> None:
         "ndcg@5": NDCGAtK(5), "map@5": MAPAtK(5, normalizer="relevant"),
         "hit_rate@2": AccuracyAtK(2),
     }  # fmt: skip
-    e = report.evaluate_table(run, truth=qrels, k=5, metrics=convention)
+    e = report.evaluate(run, truth=qrels, k=5, metrics=convention)
     ours = {name: e.values[name] for name in convention}
     assert ours == pytest.approx(values_of_ranx(qrels, run, list(convention)), abs=1e-6)

@@ -48,6 +48,7 @@ def test_a_name_of_the_package(name: str, meant: str) -> None:
     [
         (report, "evaluate_mobility", "use scikit-mobility"),
         (report, "evaluate_flows", "use `skmob.measures"),
+        (report, "evaluate_table", "use `report.evaluate`, which takes tables"),
         (nextloc_metrics, "events", "use the metrics of HoTPP"),
         (nextloc_metrics, "mobility", "use `nextloc_metrics.trajectories`"),
     ],
@@ -75,7 +76,7 @@ def test_a_name_like_no_other_has_no_hint() -> None:
         (lambda: report.evaluate([[1]], [1], users=[3]), BY_USER),
         (lambda: report.compare({}, [1], users=[3]), BY_USER),
         (lambda: report.Evaluator(users=[3]), r'`cluster="user"`, and `groups=\{"user": users\}`'),
-        (lambda: report.evaluate_table({}, users="u"), r'`groups=\["user"\], cluster="user"`'),
+        (lambda: report.evaluate({}, users="u"), r'`groups=\["user"\], cluster="user"`'),
         (lambda: MRR().update(1, 2, indexes=3), "`indexes`; a row of `preds` is a query"),
         (lambda: RankingCollection([MRR()])(1, 2, indexes=3), "`indexes`; a row of `preds` is a q"),
     ],

@@ -107,7 +107,7 @@ def test_whole_numbers_are_confidences_in_arrays_and_tables() -> None:
     wanted = report.evaluate(**columns, k=1, confidence=[1.0, 0.0, 1.0]).values
     assert report.evaluate(**columns, k=1, confidence=[1, 0, 1]).values == wanted
     table = pandas.DataFrame({**columns, "sure": [1, 0, 1]})
-    assert report.evaluate_table(table, k=1, confidence="sure").values == wanted
+    assert report.evaluate(table, k=1, confidence="sure").values == wanted
 
 
 @pytest.mark.usefixtures("forked_workers")
@@ -139,7 +139,7 @@ def test_a_column_of_confidences(tmp_path: Path, suffix: str, workers: int) -> N
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a part has no rows
-        found = report.evaluate_table(
+        found = report.evaluate(
             tmp_path, mask="seen", confidence="sure", exclude="skip", workers=workers, **options
         )
     assert found.values == of_arrays.values
@@ -178,6 +178,6 @@ def test_what_has_no_probabilities(preds: Any, target: Any, options: Any) -> Non
     columns = {"preds": preds, "target": target, **options}
     names = {name: name if name == "confidence" else options[name] for name in options}
     with pytest.raises(ValueError, match=message):
-        report.evaluate_table(pandas.DataFrame(columns), k=1, **names)
+        report.evaluate(pandas.DataFrame(columns), k=1, **names)
     with pytest.raises(ValueError, match="`given` must be one of"):
         report.evaluate([[0.3, 1.0]], [1], given="softmax")  # type: ignore[arg-type]

@@ -275,4 +275,4 @@ def test_scores_that_require_a_gradient_are_read_like_detached_ones(tmp_path: Pa
     torch.save({"preds": scores, "target": torch.tensor(target)}, tmp_path / "scores.pt")
     assert report.evaluate(scores, target).values == expected
     assert evaluator.result().values == expected
-    assert report.evaluate_table(tmp_path / "scores.pt").values == expected
+    assert report.evaluate(tmp_path / "scores.pt").values == expected

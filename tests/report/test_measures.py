@@ -54,7 +54,7 @@ def graded(n: int = 30) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 def test_measures_are_metrics_by_name() -> None:
     """Values with grades, in any split, are those of the classes."""
     scores, target, grades, dense = graded()
-    found = report.evaluate(scores, target, measures=list(NAMES), grades=grades)
+    found = report.evaluate(scores, target, measures=list(NAMES), grade=grades)
     assert list(found.values) == [name.strip().replace("@", "_at_") for name in NAMES]
     for value, metric in zip(found.values.values(), NAMES.values(), strict=True):
         assert value == pytest.approx(float(metric.clone()(scores, dense)), abs=1e-7), metric
@@ -91,9 +91,9 @@ def test_a_wrong_name_is_an_error(name: str, message: str) -> None:
 def test_wrong_grades_and_measures() -> None:
     """Name the argument."""
     with pytest.raises(ValueError, match="`grades` must be numbers in the shape of `target`"):
-        report.evaluate([[1, 2]], [[1, 2]], grades=[[1]], measures=["mrr"])
+        report.evaluate([[1, 2]], [[1, 2]], grade=[[1]], measures=["mrr"])
     with pytest.raises(ValueError, match=r"grades, .* must be finite and at least 0, got -1"):
-        report.evaluate([[1, 2]], [[1, 2]], grades=[[1, -1]], measures=["mrr"])
+        report.evaluate([[1, 2]], [[1, 2]], grade=[[1, -1]], measures=["mrr"])
     with pytest.raises(TypeError, match="`measures` must be a list, got 'mrr'"):
         report.evaluate([[1, 2]], [1], measures="mrr")
 
@@ -114,7 +114,7 @@ def test_runs_have_grades(tmp_path: Path) -> None:
         for pair in zip(read.target.tolist(), read.grades.tolist(), strict=True)
     ]
     assert names == [{"b": 3, "a": 1}, {"b": 2, "a": 2}]
-    e = report.evaluate(read.preds, read.target, grades=read.grades, measures=["ndcg@2"])
+    e = report.evaluate(read.preds, read.target, grade=read.grades, measures=["ndcg@2"])
     discount = 1 / math.log2(3)
     expected = ((1 + 3 * discount) / (3 + discount) + 1 / (1 + discount)) / 2
     assert e.values["ndcg_at_2"] == pytest.approx(expected)

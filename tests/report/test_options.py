@@ -13,7 +13,6 @@ from nextloc_metrics.report.evaluation_options import summaries
 
 TAKERS: list[tuple[Callable[..., Any], Any]] = [
     (report.evaluate, report.Options),
-    (report.evaluate_table, report.Options),
     (report.Evaluator, report.Options),
     (report.compare, report.SharedOptions),
 ]

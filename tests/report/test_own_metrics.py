@@ -210,7 +210,7 @@ def of_table(folder: Path, workers: int = 1) -> report.Evaluation:
     """Two files."""
     for number, rows in enumerate((slice(0, 25), slice(25, None))):
         write(folder / f"{number}.parquet", rows)
-    return report.evaluate_table(
+    return report.evaluate(
         folder, groups=["user", "hour"], metrics=metrics(), workers=workers, **OPTIONS
     )
 
@@ -228,14 +228,14 @@ def of_partitions(_: Path) -> report.Evaluation:
     import dask as engine
 
     with engine.config.set(scheduler="synchronous"):  # type: ignore[attr-defined]
-        return report.evaluate_table(rows, groups=["user", "hour"], metrics=metrics(), **OPTIONS)
+        return report.evaluate(rows, groups=["user", "hour"], metrics=metrics(), **OPTIONS)
 
 
 def of_saved(folder: Path) -> report.Evaluation:
     """Two files of counts, merged."""
     for number, rows in enumerate((slice(0, 25), slice(25, None))):
         path = write(folder / f"{number}.parquet", rows)
-        part = report.evaluate_table(
+        part = report.evaluate(
             path, groups=["user", "hour"], metrics=RankingCollection(metrics()), **OPTIONS
         )
         part.save(folder / f"{number}.npz")

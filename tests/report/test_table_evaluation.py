@@ -69,9 +69,9 @@ def test_any_way_to_read_a_table_gives_the_same_bits(
     if kind == "integers":
         sources = [tmp_path, table.to_reader(max_chunksize=11)]
     for source in sources:
-        assert shown(report.evaluate_table(source, **known)) == expected
+        assert shown(report.evaluate(source, **known)) == expected
     monkeypatch.setattr(tables, "_VALUES", 40)
-    assert shown(report.evaluate_table(paths[::-1], **known)) == expected
+    assert shown(report.evaluate(paths[::-1], **known)) == expected
 
 
 def test_a_small_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +87,7 @@ def test_a_small_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         return original(*args, **kwargs)
 
     monkeypatch.setattr(parquet, "ParquetFile", noted)
-    assert report.evaluate_table(path, groups=["user"], k=1).values["acc_at_1"] == 0.5
+    assert report.evaluate(path, groups=["user"], k=1).values["acc_at_1"] == 0.5
     assert len(opened) == 1
 
 
@@ -95,13 +95,13 @@ def test_counts_of_text_ids_need_their_order(tmp_path: Path) -> None:
     """Training counts are in the order of a vocabulary that must be given."""
     (path,) = write(tmp_path, "text", 1)
     with pytest.raises(ValueError, match="`vocabulary` must list the ids if they are text"):
-        report.evaluate_table(path, train_counts=np.arange(20))
+        report.evaluate(path, train_counts=np.arange(20))
     words = sorted({*columns("text")["target"]})
-    found = report.evaluate_table(path, train_counts=np.arange(len(words)), vocabulary=words, k=1)
+    found = report.evaluate(path, train_counts=np.arange(len(words)), vocabulary=words, k=1)
     assert found.baseline.keys() >= {"acc_at_1", "mrr"}
 
 
-@pytest.mark.parametrize("read", [report.evaluate_table, report.read, tables.open_rows])
+@pytest.mark.parametrize("read", [report.evaluate, report.read, tables.open_rows])
 def test_one_name_for_groups_is_an_error(read: Any, tmp_path: Path) -> None:
     """A text is not taken for the list of its letters."""
     path = tmp_path / "answers.csv"
@@ -121,7 +121,7 @@ def test_odd_names_of_groups(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     for found in (
         report.Evaluator.from_bytes(evaluator.to_bytes()).result(),
-        report.evaluate_table(tmp_path / "rows.jsonl", groups=["u"], **options),
+        report.evaluate(tmp_path / "rows.jsonl", groups=["u"], **options),
     ):
         values = {x["group"]: x["value"] for x in found.group_records("u") if x["metric"] == "mrr"}
         assert values == {name: row % 2 for row, name in enumerate(names)}
@@ -140,20 +140,20 @@ def test_a_key_is_that_of_queries(tmp_path: Path) -> None:
     """Without a table of queries a key joins nothing, and a column of its name is not read."""
     path = tmp_path / "rows.json"
     path.write_text(json.dumps([{"preds": [1, 2], "target": 2, "id": 7}] * 2), "utf-8")
-    assert report.evaluate_table(path, k=2).card["queries"] == 2
+    assert report.evaluate(path, k=2).card["queries"] == 2
     with pytest.raises(ValueError, match="`query` needs `truth`"):
-        report.evaluate_table(path, k=2, query="id")
+        report.evaluate(path, k=2, query="id")
     with pytest.raises(TypeError, match="no option `key`; use `query`"):
-        report.evaluate_table(path, k=2, key="id")
+        report.evaluate(path, k=2, key="id")
 
 
 def test_mistaken_tables_are_answered_with_what_is_meant() -> None:
     """One column for both, a row per item, and answers in another form."""
     items = pd.DataFrame({"user": [1, 1], "item": [7, 3], "score": [0.9, 0.5]})
     with pytest.raises(ValueError, match="another column than `preds`, got 'item' for both"):
-        report.evaluate_table(items, preds="item", target="item")
+        report.evaluate(items, preds="item", target="item")
     with pytest.raises(ValueError, match="one item, name `truth`, `query`, `item` and `score`"):
-        report.evaluate_table(items)
+        report.evaluate(items)
     said = "2 of 3 answers are unreadable; with `form` set to 'auto'"
     with pytest.warns(UserWarning, match=said):
         report.evaluate(report.read_answers(["7", "3", "[7]"], ids=["3", "7"]), [0, 1, 1], k=1)
@@ -167,6 +167,52 @@ def test_arrays_without_rows_keep_their_columns(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", **none, seen=np.zeros((0, 4), bool))
     for options in ({}, {"exclude": "seen"}):
         with pytest.warns(UserWarning, match="should hold rows"):
-            found = report.evaluate_table(tmp_path / "a.npz", **options)
+            found = report.evaluate(tmp_path / "a.npz", **options)
         assert found.card["candidates"] == 4
         assert np.isnan(found.values["mrr"])
+
+
+def test_the_type_of_the_first_argument_says_what_the_others_are(tmp_path: Path) -> None:
+    """A frame of scores is an array beside targets, and a table beside their name."""
+    scores, target = pd.DataFrame([[0.1, 0.7], [0.4, 0.6]]), pd.Series([1, 0])
+    lists = pd.DataFrame({"preds": [[1, 0], [1, 0]], "target": target})
+    lists.to_parquet(tmp_path / "a.parquet")
+    for found in (
+        report.evaluate(scores, target, k=1),
+        report.evaluate(preds=scores.to_numpy(), target=target, k=1),
+        report.evaluate(lists["preds"], target, k=1),
+        report.evaluate(lists, k=1),
+        report.evaluate(lists, "target", k=1),
+        report.evaluate([str(tmp_path / "a.parquet")], k=1),
+    ):
+        assert found.values["mrr"] == (1 + 1 / 2) / 2
+
+
+@pytest.mark.parametrize(
+    ("rows", "given", "says"),
+    [
+        ([[1, 0]], {}, "`target` must be an array where `rows` is one, got str 'target'"),
+        ([[1, 0]], {"target": [1], "mask": "use"}, "`mask` must be an array .* got str 'use'"),
+        ([[1, 0]], {"target": [1], "groups": ["user"]}, "`groups` must be a dict with names"),
+        ([[1, 0]], {"target": [1], "truth": pd.DataFrame()}, "`truth` must be left out where"),
+        ([[1, 0]], {"target": [1], "preds": "lists"}, "`preds` must be left out .* 'lists'"),
+        ([[1, 0]], {"target": [1], "workers": 2}, "`workers` must be left out .* it is for tables"),
+        ("a.csv", {"target": [1]}, "`target` must name columns where `rows` is a table, got list"),
+        (["a.csv"], {"confidence": np.ones(1)}, "`confidence` must name columns where `rows`"),
+        ({}, {"groups": {"user": [1]}}, "`groups` must name columns where `rows` is a table, got"),
+        ("a.csv", {"separator": " "}, r'`separator`; pass `answers=\{"separator": ...\}`'),
+    ],
+)
+def test_an_argument_of_the_wrong_kind_says_so(rows: Any, given: dict[str, Any], says: str) -> None:
+    """Arrays stand beside arrays, and names of columns beside a table, before anything is read."""
+    with pytest.raises(TypeError, match=says):
+        report.evaluate(rows, **given)
+
+
+def test_answers_say_how_lists_are_written() -> None:
+    """Their separator and padding, or how a language model's text is, and not both."""
+    table = pd.DataFrame({"preds": ["2 1 -100", "0 -100 -100"], "target": [1, 0]})
+    found = report.evaluate(table, answers={"separator": " ", "padding": -100}, k=1)
+    assert found.values["mrr"] == (1 / 2 + 1) / 2
+    with pytest.raises(ValueError, match=r"`answers` must be of lists, .* got 'form' beside these"):
+        report.evaluate(table, answers={"separator": " ", "form": "lines"}, vocabulary=["0", "1"])

@@ -19,6 +19,7 @@ from nextloc_metrics.core.display.table import Table, one_line
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.report.comparisons import Comparisons
+from nextloc_metrics.report.evaluating import evaluate
 from nextloc_metrics.report.evaluation import Evaluation, write_groups
 from nextloc_metrics.report.evaluation_options import Options
 from nextloc_metrics.report.files.answers import cells_of, propose
@@ -33,7 +34,6 @@ from nextloc_metrics.report.files.proposal import propose_form
 from nextloc_metrics.report.files.tables import Names, source_of
 from nextloc_metrics.report.files.trec import FORM, read_trec
 from nextloc_metrics.report.protocols import Audit
-from nextloc_metrics.report.table_evaluation import evaluate_table
 
 if TYPE_CHECKING:  # `score` needs neither
     from nextloc_metrics.report.trajectories import TrajectoryEvaluation
@@ -92,7 +92,7 @@ def evaluate_file(path: str, **reading: Any) -> Evaluation:
         rows, truth = read_trec(path, reading["target"])
         reading |= {**FORM, "truth": truth, "target": "target"}
     try:
-        return evaluate_table(rows, **{name: reading[name] for name in _OF_TABLES}, **options)
+        return evaluate(rows, **{name: reading[name] for name in _OF_TABLES}, **options)
     except ValueError as error:
         if meant := propose_form(path, reading, error):
             raise ValueError(f"{error} {meant}") from error
@@ -106,7 +106,7 @@ def _with_answers(path: str, reading: Mapping[str, Any], vocabulary: Any) -> dic
     if column is None:
         if wrong := [_OF_ANSWERS[name] for name in given]:
             raise ValueError(f"`{wrong[0]}` needs `answers`, got None.")
-        return dict(reading)
+        return {**reading, "answers": {x: reading[x] for x in ("separator", "padding")}}
     if given.get("form") == "auto":
         first = next(source_of(path, Names(column, column), "raise").parts([column]))
         del given["form"]
@@ -143,7 +143,7 @@ def given_options(kind: Any, reading: Mapping[str, Any]) -> dict[str, Any]:
 _COLUMNS = ("mask", "exclude", "confidence")
 _OF_TRUTH = ("truth", "query", "item", "score", "rank", "grade")
 _OF_FILES = ("preds", "target", "padding", "on_error", "separator", "mask", "exclude", *_OF_TRUTH)
-_OF_TABLES = {*_OF_FILES, *_COLUMNS, "groups", "workers", "answers"}
+_OF_TABLES = {*_OF_FILES, *_COLUMNS, "groups", "workers", "answers"} - {"separator", "padding"}
 
 # how answers are read: the options of `read_answers`, and those of the command
 _OF_ANSWERS = {"form": "form", "key": "list_key", "take": "take", "after": "after"}

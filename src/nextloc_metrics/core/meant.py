@@ -23,7 +23,9 @@ def use(name: str, known: Iterable[str], otherwise: str) -> str:
     if name in ("user", "users") and "cluster" in names:
         if "groups" not in names:
             return 'pass `cluster="user"`, and `groups={"user": users}` with each batch'
-        groups = '["user"]' if "rows" in names else '{"user": users}'
-        return f'pass `groups={groups}, cluster="user"`'
+        of_table = ', or of a table `groups=["user"], cluster="user"`' if "truth" in names else ""
+        return f'pass `groups={{"user": users}}, cluster="user"`{of_table}'
+    if name in ("separator", "padding") and "answers" in names:
+        return f'pass `answers={{"{name}": ...}}`'
     near = [x for x in [OTHERS.get(name)] if x in names] or get_close_matches(name, names, 1)
     return f"use `{near[0]}`" if near else otherwise

@@ -2,7 +2,7 @@
 
 Arrays or files come in, a `Result` goes out: tables, a card and the sections of a page. Its rooms
 are `files`, `engines` and `pages`. It imports all wings but `integrations` and `cli`.
-Begin with `arrays.evaluate`; `public_names` has them.
+Begin with `evaluating.evaluate`; `public_names` has them.
 """
 
 from typing import TYPE_CHECKING

@@ -25,7 +25,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class SharedOptions(TypedDict, total=False):
-    """The options of `evaluate`, `evaluate_table`, `Evaluator` and `compare`.
+    """The options of `evaluate`, `Evaluator` and `compare`.
 
     Attributes:
         k: the cut-offs. Those of `measures` replace them.
@@ -60,7 +60,7 @@ class SharedOptions(TypedDict, total=False):
 
 
 class Options(SharedOptions, total=False):
-    """The options of `evaluate`, `evaluate_table` and `Evaluator`, beside `SharedOptions`.
+    """The options of `evaluate` and `Evaluator`, beside `SharedOptions`.
 
     Attributes:
         bins: the popularity bin of each location, for the decile metrics. None makes ten from

@@ -2,9 +2,9 @@
 
 from nextloc_metrics.core.display.page import Result as Result
 from nextloc_metrics.core.queries.answers import Answers as Answers
-from nextloc_metrics.report.arrays import evaluate as evaluate
 from nextloc_metrics.report.comparing import compare as compare
 from nextloc_metrics.report.comparisons import Comparisons as Comparisons
+from nextloc_metrics.report.evaluating import evaluate as evaluate
 from nextloc_metrics.report.evaluation import Evaluation as Evaluation
 from nextloc_metrics.report.evaluation import merge as merge
 from nextloc_metrics.report.evaluation_options import Options as Options
@@ -14,6 +14,5 @@ from nextloc_metrics.report.files.answers import read_answers as read_answers
 from nextloc_metrics.report.files.predictions import Predictions as Predictions
 from nextloc_metrics.report.files.predictions import read as read
 from nextloc_metrics.report.part import Part as Part
-from nextloc_metrics.report.table_evaluation import evaluate_table as evaluate_table
 from nextloc_metrics.report.trajectories import TrajectoryEvaluation as TrajectoryEvaluation
 from nextloc_metrics.report.trajectories import evaluate_trajectories as evaluate_trajectories

@@ -314,5 +314,5 @@ def test_errors_of_updates_name_the_class_that_is_called(tmp_path: Path) -> None
         TypeError, match=r"AccuracyAtK has no option `unknown`; its options are `k`"
     ):
         AccuracyAtK(1, unknown=2)
-    with pytest.raises(TypeError, match="evaluate_table has no option `kk`; use `k`"):
-        report.evaluate_table(tmp_path / "none.csv", kk=2)
+    with pytest.raises(TypeError, match="evaluate has no option `kk`; use `k`"):
+        report.evaluate(tmp_path / "none.csv", kk=2)

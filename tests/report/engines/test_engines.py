@@ -101,7 +101,7 @@ def expect(kind: str = "lists") -> dict[str, Any]:
 
 def evaluate(rows: Any, kind: str, **options: Any) -> report.Evaluation:
     """The evaluation of rows of a kind."""
-    return report.evaluate_table(rows, **OPTIONS, **OPTIONS_OF.get(kind, {}), **options)
+    return report.evaluate(rows, **OPTIONS, **OPTIONS_OF.get(kind, {}), **options)
 
 
 @pytest.mark.slow  # starts the threads of a cluster
@@ -163,7 +163,7 @@ def test_one_process_is_right() -> None:
         mask=rows["counts"],
         num_locations=SIZE,
     )
-    found = report.evaluate_table(table(), **OPTIONS)
+    found = report.evaluate(table(), **OPTIONS)
     assert (found.values, found.intervals) == (e.values, e.intervals)
     assert {name: str(x) for name, x in found.groups.items()} == {
         name: str(x) for name, x in e.groups.items()
@@ -175,7 +175,7 @@ def test_lists_that_dask_made_text_of() -> None:
     """Dask makes text of lists in pandas; the text is read as the lists."""
     frame = of_dask().from_pandas(pd.DataFrame(table().to_pydict()), npartitions=5, sort=False)
     assert str(frame.dtypes["preds"]) != "object"
-    assert show(report.evaluate_table(frame, **OPTIONS)) == expect()
+    assert show(report.evaluate(frame, **OPTIONS)) == expect()
 
 
 @pytest.mark.slow  # runs Dask
@@ -185,8 +185,8 @@ def test_partitions_without_rows_or_ids() -> None:
     rows["preds"] = [[]] * 50 + list(rows["preds"][50:])
     frame = partition(rows, 1).repartition(divisions=(0, 20, 40, 100, ROWS - 1))
     frame = of_dask().concat([frame, frame[frame["hour"] > 99]], interleave_partitions=True)
-    expected = show(report.evaluate_table(pa.Table.from_pandas(rows), **OPTIONS))
-    assert show(report.evaluate_table(frame, **OPTIONS)) == expected
+    expected = show(report.evaluate(pa.Table.from_pandas(rows), **OPTIONS))
+    assert show(report.evaluate(frame, **OPTIONS)) == expected
 
 
 @pytest.mark.slow
@@ -195,7 +195,7 @@ def test_a_partition_does_not_decide_what_is_sparse() -> None:
     target = [*range(300), 2**20 + 500]
     rows = pd.DataFrame({"preds": [[i, i + 1] for i in target], "target": target[::-1]})
     expected = report.evaluate(rows["preds"], rows["target"], k=1)
-    e = report.evaluate_table(partition(rows, 20), k=1)
+    e = report.evaluate(partition(rows, 20), k=1)
     assert e.values == expected.values
     assert e.card["queries"] == 301
 
@@ -205,7 +205,7 @@ def test_no_rows_at_all() -> None:
     """No row in any partition is an evaluation of no query."""
     rows = table().slice(0, 0).to_pandas()
     with pytest.warns(UserWarning, match="should hold rows, got none"):
-        e = report.evaluate_table(partition(rows, 1), k=1)
+        e = report.evaluate(partition(rows, 1), k=1)
     assert e.card["queries"] == 0
 
 
@@ -216,9 +216,9 @@ def test_errors_do_not_depend_on_the_partitions() -> None:
     rows["preds"] = rows["preds"].map(str)
     rows.loc[200, "preds"] = "[1, oops"
     with pytest.raises(ValueError, match=r"row .* must hold ids .*oops"):
-        report.evaluate_table(partition(rows, 9), k=1)
-    e = report.evaluate_table(partition(rows, 9), k=1, on_error="miss")
-    expected = report.evaluate_table(pa.Table.from_pandas(rows), k=1, on_error="miss")
+        report.evaluate(partition(rows, 9), k=1)
+    e = report.evaluate(partition(rows, 9), k=1, on_error="miss")
+    expected = report.evaluate(pa.Table.from_pandas(rows), k=1, on_error="miss")
     assert show(e) == show(expected)
     assert e.card["broken_answers"] == 1
 
@@ -228,10 +228,10 @@ def test_a_partition_does_not_decide_the_width_of_scores() -> None:
     """All partitions do, where rows of another width are misses."""
     scores = [[0.5]] * 1200 + [[0.9, 0.1, 0.0]] * 1300 + [[0.2, 0.8]] * 9
     rows = pd.DataFrame({"preds": scores, "target": np.arange(len(scores)) % 3})
-    expected = report.evaluate_table(pa.Table.from_pandas(rows), k=1, on_error="miss")
+    expected = report.evaluate(pa.Table.from_pandas(rows), k=1, on_error="miss")
     assert (expected.card["broken_answers"], expected.card["candidates"]) == (1209, 3)
     for made in (rows, rows[::-1]):
-        found = report.evaluate_table(partition(made, 3), k=1, on_error="miss")
+        found = report.evaluate(partition(made, 3), k=1, on_error="miss")
         assert show(found) == show(expected)
 
 
@@ -239,7 +239,7 @@ def test_a_partition_does_not_decide_the_width_of_scores() -> None:
 def test_columns_that_do_not_exist() -> None:
     """A wrong name is an error that lists the columns, before anything is computed."""
     with pytest.raises(ValueError, match=r"must have the columns .*'users'.* did you mean 'user'"):
-        report.evaluate_table(partition(table().to_pandas(), 2), groups=["users"])
+        report.evaluate(partition(table().to_pandas(), 2), groups=["users"])
 
 
 @pytest.mark.slow  # runs Dask, and starts a process
@@ -303,7 +303,7 @@ def test_dask_loses_a_worker(dask_cluster: Any, tmp_path: Path) -> None:
     with dask_cluster.as_current():
         frame = with_last(20)
         frame = frame.map_partitions(dying(tmp_path, 2), meta=frame._meta)
-        assert show(report.evaluate_table(frame, **OPTIONS)) == expect()
+        assert show(report.evaluate(frame, **OPTIONS)) == expect()
     assert len(list(tmp_path.iterdir())) == 3, "the partition was not counted again"
     assert set(dask_cluster.scheduler_info()["workers"]) != before
 
@@ -328,14 +328,14 @@ def test_tensors_of_ray(ray_cluster: Any) -> None:
         override_num_blocks=4,
     )
     expected = report.evaluate(data["preds"], data["target"])
-    assert report.evaluate_table(found).values == expected.values
+    assert report.evaluate(found).values == expected.values
     lists = [np.array(row, np.int64) for row in table()["preds"].to_pylist()]
     found = ray_cluster.data.from_items(
         [{"preds": p, "target": t} for p, t in zip(lists, rows["target"], strict=True)],
         override_num_blocks=4,
     )
-    expected = report.evaluate_table(table(), k=1)
-    assert report.evaluate_table(found, k=1).values == expected.values
+    expected = report.evaluate(table(), k=1)
+    assert report.evaluate(found, k=1).values == expected.values
 
 
 @engines
@@ -344,16 +344,16 @@ def test_blocks_of_ray_differ_in_types(ray_cluster: Any) -> None:
     lists, scores = [[1, 2], [1, 2], [], []], [[0.5, 0.25]] * 4
     rows = [{"preds": x, "target": 1} for x in lists]
     found = ray_cluster.data.from_items(rows, override_num_blocks=2)
-    found = report.evaluate_table(found, k=1)
-    assert found.values == report.evaluate_table(pa.Table.from_pylist(rows), k=1).values
+    found = report.evaluate(found, k=1)
+    assert found.values == report.evaluate(pa.Table.from_pylist(rows), k=1).values
     for cells, wide, narrow in (([[1, 2]] * 4, "i8", "i4"), (scores, "f8", "f4")):
         blocks = [
             pa.table({"preds": pa.array([np.array(x, kind) for x in cells]), "target": [1] * 4})
             for kind in (wide, narrow)
         ]
-        found = report.evaluate_table(ray_cluster.data.from_arrow(blocks), k=1)
+        found = report.evaluate(ray_cluster.data.from_arrow(blocks), k=1)
         whole = pa.table({"preds": cells * 2, "target": [1] * 8})
-        assert found.values == report.evaluate_table(whole, k=1).values
+        assert found.values == report.evaluate(whole, k=1).values
 
 
 @engines
@@ -361,7 +361,7 @@ def test_ray_loses_a_worker(ray_cluster: Any, tmp_path: Path) -> None:
     """A worker process is killed while it counts; the numbers are the same."""
     rows = ray_cluster.data.from_pandas(with_last()).repartition(20)
     rows = rows.map_batches(dying(tmp_path, 3), batch_format="pandas", batch_size=None)
-    assert show(report.evaluate_table(rows, **OPTIONS)) == expect()
+    assert show(report.evaluate(rows, **OPTIONS)) == expect()
     assert len(list(tmp_path.iterdir())) == 4, "the block was not counted again"
 
 
@@ -384,7 +384,7 @@ def test_spark_loses_a_worker(spark: Any, tmp_path: Path) -> None:
     frame = spark.createDataFrame(rows).repartition(20)
     die = dying(tmp_path, 3)
     frame = frame.mapInPandas(lambda frames: map(die, frames), frame.schema)
-    assert show(report.evaluate_table(frame, **OPTIONS)) == expect()
+    assert show(report.evaluate(frame, **OPTIONS)) == expect()
     assert len(list(tmp_path.iterdir())) == 4, "the partition was not counted again"
 
 
@@ -417,9 +417,9 @@ def test_errors_of_other_engines(engine: str, request: pytest.FixtureRequest) ->
     preds[200] = "[1, oops"
     rows = pa.table({"preds": preds, "target": table()["target"]})
     with pytest.raises(ValueError, match=r"row .* must hold ids .*oops"):
-        report.evaluate_table(on(engine, rows, request), k=1)
-    e = report.evaluate_table(on(engine, rows, request), k=1, on_error="miss")
-    assert show(e) == show(report.evaluate_table(rows, k=1, on_error="miss"))
+        report.evaluate(on(engine, rows, request), k=1)
+    e = report.evaluate(on(engine, rows, request), k=1, on_error="miss")
+    assert show(e) == show(report.evaluate(rows, k=1, on_error="miss"))
 
 
 @pytest.fixture
@@ -448,6 +448,6 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def test_a_bucket(bucket: str, dask_cluster: Any) -> None:
     """Parquet files of a bucket, by one process and by Dask, are the rows in memory."""
     for rows in (bucket, f"{bucket}/*.parquet", [f"{bucket}/{i}.parquet" for i in range(3)]):
-        assert show(report.evaluate_table(rows, **OPTIONS)) == expect()
+        assert show(report.evaluate(rows, **OPTIONS)) == expect()
     with pytest.importorskip("dask").config.set(scheduler="threads"):
-        assert show(report.evaluate_table(of_dask().read_parquet(bucket), **OPTIONS)) == expect()
+        assert show(report.evaluate(of_dask().read_parquet(bucket), **OPTIONS)) == expect()

@@ -41,10 +41,10 @@ def test_tables_are_counted_on_one_thread(seen: list[int]) -> None:
     """Those in memory and those of a cluster; an error restores the number too."""
     pa = pytest.importorskip("pyarrow")
     with threads_allowed(3):
-        report.evaluate_table(pa.table(ROWS), k=1)
+        report.evaluate(pa.table(ROWS), k=1)
         assert (seen, torch.get_num_threads()) == ([1], 3)
         with pytest.raises(ValueError, match="must"):
-            report.evaluate_table(pa.table(ROWS | {"target": [3, -5]}), k=1)
+            report.evaluate(pa.table(ROWS | {"target": [3, -5]}), k=1)
         assert torch.get_num_threads() == 3
         part = partition.guard_count(pa.table(ROWS), lambda _: bytes([threads(None)]))
         assert partition.open_part(part) == b"\1"

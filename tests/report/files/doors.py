@@ -26,7 +26,8 @@ FRAMES = ["arrow", "pandas", "polars", "stream"]
 
 def evaluated(rows: Any, **options: Any) -> report.Evaluation:
     """Evaluate a file or a table: the only place of these tests that knows how."""
-    return report.evaluate_table(rows, **{"k": 1, **options})
+    answers = {x: options.pop(x) for x in ("separator", "padding") if x in options}
+    return report.evaluate(rows, **{"k": 1, "answers": answers or None, **options})
 
 
 def run(*arguments: str) -> Any:

@@ -43,27 +43,27 @@ def of_trec() -> Any:
     Path("a.run").write_text("\n".join(run), "utf-8")
     Path("a.qrels").write_text("\n".join(qrels), "utf-8")
     found = report.read("a.run", targets="a.qrels")
-    return report.evaluate(found.preds, found.target, grades=found.grades, measures=["mrr"])
+    return report.evaluate(found.preds, found.target, grade=found.grades, measures=["mrr"])
 
 
 def of_files() -> Any:
     """Dicts in two files of JSON."""
     Path("run.json").write_text(json.dumps(RUN), "utf-8")
     Path("qrels.json").write_text(json.dumps(QRELS), "utf-8")
-    return report.evaluate_table("run.json", truth="qrels.json", measures=["mrr"])
+    return report.evaluate("run.json", truth="qrels.json", measures=["mrr"])
 
 
 def of_table(rows: pd.DataFrame, **named: Any) -> Any:
     """A frame, and one of its judgements."""
     truth = rows_of(QRELS, "g", "item" if "item" in named else "target")
-    return report.evaluate_table(rows, truth=truth, **KEY, **named, measures=["mrr"])
+    return report.evaluate(rows, truth=truth, **KEY, **named, measures=["mrr"])
 
 
 def of_numbers() -> Any:
     """A score for each of three locations, with judgements that are numbers."""
     rows = pd.DataFrame({"u": [*RUN], "preds": [[0.5, 0.9, 0.1]] * 3})
     truth = rows_of(QRELS, "g", "target").replace({"target": {"a": 0, "b": 1, "c": 2}})
-    return report.evaluate_table(rows, truth=truth, **KEY, measures=["mrr"])
+    return report.evaluate(rows, truth=truth, **KEY, measures=["mrr"])
 
 
 def of_one_table() -> Any:
@@ -71,13 +71,13 @@ def of_one_table() -> Any:
     rows = rows_of(RUN, "s")
     rows["g"] = [QRELS[u].get(x, 0) for u, x in zip(rows.u, rows.item, strict=True)]
     named: Any = {"item": "item", "score": "s", "target": "item"}
-    return report.evaluate_table(rows, **KEY, **named, measures=["mrr"])
+    return report.evaluate(rows, **KEY, **named, measures=["mrr"])
 
 
 LISTS = pd.DataFrame({"u": [*RUN], "preds": [["b", "a"]] * 3, "p_1": "b", "p_2": "a"})
 FORMS: dict[str, Callable[[], Any]] = {
     "trec": of_trec,
-    "dicts": lambda: report.evaluate_table(RUN, truth=QRELS, measures=["mrr"]),
+    "dicts": lambda: report.evaluate(RUN, truth=QRELS, measures=["mrr"]),
     "files of dicts": of_files,
     "scored items": lambda: of_table(rows_of(RUN, "s"), item="item", score="s"),
     "ranked items": lambda: of_table(rows_of(RUN, "s").assign(r=[2, 1] * 3), item="item", rank="r"),
@@ -99,7 +99,7 @@ def test_judgements_that_are_all_0_count_0(form: str) -> None:
 def test_judgements_that_are_all_0_count_0_among_ties() -> None:
     """A tie of all items with a relevant one is rank 1 or 2."""
     run = {u: dict.fromkeys(of, 0.5) for u, of in RUN.items()}
-    found = report.evaluate_table(run, truth=QRELS, measures=["mrr"])
+    found = report.evaluate(run, truth=QRELS, measures=["mrr"])
     assert found.values["mrr"] == pytest.approx((3 / 4 + 0 + 3 / 4) / 3)
 
 
@@ -111,14 +111,14 @@ def test_a_dict_of_columns_is_no_run(named: list[str], key: str) -> None:
     truth = {key: [1, 2], "item": [3, 5]}
     options: dict[str, Any] = {"query": key, "item": "item", "rank": "rank"}
     frames = pd.DataFrame(rows), pd.DataFrame(truth)
-    found = report.evaluate_table(frames[0], truth=frames[1], **options, k=1)
+    found = report.evaluate(frames[0], truth=frames[1], **options, k=1)
     assert (found.values["acc_at_1"], found.card["queries"]) == (1, 2)
     Path("rows.json").write_text(json.dumps(rows), "utf-8")
     Path("truth.json").write_text(json.dumps(truth), "utf-8")
     options = {name: options[name] for name in named}
     for given, other in ((rows, truth), ("rows.json", "truth.json")):
         with pytest.raises(ValueError, match=r"`query` must be None for dicts .* as a table"):
-            report.evaluate_table(given, truth=other, **options, k=1)
+            report.evaluate(given, truth=other, **options, k=1)
 
 
 CONTAINERS: dict[str, Callable[[pd.DataFrame, str], Any]] = {
@@ -142,7 +142,7 @@ def test_one_answer_per_query_is_joined_to_its_targets(container: str, ids: list
         ([1, 1, 2, 3], [one, three, two, one], (1 / 2 + 1) / 3),
     ):
         truth = write(pd.DataFrame({"u": users, "target": targets}), "t")
-        found = report.evaluate_table(rows, truth=truth, query="u", k=1, measures=["recall@1"])
+        found = report.evaluate(rows, truth=truth, query="u", k=1, measures=["recall@1"])
         assert found.values["recall_at_1"] == pytest.approx(recall)
         assert found.card["missing"] == 1
 
@@ -151,11 +151,11 @@ def test_one_answer_that_is_no_id_is_refused() -> None:
     """A fraction is no id, and an answer that is missing is counted where that is asked for."""
     truth = pd.DataFrame({"u": [1, 2], "target": [7, 9]})
     with pytest.raises(ValueError, match=r"must hold whole numbers below 2.53 in `preds`, got 7.5"):
-        report.evaluate_table(truth.assign(preds=[7.5, 9]), truth=truth, query="u", k=1)
+        report.evaluate(truth.assign(preds=[7.5, 9]), truth=truth, query="u", k=1)
     rows = truth.assign(preds=pd.array([7, None], dtype="Int64"))
     with pytest.raises(ValueError, match="row 1 of DataFrame must hold ids"):
-        report.evaluate_table(rows, truth=truth, query="u", k=1)
-    found = report.evaluate_table(rows, truth=truth, query="u", k=1, on_error="miss")
+        report.evaluate(rows, truth=truth, query="u", k=1)
+    found = report.evaluate(rows, truth=truth, query="u", k=1, on_error="miss")
     assert (found.values["acc_at_1"], found.card["broken_answers"]) == (0.5, 1)
 
 
@@ -166,11 +166,11 @@ def test_times_as_text_in_two_spellings_are_warned_of(key: list[str]) -> None:
     named: Any = {"query": key, "item": "item", "score": "s", "k": 1}
     rows = truth.assign(u=["2024-01-01 09:00", "2024-01-01T10:00"], s=0.9)
     with pytest.warns(UserWarning, match=r"'u' .* differ only in how a time is written"):
-        assert report.evaluate_table(rows, truth=truth, **named).values["acc_at_1"] == 0.5
+        assert report.evaluate(rows, truth=truth, **named).values["acc_at_1"] == 0.5
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for u in (truth.u, ["2024-01-01 09:00", "2024-01-01 11:00"]):
-            report.evaluate_table(rows.assign(u=u), truth=truth, **named)
+            report.evaluate(rows.assign(u=u), truth=truth, **named)
 
 
 def test_excluded_ids_beyond_all_candidates_exclude_nothing() -> None:
@@ -179,13 +179,13 @@ def test_excluded_ids_beyond_all_candidates_exclude_nothing() -> None:
     truth = pd.DataFrame({"u": [1, 2], "item": [3, 4], "seen": [[99], [3]]})
     named: Any = {"query": "u", "item": "item", "score": "s", "exclude": "seen", "k": 1}
     for scores, value in (([0.5, 0.5, 0.5], 0.75), ([0.6, 0.5, 0.5], 1)):
-        found = report.evaluate_table(rows.assign(s=scores), truth=truth, **named)
+        found = report.evaluate(rows.assign(s=scores), truth=truth, **named)
         assert found.values["acc_at_1"] == value
 
     scores = pd.DataFrame({"u": [1, 2], "preds": [[0.5, 0.9, 0.1]] * 2})
     one = truth.assign(item=[0, 1])
     with pytest.raises(ValueError, match="below the 3 candidates"):  # a score for each location
-        report.evaluate_table(scores, truth=one, query="u", target="item", exclude="seen", k=1)
+        report.evaluate(scores, truth=one, query="u", target="item", exclude="seen", k=1)
 
 
 def compared(*files: str) -> Any:
@@ -267,7 +267,7 @@ def test_odd_cells_are_not_read_in_silence(what: str) -> None:
     name, text, says = SILENT[what]
     Path(name).write_text(text, "utf-8", newline="")
     with pytest.raises(ValueError, match=says):
-        report.evaluate_table(name, k=1)
+        report.evaluate(name, k=1)
     shown = CliRunner().invoke(main, ["score", name])
     assert shown.exit_code == 1
 
@@ -285,7 +285,7 @@ def test_odd_cells_of_two_tables_are_not_read_in_silence() -> None:
             text = text.replace(old, new) if name == file else text
             Path(name).write_text(text, "utf-8", newline="")
         with pytest.raises(ValueError, match=says):
-            report.evaluate_table("p.csv", truth="t.csv", **named)
+            report.evaluate("p.csv", truth="t.csv", **named)
     Path("a.run").write_text("q Q0 d 1 1_0 x\n", "utf-8")
     Path("a.qrels").write_text("q 0 d 1\n", "utf-8")
     with pytest.raises(ValueError, match=r"line 1 of a.run must be .*: got 'q Q0 d 1 1_0 x'"):
@@ -314,4 +314,4 @@ def test_messages_of_other_files_name_what_is_wrong() -> None:
     assert "line 1 of a.json must be `query 0 id grade`" in said("a.run", "--truth", "a.json")
     assert "must be an existing file" in said("x" * 5000 + ".csv")
     with pytest.raises(FileNotFoundError, match="must be an existing file of predictions, got"):
-        report.evaluate_table("missing.json")
+        report.evaluate("missing.json")

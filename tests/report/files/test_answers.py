@@ -499,11 +499,11 @@ def test_a_table_of_answers(tmp_path: Path) -> None:
         "k": (1, 3),
     }
     how = {"refusals": ["sorry"], "k": 4}
-    found = report.evaluate_table(answers, answers=how, **options)
+    found = report.evaluate(answers, answers=how, **options)
     assert "cannot be seen" in found.card["answers"]
     assert "missing" not in found.values
     queries = write_table(tmp_path, "query", [*rows[:1], ("q9", IDS[3], "c"), *rows[:0:-1]])
-    joined = report.evaluate_table(answers, answers=how, truth=queries, query="id", **options)
+    joined = report.evaluate(answers, answers=how, truth=queries, query="id", **options)
     assert joined.values == evaluated().values
     extra = write_table(tmp_path, "extra", [*rows, ("q77", "Home", "a", "[]")])
     twice = write_table(tmp_path, "twice", [*rows, rows[0]])
@@ -521,7 +521,7 @@ def test_a_table_of_answers(tmp_path: Path) -> None:
     ]:
         table = write_table(tmp_path, "answer", [(*x[:3], f"It is {x[3]}\n.") for x in rows])
         with pytest.raises((TypeError, ValueError), match=message):
-            report.evaluate_table(table, **{**options, **wrong})
+            report.evaluate(table, **{**options, **wrong})
     for table, message in [
         (extra, "got none for 1 of them, the first .*'q77'"),
         (twice, "'q0' again"),
@@ -529,7 +529,7 @@ def test_a_table_of_answers(tmp_path: Path) -> None:
     ]:
         options["preds"] = table.stem
         with pytest.raises(ValueError, match=message):
-            report.evaluate_table(table, answers=how, truth=queries, query="id", **options)
+            report.evaluate(table, answers=how, truth=queries, query="id", **options)
 
 
 def csv(*cells: str) -> bytes:
@@ -572,8 +572,8 @@ def test_nothing_in_an_odd_file_is_lost_in_silence(name: str, tmp_path: Path) ->
     options: Any = {"preds": "said", "vocabulary": IDS, "answers": {}, "k": 1}
     if isinstance(wanted, str):
         with pytest.raises((TypeError, ValueError), match=wanted) as error:
-            report.evaluate_table(tmp_path / name, **options)
+            report.evaluate(tmp_path / name, **options)
         assert name in str(error.value)
         return
-    card = report.evaluate_table(tmp_path / name, **options).card
+    card = report.evaluate(tmp_path / name, **options).card
     assert {outcome: card[outcome] for outcome in OUTCOMES if card.get(outcome)} == wanted

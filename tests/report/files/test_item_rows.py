@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from nextloc_metrics.cli.commands import main
-from nextloc_metrics.report import evaluate_table, read
+from nextloc_metrics.report import evaluate, read
 from nextloc_metrics.report.files.proposal import ItemRowsError
 
 
@@ -49,10 +49,10 @@ def test_items_are_refused_with_the_arguments_that_read_them(
             table = tmp_path / f"items.{container}"
             getattr(frame, f"to_{container}")(table, index=False)
         with pytest.raises(ItemRowsError, match="look like single items") as caught:
-            evaluate_table(table, preds="place", k=1)
+            evaluate(table, preds="place", k=1)
         named: Any = {**caught.value.named, "query": caught.value.named["query"].split(",")}
         assert named == {"query": key, "item": "place", order: order}
-        found = evaluate_table(table, **named, k=1)
+        found = evaluate(table, **named, k=1)
         assert found.values["mrr"] == pytest.approx(expected)
         assert found.card["queries"] == len(frame[key].drop_duplicates())
         if container == "csv":
@@ -92,7 +92,7 @@ def test_single_answers_are_queries(users: int, accuracy: float, tmp_path: Path)
         frame.to_csv(tmp_path / "answers.csv", index=False)
         hits = sum(answer == target for _, answer, target, *_ in rows) / len(rows)
         for table in (frame, tmp_path / "answers.csv"):
-            assert evaluate_table(table, k=1).values["acc_at_1"] == pytest.approx(hits)
+            assert evaluate(table, k=1).values["acc_at_1"] == pytest.approx(hits)
 
 
 def test_an_answer_in_a_list_is_a_query(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_an_answer_in_a_list_is_a_query(tmp_path: Path) -> None:
     frame["place"] = [[x] for x in frame["place"]]
     frame.to_csv(tmp_path / "answers.csv", index=False)
     for table in (frame, tmp_path / "answers.csv"):
-        assert evaluate_table(table, preds="place", k=1).card["queries"] == len(frame)
+        assert evaluate(table, preds="place", k=1).card["queries"] == len(frame)
 
 
 def test_labels_of_items_are_grades() -> None:
@@ -110,6 +110,6 @@ def test_labels_of_items_are_grades() -> None:
     frame["label"] = (frame.place == frame.target) * 1
     named: Any = {"query": "user", "item": "place", "score": "score"}
     with pytest.raises(ValueError, match="`target='place'` and `grade='label'`"):
-        evaluate_table(frame, **named, target="label")
-    found = evaluate_table(frame, **named, target="place", grade="label", k=5, measures=["mrr"])
+        evaluate(frame, **named, target="label")
+    found = evaluate(frame, **named, target="place", grade="label", k=5, measures=["mrr"])
     assert found.values["mrr"] == pytest.approx(expected)  # without a relevant item it is 0

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from nextloc_metrics.report import evaluate_table
+from nextloc_metrics.report import evaluate
 
 LISTS = {
     "letters": [["a", "b", "c"], ["b", "c", "a"], ["c", "a", "b"]],
@@ -44,7 +44,7 @@ def test_no_joined_ids_are_misses_in_silence(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            value = evaluate_table(tmp_path / "lists.csv", k=1).values["mrr"]
+            value = evaluate(tmp_path / "lists.csv", k=1).values["mrr"]
         except ValueError:
             return
     assert value == 1.0 or "is the target of any query" in str(caught[0].message)
@@ -57,7 +57,7 @@ def test_items_of_arrow_are_not_split(mark: str) -> None:
     table = pd.DataFrame({"preds": [[mark.join(x)] for x in lists]})
     table["target"] = [x[0] for x in lists]
     with pytest.raises(ValueError, match="write each as an item of its own"):
-        evaluate_table(table, k=1)
+        evaluate(table, k=1)
 
 
 def test_names_with_marks_are_ids(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_names_with_marks_are_ids(tmp_path: Path) -> None:
     answers = ["b c", "Old Town", "a-c", "c/d", "Old Town", "b c", "c", "e_c", "f c", "g c"]
     targets = ["b c", "c", "c", "c", "b c", "Old Town", "b c", "c", "c", "c"]
     pd.DataFrame({"preds": answers, "target": targets}).to_csv(tmp_path / "a.csv", index=False)
-    assert evaluate_table(tmp_path / "a.csv", k=1).values["acc_at_1"] == 0.1
+    assert evaluate(tmp_path / "a.csv", k=1).values["acc_at_1"] == 0.1
 
 
 @pytest.mark.parametrize("container", ["csv", "pandas"])
@@ -80,13 +80,13 @@ def test_ids_of_two_systems_are_warned_of(container: str, tmp_path: Path) -> Non
             found = tmp_path / "a.csv"
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            assert evaluate_table(found, k=1).values["mrr"] == 0
+            assert evaluate(found, k=1).values["mrr"] == 0
         said = [str(x.message) for x in caught]
         assert any("No id of 12 lists" in x and "loc_0" in x for x in said) == (number == 12)
     table.at[3, "preds"] = ["loc_1", "p7"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert evaluate_table(table, k=1).values["mrr"] == 0
+        assert evaluate(table, k=1).values["mrr"] == 0
 
 
 def test_items_of_another_table_are_warned_of() -> None:
@@ -94,4 +94,4 @@ def test_items_of_another_table_are_warned_of() -> None:
     rows = pd.DataFrame({"user": range(12), "item": [f"loc_{x}" for x in range(12)], "rank": 1})
     truth = pd.DataFrame({"user": range(12), "item": [str(x) for x in range(12)]})
     with pytest.warns(UserWarning, match="No id of 12 lists is the target of any query"):
-        evaluate_table(rows, truth=truth, query="user", item="item", rank="rank", k=1)
+        evaluate(rows, truth=truth, query="user", item="item", rank="rank", k=1)

@@ -121,7 +121,7 @@ def test_keys_of_two_tables_are_text_or_integers(key: Any) -> None:
     rows, other = {"user": [key], "item": [3], "score": [0.5]}, {"user": [key], "item": [3]}
     names = {"query": "user", "item": "item", "score": "score"}
     with pytest.raises(ValueError, match="row 0 of Table must hold text or integers in `user`"):
-        report.evaluate_table(pa.table(rows), truth=pa.table(other), **names)
+        report.evaluate(pa.table(rows), truth=pa.table(other), **names)
 
 
 def test_an_audit_of_two_tables(truth: Path, tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def save_halves(order: str, tmp_path: Path) -> dict[str, tuple[Any, Any, report.
         tables = [x[x["user"].mod(2).isin(of)] for x in (items, truth)]
         for table, title in zip(tables, ("items", "truth"), strict=True):
             table.to_csv(tmp_path / f"{name}-{title}.csv", index=False)
-        found = report.evaluate_table(tables[0], truth=tables[1], **columns)
+        found = report.evaluate(tables[0], truth=tables[1], **columns)
         found.save(tmp_path / f"{name}.npz")
         made[name] = (*tables, found)
     return made
@@ -186,7 +186,7 @@ def test_tables_of_a_cluster_are_joined_there() -> None:
     columns: Any = {"query": "user", "item": "item", "score": "score"}
     for name, rows, truth in (("rows", of_dask, items), ("truth", items, of_dask)):
         with pytest.raises(ValueError, match=f"`{name}` of a cluster .* write Parquet and pass"):
-            report.evaluate_table(rows, truth=truth, **columns)
+            report.evaluate(rows, truth=truth, **columns)
 
 
 @pytest.mark.parametrize("last", [None, float("nan")])
@@ -195,9 +195,9 @@ def test_columns_of_ids_beside_gaps_are_ids(last: float | None) -> None:
     rows = pd.DataFrame({"q": [1, 2], "p_0": [2.0, 1.0], "p_1": [0.0, last]})
     truth = pd.DataFrame({"q": [1, 2], "target": [2, 0]})
     form: dict[str, Any] = {"truth": truth, "query": "q", "preds": "p_*", "k": 1}
-    assert report.evaluate_table(rows, **form, num_locations=3).values["mrr"] == 0.5
+    assert report.evaluate(rows, **form, num_locations=3).values["mrr"] == 0.5
     rows["p_1"] = [0.5, 1.5]
-    assert report.evaluate_table(rows, **form | {"truth": truth.assign(target=[1, 1])}).values[
+    assert report.evaluate(rows, **form | {"truth": truth.assign(target=[1, 1])}).values[
         "mrr"
     ] == pytest.approx((1 / 2 + 1) / 2)
 
@@ -210,8 +210,8 @@ def test_times_are_equal_however_they_are_written(tmp_path: Path) -> None:
     truth = pd.DataFrame({"t": written, "target": [1, 2, 3]})
     truth.to_csv(tmp_path / "truth.csv", index=False)
     for other in (truth, tmp_path / "truth.csv"):
-        found = report.evaluate_table(rows, truth=other, query="t", k=1, num_locations=4)
+        found = report.evaluate(rows, truth=other, query="t", k=1, num_locations=4)
         assert (found.values["acc_at_1"], found.card.get("missing", 0)) == (1, 0)
     truth.loc[2, "t"] = "soon"
     with pytest.raises(ValueError, match=r"row 2 of DataFrame must hold a time, as in .* 'soon'"):
-        report.evaluate_table(rows, truth=truth, query="t", num_locations=4)
+        report.evaluate(rows, truth=truth, query="t", num_locations=4)

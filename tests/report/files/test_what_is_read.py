@@ -835,7 +835,7 @@ def test_ids_of_a_run_are_text(tmp_path: Path) -> None:
         (tmp_path / "a.qrels").write_text(qrels.replace("; ", "\n"), "utf-8")
         found: Any = report.read(tmp_path / "a.run", targets=tmp_path / "a.qrels")
         assert found.grades.shape == found.target.shape
-        e = report.evaluate(found.preds, found.target, grades=found.grades, measures=["mrr"])
+        e = report.evaluate(found.preds, found.target, grade=found.grades, measures=["mrr"])
         assert e.values["mrr"] == pytest.approx(mrr)
         assert (found.vocabulary is None) == ("7" in given)
 

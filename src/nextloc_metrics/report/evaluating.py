@@ -1,0 +1,382 @@
+"""The evaluation of predictions in one call: of arrays, or of a table of any size, in one pass."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial, reduce
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from torch import Tensor
+
+from nextloc_metrics.core.queries.answers import Answers
+from nextloc_metrics.core.queries.arrays import Array, as_tensor
+from nextloc_metrics.core.queries.batch import Batch, read_rows, track
+from nextloc_metrics.core.queries.checks import check_positive
+from nextloc_metrics.core.queries.messages import describe, short
+from nextloc_metrics.report import engines
+from nextloc_metrics.report.engines.processes import divide, one_thread, run
+from nextloc_metrics.report.evaluation import Evaluation
+from nextloc_metrics.report.evaluation_options import Options, with_options
+from nextloc_metrics.report.evaluator import Evaluator
+from nextloc_metrics.report.files.answer_columns import AnswerColumn, JoinedAnswers
+from nextloc_metrics.report.files.answers import cells_of
+from nextloc_metrics.report.files.columns import names_of_groups
+from nextloc_metrics.report.files.forms import open_form
+from nextloc_metrics.report.files.joining import Joined, TableForm, form_of
+from nextloc_metrics.report.files.nested import arrays_of, as_tables, is_tensors
+from nextloc_metrics.report.files.proposal import check_rows_are_queries
+from nextloc_metrics.report.files.tables import Names, TableRows, open_rows, source_of
+from nextloc_metrics.report.setting import check_cluster, count_locations
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from nextloc_metrics.report.files.ids import OnError
+
+# The arguments that only tables have, with their defaults.
+_OF_TABLES: dict[str, Any] = {"preds": "preds", "truth": None, "query": (), "item": None}
+_OF_TABLES |= {"score": None, "rank": None, "on_error": "raise", "answers": None, "workers": 1}
+
+# What names a column or a file.
+_NAME = str | PathLike  # type: ignore[type-arg]
+
+# So many lists without any target are no accident.
+_MANY = 10
+
+
+@with_options(Options)
+def evaluate(
+    rows: Any = None,
+    target: Array | str | PathLike[str] = "target",
+    *,
+    preds: Array | Answers | str | Sequence[str] = "preds",
+    groups: Mapping[str, Array] | Sequence[str] | None = None,
+    mask: Array | str | None = None,
+    exclude: Array | str | None = None,
+    confidence: Array | str | None = None,
+    grade: Array | str | None = None,
+    truth: Any = None,
+    query: str | Sequence[str] = (),
+    item: str | None = None,
+    score: str | None = None,
+    rank: str | None = None,
+    on_error: OnError = "raise",
+    answers: Mapping[str, Any] | None = None,
+    workers: int = 1,
+    **options: Unpack[Options],
+) -> Evaluation:
+    r"""Evaluate predictions: headline with intervals, chance, groups, deciles, ties, protocol.
+
+    The metrics are those of `next_location_metrics` for one target per query, and those of
+    `recommendation_metrics` for several. Beside arrays, arguments are arrays; beside a table,
+    `target`, `groups`, `mask`, `exclude`, `confidence` and `grade` name its columns.
+
+    Rows are read in parts, with the same values bit for bit for any number of files, parts and
+    workers; memory grows with locations and groups. For lists of ids in a table, the targets are
+    read first, to learn how many locations there are. A process that reads a table uses one thread.
+
+    Args:
+        rows: floating `[N, C]`, scores of all candidates; integer `[N, K]`, lists of ids, best
+            first, padded with -1; or the `Answers` of `read_answers`, whose outcomes get rows. Or a
+            table: a path, a pattern, a folder or a list of them, what exports an Arrow stream
+            (polars, pandas, pyarrow, DuckDB), a stream, or dicts of ranx; `files.tables.open_rows`
+            says what a cell may hold. A `dask.dataframe.DataFrame`, a `ray.data.Dataset` or a
+            `pyspark.sql.DataFrame` is counted on its cluster.
+        target: integer `[N]`, one relevant id per query; or `[N, M]`, several, padded with -1.
+        preds: the column of scores, or of lists of ids; or several columns, one per rank, as names
+            or as a pattern such as `pred_*`. Without `rows`, it is the array.
+        groups: by name, the group of each query, integers or text `[N]`: `{"user": users}`; beside
+            a table `["user"]`.
+        mask: bool `[N]`, False leaves a query out.
+        exclude: as for `RankingMetric.update`.
+        confidence: for lists, floating `[N]` in [0, 1], the confidence of each first id; adds the
+            metrics of `confidence_metrics`.
+        grade: the grades of the ids in `target` `[N, M]`; 0 is not relevant. In a table, a query
+            whose grades are all up to 0 scores 0, as in trec_eval.
+        truth: the table of `target` and `grade`, if it is another, and of `groups`, `mask` and
+            `exclude`, constant within a query. Several rows of a query are its several targets. A
+            query without predictions is a miss, `missing` on the card; predictions without truth
+            are left out.
+        query: the columns of both tables that say which query a row is of.
+        item: the column of one item per row, in place of `preds`, in any order; that of `truth` may
+            have this name in place of `target`. Without `truth`, each row has the target of its
+            query, or with `grade` that of its item.
+        score: the column of the score of an item, of which equal ones are tied; NaN and empty is
+            not retrieved. Or
+        rank: the column of its rank, from 0 if any is 0, else from 1; a gap between ranks stays.
+        on_error: as for `report.read`.
+        answers: how the cells of `preds` are written: `separator` and `padding` of lists as for
+            `report.read`, such as `{"separator": " "}`; or, for the text of a language model, the
+            options of `read_answers`, such as `{"form": "json"}`, with the ids of `vocabulary`.
+            Without `truth`, texts that are missing cannot be seen; with it, `query` is one column
+            of keys, and a text without truth is an error.
+        workers: the number of processes, which share the files; a cluster has its own.
+        options: those of [`Options`][nextloc_metrics.report.Options]; `cluster` is a column of a
+            table, and `vocabulary` as for `report.read`, its length the number of locations.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ImportError: pyarrow is not installed, which tables need.
+        TypeError: an argument has the wrong type, such as an array beside a table.
+        ValueError: shapes, values, columns or rows are wrong; the message names file and row.
+
+    Warns:
+        UserWarning: no list is as long as the largest `k`; a dagger marks the values at such a `k`.
+
+    Example:
+        >>> import numpy as np
+        >>> from nextloc_metrics import report
+        >>> scores = np.array([[0.1, 0.7, 0.2], [0.4, 0.3, 0.3], [0.2, 0.2, 0.6], [0.5, 0.4, 0.1]])
+        >>> e = report.evaluate(scores, [1, 1, 2, 0], k=1)
+        >>> e.values["acc_at_1"], e.chance["acc_at_1"]
+        (0.75, 0.3333333333333333)
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "answers.csv"
+        >>> _ = path.write_text('preds,target,user\n"[7, 3]",3,ann\n"[5, 7]",5,bob\n', "utf-8")
+        >>> found = report.evaluate(path, groups=["user"], k=1)
+        >>> found.values["acc_at_1"], found.values["mrr"]
+        (0.5, 0.75)
+    """
+    if rows is None:
+        rows, preds = preds, "preds"
+    values = preds, truth, query, item, score, rank, on_error, answers, workers
+    of_tables = dict(zip(_OF_TABLES, values, strict=True))
+    beside: dict[str, Any] = {"target": target, "mask": mask, "exclude": exclude}
+    beside |= {"confidence": confidence, "grade": grade}
+    if not _is_table(rows, target):
+        _check_kinds(beside, of_tables, is_table=False)
+        beside |= {"groups": groups, "grades": beside.pop("grade")}
+        return _evaluate_arrays({"preds": rows, **beside}, options)
+    _check_kinds(beside | {"groups": groups}, {}, is_table=True)
+    beside |= {"groups": groups or (), "target": str(target)}
+    with one_thread():
+        return _evaluate_table(rows, beside | of_tables, options)
+
+
+def _is_table(rows: Any, target: Any) -> bool:
+    """Return whether predictions are columns of a table: a frame of scores has arrays beside it."""
+    if isinstance(rows, list | tuple):
+        return bool(rows) and all(isinstance(x, _NAME) for x in rows)
+    if isinstance(rows, Tensor | np.ndarray | Answers):
+        return False
+    return isinstance(rows, _NAME | Mapping) or isinstance(target, _NAME)
+
+
+def _check_kinds(beside: Mapping[str, Any], of_tables: Mapping[str, Any], is_table: bool) -> None:
+    """Raise for an array beside a table; for the name of a column, or a table's option, without."""
+    rule = "name columns where `rows` is a table" if is_table else "be an array where `rows` is one"
+    for name, value in beside.items():
+        is_name = isinstance(value, _NAME) or (name == "groups" and not hasattr(value, "items"))
+        if value is not None and is_name != is_table:
+            raise TypeError(f"`{name}` must {rule}, got {describe(value)}.")
+    for name, value in of_tables.items():
+        default = _OF_TABLES[name]
+        if not (isinstance(value, type(default)) and value == default):
+            raise TypeError(
+                f"`{name}` must be left out where `rows` is an array, got {describe(value)}; it is "
+                "for tables."
+            )
+
+
+def _evaluate_arrays(given: Mapping[str, Any], options: Options) -> Evaluation:
+    """Evaluate the arrays of a `Batch`."""
+    rows = read_rows(Batch(**given))
+    check_cluster(options["cluster"], rows.groups)
+    evaluator = Evaluator(**options)
+    counts, fixed = evaluator._data.train_counts, evaluator._options
+    fixed["num_locations"] = count_locations(rows, fixed["known_locations"], counts)
+    for batch in rows.chunks():
+        evaluator.add(batch)
+    return evaluator.result()
+
+
+def _evaluate_table(rows: Any, given: Mapping[str, Any], options: Options) -> Evaluation:
+    """Evaluate a table, with the arguments of `evaluate` that `given` has by name."""
+    preds, target, truth, groups = (given[x] for x in ("preds", "target", "truth", "groups"))
+    workers, cluster = check_positive("workers", given["workers"]), options["cluster"]
+    kinds = names_of_groups([*names_of_groups(groups), *([] if cluster is None else [cluster])])
+    engine = engines.engine_of(rows)
+    lists, answers = _split(given["answers"])
+    asked = {name: given[name] for name in ("preds", "target", "mask", "exclude", "confidence")}
+    how = {**lists, "on_error": given["on_error"], "vocabulary": options["vocabulary"]}
+    named = tuple(given[name] for name in ("query", "item", "score", "rank", "grade"))
+    if is_tensors(rows):
+        held = arrays_of(rows, truth, asked, kinds, named)
+        return _evaluate_arrays(held | {"groups": held["groups"] or None}, options)
+    if engine is None:
+        rows, truth, target, named = as_tables(rows, truth, target, named)
+    form, reader, card = form_of(rows, preds, target, truth, *named), None, dict[str, Any]()
+    are_lists = answers is None or not isinstance(preds, str)
+    if form is not None and (are_lists or given["item"] or given["grade"]):
+        given = {"answers": answers, "confidence": given["confidence"]}
+        names = Names("preds", target, kinds, asked["mask"], asked["exclude"])
+        reading = {**how, "threads": workers}
+        source, card = _open_form(rows, truth, form, names, reading, given, options)
+        workers = 1
+    else:
+        reader = _reader_of(rows, preds, answers, truth, form, options["vocabulary"])
+        rows, preds = (rows, preds) if truth is None or form is None else (truth, form.query[0])
+        reading = {**asked, **how, "preds": preds, "groups": kinds, "reader": reader}
+        source = (open_rows if engine is None else engines.open_rows_of)(rows, **reading)
+        if engine is None and source.are_single:
+            check_rows_are_queries(rows, source.names)
+    source = source.hashed()
+    evaluator = _count_all(None if engine is None else rows, source, workers, options)
+    assert evaluator._counts is not None
+    evaluator._counts.counted.card.update(card)
+    result = evaluator.result()
+    if engine is None and reader is None:
+        _warn_of_strangers(source, result, stacklevel=5)
+    return result
+
+
+def _split(answers: Any) -> tuple[dict[str, Any], Any]:
+    """Return how lists are written, and how texts of a language model are, None for lists."""
+    lists = {"padding": -1, "separator": None}
+    if not isinstance(answers, Mapping) or not answers.keys() & lists:
+        return lists, answers
+    if texts := [name for name in answers if name not in lists]:
+        raise ValueError(
+            "`answers` must be of lists, with `separator` and `padding`, or of text, got "
+            f"{texts[0]!r} beside these."
+        )
+    return {**lists, **answers}, None
+
+
+def _count_all(rows: Any, source: TableRows, workers: int, options: Options) -> Evaluator:
+    """Count the rows of a cluster, or those of files or a table, in several processes or here."""
+    make = _maker(source, options)
+    count, merge = partial(_count_share, make=make), partial(_merge, make=make)
+    if rows is not None:
+        return _read([engines.count(rows, source, count, merge)], make)
+    if workers > 1 and len(source.files) > 1:
+        shares = [source.of_files(share) for share in divide(source.files, workers)]
+        return _read(run(count, shares, workers), make)
+    return _count(source, track(source.chunks(), source.num_rows), make)
+
+
+def _open_form(
+    rows: Any, truth: Any, form: TableForm, names: Names, reading: dict[str, Any],
+    given: Mapping[str, Any], options: Options,
+) -> tuple[TableRows, dict[str, Any]]:  # fmt: skip
+    """Open predictions that are joined to their truth, or have a column per rank."""
+    for name, table in (("rows", rows), ("truth", truth)):
+        if engines.engine_of(table) is not None:
+            raise ValueError(
+                f"`{name}` of a cluster must be one table with a row per query, got "
+                f"{type(table).__name__} with `truth`, `item` or several `preds`; join it there "
+                "first to lists of ids and targets, or write Parquet and pass the path."
+            )
+    if wrong := next((x for x, y in given.items() if y is not None), None):
+        raise ValueError(
+            f"`{wrong}` must not be given with `truth`, `item` or several `preds`, got "
+            f"{short(given[wrong])}."
+        )
+    if form.item is not None and options["given"] is not None:
+        raise ValueError(
+            "`given` needs a score for every location, in a column of lists, got `item`."
+        )
+    counts, size = options["train_counts"], options["num_locations"]
+    if size is None and counts is not None:
+        size = len(as_tensor("train_counts", counts))
+    return open_form(rows, truth, form, names, **reading, num_locations=size)
+
+
+def _warn_of_strangers(rows: TableRows, result: Evaluation, stacklevel: int) -> None:
+    """Warn if no id of any list is a target of any query, as ids are written in two ways."""
+    hits = any(value for name, value in result.values.items() if name.startswith("mrr"))
+    size, number = rows.num_locations, 0
+    if hits or rows.source.once or size is None or rows.num_rows is None:
+        return
+    shown = ""
+    for batch, piece in rows.pieces():
+        assert isinstance(batch.preds, Tensor)
+        if ((batch.preds >= 0) & (batch.preds < size)).any():
+            return
+        number += int((batch.preds >= 0).any(1).sum())
+        if not shown and len(piece.rows) and not isinstance(rows.source, Joined):
+            names = rows.names.preds, rows.names.target
+            shown = " and ".join(short(cells_of(piece.columns[x][:1])[0]) for x in names)
+    if number >= _MANY:
+        warnings.warn(
+            f"No id of {number:,} lists is the target of any query, so that all are misses. "
+            "Compare how ids are written in predictions and targets"
+            + (f", such as {shown}." if shown else "."),
+            stacklevel=stacklevel,
+        )
+
+
+def _reader_of(
+    rows: Any, preds: str, answers: Any, truth: Any, form: TableForm | None, vocabulary: Any
+) -> AnswerColumn | None:
+    """Return what reads answers, also those of another table; None without answers."""
+    if answers is None:
+        return None
+    if vocabulary is None:
+        raise ValueError("`answers` needs `vocabulary`, got None.")
+    if truth is None or form is None:
+        return AnswerColumn(vocabulary, answers)
+    of_cluster = [type(x).__name__ for x in (rows, truth) if engines.engine_of(x)]
+    if len(form.query) != 1 or of_cluster:
+        raise ValueError(
+            "`truth` of `answers` needs `query`, one column, and no tables of a cluster, got "
+            f"{of_cluster[0] if of_cluster else short(form.query)}; pass such a table as one in "
+            "memory, by `.compute()`, `.to_pandas()` or `.toPandas()`."
+        )
+    (key,) = form.query
+    parts = [
+        source_of(table, names, "raise").parts(names.all, ids=[key])
+        for table, names in ((rows, Names(preds, key)), (truth, Names(key, key)))
+    ]
+    return JoinedAnswers(vocabulary, answers, preds, key, *parts)
+
+
+def _count(rows: TableRows, chunks: Iterable[Batch], make: Callable[[], Evaluator]) -> Evaluator:
+    """Count the chunks of rows, and the answers that are unreadable if they are misses."""
+    counts = make()
+    for batch in chunks:
+        counts.add(batch)
+    if rows.on_error == "miss" and counts._counts is not None:
+        counts._counts.counted.card["broken_answers"] += rows.missed
+    return counts
+
+
+def _count_share(rows: TableRows, make: Callable[[], Evaluator]) -> bytes:
+    return _count(rows, rows.chunks(), make).to_bytes()
+
+
+def _read(parts: Sequence[bytes], make: Callable[[], Evaluator]) -> Evaluator:
+    own = make().metrics
+    return reduce(Evaluator.merge, (Evaluator.from_bytes(part, own) for part in parts))
+
+
+def _merge(parts: Sequence[bytes], make: Callable[[], Evaluator]) -> bytes:
+    return _read(parts, make).to_bytes()
+
+
+def _maker(source: TableRows, options: Options) -> Any:
+    """Return what makes the evaluators of all parts."""
+    number, vocabulary = options["num_locations"], options["vocabulary"]
+    known = len(vocabulary) if number is None and vocabulary is not None else number
+    counts, places = options["train_counts"], options["locations"]
+    by_id = [x for x, of in {"train_counts": counts, "locations": places}.items() if of is not None]
+    if by_id and source.vocabulary is not None and vocabulary is None:
+        raise ValueError(
+            f"`vocabulary` must list the ids if they are text, in the order of `{by_id[0]}`, got "
+            "None."
+        )
+    visited = 0 if counts is None else len(as_tensor("train_counts", counts))
+    sizes = [source.num_locations or 1, visited]
+    words = None if source.vocabulary is None else tuple(map(str, source.vocabulary))
+    inferred = known if source.num_candidates is not None or known is not None else max(sizes)
+    made: Options = {**options, "num_locations": known, "vocabulary": words}
+    return partial(_make, inferred, **made)
+
+
+def _make(inferred: int | None, **options: Unpack[Options]) -> Evaluator:
+    evaluator = Evaluator(**options)
+    evaluator._options["num_locations"] = inferred
+    return evaluator
