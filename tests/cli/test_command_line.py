@@ -49,8 +49,9 @@ def path(tmp_path: Path) -> str:
 def test_cut_offs_are_separated_by_commas_or_repeated(path: str) -> None:
     """Both ways give the same output, and so do paddings."""
     options = ["score", path, "--format", "json"]
-    one = run(*options, "--k", "1,2", "--padding", "-7,-8")
-    two = run(*options, "--k", "1", "--k", "2", "--padding", "-7", "--padding", "-8")
+    one = run(*options, "--k", "1,2", "--answers", "padding=-7,-8")
+    paddings = ["--answers", "padding=-7", "--answers", "padding=-8"]
+    two = run(*options, "--k", "1", "--k", "2", *paddings)
     assert one.stdout == two.stdout
     assert {"acc_at_1", "acc_at_2"} <= {*json.loads(one.stdout)}
     for wrong in ("1,a", "", "1,,2", "1.5"):
@@ -118,7 +119,7 @@ def test_errors_name_options_and_similar_columns(path: str) -> None:
     assert "did you mean 'preds', 'user'?" in message
     assert message.endswith("The columns are those of `--preds`, `--group`.")
     broken = refused("score", "-", text="preds,target\n-9,1\n")
-    assert "`--padding -100`" in broken
+    assert "`--answers padding=-100`" in broken
     assert "`--on-error miss`" in broken
     for options, says in [
         (["--confidence-level", "2"], "`--confidence-level` must"),
@@ -127,7 +128,7 @@ def test_errors_name_options_and_similar_columns(path: str) -> None:
     ]:
         assert refused("score", path, *options).startswith(says)
     assert refused("compare", path).startswith("`PATHS` must hold at least two models")
-    assert "`--separator ' '`" in refused("score", "-", text="preds,target\n1 2,1\n")
+    assert "`--answers separator=' '`" in refused("score", "-", text="preds,target\n1 2,1\n")
 
 
 def test_no_other_library_gives_advice(tmp_path: Path, path: str) -> None:
@@ -247,10 +248,11 @@ def test_answers_of_a_language_model_are_scored(tmp_path: Path) -> None:
     lines.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     queries = [{"id": f"q{i}", "target": "Home"} for i in range(4)]
     asked.write_text("\n".join(map(json.dumps, queries)), encoding="utf-8")
-    answers = ["--answers", "said", "--vocabulary", str(tmp_path / "places.txt")]
-    common = ["score", str(lines), "--k", "1", "--format", "json", *answers]
-    options = ["--truth", str(asked), "--query", "id", "--list-key", "next", "--fold"]
-    options += ["--take", "last", "--refusal", r"\.\.\.", "--after", ":", "--form", "json"]
+    words = ["form=json", "key=next", "take=last", "after=:", r"refusals=\.\.\.", "fold"]
+    written = [x for word in words for x in ("--answers", word)]
+    preds = ["--preds", "said", "--vocabulary", str(tmp_path / "places.txt")]
+    common = ["score", str(lines), "--k", "1", "--format", "json", *preds, *written[:2]]
+    options = ["--truth", str(asked), "--query", "id", *written]
     shown = json.loads(run(*common, *options, "--about", "decoding=free").stdout)
     assert shown["card"]["num_asked"] == 4
     assert shown["missing"]["value"] == 0.25
@@ -262,15 +264,20 @@ def test_answers_of_a_language_model_are_scored(tmp_path: Path) -> None:
         pytest.approx(x) for x in (1 / 3, 1 / 3, 2 / 3)
     ]
     assert "cannot be seen" in shown["card"]["answers"]
-    proposed = run("score", str(lines), *answers, "--form", "auto")
+    proposed = run("score", str(lines), *preds, "--answers", "form=auto")
     assert "json: reads 1, 1 with an id" in proposed.stdout
     assert "`--answers`" in refused("score", str(lines), "--preds", "said")
-    assert "`--take` needs `--answers`" in refused("score", str(lines), "--take", "last")
-    assert "`--answers` needs `--vocabulary`" in refused("score", str(lines), "--answers", "said")
+    assert "`--answers` needs `--vocabulary`" in refused("score", str(lines), *written)
+    assert "`--answers form=` must be left out" in refused("compare", *common[1:4], *written[:2])
+    for wrong in ("said", "form", "fold=1", "from=json"):
+        shown = run("score", str(lines), "--answers", wrong)
+        assert f"of separator, padding, form, key, take, after, refusals, got {wrong};" in re.sub(
+            r"\s+", " ", shown.output
+        )
     assert "needs `--query`, one column" in refused(*common, "--truth", str(asked))
     assert "'Home' again" in refused(*common, "--truth", str(lines), "--query", "target")
-    for old, new in (("--targets", "--truth"), ("--id", "--query")):
-        assert f"Did you mean '{new}'?" in run(*common, old, "id").output
+    for old, new in (("targets", "truth"), ("id", "query"), ("take", "answers take=...")):
+        assert f"Did you mean '--{new}'?" in run(*common, f"--{old}", "id").output
 
 
 def test_a_column_of_answers_is_pointed_to_its_option(tmp_path: Path) -> None:
@@ -323,8 +330,7 @@ def test_help_of_score_has_sections() -> None:
     """Each option stands in one section, and short commands have one list."""
     shown = CliRunner().invoke(main, ["score", "--help"]).output
     titles = [x for x in shown.splitlines() if x.endswith(":") and not x.startswith(" ")]
-    wanted = ["Columns and files", "Metrics", "Groups and intervals"]
-    wanted += ["Answers of a language model", "Output"]
+    wanted = ["Columns and files", "Metrics", "Groups and intervals", "Output"]
     assert titles == [f"{x}:" for x in wanted]
     for param in main.commands["score"].params:
         name = max(param.opts, key=len)

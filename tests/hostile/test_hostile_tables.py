@@ -59,9 +59,11 @@ def by_command(table: Table, source: str, targets: Path | None, folder: Path) ->
     """Evaluate a table by the command line, which writes its counts and values."""
     options = options_of(table)
     command = ["score", source, "--k", "1,3", "--format", "json", "--on-error", options["on_error"]]
-    for name in ("mask", "exclude", "separator"):
-        if options.get(name) is not None:
-            command += [f"--{name}", options[name]]
+    command += [
+        x for name in ("mask", "exclude") if name in options for x in (f"--{name}", options[name])
+    ]
+    if table.how.separator is not None:
+        command += ["--answers", f"separator={table.how.separator}"]
     command += [] if targets is None else ["--target", str(targets)]
     command += [x for name in table.how.groups for x in ("--group", name)]
     command += ["--save", str(folder / "out.npz"), "--out", str(folder / "out.json")]

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nextloc_metrics.cli.options import (
-    ANSWERS,
     EVALUATING,
     FILES,
     FORCE,
     FORMAT,
     GROUP_TABLE,
     ID,
-    INTERVALS,
+    LISTS,
     METRICS,
     OUT,
     OUTPUT,
     SAMPLE,
     SAVE,
+    TEXTS,
     TRUTH,
     KeepingGroup,
     Output,
@@ -72,13 +72,12 @@ class KnowingCommand(click.Command):
 
 # The options of each section of a help page; others are in the first one.
 _SECTIONS = {
-    "Columns and files": "--preds --target --truth --query --item --score --rank --grade --padding "
-    "--vocabulary --separator --on-error --mask --exclude --confidence --workers",
+    "Columns and files": "--preds --target --truth --query --item --score --rank --grade --answers "
+    "--vocabulary --on-error --mask --exclude --confidence --workers",
     "Metrics": "--k --measure --metrics --num-locations --given --exempt-target --train-counts "
     "--coordinates --km",
     "Groups and intervals": "--group --cluster --confidence-level",
-    "Answers of a language model": "--answers --form --list-key --take --after --refusal --fold",
-    "Output": "--format --intervals --group-table --out --save --force --about --title --help",
+    "Output": "--format --group-table --out --save --force --about --title --help",
 }
 
 # Options under other names, by what they are here.
@@ -93,6 +92,7 @@ _MEANT = {
     "--targets": ("--truth",),
     "--id": ("--query",),
 }
+_MEANT |= {f"--{x}": (f"--answers {x}=...",) for x in (*LISTS, *TEXTS, "list-key", "refusal")}
 
 
 class Commands(KeepingGroup):
@@ -118,8 +118,7 @@ def main() -> None:
 )
 @source("path")
 @EVALUATING
-@ANSWERS
-@writing(FORMAT, INTERVALS, GROUP_TABLE, OUT, SAVE, FORCE)
+@writing(FORMAT, GROUP_TABLE, OUT, SAVE, FORCE)
 def score(
     path: str,
     output: Output,
@@ -146,7 +145,6 @@ def score(
 @main.command(epilog="Example: nextloc-metrics report lists.parquet --group user --out report.html")
 @source("path")
 @EVALUATING
-@ANSWERS
 @writing(
     click.option("--out", type=OUTPUT, required=True, help="Output file."),
     click.option("--title", help="Title of the page; by default the file name."),
@@ -166,7 +164,7 @@ def report(path: str, output: Output, title: str | None, **reading: Any) -> None
 @main.command(epilog="Example: nextloc-metrics merge part-0.npz part-1.npz --format json")
 @click.argument("paths", nargs=-1, required=True)
 @METRICS
-@writing(FORMAT, INTERVALS, GROUP_TABLE, OUT, FORCE)
+@writing(FORMAT, GROUP_TABLE, OUT, FORCE)
 def merge(paths: tuple[str, ...], metrics: str | None, output: Output) -> None:
     """Merge files that `score --save` wrote for different queries; an .html `--out` is a page."""
     from nextloc_metrics.cli.files import given_options, write_all
@@ -297,5 +295,4 @@ def trajectories(preds: str, target: str, output: Output, **options: Any) -> Non
 def _source(path: str, result: Evaluation, reading: Mapping[str, Any]) -> dict[str, Any]:
     """Return what was read, for the card of a page."""
     paths = [path, *([str(reading["truth"])] if reading["truth"] else [])]
-    unread = ("preds",) if reading["answers"] else ()
-    return describe_read(paths, result.card["queries"], unread)
+    return describe_read(paths, result.card["queries"])

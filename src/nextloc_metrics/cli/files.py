@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nextloc_metrics.cli.options import Output, has_columns
+from nextloc_metrics.cli.options import TEXTS, Output, has_columns
 from nextloc_metrics.core.display.table import Table, one_line
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.geography import Locations
@@ -71,19 +71,23 @@ def _read(path: str, groups: Sequence[str] = (), **reading: Any) -> Predictions:
     """Read a file with the given options; files without columns have a separate target file."""
     if reading.get("truth") is None:
         _check_target(path, reading["target"])
+    how = reading["answers"] or {}
+    if texts := [name for name in how if name in TEXTS]:
+        raise ValueError(f"`{texts[0]}` must be left out, as only score and report read text.")
     return read(
         path,
         groups=[*groups, *filter(None, [reading["cluster"]])],
         targets=None if has_columns(path) or reading.get("truth") else reading["target"],
         vocabulary=read_words(reading["vocabulary"]),
         **{name: reading[name] for name in _OF_FILES if name in reading},
+        **how,
     )
 
 
 def evaluate_file(path: str, **reading: Any) -> Evaluation:
     """Read a file and evaluate it, with the given options."""
     options = given_options(Options, reading)
-    reading = _with_answers(path, reading, options.get("vocabulary"))
+    _propose_answers(path, reading, options.get("vocabulary"))
     rows: Any = path
     if reading["truth"] is not None and not has_columns(path):
         reading |= {"target": reading["truth"], "truth": None}  # targets are in another file
@@ -99,20 +103,14 @@ def evaluate_file(path: str, **reading: Any) -> Evaluation:
         raise
 
 
-def _with_answers(path: str, reading: Mapping[str, Any], vocabulary: Any) -> dict[str, Any]:
-    """Return what was read with the column of answers, if one is named, as that of predictions."""
-    given = {name: reading[x] for name, x in _OF_ANSWERS.items() if reading[x]}
-    column = reading["answers"]
-    if column is None:
-        if wrong := [_OF_ANSWERS[name] for name in given]:
-            raise ValueError(f"`{wrong[0]}` needs `answers`, got None.")
-        return {**reading, "answers": {x: reading[x] for x in ("separator", "padding")}}
-    if given.get("form") == "auto":
+def _propose_answers(path: str, reading: Mapping[str, Any], vocabulary: Any) -> None:
+    """With the form "auto", print how many answers each form reads, and exit."""
+    given = dict(reading["answers"] or {})
+    if given.pop("form", None) == "auto":
+        column = reading["preds"]
         first = next(source_of(path, Names(column, column), "raise").parts([column]))
-        del given["form"]
         click.echo(propose(cells_of(first.columns[column])[:1000], vocabulary, **given))
         raise click.exceptions.Exit(0)
-    return {**reading, "preds": column, "answers": given}
 
 
 def _read_metrics(name: str) -> Any:
@@ -139,15 +137,10 @@ def given_options(kind: Any, reading: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _READERS[name](x) if name in _READERS else x for name, x in given.items()}
 
 
-# what else files and tables are read by; a run lacks the columns
-_COLUMNS = ("mask", "exclude", "confidence")
+# what else files and tables are read by
 _OF_TRUTH = ("truth", "query", "item", "score", "rank", "grade")
-_OF_FILES = ("preds", "target", "padding", "on_error", "separator", "mask", "exclude", *_OF_TRUTH)
-_OF_TABLES = {*_OF_FILES, *_COLUMNS, "groups", "workers", "answers"} - {"separator", "padding"}
-
-# how answers are read: the options of `read_answers`, and those of the command
-_OF_ANSWERS = {"form": "form", "key": "list_key", "take": "take", "after": "after"}
-_OF_ANSWERS |= {"refusals": "refusals", "fold": "fold"}
+_OF_FILES = ("preds", "target", "on_error", "mask", "exclude", *_OF_TRUTH)
+_OF_TABLES = {*_OF_FILES, "confidence", "groups", "workers", "answers"}
 
 # what reads the file of an option
 _READERS: dict[str, Callable[[Any], Any]] = {
@@ -177,7 +170,7 @@ def write_all(result: Evaluation, output: Output, title: str, source: Mapping[st
 def _written(result: Evaluation, output: Output) -> str:
     kind = output.kind
     if kind == "json":
-        return _evaluation_to_json(result, output.intervals)
+        return _evaluation_to_json(result)
     if kind == "markdown":
         return result.to_markdown()
     if kind in ("latex", "csv"):
@@ -188,13 +181,12 @@ def _written(result: Evaluation, output: Output) -> str:
     return "\n\n".join([str(result), *by])
 
 
-def _evaluation_to_json(result: Evaluation, intervals: bool) -> str:
+def _evaluation_to_json(result: Evaluation) -> str:
     """Write values, card and groups; NaN is null."""
-    ends = ("low", "high") if intervals else ()
-    rows, groups = _rows(result, ends), dict[str, Any]()
+    rows, groups = _rows(result), dict[str, Any]()
     for record in result.group_records():
         of_group = groups.setdefault(record["kind"], {}).setdefault(record["group"], {})
-        of_group[record["metric"]] = {x: record[x] for x in ("value", *ends, "queries")}
+        of_group[record["metric"]] = {x: record[x] for x in ("value", "low", "high", "queries")}
     rows["card"] = result.card
     return json.dumps(_without_nan(rows | ({"groups": groups} if groups else {})), indent=2)
 
@@ -233,15 +225,14 @@ def write_days(result: TrajectoryEvaluation, kind: str) -> str:
         return str(result)
     if kind != "json":
         return write_table(result.table, kind)
-    rows = _rows(result, ("low", "high"))
-    return json.dumps(_without_nan(rows | {"card": result.card}), indent=2)
+    return json.dumps(_without_nan(_rows(result) | {"card": result.card}), indent=2)
 
 
-def _rows(result: Any, ends: Sequence[str]) -> dict[str, Any]:
+def _rows(result: Any) -> dict[str, Any]:
     """Return each value, with the ends of its interval."""
     intervals = result.intervals
     return {
-        name: {"value": value} | dict(zip(ends, intervals.get(name, ()), strict=False))
+        name: {"value": value} | dict(zip(("low", "high"), intervals.get(name, ()), strict=False))
         for name, value in result.values.items()
     }
 

@@ -75,6 +75,25 @@ def _named(_context: click.Context, _option: click.Parameter, values: Sequence[s
     return {x if equals else "": y if equals else x for x, equals, y in pairs} or None
 
 
+# What `--answers` names: how lists are written, and the options of `read_answers`.
+LISTS, TEXTS = ("separator", "padding"), ("form", "key", "take", "after", "refusals", "fold")
+
+
+def _answers(context: click.Context, option: click.Parameter, values: Sequence[str]) -> Any:
+    """Return how answers are written, by name, of texts such as form=json; None without any."""
+    found: dict[str, Any] = {}
+    for value in values:
+        name, equals, text = value.partition("=")
+        if name not in (*LISTS, *TEXTS) or bool(equals) != (name != "fold"):
+            raise click.BadParameter(
+                f"must be fold or NAME=VALUE, of {', '.join((*LISTS, *TEXTS[:-1]))}, got {value}; "
+                "the column is that of `--preds`."
+            )
+        made = _split(context, option, [text]) if name == "padding" else (text,)
+        found[name] = (*found.get(name, ()), *made) if name in ("padding", "refusals") else text
+    return (found | {"fold": True} if "fold" in found else found) or None
+
+
 def _keep_input(context: click.Context, argument: click.Parameter, paths: Any) -> Any:
     """Replace `-` by a file of standard input, which lives as long as the command."""
     if isinstance(paths, tuple):
@@ -138,15 +157,17 @@ FILES = options_of(
         show_default="1,5,10",
     ),
     click.option(
-        "--padding",
+        "--answers",
         multiple=True,
-        callback=_split,
-        metavar="NUMBER,...",
-        show_default="-1",
-        help="Negative numbers that pad lists, beside -1; may be repeated.",
+        callback=_answers,
+        metavar="NAME=VALUE",
+        help="How the cells of `--preds` are written; may be repeated. Lists: separator, of ids in "
+        "text without brackets; padding, negative numbers beside -1. Text of a language model: "
+        "form=json, lines, separated, codes or pattern=..., auto proposes; key, of the list in "
+        "json; take=last, of several lists; after, the text before the answer, such as </think>; "
+        "refusals, a pattern; fold, to compare names without case, accents and spaces.",
     ),
     option_of("vocabulary", ": a file, one per line", type=FILE),
-    click.option("--separator", help="What separates the ids of a cell of text without brackets."),
     click.option(
         "--on-error",
         type=click.Choice(["raise", "miss"]),
@@ -205,18 +226,6 @@ EVALUATING = options_of(
     option_of("km", type=float),
     option_of("about", "; may be repeated", multiple=True, metavar="[NAME=]TEXT", callback=_named),
 )
-ANSWERS = options_of(
-    click.option("--answers", help="Column of answers of a language model, text."),
-    click.option(
-        "--form",
-        help="How they are written: json, lines, separated, codes or pattern=...; auto proposes.",
-    ),
-    click.option("--list-key", help="For json, the key of the list."),
-    click.option("--take", type=click.Choice(["last"]), help="Which of several lists is read."),
-    click.option("--after", help="Text after which the answer begins, such as </think>."),
-    click.option("--refusal", "refusals", multiple=True, help="Pattern; may be repeated."),
-    click.option("--fold", is_flag=True, help="Compare names without case, accents and spaces."),
-)
 FORMAT = click.option(
     "--format",
     "kind",
@@ -233,7 +242,6 @@ GROUP_TABLE = click.option(
 ID = click.option(
     "--id", "key", help="Column of keys that join the rows of the files, in any order."
 )
-INTERVALS = click.option("--intervals", is_flag=True, help="Add the intervals to JSON.")
 OUT = click.option("--out", type=OUTPUT, help="Output file.")
 SAVE = click.option("--save", type=OUTPUT, help="File of counts; `merge` reads it.")
 FORCE = click.option("--force", is_flag=True, help="Overwrite existing files.")
@@ -246,7 +254,6 @@ class Output:
     out: Path | None
     force: bool
     kind: str = ""
-    intervals: bool = False
     group_table: Path | None = None
 
     @property
@@ -347,7 +354,7 @@ def for_command(message: str) -> str:
     context = click.get_current_context()
     if _STDIN in context.meta:
         message = message.replace(context.meta[_STDIN], "standard input")
-    names: dict[str, str] = {}
+    names = {x: f"--answers {x}=" for x in LISTS + TEXTS if "answers" in context.params}
     for param in context.command.params:
         option = max(param.opts, key=len)
         for name in (param.name or "", option.lstrip("-").replace("-", "_")):
@@ -359,7 +366,7 @@ def for_command(message: str) -> str:
         if name not in names:
             return match.group()
         value = "" if value == "True" else value.replace("'miss'", "miss")
-        return f"`{names[name]}{' ' if equals and value else ''}{value}`"
+        return f"`{names[name]}{' ' if equals and value else ''}{value}`".replace("= ", "=")
 
     missing = re.search(r"must have the columns (\[.*?\])", message)
     # `x` in a file is a column, and so is what stands after "in" and "column"
@@ -396,27 +403,23 @@ def has_columns(path: str) -> bool:
 
 # Parameters that are no options of the evaluation: they name columns, or say what is written.
 _COLUMNS = {"preds", "target", "mask", "exclude", "confidence", "cluster", "groups"}
-_COLUMNS |= {"query", "item", "score", "rank", "grade"}
-_COLUMNS |= {"answers", "key", "location", "time", "user"}
+_COLUMNS |= {"query", "item", "score", "rank", "grade", "key"}
 _HIDDEN = _COLUMNS | {"kind", "out", "force", "save", "group_table"}
-_HIDDEN |= {"intervals", "title", "workers"}
+_HIDDEN |= {"title", "workers"}
 
 
-def describe_read(
-    paths: Iterable[str], rows: Any, unread: Sequence[str] = (), fixed: Sequence[str] = ()
-) -> dict[str, Any]:
+def describe_read(paths: Iterable[str], rows: Any, fixed: Sequence[str] = ()) -> dict[str, Any]:
     """Return what the command read and when, and the command that does it again.
 
-    The columns are those that options name, but for the options `unread`, and `fixed`.
+    The columns are those that options name, and `fixed`.
     """
     context, paths = click.get_current_context(), [*paths]
     files, columns = [name_of(path) for path in paths], list[Any](fixed)
     options = [x for x in context.command.params if isinstance(x, click.Option)]
     given = {x: context.params.get(x.name or "") for x in options}
     default = ParameterSource.DEFAULT
-    if not all(map(has_columns, paths)):
-        files.append(context.params["target"])
-        unread = ("preds", "target")
+    unread = () if all(map(has_columns, paths)) else ("preds", "target")
+    files += [context.params["target"]] if unread else []
     for param, value in given.items():
         if param.name in _COLUMNS and param.name not in unread:
             columns += value if isinstance(value, tuple) else [value]
@@ -452,5 +455,7 @@ def _write(param: click.Option, value: Any) -> str:
     name = max(param.opts, key=len).lstrip("-")
     if value is True:
         return name
+    if isinstance(value, Mapping):
+        value = tuple(f"{x}={y}" if x else y for x, y in value.items())
     text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
     return f"{name} {text}"

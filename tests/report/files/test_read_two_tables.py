@@ -51,7 +51,7 @@ def truth(tmp_path: Path) -> Path:
 
 FORMS: dict[str, tuple[Any, list[str]]] = {
     "items": (write_items, BY_ITEM),
-    "lists": (write_lists, [*BY_KEY, "--separator", "|", "--target", "place"]),
+    "lists": (write_lists, [*BY_KEY, "--answers", "separator=|", "--target", "place"]),
 }
 
 
