@@ -53,7 +53,7 @@ def records(*rows: Mapping[str, Any]) -> str:
     return "\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
 
 
-def source(columns: Any, form: str, folder: Path) -> Any:
+def made(columns: Any, form: str, folder: Path) -> Any:
     """Write columns as a file of one format, or return them as a frame or a stream."""
     table = columns if isinstance(columns, pa.Table) else pa.table(columns)
     path = folder / f"a{form}"
@@ -72,11 +72,11 @@ def source(columns: Any, form: str, folder: Path) -> Any:
     else:
         _, kind, packed = f"{form}.".split(".", 3)[:3]
         rows = table.to_pylist()
-        made = _csv(table.column_names, rows, "\t" if kind == "tsv" else ",")
+        text = _csv(table.column_names, rows, "\t" if kind == "tsv" else ",")
         if "json" in kind:
-            made = json.dumps(rows) if kind == "json" else records(*rows)
+            text = json.dumps(rows) if kind == "json" else records(*rows)
         pack = {"gz": gzip.compress, "zst": lambda x: pa.compress(x, "zstd", asbytes=True)}
-        path.write_bytes(pack.get(packed, bytes)(made.encode()))
+        path.write_bytes(pack.get(packed, bytes)(text.encode()))
     return path
 
 

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from doors import records, run
-from doors import source as made
+from doors import made, records, run
 
 from nextloc_metrics import report
 from nextloc_metrics.geography import Locations

@@ -12,24 +12,14 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import doors
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 import torch
-from doors import (
-    FILES,
-    FRAMES,
-    check_read,
-    check_refused,
-    evaluated,
-    ids_read,
-    records,
-    run,
-    written,
-)
-from doors import source as made
+from doors import check_read, check_refused, evaluated, ids_read, made, records, run, written
 
 from nextloc_metrics import report
 
@@ -44,13 +34,13 @@ COLUMNS: dict[str, Any] = {"preds": LISTS, "target": TARGETS, "user": USERS}
 # Kinds of files ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", [*FILES, *FRAMES])
+@pytest.mark.parametrize("form", [*doors.FILES, *doors.FRAMES])
 def test_every_form_gives_the_same_values(form: str, tmp_path: Path) -> None:
     """Lists, targets and groups, of files, packed files, frames and streams."""
     rows = made(COLUMNS, form, tmp_path)
     expected = report.evaluate(LISTS, TARGETS, k=(1, 3), groups={"user": USERS})
     found = [evaluated(rows, k=(1, 3), groups=["user"], num_locations=10)]
-    if form in FILES:
+    if form in doors.FILES:
         assert ids_read(rows) == (LISTS, TARGETS, 0)
         read = report.read(rows, groups=["user"])
         assert [*read.groups["user"]] == USERS
@@ -62,23 +52,21 @@ def test_every_form_gives_the_same_values(form: str, tmp_path: Path) -> None:
 
 def test_types_of_arrow(tmp_path: Path) -> None:
     """Large lists, views, lists of one size, dictionaries, and runs of equal rows."""
-    lists, words = [[3, 1], [2, 5]], [["a", "b"], ["c"]]
     of_dictionary = pa.list_(pa.dictionary(pa.int8(), pa.int64()))
     for kind in (pa.large_list(pa.int32()), pa.list_view(pa.int64()), pa.list_(pa.uint16(), 2),
                  of_dictionary):  # fmt: skip
-        check_read(pa.table({"preds": pa.array(lists, kind), "target": [3, 5]}), lists, [3, 5])
+        lists = pa.array([[3, 1], [2, 5]], kind)
+        check_read(pa.table({"preds": lists, "target": [1, 3]}), lists.to_pylist(), [1, 3])
     for kind in (pa.large_list(pa.large_string()), pa.list_(pa.string_view())):
-        table = pa.table({"preds": pa.array(words, kind), "target": ["b", "d"]})
-        check_read(table, words, ["b", "d"])
-    runs = [pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array(x))
-            for x in ([3, 4], ["a", "b"])]  # fmt: skip
-    table = pa.table({"preds": [[3], [5], [4]], "target": runs[0], "user": runs[1]})
+        lists = pa.array([["a", "b"], ["c"]], kind)
+        check_read(pa.table({"preds": lists, "target": ["b", "d"]}), lists.to_pylist(), ["b", "d"])
     plain = pa.table({"preds": [[3], [5], [4]], "target": [3, 3, 4], "user": ["a", "a", "b"]})
-    views = plain.set_column(2, "user", pc.cast(plain["user"], pa.string_view()))
-    kept = plain.set_column(2, "user", plain["user"].dictionary_encode())
     expected = evaluated(plain, groups=["user"])
-    for one in (table, views, kept):
+    views = pc.cast(plain["user"], pa.string_view())
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array(["a", "b"]))
+    for user in (views, plain["user"].dictionary_encode(), runs):
         for form in ("arrow", ".arrow"):
+            one = plain.set_column(2, "user", user)
             found = evaluated(made(one, form, tmp_path), groups=["user"])
             assert (found.values, str(found)) == (expected.values, str(expected))
 
@@ -131,20 +119,14 @@ def test_parts_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
 
 def test_folders_may_be_a_column(tmp_path: Path) -> None:
     """As Hive and Spark write partitions; the name of the missing value is no group."""
-    names = ["u b", "u%2Fa"]
-    for folder, target in zip(names, (1, 2), strict=True):
-        (tmp_path / f"user={folder}").mkdir()
-        made({"preds": [[target], [0]], "target": [target] * 2}, ".parquet",
-             tmp_path / f"user={folder}")  # fmt: skip
+    for name, target in (("user=u b", 1), ("user=u%2Fa", 2)):
+        (tmp_path / name).mkdir()
+        made({"preds": [[target], [0]], "target": [target] * 2}, ".parquet", tmp_path / name)
     found = report.read(tmp_path, groups=["user"])
-    assert ([*found.groups["user"]], found.target.tolist()) == (
-        ["u b"] * 2 + ["u/a"] * 2,
-        [1, 1, 2, 2],
-    )
-    assert {x["group"] for x in evaluated(tmp_path, groups=["user"]).group_records()} == {
-        "u b",
-        "u/a",
-    }
+    assert [*found.groups["user"]] == ["u b"] * 2 + ["u/a"] * 2
+    assert found.target.tolist() == [1, 1, 2, 2]
+    records = evaluated(tmp_path, groups=["user"]).group_records()
+    assert {x["group"] for x in records} == {"u b", "u/a"}
     os.rename(tmp_path / "user=u b", tmp_path / "user=__HIVE_DEFAULT_PARTITION__")
     with pytest.raises(ValueError, match=r"row 0 of .*__HIVE.* must hold a group in `user`"):
         evaluated(tmp_path, groups=["user"])
@@ -182,17 +164,10 @@ def test_json_over_several_lines(suffix: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "data"), [
-    ("a.parquet", b"{ not what the name says"),
-    ("a.arrow", b"{ not what the name says"),
-    ("a.csv.gz", b"{ not what the name says"),
-    ("a.npz", b"PK\x03\x04" + b"x" * 40),
-    ("a.csv", b"preds,target\n\xff\xfe,1\n"),
-    ("a.csv", b"\xef\xbb"),
-    ("a.csv", b""),
-    ("a.jsonl", b""),
-    ("a.json", b"[" * 100_000),
-    ("a.csv", b"x" * 200_000 + b"\n1\n"),
-    ("a.xlsx", b""),
+    ("a.parquet", b"{ no Parquet"), ("a.arrow", b"{ no Arrow"), ("a.csv.gz", b"{ no archive"),
+    ("a.npz", b"PK\x03\x04" + b"x" * 40), ("a.csv", b"preds,target\n\xff\xfe,1\n"),
+    ("a.csv", b"\xef\xbb"), ("a.csv", b""), ("a.jsonl", b""), ("a.json", b"[" * 100_000),
+    ("a.csv", b"x" * 200_000 + b"\n1\n"), ("a.xlsx", b""),
 ])  # fmt: skip
 def test_what_is_no_table_is_named(name: str, data: bytes, tmp_path: Path) -> None:
     """Files of another kind, cut, without bytes or in another encoding."""
@@ -345,9 +320,8 @@ def test_floats_are_scores(tmp_path: Path) -> None:
     path = written('"[0.1 0.7 1e-3]",1\n"[.5 .1\n .4]",2\n', tmp_path)
     assert evaluated(path).values["mrr"] == 0.75
     assert report.read(path).preds.tolist() == [[0.1, 0.7, 1e-3], [0.5, 0.1, 0.4]]
-    path = written(
-        records({"preds": [0.5, 1], "target": 1}, {"preds": [1, 0], "target": 0}), tmp_path
-    )
+    rows = records({"preds": [0.5, 1], "target": 1}, {"preds": [1, 0], "target": 0})
+    path = written(rows, tmp_path)
     assert report.read(path).preds.tolist() == [[0.5, 1], [1, 0]]
     scores = np.random.default_rng(0).normal(size=(40, 6)).astype("f4")
     expected = report.evaluate(scores, np.arange(40) % 6, k=(1, 3)).values
@@ -364,80 +338,56 @@ def test_floats_are_scores(tmp_path: Path) -> None:
 # Refusals ----------------------------------------------------------------------------------------
 
 ONE = {"preds": [3, 1], "target": 3}
-IS_REFUSED: list[tuple[str, int | None, list[str]]] = [
-    ('"[1, 2]",1\n1 x 2,2', 1, ["'1 x 2'"]),
-    ("1 2,1", 0, ["'1 2'", "`separator=' '`"]),
-    ("3,3\n4|5,4", 1, ["`separator="]),
-    ("3,3\na|b,4", 1, []),
-    *((f'"{x}","{x}"\n7,7', 0, ["`target`", "`separator="]) for x in MANY),
-    *((f'7,7\n[1],"{x}"', 1, ["`target`", "`separator="]) for x in MANY),
-    ("-100,1", 0, ["'-100'", "`padding=-100`"]),
-    ("1.5,1", 0, ["'1.5'"]),
-    ("1,", 0, ["''", "`target`"]),
-    ("1,1\n2,-100", 1, ["'-100'", "`padding=-100`"]),
-    ("1,1\n2,-1", 1, ["-1", "`target`"]),
-    ("[1],[]\n[2],-1", 1, ["-1", "`target`"]),
-    ("1,1.5", 0, ["'1.5'", "`target`"]),
-    ("1,1\n1,1.5", 1, ["'1.5'", "`target`"]),
-    ("1,1e3x\n,", 1, ["''", "`target`"]),
-    ("3,3\0", 0, ["NUL"]),
-    ("a,a\0\na,a", 0, ["NUL"]),
-    ("[gone],Bar", 0, [r"'\[gone\]'"]),
-    ("\"['a''b']\",b", 0, [r"a''b"]),
-    ('"[1, 2]",1\n"[{""name"": ""Cafe""}]",1', 1, ["`preds`"]),
+IS_REFUSED: list[tuple[str, int | None, str]] = [
+    ('"[1, 2]",1\n1 x 2,2', 1, "'1 x 2'"), ("1 2,1", 0, "'1 2'.* `separator=' '`"),
+    ("3,3\n4|5,4", 1, "`separator="), ("3,3\na|b,4", 1, ""),
+    *((f'"{x}","{x}"\n7,7', 0, "`target`.*`separator=") for x in MANY),
+    *((f'7,7\n[1],"{x}"', 1, "`target`.*`separator=") for x in MANY),
+    ("-100,1", 0, "'-100'.* `padding=-100`"), ("1.5,1", 0, "'1.5'"), ("1,", 0, "`target`.*''"),
+    ("1,1\n2,-100", 1, "'-100'.* `padding=-100`"), ("1,1\n2,-1", 1, "`target`.*-1"),
+    ("[1],[]\n[2],-1", 1, "`target`.*-1"), ("1,1.5", 0, "`target`.*'1.5'"),
+    ("1,1\n1,1.5", 1, "`target`.*'1.5'"), ("1,1e3x\n,", 1, "`target`.*''"), ("3,3\0", 0, "NUL"),
+    ("a,a\0\na,a", 0, "NUL"), ("[gone],Bar", 0, r"'\[gone\]'"), ("\"['a''b']\",b", 0, "a''b"),
+    ('"[1, 2]",1\n"[{""name"": ""Cafe""}]",1', 1, "`preds`"),
     # lines of CSV that shift cells
-    ("1,1\n2,2,2", 1, []),
-    ("1,1\n2", 1, []),
-    ('1,1\n"2,2', 1, ["clos"]),
-    (f'1,1\n"2{" " * 200_000},2', 1, ["clos"]),
-    ('1,1\n"a"b,2', 1, []),
-    ('[7],7\n"[0, 1]", "0"', 1, []),
-    ("preds,target\n[7],7\npreds,target\n[8],8", 1, ["header"]),
-    ("\ufeffpreds,target\n7,a\n\ufeffpreds,target\n7,a", 1, ["header"]),
-    ("preds,target,preds\n1,1,2", None, ["'preds'"]),
-    ("preds,target,target\n1,1,2", None, ["'target'"]),
-    ("lists,target\n1,1", None, ["lists", "preds"]),
+    ("1,1\n2,2,2", 1, ""), ("1,1\n2", 1, ""), ('1,1\n"a"b,2', 1, ""),
+    ('[7],7\n"[0, 1]", "0"', 1, ""), ('1,1\n"2,2', 1, "clos"),
+    (f'1,1\n"2{" " * 200_000},2', 1, "clos"), ('1,1\n"2,2\n' + "3,3\n" * 99, 1, "clos"),
+    ("preds,target\n[7],7\npreds,target\n[8],8", 1, "header"),
+    ("\ufeffpreds,target\n7,a\n\ufeffpreds,target\n7,a", 1, "header"),
+    ("preds,target,preds\n1,1,2", None, "'preds'"), ("lists,target\n1,1", None, "preds.*lists"),
+    ("preds,target,target\n1,1,2", None, "'target'"),
     # lines of JSON that are no rows, and types that are mixed
-    (records(ONE, ONE)[:-3], 1, []),
-    (records(ONE) + "\n[3]\n" + records(ONE), 1, []),
-    (records(ONE) + "\n" + records(ONE) * 2, 1, []),
-    (records(ONE) + '\n{"preds": [1], "target": 1, "target": 1}', 1, ["target"]),
-    (f"{records(*[ONE] * 9)}\n{'[' * 20_000}{']' * 20_000}\n", 9, []),
-    (records(ONE, {"preds": ["3"], "target": 3}), 1, [r"\['3'\]"]),
-    (records(ONE, {"preds": [3], "target": "3"}), 1, ["'3'", "`target`"]),
-    (records(ONE, {"preds": [1]}), 1, ["None", "`target`"]),
-    (records({"preds": [1], "target": [1]}, {"preds": ["a"], "target": ["a"]}), 1, ["`target`"]),
-    (records({"preds": [1], "target": 2**64}), 0, ["`target`"]),
-    (records(*[ONE] * 300, {"preds": [2**63, 3], "target": 3}), 300, [str(2**63)]),
-    (records(*[ONE] * 300, {"preds": [10**30, 3], "target": 3}), 300, [str(10**30)]),
-    (records({"preds": [LARGE, 1], "target": LARGE}, {"preds": [LARGE, 0.5], "target": 5}), 1,
-     [rf"\[{LARGE}, 0.5\]"]),
-    (records({"preds": [{"name": "Cafe", "score": 0.9}], "target": "Cafe"}), 0, ["objects"]),
-    (records({"preds": [["Cafe", "Zoo"]], "target": "Cafe"}), 0, ["lists"]),
+    (records(ONE, ONE)[:-3], 1, ""), (records(ONE) + "\n[3]\n" + records(ONE), 1, ""),
+    (records(ONE) + "\n" + records(ONE) * 2, 1, ""),
+    (records(ONE) + '\n{"preds": [1], "target": 1, "target": 1}', 1, "target"),
+    (f"{records(*[ONE] * 9)}\n{'[' * 20_000}{']' * 20_000}\n", 9, ""),
+    (records(ONE, {"preds": ["3"], "target": 3}), 1, r"\['3'\]"),
+    (records(ONE, {"preds": [3], "target": "3"}), 1, "`target`.*'3'"),
+    (records(ONE, {"preds": [1]}), 1, "`target`.*None"),
+    (records({"preds": [1], "target": [1]}, {"preds": ["a"], "target": ["a"]}), 1, "`target`"),
+    (records({"preds": [1], "target": 2**64}), 0, "`target`"),
+    (records({"preds": [{"name": "Cafe", "score": 0.9}], "target": "Cafe"}), 0, "objects"),
+    (records({"preds": [["Cafe", "Zoo"]], "target": "Cafe"}), 0, "lists"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("content", "at", "says"), IS_REFUSED)
 def test_what_cannot_be_read_is_named(
-    content: str, at: int | None, says: list[str], tmp_path: Path
+    content: str, at: int | None, says: str, tmp_path: Path
 ) -> None:
     """With the row, what stands there, and the option that reads it."""
     path = written(content, tmp_path)
-    check_refused(path, path.name, *says, at=at)
+    check_refused(path, path.name, says, at=at)
     assert run("score", str(path)).exit_code == 1
 
 
 @pytest.mark.parametrize(("preds", "target", "says"), [
-    ([["3"]], [3], "preds"),
-    ([[3]], ["3"], "preds"),
+    ([["3"]], [3], "preds"), ([[3]], ["3"], "preds"), ([[True]], [3], "preds"),
+    ([[[3]]], [3], "preds"), ([3.0], [3], "preds"), ([[{"name": "Cafe"}]], ["Cafe"], "preds"),
     (pa.array([[3]], pa.list_(pa.timestamp("s"))), [3], "preds"),
-    ([[3]], pa.array([3], pa.date32()), "target"),
-    ([[True]], [3], "preds"),
-    ([[[3]]], [3], "preds"),
-    ([3.0], [3], "preds"),
-    ([[3]], [3.0], "target"),
-    ([[{"name": "Cafe"}]], ["Cafe"], "preds"),
     (pa.array([[2**64 - 1]], pa.list_(pa.uint64())), [1], "preds"),
+    ([[3]], pa.array([3], pa.date32()), "target"), ([[3]], [3.0], "target"),
     ([[3]], [None], "target"),
 ])  # fmt: skip
 def test_types_are_not_mixed(preds: Any, target: Any, says: str, tmp_path: Path) -> None:
@@ -592,10 +542,8 @@ def test_nan_in_a_cell_of_pandas_is_no_missing_value() -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_text_is_numbered_in_rising_order_of_the_targets(form: str, tmp_path: Path) -> None:
     """Byte for byte; `vocabulary` gives another order, and must hold each target, and each once."""
-    lists, target = (
-        [["Cafe (north)", "Bar"], [" 'x'", "{b}"], ["Zoo"]],
-        ["{b}", "Cafe (north)", "Ä"],
-    )
+    lists = [["Cafe (north)", "Bar"], [" 'x'", "{b}"], ["Zoo"]]
+    target = ["{b}", "Cafe (north)", "Ä"]
     rows = made({"preds": lists, "target": target}, form, tmp_path)
     check_read(rows, lists, target)
     if form != "pandas":
@@ -685,11 +633,10 @@ def test_groups_masks_and_excluded_ids(form: str, tmp_path: Path) -> None:
 def test_days_and_odd_names_are_groups(tmp_path: Path) -> None:
     """Days of Arrow and bools; `01` beside `a` is text."""
     days, on = pa.array([0, 1], pa.date32()), pa.array([True, False])
-    rows = made(
-        {"preds": [[1]] * 2, "target": [1] * 2, "day": days, "on": on}, ".parquet", tmp_path
-    )
-    found = evaluated(rows, groups=["day", "on"]).group_records()
-    assert {x["group"] for x in found} == {"1970-01-01", "1970-01-02", "0", "1"}
+    columns = {"preds": [[1]] * 2, "target": [1] * 2, "day": days, "on": on}
+    rows = made(columns, ".parquet", tmp_path)
+    found = {x["group"] for x in evaluated(rows, groups=["day", "on"]).group_records()}
+    assert found == {"1970-01-01", "1970-01-02", "0", "1"}
     path = written("preds,target,user\n1,1,a\n1,1,01\n", tmp_path)
     assert [*report.read(path, groups=["user"]).groups["user"]] == ["a", "01"]
 
