@@ -162,10 +162,10 @@ FILES = options_of(
         callback=_answers,
         metavar="NAME=VALUE",
         help="How the cells of `--preds` are written; may be repeated. Lists: separator, of ids in "
-        "text without brackets; padding, negative numbers beside -1. Text of a language model: "
-        "form=json, lines, separated, codes or pattern=..., auto proposes; key, of the list in "
-        "json; take=last, of several lists; after, the text before the answer, such as </think>; "
-        "refusals, a pattern; fold, to compare names without case, accents and spaces.",
+        "text without brackets; padding, negative numbers beside -1. Text of a language model (in "
+        "score and report): form=json, lines, separated, codes or pattern=..., auto proposes; key, "
+        "of the list in json; take=last, of several lists; after, text before the answer, such as "
+        "</think>; refusals, a pattern; fold, to compare names without case, accents and spaces.",
     ),
     option_of("vocabulary", ": a file, one per line", type=FILE),
     click.option(

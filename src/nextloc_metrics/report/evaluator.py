@@ -160,7 +160,8 @@ class Evaluator:
     def result(self, missed: int | None = None) -> Evaluation:
         """Return the evaluation of all queries that were added.
 
-        `missed` is as for `evaluate`; without a batch, a `ValueError` is raised.
+        `missed` is the number of unreadable answers, for the card; their rows count as misses, such
+        as lists of -1. Without a batch, a `ValueError` is raised.
         """
         if self._counts is None:
             raise ValueError(
