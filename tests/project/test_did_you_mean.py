@@ -1,15 +1,17 @@
 """A name of another library, or of another place, is answered by the name that is meant here."""
 
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
+from torchmetrics import Metric
 
 import nextloc_metrics
 from nextloc_metrics import (
     MRR,
+    AccuracyAtK,
     LocationF1,
     RankingCollection,
     RecallAtK,
@@ -17,66 +19,48 @@ from nextloc_metrics import (
     recommendation_metrics,
     report,
 )
+from nextloc_metrics.trajectories import DTW
+from strategies import named
 
 BY_USER = r'pass `groups=\{"user": users\}, cluster="user"`'
+NAMES = {
+    "compare": r"; did you mean `report\.compare`\?",
+    "evaluate": r"; did you mean `report\.evaluate`\?",
+    "NDCG": r"; did you mean `NDCGAtK`\?",
+    "HitRate": r"; did you mean `HitRateAtK`\?",
+    "mrr": r"; did you mean `MRR`\?",
+    "WeightedF1": r"; did you mean `LocationF1`\?",
+    "RetrievalMRR": r"; did you mean `MRR\(k\)`\?",
+    "Recal": r"; did you mean `RecallAtK`\?",
+    "zzz": "",
+    "events": r", which was retired in 0\.6: use the metrics of HoTPP\.",
+    "Hausdorff": r", which was retired in 0\.6: use tslearn, .*",
+}
 
 
-@pytest.mark.parametrize(
-    ("name", "meant"),
-    [
-        ("compare", "`report.compare`"),
-        ("evaluate", "`report.evaluate`"),
-        ("NDCG", "`NDCGAtK`"),
-        ("HitRate", "`HitRateAtK`"),
-        ("MAP", "`MAPAtK`"),
-        ("mrr", "`MRR`"),
-        ("F1", "`LocationF1`"),
-        ("WeightedF1", "`LocationF1`"),
-        ("MRRAtK", r"`MRR\(k\)`"),
-        ("RetrievalMRR", r"`MRR\(k\)`"),
-        ("Recal", "`RecallAtK`"),
-    ],
-)
-def test_a_name_of_the_package(name: str, meant: str) -> None:
-    """The error names the class, or the package that has the function."""
-    with pytest.raises(AttributeError, match=rf"no attribute '{name}'; did you mean {meant}\?$"):
+@pytest.mark.parametrize(("name", "says"), NAMES.items())
+def test_a_name_of_the_package(name: str, says: str) -> None:
+    """The error names the class, the package that has the function, or what replaced it."""
+    with pytest.raises(AttributeError, match=rf"has no attribute '{name}'{says}$"):
         getattr(nextloc_metrics, name)
-
-
-@pytest.mark.parametrize(
-    ("package", "name", "use"),
-    [
-        (report, "evaluate_mobility", "use scikit-mobility"),
-        (report, "evaluate_flows", "use `skmob.measures"),
-        (report, "evaluate_table", "use `report.evaluate`, which takes tables"),
-        (nextloc_metrics, "events", "use the metrics of HoTPP"),
-        (nextloc_metrics, "mobility", "use `nextloc_metrics.trajectories`"),
-    ],
-)
-def test_a_retired_name(package: Any, name: str, use: str) -> None:
-    """The error says what to use instead."""
-    with pytest.raises(AttributeError, match=rf"'{name}', which was retired in 0\.6: {use}"):
-        getattr(package, name)
-
-
-def test_a_name_like_no_other_has_no_hint() -> None:
-    """An unrelated name is not answered."""
-    with pytest.raises(AttributeError, match=r"no attribute 'zzz'$"):
-        nextloc_metrics.zzz  # noqa: B018
+    with pytest.raises(AttributeError, match=r"use `report\.evaluate`, which takes tables"):
+        report.evaluate_table  # noqa: B018
 
 
 @pytest.mark.parametrize(
     ("call", "use"),
     [
         (lambda: next_location_metrics(num_classes=3), "`num_classes`; use `num_locations`"),
-        (lambda: LocationF1(3, num_classes=3), "`num_classes`; use `num_locations`"),
+        (lambda: LocationF1(3, num_classes=3), "LocationF1 .*`num_classes`; use `num_locations`"),
         (lambda: recommendation_metrics(top_k=3), "`top_k`; use `k`"),
         (lambda: RecallAtK(3, top_k=3), "`top_k`; use `k`"),
+        (lambda: AccuracyAtK(1, unknown=2), "^AccuracyAtK has no .*`unknown`; its options are `k`"),
         (lambda: report.evaluate([[1]], [1], top_k=3), "`top_k`; use `k`"),
         (lambda: report.evaluate([[1]], [1], users=[3]), BY_USER),
         (lambda: report.compare({}, [1], users=[3]), BY_USER),
         (lambda: report.Evaluator(users=[3]), r'`cluster="user"`, and `groups=\{"user": users\}`'),
         (lambda: report.evaluate({}, users="u"), r'`groups=\["user"\], cluster="user"`'),
+        (lambda: report.evaluate({}, kk=2), "evaluate has no option `kk`; use `k`"),
         (lambda: MRR().update(1, 2, indexes=3), "`indexes`; a row of `preds` is a query"),
         (lambda: RankingCollection([MRR()])(1, 2, indexes=3), "`indexes`; a row of `preds` is a q"),
     ],
@@ -87,10 +71,32 @@ def test_an_argument_of_another_library(call: Callable[[], Any], use: str) -> No
         call()
 
 
-def test_lists_of_ids_as_floating_numbers() -> None:
-    """Floating numbers are scores, and the error of a target beyond them says so."""
-    with pytest.raises(ValueError, match="floating `preds` are scores, not lists of ids"):
-        MRR()(torch.tensor([[30.0, 1.0, 7.0]]), torch.tensor([30]))
+def test_errors_of_calls_name_the_class_that_is_called() -> None:
+    """Unknown options and arguments, missing and extra ones: never a base class."""
+
+    class Own(AccuracyAtK):
+        """A metric of one's own."""
+
+    public = {name: getattr(nextloc_metrics, name) for name in nextloc_metrics.__all__}
+    metrics = {
+        name: made
+        for name, made in public.items()
+        if inspect.isclass(made) and issubclass(made, Metric) and not inspect.isabstract(made)
+    }
+    del metrics["HitRateAtK"]  # another name of a class
+    assert len(metrics) > 30
+    for name, made in metrics.items():
+        needed = inspect.signature(made).parameters.values()
+        missing = any(x.default is x.empty and x.kind is x.POSITIONAL_OR_KEYWORD for x in needed)
+        wrong = rf"^{name}(\.__init__\(\)| has no option `unknown)"
+        for arguments, options in (((1,) * 20, {}), ((), {} if missing else {"unknown_option": 1})):
+            with named(name), pytest.raises(TypeError, match=wrong):
+                made(*arguments, **options)
+    for metric, name in ((Own(1), "Own"), (AccuracyAtK(1), "AccuracyAtK"), (DTW(), "DTW")):
+        with pytest.raises(TypeError, match=rf"{name}\.update\(\) got an unexpected"):
+            metric.update([[1]], [1], unknown=1)
+        with pytest.raises(TypeError, match=rf"{name}\.read\(\) missing"):
+            metric.read()
 
 
 @pytest.mark.slow
