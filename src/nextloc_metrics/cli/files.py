@@ -108,7 +108,7 @@ def _propose_answers(path: str, reading: Mapping[str, Any], vocabulary: Any) -> 
     given = dict(reading["answers"] or {})
     if given.pop("form", None) == "auto":
         column = reading["preds"]
-        first = next(source_of(path, Names(column, column), "raise").parts([column]))
+        first = next(source_of(path, Names(column, column)).parts([column]))
         click.echo(propose(cells_of(first.columns[column])[:1000], vocabulary, **given))
         raise click.exceptions.Exit(0)
 

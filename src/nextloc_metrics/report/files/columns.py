@@ -13,7 +13,15 @@ from torch import Tensor
 from nextloc_metrics.core.queries.arrays import as_tensor, pad_rows
 from nextloc_metrics.core.queries.batch import Grouping, GroupLabels
 from nextloc_metrics.core.queries.messages import short
-from nextloc_metrics.report.files.ids import CellReading, Cells, is_list, is_text, plain, split
+from nextloc_metrics.report.files.ids import (
+    CellReading,
+    Cells,
+    is_list,
+    is_text,
+    plain,
+    printed,
+    split,
+)
 from nextloc_metrics.report.files.opening import FilePart, pa, pc
 
 #: How many lists are scores, by their number; None counts lists of ids.
@@ -21,14 +29,6 @@ Widths: TypeAlias = "Counter[int | None]"
 
 # How many times as many values padding may make.
 _PADDED = 4
-
-# Lists as NumPy prints them, and as Python prints tuples.
-_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-_QUOTED = r"(?:'[^',]*'|\"[^\",]*\")"
-_NUMBERS = rf"^\s*\[\s*{_NUMBER}(?:\s+{_NUMBER})+\s*\]\s*$"
-_NAMES = rf"^\s*\[\s*{_QUOTED}(?:\s+{_QUOTED})+\s*\]\s*$"
-_ITEM = rf"(?:{_NUMBER}|'[^']*'|\"[^\"]*\")"
-_TUPLE = rf"^\s*\(\s*(?:{_ITEM}\s*(?:,\s*{_ITEM}\s*)*,?)?\s*\)\s*$"
 
 
 def pad(cells: Cells) -> Tensor:
@@ -58,9 +58,6 @@ def cut(columns: Sequence[Any], values: int) -> list[slice]:
 
 def _lengths(column: Any) -> Any:
     """Return how many values each cell has; of text, about."""
-    if isinstance(column, list):
-        cells = [len(x) if isinstance(x, list) else len(str(x)) // 4 for x in column]
-        return np.array(cells, np.int64)
     column = plain(column)
     if not is_list(column.type) and not is_text(column.type):
         return np.ones(len(column), np.int64)
@@ -85,23 +82,16 @@ def miss_unmet(batch: Any) -> None:
 
 def is_text_column(column: Any) -> bool:
     """Return whether cells are text."""
-    if isinstance(column, list):
-        return any(isinstance(cell, str) for cell in column[:1000])
     return is_text(column.type)
 
 
 def is_lists(column: Any) -> bool:
     """Return whether cells are lists."""
-    if isinstance(column, list):
-        return any(isinstance(cell, list) for cell in column[:1000])
     return is_list(column.type)
 
 
 def kind_of(column: Any) -> str:
     """Return whether targets of a typed column are text or integers."""
-    if isinstance(column, list):
-        tokens = (x for cell in column for x in (cell if isinstance(cell, list) else [cell]))
-        return "text" if isinstance(next(tokens, None), str) else "integers"
     kind = column.type.value_type if hasattr(column.type, "value_type") else column.type
     kind = kind.value_type if hasattr(kind, "value_type") else kind
     return "text" if is_text(kind) else "integers"
@@ -109,17 +99,15 @@ def kind_of(column: Any) -> str:
 
 def count_widths(column: Any, separator: str | None) -> Widths:
     """Count the lists of a column by their number of scores."""
-    if not isinstance(column, list):
-        if is_list(column.type):
-            if not pa.types.is_floating(column.type.value_type):
-                return Counter({None: len(column)})
-            return Counter(_lengths(column.drop_null()).tolist())
-        if not is_text(column.type):
-            return Counter()
-        column = column.to_pylist()
+    if is_list(column.type):
+        if not pa.types.is_floating(column.type.value_type):
+            return Counter({None: len(column)})
+        return Counter(_lengths(column.drop_null()).tolist())
+    if not is_text(column.type):
+        return Counter()
     how, found = CellReading("scores", separator=separator), Counter[int | None]()
-    for cell in column:
-        is_listed = isinstance(cell, list) or (isinstance(cell, str) and cell.lstrip()[:1] == "[")
+    for cell in printed(plain(column)).to_pylist():
+        is_listed = isinstance(cell, str) and cell.lstrip()[:1] == "["
         if tokens := split(cell, how) if is_listed else None:
             found[len(tokens) if any(isinstance(x, float) for x in tokens) else None] += 1
     return found
@@ -151,19 +139,7 @@ def names_of_groups(groups: Sequence[str]) -> tuple[str, ...]:
 
 def read_group(part: FilePart, name: str) -> Grouping:
     """Number the groups of rows, text, integers or dates, with labels; raise for a missing one."""
-    column = part.columns[name]
-    if isinstance(column, list):
-        for row, value in enumerate(column):
-            if value is None:
-                raise _missing(part, name, row)
-            if not isinstance(value, str | int):
-                raise _wrong(part, name, f"{short(value)} in row {part.rows[row]}")
-        seen: dict[str, int] = {}
-        texts = [str(int(x)) if isinstance(x, bool) else str(x) for x in column]
-        numbers = np.array([seen.setdefault(x, len(seen)) for x in texts], np.int64)
-        values = list(seen)
-    else:
-        values, numbers = _of_arrow(part, name)
+    values, numbers = _of_arrow(part, name)
     # a part has its own labels: the same name may have another number in the next
     return Grouping(torch.from_numpy(numbers.astype(np.int64)), GroupLabels(list(map(str, values))))
 
@@ -185,7 +161,7 @@ def _of_arrow(part: FilePart, name: str) -> tuple[list[Any], Any]:
         column = column.cast(pa.string())
     elif types.is_boolean(kind):
         column = column.cast(pa.int8())
-    elif not types.is_integer(kind) and not is_text(kind):
+    elif not types.is_integer(kind) and not is_text(kind) and len(column):
         raise _wrong(part, name, str(kind))
     found = column.dictionary_encode()
     return found.dictionary.to_pylist(), found.indices.to_numpy(zero_copy_only=False)
@@ -205,7 +181,7 @@ def _wrong(part: FilePart, name: str, what: str) -> TypeError:
 def read_mask(part: FilePart, name: str) -> Tensor:
     """Read true and false, or 1 and 0, bool `[N]`; raise for a value that is neither."""
     column = part.columns[name]
-    cells = column if isinstance(column, list) else column.tolist()
+    cells = column.to_pylist()
     mask = [_TRUE.get(str(cell).strip().lower()) for cell in cells]
     if None in mask:
         raise _unfit(part, cells, mask.index(None), f"true, false, 1 or 0 in `{name}`")
@@ -221,7 +197,7 @@ def _numbers(
     part: FilePart, name: str, rule: str, least: float, most: float, mask: Tensor | None = None
 ) -> Tensor:
     column = part.columns[name]
-    cells = column if isinstance(column, list) else column.tolist()
+    cells = column.to_pylist()
     found = torch.tensor([_number(cell) for cell in cells], dtype=torch.float64)
     wrong = ~((found >= least) & (found <= most))
     if mask is not None:
@@ -243,39 +219,3 @@ def _number(cell: Any) -> float:
         return float(cell)
     except (TypeError, ValueError):
         return float("nan")
-
-
-def with_commas(part: FilePart, preds: str, target: str) -> FilePart:
-    """Write printed lists of two columns with brackets and commas.
-
-    Tuples are lists in predictions alone, and only where no target is one: pairs such as `(3, 5)`
-    may be names, of the cells of a grid.
-    """
-    found = dict(part.columns)
-    for name in {preds, target} & found.keys():
-        if is_text_column(column := found[name]):
-            found[name] = column = _of_numpy(column)
-            if name == preds and _has_tuples(column) and not _has_tuples(found.get(target)):
-                inside = pc.ascii_trim(column, " ,()\t\r\n")
-                lists = pc.binary_join_element_wise("[", inside, "]", "")
-                column = pc.if_else(pc.match_substring_regex(column, _TUPLE), lists, column)
-                found[name] = column
-    return part._replace(columns=found)
-
-
-def _of_numpy(column: Any) -> Any:
-    """Put commas between the items of what NumPy prints."""
-    column = pa.array(column) if isinstance(column, list) else plain(column)
-    if pc.any(are := pc.match_substring_regex(column, _NUMBERS)).as_py():
-        inside = pc.ascii_trim_whitespace(pc.ascii_trim(column, " []\t\r\n"))
-        items = pc.replace_substring_regex(inside, r"\s+", ", ")
-        column = pc.if_else(are, pc.binary_join_element_wise("[", items, "]", ""), column)
-    if pc.any(are := pc.match_substring_regex(column, _NAMES)).as_py():
-        items = pc.replace_substring_regex(column, r"(['\"])\s+(['\"])", r"\1, \2")
-        column = pc.if_else(are, items, column)
-    return column
-
-
-def _has_tuples(column: Any) -> bool:
-    is_text = column is not None and is_text_column(column) and not isinstance(column, list)
-    return is_text and pc.any(pc.match_substring_regex(column, _TUPLE)).as_py() is True

@@ -14,7 +14,7 @@ import numpy as np
 
 from nextloc_metrics.core.queries.arrays import join
 from nextloc_metrics.core.queries.messages import short
-from nextloc_metrics.report.files.ids import arrow_of, integers_of, is_text
+from nextloc_metrics.report.files.ids import integers_of, is_text, plain
 from nextloc_metrics.report.files.opening import FilePart, RowSource, find_files, pa, pc
 from nextloc_metrics.report.files.sources import Files, load_array
 
@@ -130,7 +130,7 @@ def _read_columns(source: RowSource, readers: Mapping[str, ColumnReader]) -> dic
 
 def read_names(part: FilePart, name: str) -> Any:
     """Return integers, or text as objects; dates are text."""
-    column = _arrow(part, name, int)
+    column = _arrow(part, name)
     types = pa.types
     if types.is_integer(column.type) and not types.is_uint64(column.type):
         return column.to_numpy(zero_copy_only=False).astype(np.int64)
@@ -151,7 +151,7 @@ def read_names(part: FilePart, name: str) -> Any:
 
 def read_numbers(part: FilePart, name: str, may_miss: bool = False) -> Any:
     """Return float64 numbers; a missing one is an error, or NaN with `may_miss`."""
-    column = _arrow(part, name, (int, float), may_miss)
+    column = _arrow(part, name, may_miss)
     if is_text(column.type):
         column = pc.utf8_trim_whitespace(column)
         column = pc.if_else(pc.equal(column, ""), "nan", column)
@@ -182,16 +182,9 @@ def _is_number(cell: Any) -> bool:
     return True
 
 
-def _arrow(part: FilePart, name: str, loose: Any = (), may_miss: bool = False) -> Any:
-    """Return a column as an Arrow array, without missing values unless `may_miss`.
-
-    In a list of Python values that has text, those of the types `loose` become text.
-    """
-    cells = part.columns[name]
-    if isinstance(cells, list) and any(isinstance(x, str) for x in cells):
-        are_loose = (isinstance(x, loose) and not isinstance(x, bool) for x in cells)
-        cells = [str(x) if is_loose else x for x, is_loose in zip(cells, are_loose, strict=True)]
-    column = arrow_of(part._replace(columns={name: cells}), name)
+def _arrow(part: FilePart, name: str, may_miss: bool = False) -> Any:
+    """Return a column as an Arrow array, without missing values unless `may_miss`."""
+    column = plain(part.columns[name])
     if not may_miss:
         _refuse_missing(part, name, column.is_null().to_numpy(zero_copy_only=False))
     return column

@@ -18,6 +18,7 @@ from typing import Any
 
 from nextloc_metrics.core.queries.messages import clip, short
 from nextloc_metrics.report.files import rules
+from nextloc_metrics.report.files.database import Database
 from nextloc_metrics.report.files.ids import OnError
 from nextloc_metrics.report.files.joining import (
     AT,
@@ -30,7 +31,6 @@ from nextloc_metrics.report.files.joining import (
 )
 from nextloc_metrics.report.files.opening import pa
 from nextloc_metrics.report.files.relation import (
-    Database,
     Relation,
     matching,
     open_relation,

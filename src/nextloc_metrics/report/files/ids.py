@@ -15,8 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from nextloc_metrics.core.queries.messages import clip
-from nextloc_metrics.report.files.opening import FilePart, pa, pc
+from nextloc_metrics.report.files.opening import pa, pc
 
 OnError = Literal["raise", "miss"]
 CellKind = Literal["integers", "text", "scores"]
@@ -25,6 +24,9 @@ CellKind = Literal["integers", "text", "scores"]
 # value as 373.0, which is exact up to 2^53.
 _SHORT = r"(?:0|-?[1-9][0-9]{0,17})"
 _LIST = rf"^\[ *(?:{_SHORT}(?: *, *{_SHORT})*)? *\]$"
+_FLOAT = r"-?(?:[0-9]{1,15}|[0-9]{1,15}\.[0-9]+(?:[eE][+-]?[0-9]{1,2})?)"
+_FLOATS = rf"^\[ *{_FLOAT}(?: *, *{_FLOAT})* *\]$"
+_WORDS = r'^\[ *"[^"\\]*"(?: *, *"[^"\\]*")* *\]$'
 _WHOLE = re.compile(r"(0|-?[1-9][0-9]*)(\.0)?")
 _SEVERAL = re.compile(r"[0-9]+([,;|\s]+[0-9]+)+")
 # What CSV has where a value is missing or infinite: no target, unless a vocabulary has it.
@@ -41,6 +43,15 @@ _NUL = r"(?s:[^\x00]*\x00.*)"
 _ODD = f"^(?:{_QUOTED}|{_NUL}|{_SPACE}(?:{_NUMBER}|[+-]?(?:{'|'.join(sorted(MISSING))})){_SPACE})$"
 
 
+# Lists as NumPy prints them, and as Python prints tuples.
+_PRINTED = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_NAME = r"(?:'[^',]*'|\"[^\",]*\")"
+_NUMBERS = rf"^\s*\[\s*{_PRINTED}(?:\s+{_PRINTED})+\s*\]\s*$"
+_NAMES = rf"^\s*\[\s*{_NAME}(?:\s+{_NAME})+\s*\]\s*$"
+_ITEM = rf"(?:{_PRINTED}|'[^']*'|\"[^\"]*\")"
+_TUPLE = rf"^\s*\(\s*(?:{_ITEM}\s*(?:,\s*{_ITEM}\s*)*,?)?\s*\)\s*$"
+
+
 class WrongTypeError(ValueError):
     """A column has a type that cannot hold ids."""
 
@@ -55,6 +66,7 @@ class CellReading(NamedTuple):
         may_be_list: whether text that begins with `[` is a list.
         known: for CSV, whose values have no types, names that are ids although they look like a
             number or a missing value; None takes text of any kind byte for byte.
+        tuples: whether `(1, 2)` is a list; where targets are written so, it is a name.
     """
 
     kind: CellKind
@@ -62,6 +74,7 @@ class CellReading(NamedTuple):
     separator: str | None = None
     may_be_list: bool = True
     known: frozenset[str] | None = None
+    tuples: bool = False
 
 
 @dataclass(eq=False)
@@ -112,9 +125,7 @@ def is_written_as_list(cell: Any) -> bool:
 
 
 def read_cells(column: Any, how: CellReading) -> Cells:
-    """Read an Arrow array or a list; a `WrongTypeError` if its type has no ids."""
-    if isinstance(column, list):
-        return _read_python_cells(column, how)
+    """Read an Arrow array; a `WrongTypeError` if its type has no ids."""
     column = plain(column)
     if is_list(column.type):
         valid = _numpy(column.is_valid())
@@ -123,24 +134,11 @@ def read_cells(column: Any, how: CellReading) -> Cells:
         return Cells(values, lengths, ~valid).without(wrong)
     if is_text(column.type):
         return _read_text_cells(column, how)
-    if how.kind == "scores":
+    if how.kind == "scores" and len(column):
         raise WrongTypeError(f"rows of scores, got {column.type}")
     values, wrong = _convert(column, how)
     none = np.zeros(len(column), bool)
     return Cells(values, np.ones(len(column), np.int64), none, none).without(wrong)
-
-
-def arrow_of(part: FilePart, name: str) -> Any:
-    """Return a column as Arrow values; raise if those of JSON have several types."""
-    column = part.columns[name]
-    if hasattr(column, "type"):
-        return plain(column)
-    try:
-        return pa.array(column)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise ValueError(
-            f"{part.file} must hold values of one type in `{clip(name)}`: {error}."
-        ) from error
 
 
 def plain(column: Any) -> Any:
@@ -184,7 +182,11 @@ def _convert(values: Any, how: CellReading) -> tuple[Any, Any]:
     types = pa.types
     missing = _numpy(values.is_null()) if values.null_count else None
     if types.is_null(kind):
-        empty = pa.array([""] * len(values)) if how.kind == "text" else np.zeros(len(values), int)
+        kinds = {"scores": float}
+        empty = (
+            pa.array([""] * len(values)) if how.kind == "text"
+            else np.zeros(len(values), kinds.get(how.kind, int))
+        )  # fmt: skip
         return empty, missing
     if how.kind == "scores":
         if types.is_floating(kind) or (types.is_integer(kind) and how.is_loose):
@@ -275,16 +277,21 @@ def _integer(text: str) -> int | None:
 def _read_text_cells(column: Any, how: CellReading) -> Cells:
     bad = _numpy(column.is_null())
     text = column.fill_null("")
-    listed = _numpy(pc.starts_with(pc.utf8_ltrim_whitespace(text), "["))
-    if not how.may_be_list:
-        listed[:] = False
-    easy = np.zeros(len(text), bool)
-    if listed.any() and how.kind != "scores":
-        easy = listed & _numpy(pc.match_substring_regex(text, _LIST))
     if not len(text):
         return _single(text, how)
+    easy = words = listed = np.zeros(len(text), bool)
+    if how.may_be_list:
+        easy = _numpy(pc.match_substring_regex(text, _FLOATS if how.kind == "scores" else _LIST))
+        if how.kind == "text" and not easy.all():
+            words = _numpy(pc.match_substring_regex(text, _WORDS))
+            words = words & ~_numpy(pc.match_substring(text, '.0"'))  # may be 7.0
+        if not (easy | words).all():
+            text = pc.if_else(pc.invert(pa.array(easy | words)), printed(text, how.tuples), text)
+        listed = _numpy(pc.starts_with(pc.utf8_ltrim_whitespace(text), "[")) & ~easy & ~words
     found = []
-    for mask, read in ((easy, _easy), (listed & ~easy, _read_python_cells), (~listed, _single)):
+    single = ~(easy | words | listed)
+    reads = (easy, _easy), (words, _words), (listed, _read_python_cells), (single, _single)
+    for mask, read in reads:
         if mask.any():
             found.append((mask, read(text if mask.all() else _filter(text, mask), how)))
     cells = found[0][1] if len(found) == 1 else _interleave(len(text), found, how.kind)
@@ -305,7 +312,36 @@ def _pieces(text: Any, separator: str) -> tuple[Any, Any]:
 def _easy(text: Any, how: CellReading) -> Cells:
     tokens, lengths = _pieces(pc.ascii_trim(text, "[ ]"), ",")
     tokens = pc.ascii_trim_whitespace(tokens)
-    return Cells(tokens if how.kind == "text" else _numpy(tokens.cast(pa.int64())), lengths)
+    if how.kind == "text":
+        return Cells(tokens, lengths)
+    kind = pa.float64() if how.kind == "scores" else pa.int64()
+    return Cells(_numpy(tokens.cast(kind)), lengths)
+
+
+def _words(text: Any, how: CellReading) -> Cells:
+    pieces = pc.split_pattern_regex(pc.ascii_trim(text, "[ ]"), '" *, *"')
+    lengths = _numpy(pc.list_value_length(pieces)).astype(np.int64)
+    return Cells(pc.ascii_trim(pieces.flatten(), '"'), lengths)
+
+
+def printed(text: Any, tuples: bool = False) -> Any:
+    """Write lists as NumPy prints them, and tuples, with brackets and commas."""
+    if pc.any(are := pc.match_substring_regex(text, _NUMBERS)).as_py():
+        inside = pc.ascii_trim_whitespace(pc.ascii_trim(text, " []\t\r\n"))
+        items = pc.replace_substring_regex(inside, r"\s+", ", ")
+        text = pc.if_else(are, pc.binary_join_element_wise("[", items, "]", ""), text)
+    if pc.any(are := pc.match_substring_regex(text, _NAMES)).as_py():
+        items = pc.replace_substring_regex(text, r"(['\"])\s+(['\"])", r"\1, \2")
+        text = pc.if_else(are, items, text)
+    if tuples and pc.any(are := has_tuples(text)).as_py():
+        inside = pc.ascii_trim(text, " ,()\t\r\n")
+        text = pc.if_else(are, pc.binary_join_element_wise("[", inside, "]", ""), text)
+    return text
+
+
+def has_tuples(text: Any) -> Any:
+    """Return which of Arrow text is a tuple of Python."""
+    return pc.match_substring_regex(text, _TUPLE)
 
 
 def _single(text: Any, how: CellReading) -> Cells:
@@ -341,7 +377,7 @@ def _interleave(number: int, parts: Sequence[tuple[Any, Cells]], kind: CellKind)
 
 
 def _read_python_cells(column: Any, how: CellReading) -> Cells:
-    cells, flat = column if isinstance(column, list) else column.to_pylist(), list[Any]()
+    cells, flat = column.to_pylist(), list[Any]()
     lengths, bad = np.zeros(len(cells), np.int64), np.zeros(len(cells), bool)
     lists = np.zeros(len(cells), bool)
     for row, cell in enumerate(cells):
@@ -349,11 +385,10 @@ def _read_python_cells(column: Any, how: CellReading) -> Cells:
         tokens = None if found is None else _checked(found, cell, how)
         if found is None or tokens is None:
             bad[row] = True
-            lists[row] = isinstance(cell, list)
             continue
         flat += tokens
         lengths[row] = len(tokens)
-        lists[row] = isinstance(cell, list) or (found != [cell] and cell != "")
+        lists[row] = found != [cell] and cell != ""
     if how.kind == "text":
         return Cells(pa.array(flat, pa.string()), lengths, bad, lists)
     kind = np.float64 if how.kind == "scores" else np.int64

@@ -12,9 +12,10 @@ import numpy as np
 
 from nextloc_metrics.core.queries.messages import clip, short
 from nextloc_metrics.report.files import rules
+from nextloc_metrics.report.files.database import Database
 from nextloc_metrics.report.files.numbers import DENSE
 from nextloc_metrics.report.files.opening import FilePart, RowSource, as_arrow, pa
-from nextloc_metrics.report.files.relation import Database, Relation
+from nextloc_metrics.report.files.relation import Relation
 from nextloc_metrics.report.files.sources import columns_of_both
 from nextloc_metrics.report.files.tables import has_column
 
@@ -105,7 +106,7 @@ class Joined(RowSource):
     def __post_init__(self) -> None:
         self.num_rows = self.db.value("SELECT count(*) FROM queries")
 
-    def parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[FilePart]:
+    def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
         """Yield the rows, in a part no more than one file."""
         cells = [self.columns[name] for name in columns]
         scores = ["scores"] if self.width is not None and "preds" in cells else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -12,12 +13,12 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core.queries.messages import describe, short
-from nextloc_metrics.report.files.json_lines import RepeatedKeyError, record_of
-from nextloc_metrics.report.files.opening import find_files, pa, suffix_of
+from nextloc_metrics.report.files.opening import find_files, open_bytes, pa, suffix_of
 from nextloc_metrics.report.files.sources import load_array
-from nextloc_metrics.report.files.unpacked import read_whole
 
 TENSORS = (".pt", ".pth")
+# the most bytes of a file of dicts
+_MOST = 1 << 30
 # what names the columns of two tables
 _NAMED = ("query", "item", "score", "rank", "grade")
 _PREDS, _TARGET = ("preds", "logits", "scores"), ("target", "labels")
@@ -104,6 +105,17 @@ def _refuse(named: Sequence[Any], what: str) -> None:
             )
 
 
+class _TwiceError(ValueError):
+    pass
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise _TwiceError(short(Counter(key for key, _ in pairs).most_common(1)[0][0]))
+    return found
+
+
 def read_json_object(table: Any) -> Any:
     """Return the object that a `.json` file is, if it is one; else the table itself."""
     if not isinstance(table, str | PathLike) or suffix_of(Path(table)) != ".json":
@@ -111,10 +123,14 @@ def read_json_object(table: Any) -> Any:
     files = find_files(table)
     if len(files) > 1:
         return table
+    with open_bytes(files[0]) as opened:
+        text = opened.read(_MOST).removeprefix(b"\xef\xbb\xbf")
+    if text.lstrip()[:1] != b"{":
+        return table
     try:
-        found = json.loads(read_whole(files[0]), object_pairs_hook=record_of)
-    except RepeatedKeyError as error:
-        raise ValueError(f"{table} must hold each key once, but {error}.") from None
+        found = json.loads(text, object_pairs_hook=_once)
+    except _TwiceError as error:
+        raise ValueError(f"{table} must hold each key once, got {error} again.") from None
     except (ValueError, RecursionError):
         return table  # lines of JSON
     nested = isinstance(found, dict) and found

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import bz2
 import csv
 import difflib
 import glob
-import gzip
 import io
-import lzma
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -28,8 +25,7 @@ TEXT = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 ARROW = (".arrow", ".feather", ".ipc", ".arrows")
 _NUMPY = (".npy", ".npz")
 SUFFIXES = (*_NUMPY, *TEXT, ".parquet", *ARROW, *RUNS)
-_OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-_PACKED = (".gz", ".bz2", ".xz", ".zst", ".lz4")
+_PACKED = {".gz": "gzip", ".zst": "zstd"}
 
 
 class Lazy:
@@ -139,16 +135,9 @@ def file_system(url: str) -> tuple[Any, str]:
     """Return the file system of an address, and the path there."""
     try:
         from fsspec.core import url_to_fs
-        from fsspec.implementations.arrow import ArrowFSWrapper
     except ModuleNotFoundError as error:
         raise ImportError(f"addresses such as {clip(url)} need fsspec; {extra('cli')}.") from error
-    try:
-        system, path = url_to_fs(url)
-    except ImportError:  # fsspec knows the protocol, but its package is missing
-        from pyarrow.fs import FileSystem
-
-        inner, path = FileSystem.from_uri(url)
-        return ArrowFSWrapper(inner), path
+    system, path = url_to_fs(url)
     return system, str(path)
 
 
@@ -161,29 +150,20 @@ def open_bytes(file: str) -> Iterator[Any]:
             raw = opened.enter_context(system.open(path, "rb"))
         else:
             raw = opened.enter_context(open(file, "rb"))
-        packed = Path(file).suffix
-        if packed in (".zst", ".lz4"):
-            kind = "zstd" if packed == ".zst" else "lz4"
-            yield opened.enter_context(pa.CompressedInputStream(raw, kind))
-        elif packed in _OPENERS:
-            yield opened.enter_context(_OPENERS[packed](raw))
-        else:
-            yield raw
+        packed = _PACKED.get(Path(file).suffix)
+        yield raw if packed is None else opened.enter_context(pa.CompressedInputStream(raw, packed))
 
 
 class FilePart(NamedTuple):
     """Some rows of one file.
 
-    `rows` are numbers in the file, from 0, and `columns` the values of those that were asked for;
-    `broken` numbers lines that are no record, which have neither target nor groups. `has_header`
-    says whether the first row of a CSV file names the columns. A column is an Arrow array or, from
-    JSON that Arrow cannot read exactly, a list of Python values.
+    `rows` are numbers in the file, from 0, and `columns` Arrow's values of those that were asked
+    for. `has_header` says whether the first row of a CSV file names the columns.
     """
 
     file: str
     rows: Sequence[int]
     columns: dict[str, Any]
-    broken: Sequence[int] = ()
     has_header: bool = True
 
     def place(self, position: int) -> str:
@@ -232,21 +212,17 @@ class RowSource:
 
     Attributes:
         num_rows: the number of rows, if that is known without reading them.
-        untyped: whether all values are text, so that `7` may be a number.
-        loose: whether 1 may be the score 1.0, as in text and JSON.
+        untyped: whether all values are text, as in CSV and JSON, so that `7` may be a number.
         once: whether the rows can be read only once.
         is_joined: whether the rows were joined, or their lists made of columns.
     """
 
     files: list[str]
     num_rows: int | None = None
-    untyped = loose = once = is_joined = False
+    untyped = once = is_joined = False
 
-    def parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[FilePart]:
-        """Yield the rows; in columns of `ids`, an integer beside a float stays an integer.
-
-        A missing or repeated column, or an unreadable file, is a `ValueError`.
-        """
+    def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
+        """Yield the rows; a missing or repeated column, or an unreadable file, raises."""
         raise NotImplementedError
 
     def push_back(self, seen: Sequence[FilePart]) -> None:
@@ -291,15 +267,13 @@ class Wanted:
     """The columns that are read of one file.
 
     `unnamed` names the columns of a CSV file whose first row is all numbers; empty takes that for
-    the header. Columns of `ids` are read exactly. `have` is what the file was found to have.
+    the header. `have` is what the file was found to have.
     """
 
     file: str
     columns: Sequence[str]
     folders: dict[str, str]
-    may_lose: bool
     unnamed: Sequence[str] = ()
-    ids: Sequence[str] = ()
     have: list[str] = field(default_factory=list)
 
     def of(self, have: Sequence[str]) -> list[str]:

@@ -147,7 +147,7 @@ def read(
         rows, card = open_form(table, truth, form, names, on_error=on_error, **how)
     else:
         names = Names(preds, target, (), mask, exclude, groups)
-        rows = TableRows(source_of(given, names, on_error), names, **how, on_error=on_error)
+        rows = TableRows(source_of(given, names), names, **how, on_error=on_error)
         if rows.are_single:
             check_rows_are_queries(table, names)
     return replace(_collect(rows, groups), card=card)
@@ -222,13 +222,12 @@ def join_column(parts: Sequence[Any], untyped: bool) -> Any:
     """Join the parts of a column of groups; text of CSV that is all integers becomes integers."""
     import pandas
 
-    if untyped and not any(isinstance(part, list) for part in parts):
+    if untyped:
         numbers, wrong = integers_of(plain(pa.chunked_array(parts)))
         if wrong is None:
             return pandas.Series(numbers)
     columns = [
-        pandas.Series(part) if isinstance(part, list)
-        else plain(part).to_pandas(integer_object_nulls=True)
+        plain(part).to_pandas(integer_object_nulls=True)
         for part in parts
     ]  # fmt: skip
     return pandas.concat(columns, ignore_index=True)

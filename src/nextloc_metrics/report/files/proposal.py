@@ -159,7 +159,7 @@ def _first_rows(table: Any, columns: Sequence[str]) -> dict[str, list[Any]]:
     """Return the cells of the first rows, as Python values."""
     names = Names(columns[0], columns[1], others=tuple(columns))
     found: dict[str, list[Any]] = {x: [] for x in columns}
-    for part in source_of(table, names, "miss").parts(columns, ids=columns[:2]):
+    for part in source_of(table, names).parts(columns):
         for name, cells in found.items():
             cells += cells_of(part.columns[name][: _SEEN - len(cells)])
         if len(found[columns[0]]) >= _SEEN:

@@ -1,112 +1,20 @@
-"""Tables as relations of DuckDB, in a connection that sees nothing but what is handed to it.
-
-A file is read by the readers beside, exactly and with their messages; DuckDB joins, groups, sorts
-and spills to disk. Names of a user's columns never get into SQL: a relation has roles.
-"""
+"""Tables as relations of DuckDB. Names of a user's columns do not get there: it has roles."""
 
 from __future__ import annotations
 
 import re
-import shutil
-import tempfile
-import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import groupby
 from typing import Any
 
-from nextloc_metrics.core.queries.messages import clip, extra, short
-from nextloc_metrics.report.files.ids import arrow_of, is_list, is_text
+from nextloc_metrics.core.queries.messages import clip, short
+from nextloc_metrics.report.files.database import Database
+from nextloc_metrics.report.files.ids import is_list, is_text, plain
 from nextloc_metrics.report.files.opening import FilePart, pa, place
 from nextloc_metrics.report.files.sources import columns_of
 from nextloc_metrics.report.files.tables import Names, source_of
-
-# Rows of an Arrow batch that leaves.
-_ROWS = 100_000
-
-
-class Database:
-    """A connection of its own: no files, no network, no extensions, no tables of the caller.
-
-    What does not fit into memory is written to a temporary folder, which goes with the object.
-    """
-
-    def __init__(self, threads: int = 1, memory_limit: str | None = None) -> None:
-        try:
-            import duckdb
-        except ModuleNotFoundError as error:
-            raise ImportError(
-                f"predictions and truth in two tables need duckdb; {extra('cli')}."
-            ) from error
-        self._error = duckdb.Error
-        folder = tempfile.mkdtemp(prefix="nextloc-")
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        config: dict[str, Any] = {
-            "threads": threads,
-            "temp_directory": folder,
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-            "python_enable_replacements": False,
-        }
-        if memory_limit is not None:
-            config["memory_limit"] = memory_limit
-        self._connection = duckdb.connect(":memory:", config=config)
-        self.run("SET enable_external_access = false")
-        self._raised: BaseException | None = None
-
-    def run(self, query: str, values: Sequence[Any] = ()) -> Any:
-        """Run a statement; an error of DuckDB is ours, and one of a reader that it calls too."""
-        self._raised = None
-        try:
-            return self._connection.execute(query, list(values))
-        except self._error as error:
-            raise self._explained(error) from error
-
-    def row(self, query: str, values: Sequence[Any] = ()) -> Any:
-        """Return the first row of a query, or None."""
-        return next(iter(self.run(query, values).fetchall()), None)
-
-    def value(self, query: str) -> Any:
-        """Return the first value of a query that has a row."""
-        return self.row(query)[0]
-
-    def batches(self, query: str, rows: int = _ROWS) -> Iterator[Any]:
-        """Yield the Arrow batches of a query."""
-        try:
-            cursor = (
-                self._connection.cursor()
-            )  # a result that is not read to its end blocks its own
-            found = cursor.sql(query)
-            # the name of DuckDB 2, and that of 1.5
-            read = getattr(found, "to_arrow_reader", None) or found.fetch_record_batch
-            yield from read(rows)
-        except self._error as error:
-            raise self._explained(error) from error
-
-    def insert(self, table: str, schema: Any, batches: Iterator[Any]) -> None:
-        """Make a table of Arrow batches."""
-        reader = pa.RecordBatchReader.from_batches(schema, self._watched(batches))
-        self._connection.register("given", reader)
-        try:
-            self.run(f"CREATE TABLE {table} AS SELECT * FROM given")
-        except Exception:
-            if self._raised is not None:
-                raise self._raised from None
-            raise
-        finally:
-            self._connection.unregister("given")
-
-    def _watched(self, batches: Iterator[Any]) -> Iterator[Any]:
-        try:
-            yield from batches
-        except BaseException as error:
-            self._raised = error  # DuckDB would make text of it
-            raise
-
-    def _explained(self, error: Exception) -> ValueError:
-        first = str(error).partition("\n")[0]
-        return ValueError(f"the tables could not be joined, grouped or sorted: {clip(first)}")
 
 
 @dataclass(eq=False)
@@ -166,21 +74,20 @@ def open_relation(db: Database, name: str, table: Any, roles: Mapping[str, str])
         ValueError: a column is missing or of several types, or a row is not readable.
     """
     names = list(dict.fromkeys(roles.values()))
-    source = source_of(table, Names(names[0], names[-1], others=tuple(names)), "raise")
+    source = source_of(table, Names(names[0], names[-1], others=tuple(names)))
     files = list(source.files)
     numbers = {file: number for number, file in enumerate(files)}
 
     def batch_of(part: FilePart) -> Any:
         number = len(part.rows)
-        arrays = {x: arrow_of(part, column) for x, column in roles.items()}
+        arrays = {x: plain(part.columns[column]) for x, column in roles.items()}
         place_of = {
             "file": pa.array([numbers.get(part.file, 0)] * number, pa.int32()),
             "row": pa.array(part.rows, pa.int64()),
         }
         return pa.RecordBatch.from_pydict(arrays | place_of)
 
-    # parts of one file of JSON may have several types
-    batches = map(batch_of, source.parts(names, ids=names))
+    batches = map(batch_of, source.parts(names))
     tables: list[str] = []
     kinds: dict[str, dict[str, str]] = {role: {} for role in roles}
     for schema, group in groupby(batches, key=lambda batch: batch.schema):

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import lzma
 import os
 import re
 import zipfile
-import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import chain
@@ -19,8 +16,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from nextloc_metrics.core.queries.messages import describe, short
-from nextloc_metrics.report.files.csv_rows import read_csv
-from nextloc_metrics.report.files.json_lines import read_json
+from nextloc_metrics.report.files.ids import is_list, is_text
 from nextloc_metrics.report.files.opening import (
     ARROW,
     TEXT,
@@ -34,9 +30,10 @@ from nextloc_metrics.report.files.opening import (
     find_files,
     open_bytes,
     pa,
+    pc,
     suffix_of,
 )
-from nextloc_metrics.report.files.unpacked import parts_of
+from nextloc_metrics.report.files.text_tables import read_csv, read_json
 
 # Values of the widest column per part of a Parquet file, and bytes of the largest.
 _VALUES = 1 << 21
@@ -47,30 +44,25 @@ _WIDEST = 1 << 22
 
 _parquet = Lazy("pyarrow.parquet")
 
-_UNREADABLE = (
-    OSError, UnicodeError, ValueError, EOFError, RecursionError, lzma.LZMAError, zlib.error,
-    csv.Error,
-)  # fmt: skip
+# Bytes of the values of a batch that are written once in the file and stand in many rows.
+_UNPACKED = 1 << 28
 
 
 @dataclass(eq=False)
 class Files(RowSource):
     """Tables in files of one kind: Parquet, CSV, JSON or Arrow IPC.
 
-    With `may_lose`, a line of JSON that is no record is counted; else it is an error. `unnamed`
-    names the columns of CSV files without a header, whose first row is all numbers.
+    `unnamed` names the columns of CSV files without a header, whose first row is all numbers.
     """
 
     files: list[str]
-    may_lose: bool = False
     unnamed: Sequence[str] = ()
     _seen: Sequence[FilePart] = field(init=False, default=())
 
     def __post_init__(self) -> None:
         pa.load()
         self._kind = suffix_of(self.files[0])
-        self.untyped = self._kind in (".csv", ".tsv")
-        self.loose = self._kind in TEXT
+        self.untyped = self._kind in TEXT
         if self._kind == ".parquet":
             self.num_rows = sum(metadata_of(file).num_rows for file in self.files)
 
@@ -78,7 +70,7 @@ class Files(RowSource):
         """Keep parts that are all rows, as those of a small file are; others are read again."""
         self._seen = seen if sum(len(part.rows) for part in seen) == self.num_rows else ()
 
-    def parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[FilePart]:
+    def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
         """Yield the rows in parts; a folder such as `user=ann` is a column of its files."""
         if self._seen:
             for part in self._seen:
@@ -89,7 +81,7 @@ class Files(RowSource):
         for file in self.files:
             pieces = (piece.partition("=") for piece in re.split(r"[/\\]", file)[:-1])
             folders = {key: unquote(value) for key, equals, value in pieces if equals}
-            inside = Wanted(file, columns, folders, self.may_lose, self.unnamed, ids)
+            inside = Wanted(file, columns, folders, self.unnamed)
             with _explained(file):
                 yield from map(inside.complete, self._read(inside))
 
@@ -100,7 +92,7 @@ class Files(RowSource):
 
     def names(self) -> list[str]:
         """Return the names of all columns of the first file; none if it has no rows of a table."""
-        wanted = Wanted(self.files[0], ("\0",), {}, True)
+        wanted = Wanted(self.files[0], ("\0",), {})
         with _explained(wanted.file), suppress(ExplainedError):  # there is no such column
             next(self._read(wanted), None)
         return wanted.have
@@ -115,7 +107,7 @@ def _explained(file: str) -> Iterator[None]:
         raise
     except ExplainedError as error:
         raise ValueError(str(error)) from error.__cause__
-    except _UNREADABLE as error:
+    except (OSError, ValueError, EOFError) as error:
         raise ValueError(f"`path` must be readable, and {file} is not: {error}") from error
 
 
@@ -177,6 +169,40 @@ def _read_ipc(file: str, wanted: Wanted) -> Iterator[FilePart]:
         yield from parts_of(file, batches, names)
 
 
+def parts_of(file: str, batches: Iterable[Any], names: Sequence[str]) -> Iterator[FilePart]:
+    """Yield a part for each Arrow batch of a file."""
+    start = 0
+    for batch in batches:
+        columns = {name: batch.column(name) for name in names}
+        for name, column in columns.items():
+            for chunk in getattr(column, "chunks", [column]):
+                if _unpacked(chunk) > _UNPACKED:
+                    raise ExplainedError(
+                        f"{file} must have texts of at most {_UNPACKED >> 20} MiB in a batch of "
+                        f"{short(name)}, got more; write short names or numbers for long texts."
+                    )
+            if pa.types.is_run_end_encoded(column.type):  # a value for each run of rows
+                columns[name] = pc.run_end_decode(column)
+        yield FilePart(file, range(start, start + batch.num_rows), columns)
+        start += batch.num_rows
+
+
+def _unpacked(column: Any) -> int:
+    """Return the most bytes that texts take which are written once and stand in many rows."""
+    while is_list(column.type) and not pa.types.is_run_end_encoded(column.type):
+        column = column.flatten()
+    number, values = len(column), column
+    if pa.types.is_dictionary(column.type):
+        values = column.dictionary
+    elif pa.types.is_run_end_encoded(column.type):
+        values = column.values
+    elif "view" not in str(column.type):
+        return 0
+    texts = values.cast(pa.large_binary()) if is_text(values.type) else None
+    longest = 16 if texts is None else pc.max(pc.binary_length(texts)).as_py() or 0
+    return int(number * longest)
+
+
 def is_pandas(table: Any) -> bool:
     """Return whether a table is a `pandas.DataFrame`, without importing pandas."""
     return type(table).__module__.split(".")[0] == "pandas" and hasattr(table, "columns")
@@ -227,7 +253,7 @@ class Stream(RowSource):
                 f"`rows` must be columns of one type each, and {self.files[0]} is not: {error}"
             ) from error
 
-    def parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[FilePart]:
+    def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
         batches = iter(self._all() if self._rest is None else self._rest)
         if (first := next(batches, None)) is not None:
             check_columns(self.files[0], first.schema.names, columns)
@@ -240,10 +266,10 @@ class Stream(RowSource):
             self._rest = chain(batches, self._rest)
 
 
-def open_table(name: str, table: Any, columns: Sequence[str], may_lose: bool = False) -> RowSource:
+def open_table(name: str, table: Any, columns: Sequence[str]) -> RowSource:
     """Return the source of the rows of files or of a table, which is the argument of this name."""
     if isinstance(table, str | os.PathLike | list | tuple):
-        return Files(find_files(table), may_lose)
+        return Files(find_files(table))
     if hasattr(table, "__arrow_c_stream__") or is_pandas(table):
         return Stream(table, columns)
     raise TypeError(
@@ -312,7 +338,7 @@ class Arrays(RowSource):
                     f"predictions, got {describe(values)}."
                 )
 
-    def parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[FilePart]:
+    def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
         """Yield the rows in parts, as Arrow copies what is not contiguous."""
         number = self.num_rows or 0
         step = max(1, _VALUES // max(1, *(self.arrays[name][:1].size for name in columns)))

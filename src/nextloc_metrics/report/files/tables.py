@@ -33,7 +33,6 @@ from nextloc_metrics.report.files.columns import (
     read_group,
     read_mask,
     width_of_most,
-    with_commas,
 )
 from nextloc_metrics.report.files.ids import (
     MISSING,
@@ -42,7 +41,9 @@ from nextloc_metrics.report.files.ids import (
     OnError,
     WrongTypeError,
     are_words,
+    has_tuples,
     is_written_as_list,
+    plain,
     read_cells,
     remedy,
 )
@@ -52,7 +53,8 @@ from nextloc_metrics.report.files.opening import (
     FilePart,
     RowSource,
     find_files,
-    place,
+    pa,
+    pc,
     suffix_of,
 )
 from nextloc_metrics.report.files.sources import (
@@ -62,7 +64,8 @@ from nextloc_metrics.report.files.sources import (
     open_table,
 )
 
-# Values of lists per chunk.
+# Rows that tell what columns hold, and values of lists per chunk.
+_SEEN = 1000
 _VALUES = 1 << 21
 
 
@@ -150,9 +153,10 @@ class TableRows:
         self._numbers = Numbering(kind, vocabulary, pads)
         # an answer that looks like a gap is wrong: no target does
         known = None if known is None else known | MISSING
-        self._answers = CellReading(kind, is_loose, separator, known=known)
+        tuples = not (is_text_column(relevant) and pc.any(has_tuples(plain(relevant))).as_py())
+        self._answers = CellReading(kind, is_loose, separator, known=known, tuples=tuples)
         if self.num_candidates is not None:
-            self._answers = CellReading("scores", is_loose=source.loose)
+            self._answers = CellReading("scores", is_loose=source.untyped)
         self.vocabulary = None if vocabulary is None else tuple(vocabulary)
         self.num_locations = None
         if self.num_candidates is None:
@@ -193,20 +197,20 @@ class TableRows:
         return rows
 
     def _peek(self) -> FilePart:
-        """Return the first part with rows, or one without."""
+        """Return the first rows, or a part without."""
         seen: list[FilePart] = []
-        for part in self._parts(self.names.all):
+        for part in self.source.parts(self.names.all):
             seen.append(part)
             if len(part.rows):
                 break
         self.source.push_back(seen)
-        return seen[-1] if seen else FilePart("", (), {name: [] for name in self.names.all})
+        if not seen:
+            return self._empty()
+        columns = {name: column[:_SEEN] for name, column in seen[-1].columns.items()}
+        return seen[-1]._replace(rows=seen[-1].rows[:_SEEN], columns=columns)
 
-    def _parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[FilePart]:
-        """Yield the parts of the source; answers of a language model stay as they are."""
-        for part in self.source.parts(columns, ids):
-            is_answer = self.reader is not None
-            yield part if is_answer else with_commas(part, self.names.preds, self.names.target)
+    def _empty(self) -> FilePart:
+        return FilePart("", (), {name: pa.nulls(0) for name in self.names.all})
 
     def _num_candidates(
         self, first: FilePart, separator: str | None, widths: Widths | None
@@ -222,10 +226,10 @@ class TableRows:
         name, counts_all = self.names.preds, self.on_error == "miss" and not self.source.once
         if widths is None and counts_all:
             widths = Counter()
-            for part in self._parts([name], ids=[name]):
+            for part in self.source.parts([name]):
                 widths += count_widths(part.columns[name], separator)
         elif widths is None:
-            widths = count_widths(first.columns[name][:1000], separator)
+            widths = count_widths(first.columns[name], separator)
         width = width_of_most(widths, counts_all)
         if width == 0:
             raise ValueError(f"{self.files[0]} must hold scores in `{name}`, got empty lists.")
@@ -233,12 +237,12 @@ class TableRows:
 
     def _survey(self, padding: Set[int], must_number: bool, relevant: Any) -> Survey:
         """Read the targets once: their number, their kind, and the vocabulary they make."""
-        is_typed = not isinstance(relevant, list) and not is_text_column(relevant)
+        is_typed = not is_text_column(relevant)
         if self.source.once or (self.num_candidates and is_typed and not is_lists(relevant)):
             return Survey.unknown(is_lists(relevant))
         survey = Survey(self._relevant.kind, padding, must_number)
         has_ids = may_be_text = False
-        for part in self._parts([self.names.target], ids=[self.names.target]):
+        for part in self.source.parts([self.names.target]):
             column = part.columns[self.names.target]
             cells = self._read(part, self.names.target, self._relevant)
             is_text: bool | None = False
@@ -275,15 +279,7 @@ class TableRows:
         padded = [x for x in (self.names.target, self.names.exclude) if x is not None]
         if self.num_candidates is None:
             padded.append(self.names.preds)
-        for part in self._parts(self.names.all, ids=padded):
-            if part.broken:
-                self.missed += len(part.broken)
-                warnings.warn(
-                    f"{len(part.broken)} lines of {part.file} are no JSON objects and count as "
-                    "broken answers; they have no target and are not in the values. The first is "
-                    f"{place(part.file, part.broken[0])}.",
-                    stacklevel=3,
-                )
+        for part in self.source.parts(self.names.all):
             number += len(part.rows)
             for of in cut([part.columns[x] for x in {*padded, self.names.preds}], _VALUES):
                 columns = {name: x[of] for name, x in part.columns.items()}
@@ -292,7 +288,7 @@ class TableRows:
         if not number:
             self.warn_of_none(stacklevel=4)
             # it has what other chunks have, as their counts are added
-            empty = FilePart("", (), {name: [] for name in self.names.all})
+            empty = self._empty()
             yield self._batch(empty), empty
 
     def warn_of_none(self, stacklevel: int) -> None:
@@ -337,8 +333,6 @@ class TableRows:
         try:
             return read_cells(column, how)
         except WrongTypeError as error:
-            if self.source.loose and not isinstance(column, list):
-                return read_cells(column.to_pylist(), how)  # JSON has no types: see which row
             raise ValueError(f"`{name}` in {part.file} must hold {error}.") from None
 
     def _targets(self, piece: FilePart) -> tuple[Tensor, Any]:
@@ -473,11 +467,11 @@ def open_rows(
     check_choice("on_error", on_error, OnError)
     kinds = names_of_groups(groups)
     names = Names(preds, target, kinds, mask, exclude, (), confidence)
-    rows = source_of(source, names, on_error)
+    rows = source_of(source, names)
     return TableRows(rows, names, padding, vocabulary, separator, on_error, widths, reader)
 
 
-def source_of(source: Any, names: Names, on_error: OnError) -> RowSource:
+def source_of(source: Any, names: Names) -> RowSource:
     """Return the source of rows that an argument is."""
     if not isinstance(source, str | os.PathLike | list | tuple):
         return open_table("rows", source, names.all)
@@ -490,7 +484,7 @@ def source_of(source: Any, names: Names, on_error: OnError) -> RowSource:
         return Arrays(files[0], names.preds, names.target, others)
     if kind in RUNS:
         raise ValueError(f"`path` must be a table, got {files[0]}; use `report.read` for runs.")
-    return Files(files, on_error == "miss")
+    return Files(files)
 
 
 def has_column(source: Any, name: str) -> bool:

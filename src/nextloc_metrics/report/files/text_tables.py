@@ -1,0 +1,168 @@
+"""CSV and JSON, opened by DuckDB: every cell is text, and typed by the same rule, in `ids`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from functools import cache, reduce
+from itertools import chain
+from typing import Any
+
+from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.report.files.database import Database, quoted
+from nextloc_metrics.report.files.opening import (
+    ExplainedError,
+    FilePart,
+    Wanted,
+    file_system,
+    open_bytes,
+    pc,
+    suffix_of,
+)
+
+# Rows per part, records that tell which keys there are, bytes of a record, characters of a line
+# of CSV and of its header: a packed file of a few kilobytes can hold millions of columns.
+_ROWS, _RECORDS, _LONGEST, _LINE, _HEADER = 1 << 16, 1000, 1 << 26, 1 << 22, 1 << 20
+
+# What DuckDB says of a line, and the rule of ours.
+_RULES = {
+    "Expected Number of Columns": "have as many cells as the header; quote a cell that holds a "
+    "delimiter",
+    "unterminated quote": "have a closing quote for each opening one, and then a delimiter or a "
+    "line end; the file may be cut",
+    "key": "have each key once",
+    "Expected OBJECT": "be a JSON object",
+    "Malformed JSON": "be a JSON object in UTF-8",
+}
+
+
+@cache
+def _database() -> Database:
+    return Database(memory_limit="1GB")
+
+
+def read_csv(file: str, wanted: Wanted) -> Iterator[FilePart]:
+    """Read cells as text; a line with another number of cells than the header is an error."""
+    header, delimiter = _header(file), "\t" if suffix_of(file) == ".tsv" else ","
+    if header is None:
+        return
+    has_header = not (wanted.unnamed and all(map(_is_number, header)))
+    if not has_header:
+        if len(header) != len(wanted.unnamed):
+            raise ExplainedError(
+                f"{file} must have a header, or the columns {', '.join(wanted.unnamed)}, got "
+                f"{len(header)} columns."
+            )
+        header = [*wanted.unnamed]
+    names = wanted.of(header)
+    columns = ", ".join(f"c{i}: 'VARCHAR'" for i in range(len(header)))
+    scan = (
+        f"read_csv({_path(file)}, auto_detect = false, header = false, strict_mode = true, "
+        f"delim = {quoted(delimiter)}, quote = '\"', escape = '\"', max_line_size = {_LINE}, "
+        f"columns = {{{columns}}})"
+    )
+    cells = [f"coalesce(c{header.index(x)}, '')" for x in names]
+    for part in _parts(file, scan, names, cells, -int(has_header)):
+        if has_header and len(names) > 1 and len(part.rows):  # again, where files were joined
+            again = (pc.equal(column, name) for name, column in part.columns.items())
+            row = pc.index(reduce(pc.and_, again), True).as_py()
+            if row >= 0:
+                raise ExplainedError(f"{part.place(row)} must not be the header again; remove it.")
+        yield part
+
+
+def _header(file: str) -> list[str] | None:
+    """Return the names in the first line of a file; None if there is nothing in it."""
+    delimiter = "\t" if suffix_of(file) == ".tsv" else ","
+    with open_bytes(file) as opened:
+        start = opened.read(_HEADER)
+        if len(start) == _HEADER and not re.search(rb"[\r\n]", start):
+            raise ExplainedError(
+                f"{file} must have a header of at most {_HEADER:,} bytes, got more; store scores "
+                "of many locations as a list in one column."
+            )
+    text = io.StringIO(start.decode("utf-8-sig", "ignore"), newline="")
+    return next(filter(None, csv.reader(text, delimiter=delimiter)), None)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def read_json(file: str, wanted: Wanted) -> Iterator[FilePart]:
+    """Read a record per line, a list of records, or records over several lines.
+
+    Strings lose their quotes, and other values are as they are written.
+    """
+    with open_bytes(file) as opened:
+        start = opened.read(1 << 12).removeprefix(b"\xef\xbb\xbf").lstrip()
+    if not start:
+        return
+    form = "newline_delimited" if suffix_of(file) != ".json" else "unstructured"
+    if start[:1] == b"[":
+        form = "array"
+    elif start.split(b"\n", 1)[0].strip() == b"{":
+        form = "unstructured"
+    how = f"({_path(file)}, format = '{form}', maximum_object_size = {_LONGEST}"
+    keys = f"SELECT json_keys(json) AS keys FROM read_json_objects{how}) LIMIT {_RECORDS}"
+    records = [x or [] for (x,) in _run(file, keys).fetchall()]
+    if not records:
+        return
+    names = wanted.of([*dict.fromkeys(chain.from_iterable(records))])
+    columns = ", ".join(f"{quoted(x)}: 'VARCHAR'" for x in names)
+    cells = ['"' + name.replace('"', '""') + '"' for name in names]
+    scan = f"read_json{how}, auto_detect = false, columns = {{{columns}}})"
+    yield from _parts(file, scan, names, cells)
+
+
+def _path(file: str) -> str:
+    """Return a file as a literal; what would be a pattern is none."""
+    return quoted(re.sub(r"([*?[])", r"[\1]", file))
+
+
+def _run(file: str, query: str) -> Any:
+    """Run a query on a file."""
+    if "://" in file:
+        _database().add_files(file_system(file)[0])
+    try:
+        return _database().run(query)
+    except ValueError as error:
+        raise _explained(file, error) from error
+
+
+def _parts(
+    file: str, scan: str, names: list[str], cells: list[str], start: int = 0
+) -> Iterator[FilePart]:
+    """Yield the cells of a file as text; the first row has this number, and -1 is the header."""
+    if "://" in file:
+        _database().add_files(file_system(file)[0])
+    listed, has_header = ", ".join(f"{x} AS x{i}" for i, x in enumerate(cells)), start < 0
+    batches = _database().batches(f"SELECT {listed} FROM {scan}", _ROWS)
+    while True:
+        try:
+            batch = next(batches, None)
+        except ValueError as error:
+            raise _explained(file, error) from error
+        if batch is None:
+            return
+        batch = batch.slice(int(start < 0))
+        rows = range(max(0, start), max(0, start) + batch.num_rows)
+        columns = dict(zip(names, batch.columns, strict=True))
+        yield FilePart(file, rows, columns, has_header=has_header)
+        start = rows.stop
+
+
+def _explained(file: str, error: ValueError) -> ExplainedError:
+    """Return an error of DuckDB with the line, the rule and the text."""
+    text = str(error.__cause__)
+    line = re.search(r"(?i)\bline:? (\d+)", text)
+    rule = next((rule for said, rule in _RULES.items() if said in text), "be text in UTF-8")
+    got = re.search(r"Original Line: (.*)", text) or re.search(r"(?:Error|file \S+), (.*)", text)
+    place = f"line {int(line[1]):,} of {file}" if line else file
+    return ExplainedError(f"{place} must {rule}, got {short(got[1] if got else text[:200])}.")
