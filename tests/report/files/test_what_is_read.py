@@ -258,7 +258,6 @@ IS_READ: list[tuple[str, dict[str, Any], list[Any], list[Any]]] = [
     (records({"preds": ["Central Park", "O'Hare, Chicago"], "target": "Central Park"},
              {"preds": ["Zoo"], "target": "O'Hare, Chicago"}), {},
      [["Central Park", "O'Hare, Chicago"], ["Zoo"]], ["Central Park", "O'Hare, Chicago"]),
-    (records({"preds": ["[gone]"], "target": "[gone]"}), {}, [["[gone]"]], ["[gone]"]),
     (records(*({"preds": NAMES, "target": x} for x in NAMES * 50)), {}, [NAMES] * 100, NAMES * 50),
     # one name makes all ids of CSV text, also those in lists
     ('"[12, 7]",7\n"[""A12"", 12]",A12\n01,1', {}, [["12", "7"], ["A12", "12"], ["01"]],
@@ -351,7 +350,7 @@ IS_REFUSED: list[tuple[str, int | None, str]] = [
     ('"[1, 2]",1\n"[{""name"": ""Cafe""}]",1', 1, "`preds`"),
     # lines of CSV that shift cells
     ("1,1\n2,2,2", 1, ""), ("1,1\n2", 1, ""), ('1,1\n"a"b,2', 1, ""),
-    ('[7],7\n"[0, 1]", "0"', 1, ""), ('1,1\n"2,2', 1, "clos"),
+    ('1,1\n"2,2', 1, "clos"),
     (f'1,1\n"2{" " * 200_000},2', 1, "clos"), ('1,1\n"2,2\n' + "3,3\n" * 99, 1, "clos"),
     ("preds,target\n[7],7\npreds,target\n[8],8", 1, "header"),
     ("\ufeffpreds,target\n7,a\n\ufeffpreds,target\n7,a", 1, "header"),
@@ -362,10 +361,7 @@ IS_REFUSED: list[tuple[str, int | None, str]] = [
     (records(ONE) + "\n" + records(ONE) * 2, 1, ""),
     (records(ONE) + '\n{"preds": [1], "target": 1, "target": 1}', 1, "target"),
     (f"{records(*[ONE] * 9)}\n{'[' * 20_000}{']' * 20_000}\n", 9, ""),
-    (records(ONE, {"preds": ["3"], "target": 3}), 1, r"\['3'\]"),
-    (records(ONE, {"preds": [3], "target": "3"}), 1, "`target`.*'3'"),
     (records(ONE, {"preds": [1]}), 1, "`target`.*None"),
-    (records({"preds": [1], "target": [1]}, {"preds": ["a"], "target": ["a"]}), 1, "`target`"),
     (records({"preds": [1], "target": 2**64}), 0, "`target`"),
     (records({"preds": [{"name": "Cafe", "score": 0.9}], "target": "Cafe"}), 0, "objects"),
     (records({"preds": [["Cafe", "Zoo"]], "target": "Cafe"}), 0, "lists"),
@@ -465,7 +461,7 @@ def test_text_that_is_no_list_is_a_broken_answer(tmp_path: Path) -> None:
     path = written("1 2,1\nI think home,2\n-100,3\n4 -100,4\n", tmp_path)
     options: dict[str, Any] = {"on_error": "miss", "padding": [-100], "separator": " "}
     check_read(path, [[1, 2], [], [], [4]], [1, 2, 3, 4], missed=1, **options)
-    for cell in ([2**63], [2**64 - 1, 3], [10**30], [LARGE, 0.5], [2.5, 1], [1.0], [True], None):
+    for cell in ([2**63], [2**64 - 1, 3], [10**30], [LARGE, 0.5], [2.5, 1], [True], None):
         for at in (0, 40):
             rows = [{"preds": [3, 1], "target": 3, "pad": "y" * 100}] * 40
             rows.insert(at, {**rows[0], "preds": cell})

@@ -223,7 +223,7 @@ def join_column(parts: Sequence[Any], untyped: bool) -> Any:
     import pandas
 
     if untyped:
-        numbers, wrong = integers_of(plain(pa.chunked_array(parts)))
+        numbers, wrong = integers_of(plain(pa.chunked_array(parts)).fill_null(""))
         if wrong is None:
             return pandas.Series(numbers)
     columns = [

@@ -44,6 +44,7 @@ from nextloc_metrics.report.files.ids import (
     has_tuples,
     is_written_as_list,
     plain,
+    printed,
     read_cells,
     remedy,
 )
@@ -122,6 +123,9 @@ class TableRows:
         self.num_rows, self.missed, self.reader = source.num_rows, 0, reader
         first = self._peek()
         answers, relevant = first.columns[names.preds], first.columns[names.target]
+        tuples = not (is_text_column(relevant) and pc.any(has_tuples(plain(relevant))).as_py())
+        if is_text_column(answers) and reader is None:
+            answers = first.columns[names.preds] = printed(plain(answers), tuples)
         if reader is None and (is_text_column(answers) or kind_of(answers) == "text"):
             check_no_answers(first, names.preds, names.target, separator)
         is_listed = is_lists(answers) or is_written_as_list(next(iter(answers), ""))
@@ -153,7 +157,6 @@ class TableRows:
         self._numbers = Numbering(kind, vocabulary, pads)
         # an answer that looks like a gap is wrong: no target does
         known = None if known is None else known | MISSING
-        tuples = not (is_text_column(relevant) and pc.any(has_tuples(plain(relevant))).as_py())
         self._answers = CellReading(kind, is_loose, separator, known=known, tuples=tuples)
         if self.num_candidates is not None:
             self._answers = CellReading("scores", is_loose=source.untyped)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
+import json
 import re
 from collections.abc import Iterator
 from functools import cache, reduce
@@ -66,7 +68,8 @@ def read_csv(file: str, wanted: Wanted) -> Iterator[FilePart]:
     cells = [f"coalesce(c{header.index(x)}, '')" for x in names]
     for part in _parts(file, scan, names, cells, -int(has_header)):
         if has_header and len(names) > 1 and len(part.rows):  # again, where files were joined
-            again = (pc.equal(column, name) for name, column in part.columns.items())
+            cells = (pc.utf8_ltrim(column, "\ufeff") for column in part.columns.values())
+            again = map(pc.equal, cells, part.columns)
             row = pc.index(reduce(pc.and_, again), True).as_py()
             if row >= 0:
                 raise ExplainedError(f"{part.place(row)} must not be the header again; remove it.")
@@ -78,13 +81,20 @@ def _header(file: str) -> list[str] | None:
     delimiter = "\t" if suffix_of(file) == ".tsv" else ","
     with open_bytes(file) as opened:
         start = opened.read(_HEADER)
-        if len(start) == _HEADER and not re.search(rb"[\r\n]", start):
-            raise ExplainedError(
-                f"{file} must have a header of at most {_HEADER:,} bytes, got more; store scores "
-                "of many locations as a list in one column."
-            )
-    text = io.StringIO(start.decode("utf-8-sig", "ignore"), newline="")
-    return next(filter(None, csv.reader(text, delimiter=delimiter)), None)
+    whole = "strict" if len(start) < _HEADER else "ignore"
+    if whole == "ignore" and not re.search(rb"[\r\n]", start):
+        raise ExplainedError(
+            f"{file} must have a header of at most {_HEADER:,} bytes, got more; store scores of "
+            "many locations as a list in one column."
+        )
+    # not "utf-8-sig", which takes a file that ends within its mark for an empty one
+    text = start.removeprefix(codecs.BOM_UTF8).decode("utf-8", whole)
+    try:
+        return next(filter(None, csv.reader(io.StringIO(text, ""), delimiter=delimiter)), None)
+    except csv.Error as error:
+        raise ExplainedError(
+            f"{file} must have a header with the names of columns: {error}."
+        ) from error
 
 
 def _is_number(cell: str) -> bool:
@@ -111,7 +121,7 @@ def read_json(file: str, wanted: Wanted) -> Iterator[FilePart]:
         form = "unstructured"
     how = f"({_path(file)}, format = '{form}', maximum_object_size = {_LONGEST}"
     keys = f"SELECT json_keys(json) AS keys FROM read_json_objects{how}) LIMIT {_RECORDS}"
-    records = [x or [] for (x,) in _run(file, keys).fetchall()]
+    records = [x or [] for batch in _batches(file, keys) for x in batch.column(0).to_pylist()]
     if not records:
         return
     names = wanted.of([*dict.fromkeys(chain.from_iterable(records))])
@@ -126,12 +136,12 @@ def _path(file: str) -> str:
     return quoted(re.sub(r"([*?[])", r"[\1]", file))
 
 
-def _run(file: str, query: str) -> Any:
-    """Run a query on a file."""
+def _batches(file: str, query: str) -> Iterator[Any]:
+    """Yield what a query on a file finds."""
     if "://" in file:
         _database().add_files(file_system(file)[0])
     try:
-        return _database().run(query)
+        yield from _database().batches(query, _ROWS)
     except ValueError as error:
         raise _explained(file, error) from error
 
@@ -140,20 +150,10 @@ def _parts(
     file: str, scan: str, names: list[str], cells: list[str], start: int = 0
 ) -> Iterator[FilePart]:
     """Yield the cells of a file as text; the first row has this number, and -1 is the header."""
-    if "://" in file:
-        _database().add_files(file_system(file)[0])
     listed, has_header = ", ".join(f"{x} AS x{i}" for i, x in enumerate(cells)), start < 0
-    batches = _database().batches(f"SELECT {listed} FROM {scan}", _ROWS)
-    while True:
-        try:
-            batch = next(batches, None)
-        except ValueError as error:
-            raise _explained(file, error) from error
-        if batch is None:
-            return
-        batch = batch.slice(int(start < 0))
-        rows = range(max(0, start), max(0, start) + batch.num_rows)
-        columns = dict(zip(names, batch.columns, strict=True))
+    for batch in _batches(file, f"SELECT {listed} FROM {scan}"):
+        columns = dict(zip(names, batch.slice(int(start < 0)).columns, strict=True))
+        rows = range(max(0, start), start + batch.num_rows)
         yield FilePart(file, rows, columns, has_header=has_header)
         start = rows.stop
 
@@ -161,8 +161,26 @@ def _parts(
 def _explained(file: str, error: ValueError) -> ExplainedError:
     """Return an error of DuckDB with the line, the rule and the text."""
     text = str(error.__cause__)
-    line = re.search(r"(?i)\bline:? (\d+)", text)
-    rule = next((rule for said, rule in _RULES.items() if said in text), "be text in UTF-8")
-    got = re.search(r"Original Line: (.*)", text) or re.search(r"(?:Error|file \S+), (.*)", text)
-    place = f"line {int(line[1]):,} of {file}" if line else file
-    return ExplainedError(f"{place} must {rule}, got {short(got[1] if got else text[:200])}.")
+    line, said = re.search(r"(?i)\bline:? (\d+)", text), text.partition("\n")[0]
+    got, number = re.search(r"Original Line: (.*)", text), int(line[1]) if line else 0
+    rule = next((rule for words, rule in _RULES.items() if words in text), "be text in UTF-8")
+    broken = _broken_line(file) if suffix_of(file) in (".jsonl", ".ndjson") else None
+    number, shown = broken or (number, got[1] if got else said)
+    place = f"line {number:,} of {file}" if number else file
+    return ExplainedError(f"{place} must {rule}, got {short(shown)}.")
+
+
+def _broken_line(file: str) -> tuple[int, str] | None:
+    """Return the first line that is no JSON, as versions of DuckDB count lines in several ways."""
+    with open_bytes(file) as opened:
+        lines = ((number, line.strip()) for number, line in enumerate(opened, 1))
+        wrong = next((x for x in lines if x[1] and not _is_json(x[1])), None)
+    return None if wrong is None else (wrong[0], wrong[1].decode(errors="replace"))
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
