@@ -76,14 +76,13 @@ class Database:
     def batches(self, query: str, rows: int = _ROWS) -> Iterator[Any]:
         """Yield the Arrow batches of a query."""
         try:
-            cursor = (
-                self._connection.cursor()
-            )  # a result that is not read to its end blocks its own
+            # a result that is not read to its end blocks its own cursor
+            cursor = self._connection.cursor()
             found = cursor.sql(query)
             # the name of DuckDB 2, and that of 1.5
             read = getattr(found, "to_arrow_reader", None) or found.fetch_record_batch
             yield from read(rows)
-        except self._error as error:
+        except (self._error, OSError) as error:  # OSError: Arrow hands it on
             raise self._explained(error) from error
 
     def insert(self, table: str, schema: Any, batches: Iterator[Any]) -> None:

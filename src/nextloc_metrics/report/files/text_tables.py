@@ -68,8 +68,8 @@ def read_csv(file: str, wanted: Wanted) -> Iterator[FilePart]:
     cells = [f"coalesce(c{header.index(x)}, '')" for x in names]
     for part in _parts(file, scan, names, cells, -int(has_header)):
         if has_header and len(names) > 1 and len(part.rows):  # again, where files were joined
-            cells = (pc.utf8_ltrim(column, "\ufeff") for column in part.columns.values())
-            again = map(pc.equal, cells, part.columns)
+            bare = (pc.utf8_ltrim(column, "\ufeff") for column in part.columns.values())
+            again = map(pc.equal, bare, part.columns)
             row = pc.index(reduce(pc.and_, again), True).as_py()
             if row >= 0:
                 raise ExplainedError(f"{part.place(row)} must not be the header again; remove it.")
