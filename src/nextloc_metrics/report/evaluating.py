@@ -328,7 +328,7 @@ def _reader_of(
         )
     (key,) = form.query
     parts = [
-        source_of(table, names, "raise").parts(names.all, ids=[key])
+        source_of(table, names).parts(names.all)
         for table, names in ((rows, Names(preds, key)), (truth, Names(key, key)))
     ]
     return JoinedAnswers(vocabulary, answers, preds, key, *parts)

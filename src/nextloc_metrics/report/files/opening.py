@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import difflib
 import glob
+import gzip
 import io
 import os
 from collections import Counter
@@ -25,7 +26,7 @@ TEXT = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 ARROW = (".arrow", ".feather", ".ipc", ".arrows")
 _NUMPY = (".npy", ".npz")
 SUFFIXES = (*_NUMPY, *TEXT, ".parquet", *ARROW, *RUNS)
-_PACKED = {".gz": "gzip", ".zst": "zstd"}
+_PACKED = (".gz", ".zst")
 
 
 class Lazy:
@@ -150,8 +151,12 @@ def open_bytes(file: str) -> Iterator[Any]:
             raw = opened.enter_context(system.open(path, "rb"))
         else:
             raw = opened.enter_context(open(file, "rb"))
-        packed = _PACKED.get(Path(file).suffix)
-        yield raw if packed is None else opened.enter_context(pa.CompressedInputStream(raw, packed))
+        if Path(file).suffix == ".gz":
+            yield opened.enter_context(gzip.open(raw))
+        elif Path(file).suffix == ".zst":
+            yield opened.enter_context(pa.CompressedInputStream(raw, "zstd"))
+        else:
+            yield raw
 
 
 class FilePart(NamedTuple):
