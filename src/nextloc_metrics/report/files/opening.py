@@ -69,7 +69,7 @@ def find_files(source: Any) -> list[str]:
     if others:
         raise TypeError(
             f"`path` must be a path or several, got {describe(others[0])}; tables in memory "
-            "are for `report.evaluate_table`."
+            "are for `report.evaluate`."
         )
     files = [file for one in several for file in _files_of(os.fspath(one))]
     seen: dict[str, str] = {}

@@ -98,7 +98,7 @@ def read(
             the next number, and is a miss.
         separator: what separates the ids of a cell of text without brackets.
         on_error: `"raise"`, an unreadable answer is an error; `"miss"`, it counts as a miss.
-        truth: the table of the relevant ids, if it is another, as for `evaluate_table`, like
+        truth: the table of the relevant ids, if it is another, as for `evaluate`, like
             `query`, `item`, `score`, `rank` and `grade`; the columns `query` are groups, too, and
             `groups` and `mask` are columns of `truth`.
 
@@ -197,7 +197,7 @@ def _join(parts: Sequence[Tensor]) -> Tensor:
     if size > memory():
         raise ValueError(
             f"`path` must hold lists that fit into memory when all are padded to the longest, of "
-            f"{width} ids, got {gigabytes(size)}; use `report.evaluate_table`, which reads parts."
+            f"{width} ids, got {gigabytes(size)}; use `report.evaluate`, which reads parts."
         )
     joined = parts[0].new_full((sum(map(len, parts)), width), -1)
     start = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -107,7 +108,7 @@ def _explained(file: str) -> Iterator[None]:
         raise
     except ExplainedError as error:
         raise ValueError(str(error)) from error.__cause__
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, zlib.error) as error:
         raise ValueError(f"`path` must be readable, and {file} is not: {error}") from error
 
 

@@ -13,7 +13,7 @@ import torch
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files.opening import open_bytes, pa
 
-#: how `evaluate_table` reads the tables of `read_trec`
+#: how `evaluate` reads the tables of `read_trec`
 FORM = {x: x for x in ("query", "item", "rank", "grade")}
 
 
