@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from nextloc_metrics.cli.commands import main
 from nextloc_metrics.core.distribution.distribution import Given
 from nextloc_metrics.geography.locations import Units
-from nextloc_metrics.report.files.ids import OnError
+from nextloc_metrics.report.files.cells import OnError
 from nextloc_metrics.trajectories.tables import OnMissing
 
 CSV = 'preds,target,user\n"[1, 2]",2,ann\n"[3, 4]",3,bob\n'

@@ -34,7 +34,7 @@ from nextloc_metrics.report.setting import check_cluster, count_locations
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from nextloc_metrics.report.files.ids import OnError
+    from nextloc_metrics.report.files.cells import OnError
 
 # The arguments that only tables have, with their defaults.
 _OF_TABLES: dict[str, Any] = {"preds": "preds", "truth": None, "query": (), "item": None}

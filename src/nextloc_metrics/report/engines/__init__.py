@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from nextloc_metrics.report.engines import partition
-from nextloc_metrics.report.files.ids import is_list, is_text
+from nextloc_metrics.report.files.cells import is_list, is_text
 from nextloc_metrics.report.files.opening import check_columns
 from nextloc_metrics.report.files.tables import Names, TableRows, open_rows
 

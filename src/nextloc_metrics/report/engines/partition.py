@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from nextloc_metrics.report.engines.processes import one_thread
+from nextloc_metrics.report.files.cells import is_list, plain
 from nextloc_metrics.report.files.columns import Widths, count_widths
-from nextloc_metrics.report.files.ids import is_list, plain
 from nextloc_metrics.report.files.opening import pa, pc
 from nextloc_metrics.report.files.sources import Stream, table_of
 from nextloc_metrics.report.files.tables import TableRows

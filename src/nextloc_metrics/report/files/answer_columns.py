@@ -12,8 +12,9 @@ import torch
 from nextloc_metrics.core.queries.answers import Answers
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files.answers import Reader, cells_of
+from nextloc_metrics.report.files.cells import CellReading
 from nextloc_metrics.report.files.columns import read_texts
-from nextloc_metrics.report.files.ids import CellReading, split
+from nextloc_metrics.report.files.ids import split
 from nextloc_metrics.report.files.opening import FilePart
 from nextloc_metrics.report.files.texts import by_json
 

@@ -13,15 +13,8 @@ from torch import Tensor
 from nextloc_metrics.core.queries.arrays import as_tensor, pad_rows
 from nextloc_metrics.core.queries.batch import Grouping, GroupLabels
 from nextloc_metrics.core.queries.messages import short
-from nextloc_metrics.report.files.ids import (
-    CellReading,
-    Cells,
-    is_list,
-    is_text,
-    plain,
-    printed,
-    split,
-)
+from nextloc_metrics.report.files.cells import CellReading, Cells, is_list, is_text, plain
+from nextloc_metrics.report.files.ids import printed, split
 from nextloc_metrics.report.files.opening import FilePart, pa, pc
 
 #: How many lists are scores, by their number; None counts lists of ids.

@@ -14,7 +14,7 @@ import numpy as np
 
 from nextloc_metrics.core.queries.arrays import join
 from nextloc_metrics.core.queries.messages import short
-from nextloc_metrics.report.files.ids import integers_of, is_text, plain
+from nextloc_metrics.report.files.cells import integers_of, is_text, plain
 from nextloc_metrics.report.files.opening import FilePart, RowSource, find_files, pa, pc
 from nextloc_metrics.report.files.sources import Files, load_array
 

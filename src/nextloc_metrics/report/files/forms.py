@@ -18,8 +18,8 @@ from typing import Any
 
 from nextloc_metrics.core.queries.messages import clip, short
 from nextloc_metrics.report.files import rules
+from nextloc_metrics.report.files.cells import OnError
 from nextloc_metrics.report.files.database import Database
-from nextloc_metrics.report.files.ids import OnError
 from nextloc_metrics.report.files.joining import (
     AT,
     Joined,

@@ -9,40 +9,35 @@ import re
 import tokenize
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from nextloc_metrics.report.files.cells import (
+    SHORT,
+    WHOLE,
+    CellKind,
+    CellReading,
+    Cells,
+    WrongTypeError,
+    as_numpy,
+    convert,
+    filtered,
+    is_list,
+    is_odd,
+    is_text,
+    of_nested,
+    plain,
+    whole_of,
+)
 from nextloc_metrics.report.files.opening import pa, pc
 
-OnError = Literal["raise", "miss"]
-CellKind = Literal["integers", "text", "scores"]
-
-# Integers of 64 bits have up to 19 digits; 18 always fit. pandas writes integers beside a missing
-# value as 373.0, which is exact up to 2^53.
-_SHORT = r"(?:0|-?[1-9][0-9]{0,17})"
-_LIST = rf"^\[ *(?:{_SHORT}(?: *, *{_SHORT})*)? *\]$"
+_LIST = rf"^\[ *(?:{SHORT}(?: *, *{SHORT})*)? *\]$"
 _FLOAT = r"-?(?:[0-9]{1,15}|[0-9]{1,15}\.[0-9]+(?:[eE][+-]?[0-9]{1,2})?)"
 _FLOATS = rf"^\[ *{_FLOAT}(?: *, *{_FLOAT})* *\]$"
 _WORDS = r'^\[ *"[^"\\]*"(?: *, *"[^"\\]*")* *\]$'
-_WHOLE = re.compile(r"(0|-?[1-9][0-9]*)(\.0)?")
 _SEVERAL = re.compile(r"[0-9]+([,;|\s]+[0-9]+)+")
-# What CSV has where a value is missing or infinite: no target, unless a vocabulary has it.
-MISSING = frozenset(
-    ("nan", "NaN", "NAN", "inf", "Inf", "INF", "infinity", "Infinity", "None", "null", "NULL", "NA",
-     "N/A", "<NA>", "NaT")
-)  # fmt: skip
-# Arrow's expressions: digits such as 01 may be a name; any other way to write a number is none.
-_DIGITS = "^(?:[0-9]+|-[1-9][0-9]*)$"
-_SPACE = r"[\s\pZ\x{85}]*"
-_NUMBER = r"[+-]?(?:\p{Nd}+\.?\p{Nd}*|\.\p{Nd}+)(?:[eE][+-]?\p{Nd}+)?"
-_QUOTED = r"\s+\".*\""  # a space before it makes a quote part of the cell
-_NUL = r"(?s:[^\x00]*\x00.*)"
-_ODD = f"^(?:{_QUOTED}|{_NUL}|{_SPACE}(?:{_NUMBER}|[+-]?(?:{'|'.join(sorted(MISSING))})){_SPACE})$"
-
-
 # Lists as NumPy prints them, and as Python prints tuples.
 _PRINTED = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _NAME = r"(?:'[^',]*'|\"[^\",]*\")"
@@ -50,73 +45,6 @@ _NUMBERS = rf"^\s*\[\s*{_PRINTED}(?:\s+{_PRINTED})+\s*\]\s*$"
 _NAMES = rf"^\s*\[\s*{_NAME}(?:\s+{_NAME})+\s*\]\s*$"
 _ITEM = rf"(?:{_PRINTED}|'[^']*'|\"[^\"]*\")"
 _TUPLE = rf"^\s*\(\s*(?:{_ITEM}\s*(?:,\s*{_ITEM}\s*)*,?)?\s*\)\s*$"
-
-
-class WrongTypeError(ValueError):
-    """A column has a type that cannot hold ids."""
-
-
-class CellReading(NamedTuple):
-    """How cells are read.
-
-    Attributes:
-        kind: what they hold.
-        is_loose: whether text may be a number and a number text, as in CSV or with a vocabulary.
-        separator: what separates the ids of text without brackets; None takes it as one id.
-        may_be_list: whether text that begins with `[` is a list.
-        known: for CSV, whose values have no types, names that are ids although they look like a
-            number or a missing value; None takes text of any kind byte for byte.
-        tuples: whether `(1, 2)` is a list; where targets are written so, it is a name.
-    """
-
-    kind: CellKind
-    is_loose: bool = False
-    separator: str | None = None
-    may_be_list: bool = True
-    known: frozenset[str] | None = None
-    tuples: bool = False
-
-
-@dataclass(eq=False)
-class Cells:
-    """The values of all cells, one after the other.
-
-    `values` are an int64 or float array, or Arrow text, and `lengths` the numbers of each cell. A
-    cell that cannot be read is `bad` and has no values; `lists` marks lists.
-    """
-
-    values: Any
-    lengths: Any
-    bad: Any = field(default=None)
-    lists: Any = field(default=None)
-
-    def __post_init__(self) -> None:
-        if self.bad is None:
-            self.bad = np.zeros(len(self.lengths), bool)
-        if self.lists is None:
-            self.lists = np.ones(len(self.lengths), bool)
-
-    @property
-    def rows(self) -> Any:
-        """The cell of each value."""
-        return np.repeat(np.arange(len(self.lengths)), self.lengths)
-
-    def numbered(self, numbers: Any, wrong: Any) -> Cells:
-        """Return the cells with the number of each value; a wrong value makes its cell bad."""
-        return replace(self, values=numbers).without(wrong)
-
-    def without(self, wrong: Any) -> Cells:
-        """Make the cells bad that hold a wrong value, and drop the values of bad cells."""
-        if wrong is None or not wrong.any():
-            return self
-        rows = self.rows
-        bad = self.bad.copy()
-        bad[rows[wrong]] = True
-        values = self.values
-        values = (
-            values[~bad[rows]] if isinstance(values, np.ndarray) else _filter(values, ~bad[rows])
-        )
-        return Cells(values, np.where(bad, 0, self.lengths), bad, self.lists)
 
 
 def is_written_as_list(cell: Any) -> bool:
@@ -128,172 +56,39 @@ def read_cells(column: Any, how: CellReading) -> Cells:
     """Read an Arrow array; a `WrongTypeError` if its type has no ids."""
     column = plain(column)
     if is_list(column.type):
-        valid = _numpy(column.is_valid())
-        values, wrong = _convert(plain(column.flatten()), how)
-        lengths = _numpy(pc.list_value_length(column).fill_null(0)).astype(np.int64)
+        valid = as_numpy(column.is_valid())
+        values, wrong = convert(plain(column.flatten()), how)
+        lengths = as_numpy(pc.list_value_length(column).fill_null(0)).astype(np.int64)
         return Cells(values, lengths, ~valid).without(wrong)
     if is_text(column.type):
         return _read_text_cells(column, how)
     if how.kind == "scores" and len(column):
         raise WrongTypeError(f"rows of scores, got {column.type}")
-    values, wrong = _convert(column, how)
+    values, wrong = convert(column, how)
     none = np.zeros(len(column), bool)
     return Cells(values, np.ones(len(column), np.int64), none, none).without(wrong)
 
 
-def plain(column: Any) -> Any:
-    """Return an Arrow array as values: no dictionary, runs, extension, chunks or views of text."""
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-    if isinstance(column, pa.ExtensionArray):
-        column = column.storage
-    if pa.types.is_run_end_encoded(column.type):
-        column = pc.run_end_decode(column)
-    if pa.types.is_dictionary(column.type):
-        column = plain(column.dictionary).take(column.indices)
-    if is_text(column.type) and not pa.types.is_string(column.type):
-        column = column.cast(pa.string())
-    return column
-
-
-def is_list(kind: Any) -> bool:
-    """Return whether an Arrow type is a list."""
-    return bool(pa.types.is_nested(kind)) and hasattr(kind, "value_type")
-
-
-def is_text(kind: Any) -> bool:
-    """Return whether an Arrow type is text."""
-    types = pa.types
-    views = getattr(types, "is_string_view", types.is_string)
-    return bool(types.is_string(kind) or types.is_large_string(kind) or views(kind))
-
-
-def _numpy(array: Any) -> Any:
-    return array.to_numpy(zero_copy_only=False)
-
-
-def _filter(values: Any, keep: Any) -> Any:
-    return values.filter(pa.array(keep))
-
-
-def _convert(values: Any, how: CellReading) -> tuple[Any, Any]:
-    """Convert Arrow values to what cells hold; return also which of them are wrong, or None."""
-    kind = values.type
-    types = pa.types
-    missing = _numpy(values.is_null()) if values.null_count else None
-    if types.is_null(kind):
-        kinds = {"scores": float}
-        empty = (
-            pa.array([""] * len(values)) if how.kind == "text"
-            else np.zeros(len(values), kinds.get(how.kind, int))
-        )  # fmt: skip
-        return empty, missing
-    if how.kind == "scores":
-        if types.is_floating(kind) or (types.is_integer(kind) and how.is_loose):
-            cast = values.cast(pa.float32()) if types.is_float16(kind) else values
-            cast = cast.cast(pa.float64()) if types.is_integer(kind) else cast
-            return _numpy(cast), missing
-        raise WrongTypeError(f"scores as in the rows before, got {kind}")
-    if types.is_integer(kind) and how.kind == "integers":
-        if missing is not None:
-            values = values.fill_null(0)
-        numbers = _numpy(values)
-        if types.is_uint64(kind):
-            large = numbers >= 2**63
-            missing = large if missing is None else missing | large
-        return numbers.astype(np.int64, copy=False), missing
-    if is_text(kind) and how.kind == "text":
-        return (values, missing) if how.known is None else _names(values, how.known)
-    if is_text(kind) and how.is_loose:
-        return integers_of(values.fill_null(""))
-    if types.is_integer(kind) and how.is_loose:
-        return values.cast(pa.string()), missing
-    wanted = "integers" if how.kind == "integers" else "text"
-    remedy = ""
-    if types.is_floating(kind):
-        remedy = "; floats are scores, so cast ids to int64 where they are made"
-    elif types.is_nested(kind):
-        remedy = f"; {_of_nested(types.is_struct(kind))}"
-    elif types.is_integer(kind) or is_text(kind):
-        remedy = "; targets and predictions must be of one type"
-    raise WrongTypeError(f"ids, {wanted} as the targets, got {kind}{remedy}")
-
-
-def integers_of(text: Any) -> tuple[Any, Any]:
-    """Read Arrow text as integers; return also which of it are none, or None."""
-    matched = pc.match_substring_regex(text, f"^{_SHORT}$")
-    ok = _numpy(matched)
-    if ok.all():
-        return _numpy(text.cast(pa.int64())), None
-    numbers, wrong = np.zeros(len(text), np.int64), ~ok
-    numbers[ok] = _numpy(text.filter(matched).cast(pa.int64()))
-    for i in np.flatnonzero(wrong):
-        number = _integer(text[i].as_py())
-        if number is not None:
-            numbers[i], wrong[i] = number, False
-    return numbers, wrong
-
-
-def are_whole(lists: Any) -> bool:
-    """Return whether all of Arrow's lists of text hold integers from 0 on, without other marks."""
-    ids = lists.flatten()
-    return pc.all(pc.match_substring_regex(ids, "^(?:0|[1-9][0-9]{0,17})$")).as_py() is not False
-
-
-def _is_odd(text: Any) -> Any:
-    """Return which of Arrow text looks like a number, but not of digits alone, or like a gap."""
-    found = pc.match_substring_regex(text, _ODD)
-    if pc.any(found).as_py():
-        found = pc.and_not(found, pc.match_substring_regex(text, _DIGITS))
-    return _numpy(found)
-
-
-def _names(text: Any, known: frozenset[str]) -> tuple[Any, Any]:
-    """Write 7.0 as 7, as for integers; return also which text is no id, or None."""
-    odd = _is_odd(text)
-    if not odd.any():
-        return text, None
-    wrong, written = np.zeros(len(text), bool), text.to_pylist()
-    for i in np.flatnonzero(odd):
-        if written[i] not in known:
-            number = _integer(written[i])
-            written[i], wrong[i] = str(number), number is None
-    return pa.array(written, text.type), wrong
-
-
-def _integer(text: str) -> int | None:
-    """Return an integer that fits in 64 bits, and in a float if it was written as one."""
-    found = _WHOLE.fullmatch(text)
-    if found is None or len(text) > 21:
-        return None
-    number = int(found[1])
-    most = 2**53 if found[2] else 2**63
-    return number if -most <= number < most else None
-
-
-# Text --------------------------------------------------------------------------------------------
-
-
 def _read_text_cells(column: Any, how: CellReading) -> Cells:
-    bad = _numpy(column.is_null())
+    bad = as_numpy(column.is_null())
     text = column.fill_null("")
     if not len(text):
         return _single(text, how)
     easy = words = listed = np.zeros(len(text), bool)
     if how.may_be_list:
-        easy = _numpy(pc.match_substring_regex(text, _FLOATS if how.kind == "scores" else _LIST))
+        easy = as_numpy(pc.match_substring_regex(text, _FLOATS if how.kind == "scores" else _LIST))
         if how.kind == "text" and not easy.all():
-            words = _numpy(pc.match_substring_regex(text, _WORDS))
-            words = words & ~_numpy(pc.match_substring(text, '.0"'))  # may be 7.0
+            words = as_numpy(pc.match_substring_regex(text, _WORDS))
+            words = words & ~as_numpy(pc.match_substring(text, '.0"'))  # may be 7.0
         if not (easy | words).all():
             text = pc.if_else(pc.invert(pa.array(easy | words)), printed(text, how.tuples), text)
-        listed = _numpy(pc.starts_with(pc.utf8_ltrim_whitespace(text), "[")) & ~easy & ~words
+        listed = as_numpy(pc.starts_with(pc.utf8_ltrim_whitespace(text), "[")) & ~easy & ~words
     found = []
     single = ~(easy | words | listed)
     reads = (easy, _easy), (words, _words), (listed, _read_python_cells), (single, _single)
     for mask, read in reads:
         if mask.any():
-            found.append((mask, read(text if mask.all() else _filter(text, mask), how)))
+            found.append((mask, read(text if mask.all() else filtered(text, mask), how)))
     cells = found[0][1] if len(found) == 1 else _interleave(len(text), found, how.kind)
     return Cells(cells.values, cells.lengths, cells.bad | bad, cells.lists)
 
@@ -301,10 +96,10 @@ def _read_text_cells(column: Any, how: CellReading) -> Cells:
 def _pieces(text: Any, separator: str) -> tuple[Any, Any]:
     """Return text between separators, and the number of pieces of each; empty text has none."""
     pieces = pc.split_pattern(text, separator)
-    tokens, lengths = pieces.flatten(), _numpy(pc.list_value_length(pieces)).astype(np.int64)
-    empty = _numpy(pc.equal(text, ""))
+    tokens, lengths = pieces.flatten(), as_numpy(pc.list_value_length(pieces)).astype(np.int64)
+    empty = as_numpy(pc.equal(text, ""))
     if empty.any():
-        tokens = _filter(tokens, ~np.repeat(empty, lengths))
+        tokens = filtered(tokens, ~np.repeat(empty, lengths))
         lengths[empty] = 0
     return tokens, lengths
 
@@ -315,12 +110,12 @@ def _easy(text: Any, how: CellReading) -> Cells:
     if how.kind == "text":
         return Cells(tokens, lengths)
     kind = pa.float64() if how.kind == "scores" else pa.int64()
-    return Cells(_numpy(tokens.cast(kind)), lengths)
+    return Cells(as_numpy(tokens.cast(kind)), lengths)
 
 
 def _words(text: Any, how: CellReading) -> Cells:
     pieces = pc.split_pattern_regex(pc.ascii_trim(text, "[ ]"), '" *, *"')
-    lengths = _numpy(pc.list_value_length(pieces)).astype(np.int64)
+    lengths = as_numpy(pc.list_value_length(pieces)).astype(np.int64)
     return Cells(pc.ascii_trim(pieces.flatten(), '"'), lengths)
 
 
@@ -353,9 +148,9 @@ def _single(text: Any, how: CellReading) -> Cells:
     if how.separator is not None:
         tokens, lengths = _pieces(text, how.separator)
         how = how._replace(is_loose=True)
-    elif how.is_loose and not (is_id := _numpy(pc.not_equal(text, ""))).all():
-        tokens, lengths = _filter(text, is_id), is_id.astype(np.int64)
-    values, wrong = _convert(tokens, how)
+    elif how.is_loose and not (is_id := as_numpy(pc.not_equal(text, ""))).all():
+        tokens, lengths = filtered(text, is_id), is_id.astype(np.int64)
+    values, wrong = convert(tokens, how)
     return Cells(values, lengths, lists=lengths > 1).without(wrong)
 
 
@@ -460,7 +255,7 @@ def _whole(token: Any) -> int | None:
     """Return the integer that text or a float is, such as 7.0, as pandas writes it beside a gap."""
     if isinstance(token, float):
         return int(token) if token.is_integer() and abs(token) < 2**53 else None
-    return _integer(token) if isinstance(token, str) else None
+    return whole_of(token) if isinstance(token, str) else None
 
 
 def are_words(column: Any, bad: Any, how: CellReading) -> bool | None:
@@ -473,28 +268,18 @@ def are_words(column: Any, bad: Any, how: CellReading) -> bool | None:
     tokens = [x for cell in cells for x in split(cell, how) or [] if isinstance(x, str)]
     if not tokens:
         return False
-    is_odd = _is_odd(pa.array(tokens))
-    words = [
-        x for x, odd in zip(tokens, is_odd, strict=True) if not odd and not _WHOLE.fullmatch(x)
-    ]
+    read = zip(tokens, is_odd(pa.array(tokens)), strict=True)
+    words = [x for x, odd in read if not odd and not WHOLE.fullmatch(x)]
     if words and all(map(_SEVERAL.fullmatch, words)):
         return None
     return bool(words)
-
-
-def _of_nested(are_objects: bool) -> str:
-    what = "objects" if are_objects else "lists"
-    return (
-        f"the items are {what}, not ids; write one list for each query, the ids alone and best "
-        "first, such as ['Cafe', 'Zoo']"
-    )
 
 
 def remedy(cell: Any, how: CellReading) -> str:
     """Return what to do about a cell that cannot be read, for the end of a message."""
     items = [cell] if isinstance(cell, dict) else split(cell, how) or []
     if nested := next((x for x in items if isinstance(x, dict | list | tuple)), None):
-        return _of_nested(isinstance(nested, dict))
+        return of_nested(isinstance(nested, dict))
     if isinstance(cell, str) and re.fullmatch(r"\s*(\(.*\)|\{.*\})\s*", cell, re.DOTALL):
         return "this is a tuple or a set of Python; write a list, such as [3, 5]"
     if isinstance(cell, str) and "\0" in cell:
@@ -512,7 +297,7 @@ def remedy(cell: Any, how: CellReading) -> str:
         marks = [mark for mark in (",", ";", "|", "\t", " ") if mark in cell.strip("(){} ")]
         if marks and any(x.isdecimal() for x in cell.split(marks[0])):
             return f"if it is several ids, write `[3, 5]` or pass `separator={marks[0]!r}`"
-    if isinstance(cell, str) and how.known is not None and _is_odd(pa.array([cell]))[0]:
+    if isinstance(cell, str) and how.known is not None and is_odd(pa.array([cell]))[0]:
         return (
             "write a number as digits, and leave rows without a target out; a name that looks like "
             "this must be among the ids of `vocabulary`"

@@ -11,7 +11,7 @@ import numpy as np
 
 from nextloc_metrics.core.queries.hashing import UNKNOWN, unknown_numbers
 from nextloc_metrics.core.queries.messages import short
-from nextloc_metrics.report.files.ids import CellKind, Cells
+from nextloc_metrics.report.files.cells import CellKind, Cells
 from nextloc_metrics.report.files.opening import pa, pc
 
 # Targets up to this id are dense; above it, ids are sparse if the largest is more than four times

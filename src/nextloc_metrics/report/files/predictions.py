@@ -18,9 +18,9 @@ from torch import Tensor
 from nextloc_metrics.core.queries.arrays import as_tensor
 from nextloc_metrics.core.queries.checks import check_choice
 from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.report.files.cells import OnError, integers_of, plain
 from nextloc_metrics.report.files.columns import names_of_groups, read_mask
 from nextloc_metrics.report.files.forms import open_form
-from nextloc_metrics.report.files.ids import OnError, integers_of, plain
 from nextloc_metrics.report.files.joining import form_of
 from nextloc_metrics.report.files.nested import arrays_of, as_tables, is_tensors
 from nextloc_metrics.report.files.numbers import DENSE

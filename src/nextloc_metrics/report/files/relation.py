@@ -10,8 +10,8 @@ from itertools import groupby
 from typing import Any
 
 from nextloc_metrics.core.queries.messages import clip, short
+from nextloc_metrics.report.files.cells import is_list, is_text, plain
 from nextloc_metrics.report.files.database import Database
-from nextloc_metrics.report.files.ids import is_list, is_text, plain
 from nextloc_metrics.report.files.opening import FilePart, pa, place
 from nextloc_metrics.report.files.sources import columns_of
 from nextloc_metrics.report.files.tables import Names, source_of

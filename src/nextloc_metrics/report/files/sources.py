@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from nextloc_metrics.core.queries.messages import describe, short
-from nextloc_metrics.report.files.ids import is_list, is_text
+from nextloc_metrics.report.files.cells import is_list, is_text
 from nextloc_metrics.report.files.opening import (
     ARROW,
     TEXT,

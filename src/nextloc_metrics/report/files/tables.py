@@ -19,6 +19,14 @@ from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.core.queries.checks import check_choice
 from nextloc_metrics.core.queries.messages import clip, short
 from nextloc_metrics.report.files.answer_columns import AnswerColumn, check_no_answers
+from nextloc_metrics.report.files.cells import (
+    MISSING,
+    CellReading,
+    Cells,
+    OnError,
+    WrongTypeError,
+    plain,
+)
 from nextloc_metrics.report.files.columns import (
     Widths,
     count_widths,
@@ -35,15 +43,9 @@ from nextloc_metrics.report.files.columns import (
     width_of_most,
 )
 from nextloc_metrics.report.files.ids import (
-    MISSING,
-    CellReading,
-    Cells,
-    OnError,
-    WrongTypeError,
     are_words,
     has_tuples,
     is_written_as_list,
-    plain,
     printed,
     read_cells,
     remedy,
@@ -124,23 +126,21 @@ class TableRows:
         first = self._peek()
         answers, relevant = first.columns[names.preds], first.columns[names.target]
         tuples = not (is_text_column(relevant) and pc.any(has_tuples(plain(relevant))).as_py())
-        if is_text_column(answers) and reader is None:
-            answers = first.columns[names.preds] = printed(plain(answers), tuples)
-        if reader is None and (is_text_column(answers) or kind_of(answers) == "text"):
+        if reader is None and kind_of(answers) == "text":
+            if is_text_column(answers):
+                answers = first.columns[names.preds] = printed(plain(answers), tuples)
             check_no_answers(first, names.preds, names.target, separator)
         is_listed = is_lists(answers) or is_written_as_list(next(iter(answers), ""))
         self.are_single = reader is None and separator is None and not is_listed
         given = (padding,) if isinstance(padding, int) else padding
         pads = frozenset({-1, *given})
         is_loose = source.untyped or vocabulary is not None
-        self.num_candidates = None
-        if reader is None:
-            self.num_candidates = self._num_candidates(first, separator, widths)
-        kind: Any = "integers"
+        self.num_candidates = (
+            self._num_candidates(first, separator, widths) if reader is None else None
+        )
+        kind: Any = "integers" if source.untyped else kind_of(relevant)
         if vocabulary is not None:
             kind = "text" if any(isinstance(x, str) for x in vocabulary) else "integers"
-        elif not source.untyped:
-            kind = kind_of(relevant)
         may_be_list = source.untyped or is_text_column(answers)
         known = frozenset(map(str, vocabulary or ())) if source.untyped else None
         self._relevant = CellReading(kind, is_loose, separator, may_be_list, known)
@@ -161,9 +161,8 @@ class TableRows:
         if self.num_candidates is not None:
             self._answers = CellReading("scores", is_loose=source.untyped)
         self.vocabulary = None if vocabulary is None else tuple(vocabulary)
-        self.num_locations = None
-        if self.num_candidates is None:
-            self.num_locations = survey.size if vocabulary is None else max(1, len(vocabulary))
+        size = survey.size if vocabulary is None else max(1, len(vocabulary))
+        self.num_locations = size if self.num_candidates is None else None
 
     @property
     def files(self) -> list[str]:
