@@ -161,7 +161,7 @@ def hard_names() -> RankingCollection:
 
 
 def test_latex() -> None:
-    """booktabs, every special character escaped, as many cells in each row."""
+    """booktabs, and every special character escaped: LaTeX's ten, those of no font, the dagger."""
     written = tables.side_by_side({"a_b": hard_names(), "$x^2$": hard_names()}).to_latex()
     assert written.splitlines() == [
         r"{\small\setlength{\tabcolsep}{3pt}%",
@@ -180,12 +180,8 @@ def test_latex() -> None:
         r"1 query counted\par",
         r"\end{minipage}}",
     ]
-
-
-def test_latex_escapes_every_special_character() -> None:
-    """The ten of LaTeX, those that a text font lacks, and the dagger."""
-    written = tables.Table(["a"], [["\\ ~ ^ < > | † & % $ # _ { }"]]).to_latex().splitlines()
-    assert written[5] == (
+    written = tables.Table(["a"], [["\\ ~ ^ < > | † & % $ # _ { }"]]).to_latex()
+    assert written.splitlines()[5] == (
         r"\textbackslash{} \textasciitilde{} \textasciicircum{} \textless{} \textgreater{} "
         r"\textbar{} \textdagger{} \& \% \$ \# \_ \{ \} \\"
     )
@@ -208,8 +204,8 @@ def test_a_line_break_in_a_name_breaks_no_row() -> None:
     assert (noted.header, noted.notes) == ((r"a\nb",), (r"c\nd",))
 
 
-def test_names_of_models_that_are_columns_are_errors() -> None:
-    """A model named as another column would replace its numbers."""
+def test_names_of_models_are_no_other_column() -> None:
+    """Which they would replace; numbers are written as text, and equal their text."""
     pair: dict[str, RankingCollection] = {"metric": hits(30), "B": hits(5)}
     says = "`models` must not have the name of another column of the table, got "
     with pytest.raises(ValueError, match=f"{says}'metric'; rename the model"):
@@ -224,16 +220,12 @@ def test_names_of_models_that_are_columns_are_errors() -> None:
     by_user.update(torch.tensor([[0, 1]]), [0], groups=[0])
     with pytest.raises(ValueError, match=f"{says}'queries'"):
         tables.side_by_side({"queries": by_user})
-
-
-def test_names_of_models_may_be_numbers() -> None:
-    """They are written as text; a number and its text are equal names."""
     numbered: dict[Any, RankingCollection] = {1: hits(30), 2: hits(5)}
     table = tables.side_by_side(numbered)
     assert table.header == ("percent", "1", "2")
     assert table.records[0] == {"metric": "acc_at_1", "1": 0.3, "2": 0.05}
     both: dict[Any, RankingCollection] = {1: hits(30), "1": hits(5)}
-    with pytest.raises(ValueError, match="the name of another column of the table, got '1'"):
+    with pytest.raises(ValueError, match=f"{says}'1'"):
         tables.side_by_side(both)
 
 
@@ -261,12 +253,9 @@ def test_the_best_is_the_lowest_where_lower_is_better() -> None:
     values = [float(cell) for cell in table.rows[0][1:]]
     best = {(0, 1 + i) for i, value in enumerate(values) if value == min(values)}
     assert table.bold == best
-    ranks = {
-        "A": RankingCollection({"mean": MeanRank()}),
-        "B": RankingCollection({"mean": MeanRank()}),
-    }
-    ranks["A"].update(torch.tensor([[0, 1, 2]]), torch.tensor([2]))
-    ranks["B"].update(torch.tensor([[0, 1, 2]]), torch.tensor([1]))
+    scores = torch.tensor([[0, 1, 2]])
+    ranks = {x: updated(RankingCollection({"mean": MeanRank()}), scores, torch.tensor([y]))
+             for x, y in (("A", 2), ("B", 1))}  # fmt: skip
     assert tables.side_by_side(ranks).bold == {(0, 2)}
 
 
