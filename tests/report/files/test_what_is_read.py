@@ -461,7 +461,8 @@ def test_text_that_is_no_list_is_a_broken_answer(tmp_path: Path) -> None:
     path = written("1 2,1\nI think home,2\n-100,3\n4 -100,4\n", tmp_path)
     options: dict[str, Any] = {"on_error": "miss", "padding": [-100], "separator": " "}
     check_read(path, [[1, 2], [], [], [4]], [1, 2, 3, 4], missed=1, **options)
-    for cell in ([2**63], [2**64 - 1, 3], [10**30], [LARGE, 0.5], [2.5, 1], [True], None):
+    for cell in ([2**63], [2**64 - 1, 3], [10**30], [LARGE, 0.5], [2.5, 1], [True], None,
+                 [None, 3]):  # fmt: skip
         for at in (0, 40):
             rows = [{"preds": [3, 1], "target": 3, "pad": "y" * 100}] * 40
             rows.insert(at, {**rows[0], "preds": cell})
@@ -598,16 +599,17 @@ def test_a_stream_is_read_once(tmp_path: Path) -> None:
 def test_groups_masks_and_excluded_ids(form: str, tmp_path: Path) -> None:
     """Groups are named as they are written; a mask is true, false, 1 or 0; excluded ids are ids."""
     use = pa.array([True, False, True, True])
-    more = {"hour": [7, 10, 9, 7], "on": [0, 1, 0, 0], "use": use, "seen": [[7], [], [9, 8], []]}
+    more = {"hour": [7, 10, 9, 7], "on": [1, 0, 1, 1], "use": use, "seen": [[7], [], [9, 8], []]}
     rows = made({**COLUMNS, **more}, form, tmp_path)
     options: dict[str, Any] = {"mask": "use", "exclude": "seen", "groups": ["hour", "on", "user"]}
     e = evaluated(rows, **options)
     assert e.values["mrr"] == pytest.approx((1 + 0 + 1 / 3) / 3)
     assert (e.card["queries"], e.card["left_out"]) == (4, 1)
     found = {(x["kind"], x["group"]): x["queries"] for x in e.group_records()}
-    assert found == {("hour", "7"): 2, ("hour", "10"): 0, ("hour", "9"): 1, ("on", "0"): 3,
-                     ("on", "1"): 0, ("user", "ann"): 2, ("user", "bob"): 0,
+    assert found == {("hour", "7"): 2, ("hour", "10"): 0, ("hour", "9"): 1, ("on", "1"): 3,
+                     ("on", "0"): 0, ("user", "ann"): 2, ("user", "bob"): 0,
                      ("user", "eve"): 1}  # fmt: skip
+    assert evaluated(rows, **{**options, "mask": "on"}).values == e.values
     if form != "pandas":
         read: Any = report.read(rows, **options)
         assert (read.mask.tolist(), read.groups["hour"].tolist()) == (use.to_pylist(), more["hour"])
