@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import csv
 import io
@@ -13,7 +12,7 @@ import re
 import subprocess
 import sys
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -46,17 +45,6 @@ from nextloc_metrics import analysis
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-@pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.py")), ids=lambda file: file.name)
-def test_names_are_there(file: Path) -> None:
-    """What an example imports from another is defined there, also if its packages are absent."""
-    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-        if isinstance(node, ast.ImportFrom) and (EXAMPLES / f"{node.module}.py").exists():
-            there = ast.parse((EXAMPLES / f"{node.module}.py").read_text("utf-8"))
-            defined = {getattr(one, "name", "") for one in there.body}
-            targets = (x for one in there.body for x in ast.walk(one) if isinstance(x, ast.Name))
-            assert {x.name for x in node.names} <= defined | {x.id for x in targets}
-
-
 @pytest.fixture(scope="module")
 def simulated() -> pd.DataFrame:
     """Return check-ins of a few users, split in time."""
@@ -67,23 +55,6 @@ def simulated() -> pd.DataFrame:
 def check_ins(simulated: pd.DataFrame) -> CheckIns:
     """Return the simulated check-ins as tensors."""
     return CheckIns.from_table(simulated)
-
-
-def run_next_location(*arguments: object) -> str:
-    """Run the example in a process of its own, and return the printed text."""
-    command = [sys.executable, str(EXAMPLES / "next_location.py"), *map(str, arguments)]
-    quiet = {"PYTHONWARNDEFAULTENCODING": ""}  # other packages name no encoding
-    done = subprocess.run(
-        command,
-        env={**os.environ, **quiet},
-        capture_output=True,
-        encoding="utf-8",
-        timeout=900,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "Warning" not in done.stderr
-    return done.stdout
 
 
 def tables(printed: str) -> list[dict[str, list[float]]]:
@@ -114,20 +85,15 @@ def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 @pytest.mark.slow  # runs the script of an example
 def test_next_location_runs(tiny_run: tuple[Path, str]) -> None:
-    """A tiny run writes tables, figure, report and logs."""
+    """A tiny run writes tables, figure, report and logs; groups add up to the accuracy of all."""
     folder, once = tiny_run
     headline, by_decile, by_visit = tables(once)
-    assert "it/s" not in once  # progress bars are for terminals
-    assert list(headline) == ["acc_at_1", "acc_at_5", "acc_at_10", "mrr", "ndcg_at_10", "f1"]
     for acc_at_1, acc_at_5, acc_at_10, mrr, ndcg, _ in zip(*headline.values(), strict=True):
         assert 0 < acc_at_1 < acc_at_5 < acc_at_10 < 100
         assert acc_at_1 < ndcg < acc_at_10
         assert acc_at_1 < mrr
-    labels = ["unmapped", *(f"decile {number}" for number in range(1, 11))]
-    assert list(by_decile) == [f"acc_at_10, {label}" for label in labels]
     (counted,) = {int(x) for x in re.findall(r"^(\d+) queries counted$", once, re.MULTILINE)}
     assert sum(row[-1] for row in by_decile.values()) == counted
-    # The groups of targets and the groups of visits each add up to the accuracy of all.
     share = [x / 100 for x in by_visit["exploration_share"]]
     parts = [by_visit[f"acc_on_{kind}_at_10"] for kind in ("explorations", "returns")]
     for model, value in enumerate(headline["acc_at_10"]):
@@ -135,59 +101,53 @@ def test_next_location_runs(tiny_run: tuple[Path, str]) -> None:
         assert of_deciles / counted == pytest.approx(value, abs=0.01)
         new, known = (part[model] for part in parts)
         assert share[model] * new + (1 - share[model]) * known == pytest.approx(value, abs=0.02)
-
-    pixels = pyplot.imread(folder / "accuracy_within_k.png")
-    assert pixels.shape[1] == pytest.approx(6.4 * 200, abs=1)  # 6.4 inches at 200 dpi
+    assert (folder / "accuracy_within_k.png").stat().st_size > 5_000
     page = (folder / "report.html").read_text(encoding="utf-8")
-    assert "clustered by user" in page
     for title in ("By user", "By hour", "By visit", "By popularity of the target", "Ties"):
         assert f"<h2>{title}</h2>" in page
     for name, (*_, value) in headline.items():
         assert re.search(rf">{name}</td><td[^>]*>(<b>)?{value:.2f}<", page), name
     assert list((folder / "tensorboard/GRU").rglob("events.out.tfevents.*"))
     with next((folder / "csv/GRU").rglob("metrics.csv")).open(encoding="utf-8") as file:
-        logged = [row["val/mrr"] for row in csv.DictReader(file) if row["val/mrr"]]
-    assert len(logged) == 1
-    assert 0 < float(logged[0]) < 1
+        (logged,) = [float(row["val/mrr"]) for row in csv.DictReader(file) if row["val/mrr"]]
+    assert 0 < logged < 1
 
 
-@pytest.mark.extra
+@pytest.mark.extra  # starts processes that import PyTorch and Lightning
 def test_two_processes_print_the_same(tiny_run: tuple[Path, str], tmp_path: Path) -> None:
-    """Two processes test the weights of the tiny run as one does.
-
-    Takes some seconds: both processes import torch and Lightning.
-    """
+    """Two processes test the weights of the tiny run as one does."""
     folder, once = tiny_run
-    weights = ["--checkpoint", folder / "best.ckpt", "--devices", 2]
-    twice = run_next_location(*TINY, *weights, "--output", tmp_path)
-    assert tables(twice) == tables(once)
-    assert (tmp_path / "report.html").read_text(encoding="utf-8") == (
-        folder / "report.html"
-    ).read_text(encoding="utf-8")
+    weights = ["--devices", "2", "--checkpoint", folder / "best.ckpt"]
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "next_location.py", *TINY, *weights, "--output", tmp_path],
+        env={**os.environ, "PYTHONWARNDEFAULTENCODING": ""},  # other packages name no encoding
+        capture_output=True,
+        encoding="utf-8",
+        timeout=900,
+        check=True,
+    )
+    assert "Warning" not in done.stderr
+    assert tables(done.stdout) == tables(once)
+    pages = [(x / "report.html").read_text(encoding="utf-8") for x in (folder, tmp_path)]
+    assert pages[0] == pages[1]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_next_location_rejects_wrong_arguments(capsys: pytest.CaptureFixture[str]) -> None:
+    """A wrong argument ends the program with a message that names the argument."""
+    for arguments, message in (
         (["absent.csv"], "absent.csv does not exist"),
         (["--epochs", "0"], "--epochs must be at least 1, got 0"),
         (["--batch-size", "15", "--devices", "2"], "must be a multiple of --devices, got 15"),
-    ],
-)
-def test_next_location_rejects_wrong_arguments(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A wrong argument ends the program with a message that names the argument."""
-    with pytest.raises(SystemExit):
-        parse_arguments(arguments)
-    assert message in capsys.readouterr().err
+    ):
+        with pytest.raises(SystemExit):
+            parse_arguments(arguments)
+        assert message in capsys.readouterr().err
 
 
 def test_baselines_count_as_plain_loops_do(check_ins: CheckIns) -> None:
     """Both baselines order locations by counts from plain Python loops."""
     rows = check_ins.queries(2)
     batch = Histories(check_ins, rows, length=4).batch(list(range(len(rows))))
-    most_visited, markov = MostVisited(check_ins)(batch), Markov(check_ins)(batch)
     user, location = check_ins.user.tolist(), check_ins.location.tolist()
     training = [row for row in range(len(user)) if check_ins.part[row] == 0]
     everybody = Counter(location[row] for row in training)
@@ -197,21 +157,15 @@ def test_baselines_count_as_plain_loops_do(check_ins: CheckIns) -> None:
         for row in training
         if row and user[row - 1] == user[row]
     )
-    for index, row in enumerate(rows.tolist()):
+    for model, is_markov in ((MostVisited(check_ins), False), (Markov(check_ins), True)):
+        for row, scores in zip(rows.tolist(), model(batch), strict=True):
 
-        def visits(where: int, row: int = row) -> tuple[int, int]:
-            return own[user[row], where], everybody[where]
+            def worth(where: int, row: int = row, steps: bool = is_markov) -> tuple[int, int, int]:
+                move = moves[user[row], location[row - 1], where] if steps else 0
+                return move, own[user[row], where], everybody[where]
 
-        def transitions(where: int, row: int = row) -> tuple[int, int, int]:
-            return moves[user[row], location[row - 1], where], *visits(where, row)
-
-        locations = range(check_ins.num_locations)
-        assert most_visited[index].argsort(descending=True, stable=True).tolist() == sorted(
-            locations, key=visits, reverse=True
-        )
-        assert markov[index].argsort(descending=True, stable=True).tolist() == sorted(
-            locations, key=transitions, reverse=True
-        )
+            expected = sorted(range(check_ins.num_locations), key=worth, reverse=True)
+            assert scores.argsort(descending=True, stable=True).tolist() == expected
 
 
 def test_gru_scores_do_not_depend_on_later_visits(check_ins: CheckIns) -> None:
@@ -227,38 +181,18 @@ def test_gru_scores_do_not_depend_on_later_visits(check_ins: CheckIns) -> None:
     assert torch.allclose(scores.exp().sum(-1), torch.ones(2, 12), atol=1e-4)
 
 
-def test_simulation_is_reproducible() -> None:
-    """The same seed gives the same check-ins, another seed others."""
-    first, again = (simulate_check_ins(3, 30, 50, seed=4) for _ in range(2))
-    assert first.equals(again)
-    assert not first.equals(simulate_check_ins(3, 30, 50, seed=5))
-    assert first["start_min"].between(0, 1439).all()
-    time = first["start_day"] * 1440 + first["start_min"]
-    assert (time.groupby(first["user_id"]).diff().dropna().between(29, 17 * 60 + 1)).all()
-
-
 @pytest.mark.slow  # simulates thousands of visits
-def test_exploration_declines_as_the_law_says() -> None:
-    """A user with S visited locations goes to a new one with probability rho S^-gamma."""
+def test_the_simulation_follows_its_laws() -> None:
+    """A user with S locations explores with probability rho S^-gamma, else returns by its habits.
+
+    The chance of a return is proportional to the visits at this time, with fading weights.
+    """
     table = simulate_check_ins(num_users=60, num_visits=150, num_locations=2000, seed=1)
-    new = ~table.duplicated(["user_id", "location_id"])
-    known = new.groupby(table["user_id"]).cumsum() - new  # before the visit
-    moves = known > 0
-    shares = []
-    for low, high in [(1, 6), (6, 12), (12, 20), (20, 30)]:
-        inside = moves & (known >= low) & (known < high)
-        chance = 0.3 * known[inside] ** -0.21
-        error = math.sqrt((chance * (1 - chance)).sum()) / inside.sum()
-        assert new[inside].mean() == pytest.approx(chance.mean(), abs=4 * error)
-        shares.append(new[inside].mean())
-    assert shares == sorted(shares, reverse=True)
-
-
-@pytest.mark.slow  # simulates thousands of visits
-def test_returns_prefer_locations_of_this_time_of_the_week_and_recent_ones() -> None:
-    """The chance of a return is proportional to the visits at this time, with fading weights."""
-    table = simulate_check_ins(num_users=40, num_visits=150, num_locations=300, seed=2)
-    expected = variance = observed = 0.0
+    assert table.equals(simulate_check_ins(60, 150, 2000, seed=1))
+    time = table["start_day"] * 1440 + table["start_min"]
+    assert (time.groupby(table["user_id"]).diff().dropna().between(29, 17 * 60 + 1)).all()
+    chances: dict[str, list[float]] = defaultdict(list)
+    happens: dict[str, list[bool]] = defaultdict(list)
     for _, user in table.groupby("user_id"):
         seen: list[tuple[int, int]] = []  # the time of the week and the location of each visit
         for day, minute, here in zip(
@@ -266,16 +200,20 @@ def test_returns_prefer_locations_of_this_time_of_the_week_and_recent_ones() -> 
         ):
             now = minute // 60 // 4 + (6 if day % 7 >= 5 else 0)
             worth: Counter[int] = Counter()
-            for age, (time, location) in enumerate(reversed(seen)):
-                worth[location] += (0.02 + (time == now)) * 0.97**age
-            if here in worth:  # a return; was it to the location of the largest worth?
-                top, total = max(worth.values()), sum(worth.values())
-                expected += top / total
-                variance += top / total * (1 - top / total)
-                observed += worth[here] == top
+            for age, (time_of_week, location) in enumerate(reversed(seen)):
+                worth[location] += (0.02 + (time_of_week == now)) * 0.97**age
+            if seen:
+                kind = f"explores after {10 * (len(worth) // 10)} locations"
+                chances[kind].append(0.3 * len(worth) ** -0.21)
+                happens[kind].append(here not in worth)
+            if here in worth:  # was it to the location of the largest worth?
+                kind = f"returns on day {day % 7}"
+                chances[kind].append(max(worth.values()) / sum(worth.values()))
+                happens[kind].append(worth[here] == max(worth.values()))
             seen.append((now, here))
-    assert expected > 1000
-    assert observed == pytest.approx(expected, abs=4 * math.sqrt(variance))
+    for kind, chance in chances.items():
+        error = math.sqrt(sum(x * (1 - x) for x in chance))
+        assert sum(happens[kind]) == pytest.approx(sum(chance), abs=4 * error), kind
 
 
 def test_split_puts_later_days_into_later_parts(simulated: pd.DataFrame) -> None:
@@ -370,14 +308,12 @@ def test_uncertainty_prints_a_table_for_every_baseline(capsys: pytest.CaptureFix
     """The values by query and by user are equal, and the table prints them."""
     found = uncertainty.main(["--limit", "30"])
     printed = capsys.readouterr().out
-    assert list(found) == ["most frequent", "most visited", "Markov"]
     assert printed.count("mean over users") == 3
     assert printed.count("Comparison(difference") == 2
     for evaluation in found.values():
         for name, value in evaluation.by_query.compute().items():
             assert torch.equal(value, evaluation.by_user.compute()[name])
             assert f"{name:6}  {100 * float(value):6.2f}" in printed
-        assert len(evaluation.kept.compute().ids) == len(evaluation.users)
 
 
 @pytest.mark.slow  # runs the script of an example
@@ -387,10 +323,9 @@ def test_ceiling_prints_limits_and_their_errors(capsys: pytest.CaptureFixture[st
     printed = capsys.readouterr().out
     assert all(row in printed for row in ceiling.rows(found))
     assert found["most frequent of all users"].value < found["limit"].value
-    _, table = printed.split("\n\n")
     for name, (_, bits, size) in ceiling.processes().items():
         limit = 100 * float(analysis.fano_limit(bits, size))
-        assert f"{name:39}{limit:8.1f}" in table
+        assert f"{name:39}{limit:8.1f}" in printed.split("\n\n")[1]
 
 
 def write_llm_mob(folder: Path) -> None:
@@ -423,6 +358,8 @@ def test_llm_mob_evaluates_stored_answers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Ranks 1, 3, 2 and none; a repeat, a short list, an invented id and a missing answer."""
+    with pytest.raises(SystemExit, match=r"must be a clone .*git clone https://github\.com/xlw"):
+        llm_mob.main([str(tmp_path)])
     write_llm_mob(tmp_path)
     figures = llm_mob.main([str(tmp_path)])
     assert figures["town/top1"] == pytest.approx({"acc_at_1": 3 / 4, "f1": 3 / 4})
@@ -450,42 +387,16 @@ def test_llm_mob_evaluates_stored_answers(
     assert re.search(r"^acc_at_1 +-0\.3333 ", printed, re.MULTILINE)
 
 
-def test_llm_mob_needs_a_clone(tmp_path: Path) -> None:
-    """Another folder raises an error with the command that makes a clone."""
-    with pytest.raises(SystemExit, match=r"must be a clone .*git clone https://github\.com/xlw"):
-        llm_mob.main([str(tmp_path)])
-
-
 def test_llm_mob_reproduces_the_published_figures(capsys: pytest.CaptureFixture[str]) -> None:
-    """Six digits equal those of the notebook `metrics.ipynb` of xlwang233/LLM-Mob and of our page.
-
-    Cells are numbered from 0. Only the notebook of the first commit evaluates `top10`.
-    """
+    """Six digits equal those of the notebook of xlwang233/LLM-Mob, and the lines our page."""
     if "LLM_MOB_FOLDER" not in os.environ:
         pytest.skip("needs LLM_MOB_FOLDER, a clone of github.com/xlwang233/LLM-Mob at 9ace25f")
-    published = {
-        "geolife/top10_wot": {  # 9ace25f, cell 4
-            "acc_at_1": 0.3295750216825672,
-            "acc_at_5": 0.8291413703382481,
-            "acc_at_10": 0.8736629083550159,
-            "f1": 0.21629743615527502,
-            "ndcg_at_10": 0.6276420364672755,
-        },
-        "geolife/top1": {"acc_at_1": 0.4512864989881469, "f1": 0.403742729579556},  # cell 6
-        "geolife/top10": {  # 5fddb1f, cell 4
-            "acc_at_1": 0.3657126337091645,
-            "acc_at_5": 0.825383058687482,
-            "acc_at_10": 0.8742411101474414,
-            "f1": 0.25895495771914856,
-            "ndcg_at_10": 0.6450989072470071,
-        },
-    }
-    figures = llm_mob.main([os.environ["LLM_MOB_FOLDER"]])
-    for name, expected in published.items():
-        for metric, value in expected.items():
-            assert f"{figures[name][metric]:.6f}" == f"{value:.6f}", (name, metric)
-    page = (EXAMPLES.parent / "docs" / "evidence.md").read_text(encoding="utf-8")
+    llm_mob.main([os.environ["LLM_MOB_FOLDER"]])
     printed = capsys.readouterr().out
+    both = re.findall(r"^\w+ +(0\.\d{6}) +(0\.\d{6}) ", printed, re.MULTILINE)
+    assert len(both) >= 7
+    assert all(notebook == recomputed for notebook, recomputed in both)
+    page = (EXAMPLES.parent / "docs" / "evidence.md").read_text(encoding="utf-8")
     for line in page.split("```text\n")[1].split("```")[0].splitlines():
         assert line.rsplit("  ", 1)[0] in printed  # p, the last column, comes from random draws
 
@@ -497,25 +408,18 @@ def test_pictures_draws_every_kind(
     """The program writes the documentation's pictures, and its tables show the same values."""
     monkeypatch.setenv("MPLBACKEND", "Agg")
     drawn = pictures.main(["--limit", "6", "--output", str(tmp_path)])
-    shown = {path.name for path in (EXAMPLES.parent / "docs/pictures").iterdir()}
+    shown = {path.stem for path in (EXAMPLES.parent / "docs/pictures").iterdir()}
     page = (EXAMPLES.parent / "docs/pictures.md").read_text(encoding="utf-8")
     for name, figure in drawn.items():
         assert (tmp_path / f"{name}.png").stat().st_size > 5_000
-        assert f"{name}.png" in shown
+        assert name in shown
         assert f"pictures/{name}.png" in page
         pyplot.close(figure)
     row = re.search(r"^mrr +(.*)$", capsys.readouterr().out, re.MULTILINE)
     assert row is not None
-    markov = float(row[1].split()[-4])
-    axes = drawn["side_by_side"].axes[0]
-    at = [label.get_text() for label in axes.get_yticklabels()].index("mrr")
-    values = [
-        f"{100 * x:.2f}"
-        for line in axes.lines
-        for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)
-        if round(y) == at
-    ]
-    assert f"{markov:.2f}" in values
+    lines = drawn["side_by_side"].axes[0].lines
+    values = {f"{100 * x:.2f}" for line in lines for x in line.get_xdata()}
+    assert row[1].split()[-4] in values
 
 
 @pytest.mark.slow  # runs the script of an example
