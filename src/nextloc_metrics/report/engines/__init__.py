@@ -46,18 +46,13 @@ def open_rows_of(rows: Any, **reading: Any) -> TableRows:
     """Open a table without rows that tells how all partitions are read.
 
     It is opened as a table that has the types of the rows, the first of them, and, where targets
-    number the ids, all distinct targets, which one pass finds on the workers. Another pass counts
-    the widths of scores if broken rows are misses. `reading` is as for `files.tables.open_rows`.
+    number the ids, all distinct targets, which one pass finds on the workers. `reading` is as for
+    `files.tables.open_rows`.
     """
     engine: Any = engine_of(rows)
     names = Names(**{name: reading[name] for name in Names._fields if name in reading})
     check_names(rows, names.all)
     table = engine.peek(rows, names.all)
-    if reading.get("on_error") == "miss":
-        separator = reading.get("separator")
-        find = partial(partition.find_widths, name=names.preds, separator=separator)
-        widths = fold(rows, [names.preds], find, partition.merge_widths)
-        reading["widths"] = partition.read_widths(widths)
     opened = open_rows(table, **reading)
     kind = table.schema.field(names.target).type
     must_number = opened.num_candidates is None and reading.get("vocabulary") is None

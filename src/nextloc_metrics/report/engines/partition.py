@@ -1,15 +1,13 @@
-"""What one partition adds, as bytes: distinct targets, widths, counts, or an error."""
+"""What one partition adds, as bytes: distinct targets, counts, or an error."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from nextloc_metrics.report.engines.processes import one_thread
 from nextloc_metrics.report.files.cells import is_list, plain
-from nextloc_metrics.report.files.columns import Widths, count_widths
 from nextloc_metrics.report.files.opening import pa, pc
 from nextloc_metrics.report.files.sources import Stream, table_of
 from nextloc_metrics.report.files.tables import TableRows
@@ -71,21 +69,6 @@ def find_targets(table: Any, name: str) -> bytes:
     ones = pa.LargeListArray.from_arrays(range(len(ids) + 1), ids)
     others = column.filter(pc.not_equal(pc.list_value_length(column), 1))[:1].cast(ones.type)
     return table_to_bytes(pa.table({name: pa.chunked_array([ones, others])}))
-
-
-def find_widths(table: Any, name: str, separator: str | None) -> bytes:
-    """Return how many lists of a column are scores, by their number."""
-    return json.dumps([*count_widths(plain(table[name]), separator).items()]).encode()
-
-
-def merge_widths(parts: Sequence[bytes]) -> bytes:
-    """Merge what `find_widths` returned."""
-    return json.dumps([*sum(map(read_widths, parts), start=Counter()).items()]).encode()
-
-
-def read_widths(data: bytes) -> Widths:
-    """Return what `find_widths` counted."""
-    return Counter(dict(json.loads(data or b"[]")))
 
 
 def merge_targets(parts: Sequence[bytes], name: str) -> bytes:

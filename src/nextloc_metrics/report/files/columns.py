@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,9 +16,6 @@ from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files.cells import CellReading, Cells, is_list, is_text, plain
 from nextloc_metrics.report.files.ids import printed, split
 from nextloc_metrics.report.files.opening import FilePart, pa, pc
-
-#: How many lists are scores, by their number; None counts lists of ids.
-Widths: TypeAlias = "Counter[int | None]"
 
 # How many times as many values padding may make.
 _PADDED = 4
@@ -90,30 +87,24 @@ def kind_of(column: Any) -> str:
     return "text" if is_text(kind) else "integers"
 
 
-def count_widths(column: Any, separator: str | None) -> Widths:
-    """Count the lists of a column by their number of scores."""
-    if is_list(column.type):
-        if not pa.types.is_floating(column.type.value_type):
-            return Counter({None: len(column)})
-        return Counter(_lengths(column.drop_null()).tolist())
-    if not is_text(column.type):
-        return Counter()
-    how, found = CellReading("scores", separator=separator), Counter[int | None]()
-    for cell in printed(plain(column)).to_pylist():
-        is_listed = isinstance(cell, str) and cell.lstrip()[:1] == "["
-        if tokens := split(cell, how) if is_listed else None:
-            found[len(tokens) if any(isinstance(x, float) for x in tokens) else None] += 1
-    return found
+def width_of_most(columns: Iterable[Any], separator: str | None) -> int | None:
+    """Return the number of scores of most lists in some columns; None if most are lists of ids.
 
-
-def width_of_most(widths: Widths, counts_all: bool) -> int | None:
-    """Return the number of scores in most lists; None if most are lists of ids.
-
-    Of as many lists of either, those of ids decide, or the first one unless all were counted.
+    Of as many lists of either, those of ids decide.
     """
-    scores = {width: number for width, number in widths.items() if width is not None}
-    balance = widths[None] - sum(scores.values())
-    if not scores or balance > 0 or (not balance and (counts_all or None in [*widths][:1])):
+    how, found = CellReading("scores", separator=separator), Counter[int | None]()
+    for column in columns:
+        if is_list(column.type):
+            is_float = pa.types.is_floating(column.type.value_type)
+            found.update(
+                _lengths(column.drop_null()).tolist() if is_float else [None] * len(column)
+            )
+        for cell in printed(plain(column)).to_pylist() if is_text(column.type) else ():
+            is_listed = isinstance(cell, str) and cell.lstrip()[:1] == "["
+            if tokens := split(cell, how) if is_listed else None:
+                found[len(tokens) if any(isinstance(x, float) for x in tokens) else None] += 1
+    scores = {width: number for width, number in found.items() if width is not None}
+    if not scores or found[None] >= sum(scores.values()):
         return None
     return max(scores, key=lambda width: (scores[width] * (width > 0), width))
 

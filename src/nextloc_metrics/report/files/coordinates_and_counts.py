@@ -83,7 +83,7 @@ def read_days(rows: Any, user: str, day: str, slot: str, x: str, y: str) -> Any:
     """
     if not isinstance(rows, str | os.PathLike):
         return rows
-    source = Files(find_files(rows), unnamed=("uid", "d", "t", "x", "y"))
+    source = Files(find_files(rows))
     readers = {user: read_names, **dict.fromkeys((day, slot, x, y), read_numbers)}
     found = _read_columns(source, readers)
     return {**found, user: _integers(found[user])} if source.untyped else found

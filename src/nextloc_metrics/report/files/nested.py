@@ -13,28 +13,49 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core.queries.messages import describe, short
-from nextloc_metrics.report.files.opening import find_files, open_bytes, pa, suffix_of
+from nextloc_metrics.report.files.opening import TENSORS, find_files, open_bytes, pa, suffix_of
 from nextloc_metrics.report.files.sources import load_array
 
-TENSORS = (".pt", ".pth")
 # the most bytes of a file of dicts
 _MOST = 1 << 30
 # what names the columns of two tables
 _NAMED = ("query", "item", "score", "rank", "grade")
-_PREDS, _TARGET = ("preds", "logits", "scores"), ("target", "labels")
+# what users call the tensors of these names
+_NAMES = {"preds": ("preds", "logits", "scores"), "target": ("target", "labels")}
 
 
 def is_tensors(table: Any) -> bool:
-    """Return whether a path is that of saved tensors."""
-    return isinstance(table, str | PathLike) and suffix_of(Path(table)) in TENSORS
+    """Return whether a path, a pattern or a folder is that of saved tensors."""
+    is_path = isinstance(table, str | PathLike | list | tuple)
+    return is_path and suffix_of(find_files(table)[0]) in TENSORS
 
 
-def load_tensors(path: Any) -> Any:
-    """Return a tensor, or a dict of tensors, memory-mapped; no object is unpickled.
+def load_tensors(path: Any) -> dict[str, Any]:
+    """Return the tensors of files by name, joined; that of a file of one is `preds`.
+
+    Tensors are memory-mapped, and no object is unpickled.
 
     Raises:
-        ValueError: the file holds something else.
+        ValueError: a file holds something else, or files differ in what they hold.
     """
+    files = find_files(path)
+    held = [_load(file) for file in files]
+    for file, one in zip(files, held, strict=True):
+        if one.keys() != held[0].keys():
+            raise ValueError(
+                f"{file} must hold the tensors of {files[0]}, {short([*held[0]])}, got "
+                f"{short([*one])}."
+            )
+    return {name: _joined([one[name] for one in held]) for name in held[0]}
+
+
+def _joined(parts: list[Any]) -> Any:
+    if len(parts) == 1:
+        return parts[0]
+    return torch.cat(parts) if isinstance(parts[0], Tensor) else [x for part in parts for x in part]
+
+
+def _load(path: str) -> dict[str, Any]:
     try:
         found = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except FileNotFoundError:
@@ -46,7 +67,7 @@ def load_tensors(path: Any) -> Any:
         ) from error
     if isinstance(found, Mapping):
         return {name: _tensor(path, f"`{name}`", x) for name, x in found.items()}
-    return _tensor(path, "it", found)
+    return {"preds": _tensor(path, "it", found)}
 
 
 def _tensor(path: Any, name: str, value: Any) -> Tensor | list[str]:
@@ -71,27 +92,25 @@ def arrays_of(
     """Return the tensors of a file, and of another of the targets, by the names of `evaluate`."""
     _refuse(named, "a file of tensors, a row per query")
     found = load_tensors(path)
-    if not isinstance(found, dict):
-        found = {"preds": found}
     if truth is not None:
         is_array = suffix_of(Path(truth)) == ".npy"
-        given = torch.from_numpy(load_array(truth)) if is_array else load_tensors(truth)
-        found = {**found, **(given if isinstance(given, dict) else {"target": given})}
+        given = {"preds": torch.from_numpy(load_array(truth))} if is_array else load_tensors(truth)
+        found |= {"target": given["preds"]} if [*given] == ["preds"] else given
     result: dict[str, Any] = {"groups": {}}
     for name, column in [*asked.items(), *((None, x) for x in groups)]:
-        options = {"preds": _PREDS, "target": _TARGET}.get(str(column), (column,))
-        options = options if column == name else (column,)
+        if column is None:
+            continue
+        known = _NAMES if column == name else {}
+        options = known.get(column, (column,))
         held = next((x for x in options if x in found), None)
-        if held is None and column is not None:
+        if held is None:
             hint = "; `truth` names a file of targets" if name == "target" else ""
             raise ValueError(
                 f"{path} must hold a tensor named {' or '.join(map(repr, options))}, got "
                 f"{short(list(found))}{hint}."
             )
-        if name is None:
-            result["groups"][column] = found[held]
-        elif held is not None:
-            result[name] = found[held]
+        of = result if name else result["groups"]
+        of[name or column] = found[held]
     return result
 
 
@@ -116,30 +135,31 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def read_json_object(table: Any) -> Any:
-    """Return the object that a `.json` file is, if it is one; else the table itself."""
-    if not isinstance(table, str | PathLike) or suffix_of(Path(table)) != ".json":
+def read_json_objects(table: Any) -> Any:
+    """Return the object that `.json` files are, each a part of it; else the table itself."""
+    is_path = isinstance(table, str | PathLike | list | tuple)
+    files = find_files(table) if is_path else [""]
+    if suffix_of(files[0]) != ".json":
         return table
-    files = find_files(table)
-    if len(files) > 1:
-        return table
-    with open_bytes(files[0]) as opened:
-        text = opened.read(_MOST).removeprefix(b"\xef\xbb\xbf")
-    if text.lstrip()[:1] != b"{":
-        return table
-    try:
-        found = json.loads(text, object_pairs_hook=_once)
-    except _TwiceError as error:
-        raise ValueError(f"{table} must hold each key once, got {error} again.") from None
-    except (ValueError, RecursionError):
-        return table  # lines of JSON
-    nested = isinstance(found, dict) and found
-    return found if nested and all(isinstance(x, dict | list) for x in found.values()) else table
+    found: dict[str, Any] = {}
+    for file in files:
+        with open_bytes(file) as opened:
+            text = opened.read(_MOST).removeprefix(b"\xef\xbb\xbf")
+        if text.lstrip()[:1] != b"{":
+            return table
+        try:
+            part = json.loads(text, object_pairs_hook=_once)
+            found = _once([*found.items(), *part.items()])
+        except _TwiceError as error:
+            raise ValueError(f"{file} must hold each key once, got {error} again.") from None
+        except (ValueError, RecursionError):
+            return table  # lines of JSON
+    return found if found and all(isinstance(x, dict | list) for x in found.values()) else table
 
 
 def as_tables(rows: Any, truth: Any, target: str, named: Any) -> tuple[Any, Any, str, Any]:
     """Return nested dicts, or JSON objects of them, as tables, with the names of their columns."""
-    found, judged = read_json_object(rows), read_json_object(truth)
+    found, judged = read_json_objects(rows), read_json_objects(truth)
     if truth is None and is_traces(found):
         return table_of_traces(found), None, target, named
     if not isinstance(found, Mapping) or not isinstance(judged, Mapping):

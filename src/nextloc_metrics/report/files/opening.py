@@ -24,8 +24,8 @@ from nextloc_metrics.core.queries.messages import clip, describe, extra, short
 RUNS = (".run", ".trec")
 TEXT = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 ARROW = (".arrow", ".feather", ".ipc", ".arrows")
-_NUMPY = (".npy", ".npz")
-SUFFIXES = (*_NUMPY, *TEXT, ".parquet", *ARROW, *RUNS)
+TENSORS = (".pt", ".pth")
+SUFFIXES = (".npy", ".npz", *TENSORS, *TEXT, ".parquet", *ARROW, *RUNS)
 _PACKED = (".gz", ".zst")
 
 
@@ -160,20 +160,15 @@ def open_bytes(file: str) -> Iterator[Any]:
 
 
 class FilePart(NamedTuple):
-    """Some rows of one file.
-
-    `rows` are numbers in the file, from 0, and `columns` Arrow's values of those that were asked
-    for. `has_header` says whether the first row of a CSV file names the columns.
-    """
+    """Some rows of one file: their numbers there, from 0, and Arrow's values of columns."""
 
     file: str
     rows: Sequence[int]
     columns: dict[str, Any]
-    has_header: bool = True
 
     def place(self, position: int) -> str:
         """Return where the row at a position is, for messages."""
-        return place(self.file, self.rows[position], self.has_header)
+        return place(self.file, self.rows[position])
 
 
 def as_arrow(array: Any) -> Any:
@@ -186,17 +181,17 @@ def as_arrow(array: Any) -> Any:
     return pa.LargeListArray.from_arrays(np.arange(len(array) + 1) * width, flat)
 
 
-def place(file: str, row: int, has_header: bool = True) -> str:
+def place(file: str, row: int) -> str:
     """Return where a row is, for messages: its number from 0, and in text the line from 1."""
     try:
         with open_bytes(file) as opened:
-            line = _line(opened, suffix_of(file), row, has_header)
+            line = _line(opened, suffix_of(file), row)
     except (OSError, ValueError, EOFError, csv.Error, StopIteration):
         line = 0
     return f"line {line:,}, row {row} of {file}" if line else f"row {row} of {file}"
 
 
-def _line(opened: Any, kind: str, row: int, has_header: bool) -> int:
+def _line(opened: Any, kind: str, row: int) -> int:
     """Return the line where a row begins; 0 if the file has no lines."""
     if kind in (".jsonl", ".ndjson"):
         return next(islice((n for n, x in enumerate(opened, 1) if x.strip()), row, None))
@@ -206,7 +201,7 @@ def _line(opened: Any, kind: str, row: int, has_header: bool) -> int:
         reader, start = csv.reader(text, delimiter="\t" if kind == ".tsv" else ","), 1
         for cells in reader:
             row -= bool(cells)
-            if row == -1 - has_header:  # the header is row -1
+            if row == -2:  # the header is row -1
                 return start
             start = reader.line_num + 1
     return 0
@@ -271,14 +266,12 @@ _NULL = "__HIVE_DEFAULT_PARTITION__"
 class Wanted:
     """The columns that are read of one file.
 
-    `unnamed` names the columns of a CSV file whose first row is all numbers; empty takes that for
-    the header. `have` is what the file was found to have.
+    `have` is what the file was found to have.
     """
 
     file: str
     columns: Sequence[str]
     folders: dict[str, str]
-    unnamed: Sequence[str] = ()
     have: list[str] = field(default_factory=list)
 
     def of(self, have: Sequence[str]) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any
 from nextloc_metrics.core.queries.messages import clip, short
 from nextloc_metrics.report.files.answers import cells_of
 from nextloc_metrics.report.files.ids import is_written_as_list
-from nextloc_metrics.report.files.nested import read_json_object
+from nextloc_metrics.report.files.nested import read_json_objects
 from nextloc_metrics.report.files.opening import pa
 from nextloc_metrics.report.files.sources import columns_of
 from nextloc_metrics.report.files.tables import Names, source_of
@@ -56,7 +56,7 @@ def _propose(path: str, reading: Mapping[str, Any], guesses: list[str]) -> list[
     """Return the options that may be meant; a column that may be another one is not named."""
     have, preds, target = columns_of(path), reading["preds"], reading["target"]
     truth = target if Path(target).is_file() else reading["truth"]
-    if read_json_object(path) is not path:  # dicts of ranx
+    if read_json_objects(path) is not path:  # dicts of ranx
         return ["--truth", truth or "FILE"]
 
     def one(option: str, columns: Sequence[str]) -> list[str]:

@@ -8,7 +8,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -51,14 +51,9 @@ _UNPACKED = 1 << 28
 
 @dataclass(eq=False)
 class Files(RowSource):
-    """Tables in files of one kind: Parquet, CSV, JSON or Arrow IPC.
-
-    `unnamed` names the columns of CSV files without a header, whose first row is all numbers.
-    """
+    """Tables in files of one kind: Parquet, CSV, JSON or Arrow IPC."""
 
     files: list[str]
-    unnamed: Sequence[str] = ()
-    _seen: Sequence[FilePart] = field(init=False, default=())
 
     def __post_init__(self) -> None:
         pa.load()
@@ -67,22 +62,14 @@ class Files(RowSource):
         if self._kind == ".parquet":
             self.num_rows = sum(metadata_of(file).num_rows for file in self.files)
 
-    def push_back(self, seen: Sequence[FilePart]) -> None:
-        """Keep parts that are all rows, as those of a small file are; others are read again."""
-        self._seen = seen if sum(len(part.rows) for part in seen) == self.num_rows else ()
-
     def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
         """Yield the rows in parts; a folder such as `user=ann` is a column of its files."""
-        if self._seen:
-            for part in self._seen:
-                yield part._replace(columns={name: part.columns[name] for name in columns})
-            return
         if not any(map(_has_bytes, self.files)):
             raise ValueError(f"{self.files[0]} must hold a table, got no bytes.")
         for file in self.files:
             pieces = (piece.partition("=") for piece in re.split(r"[/\\]", file)[:-1])
             folders = {key: unquote(value) for key, equals, value in pieces if equals}
-            inside = Wanted(file, columns, folders, self.unnamed)
+            inside = Wanted(file, columns, folders)
             with _explained(file):
                 yield from map(inside.complete, self._read(inside))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 import warnings
-from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -28,8 +27,6 @@ from nextloc_metrics.report.files.cells import (
     plain,
 )
 from nextloc_metrics.report.files.columns import (
-    Widths,
-    count_widths,
     cut,
     is_lists,
     is_text_column,
@@ -113,7 +110,6 @@ class TableRows:
         vocabulary: Sequence[str | int] | None,
         separator: str | None,
         on_error: OnError,
-        widths: Widths | None = None,
         reader: AnswerColumn | None = None,
     ) -> None:
         if names.preds == names.target:
@@ -135,9 +131,7 @@ class TableRows:
         given = (padding,) if isinstance(padding, int) else padding
         pads = frozenset({-1, *given})
         is_loose = source.untyped or vocabulary is not None
-        self.num_candidates = (
-            self._num_candidates(first, separator, widths) if reader is None else None
-        )
+        self.num_candidates = self._num_candidates(first, separator) if reader is None else None
         kind: Any = "integers" if source.untyped else kind_of(relevant)
         if vocabulary is not None:
             kind = "text" if any(isinstance(x, str) for x in vocabulary) else "integers"
@@ -183,7 +177,6 @@ class TableRows:
         """Return the rows of some of the files, with the same numbers of ids."""
         source = copy.copy(self.source)
         source.files, source.num_rows = list(files), None
-        source.push_back(())
         return self.of_source(source)
 
     def of_source(self, source: RowSource) -> TableRows:
@@ -214,25 +207,21 @@ class TableRows:
     def _empty(self) -> FilePart:
         return FilePart("", (), {name: pa.nulls(0) for name in self.names.all})
 
-    def _num_candidates(
-        self, first: FilePart, separator: str | None, widths: Widths | None
-    ) -> int | None:
-        """Return the number of scores per row, that of most rows; None for lists of ids.
-
-        Without an error for a row of another number, all rows are counted: the first ones may be
-        broken.
-        """
+    def _num_candidates(self, first: FilePart, separator: str | None) -> int | None:
+        """Return the number of scores of most of the first rows; None for lists of ids."""
+        name = self.names.preds
         if isinstance(self.source, Arrays):
-            preds = self.source.arrays[self.names.preds]
+            preds = self.source.arrays[name]
             return int(preds.shape[1]) if preds.dtype.kind == "f" else None
-        name, counts_all = self.names.preds, self.on_error == "miss" and not self.source.once
-        if widths is None and counts_all:
-            widths = Counter()
+        columns, seen = [first.columns[name]], 0
+        if not self.source.once:  # the rows of the first file may be broken
+            columns = []
             for part in self.source.parts([name]):
-                widths += count_widths(part.columns[name], separator)
-        elif widths is None:
-            widths = count_widths(first.columns[name], separator)
-        width = width_of_most(widths, counts_all)
+                columns.append(part.columns[name][: _SEEN - seen])
+                seen += len(part.rows)
+                if seen >= _SEEN:
+                    break
+        width = width_of_most(columns, separator)
         if width == 0:
             raise ValueError(f"{self.files[0]} must hold scores in `{name}`, got empty lists.")
         return width
@@ -423,7 +412,6 @@ def open_rows(
     vocabulary: Sequence[str | int] | None = None,
     separator: str | None = None,
     on_error: OnError = "raise",
-    widths: Widths | None = None,
     reader: AnswerColumn | None = None,
 ) -> TableRows:
     r"""Open a table of predictions; its rows are read in chunks by `TableRows.chunks`.
@@ -446,8 +434,6 @@ def open_rows(
         target: the column of relevant ids; for `.npy`, the file of them.
         groups: as for `report.read`, as are `mask`, `exclude` and the options.
         confidence: the column of the confidence of each answer, from 0 to 1.
-        widths: the number of lists by their number of scores, if that is known without reading the
-            predictions; `on_error="miss"` reads them twice otherwise.
         reader: what reads `preds` as answers of a language model.
 
     Raises:
@@ -470,7 +456,7 @@ def open_rows(
     kinds = names_of_groups(groups)
     names = Names(preds, target, kinds, mask, exclude, (), confidence)
     rows = source_of(source, names)
-    return TableRows(rows, names, padding, vocabulary, separator, on_error, widths, reader)
+    return TableRows(rows, names, padding, vocabulary, separator, on_error, reader)
 
 
 def source_of(source: Any, names: Names) -> RowSource:

@@ -50,14 +50,6 @@ def read_csv(file: str, wanted: Wanted) -> Iterator[FilePart]:
     header, delimiter = _header(file), "\t" if suffix_of(file) == ".tsv" else ","
     if header is None:
         return
-    has_header = not (wanted.unnamed and all(map(_is_number, header)))
-    if not has_header:
-        if len(header) != len(wanted.unnamed):
-            raise ExplainedError(
-                f"{file} must have a header, or the columns {', '.join(wanted.unnamed)}, got "
-                f"{len(header)} columns."
-            )
-        header = [*wanted.unnamed]
     names = wanted.of(header)
     columns = ", ".join(f"c{i}: 'VARCHAR'" for i in range(len(header)))
     scan = (
@@ -66,8 +58,8 @@ def read_csv(file: str, wanted: Wanted) -> Iterator[FilePart]:
         f"columns = {{{columns}}})"
     )
     cells = [f"coalesce(c{header.index(x)}, '')" for x in names]
-    for part in _parts(file, scan, names, cells, -int(has_header)):
-        if has_header and len(names) > 1 and len(part.rows):  # again, where files were joined
+    for part in _parts(file, scan, names, cells, -1):
+        if len(names) > 1 and len(part.rows):  # again, where files were joined
             bare = (pc.utf8_ltrim(column, "\ufeff") for column in part.columns.values())
             again = map(pc.equal, bare, part.columns)
             row = pc.index(reduce(pc.and_, again), True).as_py()
@@ -95,14 +87,6 @@ def _header(file: str) -> list[str] | None:
         raise ExplainedError(
             f"{file} must have a header with the names of columns: {error}."
         ) from error
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
 
 
 def read_json(file: str, wanted: Wanted) -> Iterator[FilePart]:
@@ -150,11 +134,11 @@ def _parts(
     file: str, scan: str, names: list[str], cells: list[str], start: int = 0
 ) -> Iterator[FilePart]:
     """Yield the cells of a file as text; the first row has this number, and -1 is the header."""
-    listed, has_header = ", ".join(f"{x} AS x{i}" for i, x in enumerate(cells)), start < 0
+    listed = ", ".join(f"{x} AS x{i}" for i, x in enumerate(cells))
     for batch in _batches(file, f"SELECT {listed} FROM {scan}"):
         columns = dict(zip(names, batch.slice(int(start < 0)).columns, strict=True))
         rows = range(max(0, start), start + batch.num_rows)
-        yield FilePart(file, rows, columns, has_header=has_header)
+        yield FilePart(file, rows, columns)
         start = rows.stop
 
 
