@@ -274,7 +274,7 @@ def test_ids_that_are_text_have_the_numbers_of_a_vocabulary(tmp_path: Path) -> N
 
 
 def test_tables_of_days_shift_no_column(tmp_path: Path) -> None:
-    """Of predicted days, with and without a header."""
+    """Of predicted days."""
     path, day = tmp_path / "a.csv", {"uid": [1.0], "d": [2.0], "t": [3.0], "x": [4.0], "y": [5.0]}
     for text, says in [
         ("uid,d,t,x,y\n1,2,3,4,5,10\n", "line 2"),
@@ -282,9 +282,7 @@ def test_tables_of_days_shift_no_column(tmp_path: Path) -> None:
         ('uid,d,t,x,y,n\n1,2,3,4,5,\n1,2,4,4,5,"o\n1,2,3,4,5,\n', "line 3"),
         ("uid,d,t,x,y\n1,2,3,4,5\n1,2,4,4,b\n", "`y`.*'b'.*line 3"),
         ("uid,d,t,x\n1,2,3,4\n", "'y'"),
-        ("1,2,3,4,5\n1,2,4,4,x\n", "`y`.*'x'.*line 2"),
-        ("1,2,3,4,5\n1,2,4,4\n", "line 2"),
-        ("1,9007199254740993,3,4,5\n", "must be whole numbers"),
+        ("uid,d,t,x,y\n1,9007199254740993,3,4,5\n", "must be whole numbers"),
     ]:
         path.write_text(text, "utf-8")
         with pytest.raises(ValueError, match=rf"(?s)({says}.*a\.csv|a\.csv.*{says}|whole)"):

@@ -90,7 +90,7 @@ def kind_of(column: Any) -> str:
 def width_of_most(columns: Iterable[Any], separator: str | None) -> int | None:
     """Return the number of scores of most lists in some columns; None if most are lists of ids.
 
-    Of as many lists of either, those of ids decide.
+    Of as many lists of either, the first one decides.
     """
     how, found = CellReading("scores", separator=separator), Counter[int | None]()
     for column in columns:
@@ -104,7 +104,8 @@ def width_of_most(columns: Iterable[Any], separator: str | None) -> int | None:
             if tokens := split(cell, how) if is_listed else None:
                 found[len(tokens) if any(isinstance(x, float) for x in tokens) else None] += 1
     scores = {width: number for width, number in found.items() if width is not None}
-    if not scores or found[None] >= sum(scores.values()):
+    balance = found[None] - sum(scores.values())
+    if not scores or balance > 0 or (not balance and None in [*found][:1]):
         return None
     return max(scores, key=lambda width: (scores[width] * (width > 0), width))
 

@@ -77,7 +77,7 @@ def read_coordinates(path: Path) -> list[Any]:
 
 
 def read_days(rows: Any, user: str, day: str, slot: str, x: str, y: str) -> Any:
-    """Read a file of rows, a table with these columns, or CSV without a header: uid, d, t, x, y.
+    """Read a file of rows, a table with these columns.
 
     Anything but a path is returned unchanged.
     """
