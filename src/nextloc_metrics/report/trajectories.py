@@ -120,8 +120,8 @@ def evaluate_trajectories(
     """Evaluate predicted days: each day by itself, the mean over days, then over users.
 
     Args:
-        preds: predicted rows (uid, d, t, x, y): a path of a table, such as Parquet or CSV with or
-            without a header, or a table as for
+        preds: predicted rows (uid, d, t, x, y): a path of a table, such as Parquet or CSV,
+            or a table as for
             [`from_table`][nextloc_metrics.trajectories.from_table].
         target: the true rows.
         year: the challenge whose GEO-BLEU and DTW are computed, for coordinates in cells of 500 m,
