@@ -61,55 +61,19 @@ def test_a_map_shows_every_query(number: int) -> None:
     assert any("km" in text.get_text() for text in axes.texts)
 
 
-def test_distances_are_drawn_in_km() -> None:
-    """A dot with its interval, on an axis of km instead of percent; so are the colours of maps."""
-    locations, scores, target = batch(30)
-    metric = DistanceError(locations)
-    metric.update(scores, target)
-    _, axes = metric.plot()
-    low, high = map(float, metric.interval())
-    text = "".join(one.get_text() for one in axes.texts)
-    assert f"{float(metric.compute()):.4g}" in text
-    assert f"{low:.4g} to {high:.4g}" in text
-    assert axes.get_ylabel() == "distance error, mean (km)"
-    (dot,) = (line for line in axes.lines if line.get_marker() == "o")
-    assert float(dot.get_xdata()[0]) == pytest.approx(float(metric.compute()))
-    assert axes.get_xlim()[0] == 0
-    assert high <= axes.get_xlim()[1] < 3 * high
-    assert "%" not in text.replace("95 %", "")
-    by_location = Grouped(metric, 30)
+def test_distances_are_in_km() -> None:
+    """The colours of a map, and the share within each distance, up to all."""
+    locations, scores, target = batch(40)
+    metrics = RankingCollection({"2000 m": AccuracyWithin(locations, 2, 1), "0 m": AccuracyAtK(1)})
+    metrics.add_metrics({"mean": DistanceError(locations)})
+    metrics.update(scores, target)
+    by_location = Grouped(metrics["mean"], 40)
     by_location.update(scores, target, groups=target)
     figure, _ = plotting.error_map(by_location, locations)
     assert "distance error, mean (km)" in [axes.get_ylabel() for axes in figure.axes]
-
-
-def test_lines_are_the_values_of_the_metrics() -> None:
-    """The share within d km, from the histogram and from `AccuracyWithin`, in order of distance."""
-    locations, scores, target = batch(40)
-    members = {f"{m} m": AccuracyWithin(locations, m / 1000, 1) for m in (500, 0, 2000)}
-    metrics = RankingCollection({**members, "mean": DistanceError(locations)})
-    better = metrics.clone()
-    metrics.update(scores, target)
-    better.update(scores + 3 * torch.eye(40)[target], target)
-    models = {"a": metrics, "b": better}
-    _, axes = plotting.accuracy_within_km(models, confidence_level=0.9)
-    lines = [line for line in axes.lines if line.get_label() != "_edge"]
-    edges = [line for line in axes.lines if line.get_label() == "_edge"]
-    for number, (model, line) in enumerate(zip(models.values(), lines, strict=True)):
-        found = model.compute_with_intervals(0.9)
-        ordered = ("0 m", "500 m", "2000 m")
-        assert line.get_xdata().tolist() == [0, 0.5, 2]
-        assert line.get_ydata() == pytest.approx([float(found[name]) for name in ordered])
-        for end, edge in zip(("low", "high"), edges[2 * number :], strict=False):
-            bounds = [float(found[f"{name}_{end}"]) for name in ordered]
-            assert list(edge.get_ydata()) == pytest.approx(bounds)
-    assert "90 % intervals" in axes.texts[-1].get_text()
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["b", "a"]  # as they end
-    _, axes = plotting.distance_errors(models)
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["b", "a"]
-    assert axes.get_ylim() == (0, 1)
-    found = metrics.compute()
+    _, axes = plotting.distance_errors(metrics)
     km, share = axes.lines[0].get_data()
+    found = metrics.compute()
     assert share[-1] == 1
     assert np.interp(2, km, share) == pytest.approx(float(found["2000 m"]), abs=0.03)
     assert float(share[0]) == pytest.approx(float(found["0 m"]))
