@@ -21,8 +21,7 @@ from nextloc_metrics.report.engines.processes import divide, one_thread, run
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluation_options import Options, with_options
 from nextloc_metrics.report.evaluator import Evaluator
-from nextloc_metrics.report.files.answer_columns import AnswerColumn, JoinedAnswers
-from nextloc_metrics.report.files.answers import cells_of
+from nextloc_metrics.report.files.answers import JoinedAnswers, Reader, cells_of, reader_of
 from nextloc_metrics.report.files.columns import names_of_groups
 from nextloc_metrics.report.files.forms import open_form
 from nextloc_metrics.report.files.joining import Joined, TableForm, form_of
@@ -311,14 +310,14 @@ def _warn_of_strangers(rows: TableRows, result: Evaluation, stacklevel: int) -> 
 
 def _reader_of(
     rows: Any, preds: str, answers: Any, truth: Any, form: TableForm | None, vocabulary: Any
-) -> AnswerColumn | None:
+) -> Reader | JoinedAnswers | None:
     """Return what reads answers, also those of another table; None without answers."""
     if answers is None:
         return None
     if vocabulary is None:
         raise ValueError("`answers` needs `vocabulary`, got None.")
     if truth is None or form is None:
-        return AnswerColumn(vocabulary, answers)
+        return reader_of(vocabulary, answers)
     of_cluster = [type(x).__name__ for x in (rows, truth) if engines.engine_of(x)]
     if len(form.query) != 1 or of_cluster:
         raise ValueError(
@@ -331,7 +330,7 @@ def _reader_of(
         source_of(table, names).parts(names.all)
         for table, names in ((rows, Names(preds, key)), (truth, Names(key, key)))
     ]
-    return JoinedAnswers(vocabulary, answers, preds, key, *parts)
+    return JoinedAnswers(reader_of(vocabulary, answers), preds, key, *parts)
 
 
 def _count(rows: TableRows, chunks: Iterable[Batch], make: Callable[[], Evaluator]) -> Evaluator:

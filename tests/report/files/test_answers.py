@@ -280,12 +280,16 @@ def test_options_say_which_list() -> None:
     ("error", "message", "options"),
     [
         (ValueError, "`form` must be one of json, .* got 'xml'", {"form": "xml"}),
-        (ValueError, "'separated' cannot write 'a.nb'", {"form": "separated", "ids": ["a\nb"]}),
+        (
+            ValueError,
+            "'json' for ids such as 'a.nb', got 'separated'",
+            {"form": "separated", "ids": ["a\nb"]},
+        ),
         (ValueError, "one group", {"form": r"pattern=\d"}),
         (ValueError, "`form` must be a pattern", {"form": "pattern=("}),
         (ValueError, "`take`", {"take": "first"}),
-        (ValueError, "`take` must be None", {"take": "last", "form": r"pattern=(\d)"}),
-        (ValueError, "`key` must be None", {"key": "a", "form": "lines"}),
+        (ValueError, "with `take`, got 'pattern=", {"take": "last", "form": r"pattern=(\d)"}),
+        (ValueError, "'json' with `key`, got 'lines'", {"key": "a", "form": "lines"}),
         (ValueError, "`after` must be text", {"after": ""}),
         (ValueError, "`k` must be a positive", {"k": 0}),
         (TypeError, "`refusals` must be a list", {"refusals": "no"}),
@@ -323,7 +327,7 @@ def test_auto_only_proposes(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     assert "json: reads 1, 1 with an id" in printed
     report.read_answers(texts, ids=[*IDS, "a\nb"], form="auto")
-    assert "separated: `form` must be one that can write all ids" in capsys.readouterr().out
+    assert "separated: `form` must be 'json' for ids such as" in capsys.readouterr().out
 
 
 @pytest.mark.slow  # reads long texts
@@ -357,7 +361,7 @@ def test_clean_lists_are_scanned_once(monkeypatch: pytest.MonkeyPatch) -> None:
     scanned: list[int] = []
     scan = forms._scan
     monkeypatch.setattr(forms, "_scan", lambda text, at: [scanned.append(at), scan(text, at)][1])
-    monkeypatch.setattr(forms, "_as_json", None)
+    monkeypatch.setattr(forms, "_scan_python", None)
     prose = "The places that come next:\n```json\n{}\n```\nI hope {{that}} it helps."
     given = [form.format(json.dumps(["Home"] * 16)) for form in ("{}", prose)] * 50
     assert report.read_answers(given, ids=IDS).shares["answered"] == 1

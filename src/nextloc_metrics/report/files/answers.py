@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
 from functools import partial
 from hashlib import blake2b
 from typing import Any, Literal, TypeAlias
@@ -13,155 +14,184 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import torch
 
-from nextloc_metrics.core.queries.answers import (
-    ANSWERED,
-    EMPTY,
-    REFUSED,
-    UNREADABLE,
-    UNSEEN,
-    Answers,
-)
+from nextloc_metrics.core.queries.answers import OUTCOMES, UNSEEN, Answers
 from nextloc_metrics.core.queries.arrays import pad_rows
 from nextloc_metrics.core.queries.checks import check_bool, check_choice, check_positive
 from nextloc_metrics.core.queries.hashing import unknown_numbers
 from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.report.files import texts as forms
+from nextloc_metrics.report.files.cells import CellReading, is_text, plain
+from nextloc_metrics.report.files.columns import read_texts
+from nextloc_metrics.report.files.ids import split
+from nextloc_metrics.report.files.opening import FilePart, pa
 from nextloc_metrics.report.files.sources import gigabytes, memory
-from nextloc_metrics.report.files.texts import (
-    NO_LIST,
-    Items,
-    by_codes,
-    by_commas,
-    by_function,
-    by_json,
-    by_lines,
-    by_pattern,
-)
 
 Take = Literal["last"]
 TextForm: TypeAlias = "str | re.Pattern[str] | Callable[[str], Sequence[str | int] | None]"
 
-_NAMES = ({str}, {int}, {str, int})
+# Cells that tell how answers are written, and what stands between names that are joined to one.
+_SEEN = 1000
+_MARKS = [*map(re.compile, (r"\s*[|;,]\s*", r"\s*[^\w\s|;,]+\s*", r"\s+", r"_+"))]
+_QUOTES = "()\"' "
+_ACCENTS = re.compile("[\u0300-\u036f]")
 
 
+@dataclass(eq=False, repr=False)
 class Reader:
     """How texts are read; `read_answers` describes the arguments. It can be pickled."""
 
-    def __init__(
-        self,
-        ids: Any,
-        form: TextForm = "json",
-        key: str | None = None,
-        k: int | None = None,
-        take: Take | None = None,
-        after: str | None = None,
-        refusals: Sequence[str] = (),
-        fold: bool = False,
-    ) -> None:
-        names = _names_of(ids)
-        self.k = None if k is None else check_positive("k", k)
-        if take is not None:
-            check_choice("take", take, Take)
-        for name, value in {"key": key, "after": after}.items():
+    ids: Any
+    form: TextForm = "json"
+    key: str | None = None
+    k: int | None = None
+    take: Take | None = None
+    after: str | None = None
+    refusals: Sequence[str] = ()
+    fold: bool = False
+
+    def __post_init__(self) -> None:
+        names, self._numbers = _names_of(self.ids), dict[str, int]()
+        if self.k is not None:
+            check_positive("k", self.k)
+        if self.take is not None:
+            check_choice("take", self.take, Take)
+        for name, value in {"key": self.key, "after": self.after}.items():
             if value is not None and not (isinstance(value, str) and value):
                 raise ValueError(f"`{name}` must be text, got {short(value)}.")
-        if isinstance(refusals, str):
-            raise TypeError(f"`refusals` must be a list of patterns, got {short(refusals)}.")
-        self._refusals = [_pattern_of("refusals", one) for one in refusals]
-        self._fold = fold_name if check_bool("fold", fold) else None
-        self._after, self._numbers = after, NameNumbers(names, self._fold)
-        self._form, title = self._make_form(form, names, key, take)
-        options: dict[str, Any] = {"key": key, "take": take, "k": k, "after": after, "fold": fold}
-        options["refusals"] = [one.pattern for one in self._refusals]
+        if isinstance(self.refusals, str):
+            raise TypeError(f"`refusals` must be a list of patterns, got {short(self.refusals)}.")
+        self._refusals = [_pattern_of("refusals", one) for one in self.refusals]
+        self._as_name = fold_name if check_bool("fold", self.fold) else str
+        for number, name in enumerate(names):
+            if (first := self._numbers.setdefault(self._as_name(name), number)) != number:
+                same = f"{short(names[first])} and {short(name)}" if self.fold else short(name)
+                raise ValueError(f"`ids` must be distinct names, got {same} twice.")
+        self._read, title = self._make_form(names)
+        shown = {x: getattr(self, x) for x in ("key", "take", "k", "after", "fold")}
+        shown["refusals"] = [one.pattern for one in self._refusals]
         digest = blake2b("\n".join(map(repr, names)).encode(), digest_size=4).hexdigest()
-        shown = [f"{name}={value!r}" for name, value in options.items() if value]
-        self.rule = "; ".join([title, *shown, f"{len(names):,} ids ({digest})", UNSEEN])
+        options = [f"{name}={value!r}" for name, value in shown.items() if value]
+        self.rule = "; ".join([title, *options, f"{len(names):,} ids ({digest})", UNSEEN])
 
-    def _make_form(
-        self, form: TextForm, names: Sequence[str], key: str | None, take: Take | None
-    ) -> tuple[Callable[[str], Items], str]:
+    def _make_form(self, names: Sequence[str]) -> tuple[Callable[[str], forms.Items], str]:
         """Return what reads a text, and its name for the card."""
-        knows = self._numbers.knows
-        # what reads a text, the options that it has, and what no name may have
-        rows: dict[str, tuple[Callable[[str], Items], str, str]] = {
-            "json": (partial(by_json, key, take), "key take", ""),
-            "lines": (partial(by_lines, knows, take), "take", "\r\n"),
-            "separated": (partial(by_commas, knows), "", "\r\n"),
-            "codes": (partial(by_codes, take), "take", ""),
+        form, knows, take = self.form, self._knows, self.take
+        reads: dict[str, Callable[[str], forms.Items]] = {
+            "json": partial(forms.by_json, self.key, take),
+            "lines": partial(forms.by_lines, knows, take),
+            "separated": partial(forms.by_commas, knows),
+            "codes": partial(forms.by_codes, take),
         }
-        title = form if isinstance(form, str) else getattr(form, "__qualname__", repr(form))
-        if isinstance(form, re.Pattern) or title.startswith("pattern="):
-            pattern = _pattern_of("form", form if isinstance(form, re.Pattern) else title[8:])
-            title = f"pattern={pattern.pattern}"
-            if pattern.groups != 1:
-                raise ValueError(f"`form` must be a pattern with one group, the id, got {title!r}.")
-            rows[title] = partial(by_pattern, pattern), "", ""
+        rule = f"one of {', '.join(reads)}, `pattern=...` or a function (`auto` proposes one)"
+        if isinstance(form, str) and form.startswith("pattern="):
+            form = _pattern_of("form", form[8:])
+        title = getattr(form, "__qualname__", str(form))
+        if isinstance(form, re.Pattern):
+            title, rule = f"pattern={form.pattern}", "a pattern with one group, the id"
+            if form.groups == 1:
+                reads[title] = partial(forms.by_pattern, form)
         elif callable(form):
-            rows[title] = partial(by_function, form), "", ""
-        elif title not in rows:
-            raise ValueError(
-                f"`form` must be one of {', '.join(rows)}, `pattern=...` or a function, got "
-                f"{short(form)}; `auto` proposes one."
-            )
-        reads, options, marks = rows[title]
-        for name, value in {"key": key, "take": take}.items():
-            if value is not None and name not in options:
-                raise ValueError(
-                    f"`{name}` must be None for the form {title!r}, got {short(value)}; choose a "
-                    "list by `pattern=...`, or `after`."
-                )
-        if wrong := [x for x in names if marks and (set(marks) & set(x) or x != x.strip())]:
-            raise ValueError(
-                f"`form` must be one that can write all ids, and {title!r} cannot write "
-                f"{short(wrong[0])}; use 'json'."
-            )
-        return reads, title
+            reads[title] = partial(forms.by_function, form)
+        odd = [x for x in names if x != x.strip() or {*"\r\n"} & {*x}]
+        if self.key is not None and title != "json":
+            rule = "'json' with `key`"
+        elif take is not None and title not in ("json", "lines", "codes"):
+            rule = "'json', 'lines' or 'codes' with `take`"
+        elif odd and title in ("lines", "separated"):
+            rule = f"'json' for ids such as {short(odd[0])}"
+        elif title in reads:
+            return reads[title], title
+        raise ValueError(f"`form` must be {rule}, got {short(title)}.")
 
-    def read(self, texts: Sequence[Any]) -> Answers:
+    def _knows(self, name: str) -> bool:
+        return self._as_name(name) in self._numbers
+
+    def read(self, texts: Iterable[Any]) -> Answers:
         """Read texts; None, or NaN, is no text."""
-        numbers, form, fold = self._numbers, self._form, self._fold
-        most, after, number_of = self.k, self._after, self._numbers.get
-        flat, lengths, outcomes = array("q"), array("q"), bytearray()
+        numbers, size = self._numbers, len(self._numbers)
+        flat, lengths, outcomes = array("q"), array("q"), array("q")
+        others: dict[str, int] = {}
         for row, text in enumerate(texts):
-            if type(text) is not str:
-                text = _text_of(row, text)
-            found: Items = NO_LIST
-            if after is None:
-                found = form(text)
-            elif (at := text.rfind(after)) >= 0:
-                text = text[at + len(after) :]
-                found = form(text)
-            if not isinstance(found, int):
-                if set(map(type, found)) in _NAMES:
-                    outcomes.append(ANSWERED)
-                    lengths.append(len(found))
-                    kept = found if most is None else found[:most]
-                    kept = kept if fold is None else [fold(str(x)) for x in kept]
-                    known: list[Any] = [*map(number_of, kept)]
-                    flat.fromlist([numbers[x] for x in kept] if None in known else known)
-                    continue
-                found = UNREADABLE if found else EMPTY
-            if found == NO_LIST:
-                refused = any(one.search(text) for one in self._refusals)
-                found = EMPTY if not text.strip() else REFUSED if refused else UNREADABLE
-            outcomes.append(found)
-            lengths.append(0)
-        ids, others = np.array(flat, np.int64), numbers.forget()
-        if others:  # numbers that do not depend on the other texts
-            is_other = ids >= numbers.size
-            far = unknown_numbers(others, numbers.size)
-            ids[is_other] = far[ids[is_other] - numbers.size]
+            found = self._read_one(_text_of(row, text))
+            items, outcome = ([], found) if isinstance(found, str) else (found, "answered")
+            outcomes.append(OUTCOMES.index(outcome))
+            lengths.append(len(items))
+            for name in map(self._as_name, items[: self.k]):
+                known = numbers.get(name)
+                flat.append(others.setdefault(name, size + len(others)) if known is None else known)
+        # the number of a name that is no id does not depend on the other texts
+        number_of = np.concatenate([np.arange(size), unknown_numbers(others, size)])
         of_all = np.array(lengths, np.int64)
-        ranked = of_all if most is None else of_all.clip(max=most)
+        ranked = of_all.clip(0, self.k)
         width = max(1, int(ranked.max(initial=0)))
-        if (size := 8 * width * len(ranked)) > memory():
+        if (needed := 8 * width * len(ranked)) > memory():
             raise ValueError(
                 "`texts` must be lists that fit into memory when all are padded to the longest, "
-                f"of {width} ids, got {gigabytes(size)}; pass `k`."
+                f"of {width} ids, got {gigabytes(needed)}; pass `k`."
             )
-        preds = pad_rows(ids, ranked, -1, width)
-        outcome = np.frombuffer(outcomes, np.uint8).astype(np.int64)
-        read = [torch.from_numpy(x) for x in (preds, outcome, of_all)]
-        return Answers(read[0], read[1], read[2], numbers.size, self.rule)
+        preds = pad_rows(number_of[np.array(flat, np.int64)], ranked, -1, width)
+        read = [torch.from_numpy(x) for x in (preds, np.array(outcomes, np.int64), of_all)]
+        return Answers(read[0], read[1], read[2], size, self.rule)
+
+    def _read_one(self, text: str) -> forms.Items:
+        """Return the names in a text, or its outcome."""
+        is_there = self.after is None or self.after in text
+        text = text.rpartition(self.after)[2] if self.after else text
+        found = self._read(text) if is_there else forms.NO_LIST
+        if found == forms.NO_LIST:
+            is_refused = any(one.search(text) for one in self._refusals)
+            return "empty" if not text.strip() else "refused" if is_refused else forms.UNREADABLE
+        is_clean = isinstance(found, str) or {*map(type, found)} <= {str, int}
+        return (found or "empty") if is_clean else forms.UNREADABLE
+
+    def answers(self, part: FilePart, name: str) -> Answers:
+        """Return the answers in a column to the queries of some rows."""
+        kind = plain(part.columns[name]).type
+        if not is_text(kind) and not pa.types.is_null(kind):
+            raise TypeError(
+                f"{part.file} must hold text in `{name}`, got {kind}; `answers` is for text, and "
+                "lists are read without it."
+            )
+        return self.read(cells_of(part.columns[name]))
+
+
+class JoinedAnswers:
+    """Answers in the column `name` of the first of two tables; `key` of both has the queries."""
+
+    def __init__(self, reader: Reader, name: str, key: str, *tables: Iterable[FilePart]) -> None:
+        self._rows, asked, read = dict[str, int](), dict[str, int](), [reader.read([])]
+        for table, rows in zip(tables, (self._rows, asked), strict=True):
+            for part in table:
+                for row, one in enumerate(read_texts(part, key)):
+                    if one in rows:
+                        raise ValueError(
+                            f"the column `{key}` must have each key once, got {short(one)} again "
+                            f"in {part.place(row)}."
+                        )
+                    rows[one] = len(rows)
+                read += [reader.answers(part, name)] if rows is self._rows else []
+        if unknown := [one for one in self._rows if one not in asked]:
+            raise ValueError(
+                f"`truth` must have a row for each answer, got none for {len(unknown):,} of "
+                f"them, the first with {short(unknown[0])} in `{key}`; leave the rows of such "
+                "answers out, or add the queries."
+            )
+        self._answers = Answers.cat(read)
+
+    def answers(self, part: FilePart, name: str) -> Answers:
+        """Return the answers to the queries of some rows, whose keys are in a column."""
+        rows = [self._rows.get(key, -1) for key in read_texts(part, name)]
+        return self._answers.at(torch.tensor(rows, dtype=torch.int64))
+
+
+def reader_of(ids: Any, options: Any) -> Reader:
+    """Return what reads the answers of a table, with a dict of options of `read_answers`."""
+    known = [x.name for x in fields(Reader)][1:]
+    given = options if isinstance(options, dict) else [options]
+    if wrong := [short(x) for x in given if x not in known]:
+        rule = f"a dict of options of `read_answers`, of {', '.join(known)}"
+        raise TypeError(f"`answers` must be {rule}, got {wrong[0]}.")
+    return Reader(ids, **options)
 
 
 def read_answers(
@@ -213,8 +243,7 @@ def read_answers(
         fold: compare names without their case, accents and spaces around and between words.
 
     Raises:
-        TypeError: an argument has the wrong type.
-        ValueError: an option is out of range, ids are not distinct, or the form cannot write one.
+        TypeError, ValueError: an option is wrong, ids are not distinct, or the form cannot.
 
     Example:
         >>> from nextloc_metrics import report
@@ -230,11 +259,10 @@ def read_answers(
     if isinstance(texts, str):
         raise TypeError(f"`texts` must be one text per answer, got {short(texts)}.")
     texts = cells_of(texts)
-    options: dict[str, Any] = {"k": k, "after": after, "refusals": refusals, "fold": fold}
     if form == "auto":
-        print(propose(texts[:1000], ids, **options))
+        print(propose(texts, ids, k=k, after=after, refusals=refusals, fold=fold))
         form, texts = "json", []
-    return Reader(ids, form, key, take=take, **options).read(texts)
+    return Reader(ids, form, key, k, take, after, refusals, fold).read(texts)
 
 
 def cells_of(column: Any) -> list[Any]:
@@ -244,7 +272,8 @@ def cells_of(column: Any) -> list[Any]:
 
 
 def propose(texts: Sequence[Any], ids: Any, **options: Any) -> str:
-    """Return how many of the texts each form reads, and how many of these have an id."""
+    """Return how many of the first texts each form reads, and how many of these have an id."""
+    texts = texts[:_SEEN]
     lines = [f"of the first {len(texts):,} answers"]
     for form in ("json", "lines", "separated", "codes"):
         try:
@@ -253,41 +282,47 @@ def propose(texts: Sequence[Any], ids: Any, **options: Any) -> str:
             lines.append(f"{form}: {error}")
             continue
         has_id = ((found.preds >= 0) & (found.preds < found.num_ids)).any(1)
-        read = int((found.outcome == ANSWERED).sum())
+        read = int((found.lengths > 0).sum())
         lines.append(f"{form}: reads {read:,}, {int(has_id.sum()):,} with an id of `ids`")
     return "\n".join(lines)
 
 
-class NameNumbers(dict[Any, int]):
-    """The number of each name or whole number; the next for what is no id, until `forget`."""
+def check_no_answers(part: FilePart, preds: str, target: str, separator: str | None) -> None:
+    """Raise if most cells of a column of text hold text around a list, several lines or names."""
+    cells = [cells_of(part.columns[x][:_SEEN]) for x in (preds, target)]
+    how = CellReading("text", is_loose=True)
+    lists, relevant = ([x for cell in column if (x := split(cell, how))] for column in cells)
+    known = {str(x) for cell in relevant for x in cell}
+    texts = [x for x in cells[0] if isinstance(x, str) and x.strip() and x not in known]
+    answers = [x for x in texts if _is_answer(x.strip(), separator)]
+    may_be_joined = not any(len(x) > 1 or str(x[0]) in known for x in lists)
+    names = [x for (x, *_) in lists if isinstance(x, str) and may_be_joined and separator is None]
+    are_numbers = all(map(str.isdigit, known))  # beside numbers, each cell is refused by itself
+    for mark in _MARKS[: 1 if are_numbers else None]:
+        parts = [(x, mark.split(x.strip(_QUOTES))) for x in names]
+        joined = [x for x, of in parts if of[1:] and known & {y.strip(_QUOTES) for y in of}]
+        if 2 * len(joined) > len(lists):
+            between = mark.findall(joined[0].strip(_QUOTES))[0].strip("'\"")
+            raise ValueError(
+                f"`preds` must be lists of ids, and no target is among those of {preds!r} in "
+                f"{part.file}, but several stand in one text, such as {short(joined[0])}; pass "
+                f"`separator={between!r}`, write each as an item of its own, such as ['Home', "
+                "'Cafe'], or read the answers of a language model with `answers`."
+            )
+        if 2 * len(answers) > len(texts):
+            raise ValueError(
+                f"`preds` must be lists of ids, and {len(answers):,} of the first {len(texts):,} "
+                f"cells of {preds!r} in {part.file} hold answers in text, such as "
+                f"{short(answers[0])}; read them with `answers`."
+            )
 
-    def __init__(self, names: Sequence[str], fold: Callable[[str], str] | None) -> None:
-        for number, name in enumerate(names):
-            first = self.setdefault(name if fold is None else fold(name), number)
-            if first != number:
-                same = f"{short(names[first])} and {short(name)}" if fold else short(name)
-                raise ValueError(f"`ids` must be distinct names, got {same} twice.")
-        self.size, self._fold = len(names), fold
-        self._others: list[str] = []
-        self.update({int(x): n for x, n in [*self.items()] if _WHOLE.fullmatch(x)})
 
-    def __missing__(self, name: Any) -> int:
-        if type(name) is int:
-            return self[str(name)]
-        self._others.append(name)
-        number = self[name] = self.size + len(self._others) - 1
-        return number
-
-    def knows(self, name: str) -> bool:
-        """Return whether a name is that of an id."""
-        return self.get(name if self._fold is None else self._fold(name), self.size) < self.size
-
-    def forget(self) -> list[str]:
-        """Forget the names that are no ids, and return them in the order of their numbers."""
-        others, self._others = self._others, []
-        for name in others:
-            del self[name]
-        return others
+def _is_answer(text: str, separator: str | None) -> bool:
+    """Return whether there is a fence, an object, a list in prose, or several lines."""
+    if text[0] == "[" and text[-1] == "]":
+        return False
+    is_marked = text[0] == "{" or "```" in text or ("\n" in text and separator is None)
+    return is_marked or isinstance(forms.by_json(None, "last", text), list)
 
 
 def _names_of(ids: Any) -> list[str]:
@@ -302,26 +337,19 @@ def _names_of(ids: Any) -> list[str]:
 def _pattern_of(name: str, pattern: Any) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
-    except (re.error, TypeError) as error:
-        raise ValueError(
-            f"`{name}` must be a pattern of `re`, got {short(pattern)}: {error}."
-        ) from error
+    except (re.error, TypeError) as e:
+        raise ValueError(f"`{name}` must be a pattern of `re`, got {short(pattern)}: {e}.") from e
 
 
 def _text_of(row: int, text: Any) -> str:
     """Return the text of a cell, empty for None, NaN or NA, or raise if it is something else."""
-    if isinstance(text, str):
-        return str(text)
-    if text is None or type(text).__name__ == "NAType" or text != text:
-        return ""
-    raise TypeError(f"`texts` must hold text or None, got {short(text)} in row {row}.")
+    is_missing = text is None or type(text).__name__ == "NAType" or text != text
+    if not is_missing and not isinstance(text, str):
+        raise TypeError(f"`texts` must hold text or None, got {short(text)} in row {row}.")
+    return "" if is_missing else str(text)
 
 
-_WHOLE = re.compile("0|-?[1-9][0-9]{0,17}")
-_ACCENTS = re.compile("[\u0300-\u036f]")
-
-
-def fold_name(name: str) -> str:
+def fold_name(name: str | int) -> str:
     """Return a name without case, accents and further spaces, composed (NFC)."""
-    bare = _ACCENTS.sub("", unicodedata.normalize("NFD", name.casefold()))
+    bare = _ACCENTS.sub("", unicodedata.normalize("NFD", str(name).casefold()))
     return unicodedata.normalize("NFC", " ".join(bare.split()))

@@ -17,7 +17,7 @@ from nextloc_metrics.core.queries.arrays import as_tensor
 from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.core.queries.checks import check_choice
 from nextloc_metrics.core.queries.messages import clip, short
-from nextloc_metrics.report.files.answer_columns import AnswerColumn, check_no_answers
+from nextloc_metrics.report.files.answers import JoinedAnswers, Reader, check_no_answers
 from nextloc_metrics.report.files.cells import (
     MISSING,
     CellReading,
@@ -110,7 +110,7 @@ class TableRows:
         vocabulary: Sequence[str | int] | None,
         separator: str | None,
         on_error: OnError,
-        reader: AnswerColumn | None = None,
+        reader: Reader | JoinedAnswers | None = None,
     ) -> None:
         if names.preds == names.target:
             raise ValueError(
@@ -412,7 +412,7 @@ def open_rows(
     vocabulary: Sequence[str | int] | None = None,
     separator: str | None = None,
     on_error: OnError = "raise",
-    reader: AnswerColumn | None = None,
+    reader: Reader | JoinedAnswers | None = None,
 ) -> TableRows:
     r"""Open a table of predictions; its rows are read in chunks by `TableRows.chunks`.
 
