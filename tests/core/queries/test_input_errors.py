@@ -11,9 +11,11 @@ import pytest
 import torch
 
 from nextloc_metrics import (
+    AUC,
     MRR,
     AccuracyAtK,
     Coverage,
+    ERRAtK,
     Grouped,
     GroupLabels,
     LocationF1,
@@ -81,6 +83,9 @@ BAD: dict[str, list[Any]] = {
         *(torch.zeros(4, 0), torch.tensor(0.5), IDS, IDS[:3], SCORES.topk(2)),
         *(tuple(SCORES.topk(2)), SCORES > 0.3, SCORES.to(torch.complex64), "scores"),
         *(torch.arange(400).view(4, 100) % 3, [[1, -2]] * 4, [[0.5, 0.2], [0.1]], [[1, None]] * 4),
+        *([None, 1], np.array([[1], [None]], object), [1, [2]], ["a", "b"], [1 << 70], {1: 2}, 3),
+        *(np.array(["2020-01-01"], "M8[D]"), np.array([1 << 63], np.uint64)),
+        np.ma.masked_array([1, 2], [False, True]),
     ],
     "target": [
         *([1, 6, 0, 0], [1, -1, 0, 0], [1, -100, 0, 0], [[1, 6]] * 4, [[1, -2]] * 4, [1, 2, 0]),
@@ -89,7 +94,18 @@ BAD: dict[str, list[Any]] = {
         *([[math.inf] * 6] * 4, [[1, 0, 0, 1, 0, 0]] * 4, {1, 2}, None),
     ],
     "mask": [[True] * 3, [1, 1, 1, 1], [1.0] * 4, "True"],
-    "exclude": [[[6]] * 4, [[-2]] * 4, SCORES],
+    "exclude": [
+        *(
+            [[6]] * 4,
+            [[-2]] * 4,
+            SCORES,
+            [1, 2],
+            [[0]] * 3,
+            [[False] * 7] * 4,
+            "visited",
+            [[1]] * 4,
+        ),
+    ],
 }
 KINDS = [
     Case("AccuracyAtK", {"k": 3}),
@@ -136,6 +152,10 @@ REFUSED: list[tuple[Any, dict[str, Any]]] = [
     (LocationF1(10), {"preds": torch.tensor([[2, 3], [1, 2]]), "target": [1, 12]}),
     (LocationF1(3), {"preds": SCORES[:2, :3], "target": torch.tensor([[1, 2], [0, -1]])}),
     (LocationF1(LOCATIONS), {"preds": Ranking.from_scores(SCORES, IDS)}),
+    (MRR(), {"preds": Ranking.from_scores(SCORES, IDS), "exclude": [[0]] * 4}),
+    (AUC(), {"preds": IDS[:, None], "target": IDS}),
+    (AUC(), {"preds": Ranking.from_scores(SCORES, IDS)}),
+    (ERRAtK(3), {"preds": SCORES[:1, :2], "target": [[0.0, 2.0]]}),
     (Grouped(MRR(), 3), {"preds": SCORES, "target": IDS}),
     (Grouped(MRR(), 3), {"preds": SCORES, "target": IDS, "groups": [0, 3, 1, 1]}),
     (Grouped(MRR(), 3), {"preds": SCORES, "target": IDS, "groups": IDS.to("meta")}),

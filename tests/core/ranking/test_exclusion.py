@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nextloc_metrics import MRR, Ranking
+from nextloc_metrics import Ranking
 from strategies import dirty_scores
 
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
@@ -138,22 +138,3 @@ def test_a_relevant_location_may_be_exempt(form: str) -> None:
     assert rank(exclude=exclude, validate_args=False).above.tolist() == [[1 << 62]]
     left_out = rank(exclude=exclude, mask=torch.tensor([False]))
     assert left_out.counted.tolist() == [False]
-
-
-@pytest.mark.parametrize(
-    ("exclude", "error", "says"),
-    [
-        (torch.tensor([1, 2]), ValueError, r"shape of the queries, \(2,\), and one more dimension"),
-        (torch.zeros(3, 1).long(), ValueError, r"got int64 \(3, 1\)"),
-        (torch.zeros(2, 5).bool(), ValueError, r"got bool \(2, 5\)"),
-        (torch.tensor([[-2], [0]]), ValueError, r"at least 0 \(-1 pads\).*got -2"),
-        ("visited", TypeError, "`exclude` must be a tensor, an array"),
-    ],
-)
-def test_what_does_not_fit_is_named(exclude: Any, error: type[Exception], says: str) -> None:
-    """An error names the argument, and a ranking has its own."""
-    scores, target = torch.rand(2, 4), torch.tensor([1, 2])
-    with pytest.raises(error, match=says):
-        MRR()(scores, target, exclude=exclude)
-    with pytest.raises(ValueError, match="pass it alone"):
-        MRR()(Ranking.from_scores(scores, target), exclude=torch.tensor([[0], [0]]))

@@ -171,26 +171,3 @@ def test_chance(candidates: int, relevant: int) -> None:
         assert got == pytest.approx(float(metric(preds, target)), abs=1e-6), metric
     assert analysis.chance(AUC(), 1000) == 0.5
     assert analysis.chance(MeanRank(), 1000) == 500.5
-
-
-WRONG: list[tuple[Any, str]] = [
-    (lambda: RBP(p=1.0), "`p` must be between 0 and 1, such as 0.8, got 1.0"),
-    (lambda: RankQuantile(50), "`q` must be between 0 and 1, such as 0.5, got 50"),
-    (lambda: MeanRank(empty_target_action="neg"), "no rank without a target, got 'neg'"),
-    (lambda: AUC()(torch.tensor([[1, 2]]), torch.tensor([1])), "`num_candidates` of AUC"),
-    (
-        lambda: ERRAtK(3)(torch.tensor([[1.0, 2]]), torch.tensor([[0.0, 2]])),
-        r"grades up to `max_grade` of ERRAtK\(k=3\), 1, got 2",
-    ),
-    (
-        lambda: AUC()(Ranking.from_scores(torch.tensor([[1.0, 2]]), torch.tensor([1]))),
-        "reads the number of ranked candidates, .* with `length=True`",
-    ),
-]
-
-
-@pytest.mark.parametrize(("make", "message"), WRONG)
-def test_errors_name_the_argument(make: Any, message: str) -> None:
-    """And the rule, the value and the remedy."""
-    with pytest.raises(ValueError, match=message):
-        make()
