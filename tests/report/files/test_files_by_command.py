@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from doors import made, records, run
 
 from nextloc_metrics import report
@@ -436,3 +437,26 @@ def test_rows_in_any_order_are_joined_by_their_keys(form: str, tmp_path: Path) -
         audit = found("audit", paths["equal"], paths["other"], "--id", "id", "--k", "1")
         values = [[x["value"] for x in audit if x["model"] == str(paths[name])] for name in orders]
         assert values[1] == values[2] != []
+
+
+def test_parts_of_dicts_and_of_tensors_are_joined(tmp_path: Path) -> None:
+    """By a pattern and by a folder; a key that two files have, and other tensors, are refused."""
+    for part, rank in (("1", 2), ("2", 1)):
+        lists = {part: [5, 3] if rank == 2 else [3, 5]}
+        (tmp_path / f"{part}.json").write_text(json.dumps(lists), "utf-8")
+        found = {"preds": torch.tensor([*lists.values()]), "target": torch.tensor([3])}
+        (tmp_path / "saved").mkdir(exist_ok=True)
+        torch.save(found, tmp_path / "saved" / f"{part}.pt")
+    truth = {"1": [3], "2": [3]}
+    for rows in (str(tmp_path / "*.json"), [tmp_path / "1.json", tmp_path / "2.json"]):
+        assert report.evaluate(rows, truth=truth, k=1).values["mrr"] == 0.75
+    for rows in (tmp_path / "saved", str(tmp_path / "saved" / "*.pt")):
+        assert report.evaluate(rows, k=1).values["mrr"] == 0.75
+    (tmp_path / "3.json").write_text('{"1": [7]}', "utf-8")
+    with pytest.raises(ValueError, match=r"3\.json must hold each key once, got '1' again"):
+        report.evaluate(str(tmp_path / "*.json"), truth=truth, k=1)
+    torch.save({"scores": torch.rand(1, 9)}, tmp_path / "saved" / "3.pt")
+    with pytest.raises(ValueError, match=r"3\.pt must hold the tensors of .*1\.pt"):
+        report.evaluate(tmp_path / "saved", k=1)
+    shown = run("score", str(tmp_path / "missing.json"))
+    assert "must be an existing file" in shown.output

@@ -223,7 +223,8 @@ def _check_range(ids: Tensor, counted: Tensor, num_candidates: int | None, padde
         padding = " (-1 pads)" if padded else ""
         form = "" if num_candidates is None else "; floating `preds` are scores, not lists of ids"
         remedy = (
-            "exclude queries without a location with `ignore_index` or `mask`" if lowest < 0
+            "exclude queries without a location with `ignore_index` or `mask`; to count one as a "
+            "miss, name a location that is never retrieved" if lowest < 0
             else "count locations that training never saw as misses: "
             "`torch.nn.functional.pad(scores, (0, 1), value=-torch.inf)` adds one id for them all"
         )  # fmt: skip

@@ -64,6 +64,11 @@ from nextloc_metrics.report.files.sources import (
     open_table,
 )
 
+# What to do about a query without a target.
+_OF_GAPS = (
+    "leave the row out if nothing is known of it; to count it as a miss, write an id that no list "
+    "has"
+)
 # Rows that tell what columns hold, and values of lists per chunk.
 _SEEN = 1000
 _VALUES = 1 << 21
@@ -335,16 +340,15 @@ class TableRows:
         bad = found.bad | (~found.lists & (found.lengths == 0))
         if not self.has_several:
             bad |= found.lengths != 1
-        _check_read(piece, self.names.target, bad, how)
+        _check_read(piece, self.names.target, bad, how, is_target=True)
         gaps = found.rows[numbers < 0]  # padding is right in a list, if any row may be one
         if self.has_several:
             gaps = gaps[~found.lists[gaps]]
         if len(gaps):
             row = gaps[0]
             raise ValueError(
-                f"{piece.place(row)} must hold a target in "
-                f"`{self.names.target}`, got {short(_cell(column, row))}; leave the row out, or "
-                "write all targets as lists, such as [3], if a query can have several or none."
+                f"{piece.place(row)} must hold a target in `{self.names.target}`, got "
+                f"{short(_cell(column, row))}; {_OF_GAPS}."
             )
         return pad(found) if self.has_several else as_tensor("target", numbers), found.lists
 
@@ -482,14 +486,16 @@ def has_column(source: Any, name: str) -> bool:
     return False
 
 
-def _check_read(piece: FilePart, name: str, bad: Any, how: CellReading) -> None:
+def _check_read(
+    piece: FilePart, name: str, bad: Any, how: CellReading, is_target: bool = False
+) -> None:
     if bad.any():
         row = int(bad.argmax())
         cell = _cell(piece.columns[name], row)
         what = "scores, as many as the rows before" if how.kind == "scores" else "ids of locations"
+        advice = _OF_GAPS if is_target and cell in (None, "") else remedy(cell, how)
         raise ValueError(
-            f"{piece.place(row)} must hold {what} in `{clip(name)}`, got {short(cell)}; "
-            f"{remedy(cell, how)}."
+            f"{piece.place(row)} must hold {what} in `{clip(name)}`, got {short(cell)}; {advice}."
         )
 
 
