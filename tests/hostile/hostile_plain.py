@@ -105,26 +105,13 @@ def check_columns(have: Sequence[str], needed: Iterable[str]) -> None:
         raise RefusedError("a column is missing or occurs twice")
 
 
-def read_lines(data: bytes, needed: Sequence[str]) -> tuple[list[dict[str, Any]], int]:
-    """Return the records of JSON lines by column, and how many lines are none."""
-    records, broken = [], 0
-    for line in data.removeprefix(b"\xef\xbb\xbf").replace(b"\r", b"\n").split(b"\n"):
-        if line.strip():
-            try:
-                records.append(_record(json.loads(line, object_pairs_hook=_pairs)))
-            except (ValueError, RecursionError):
-                broken += 1
-    have = {name for record in records for name in record}
-    if records and not have.issuperset(needed):
-        raise RefusedError("a column is missing")
-    return [{name: record.get(name) for name in needed} for record in records], broken
-
-
-def read_json(data: bytes, needed: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the records of a JSON list by column, or refuse it."""
+def read_json(data: bytes, needed: Sequence[str], is_lines: bool) -> list[dict[str, Any]]:
+    """Return the records of JSON lines, or of a JSON list, by column, or refuse it."""
+    data = data.removeprefix(b"\xef\xbb\xbf").strip()
+    texts = data.replace(b"\r", b"\n").split(b"\n") if is_lines else [data or b"[]"]
     try:
-        found = json.loads(data.decode("utf-8-sig").strip() or "[]", object_pairs_hook=_pairs)
-        records = [_record(x) for x in found]
+        found = [json.loads(x, object_pairs_hook=_pairs) for x in texts if x.strip()]
+        records = [_record(x) for x in (found if is_lines else found[0])]
     except (ValueError, RecursionError, TypeError) as error:
         raise RefusedError(str(error)) from error
     have = {name for record in records for name in record}
@@ -321,7 +308,7 @@ def _of_order(ranks: Sequence[int], n: int) -> dict[str, float]:
     return found
 
 
-def evaluate(queries: Sequence[Query], how: Meaning, broken: int = 0) -> Found:
+def evaluate(queries: Sequence[Query], how: Meaning) -> Found:
     """Return the values of all queries and of each group."""
     groups: dict[tuple[str, str], list[Query]] = {}
     for query in queries:
@@ -332,7 +319,7 @@ def evaluate(queries: Sequence[Query], how: Meaning, broken: int = 0) -> Found:
         _means(queries, is_scores),
         {group: (_number(x), _means(x, is_scores)) for group, x in groups.items()},
         len(queries),
-        broken + sum(query.answer is None for query in queries),
+        sum(query.answer is None for query in queries),
     )
 
 

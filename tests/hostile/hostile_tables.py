@@ -30,7 +30,6 @@ from hostile_plain import (
     queries_of,
     read_csv,
     read_json,
-    read_lines,
 )
 from hypothesis import strategies as st
 
@@ -98,14 +97,14 @@ class Table:
         found = []
         for policy in self.policies:
             with contextlib.suppress(RefusedError):
-                rows, broken = self._rows(policy)
-                if self.twice or (broken and not self.how.miss):
+                rows = self._rows(policy)
+                if self.twice:
                     continue
                 for how in self._readings(rows):
                     if policy == "text" and how.candidates is not None:
                         continue  # candidates are numbers
                     with contextlib.suppress(RefusedError):
-                        found.append(evaluate(queries_of(rows, how, policy), how, broken))
+                        found.append(evaluate(queries_of(rows, how, policy), how))
         return found
 
     def _readings(self, rows: Sequence[Cells]) -> Iterator[Meaning]:
@@ -124,25 +123,19 @@ class Table:
             if number == max(widths.values()):
                 yield replace(self.how, candidates=width)
 
-    def _rows(self, policy: Policy) -> tuple[Sequence[Cells], int]:
+    def _rows(self, policy: Policy) -> Sequence[Cells]:
         if self.cells is not None:
-            return self.cells, 0
+            return self.cells
         needed = [*self.how.columns.values(), *self.how.groups]
         rows: list[Cells] = []
-        lost = 0
         for name, data in self.files:
-            if name.endswith(".gz"):
-                data = _unpacked(data)
+            data = _unpacked(data) if name.endswith(".gz") else data
             data = flat(data) if policy == "loose" else data
-            if ".jsonl" in name:
-                found, broken = read_lines(data, needed)
-                lost += broken
-            elif ".json" in name:
-                found = read_json(data, needed)
+            if ".json" in name:
+                rows += read_json(data, needed, ".jsonl" in name)
             else:
-                found = read_csv(data, "\t" if ".tsv" in name else ",", needed)
-            rows += found
-        return rows, lost
+                rows += read_csv(data, "\t" if ".tsv" in name else ",", needed)
+        return rows
 
 
 def _list_of(cell: Any) -> list[Any]:

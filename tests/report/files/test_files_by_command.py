@@ -441,22 +441,17 @@ def test_rows_in_any_order_are_joined_by_their_keys(form: str, tmp_path: Path) -
 
 def test_parts_of_dicts_and_of_tensors_are_joined(tmp_path: Path) -> None:
     """By a pattern and by a folder; a key that two files have, and other tensors, are refused."""
-    for part, rank in (("1", 2), ("2", 1)):
-        lists = {part: [5, 3] if rank == 2 else [3, 5]}
-        (tmp_path / f"{part}.json").write_text(json.dumps(lists), "utf-8")
-        found = {"preds": torch.tensor([*lists.values()]), "target": torch.tensor([3])}
-        (tmp_path / "saved").mkdir(exist_ok=True)
-        torch.save(found, tmp_path / "saved" / f"{part}.pt")
-    truth = {"1": [3], "2": [3]}
-    for rows in (str(tmp_path / "*.json"), [tmp_path / "1.json", tmp_path / "2.json"]):
-        assert report.evaluate(rows, truth=truth, k=1).values["mrr"] == 0.75
-    for rows in (tmp_path / "saved", str(tmp_path / "saved" / "*.pt")):
-        assert report.evaluate(rows, k=1).values["mrr"] == 0.75
+    for name, ids in (("1", [5, 3]), ("2", [3, 5])):
+        (tmp_path / f"{name}.json").write_text(json.dumps({name: ids}), "utf-8")
+        torch.save({"preds": torch.tensor([ids]), "target": [3]}, tmp_path / f"{name}.pt")
     (tmp_path / "3.json").write_text('{"1": [7]}', "utf-8")
-    with pytest.raises(ValueError, match=r"3\.json must hold each key once, got '1' again"):
-        report.evaluate(str(tmp_path / "*.json"), truth=truth, k=1)
-    torch.save({"scores": torch.rand(1, 9)}, tmp_path / "saved" / "3.pt")
-    with pytest.raises(ValueError, match=r"3\.pt must hold the tensors of .*1\.pt"):
-        report.evaluate(tmp_path / "saved", k=1)
-    shown = run("score", str(tmp_path / "missing.json"))
-    assert "must be an existing file" in shown.output
+    torch.save(torch.rand(1, 9), tmp_path / "3.pt")
+    for end, truth, says in (
+        (".json", {"1": 3, "2": 3}, "once, got '1'"),
+        (".pt", None, "tensors"),
+    ):
+        rows = str(tmp_path / "[12]") + end
+        assert report.evaluate(rows, truth=truth, k=1).values["mrr"] == 0.75
+        with pytest.raises(ValueError, match=rf"3\{end} must hold .*{says}"):
+            report.evaluate(str(tmp_path / f"*{end}"), truth=truth, k=1)
+    assert "must be an existing file" in run("score", str(tmp_path / "missing.json")).output

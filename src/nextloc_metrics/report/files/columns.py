@@ -70,16 +70,6 @@ def miss_unmet(batch: Any) -> None:
     batch.grades[unmet, 0] = 1
 
 
-def is_text_column(column: Any) -> bool:
-    """Return whether cells are text."""
-    return is_text(column.type)
-
-
-def is_lists(column: Any) -> bool:
-    """Return whether cells are lists."""
-    return is_list(column.type)
-
-
 def kind_of(column: Any) -> str:
     """Return whether targets of a typed column are text or integers."""
     kind = column.type.value_type if hasattr(column.type, "value_type") else column.type

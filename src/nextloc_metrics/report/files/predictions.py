@@ -226,10 +226,7 @@ def join_column(parts: Sequence[Any], untyped: bool) -> Any:
         numbers, wrong = integers_of(plain(pa.chunked_array(parts)).fill_null(""))
         if wrong is None:
             return pandas.Series(numbers)
-    columns = [
-        plain(part).to_pandas(integer_object_nulls=True)
-        for part in parts
-    ]  # fmt: skip
+    columns = [plain(part).to_pandas(integer_object_nulls=True) for part in parts]
     return pandas.concat(columns, ignore_index=True)
 
 

@@ -24,12 +24,12 @@ from nextloc_metrics.report.files.cells import (
     Cells,
     OnError,
     WrongTypeError,
+    is_list,
+    is_text,
     plain,
 )
 from nextloc_metrics.report.files.columns import (
     cut,
-    is_lists,
-    is_text_column,
     kind_of,
     miss_unmet,
     names_of_groups,
@@ -126,12 +126,12 @@ class TableRows:
         self.num_rows, self.missed, self.reader = source.num_rows, 0, reader
         first = self._peek()
         answers, relevant = first.columns[names.preds], first.columns[names.target]
-        tuples = not (is_text_column(relevant) and pc.any(has_tuples(plain(relevant))).as_py())
+        tuples = not (is_text(relevant.type) and pc.any(has_tuples(plain(relevant))).as_py())
         if reader is None and kind_of(answers) == "text":
-            if is_text_column(answers):
+            if is_text(answers.type):
                 answers = first.columns[names.preds] = printed(plain(answers), tuples)
             check_no_answers(first, names.preds, names.target, separator)
-        is_listed = is_lists(answers) or is_written_as_list(next(iter(answers), ""))
+        is_listed = is_list(answers.type) or is_written_as_list(next(iter(answers), ""))
         self.are_single = reader is None and separator is None and not is_listed
         given = (padding,) if isinstance(padding, int) else padding
         pads = frozenset({-1, *given})
@@ -140,7 +140,7 @@ class TableRows:
         kind: Any = "integers" if source.untyped else kind_of(relevant)
         if vocabulary is not None:
             kind = "text" if any(isinstance(x, str) for x in vocabulary) else "integers"
-        may_be_list = source.untyped or is_text_column(answers)
+        may_be_list = source.untyped or is_text(answers.type)
         known = frozenset(map(str, vocabulary or ())) if source.untyped else None
         self._relevant = CellReading(kind, is_loose, separator, may_be_list, known)
         survey = self._survey(pads, vocabulary is None, relevant)
@@ -233,33 +233,33 @@ class TableRows:
 
     def _survey(self, padding: Set[int], must_number: bool, relevant: Any) -> Survey:
         """Read the targets once: their number, their kind, and the vocabulary they make."""
-        is_typed = not is_text_column(relevant)
-        if self.source.once or (self.num_candidates and is_typed and not is_lists(relevant)):
-            return Survey.unknown(is_lists(relevant))
+        is_typed = not is_text(relevant.type)
+        if self.source.once or (self.num_candidates and is_typed and not is_list(relevant.type)):
+            return Survey.unknown(is_list(relevant.type))
         survey = Survey(self._relevant.kind, padding, must_number)
         has_ids = may_be_text = False
         for part in self.source.parts([self.names.target]):
             column = part.columns[self.names.target]
             cells = self._read(part, self.names.target, self._relevant)
-            is_text: bool | None = False
+            are_text: bool | None = False
             if must_number and self._relevant.kind == "integers":
                 if self.source.untyped:
-                    is_text = are_words(column, cells.bad, self._relevant)
+                    are_text = are_words(column, cells.bad, self._relevant)
                 else:  # lists without an id do not tell what ids are
-                    is_text = not has_ids and kind_of(column) == "text"
-            if is_text:
+                    are_text = not has_ids and kind_of(column) == "text"
+            if are_text:
                 break
-            may_be_text |= is_text is None
+            may_be_text |= are_text is None
             has_ids |= len(cells.values) > 0
             survey.add(cells)
         else:
-            is_text = may_be_text and not has_ids
-        if is_text:
+            are_text = may_be_text and not has_ids
+        if are_text:
             self._relevant = self._relevant._replace(kind="text")
             return self._survey(padding, must_number, relevant)
         self.num_rows = survey.num_rows
         if isinstance(self.source, Arrays):
-            survey.has_several = is_lists(relevant)
+            survey.has_several = is_list(relevant.type)
         return survey
 
     def chunks(self) -> Iterator[Batch]:
