@@ -31,6 +31,7 @@ EVIL = [
     "$\\frac{x",
     "ann & bob",
 ]
+KIND = '<b>user" onload="x'
 TITLE = "A <title>, a <script>"
 SOURCE = {"files": EVIL[1], "date": "2026-11-24"}
 
@@ -74,8 +75,8 @@ def evaluation() -> Any:
     return report.evaluate(
         numbers(720).reshape(80, 9).astype(np.float32),
         numbers(80) % 9,
-        groups={"<b>user": np.array(EVIL)[numbers(80, 5) % 4], "hour": numbers(80, 3)},
-        cluster="<b>user",
+        groups={KIND: np.array(EVIL)[numbers(80, 5) % 4], "hour": numbers(80, 3)},
+        cluster=KIND,
         train_counts=numbers(9),
     )
 
@@ -101,9 +102,9 @@ def hours() -> Any:
 
 
 def users() -> Any:
-    """120 users, of whom the first answer is right, and of the last twelve the second, too."""
+    """120 users: the first answer is right but for 18, and of the last twelve the second, too."""
     row = np.arange(240)
-    target = ((row % 2 == 0) | (row >= 216)).astype(int)
+    target = ((row % 2 == 0) & (row >= 36) | (row >= 216)).astype(int)
     return report.evaluate([[1]] * 240, target, k=1, groups={"user": row // 2}, num_locations=2)
 
 
@@ -207,7 +208,7 @@ def test_only_the_script_of_the_page_runs_and_nothing_is_fetched(name: str) -> N
 def test_a_page_has_a_choice_of_metrics_by_group() -> None:
     """Each metric of the table of groups has a picture, under its name; one alone has no choice."""
     html = evaluation().to_html()
-    for kind in ("<b>user", "hour"):
+    for kind in (KIND, "hour"):
         section = html.partition(f"<h2>By {escape(kind)}</h2>")[2].partition("</section>")[0]
         choice = section.partition('<div class="choice">')[2].partition("<table>")[0]
         names = [x for x in evaluation().groups[kind].header if x in evaluation().values]
