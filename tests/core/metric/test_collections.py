@@ -152,12 +152,6 @@ def test_scores_of_decisions_share_one_state(kind: type[MetricCollection]) -> No
     assert all(same(values[name], metric.compute()) for name, metric in alone.items())
 
 
-def test_the_k_of_ndcg_is_positive() -> None:
-    """It is an option of its own."""
-    with pytest.raises(ValueError, match="`ndcg_k` must be a positive integer, got 0"):
-        next_location_metrics(LOCATIONS, ndcg_k=0)
-
-
 @PRESETS
 def test_clones_with_a_prefix(make: Make, keys: list[str]) -> None:
     """The usual train, validation and test copies are independent."""
