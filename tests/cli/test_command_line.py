@@ -117,7 +117,8 @@ def test_errors_name_options_and_similar_columns(path: str) -> None:
     """No message has the arguments of Python."""
     message = refused("score", path, "--preds", "pred", "--group", "usr")
     assert "did you mean 'preds', 'user'?" in message
-    assert message.endswith("The columns are those of `--preds`, `--group`.")
+    command = f"nextloc-metrics score {path} --preds preds --group user"
+    assert message.endswith(f"Name the columns: {command}")
     broken = refused("score", "-", text="preds,target\n-9,1\n")
     assert "`--answers padding=-100`" in broken
     assert "`--on-error miss`" in broken
@@ -344,20 +345,14 @@ def test_a_missing_column_names_no_option_with_a_number_in_its_name(tmp_path: Pa
     path.write_text("preds,target\n[3],3\n", encoding="utf-8")
     for column in ("p1", "1", "10"):
         message = run("score", str(path), "--preds", column).output
-        assert message.endswith("The columns are those of `--preds`.\n")
+        assert message.endswith(f"nextloc-metrics score {path} --preds COLUMN\n")
 
 
-def test_dicts_of_ranx_are_answered_with_the_command(tmp_path: Path) -> None:
-    """Without judgements, or with those given as a column; the command is right as it stands."""
+def test_dicts_of_ranx_are_answered_with_the_option(tmp_path: Path) -> None:
+    """Without judgements, or with those given as a column."""
     path, truth = tmp_path / "run.json", tmp_path / "qrels.json"
     path.write_text(json.dumps({"q1": {"d1": 0.9, "d2": 0.5}}), encoding="utf-8")
     truth.write_text(json.dumps({"q1": {"d1": 1}}), encoding="utf-8")
-    command = f"nextloc-metrics score {path} --truth "
-    assert run("score", str(path)).output.endswith(f"what you mean: {command}FILE\n")
-    table = tmp_path / "run.csv"
-    table.write_text("q_id,doc_id,score\nq1,d1,0.9\n", encoding="utf-8")
-    says = "--truth FILE --query q_id --item doc_id --score score\n"
-    assert run("score", str(table)).output.endswith(says)
-    message = run("score", str(path), "--target", str(truth)).output
-    assert message.endswith(f"what you mean: {command}{truth}\n")
-    assert run(*message.split("nextloc-metrics ")[1].split()).exit_code == 0
+    for options in ([], ["--target", str(truth)]):
+        assert "`--truth` must judge the items of" in run("score", str(path), *options).output
+    assert run("score", str(path), "--truth", str(truth)).exit_code == 0

@@ -31,40 +31,47 @@ def hint(predictions: str, truth: str | None = None) -> str:
     options = [] if truth is None else ["--target", "t.csv"]
     shown = CliRunner().invoke(main, ["score", "p.csv", *options])
     assert shown.exit_code == 1
-    return shown.output.partition("what you mean")[2].strip()
+    return shown.output.partition("Name the columns: nextloc-metrics ")[2].strip()
 
 
 @pytest.mark.parametrize("name", TRUTHS)
 @pytest.mark.parametrize("is_first", [True, False])
 def test_what_may_be_the_truth_is_no_score(name: str, is_first: bool) -> None:
-    """The command of the hint gives ranks 2 and 2; a table with the truth alone has no hint."""
+    """The command of the hint gives ranks 2 and 2; a table with the truth alone has no score."""
     names = [name, "score"] if is_first else ["score", name]
     rows = [(1, 5, 5, 0.2), (1, 6, 1, 0.8), (2, 5, 4, 0.3), (2, 7, 1, 0.4)]
     frame = pd.DataFrame(rows, columns=["user", "item", name, "score"])
     said = hint(frame[["user", "item", *names]].to_csv(index=False), "user,item\n1,5\n2,5\n")
-    assert (
-        said == ": nextloc-metrics score p.csv --truth t.csv --query user --item item --score score"
-    )
-    words = shlex.split(said)[2:]
+    assert said == "score p.csv --truth t.csv --query COLUMN --item item --score score"
+    words = shlex.split(said.replace("COLUMN", "user"))
     shown = CliRunner().invoke(main, [*words, "--k", "1", "--format", "json"])
     assert json.loads(shown.output)["mrr"]["value"] == 0.5
-    assert hint(frame[["user", "item", name]].to_csv(index=False)) == ""
+    said = hint(frame[["user", "item", name]].to_csv(index=False))
+    assert said == "score p.csv --preds COLUMN --target COLUMN"
 
 
-@pytest.mark.parametrize("names", [["prediction", "score"], ["score", "prob"]])
-def test_of_two_candidates_both_are_named(names: list[str]) -> None:
-    """Scores, items, keys, targets and lists: the command has none of them."""
-    two = ",".join(names)
-    said = hint(f"user,item,{two}\n1,5,1,2\n")
-    assert said.startswith(f", where `--score` is '{names[0]}' or '{names[1]}': nextloc-metrics")
-    assert said.endswith(" --score COLUMN")
-    said = hint(f"user,place,poi,{two}\n1,5,5,1,2\n")
-    assert "`--item` is 'place' or 'poi' and `--score` is" in said
-    said = hint("user,session,item,score\n1,5,5,1\n", "user,session,bought,seen\n1,5,5,1\n")
-    assert "`--target` is 'bought' or 'seen' and `--query` is 'user' or 'session'" in said
-    assert said.endswith("--query COLUMN --item item --score score --target COLUMN")
-    said = hint("p_1,p_2,f_1,f_2,target\n1,2,3,4,1\n")
-    assert said == ", where `--preds` is 'p_*' or 'f_*': nextloc-metrics score p.csv --preds COLUMN"
+def test_only_what_is_certain_is_filled_in() -> None:
+    """A column with the name of its role, or the only one with a similar name."""
+    said = hint("user,item,score\n1,5,1\n")
+    assert said == "score p.csv --truth FILE --query COLUMN --item item --score score"
+    said = hint("query,item_id,item_no,rank,target\n1,5,5,1,5\n")
+    assert said == "score p.csv --query query --item COLUMN --rank rank"
+    said = hint("user,session,place,score\n1,5,5,1\n", "user,session,bought\n1,5,5\n")
+    assert said == "score p.csv --truth t.csv --query COLUMN --item COLUMN --score score"
+    assert hint("pred,targets\n1,1\n") == "score p.csv --preds pred --target targets"
+    assert hint("p_1,p_2,target\n1,2,1\n") == "score p.csv --preds COLUMN"
+    said = hint("locale,preds\nDE,5\n", "locale,bought\nDE,5\n")
+    assert said == "score p.csv --truth t.csv --query COLUMN"
+
+
+def test_the_command_keeps_the_other_options() -> None:
+    """Those that name a missing column are replaced."""
+    Path("p.csv").write_text("users,pred,target,km\n1,[5],5,3\n", encoding="utf-8")
+    given = ["--preds", "predz", "--k", "1,5", "--group=usr", "--group", "km"]
+    shown = CliRunner().invoke(main, ["score", "p.csv", *given])
+    said = shown.output.partition("Name the columns: nextloc-metrics ")[2].strip()
+    assert said == "score p.csv --k 1,5 --group km --preds pred --group users"
+    assert CliRunner().invoke(main, shlex.split(said)).exit_code == 0
 
 
 @pytest.mark.parametrize(("names", "score"), [("rating", "COLUMN"), ("score,rating", "score")])
@@ -73,23 +80,7 @@ def test_rows_of_items_name_no_truth_as_score(names: str, score: str) -> None:
     cells = "5" if score == "COLUMN" else "5,5"
     rows = "".join(f"{user},{user + x},{user},{cells}\n" for user in range(3) for x in range(2))
     said = hint(f"user,preds,target,{names}\n{rows}")
-    assert said == f": nextloc-metrics score p.csv --query user --item preds --score {score}"
-
-
-def test_the_only_common_column_is_a_guess() -> None:
-    """Rows may be in the same order; without any common column there is nothing to propose."""
-    said = hint("locale,preds\nDE,5\nDE,6\n", "locale,bought\nDE,5\nDE,5\n")
-    assert said.startswith(", where `--query locale` is a guess, the only column of both tables: ")
-    assert hint("preds,row\n5,1\n", "bought\n5\n") == ""
-    assert "is a guess" not in hint("user,preds\n1,5\n", "user,bought\n1,5\n")
-
-
-@pytest.mark.parametrize("name", ["user", "user_id", "userId", "user_id:token", "uid", "USER"])
-def test_a_user_is_no_target(name: str) -> None:
-    """The item is, if there is one."""
-    said = hint("session,preds\n1,5\n", f"session,{name},bought\n1,5,5\n")
-    assert said.endswith("--query session --target bought")
-    assert hint("session,preds\n1,5\n", f"session,{name}\n1,5\n") == ""
+    assert said == f"score p.csv --query user --item preds --score {score}"
 
 
 def test_an_index_is_no_key() -> None:
@@ -103,7 +94,7 @@ def test_an_index_is_no_key() -> None:
     frame.drop(columns="target").to_parquet("p.parquet")
     frame[["user", "target"]].to_parquet("t.parquet")
     shown = CliRunner().invoke(main, ["score", "p.parquet", "--target", "t.parquet"])
-    assert "__index" not in shown.output.partition("what you mean")[2]
+    assert "__index" not in shown.output.partition("Name the columns")[2]
     columns = ["--item", "preds", "--score", "score"]
     for options in (["--query", "user", *columns], columns):
         shown = CliRunner().invoke(main, ["score", "p.parquet", "--truth", "t.parquet", *options])

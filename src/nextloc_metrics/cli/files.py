@@ -30,7 +30,6 @@ from nextloc_metrics.report.files.coordinates_and_counts import (
 )
 from nextloc_metrics.report.files.opening import RUNS, suffix_of
 from nextloc_metrics.report.files.predictions import Predictions, read, same_queries
-from nextloc_metrics.report.files.proposal import propose_form
 from nextloc_metrics.report.files.tables import Names, source_of
 from nextloc_metrics.report.files.trec import FORM, read_trec
 from nextloc_metrics.report.protocols import Audit
@@ -95,12 +94,7 @@ def evaluate_file(path: str, **reading: Any) -> Evaluation:
     if suffix_of(Path(path)) in RUNS:
         rows, truth = read_trec(path, reading["target"])
         reading |= {**FORM, "truth": truth, "target": "target"}
-    try:
-        return evaluate(rows, **{name: reading[name] for name in _OF_TABLES}, **options)
-    except ValueError as error:
-        if meant := propose_form(path, reading, error):
-            raise ValueError(f"{error} {meant}") from error
-        raise
+    return evaluate(rows, **{name: reading[name] for name in _OF_TABLES}, **options)
 
 
 def _propose_answers(path: str, reading: Mapping[str, Any], vocabulary: Any) -> None:

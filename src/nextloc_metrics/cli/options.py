@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from nextloc_metrics.cli.hints import ARGUMENTS, COLUMNS, say_columns
 from nextloc_metrics.core.outputs import check_free, new_file
 from nextloc_metrics.core.version import __version__
 from nextloc_metrics.report.evaluation_options import Options, parameters_of, summaries
@@ -49,12 +50,12 @@ class KeepingGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Note the arguments and parse them."""
-        ctx.meta[_ARGUMENTS] = list(args)
+        ctx.meta[ARGUMENTS] = list(args)
         return super().parse_args(ctx, args)
 
 
-#: what a context keeps: the arguments of the command, and the file of standard input
-_ARGUMENTS, _STDIN = "nextloc_metrics.core.queries", "nextloc_metrics.stdin"
+#: where a context keeps the file of standard input
+_STDIN = "nextloc_metrics.stdin"
 
 
 def _split(_context: click.Context, _option: click.Parameter, values: Sequence[str]) -> Any:
@@ -346,7 +347,8 @@ def explained() -> Iterator[None]:
     except BrokenPipeError:  # click ends in silence, as what reads has ended
         raise
     except (ImportError, OSError, TypeError, ValueError) as error:
-        raise click.ClickException(for_command(str(error))) from error
+        message = for_command(str(error))
+        raise click.ClickException(message + say_columns(message, error)) from error
 
 
 def for_command(message: str) -> str:
@@ -368,30 +370,15 @@ def for_command(message: str) -> str:
         value = "" if value == "True" else value.replace("'miss'", "miss")
         return f"`{names[name]}{' ' if equals and value else ''}{value}`".replace("= ", "=")
 
-    missing = re.search(r"must have the columns (\[.*?\])", message)
     # `x` in a file is a column, and so is what stands after "in" and "column"
     message = re.sub(r"(?<!in )(?<!column )`(\w+)(=?)([^`]*)`(?! in )", option_of, message)
     message = message.replace("`Evaluation.save`", "`score --save`")
     message = re.sub(r"\b(line [\d,]+), row \d+\b", r"\1", message)
-    message = re.sub(r"(?<!['\"])\brow (\d+)\b", lambda x: f"row {int(x[1]) + 1} (from 1)", message)
-    if missing is None or "what you mean" in message:  # a command ends the message
-        return message
-    return message + _say_columns(context, missing[1])
+    return re.sub(r"(?<!['\"])\brow (\d+)\b", lambda x: f"row {int(x[1]) + 1} (from 1)", message)
 
 
 # arguments of functions whose options have other names
 _PYTHON = {"targets": "--target", "models": "PATHS"}
-
-
-def _say_columns(context: click.Context, missing: str) -> str:
-    """Return which options name the columns that are missing."""
-    options = [
-        f"`{max(param.opts, key=len)}`"
-        for param in context.command.params
-        for value in [context.params.get(param.name or "") if param.name in _COLUMNS else None]
-        if any(repr(x) in missing for x in (value if isinstance(value, tuple) else (value,)))
-    ]
-    return f" The columns are those of {', '.join(options)}." if options else ""
 
 
 def has_columns(path: str) -> bool:
@@ -402,9 +389,7 @@ def has_columns(path: str) -> bool:
 
 
 # Parameters that are no options of the evaluation: they name columns, or say what is written.
-_COLUMNS = {"preds", "target", "mask", "exclude", "confidence", "cluster", "groups"}
-_COLUMNS |= {"query", "item", "score", "rank", "grade", "key"}
-_HIDDEN = _COLUMNS | {"kind", "out", "force", "save", "group_table"}
+_HIDDEN = COLUMNS | {"kind", "out", "force", "save", "group_table"}
 _HIDDEN |= {"title", "workers"}
 
 
@@ -421,7 +406,7 @@ def describe_read(paths: Iterable[str], rows: Any, fixed: Sequence[str] = ()) ->
     unread = () if all(map(has_columns, paths)) else ("preds", "target")
     files += [context.params["target"]] if unread else []
     for param, value in given.items():
-        if param.name in _COLUMNS and param.name not in unread:
+        if param.name in COLUMNS and param.name not in unread:
             columns += value if isinstance(value, tuple) else [value]
     written = [
         _write(param, x)
@@ -435,7 +420,7 @@ def describe_read(paths: Iterable[str], rows: Any, fixed: Sequence[str] = ()) ->
         "options": "; ".join(filter(None, written)) or None,
         "version": f"nextloc-metrics {__version__}",
         "date": datetime.now().astimezone().date().isoformat(),
-        "command": shlex.join(["nextloc-metrics", *context.meta[_ARGUMENTS]]),
+        "command": shlex.join(["nextloc-metrics", *context.meta[ARGUMENTS]]),
     }
 
 

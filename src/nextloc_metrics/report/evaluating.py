@@ -24,9 +24,9 @@ from nextloc_metrics.report.evaluator import Evaluator
 from nextloc_metrics.report.files.answers import JoinedAnswers, Reader, cells_of, reader_of
 from nextloc_metrics.report.files.columns import names_of_groups
 from nextloc_metrics.report.files.forms import open_form
+from nextloc_metrics.report.files.item_rows import check_rows_are_queries
 from nextloc_metrics.report.files.joining import Joined, TableForm, form_of
 from nextloc_metrics.report.files.nested import arrays_of, as_tables, is_tensors
-from nextloc_metrics.report.files.proposal import check_rows_are_queries
 from nextloc_metrics.report.files.tables import Names, TableRows, open_rows, source_of
 from nextloc_metrics.report.setting import check_cluster, count_locations
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from nextloc_metrics.cli.commands import main
 from nextloc_metrics.report import evaluate, read
-from nextloc_metrics.report.files.proposal import ItemRowsError
+from nextloc_metrics.report.files.item_rows import ItemRowsError
 
 
 def items_of(key: list[str], order: str, seed: int) -> tuple[pd.DataFrame, float]:
@@ -65,10 +65,11 @@ def test_the_command_of_the_error_works(tmp_path: Path) -> None:
     """The command line prints a command, and that gives the value."""
     frame, expected = items_of(["user"], "score", 0)
     path = str(tmp_path / "my items.csv")
-    for preds in (["--preds", "item"], []):  # with and without the name of the column
+    # without the name of the column, none of the query is certain
+    for preds, query in ((["--preds", "item"], "user"), ([], "COLUMN")):
         frame.rename(columns={"place": "item"}).to_csv(path, index=False)
         shown = CliRunner().invoke(main, ["score", path, *preds])
-        words = f"nextloc-metrics score '{path}' --query user --item item --score score"
+        words = f"nextloc-metrics score '{path}' --query {query} --item item --score score"
         assert shown.output.rstrip().endswith(words), shown.output
     given = ["score", path, "--query", "user", "--item", "item", "--score", "score"]
     shown = CliRunner().invoke(main, [*given, "--format", "json"])

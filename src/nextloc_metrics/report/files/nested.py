@@ -163,12 +163,18 @@ def as_tables(rows: Any, truth: Any, target: str, named: Any) -> tuple[Any, Any,
     if truth is None and is_traces(found):
         return table_of_traces(found), None, target, named
     if not isinstance(found, Mapping) or not isinstance(judged, Mapping):
+        if truth is None and _are_dicts(found):
+            raise ValueError("`truth` must judge the items of `{query: {item: score}}`, got None.")
         return rows, truth, target, named
     _refuse(named, "dicts `{query: {item: score}}` or `{query: [items]}`")
     rows, truth = table_of_dict("rows", found), table_of_dict("truth", judged)
     order = [x if x in rows.column_names else None for x in ("number", "rank")]
     grade = "number" if "number" in truth.column_names else None
     return rows, truth, "item", ("query", "item", *order, grade)
+
+
+def _are_dicts(found: Any) -> bool:
+    return isinstance(found, Mapping) and all(isinstance(x, Mapping) for x in found.values())
 
 
 def is_traces(given: Any) -> bool:

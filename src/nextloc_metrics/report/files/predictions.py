@@ -21,11 +21,11 @@ from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files.cells import OnError, integers_of, plain
 from nextloc_metrics.report.files.columns import names_of_groups, read_mask
 from nextloc_metrics.report.files.forms import open_form
+from nextloc_metrics.report.files.item_rows import check_rows_are_queries
 from nextloc_metrics.report.files.joining import form_of
 from nextloc_metrics.report.files.nested import arrays_of, as_tables, is_tensors
 from nextloc_metrics.report.files.numbers import DENSE
 from nextloc_metrics.report.files.opening import RUNS, find_files, pa, suffix_of
-from nextloc_metrics.report.files.proposal import check_rows_are_queries
 from nextloc_metrics.report.files.sources import Arrays, gigabytes, memory
 from nextloc_metrics.report.files.tables import Names, TableRows, source_of
 from nextloc_metrics.report.files.trec import read_trec
