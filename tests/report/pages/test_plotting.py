@@ -309,7 +309,7 @@ def says(axes: Any) -> str:
         for axis in (each.xaxis, each.yaxis):
             if isinstance(axis.get_major_locator(), matplotlib.ticker.FixedLocator):
                 labels = [label.get_text() for label in axis.get_ticklabels()]
-                said.append(f"ticks: {' | '.join(labels)}")
+                said += [f"ticks: {' | '.join(labels)}"] * any(labels)
             elif isinstance(write := axis.get_major_formatter(), matplotlib.ticker.FuncFormatter):
                 said.append(f"0.25 is {write(0.25)}")
     said += ["from 0 to 1"] * (axes.get_xlim() == (0, 1))
@@ -320,7 +320,7 @@ def says(axes: Any) -> str:
     said += [f"text, {text.get_color()}: {text.get_text()}" for text in axes.texts]
     for kind, numbers in rows(axes):
         shown = " ".join(f"{x + 0.0:.4g}" for x in numbers[:12])
-        said.append(f"{kind}, {len(numbers)}: {shown}")
+        said += [f"{kind}, {len(numbers)}: {shown}"] * any(numbers)
     return "\n".join(f"    {' '.join(line.split())}" for line in said)
 
 
