@@ -109,18 +109,18 @@ def test_a_row_that_comes_twice_is_refused_in_a_challenge(side: int) -> None:
     assert found.card["repeated rows"] == 1
 
 
-def test_files_are_read_with_and_without_a_header(tmp_path: Path) -> None:
-    """As the challenges write them, compressed or not, and Parquet."""
+def test_files_are_read_by_their_header(tmp_path: Path) -> None:
+    """CSV, compressed or not, and Parquet; a file without the names of columns is refused."""
     preds, target = make(3)
     wanted = report.evaluate_trajectories(preds, target).values
     target.to_csv(tmp_path / "true.csv", index=False)
-    preds.to_csv(tmp_path / "preds.csv.gz", index=False, header=False)
+    preds.to_csv(tmp_path / "preds.csv.gz", index=False)
     preds.to_parquet(tmp_path / "preds.parquet")
     for name in ("preds.csv.gz", "preds.parquet"):
         found = report.evaluate_trajectories(tmp_path / name, str(tmp_path / "true.csv"))
         assert found.values == wanted
     preds[["uid", "d", "t"]].to_csv(tmp_path / "short.csv", index=False, header=False)
-    with pytest.raises(ValueError, match="a header, or the columns uid, d, t, x, y, got 3"):
+    with pytest.raises(ValueError, match=r"must have the columns \['uid', 'd', 't', 'x', 'y'\]"):
         report.evaluate_trajectories(tmp_path / "short.csv", target)
 
 
@@ -136,7 +136,7 @@ def test_files_of_users_as_numbers_and_as_text(
     for name, user in (("a", 7), ("b", "ann"), ("c", "07")):
         pd.DataFrame({"uid": [user], **day}).to_parquet(tmp_path / "days" / f"{name}.parquet")
     (tmp_path / "text.csv").write_text("uid,d,t,x,y\n7,1,2,3,4\nann,1,2,3,4\n07,1,2,3,4\n", "utf-8")
-    (tmp_path / "numbers.csv").write_text("8,1,2,3,4\n7,1,2,3,4\n", "utf-8")
+    (tmp_path / "numbers.csv").write_text("uid,d,t,x,y\n8,1,2,3,4\n7,1,2,3,4\n", "utf-8")
     for name in ("Series", "DataFrame", "concat"):
         monkeypatch.delattr(pd, name)
     for name in ("days", "text.csv"):
