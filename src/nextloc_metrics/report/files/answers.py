@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from hashlib import blake2b
@@ -93,11 +93,11 @@ class Reader:
         elif callable(form):
             reads[title] = partial(forms.by_function, form)
         odd = [x for x in names if x != x.strip() or {*"\r\n"} & {*x}]
-        if self.key is not None and title != "json":
+        if self.key is not None and form != "json":
             rule = "'json' with `key`"
-        elif take is not None and title not in ("json", "lines", "codes"):
+        elif take is not None and form not in ("json", "lines", "codes"):
             rule = "'json', 'lines' or 'codes' with `take`"
-        elif odd and title in ("lines", "separated"):
+        elif odd and form in ("lines", "separated"):
             rule = f"'json' for ids such as {short(odd[0])}"
         elif title in reads:
             return reads[title], title
@@ -112,7 +112,10 @@ class Reader:
         flat, lengths, outcomes = array("q"), array("q"), array("q")
         others: dict[str, int] = {}
         for row, text in enumerate(texts):
-            found = self._read_one(_text_of(row, text))
+            is_missing = text is None or type(text).__name__ == "NAType" or text != text
+            if not is_missing and not isinstance(text, str):
+                raise TypeError(f"`texts` must hold text or None, got {short(text)} in row {row}.")
+            found = self._read_one("" if is_missing else str(text))
             items, outcome = ([], found) if isinstance(found, str) else (found, "answered")
             outcomes.append(OUTCOMES.index(outcome))
             lengths.append(len(items))
@@ -187,7 +190,7 @@ class JoinedAnswers:
 def reader_of(ids: Any, options: Any) -> Reader:
     """Return what reads the answers of a table, with a dict of options of `read_answers`."""
     known = [x.name for x in fields(Reader)][1:]
-    given = options if isinstance(options, dict) else [options]
+    given = options if isinstance(options, Mapping) else [options]
     if wrong := [short(x) for x in given if x not in known]:
         rule = f"a dict of options of `read_answers`, of {', '.join(known)}"
         raise TypeError(f"`answers` must be {rule}, got {wrong[0]}.")
@@ -294,7 +297,13 @@ def check_no_answers(part: FilePart, preds: str, target: str, separator: str | N
     lists, relevant = ([x for cell in column if (x := split(cell, how))] for column in cells)
     known = {str(x) for cell in relevant for x in cell}
     texts = [x for x in cells[0] if isinstance(x, str) and x.strip() and x not in known]
-    answers = [x for x in texts if _is_answer(x.strip(), separator)]
+    marks = "```|^{|\n" if separator is None else "```|^{"  # a fence, an object, several lines
+    answers = [
+        x
+        for x in map(str.strip, texts)
+        if not (x[0] == "[" and x[-1] == "]")
+        and (re.search(marks, x) or isinstance(forms.by_json(None, "last", x), list))
+    ]
     may_be_joined = not any(len(x) > 1 or str(x[0]) in known for x in lists)
     names = [x for (x, *_) in lists if isinstance(x, str) and may_be_joined and separator is None]
     are_numbers = all(map(str.isdigit, known))  # beside numbers, each cell is refused by itself
@@ -317,14 +326,6 @@ def check_no_answers(part: FilePart, preds: str, target: str, separator: str | N
             )
 
 
-def _is_answer(text: str, separator: str | None) -> bool:
-    """Return whether there is a fence, an object, a list in prose, or several lines."""
-    if text[0] == "[" and text[-1] == "]":
-        return False
-    is_marked = text[0] == "{" or "```" in text or ("\n" in text and separator is None)
-    return is_marked or isinstance(forms.by_json(None, "last", text), list)
-
-
 def _names_of(ids: Any) -> list[str]:
     """Return the ids as text."""
     found = ids.tolist() if hasattr(ids, "tolist") else list(ids)
@@ -339,14 +340,6 @@ def _pattern_of(name: str, pattern: Any) -> re.Pattern[str]:
         return re.compile(pattern)
     except (re.error, TypeError) as e:
         raise ValueError(f"`{name}` must be a pattern of `re`, got {short(pattern)}: {e}.") from e
-
-
-def _text_of(row: int, text: Any) -> str:
-    """Return the text of a cell, empty for None, NaN or NA, or raise if it is something else."""
-    is_missing = text is None or type(text).__name__ == "NAType" or text != text
-    if not is_missing and not isinstance(text, str):
-        raise TypeError(f"`texts` must hold text or None, got {short(text)} in row {row}.")
-    return "" if is_missing else str(text)
 
 
 def fold_name(name: str | int) -> str:

@@ -19,8 +19,6 @@ Knows: TypeAlias = Callable[[str], bool]
 
 NO_LIST, CUT, UNREADABLE = "", "cut", "unreadable"
 
-# JSON and Python ----------------------------------------------------------------------------------
-
 
 class _Object(list[Any]):
     """The pairs of an object: a key may stand twice."""
@@ -33,7 +31,7 @@ _DOUBLE = r'"[^"\\]*(?:\\.[^"\\]*)*"'
 _QUOTED = rf"{_DOUBLE}|'[^'\\]*(?:\\.[^'\\]*)*'"
 _TOKEN = re.compile(rf"\s*(?:({_QUOTED})|([-+.\w]+)|([\[\]{{}},:]))", re.DOTALL)
 _ESCAPE = re.compile(r"\\x([0-9a-fA-F]{2})|\\.|\"", re.DOTALL)
-_ESCAPES = {"\\'": "'", '"': '\\"', "\\/": "\\?"}  # JSON reads `\/` as `/`, Python does not
+_AS_JSON = {"\\'": "'", '"': '\\"', "\\/": "\\?"}  # JSON reads `\/` as `/`, Python does not
 _CONSTANTS = {"True": "true", "False": "false", "None": "null"}
 _DEEPEST = 100
 
@@ -78,23 +76,17 @@ def _scan_python(text: str, at: int) -> tuple[Any, int]:
         part = token[kind]
         if {before, kind} in ({1}, {1, 2}):  # a quote within quotes
             return UNREADABLE, at
-        if kind < 3:
-            parts.append(_string_in_json(part) if kind == 1 else _CONSTANTS.get(part, part))
-            continue
-        if part in "]}":
+        if part in ("]", "}"):
             opened.pop()
             if parts[-1] == "," and parts[-2] not in ("[", "{", ","):
                 parts.pop()
-        elif part in "[{":
-            opened.append(part)
-        parts.append(part)
-        if len(opened) == 1:
+        opened += [part] if part in ("[", "{") else []
+        parts.append(_string_in_json(part) if kind == 1 else _CONSTANTS.get(part, part))
+        if not 1 < len(opened) <= _DEEPEST:  # it ends here, or is too deep to be read
             try:
                 return _decode("".join(parts)), at
             except (ValueError, RecursionError):
                 return UNREADABLE, at
-        if len(opened) > _DEEPEST:
-            return UNREADABLE, at
     rest = text[at:].lstrip()[:1]
     is_end = not rest or (rest in "\"'" and kind == 3)  # within a name, if it is a quote
     return CUT if is_end and "[" in opened else UNREADABLE, at
@@ -105,12 +97,10 @@ def _string_in_json(token: str) -> str:
     if token[0] == '"' and "\\x" not in token:
         return token
     inside = _ESCAPE.sub(
-        lambda x: f"\\u00{x[1]}" if x[1] else _ESCAPES.get(x[0], x[0]), token[1:-1]
+        lambda x: f"\\u00{x[1]}" if x[1] else _AS_JSON.get(x[0], x[0]), token[1:-1]
     )
     return f'"{inside}"'
 
-
-# Lines, fields, patterns, codes -------------------------------------------------------------------
 
 _MARK = re.compile(r"([ \t]*)(?:\(?([0-9]{1,9})[.)](?![.)])|([-*+•])(?=[ \t]))[ \t]*(?=\S)")
 # What no name has that is written without quotes: the end of a sentence, or the marks of a form.
