@@ -550,16 +550,16 @@ ODD_FILES: dict[str, tuple[bytes, Any]] = {
     "quotes.csv": (csv("['Home']", "[“Home”]"), {"answered": 1, "unreadable": 1}),
     "cut.csv": (csv('["Home', '```json\n["Home"', '{"a": ["Home"'), {"cut": 3}),
     "deep.csv": (csv("[" * 9**6 + HOME + "]" * 9**6, '{"a":' * 9**5 + HOME), {"unreadable": 2}),
-    "long.csv": (csv("x" * 5 * 10**6 + HOME, HOME), {"answered": 2}),
+    "long.csv": (csv("x" * 3 * 10**6 + HOME, HOME), {"answered": 2}),
     "items.csv": (csv(json.dumps(["Home"] * 300_000)), {"answered": 1}),
     "surrogate.jsonl": (
-        b'{"said": "[\\"\\ud800\\", \\"Home\\"]", "target": "Home"}', {"answered": 1},
+        b'{"said": "[\\"\\ud800\\", \\"Home\\"]", "target": "Home"}', "JSON object in UTF-8",
     ),
     "empty.csv": (b"said,target\n", {}),
     "half.jsonl": (b'{"said": "[1]", "target": "Home"}\n{"said": "[', "line 2.* JSON object"),
-    "number.jsonl": (b'{"said": 5, "target": "Home"}', "must hold text in `said`, got 5"),
-    "nan.jsonl": (b'{"said": NaN, "target": "Home"}', "must hold text in `said`, got nan"),
-    "list.jsonl": (b'{"said": ["Home"], "target": "Home"}', "must hold text in `said`"),
+    "number.jsonl": (b'{"said": 5, "target": "Home"}', {"unreadable": 1}),
+    "nan.jsonl": (b'{"said": NaN, "target": "Home"}', {"unreadable": 1}),
+    "list.jsonl": (b'{"said": ["Home"], "target": "Home"}', {"answered": 1}),
     "place.csv": (csv(HOME).replace(b",Home", b",Rome"), "got 'Rome'"),
 }  # fmt: skip
 
