@@ -2,9 +2,9 @@
 
 | form | a row of the predictions | a row of the truth |
 |---|---|---|
-| items | one item of a query, with its score or rank | one relevant item of a query |
-| lists | a query with its list, or its scores | one relevant item of a query |
-| wide | a query with a column per rank | the same row, or one relevant item of a query |
+| items | one item of a query, with its score or rank | one relevant item of a query, or a list |
+| lists | a query with its list, or its scores | one relevant item of a query, or a list |
+| wide | a query with a column per rank | the same row, or the truth as above |
 
 What leaves is one relation, a row per query: predictions, targets, grades, groups, mask, and
 where the query stood. A query of the truth without predictions is a miss.
@@ -12,28 +12,27 @@ where the query stood. A query of the truth without predictions is a miss.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 from nextloc_metrics.core.queries.messages import clip, short
-from nextloc_metrics.report.files import rules
 from nextloc_metrics.report.files.cells import OnError
 from nextloc_metrics.report.files.database import Database
-from nextloc_metrics.report.files.joining import (
-    AT,
-    Joined,
-    TableForm,
-    count_apart,
-    join_items,
-    join_lists,
-    place_of,
-)
+from nextloc_metrics.report.files.joining import Joined, TableForm
+from nextloc_metrics.report.files.numbers import DENSE
 from nextloc_metrics.report.files.opening import pa
 from nextloc_metrics.report.files.relation import (
     Relation,
+    align,
+    list_cells,
+    list_columns,
     matching,
     open_relation,
+    to_grades,
+    to_lists,
+    to_numbers,
+    to_ranks,
 )
 from nextloc_metrics.report.files.sources import columns_of, columns_of_both
 from nextloc_metrics.report.files.tables import Names, TableRows
@@ -57,252 +56,368 @@ def open_form(
 
     Of `names`, groups, mask and exclude are columns of the truth.
     """
-    db = Database(threads, memory_limit)
+    db, words = Database(threads, memory_limit), None
     if truth is None and form.item is not None:  # each item has the target of its query beside it
         rows = rows.read_all() if isinstance(rows, pa.RecordBatchReader) else rows
         truth = rows
+    options = names.mask, names.exclude
+    others = dict.fromkeys([*names.groups, *(x for x in options if x is not None)])
+    roles = {f"o{i}": name for i, name in enumerate(others)}
     if truth is None:
-        source = _wide(db, rows, form, names)
-        kept = names._replace(preds="preds")
-        return TableRows(source, kept, padding, vocabulary, separator, on_error), {}
-    if not form.query:
+        source, kept = _wide(db, rows, form, roles), names
+    elif not form.query:
         both = columns_of_both(rows, truth)
         raise ValueError(
             "`query` must name the columns that say which query a row is of, in both tables, got "
             f"none; both have {short(both)}."
         )
-    source, words = _joined(db, rows, truth, form, names, vocabulary, num_locations)
-    grade = None if form.grade is None else "grade"
-    kept = names._replace(preds="preds", target="target", grade=grade)
+    else:
+        pads = (padding,) if isinstance(padding, int) else padding
+        found, relevant = _open_both(db, rows, truth, form, roles, names.exclude, separator, pads)
+        joining = _Joining(db, found, relevant, form, roles, truth is rows)
+        seen = next((role for role, name in roles.items() if name == names.exclude), None)
+        kind = joining.gather(seen)
+        if form.item is not None:
+            words = joining.order(kind, vocabulary, num_locations)
+        joining.count(rows, truth)
+        if form.item is None:
+            joining.check_once()
+        source = joining.leave(words is not None, seen)
+        grade = None if form.grade is None else "grade"
+        kept = names._replace(target="target", grade=grade)
     known = vocabulary if words is None else range(len(words))
-    found = TableRows(source, kept, padding, known, separator, on_error)
+    kept = kept._replace(preds="preds")
+    read = TableRows(source, kept, padding, known, separator, on_error)
     if words is not None:
-        found.vocabulary = tuple(words)
-        if found.num_candidates is None:
-            found.num_locations = max(1, len(words))
-    if form.grade is not None:
-        found.has_several = True
-    return found, source.card
+        read.vocabulary = tuple(words)
+        if read.num_candidates is None:
+            read.num_locations = max(1, len(words))
+    read.has_several |= form.grade is not None
+    return read, source.card
 
 
-def _others(names: Names) -> list[str]:
-    given = names.mask, names.exclude
-    return list(dict.fromkeys([*names.groups, *(x for x in given if x is not None)]))
+def _column(db: Database, query: str) -> list[Any]:
+    return [x for (x,) in db.run(query).fetchall()]
 
 
-def _wide(db: Database, rows: Any, form: TableForm, names: Names) -> Joined:
-    """Return the rows of one table with a column per rank."""
-    others = _others(names)
-    columns = matching(rows, form.preds)
-    roles = {f"p{i}": x for i, x in enumerate(columns)} | {"target": form.target}
-    roles |= {f"o{i}": x for i, x in enumerate(others)}
-    found = open_relation(db, "found", rows, roles)
-    preds, kind = _list_of(found, len(columns), "target")
-    cells = [f"{found.sql[x]} AS {x}" for x in roles if x[0] != "p"]
-    db.run(
-        f"CREATE TABLE queries AS SELECT {AT} AS stood, {preds} AS preds, {', '.join(cells)} "
-        "FROM found ORDER BY stood"
-    )
-    return Joined(db, found.files, _columns(others, form.target), kind == "untyped")
-
-
-def _columns(others: Sequence[str], target: str = "target") -> dict[str, str]:
-    of = {x: f"o{i}" for i, x in enumerate(others)}
+def _columns(others: Mapping[str, str], target: str = "target") -> dict[str, str]:
+    of = {name: role for role, name in others.items()}
     return {**of, "preds": "preds", target: "target", "grade": "grade"}
 
 
-def _are_whole(found: Relation, roles: Sequence[str]) -> bool:
-    """Return whether columns hold whole numbers and gaps, as ids of pandas beside a gap are."""
-    cells = (f"(NOT isnan({x}) AND ({x} <> floor({x}) OR isinf({x})))" for x in roles)
-    return found.db.row(f"SELECT 1 FROM {found.name} WHERE {' OR '.join(cells)} LIMIT 1") is None
-
-
-def _list_of(found: Relation, number: int, partner: str | None) -> tuple[str, str]:
-    """Return the SQL of a list of the columns of a wide table, and what it holds."""
-    kinds = {x: found.type_of(x) for x in (f"p{i}" for i in range(number))}
-    roles = [*kinds]
-    are_floats = {*kinds.values()} <= {"FLOAT", "DOUBLE"}
-    if are_floats and not _are_whole(found, roles):
-        cells = ", ".join(f"coalesce({x}, 'nan'::DOUBLE)" for x in roles)
-        return f"[{cells}]", "scores"
-    cells_of = {x: f"nullif({x}, '')" if found.untyped else x for x in roles}
-    for before, after in pairwise(roles):
-        found.refuse(
-            before,
-            f"{cells_of[before]} IS NULL AND {cells_of[after]} IS NOT NULL",
-            "an id before the next",
-            "only the last columns of a row may be empty",
-        )
-    if not found.untyped:
-        for role in roles:  # a float of pandas holds an integer beside a gap
-            if kinds[role] in ("FLOAT", "DOUBLE"):
-                found.refuse(
-                    role,
-                    "NOT ({0} IS NULL OR isnan({0}) OR ({0} = floor({0}) AND "
-                    "abs({0}) < 9007199254740992))",
-                    "whole numbers below 2^53",
-                    "write ids as integers or as text",
-                )
-                cells_of[role] = (
-                    f"CAST(CASE WHEN isnan({role}) THEN NULL ELSE {role} END AS BIGINT)"
-                )
-        are_text = {kinds[x] == "VARCHAR" for x in roles}
-        if len(are_text) > 1:
-            raise ValueError(
-                f"{found.files[0]} must hold ids of one type in `preds`, got {short(kinds)}."
-            )
-        kind = "text" if are_text.pop() else "integers"
-        listed = ", ".join(cells_of[x] for x in roles)
-        return f"list_filter([{listed}], lambda x: x IS NOT NULL)", kind
-    listed = ", ".join(cells_of[x] for x in roles)
-    # a list in JSON: its ids are read as those of a cell of CSV
-    return f"CAST(to_json(list_filter([{listed}], lambda x: x IS NOT NULL)) AS VARCHAR)", "untyped"
-
-
-def _joined(
-    db: Database,
-    rows: Any,
-    truth: Any,
-    form: TableForm,
-    names: Names,
-    vocabulary: Sequence[str | int] | None,
-    num_locations: int | None,
-) -> tuple[Joined, list[Any] | None]:
-    """Join both tables to `queries`; return also the vocabulary if ids were numbered here."""
-    keys, others = [f"k{i}" for i in range(len(form.query))], _others(names)
-    found, relevant = _open_both(db, rows, truth, form, others)
-    for key in keys:
-        rules.align(found, key, relevant, key)
-    if form.grade is not None:
-        rules.to_grades(relevant, "grade")
-    if form.item is not None:
-        kind = rules.align(found, "item", relevant, "item")
-        untyped = False
-    elif wide := sum(x[0] == "p" for x in found.columns if x != "preds"):
-        preds, kind = _list_of(found, wide, None)
-        untyped = kind == "untyped"
-        found.sql["preds"] = preds
-    else:
-        kind = _kind_of_lists(found)
-        untyped = found.untyped
-    if form.item is None:
-        _settle_targets(relevant, kind, untyped)
-    listed = ", ".join(keys)
-    constant = {f"o{i}": x for i, x in enumerate(others)}
-    if truth is rows and form.grade is None:
-        constant["item"] = form.target
-    _gather(relevant, keys, constant, form)
-    selected = ", ".join(f"{found.sql[x]} AS {x}" for x in found.sql if x[0] != "p" or x == "preds")
-    db.run(f"CREATE VIEW answers AS SELECT {selected}, {AT} AS stood FROM found")
-    db.run(f"CREATE TABLE answered AS SELECT {listed}, count(*) AS n FROM answers GROUP BY ALL")
-    card = count_apart(db, listed, found, relevant, keys, rows, truth, form)
-    if form.item is None:
-        join_lists(db, keys, found, others, untyped, relevant)
-        files = found.files
-        return Joined(db, files, _columns(others), untyped, None, card), None
-    words, width = join_items(
-        db, keys, found, relevant, kind, form, vocabulary, num_locations, card
-    )
-    return Joined(db, relevant.files, _columns(others), False, width, card), words
+def _wide(db: Database, rows: Any, form: TableForm, others: Mapping[str, str]) -> Joined:
+    """Return the rows of one table with a column per rank."""
+    ranks = {f"p{i}": x for i, x in enumerate(matching(rows, form.preds))}
+    found = open_relation(db, "found", rows, {**ranks, "target": form.target, **others})
+    list_columns(found, [*ranks])
+    found.check()
+    db.run(f"CREATE TABLE queries AS {found.select()} ORDER BY stood")
+    return Joined(db, found.files, _columns(others, form.target), found.untyped)
 
 
 def _open_both(
-    db: Database, rows: Any, truth: Any, form: TableForm, others: Sequence[str]
-) -> tuple[Relation, Relation]:
+    db: Database, rows: Any, truth: Any, form: TableForm, others: Mapping[str, str],
+    exclude: str | None, separator: str | None, padding: Sequence[int],
+) -> tuple[Relation, Relation]:  # fmt: skip
     """Open predictions and truth, with the roles that their columns have."""
-    named = {f"k{i}": x for i, x in enumerate(form.query)}
+    keys = {f"k{i}": x for i, x in enumerate(form.query)}
     target = form.target
     if target == "target" and form.item is not None:
         have = columns_of(truth)
         target = form.item if "target" not in have and form.item in have else target
-    of_truth = {**named, "item": target, **{f"o{i}": x for i, x in enumerate(others)}}
+    of_truth = {**keys, "item": target, **others}
     if form.grade is not None:
         of_truth["grade"] = form.grade
-    wide = matching(rows, form.preds) if form.item is None and form.is_wide else []
     if form.item is not None:
-        of_rows = {**named, "item": form.item, "value": str(form.score or form.rank)}
-    elif wide:
-        of_rows = named | {f"p{i}": x for i, x in enumerate(wide)}
+        of_rows = {**keys, "item": form.item, "value": str(form.score or form.rank)}
+    elif form.is_wide:
+        of_rows = keys | {f"p{i}": x for i, x in enumerate(matching(rows, form.preds))}
     else:
-        of_rows = {**named, "preds": str(form.preds)}
-    relevant = open_relation(db, "relevant", truth, of_truth)
+        of_rows = {**keys, "preds": str(form.preds)}
+    lists = ["item", *(role for role, name in others.items() if name == exclude)]
+    relevant = open_relation(db, "relevant", truth, of_truth, lists, separator, padding)
     return open_relation(db, "found", rows, of_rows), relevant
 
 
-def _kind_of_lists(found: Relation) -> str:
-    kind = found.type_of("preds")
-    if kind == "VARCHAR":
-        return "untyped" if found.untyped else "cells"
-    if not kind.endswith("]"):  # one id per query
-        if kind not in rules._INTEGERS:
-            kind = "VARCHAR" if rules._settle(found, "preds") == "text" else "BIGINT"
-        found.sql["preds"] = f"[{found.sql['preds']}]"
-    inner = kind.partition("[")[0]
-    return "text" if inner == "VARCHAR" else "integers"
+class _Joining:
+    """The tables `asked`, a row per query, `targets`, and `answers`, a row per list."""
 
+    def __init__(
+        self, db: Database, found: Relation, relevant: Relation, form: TableForm,
+        others: Mapping[str, str], is_one: bool,
+    ) -> None:  # fmt: skip
+        self.db, self.found, self.relevant, self.form = db, found, relevant, form
+        self.keys, self.others = [x for x in found.columns if x[0] == "k"], others
+        self.constant = dict(others)
+        if is_one and form.grade is None:
+            self.constant["item"] = form.target
+        self.listed = ", ".join(self.keys)
+        self.width: int | None = None
+        self.first: int | None = None
+        self.card: dict[str, Any] = {}
 
-def _settle_targets(relevant: Relation, kind: str, untyped: bool) -> None:
-    """Give the targets the type of the ids in the lists."""
-    found = rules._settle(relevant, "item")
-    if untyped:
-        relevant.sql["item"] = f"CAST({relevant.sql['item']} AS VARCHAR)"
-    elif found == "untyped" and kind in ("integers", "scores"):
-        rules.to_integers(relevant, "item")
-    elif kind in ("integers", "text") and found not in ("untyped", kind):
+    def gather(self, seen: str | None) -> str:
+        """Type both tables and make the three; return whether ids are text or integers."""
+        db, found, relevant, listed = self.db, self.found, self.relevant, self.listed
+        for key in self.keys:
+            align(key, found, relevant)
+        if self.form.grade is not None:
+            to_grades(relevant, "grade")
+        if self.form.item is not None:
+            kind = align("item", found, relevant)
+            (to_ranks if self.form.rank is not None else to_numbers)(found, "value")
+        else:
+            ranks = [x for x in found.columns if x[0] == "p" and x != "preds"]
+            of = list_columns(found, ranks) if ranks else list_cells(found)
+            beside = of if of in ("text", "integers") and not found.untyped else None
+            kind = align("item", relevant, beside=beside)
+            if found.untyped:  # the reader types both
+                relevant.sql["item"] = f"CAST({relevant.sql['item']} AS VARCHAR)"
+        if seen is not None:
+            to_lists(relevant, seen, kind == "integers" and not found.untyped)
+        found.check()
+        relevant.check()
+        db.run(f"CREATE VIEW truth AS {relevant.select()}")
+        kept = "".join(f", {x} := {x}" for x in self.constant)
+        first = f", arg_min(struct_pack({kept[2:]}), stood) AS first" if kept else ""
+        db.run(
+            f"CREATE TABLE asked AS SELECT {listed}, min(stood) AS stood{first} FROM truth "
+            f"GROUP BY {listed}"
+        )
+        if kept:
+            self._check_constant(kept[2:])
+        self._make_targets()
+        if self.form.item is None:
+            db.run(f"CREATE VIEW answers AS SELECT *, NULL AS places FROM ({found.select()})")
+        return kind
+
+    def _check_constant(self, kept: str) -> None:
+        """Raise if a column of the truth, or the target beside items, is not one of its query."""
+        wrong = self.db.row(
+            f"SELECT t.stood, t.now, a.first FROM (SELECT *, struct_pack({kept}) AS now FROM "
+            f"truth) t JOIN asked a USING ({self.listed}) WHERE t.now IS DISTINCT FROM a.first "
+            "ORDER BY t.stood LIMIT 1"
+        )
+        if wrong is None:
+            return
+        stood, now, first = wrong
+        role = next(x for x in self.constant if now[x] != first[x])
+        place, name = self.relevant.place(stood), self.constant[role]
+        if role == "item":
+            raise ValueError(
+                f"{place} must hold the one target of its query in `{clip(name)}`, got another, "
+                f"{short(now[role])}; name further columns of `query`, or of labels that say which "
+                f"items are relevant, `target={short(self.form.item)}` and `grade={short(name)}`."
+            )
         raise ValueError(
-            f"both tables must hold text or both integers, got lists of {kind} and {found} such as "
-            f"{relevant.example('item')} in `{relevant.columns['item']}` of {relevant.files[0]}; "
-            "convert one of them."
+            f"{place} must hold the same value in `{clip(name)}` as the rows before of its query, "
+            f"got {short(now[role])}; a column of the truth is constant within a query."
         )
 
+    def _make_targets(self) -> None:
+        """Make the table of relevant ids, each once per query."""
+        db, listed, grade, kept = self.db, self.listed, "", ""
+        if self.form.grade is not None:
+            wrong = db.row(
+                f"SELECT max(stood), item FROM truth GROUP BY {listed}, item "
+                "HAVING min(grade) < max(grade) ORDER BY 1 LIMIT 1"
+            )
+            if wrong is not None:
+                raise ValueError(
+                    f"{self.relevant.place(wrong[0])} must hold one grade in "
+                    f"`{clip(self.form.grade)}` for each item of a query, got another for "
+                    f"{short(wrong[1])}."
+                )
+            # of a query without a relevant item, one that is judged stays, and is never found
+            first = f"row_number() OVER (PARTITION BY {listed} ORDER BY min(grade) DESC, item)"
+            grade, kept = ", min(grade) AS grade", f" QUALIFY min(grade) > 0 OR {first} = 1"
+        db.run(
+            f"CREATE TABLE targets AS SELECT {listed}, item, min(stood) AS stood{grade} FROM truth "
+            f"WHERE item IS NOT NULL GROUP BY {listed}, item{kept}"
+        )
 
-def _gather(
-    relevant: Relation, keys: list[str], constant: Mapping[str, str], form: TableForm
-) -> None:
-    """Make the tables `asked`, a row per query, and `targets`, a row per relevant id of it."""
-    db, listed = relevant.db, ", ".join(keys)
-    cells = ", ".join(f"{sql} AS {role}" for role, sql in relevant.sql.items())
-    db.run(f"CREATE VIEW truth AS SELECT {cells}, {AT} AS stood FROM relevant")
-    rest = "".join(f", any_value({x}) AS {x}" for x in constant if x != "item")
-    db.run(
-        f"CREATE TABLE asked AS SELECT {listed}, min(stood) AS stood, "
-        f"row_number() OVER () - 1 AS id{rest} FROM truth GROUP BY {listed}"
-    )
-    has_several = db.value("SELECT count(*) FROM asked") < db.value("SELECT count(*) FROM truth")
-    for cell, name in constant.items() if has_several else ():
-        wrong = db.row(
-            f"SELECT stood, o FROM (SELECT stood, {cell} AS o, first_value({cell}) OVER (PARTITION "
-            f"BY {listed} ORDER BY stood) AS f FROM truth) WHERE o IS DISTINCT FROM f "
-            "ORDER BY stood LIMIT 1"
-        )
-        if wrong is not None and cell == "item":
+    def count(self, rows: Any, truth: Any) -> None:
+        """Count queries without predictions, predictions without truth, and several targets."""
+        db, listed, form = self.db, self.listed, self.form
+        queries = db.value("SELECT count(*) FROM asked")
+        missing = db.value(f"SELECT count(*) FROM asked ANTI JOIN answers USING ({listed})")
+        without = db.value(f"SELECT count(*) FROM answers ANTI JOIN asked USING ({listed})")
+        if queries and missing == queries and without:
+            examples = [
+                ", ".join(map(x.example, self.keys)) + f" in {x.files[0]}"
+                for x in (self.found, self.relevant)
+            ]
             raise ValueError(
-                f"{place_of(relevant, wrong[0])} must hold the one target of its query in "
-                f"`{clip(name)}`, got another, {short(wrong[1])}; name further columns of `query`, "
-                "or of labels that say which items are relevant, "
-                f"`target={short(form.item)}` and `grade={short(name)}`."
+                "`query` must name columns with values in common, got none in "
+                f"{short(form.query)}: {' and '.join(examples)}."
             )
+        if missing > queries / 2:
+            warnings.warn(
+                f"{missing:,} of {queries:,} queries of the truth have no predictions and count as "
+                "misses.",
+                stacklevel=5,
+            )
+        for key, name in zip(self.keys, form.query, strict=True) if missing and without else ():
+            sides = (f"(SELECT DISTINCT {key}::VARCHAR AS x FROM {a} ANTI JOIN {b} USING ({key}))"
+                     for a, b in (("asked", "answers"), ("answers", "asked")))  # fmt: skip
+            same = "{} a JOIN {} b ON TRY_CAST(a.x AS TIMESTAMP) = TRY_CAST(b.x AS TIMESTAMP)"
+            if alike := db.row(f"SELECT a.x, b.x FROM {same.format(*sides)} LIMIT 1"):
+                warnings.warn(
+                    f"values of {name!r} in truth and predictions differ only in how a time is "
+                    f"written, such as {' and '.join(map(short, alike))}; text is compared byte "
+                    "for byte. Write times alike, or store them as times.",
+                    stacklevel=5,
+                )
+        several = db.value(f"SELECT count(*) FROM (FROM targets SELECT {listed} GROUP BY {listed} "
+                           "HAVING count(*) > 1)")  # fmt: skip
+        used = {*form.query, form.item, form.score, form.rank, form.grade, form.target, form.preds}
+        if several and (both := [x for x in columns_of_both(rows, truth) if x not in used]):
+            warnings.warn(
+                f"{several:,} queries have several targets; if a row of the truth is a query of "
+                f"its own, name a second column: `query={','.join([*form.query, both[0]])}`.",
+                stacklevel=5,
+            )
+        counts = {"missing": missing, "without_truth": without, "several_targets": several}
+        self.card = counts | self.card
+
+    def check_once(self) -> None:
+        """Raise for a list of a query that has one before."""
+        twice = self.db.row(
+            f"SELECT max(stood), {self.listed} FROM answers GROUP BY {self.listed} "
+            "HAVING count(*) > 1 ORDER BY 1 LIMIT 1"
+        )
+        if twice is not None:
+            stood, *values = twice
+            raise ValueError(
+                f"{self.found.place(stood)} must hold a query once in "
+                f"`{', '.join(self.form.query)}`, got {', '.join(map(short, values))} twice; name "
+                "further columns that tell its rows apart, or number the queries in both."
+            )
+
+    def order(
+        self, kind: str, vocabulary: Sequence[str | int] | None, num_locations: int | None
+    ) -> list[Any] | None:
+        """Make lists of the items of each query; return the vocabulary if they are numbered.
+
+        Where scores are equal, all items are candidates, and none is left out of it.
+        """
+        db, form, of_asked = self.db, self.form, f"SEMI JOIN asked USING ({self.listed})"
+        db.run(f"CREATE VIEW placed AS {self.found.select()}")
+        words = self._number(kind, vocabulary) if kind == "text" else None
+        self._make_lists(words is not None)
+        known, found = self._known, f"FROM answers {of_asked}"
+        repeated, same = db.row(
+            "SELECT coalesce(sum(len(preds) - list_unique(preds)), 0)::BIGINT, "
+            f"count_if(list_unique(places) < len(places)) {found}"
+        )
+        several = "count(*) > 1" if form.rank is not None else "min(item) < max(item)"
+        equal = same and db.row(
+            f"SELECT max(stood), value FROM placed {of_asked} WHERE value IS NOT NULL GROUP BY "
+            f"{self.listed}, value HAVING {several} ORDER BY 1 LIMIT 1"
+        )
+        self.card |= {"repeated_items": repeated} if repeated else {}
+        if form.rank is not None:
+            if equal:
+                raise ValueError(
+                    f"{self.found.place(equal[0])} must hold another rank in `{clip(form.rank)}` "
+                    f"than the items before of its query, got {equal[1]} again; use `score` for "
+                    "tied items."
+                )
+            self.first = int(db.value("SELECT min(value) FROM placed") != 0)
+            most, gaps, self.card[f"ranks_from_{self.first}"] = db.row(
+                f"SELECT max(list_max(places)), count_if(list_max(places) - {self.first} >= "
+                f"len(places)), count_if(len(places) > 0) {found}"
+            )
+            self.width = most + 1 - self.first if gaps else None
+        elif equal:
+            if repeated:
+                raise ValueError(
+                    f"{self.found.place(equal[0])} must hold each item once per query where scores "
+                    f"are equal, got {repeated:,} repeated items; keep the best row of each."
+                )
+            number, largest = db.row(f"SELECT count(DISTINCT item), max(item) FROM ({known})")
+            if words is None and (vocabulary is not None or largest > 4 * number + DENSE):
+                words = self._number(kind, vocabulary)
+                db.run("DROP TABLE answers")
+                self._make_lists(True)
+            if words is not None and vocabulary is not None and len(words) > len(vocabulary):
+                raise ValueError(
+                    "`vocabulary` must list all items where scores are equal, and lacks "
+                    f"{short(words[len(vocabulary)])}; add it, or pass no vocabulary."
+                )
+            largest = largest + 1 if words is None else len(words)
+            self.width = max(largest, num_locations or 0)
+        return words if words is None or equal else words[: self.size]
+
+    @property
+    def _known(self) -> str:
+        return (
+            f"SELECT item FROM targets UNION SELECT item FROM placed SEMI JOIN asked "
+            f"USING ({self.listed}) WHERE value IS NOT NULL"
+        )
+
+    def _make_lists(self, are_numbered: bool) -> None:
+        item, join = ("number", "LEFT JOIN words USING (item)") if are_numbered else ("item", "")
+        order = "ASC" if self.form.rank is not None else "DESC"
+        lists = (f"coalesce(list({x}) FILTER (value IS NOT NULL), [])" for x in (item, "value"))
+        self.db.run(  # some times as fast as lists that are made in order
+            "CREATE TABLE answers AS SELECT * REPLACE (list_select(preds, list_grade_up(places, "
+            f"'{order}')) AS preds) FROM (SELECT {self.listed}, {' AS preds, '.join(lists)} AS "
+            f"places FROM placed {join} GROUP BY {self.listed})"
+        )
+
+    def _number(self, kind: str, vocabulary: Sequence[str | int] | None) -> list[Any]:
+        """Number items in the table `words`: by the vocabulary or the targets, then the others."""
+        db = self.db
+        if vocabulary is None:  # of all models alike, for targets
+            vocabulary = _column(db, "SELECT DISTINCT item FROM targets ORDER BY 1")
+        words = pa.array([*vocabulary], pa.int64() if kind == "integers" else pa.string())
+        numbers = pa.array(range(len(words)), pa.int64())
+        batch = pa.RecordBatch.from_pydict({"item": words, "number": numbers})
+        db.insert("words", batch.schema, iter([batch]))
+        wrong = db.row(
+            "SELECT stood, item FROM targets ANTI JOIN words USING (item) ORDER BY stood LIMIT 1"
+        )
         if wrong is not None:
             raise ValueError(
-                f"{place_of(relevant, wrong[0])} must hold the same value in `{clip(name)}` as the "
-                f"rows before of its query, got {short(wrong[1])}; a column of the truth is "
-                "constant within a query."
+                f"{self.relevant.place(wrong[0])} must hold an id of `vocabulary`, got "
+                f"{short(wrong[1])}."
             )
-    grade = ", min(grade) AS grade" if form.grade is not None else ""
-    if form.grade is not None:
-        wrong = db.row(
-            f"SELECT max(stood), item FROM truth GROUP BY {listed}, item "
-            "HAVING min(grade) < max(grade) ORDER BY 1 LIMIT 1"
+        self.size = len(vocabulary)
+        db.run(
+            f"INSERT INTO words SELECT item, {self.size} + row_number() OVER (ORDER BY item) - 1 "
+            f"FROM ({self._known}) ANTI JOIN words USING (item)"
         )
-        if wrong is not None:
-            raise ValueError(
-                f"{place_of(relevant, wrong[0])} must hold one grade in `{clip(str(form.grade))}` "
-                f"for each item of a query, got another for {short(wrong[1])}."
+        return _column(db, "SELECT item FROM words ORDER BY number")
+
+    def leave(self, are_numbered: bool, seen: str | None) -> Joined:
+        """Join all to the rows that are read, one per query; of missing lists `stood` is -1."""
+        listed, form, untyped = self.listed, self.form, False
+        item, join = ("number", " JOIN words USING (item)") if are_numbered else ("item", "")
+        cells = {role: f"a.first.{role}" for role in self.others}
+        joined = ""
+        if are_numbered and seen is not None:  # what no list has excludes nothing
+            cells[seen] = "coalesce(s.seen, [])"
+            joined = (
+                f" LEFT JOIN (SELECT {listed}, list(number) AS seen FROM (SELECT {listed}, "
+                f"unnest(first.{seen}) AS item FROM asked) JOIN words USING (item) GROUP BY "
+                f"{listed}) s USING ({listed})"
             )
-    first = "row_number() OVER (PARTITION BY id ORDER BY min(grade) DESC, item)"
-    db.run(
-        f"CREATE TABLE targets AS SELECT id, item, min(truth.stood) AS stood{grade} FROM truth "
-        f"JOIN asked USING ({listed}) GROUP BY id, item"
-        # of a query without a relevant item, one that is judged stays, and is never found
-        + (f" QUALIFY min(grade) > 0 OR {first} = 1" if form.grade is not None else "")
-    )
+        grade = f", list(grade ORDER BY {item}) AS grade" if form.grade is not None else ""
+        graded = ", coalesce(t.grade, []) AS grade" if grade else ""
+        others = "".join(f", {cell} AS {role}" for role, cell in cells.items())
+        stood, order, preds, files = "a.stood", "1", "coalesce(p.preds, [])", self.relevant.files
+        if form.item is None:  # the first rows tell what cells are
+            stood, order = "coalesce(p.stood, -1)", "p.stood IS NULL, 1"
+            preds, files, untyped = "p.preds", self.found.files, self.found.untyped
+        sort = "list_sort" if form.rank is not None else "list_reverse_sort"
+        places = "NULL" if self.width is None else f"{sort}(coalesce(p.places, []))"
+        self.db.run(
+            f"CREATE TABLE queries AS SELECT {stood} AS stood, {preds} AS preds, {places} AS "
+            f"places, coalesce(t.target, []) AS target{graded}{others} FROM asked a LEFT JOIN answers p "
+            f"USING ({listed}) LEFT JOIN (SELECT {listed}, list({item} ORDER BY {item}) AS target"
+            f"{grade} FROM targets{join} GROUP BY {listed}) t USING ({listed}){joined} "
+            f"ORDER BY {order}"
+        )
+        names = _columns(self.others)
+        return Joined(self.db, files, names, untyped, self.width, self.first, self.card)

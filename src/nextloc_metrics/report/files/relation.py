@@ -1,4 +1,14 @@
-"""Tables as relations of DuckDB. Names of a user's columns do not get there: it has roles."""
+"""Tables as relations of DuckDB, and the one place that types their columns.
+
+Names of a user's columns do not get there: each column has a role.
+
+| role | becomes | refused |
+|---|---|---|
+| key, item | integers or text, alike in both tables | gaps, fractions, lists, negative items |
+| score | a number; a gap, NaN and -inf are NULL | text that is no number |
+| rank | an integer | below 0, above 100,000, gaps |
+| grade | a float | gaps, text that is no number |
+"""
 
 from __future__ import annotations
 
@@ -6,27 +16,104 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from itertools import groupby
-from typing import Any
+from itertools import groupby, pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from nextloc_metrics.core.queries.messages import clip, short
-from nextloc_metrics.report.files.cells import is_list, is_text, plain
+from nextloc_metrics.report.files.cells import CellReading, is_list, is_text, plain
 from nextloc_metrics.report.files.database import Database
+from nextloc_metrics.report.files.ids import read_cells
 from nextloc_metrics.report.files.opening import FilePart, pa, place
 from nextloc_metrics.report.files.sources import columns_of
-from nextloc_metrics.report.files.tables import Names, source_of
+from nextloc_metrics.report.files.tables import Names, _check_read, source_of
+
+
+class Rule(NamedTuple):
+    """What is wrong in SQL, of a cell `{0}`; what a row must hold, and what to do."""
+
+    wrong: str
+    must: str
+    remedy: str
+
+
+# A number of text as it is usually written, of at most 18 digits.
+_WHOLE = r"(0|-?[1-9][0-9]{0,17})(\.0)?"
+# Beyond it not every list of gaps fits into memory.
+_LARGEST_RANK = 100_000
+_FAMILIES = {
+    "text": ("VARCHAR",),
+    "floats": ("FLOAT", "DOUBLE", "DECIMAL"),
+    "large": ("UBIGINT", "HUGEINT", "UHUGEINT"),
+    "integers": ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"),
+    "times": ("DATE", "TIMESTAMP"),
+    "none": ("BOOLEAN", "STRUCT", "MAP", "BLOB"),
+}
+_GAP = Rule("{0} IS NULL", "a value", "leave the row out or fill it")
+_MISS = "leave the row out, or write an id that is in no list to count its query as a miss"
+_NO_TARGET = Rule("{0} IS NULL AND NOT {1}", "a target", _MISS)
+_NEGATIVE = (
+    Rule("{0} < 0", "an id from 0 on", "leave the row out"),
+    Rule("{0} < 0", "a target", _MISS),
+)
+_NUL = Rule("contains({0}, chr(0))", "a value without NUL", "write it again")
+_TIME = Rule(
+    "TRY_CAST({0} AS TIMESTAMP) IS NULL",
+    "a time, as in the other table",
+    "write it as 2026-01-31 12:30:00",
+)
+_INTEGER = Rule(
+    f"NOT regexp_full_match({{0}}, '{_WHOLE}')",
+    "an integer, as in the other table",
+    "write it without zeros in front, sign, exponent or fraction",
+)
+_IDS = {
+    "floats": Rule(
+        "NOT ({0} = floor({0}) AND abs({0}) < 9007199254740992)",
+        "whole numbers below 2^53",
+        "write ids and keys as integers or as text",
+    ),
+    "large": Rule("abs({0}) > 9223372036854775807", "integers of 64 bits", "write them as text"),
+    "none": Rule("true", "text or integers", "the column is {1}; name another or convert it"),
+}
+_NUMBER = Rule(
+    "{0} IS NOT NULL AND (TRY_CAST({0} AS DOUBLE) IS NULL OR {0} IN ('true', 'false') "
+    "OR contains({0}, '_'))",
+    "a number",
+    "leave it empty if the item is not retrieved",
+)
+_NO_NUMBER = Rule("{0} IS NOT NULL", "a number", "the column is {1}; convert it to numbers")
+_NO_GRADE = Rule("{0} IS NULL", "a grade", "write 0 for what is not relevant")
+_RANKS = (
+    Rule(
+        f"NOT regexp_full_match(CAST({{0}} AS VARCHAR), '{_WHOLE}')",
+        "whole ranks",
+        "use `score` for scores",
+    ),
+    Rule(
+        f"TRY_CAST({{0}} AS DOUBLE) NOT BETWEEN 0 AND {_LARGEST_RANK}",
+        f"a rank from 0 to {_LARGEST_RANK:,}",
+        "ranks begin at 0 or at 1; use `score` for scores",
+    ),
+)
+# Of columns per rank.
+_LAST = Rule("{0} IS NULL", "an id before the next", "only the last columns of a row may be empty")
 
 
 @dataclass(eq=False)
 class Relation:
-    """A table of a `Database`; each column has a role, and where a row stood is `file`, `row`.
+    """A table of a `Database`, where each column has a role, and `stood` says where a row stood.
 
     Attributes:
         name: its name in SQL.
         files: the files, by number.
         columns: the user's name of each role.
-        untyped: whether all values are text, as in CSV.
+        untyped: whether all values are text, as in CSV and JSON.
+        kinds: DuckDB's type of each role.
         sql: the expression of each role.
+        rules: what is refused: the role, the SQL of what is wrong, and the rule.
+        none: SQL of rows that stand for an empty list of targets.
     """
 
     db: Database
@@ -34,39 +121,76 @@ class Relation:
     files: list[str]
     columns: Mapping[str, str]
     untyped: bool
+    kinds: dict[str, str]
+    none: str = "false"
     sql: dict[str, str] = field(default_factory=dict)
+    rules: list[tuple[str, str, Rule]] = field(default_factory=list)
 
-    def type_of(self, role: str) -> str:
-        """Return the type of the expression of a role, as DuckDB names it."""
-        found = self.db.row(f"DESCRIBE SELECT {self.sql[role]} AS x FROM {self.name}")
-        return str(found[1])
+    def family(self, role: str) -> str:
+        """Return what a column holds."""
+        kind = self.kinds[role]
+        if kind.endswith("]"):
+            return "none"
+        found = (x for x, kinds in _FAMILIES.items() if kind.startswith(kinds))
+        return next(found, "others")
 
-    def place(self, file: int, row: int) -> str:
-        """Return where a row stood, for messages."""
-        return place(self.files[file], row)
+    def is_all(self, role: str, pattern: str) -> bool:
+        """Return whether all cells of text are of one pattern."""
+        return self.first(f"NOT regexp_full_match({self.sql[role]}, '{pattern}')", role) is None
 
-    def refuse(self, role: str, wrong: str, rule: str, remedy: str) -> None:
-        """Raise for the first row that is wrong; `{0}` in the condition is the expression."""
-        cell = self.sql[role]
-        wrong = wrong.replace("{0}", cell)
+    def first(self, wrong: str, cells: str = "stood") -> Any:
+        """Return cells of the first row of which something is true, or None."""
+        query = f"SELECT {cells} FROM {self.name} WHERE {wrong} ORDER BY stood LIMIT 1"
+        return self.db.row(query)
+
+    def refuse(self, role: str, rule: Rule | None) -> None:
+        """Refuse what is wrong in a role, by `check`."""
+        if rule is not None:
+            wrong = rule.wrong.replace("{0}", self.sql[role]).replace("{1}", self.none)
+            self.rules.append((role, wrong, rule))
+
+    def check(self) -> None:
+        """Raise for the first row that breaks a rule."""
+        if not self.rules:
+            return
+        cases = " ".join(f"WHEN {wrong} THEN {i}" for i, (_, wrong, _) in enumerate(self.rules))
+        roles = list(self.columns)
         found = self.db.row(
-            f"SELECT file, row, {cell} FROM {self.name} WHERE {wrong} ORDER BY file, row LIMIT 1"
+            f"SELECT broken, stood, {', '.join(roles)} FROM (SELECT *, CASE {cases} END AS broken "
+            f"FROM {self.name}) WHERE broken IS NOT NULL ORDER BY stood LIMIT 1"
         )
         if found is not None:
-            file, row, value = found
+            role, _, rule = self.rules[found[0]]
             raise ValueError(
-                f"{self.place(file, row)} must hold {rule} in `{clip(self.columns[role])}`, got "
-                f"{short(value)}; {remedy}."
+                f"{self.place(found[1])} must hold {rule.must} in `{clip(self.columns[role])}`, "
+                f"got {short(found[2 + roles.index(role)])}; "
+                f"{rule.remedy.replace('{1}', self.kinds[role])}."
             )
+        self.rules.clear()
+
+    def place(self, stood: int) -> str:
+        """Return where a row stood, for messages."""
+        return place(self.files[stood >> 40], stood & ((1 << 40) - 1))
 
     def example(self, role: str) -> str:
         """Return the first value of a role, for messages."""
         found = self.db.row(f"SELECT {self.sql[role]} FROM {self.name} LIMIT 1")
         return "no row" if found is None else short(found[0])
 
+    def select(self) -> str:
+        """Return SQL of the typed columns."""
+        cells = ", ".join(f"{cell} AS {role}" for role, cell in self.sql.items())
+        return f"SELECT {cells}, stood FROM {self.name}"
 
-def open_relation(db: Database, name: str, table: Any, roles: Mapping[str, str]) -> Relation:
+
+def open_relation(
+    db: Database, name: str, table: Any, roles: Mapping[str, str], lists: Sequence[str] = (),
+    separator: str | None = None, padding: Sequence[int] = (),
+) -> Relation:  # fmt: skip
     """Read columns of a table into a relation; `roles` has the user's name of each.
+
+    Text of the roles `lists` is read as lists of ids. Of lists of targets, in the role `item`,
+    each id has a row.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -79,37 +203,58 @@ def open_relation(db: Database, name: str, table: Any, roles: Mapping[str, str])
     numbers = {file: number for number, file in enumerate(files)}
 
     def batch_of(part: FilePart) -> Any:
-        number = len(part.rows)
+        rows = part.rows
+        where = np.arange(rows.start, rows.stop) if isinstance(rows, range) else np.array(rows)
         arrays = {x: plain(part.columns[column]) for x, column in roles.items()}
-        place_of = {
-            "file": pa.array([numbers.get(part.file, 0)] * number, pa.int32()),
-            "row": pa.array(part.rows, pa.int64()),
-        }
-        return pa.RecordBatch.from_pydict(arrays | place_of)
+        for role in lists:
+            if is_text(arrays[role].type):
+                arrays[role] = _as_lists(part, roles[role], separator)
+        stood = where.astype(np.int64) + (numbers.get(part.file, 0) << 40)
+        return pa.RecordBatch.from_pydict(arrays | {"stood": pa.array(stood)})
 
-    batches = map(batch_of, source.parts(names))
     tables: list[str] = []
-    kinds: dict[str, dict[str, str]] = {role: {} for role in roles}
-    for schema, group in groupby(batches, key=lambda batch: batch.schema):
+    types: dict[str, dict[str, str]] = {role: {} for role in roles}
+    for schema, group in groupby(map(batch_of, source.parts(names)), key=lambda x: x.schema):
         tables.append(f"{name}_{len(tables)}")
         db.insert(tables[-1], schema, group)
-        for role, of_type in kinds.items():
+        for role, of_type in types.items():
             of_type.setdefault(_kind_of(schema.field(role).type), str(schema.field(role).type))
-    for role, of_type in kinds.items():
+    for role, of_type in types.items():
         of_type.pop("null", None)
         if len(of_type) > 1:
             raise ValueError(
                 f"{files[0]} must hold values of one type in `{clip(roles[role])}`, got "
                 f"{' and '.join(of_type.values())}; write all of them as text or all as numbers."
             )
-    cells = ", ".join([*roles, "file", "row"])
     if not tables:
-        empty = [(x, pa.string()) for x in roles] + [("file", pa.int32()), ("row", pa.int64())]
+        empty = [(x, pa.string()) for x in roles] + [("stood", pa.int64())]
         tables.append(f"{name}_0")
         db.insert(tables[0], pa.schema(empty), iter(()))
-    union = " UNION ALL ".join(f"SELECT {cells} FROM {x}" for x in tables)
-    db.run(f"CREATE VIEW {name} AS {union}")
-    return Relation(db, name, files, dict(roles), source.untyped, {x: x for x in roles})
+    db.run(f"CREATE VIEW {name} AS {' UNION ALL '.join(f'FROM {x}' for x in tables)}")
+    kinds = {x: str(kind) for x, kind, *_ in db.run(f"DESCRIBE {name}").fetchall()}
+    none = "false"
+    if "item" in lists and kinds["item"].endswith("]"):
+        pads, none = ", ".join(f"'{x}'" for x in {-1, *padding}), "none"
+        kept = f"list_filter(item, lambda x: coalesce(CAST(x AS VARCHAR), '') NOT IN ({pads}))"
+        db.run(
+            f"CREATE VIEW {name}_each AS SELECT * REPLACE (unnest(CASE WHEN len(item) > 0 THEN "
+            f"item ELSE [NULL] END) AS item), coalesce(len(item) = 0, false) AS none FROM (SELECT "
+            f"* REPLACE ({kept} AS item) FROM {name})"
+        )
+        name, kinds["item"] = f"{name}_each", kinds["item"].removesuffix("[]")
+    raw = {x for x in roles if not source.untyped or x in ("preds", "target") or x[0] == "o"}
+    cells = {x: x if x in raw else f"nullif({x}, '')" for x in roles}
+    return Relation(db, name, files, dict(roles), source.untyped, kinds, none, cells)
+
+
+def _as_lists(part: FilePart, name: str, separator: str | None) -> Any:
+    """Read text as lists of ids; an empty cell is missing."""
+    column, how = plain(part.columns[name]), CellReading("text", True, separator)
+    found = read_cells(column, how)
+    _check_read(part, name, found.bad & ~column.is_null().to_numpy(zero_copy_only=False), how)
+    ends = np.concatenate([[0], found.lengths.cumsum()])
+    offsets = pa.array(ends, pa.int32(), mask=np.append(~found.lists & (found.lengths == 0), False))
+    return pa.ListArray.from_arrays(offsets, found.values)
 
 
 def _kind_of(kind: Any) -> str:
@@ -137,3 +282,137 @@ def matching(table: Any, preds: str | Sequence[str]) -> list[str]:
         found,
         key=lambda name: [(int(x) if x.isdigit() else 0, x) for x in re.split(r"(\d+)", name)],
     )
+
+
+def align(role: str, *sides: Relation, beside: str | None = None) -> str:
+    """Make a column alike in all tables, and `beside` lists of a kind; return integers or text.
+
+    Text of CSV and JSON takes the type of the other side; if all of it is, it is integers where
+    all cells are integers in their usual form.
+    """
+    families = [x.family(role) for x in sides]
+    if "times" in families:  # the same time may be written in several ways
+        for one, family in zip(sides, families, strict=True):
+            if family == "text":
+                one.refuse(role, _TIME)
+            if family in ("text", "times"):
+                one.sql[role] = f"CAST(TRY_CAST({one.sql[role]} AS TIMESTAMP) AS VARCHAR)"
+        families = ["times" if x == "text" else x for x in families]
+    kinds = [
+        "untyped" if x == "text" and one.untyped
+        else "text" if x in ("text", "times", "others") else "integers"
+        for one, x in zip(sides, families, strict=True)
+    ]  # fmt: skip
+    typed = {*kinds, beside} - {"untyped", None}
+    whole = typed == {"integers"} or (not typed and all(x.is_all(role, _WHOLE) for x in sides))
+    kind = "integers" if whole else "text"
+    for one, family, own in zip(sides, families, kinds, strict=True):
+        is_target = one.name.startswith("relevant") and role == "item"
+        one.refuse(role, _NO_TARGET if is_target else _GAP)
+        one.refuse(role, _NUL if one.untyped else None)
+        one.refuse(role, _IDS.get(family))
+        if own == "untyped" and whole:
+            one.refuse(role, _INTEGER)
+        if len(typed) == 1 or not typed:
+            one.sql[role] = f"TRY_CAST({one.sql[role]} AS {'BIGINT' if whole else 'VARCHAR'})"
+            if whole and role == "item":
+                one.refuse(role, _NEGATIVE[is_target])
+    if len(typed) > 1:
+        for one in sides:
+            one.check()
+        examples = [f"lists of {beside}"] if beside is not None else []
+        examples += [
+            f"{own} such as {one.example(role)} in `{one.columns[role]}` of {one.files[0]}"
+            for one, own in zip(sides, kinds, strict=True)
+        ]
+        raise ValueError(
+            f"both tables must hold text or both integers, got {' and '.join(examples)}; convert "
+            "one of the columns."
+        )
+    return kind
+
+
+def to_numbers(one: Relation, role: str) -> None:
+    """Read scores: a gap, NaN and minus infinity become NULL, and integers stay integers."""
+    family, cell, kind = one.family(role), one.sql[role], one.kinds[role]
+    if family == "text" and one.untyped:
+        one.refuse(role, _NUMBER)
+        kind = "BIGINT" if one.is_all(role, "-?(0|[1-9][0-9]{0,17})") else "DOUBLE"
+        cell = f"TRY_CAST({cell} AS {kind})"
+    elif family not in ("integers", "large", "floats"):
+        one.refuse(role, _NO_NUMBER)
+        kind, cell = "DOUBLE", "CAST(NULL AS DOUBLE)"
+    if kind in ("FLOAT", "DOUBLE"):
+        cell = f"CASE WHEN isnan({cell}) OR {cell} = '-inf'::DOUBLE THEN NULL ELSE {cell} END"
+    one.sql[role] = cell
+
+
+def to_grades(one: Relation, role: str) -> None:
+    """Read grades; a gap is an error."""
+    to_numbers(one, role)
+    one.sql[role] = f"CAST({one.sql[role]} AS DOUBLE)"
+    one.refuse(role, _NO_GRADE)
+
+
+def to_ranks(one: Relation, role: str) -> None:
+    """Read ranks, whole numbers from 0 or 1."""
+    family = one.family(role)
+    for rule in (_GAP, _IDS.get(family), *_RANKS):
+        one.refuse(role, rule)
+    one.sql[role] = f"TRY_CAST({one.sql[role]} AS BIGINT)"
+
+
+def list_columns(one: Relation, roles: Sequence[str]) -> str:
+    """Make the role `preds`, the list of a column per rank; return what it holds.
+
+    Floats are ids beside gaps, as pandas writes them, or scores if one is no whole number.
+    """
+    families = {x: one.family(x) for x in roles}
+    are_floats = {*families.values()} == {"floats"}
+    fractions = " OR ".join(f"NOT isnan({x}) AND ({x} <> floor({x}) OR isinf({x}))" for x in roles)
+    if are_floats and one.first(fractions) is not None:
+        cells = (f"coalesce({x}, 'nan'::DOUBLE)" for x in roles)
+        one.sql["preds"] = f"[{', '.join(cells)}]"
+        for x in roles:
+            del one.sql[x]
+        return "floats"
+    for x in roles:
+        if families[x] == "floats":
+            one.sql[x] = f"nullif({x}, 'nan')"
+    for x, after in pairwise(roles):
+        one.refuse(x, _LAST._replace(wrong=f"{{0}} IS NULL AND {one.sql[after]} IS NOT NULL"))
+    for x in roles:
+        one.refuse(x, _IDS.get(families[x]))
+        if families[x] == "floats":
+            one.sql[x] = f"TRY_CAST({one.sql[x]} AS BIGINT)"
+    if len({families[x] == "text" for x in roles}) > 1:
+        raise ValueError(
+            f"{one.files[0]} must hold ids of one type in `preds`, got {short(one.kinds)}."
+        )
+    listed = ", ".join(one.sql.pop(x) for x in roles)
+    one.sql["preds"] = f"list_filter([{listed}], lambda x: x IS NOT NULL)"
+    return "text" if families[roles[0]] == "text" else "integers"
+
+
+def list_cells(one: Relation) -> str:
+    """Make the role `preds` a list, or the text of one; return what it holds."""
+    kind, family = one.kinds["preds"], one.family("preds")
+    if family == "text":
+        return "cells"
+    if kind.endswith("]"):
+        found = (x for x in ("text", "floats") if kind.startswith(_FAMILIES[x]))
+        return next(found, "integers")
+    one.refuse("preds", _IDS.get(family))  # one id per query
+    to = "VARCHAR" if family in ("times", "others") else "BIGINT"
+    one.sql["preds"] = f"[CAST(preds AS {to})]"
+    return "text" if to == "VARCHAR" else "integers"
+
+
+def to_lists(one: Relation, role: str, are_integers: bool) -> None:
+    """Read lists of ids, of which a gap is empty, with the type of the targets."""
+    cell = role if one.kinds[role].endswith("]") else f"[{role}]"
+    one.sql[role] = f"CASE WHEN {role} IS NULL THEN [] ELSE {cell} END"
+    if are_integers and one.kinds[role].startswith("VARCHAR"):
+        wrong = f"len(list_filter({{0}}, lambda x: NOT regexp_full_match(x, '{_WHOLE}'))) > 0"
+        one.refuse(role, Rule(wrong, "ids of locations", "write integers, as the targets are"))
+    one.sql[role] = f"TRY_CAST({one.sql[role]} AS {'BIGINT' if are_integers else 'VARCHAR'}[])"

@@ -369,7 +369,8 @@ class TableRows:
             )
 
     def _count(self, piece: FilePart, bad: Any) -> None:
-        """Count unreadable answers, or raise for the first."""
+        """Count unreadable answers, or raise for the first; a list that is missing has row -1."""
+        bad = bad & (np.asarray(piece.rows) >= 0)
         if self.on_error == "raise":
             _check_read(piece, self.names.preds, bad, self._answers)
         self.missed += int(bad.sum())
