@@ -42,6 +42,8 @@ from nextloc_metrics.report.setting import (
 # Fewer groups do not tell whether intervals by query are too narrow. With these many standard
 # errors, at most 2 % of evaluations whose groups have no effect are doubted.
 _FEWEST_GROUPS, _BEYOND_NOISE = 20, 6
+# The length of lists with gaps, of which only some ranks are known.
+_ENDLESS = 1 << 40
 
 
 class Tallied(NamedTuple):
@@ -135,9 +137,12 @@ class Counted:
             in_order = backends.choose(preds).sort(preds)
             repeated = (in_order[:, 1:] == in_order[:, :-1]) & (in_order[:, 1:] >= 0)
             found["lists_with_repeats"] = repeated.any(1) & counted
-            lengths = (preds >= 0).sum(1).masked_fill(~counted, 0)
-            found["short_lists"] = (lengths < max(self.setting.k)) & counted
+            listed = (preds >= 0) & counted[:, None]
+            lengths, has_gap = listed.sum(1), (listed[:, 1:] & ~listed[:, :-1]).any(1)
+            found["short_lists"] = (lengths < max(self.setting.k)) & counted & ~has_gap
             longest = int(lengths.max()) if len(lengths) else 0
+            if has_gap.any():  # some ranks of lists of any length
+                longest = _ENDLESS
             if (size := self.setting.known_locations) is not None:
                 found["lists_with_other_ids"] = (preds >= size).any(1) & counted
         card = {name: int(rows.sum()) for name, rows in found.items()}
@@ -270,7 +275,7 @@ class Counted:
         notes = [f"k = {cuts}: no list has more than {self.longest} ids"] if cuts else []
         if decoding := decoding_in(self.setting.about):
             notes.append(f"decoding: {decoding}")
-        if "mrr" in self.headline:
+        if "mrr" in self.headline and self.longest < _ENDLESS:
             notes.append(f"mrr: lists are cut at {self.longest}")
         return notes
 

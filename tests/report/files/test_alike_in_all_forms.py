@@ -159,6 +159,115 @@ def test_one_answer_that_is_no_id_is_refused() -> None:
     assert (found.values["acc_at_1"], found.card["broken_answers"]) == (0.5, 1)
 
 
+LISTED = pd.DataFrame({"u": [1, 2], "preds": [[3, 5], [5, 3]]})
+ITEMS = pd.DataFrame({"u": [1, 1, 2, 2], "item": [3, 5, 5, 3], "s": [0.9, 0.8, 0.9, 0.8]})
+BOTH: list[tuple[pd.DataFrame, dict[str, Any]]] = [
+    (LISTED, {"query": "u", "k": 1}),
+    (ITEMS, {"query": "u", "item": "item", "score": "s", "k": 1}),
+]
+
+
+@pytest.mark.parametrize("form", range(2))
+@pytest.mark.parametrize("container", CONTAINERS)
+@pytest.mark.parametrize("other", CONTAINERS)
+def test_a_truth_may_have_a_list_per_query(container: str, other: str, form: int) -> None:
+    """Its ids are the targets of the query; padding is none, and an empty list has none."""
+    table, named = BOTH[form]
+    rows = CONTAINERS[container](table, "p")
+    truth = pd.DataFrame({"u": [1, 2, 3], "target": [[5, -1], [5, 7], []]})
+    found = report.evaluate(rows, truth=CONTAINERS[other](truth, "t"), **named)
+    assert found.values["precision_at_1"] == 1 / 2
+    assert found.values["recall_at_1"] == 1 / 4
+    assert (found.card["several_targets"], found.card["without_target"]) == (1, 1)
+
+
+@pytest.mark.parametrize("written", [str, int])
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_excluded_ids_are_alike_in_all_forms(container: str, written: Any) -> None:
+    """Text or integers, beside items and lists; a history that is empty or missing is none."""
+    write = CONTAINERS[container]
+    items = pd.DataFrame({"u": [1, 1, 2, 2, 3], "item": [*map(written, [7, 8, 7, 8, 8])]})
+    lists = items.groupby("u").item.agg(list).rename("preds").reset_index()
+    truth = pd.DataFrame({"u": [1, 2, 3], "target": [*map(written, [8, 8, 8])]})
+    truth["seen"] = [[*map(written, [7, 99])], [], None]
+    one = lists.merge(truth, on="u")
+    tables: list[tuple[Any, dict[str, Any]]] = [
+        (items.assign(s=[0.9, 0.8] * 2 + [0.7]), {"item": "item", "score": "s"}),
+        (items.assign(s=1), {"item": "item", "score": "s"}),
+        (lists, {}),
+    ]
+    for (table, named), value in zip(tables, (2 / 3, 5 / 6, 2 / 3), strict=True):
+        found = report.evaluate(
+            write(table, "p"), truth=write(truth, "t"), query="u", exclude="seen", k=1, **named
+        )
+        assert found.values["acc_at_1"] == pytest.approx(value)
+    found = report.evaluate(write(one, "o"), exclude="seen", k=1)
+    assert found.values["acc_at_1"] == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("target", [-1, None])
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_a_row_without_a_target_is_left_out_or_is_a_miss(container: str, target: Any) -> None:
+    """The error names the row of the truth, and says how to do either."""
+    write = CONTAINERS[container]
+    truth = pd.DataFrame({"u": [1, 2], "target": pd.array([3, target], dtype="Int64")})
+    says = r"row 1 of (t\.|o\.|DataFrame).* must hold .* in `target`, got .*; leave the row out .*"
+    says += "to count it as a miss, write an id that no list has"
+    for table, named in BOTH:
+        rows = write(table, "p")
+        with pytest.raises(ValueError, match=says):
+            report.evaluate(rows, truth=write(truth, "t"), **named)
+        found = report.evaluate(rows, truth=write(truth.fillna(9).replace(-1, 9), "t"), **named)
+        assert found.values["acc_at_1"] == 1 / 2
+    with pytest.raises(ValueError, match=says):
+        report.evaluate(write(LISTED.assign(target=truth.target), "o"), k=1)
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_gaps_between_ranks_are_not_short_lists(container: str) -> None:
+    """A list with a gap is cut nowhere; a rank that is none is named with its row."""
+    rows = pd.DataFrame({"u": [1, 1, 2], "item": [7, 3, 5], "r": [1, 2, 12]})
+    truth = CONTAINERS[container](pd.DataFrame({"u": [1, 2], "item": [3, 5]}), "t")
+    named: Any = {"truth": truth, "query": "u", "item": "item", "rank": "r", "k": [5, 20]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = report.evaluate(CONTAINERS[container](rows, "p"), **named)
+    assert found.values["mrr"] == pytest.approx((1 / 2 + 1 / 12) / 2)
+    assert found.values["acc_at_20"] == 1
+    assert found.card["short_lists"] == 1  # of the first query, which has no gap
+    assert "no list has more" not in str(found)
+    assert "lists are cut" not in str(found)
+    for wrong, says in ((1.5, "whole"), (-1, "a rank from 0"), (None, "a value|whole")):
+        rows["r"] = [1, 2, wrong]
+        with pytest.raises(ValueError, match=rf"row 2 of .* must hold ({says}).* in `r`"):
+            report.evaluate(CONTAINERS[container](rows, "p"), **named)
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_a_run_that_is_a_dict_meets_judgements_of_a_table(container: str) -> None:
+    """In memory and in a file; the names are those of the judgements."""
+    truth = pd.DataFrame({"key": ["q1", "q2"], "doc": ["a", "b"], "g": [1, 2]})
+    Path("run.json").write_text(json.dumps(RUN), "utf-8")
+    for run in (RUN, "run.json"):
+        for named in ({"item": "doc"}, {"target": "doc"}):
+            given: Any = {"truth": CONTAINERS[container](truth, "t"), "query": "key", **named}
+            found = report.evaluate(run, **given, grade="g", measures=["mrr"])
+            assert found.values["mrr"] == (1 / 2 + 1) / 2
+            assert found.card["without_truth"] == 1
+    with pytest.raises(ValueError, match="`score` must be None for a run that is a dict"):
+        report.evaluate(RUN, **given, score="g")
+
+
+def test_a_dict_of_lists_meets_a_dict_of_single_ids() -> None:
+    """In memory and in files."""
+    run, truth = {"u1": [3, 5], "u2": [5]}, {"u1": 5, "u2": 5}
+    Path("a.json").write_text(json.dumps(run), "utf-8")
+    Path("b.json").write_text(json.dumps(truth), "utf-8")
+    for rows, other in ((run, truth), ("a.json", "b.json")):
+        found = report.evaluate(rows, truth=other, k=1)
+        assert found.values["mrr"] == (1 / 2 + 1) / 2
+
+
 @pytest.mark.parametrize("key", [["u"], ["user", "u"]])
 def test_times_as_text_in_two_spellings_are_warned_of(key: list[str]) -> None:
     """Text is compared byte for byte: the second query is a miss, and there is a warning."""

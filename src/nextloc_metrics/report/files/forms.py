@@ -174,7 +174,11 @@ class _Joining:
             if found.untyped:  # the reader types both
                 relevant.sql["item"] = f"CAST({relevant.sql['item']} AS VARCHAR)"
         if seen is not None:
-            to_lists(relevant, seen, kind == "integers" and not found.untyped)
+            to_lists(
+                relevant,
+                seen,
+                kind == "integers" and not (found.untyped and self.form.item is None),
+            )
         found.check()
         relevant.check()
         db.run(f"CREATE VIEW truth AS {relevant.select()}")
@@ -414,9 +418,9 @@ class _Joining:
         places = "NULL" if self.width is None else f"{sort}(coalesce(p.places, []))"
         self.db.run(
             f"CREATE TABLE queries AS SELECT {stood} AS stood, {preds} AS preds, {places} AS "
-            f"places, coalesce(t.target, []) AS target{graded}{others} FROM asked a LEFT JOIN answers p "
-            f"USING ({listed}) LEFT JOIN (SELECT {listed}, list({item} ORDER BY {item}) AS target"
-            f"{grade} FROM targets{join} GROUP BY {listed}) t USING ({listed}){joined} "
+            f"places, coalesce(t.target, []) AS target{graded}{others} FROM asked a LEFT JOIN "
+            f"answers p USING ({listed}) LEFT JOIN (SELECT {listed}, list({item} ORDER BY {item}) "
+            f"AS target{grade} FROM targets{join} GROUP BY {listed}) t USING ({listed}){joined} "
             f"ORDER BY {order}"
         )
         names = _columns(self.others)

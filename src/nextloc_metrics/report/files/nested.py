@@ -135,8 +135,11 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def read_json_objects(table: Any) -> Any:
-    """Return the object that `.json` files are, each a part of it; else the table itself."""
+def read_json_objects(table: Any, may_be_single: bool = False) -> Any:
+    """Return the object that `.json` files are, each a part of it; else the table itself.
+
+    An object is one of lists or of objects, or if it may be of single ids, of any values.
+    """
     is_path = isinstance(table, str | PathLike | list | tuple)
     files = find_files(table) if is_path else [""]
     if suffix_of(files[0]) != ".json":
@@ -154,18 +157,28 @@ def read_json_objects(table: Any) -> Any:
             raise ValueError(f"{file} must hold each key once, got {error} again.") from None
         except (ValueError, RecursionError):
             return table  # lines of JSON
-    return found if found and all(isinstance(x, dict | list) for x in found.values()) else table
+    are_nested = all(isinstance(x, dict | list) for x in found.values())
+    return found if found and (are_nested or may_be_single) else table
 
 
 def as_tables(rows: Any, truth: Any, target: str, named: Any) -> tuple[Any, Any, str, Any]:
     """Return nested dicts, or JSON objects of them, as tables, with the names of their columns."""
-    found, judged = read_json_objects(rows), read_json_objects(truth)
+    found = read_json_objects(rows)
+    judged = read_json_objects(truth, isinstance(found, Mapping))
     if truth is None and is_traces(found):
         return table_of_traces(found), None, target, named
-    if not isinstance(found, Mapping) or not isinstance(judged, Mapping):
+    if not isinstance(found, Mapping) or truth is None:
         if truth is None and _are_dicts(found):
             raise ValueError("`truth` must judge the items of `{query: {item: score}}`, got None.")
         return rows, truth, target, named
+    if not isinstance(judged, Mapping):  # a run beside a table, whose columns are named
+        query, item, score, rank, grade = named
+        _refuse((None, None, score, rank, None), "a run that is a dict")
+        names = [query if isinstance(query, str) else "".join(query) or "query", item or "item"]
+        rows = table_of_dict("rows", found)
+        order = [x if x in rows.column_names else None for x in ("number", "rank")]
+        rows = rows.rename_columns([*names, rows.column_names[2]])
+        return rows, truth, target, (*names, *order, grade)
     _refuse(named, "dicts `{query: {item: score}}` or `{query: [items]}`")
     rows, truth = table_of_dict("rows", found), table_of_dict("truth", judged)
     order = [x if x in rows.column_names else None for x in ("number", "rank")]

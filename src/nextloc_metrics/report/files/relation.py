@@ -22,12 +22,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nextloc_metrics.core.queries.messages import clip, short
-from nextloc_metrics.report.files.cells import CellReading, is_list, is_text, plain
+from nextloc_metrics.report.files.cells import CellReading, as_numpy, is_list, is_text, plain
 from nextloc_metrics.report.files.database import Database
 from nextloc_metrics.report.files.ids import read_cells
-from nextloc_metrics.report.files.opening import FilePart, pa, place
+from nextloc_metrics.report.files.opening import FilePart, pa, pc, place
 from nextloc_metrics.report.files.sources import columns_of
-from nextloc_metrics.report.files.tables import Names, _check_read, source_of
+from nextloc_metrics.report.files.tables import _OF_GAPS, Names, _check_read, source_of
 
 
 class Rule(NamedTuple):
@@ -51,11 +51,10 @@ _FAMILIES = {
     "none": ("BOOLEAN", "STRUCT", "MAP", "BLOB"),
 }
 _GAP = Rule("{0} IS NULL", "a value", "leave the row out or fill it")
-_MISS = "leave the row out, or write an id that is in no list to count its query as a miss"
-_NO_TARGET = Rule("{0} IS NULL AND NOT {1}", "a target", _MISS)
+_NO_TARGET = Rule("{0} IS NULL AND NOT {1}", "a target", _OF_GAPS)
 _NEGATIVE = (
     Rule("{0} < 0", "an id from 0 on", "leave the row out"),
-    Rule("{0} < 0", "a target", _MISS),
+    Rule("{0} < 0", "a target", _OF_GAPS),
 )
 _NUL = Rule("contains({0}, chr(0))", "a value without NUL", "write it again")
 _TIME = Rule(
@@ -208,7 +207,7 @@ def open_relation(
         arrays = {x: plain(part.columns[column]) for x, column in roles.items()}
         for role in lists:
             if is_text(arrays[role].type):
-                arrays[role] = _as_lists(part, roles[role], separator)
+                arrays[role] = _as_lists(part, roles[role], separator, padding)
         stood = where.astype(np.int64) + (numbers.get(part.file, 0) << 40)
         return pa.RecordBatch.from_pydict(arrays | {"stood": pa.array(stood)})
 
@@ -234,8 +233,9 @@ def open_relation(
     kinds = {x: str(kind) for x, kind, *_ in db.run(f"DESCRIBE {name}").fetchall()}
     none = "false"
     if "item" in lists and kinds["item"].endswith("]"):
-        pads, none = ", ".join(f"'{x}'" for x in {-1, *padding}), "none"
-        kept = f"list_filter(item, lambda x: coalesce(CAST(x AS VARCHAR), '') NOT IN ({pads}))"
+        kept, none, pads = "item", "none", ", ".join(map(str, {-1, *padding}))
+        if kinds["item"] != "VARCHAR[]":
+            kept = f"list_filter(item, lambda x: x IS NULL OR x NOT IN ({pads}))"
         db.run(
             f"CREATE VIEW {name}_each AS SELECT * REPLACE (unnest(CASE WHEN len(item) > 0 THEN "
             f"item ELSE [NULL] END) AS item), coalesce(len(item) = 0, false) AS none FROM (SELECT "
@@ -247,14 +247,17 @@ def open_relation(
     return Relation(db, name, files, dict(roles), source.untyped, kinds, none, cells)
 
 
-def _as_lists(part: FilePart, name: str, separator: str | None) -> Any:
+def _as_lists(part: FilePart, name: str, separator: str | None, pads: Sequence[int]) -> Any:
     """Read text as lists of ids; an empty cell is missing."""
     column, how = plain(part.columns[name]), CellReading("text", True, separator)
     found = read_cells(column, how)
-    _check_read(part, name, found.bad & ~column.is_null().to_numpy(zero_copy_only=False), how)
-    ends = np.concatenate([[0], found.lengths.cumsum()])
-    offsets = pa.array(ends, pa.int32(), mask=np.append(~found.lists & (found.lengths == 0), False))
-    return pa.ListArray.from_arrays(offsets, found.values)
+    _check_read(part, name, found.bad & as_numpy(column.is_valid()), how)
+    is_none, rows = ~found.lists & (found.lengths == 0), found.rows
+    is_pad = as_numpy(pc.is_in(found.values, pa.array([*map(str, {-1, *pads})])))
+    kept = ~found.lists[rows] | ~is_pad
+    ends = np.append(0, np.bincount(rows[kept], minlength=len(is_none)).cumsum())
+    offsets = pa.array(ends, pa.int32(), mask=np.append(is_none, False))
+    return pa.ListArray.from_arrays(offsets, found.values.filter(pa.array(kept)))
 
 
 def _kind_of(kind: Any) -> str:

@@ -26,6 +26,7 @@ from nextloc_metrics.report.files.cells import (
     WrongTypeError,
     is_list,
     is_text,
+    as_numpy,
     plain,
 )
 from nextloc_metrics.report.files.columns import (
@@ -397,7 +398,7 @@ class TableRows:
         how = self._relevant._replace(may_be_list=True)
         cells = self._read(piece, name, how)
         found = cells.numbered(*self._numbers.answers(cells.values))
-        _check_read(piece, name, found.bad, how)
+        _check_read(piece, name, found.bad & as_numpy(plain(column).is_valid()), how)
         ids = pad(found)
         if (width := getattr(self.source, "width", None)) is not None:
             ids = ids.masked_fill(ids >= width, -1)  # that no model recommends
