@@ -363,8 +363,6 @@ def test_a_missing_query_of_scores_is_a_miss(container: str, tmp_path: Path) -> 
     truth = {"user": [1, 2, 3], "target": [0, 2, 1]}
     write = CONTAINERS[container]
     files = write(scores, tmp_path / "scores"), write(truth, tmp_path / "truth")
-    if container == "csv":
-        pytest.skip("a missing list of scores in a cell of text is not written yet")
     found = evaluate(files[0], truth=files[1], query="user", k=1)
     assert found.values["mrr"] == pytest.approx((1 + 1 / 2 + 0) / 3)
     assert found.card["missing"] == 1

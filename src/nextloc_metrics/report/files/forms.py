@@ -23,16 +23,15 @@ from nextloc_metrics.report.files.joining import Joined, TableForm
 from nextloc_metrics.report.files.numbers import DENSE
 from nextloc_metrics.report.files.opening import pa
 from nextloc_metrics.report.files.relation import (
-    Relation,
+    GRADES,
+    RANKS,
     align,
     list_cells,
     list_columns,
     matching,
     open_relation,
-    to_grades,
     to_lists,
     to_numbers,
-    to_ranks,
 )
 from nextloc_metrics.report.files.sources import columns_of, columns_of_both
 from nextloc_metrics.report.files.tables import Names, TableRows
@@ -73,16 +72,15 @@ def open_form(
         )
     else:
         pads = (padding,) if isinstance(padding, int) else padding
-        found, relevant = _open_both(db, rows, truth, form, roles, names.exclude, separator, pads)
-        joining = _Joining(db, found, relevant, form, roles, truth is rows)
         seen = next((role for role, name in roles.items() if name == names.exclude), None)
-        kind = joining.gather(seen)
+        joining = _Joining(db, rows, truth, form, roles, seen, (separator, pads))
+        kind = joining.gather()
         if form.item is not None:
             words = joining.order(kind, vocabulary, num_locations)
         joining.count(rows, truth)
         if form.item is None:
             joining.check_once()
-        source = joining.leave(words is not None, seen)
+        source = joining.leave(words is not None)
         grade = None if form.grade is None else "grade"
         kept = names._replace(target="target", grade=grade)
     known = vocabulary if words is None else range(len(words))
@@ -101,8 +99,8 @@ def _column(db: Database, query: str) -> list[Any]:
 
 
 def _columns(others: Mapping[str, str], target: str = "target") -> dict[str, str]:
-    of = {name: role for role, name in others.items()}
-    return {**of, "preds": "preds", target: "target", "grade": "grade"}
+    columns = {name: role for role, name in others.items()}
+    return columns | {"preds": "preds", target: "target", "grade": "grade"}
 
 
 def _wide(db: Database, rows: Any, form: TableForm, others: Mapping[str, str]) -> Joined:
@@ -115,57 +113,49 @@ def _wide(db: Database, rows: Any, form: TableForm, others: Mapping[str, str]) -
     return Joined(db, found.files, _columns(others, form.target), found.untyped)
 
 
-def _open_both(
-    db: Database, rows: Any, truth: Any, form: TableForm, others: Mapping[str, str],
-    exclude: str | None, separator: str | None, padding: Sequence[int],
-) -> tuple[Relation, Relation]:  # fmt: skip
-    """Open predictions and truth, with the roles that their columns have."""
-    keys = {f"k{i}": x for i, x in enumerate(form.query)}
-    target = form.target
-    if target == "target" and form.item is not None:
-        have = columns_of(truth)
-        target = form.item if "target" not in have and form.item in have else target
-    of_truth = {**keys, "item": target, **others}
-    if form.grade is not None:
-        of_truth["grade"] = form.grade
-    if form.item is not None:
-        of_rows = {**keys, "item": form.item, "value": str(form.score or form.rank)}
-    elif form.is_wide:
-        of_rows = keys | {f"p{i}": x for i, x in enumerate(matching(rows, form.preds))}
-    else:
-        of_rows = {**keys, "preds": str(form.preds)}
-    lists = ["item", *(role for role, name in others.items() if name == exclude)]
-    relevant = open_relation(db, "relevant", truth, of_truth, lists, separator, padding)
-    return open_relation(db, "found", rows, of_rows), relevant
-
-
 class _Joining:
-    """The tables `asked`, a row per query, `targets`, and `answers`, a row per list."""
+    """The tables `asked`, a row per query, `targets`, and `answers`, a row per list.
+
+    `others` are the columns of the truth, by role, of which `seen` has what is excluded.
+    """
 
     def __init__(
-        self, db: Database, found: Relation, relevant: Relation, form: TableForm,
-        others: Mapping[str, str], is_one: bool,
+        self, db: Database, rows: Any, truth: Any, form: TableForm, others: Mapping[str, str],
+        seen: str | None, reading: tuple[str | None, Sequence[int]],
     ) -> None:  # fmt: skip
-        self.db, self.found, self.relevant, self.form = db, found, relevant, form
-        self.keys, self.others = [x for x in found.columns if x[0] == "k"], others
-        self.constant = dict(others)
-        if is_one and form.grade is None:
+        self.db, self.form, self.others, self.seen = db, form, others, seen
+        keys = {f"k{i}": x for i, x in enumerate(form.query)}
+        target, of_rows = form.target, {**keys, "preds": str(form.preds)}
+        if target == "target" and form.item is not None:
+            have = columns_of(truth)
+            target = form.item if "target" not in have and form.item in have else target
+        of_truth = {**keys, "item": target, **others}
+        if form.grade is not None:
+            of_truth["grade"] = form.grade
+        if form.item is not None:
+            of_rows = {**keys, "item": form.item, "value": str(form.score or form.rank)}
+        elif form.is_wide:
+            of_rows = keys | {f"p{i}": x for i, x in enumerate(matching(rows, form.preds))}
+        lists = ["item"] if seen is None else ["item", seen]
+        self.relevant = open_relation(db, "relevant", truth, of_truth, lists, *reading)
+        self.found = open_relation(db, "found", rows, of_rows)
+        self.keys, self.listed, self.constant = [*keys], ", ".join(keys), dict(others)
+        if truth is rows and form.grade is None:
             self.constant["item"] = form.target
-        self.listed = ", ".join(self.keys)
         self.width: int | None = None
         self.first: int | None = None
         self.card: dict[str, Any] = {}
 
-    def gather(self, seen: str | None) -> str:
+    def gather(self) -> str:
         """Type both tables and make the three; return whether ids are text or integers."""
         db, found, relevant, listed = self.db, self.found, self.relevant, self.listed
         for key in self.keys:
             align(key, found, relevant)
         if self.form.grade is not None:
-            to_grades(relevant, "grade")
+            to_numbers(relevant, "grade", GRADES)
         if self.form.item is not None:
             kind = align("item", found, relevant)
-            (to_ranks if self.form.rank is not None else to_numbers)(found, "value")
+            to_numbers(found, "value", *([RANKS] if self.form.rank is not None else []))
         else:
             ranks = [x for x in found.columns if x[0] == "p" and x != "preds"]
             of = list_columns(found, ranks) if ranks else list_cells(found)
@@ -173,12 +163,9 @@ class _Joining:
             kind = align("item", relevant, beside=beside)
             if found.untyped:  # the reader types both
                 relevant.sql["item"] = f"CAST({relevant.sql['item']} AS VARCHAR)"
-        if seen is not None:
-            to_lists(
-                relevant,
-                seen,
-                kind == "integers" and not (found.untyped and self.form.item is None),
-            )
+        if self.seen is not None:
+            is_text = found.untyped and self.form.item is None
+            to_lists(relevant, self.seen, kind == "integers" and not is_text)
         found.check()
         relevant.check()
         db.run(f"CREATE VIEW truth AS {relevant.select()}")
@@ -207,15 +194,14 @@ class _Joining:
         stood, now, first = wrong
         role = next(x for x in self.constant if now[x] != first[x])
         place, name = self.relevant.place(stood), self.constant[role]
-        if role == "item":
-            raise ValueError(
-                f"{place} must hold the one target of its query in `{clip(name)}`, got another, "
-                f"{short(now[role])}; name further columns of `query`, or of labels that say which "
-                f"items are relevant, `target={short(self.form.item)}` and `grade={short(name)}`."
-            )
+        remedy = (
+            "name further columns of `query`, or of labels that say which items are relevant, "
+            f"`target={short(self.form.item)}` and `grade={short(name)}`" if role == "item"
+            else "a column of the truth is constant within a query"
+        )  # fmt: skip
         raise ValueError(
             f"{place} must hold the same value in `{clip(name)}` as the rows before of its query, "
-            f"got {short(now[role])}; a column of the truth is constant within a query."
+            f"got {short(now[role])}; {remedy}."
         )
 
     def _make_targets(self) -> None:
@@ -332,7 +318,7 @@ class _Joining:
                 f"SELECT max(list_max(places)), count_if(list_max(places) - {self.first} >= "
                 f"len(places)), count_if(len(places) > 0) {found}"
             )
-            self.width = most + 1 - self.first if gaps else None
+            self.width = int(most) + 1 - self.first if gaps else None
         elif equal:
             if repeated:
                 raise ValueError(
@@ -394,20 +380,20 @@ class _Joining:
         )
         return _column(db, "SELECT item FROM words ORDER BY number")
 
-    def leave(self, are_numbered: bool, seen: str | None) -> Joined:
+    def leave(self, are_numbered: bool) -> Joined:
         """Join all to the rows that are read, one per query; of missing lists `stood` is -1."""
         listed, form, untyped = self.listed, self.form, False
         item, join = ("number", " JOIN words USING (item)") if are_numbered else ("item", "")
         cells = {role: f"a.first.{role}" for role in self.others}
         joined = ""
-        if are_numbered and seen is not None:  # what no list has excludes nothing
-            cells[seen] = "coalesce(s.seen, [])"
+        if are_numbered and self.seen is not None:  # what no list has excludes nothing
+            cells[self.seen] = "coalesce(s.seen, [])"
             joined = (
                 f" LEFT JOIN (SELECT {listed}, list(number) AS seen FROM (SELECT {listed}, "
-                f"unnest(first.{seen}) AS item FROM asked) JOIN words USING (item) GROUP BY "
+                f"unnest(first.{self.seen}) AS item FROM asked) JOIN words USING (item) GROUP BY "
                 f"{listed}) s USING ({listed})"
             )
-        grade = f", list(grade ORDER BY {item}) AS grade" if form.grade is not None else ""
+        grade = f", list(grade::DOUBLE ORDER BY {item}) AS grade" if form.grade is not None else ""
         graded = ", coalesce(t.grade, []) AS grade" if grade else ""
         others = "".join(f", {cell} AS {role}" for role, cell in cells.items())
         stood, order, preds, files = "a.stood", "1", "coalesce(p.preds, [])", self.relevant.files

@@ -128,7 +128,7 @@ class Joined(RowSource):
             dense = np.full((len(items), self.width or 0), -np.inf, np.float32)
             dense[rows, ids] = steps[starts[rows]] - steps - 1
             return as_arrow(dense)
-        ends = np.zeros(len(items) + 1, np.int64)
+        ends, values = np.zeros(len(items) + 1, np.int64), values.astype(np.int64)
         ends[1:][lengths > 0] = values[(starts + lengths - 1)[lengths > 0]] + 1 - self.first
         ends = ends.cumsum()
         laid = np.full(ends[-1], -1, np.int64)

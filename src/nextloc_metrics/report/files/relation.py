@@ -83,15 +83,13 @@ _NUMBER = Rule(
     "leave it empty if the item is not retrieved",
 )
 _NO_NUMBER = Rule("{0} IS NOT NULL", "a number", "the column is {1}; convert it to numbers")
-_NO_GRADE = Rule("{0} IS NULL", "a grade", "write 0 for what is not relevant")
-_RANKS = (
+GRADES = (_NUMBER, Rule("{0} IS NULL", "a grade", "write 0 for what is not relevant"))
+RANKS = (
+    _NUMBER._replace(must="whole ranks", remedy="use `score` for scores"),
+    _GAP,
+    Rule("{0} <> floor({0})", "whole ranks", "use `score` for scores"),
     Rule(
-        f"NOT regexp_full_match(CAST({{0}} AS VARCHAR), '{_WHOLE}')",
-        "whole ranks",
-        "use `score` for scores",
-    ),
-    Rule(
-        f"TRY_CAST({{0}} AS DOUBLE) NOT BETWEEN 0 AND {_LARGEST_RANK}",
+        f"{{0}} NOT BETWEEN 0 AND {_LARGEST_RANK}",
         f"a rank from 0 to {_LARGEST_RANK:,}",
         "ranks begin at 0 or at 1; use `score` for scores",
     ),
@@ -261,16 +259,12 @@ def _as_lists(part: FilePart, name: str, separator: str | None, pads: Sequence[i
 
 
 def _kind_of(kind: Any) -> str:
-    types = pa.types
-    if types.is_null(kind):
-        return "null"
     if is_list(kind):
         return f"lists of {_kind_of(kind.value_type)}"
-    if is_text(kind):
-        return "text"
-    if types.is_boolean(kind):
-        return "booleans"
-    return "numbers" if types.is_integer(kind) or types.is_floating(kind) else str(kind)
+    types = pa.types
+    known = {"null": types.is_null, "text": is_text, "booleans": types.is_boolean}
+    known |= {"numbers": lambda x: types.is_integer(x) or types.is_floating(x)}
+    return next((name for name, is_kind in known.items() if is_kind(kind)), str(kind))
 
 
 def matching(table: Any, preds: str | Sequence[str]) -> list[str]:
@@ -335,11 +329,14 @@ def align(role: str, *sides: Relation, beside: str | None = None) -> str:
     return kind
 
 
-def to_numbers(one: Relation, role: str) -> None:
-    """Read scores: a gap, NaN and minus infinity become NULL, and integers stay integers."""
+def to_numbers(one: Relation, role: str, rules: Sequence[Rule] = (_NUMBER,)) -> None:
+    """Read numbers: a gap, NaN and minus infinity become NULL, and integers stay integers.
+
+    The first rule is of text, the others of what is read.
+    """
     family, cell, kind = one.family(role), one.sql[role], one.kinds[role]
     if family == "text" and one.untyped:
-        one.refuse(role, _NUMBER)
+        one.refuse(role, rules[0])
         kind = "BIGINT" if one.is_all(role, "-?(0|[1-9][0-9]{0,17})") else "DOUBLE"
         cell = f"TRY_CAST({cell} AS {kind})"
     elif family not in ("integers", "large", "floats"):
@@ -348,21 +345,8 @@ def to_numbers(one: Relation, role: str) -> None:
     if kind in ("FLOAT", "DOUBLE"):
         cell = f"CASE WHEN isnan({cell}) OR {cell} = '-inf'::DOUBLE THEN NULL ELSE {cell} END"
     one.sql[role] = cell
-
-
-def to_grades(one: Relation, role: str) -> None:
-    """Read grades; a gap is an error."""
-    to_numbers(one, role)
-    one.sql[role] = f"CAST({one.sql[role]} AS DOUBLE)"
-    one.refuse(role, _NO_GRADE)
-
-
-def to_ranks(one: Relation, role: str) -> None:
-    """Read ranks, whole numbers from 0 or 1."""
-    family = one.family(role)
-    for rule in (_GAP, _IDS.get(family), *_RANKS):
+    for rule in rules[1:]:
         one.refuse(role, rule)
-    one.sql[role] = f"TRY_CAST({one.sql[role]} AS BIGINT)"
 
 
 def list_columns(one: Relation, roles: Sequence[str]) -> str:
