@@ -24,9 +24,9 @@ from nextloc_metrics.report.files.cells import (
     Cells,
     OnError,
     WrongTypeError,
+    as_numpy,
     is_list,
     is_text,
-    as_numpy,
     plain,
 )
 from nextloc_metrics.report.files.columns import (
