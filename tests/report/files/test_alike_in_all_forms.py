@@ -159,113 +159,94 @@ def test_one_answer_that_is_no_id_is_refused() -> None:
     assert (found.values["acc_at_1"], found.card["broken_answers"]) == (0.5, 1)
 
 
+# A query with its list, and a row for each of its items.
 LISTED = pd.DataFrame({"u": [1, 2], "preds": [[3, 5], [5, 3]]})
 ITEMS = pd.DataFrame({"u": [1, 1, 2, 2], "item": [3, 5, 5, 3], "s": [0.9, 0.8, 0.9, 0.8]})
-BOTH: list[tuple[pd.DataFrame, dict[str, Any]]] = [
-    (LISTED, {"query": "u", "k": 1}),
-    (ITEMS, {"query": "u", "item": "item", "score": "s", "k": 1}),
-]
+SCORED: dict[str, Any] = {"item": "item", "score": "s"}
+BOTH: list[tuple[pd.DataFrame, dict[str, Any]]] = [(LISTED, {}), (ITEMS, SCORED)]
 
 
-@pytest.mark.parametrize("form", range(2))
 @pytest.mark.parametrize("container", CONTAINERS)
 @pytest.mark.parametrize("other", CONTAINERS)
-def test_a_truth_may_have_a_list_per_query(container: str, other: str, form: int) -> None:
+def test_a_truth_may_have_a_list_per_query(container: str, other: str) -> None:
     """Its ids are the targets of the query; padding is none, and an empty list has none."""
-    table, named = BOTH[form]
-    rows = CONTAINERS[container](table, "p")
     truth = pd.DataFrame({"u": [1, 2, 3], "target": [[5, -1], [5, 7], []]})
-    found = report.evaluate(rows, truth=CONTAINERS[other](truth, "t"), **named)
-    assert found.values["precision_at_1"] == 1 / 2
-    assert found.values["recall_at_1"] == 1 / 4
-    assert (found.card["several_targets"], found.card["without_target"]) == (1, 1)
+    for table, named in BOTH:
+        rows, judged = CONTAINERS[container](table, "p"), CONTAINERS[other](truth, "t")
+        found = report.evaluate(rows, truth=judged, query="u", k=1, **named)
+        assert (found.values["precision_at_1"], found.values["recall_at_1"]) == (1 / 2, 1 / 4)
+        assert (found.card["several_targets"], found.card["without_target"]) == (1, 1)
 
 
 @pytest.mark.parametrize("written", [str, int])
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_excluded_ids_are_alike_in_all_forms(container: str, written: Any) -> None:
-    """Text or integers, beside items and lists; a history that is empty or missing is none."""
-    write = CONTAINERS[container]
-    items = pd.DataFrame({"u": [1, 1, 2, 2, 3], "item": [*map(written, [7, 8, 7, 8, 8])]})
+    """Beside items, tied ones and lists; an empty or missing history, or a strange id, is none."""
+    write, items = CONTAINERS[container], ITEMS.assign(item=[*map(written, [7, 8, 7, 8])])
     lists = items.groupby("u").item.agg(list).rename("preds").reset_index()
-    truth = pd.DataFrame({"u": [1, 2, 3], "target": [*map(written, [8, 8, 8])]})
+    truth = pd.DataFrame({"u": [1, 2, 3], "target": [written(8)] * 3})
     truth["seen"] = [[*map(written, [7, 99])], [], None]
-    one = lists.merge(truth, on="u")
-    tables: list[tuple[Any, dict[str, Any]]] = [
-        (items.assign(s=[0.9, 0.8] * 2 + [0.7]), {"item": "item", "score": "s"}),
-        (items.assign(s=1), {"item": "item", "score": "s"}),
-        (lists, {}),
-    ]
-    for (table, named), value in zip(tables, (2 / 3, 5 / 6, 2 / 3), strict=True):
-        found = report.evaluate(
-            write(table, "p"), truth=write(truth, "t"), query="u", exclude="seen", k=1, **named
-        )
+    for table, named, value in (
+        (items, SCORED, 1 / 3),
+        (items.assign(s=1), SCORED, 1 / 2),
+        (lists, {}, 1 / 3),
+    ):
+        given: Any = {"query": "u", "exclude": "seen", "k": 1, **named}
+        found = report.evaluate(write(table, "p"), truth=write(truth, "t"), **given)
         assert found.values["acc_at_1"] == pytest.approx(value)
+    one = truth.assign(preds=[lists.preds[0]] * 3)
     found = report.evaluate(write(one, "o"), exclude="seen", k=1)
-    assert found.values["acc_at_1"] == pytest.approx(2 / 3)
+    assert found.values["acc_at_1"] == pytest.approx(1 / 3)
 
 
 @pytest.mark.parametrize("target", [-1, None])
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_a_row_without_a_target_is_left_out_or_is_a_miss(container: str, target: Any) -> None:
     """The error names the row of the truth, and says how to do either."""
-    write = CONTAINERS[container]
-    truth = pd.DataFrame({"u": [1, 2], "target": pd.array([3, target], dtype="Int64")})
+    write, rows = CONTAINERS[container], pd.array([3, target], dtype="Int64")
+    truth = pd.DataFrame({"u": [1, 2], "target": rows})
     says = r"row 1 of (t\.|o\.|DataFrame).* must hold .* in `target`, got .*; leave the row out .*"
     says += "to count it as a miss, write an id that no list has"
     for table, named in BOTH:
-        rows = write(table, "p")
         with pytest.raises(ValueError, match=says):
-            report.evaluate(rows, truth=write(truth, "t"), **named)
-        found = report.evaluate(rows, truth=write(truth.fillna(9).replace(-1, 9), "t"), **named)
-        assert found.values["acc_at_1"] == 1 / 2
+            report.evaluate(write(table, "p"), truth=write(truth, "t"), query="u", k=1, **named)
     with pytest.raises(ValueError, match=says):
-        report.evaluate(write(LISTED.assign(target=truth.target), "o"), k=1)
+        report.evaluate(write(LISTED.assign(target=rows), "o"), k=1)
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_gaps_between_ranks_are_not_short_lists(container: str) -> None:
     """A list with a gap is cut nowhere; a rank that is none is named with its row."""
-    rows = pd.DataFrame({"u": [1, 1, 2], "item": [7, 3, 5], "r": [1, 2, 12]})
-    truth = CONTAINERS[container](pd.DataFrame({"u": [1, 2], "item": [3, 5]}), "t")
+    write, rows = CONTAINERS[container], ITEMS.assign(r=[1, 2, 12, 14])
+    truth = write(pd.DataFrame({"u": [1, 2], "item": [5, 5]}), "t")
     named: Any = {"truth": truth, "query": "u", "item": "item", "rank": "r", "k": [5, 20]}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = report.evaluate(CONTAINERS[container](rows, "p"), **named)
+        found = report.evaluate(write(rows, "p"), **named)
     assert found.values["mrr"] == pytest.approx((1 / 2 + 1 / 12) / 2)
-    assert found.values["acc_at_20"] == 1
     assert found.card["short_lists"] == 1  # of the first query, which has no gap
     assert "no list has more" not in str(found)
     assert "lists are cut" not in str(found)
     for wrong, says in ((1.5, "whole"), (-1, "a rank from 0"), (None, "a value|whole")):
-        rows["r"] = [1, 2, wrong]
-        with pytest.raises(ValueError, match=rf"row 2 of .* must hold ({says}).* in `r`"):
-            report.evaluate(CONTAINERS[container](rows, "p"), **named)
+        with pytest.raises(ValueError, match=rf"row 3 of .* must hold ({says}).* in `r`"):
+            report.evaluate(write(rows.assign(r=[1, 2, 12, wrong]), "p"), **named)
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
-def test_a_run_that_is_a_dict_meets_judgements_of_a_table(container: str) -> None:
-    """In memory and in a file; the names are those of the judgements."""
-    truth = pd.DataFrame({"key": ["q1", "q2"], "doc": ["a", "b"], "g": [1, 2]})
-    Path("run.json").write_text(json.dumps(RUN), "utf-8")
-    for run in (RUN, "run.json"):
-        for named in ({"item": "doc"}, {"target": "doc"}):
-            given: Any = {"truth": CONTAINERS[container](truth, "t"), "query": "key", **named}
-            found = report.evaluate(run, **given, grade="g", measures=["mrr"])
-            assert found.values["mrr"] == (1 / 2 + 1) / 2
-            assert found.card["without_truth"] == 1
-    with pytest.raises(ValueError, match="`score` must be None for a run that is a dict"):
-        report.evaluate(RUN, **given, score="g")
-
-
-def test_a_dict_of_lists_meets_a_dict_of_single_ids() -> None:
-    """In memory and in files."""
+def test_a_run_that_is_a_dict_meets_other_judgements(container: str) -> None:
+    """A table, whose columns are named, and a dict of single ids, in memory and in files."""
+    table = pd.DataFrame({"key": ["q1", "q2"], "doc": ["a", "b"], "g": [1, 2]})
+    named: Any = {"truth": CONTAINERS[container](table, "t"), "query": "key", "measures": ["mrr"]}
     run, truth = {"u1": [3, 5], "u2": [5]}, {"u1": 5, "u2": 5}
-    Path("a.json").write_text(json.dumps(run), "utf-8")
-    Path("b.json").write_text(json.dumps(truth), "utf-8")
+    for name, of in (("run", RUN), ("a", run), ("b", truth)):
+        Path(f"{name}.json").write_text(json.dumps(of), "utf-8")
+    for rows, of, column in ((RUN, named, "item"), ("run.json", named, "target")):
+        found = report.evaluate(rows, **of, **{column: "doc"}, grade="g")
+        assert (found.values["mrr"], found.card["without_truth"]) == ((1 / 2 + 1) / 2, 1)
     for rows, other in ((run, truth), ("a.json", "b.json")):
-        found = report.evaluate(rows, truth=other, k=1)
-        assert found.values["mrr"] == (1 / 2 + 1) / 2
+        assert report.evaluate(rows, truth=other, k=1).values["mrr"] == (1 / 2 + 1) / 2
+    with pytest.raises(ValueError, match="`score` must be None for a run that is a dict"):
+        report.evaluate(RUN, **named, score="g")
 
 
 @pytest.mark.parametrize("key", [["u"], ["user", "u"]])
@@ -282,19 +263,12 @@ def test_times_as_text_in_two_spellings_are_warned_of(key: list[str]) -> None:
             report.evaluate(rows.assign(u=u), truth=truth, **named)
 
 
-def test_excluded_ids_beyond_all_candidates_exclude_nothing() -> None:
-    """With ties, as without: a history may hold what no model recommends."""
-    rows = pd.DataFrame({"u": [1, 1, 2], "item": [3, 4, 4]})
-    truth = pd.DataFrame({"u": [1, 2], "item": [3, 4], "seen": [[99], [3]]})
-    named: Any = {"query": "u", "item": "item", "score": "s", "exclude": "seen", "k": 1}
-    for scores, value in (([0.5, 0.5, 0.5], 0.75), ([0.6, 0.5, 0.5], 1)):
-        found = report.evaluate(rows.assign(s=scores), truth=truth, **named)
-        assert found.values["acc_at_1"] == value
-
+def test_excluded_ids_beyond_scores_are_refused() -> None:
+    """Where each location has a score, as no other can be meant."""
     scores = pd.DataFrame({"u": [1, 2], "preds": [[0.5, 0.9, 0.1]] * 2})
-    one = truth.assign(item=[0, 1])
-    with pytest.raises(ValueError, match="below the 3 candidates"):  # a score for each location
-        report.evaluate(scores, truth=one, query="u", target="item", exclude="seen", k=1)
+    truth = pd.DataFrame({"u": [1, 2], "target": [0, 1], "seen": [[99], [0]]})
+    with pytest.raises(ValueError, match="below the 3 candidates"):
+        report.evaluate(scores, truth=truth, query="u", exclude="seen", k=1)
 
 
 def compared(*files: str) -> Any:
