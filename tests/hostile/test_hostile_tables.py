@@ -49,7 +49,7 @@ def by_python(table: Table, source: Any, targets: Path | None, door: str) -> Fou
             options["target"] = str(targets)
         options["answers"] = {"separator": options.pop("separator")}
         return found_of(report.evaluate(source, k=CUTS, **options))
-    read = report.read(source, targets=targets, **options)
+    read = report.read(source, truth=targets, **options)
     beside = {"groups": read.groups, "mask": read.mask, "exclude": read.exclude}
     found = found_of(report.evaluate(read.preds, read.target, k=CUTS, **beside))
     return replace(found, broken=read.missed if table.how.miss else 0)

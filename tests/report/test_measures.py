@@ -106,7 +106,7 @@ def test_runs_have_grades(tmp_path: Path) -> None:
     (tmp_path / "a.qrels").write_text(
         "q1 0 b 3\nq1 0 a 1\nq1 0 c 0\nq2 0 b 2\nq2 0 a 2\n", encoding="utf-8"
     )
-    read = report.read(tmp_path / "a.run", targets=tmp_path / "a.qrels")
+    read = report.read(tmp_path / "a.run", truth=tmp_path / "a.qrels")
     assert read.grades is not None
     assert read.vocabulary is not None
     names = [

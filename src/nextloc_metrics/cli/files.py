@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nextloc_metrics.cli.options import TEXTS, Output, has_columns
+from nextloc_metrics.cli.options import TEXTS, Output
 from nextloc_metrics.core.display.table import Table, one_line
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.geography import Locations
@@ -28,10 +28,8 @@ from nextloc_metrics.report.files.coordinates_and_counts import (
     read_counts,
     read_words,
 )
-from nextloc_metrics.report.files.opening import RUNS, suffix_of
 from nextloc_metrics.report.files.predictions import Predictions, read, same_queries
 from nextloc_metrics.report.files.tables import Names, source_of
-from nextloc_metrics.report.files.trec import FORM, read_trec
 from nextloc_metrics.report.protocols import Audit
 
 if TYPE_CHECKING:  # `score` needs neither
@@ -57,26 +55,14 @@ def read_same(
     return same_queries(found, ", ".join(query))
 
 
-def _check_target(path: str, target: str) -> None:
-    """Raise if the targets of a file without columns are in no file."""
-    if not has_columns(path) and "://" not in target and not Path(target).exists():
-        kind = "judgements (qrels)" if suffix_of(Path(path)) in RUNS else "targets"
-        raise ValueError(
-            f"`target` must be the file of the {kind} of {path}, got {target!r}, no file."
-        )
-
-
 def _read(path: str, groups: Sequence[str] = (), **reading: Any) -> Predictions:
     """Read a file with the given options; files without columns have a separate target file."""
-    if reading.get("truth") is None:
-        _check_target(path, reading["target"])
     how = reading["answers"] or {}
     if texts := [name for name in how if name in TEXTS]:
         raise ValueError(f"`{texts[0]}` must be left out, as only score and report read text.")
     return read(
         path,
         groups=[*groups, *filter(None, [reading["cluster"]])],
-        targets=None if has_columns(path) or reading.get("truth") else reading["target"],
         vocabulary=read_words(reading["vocabulary"]),
         **{name: reading[name] for name in _OF_FILES if name in reading},
         **how,
@@ -87,14 +73,7 @@ def evaluate_file(path: str, **reading: Any) -> Evaluation:
     """Read a file and evaluate it, with the given options."""
     options = given_options(Options, reading)
     _propose_answers(path, reading, options.get("vocabulary"))
-    rows: Any = path
-    if reading["truth"] is not None and not has_columns(path):
-        reading |= {"target": reading["truth"], "truth": None}  # targets are in another file
-    _check_target(path, reading["target"])
-    if suffix_of(Path(path)) in RUNS:
-        rows, truth = read_trec(path, reading["target"])
-        reading |= {**FORM, "truth": truth, "target": "target"}
-    return evaluate(rows, **{name: reading[name] for name in _OF_TABLES}, **options)
+    return evaluate(path, **{name: reading[name] for name in _OF_TABLES}, **options)
 
 
 def _propose_answers(path: str, reading: Mapping[str, Any], vocabulary: Any) -> None:

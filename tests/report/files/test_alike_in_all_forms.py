@@ -42,7 +42,7 @@ def of_trec() -> Any:
     qrels = [f"{u} 0 {x} {y}" for u, of in QRELS.items() for x, y in of.items()]
     Path("a.run").write_text("\n".join(run), "utf-8")
     Path("a.qrels").write_text("\n".join(qrels), "utf-8")
-    found = report.read("a.run", targets="a.qrels")
+    found = report.read("a.run", truth="a.qrels")
     return report.evaluate(found.preds, found.target, grade=found.grades, measures=["mrr"])
 
 
@@ -372,7 +372,7 @@ def test_odd_cells_of_two_tables_are_not_read_in_silence() -> None:
     Path("a.run").write_text("q Q0 d 1 1_0 x\n", "utf-8")
     Path("a.qrels").write_text("q 0 d 1\n", "utf-8")
     with pytest.raises(ValueError, match=r"line 1 of a.run must be .*: got 'q Q0 d 1 1_0 x'"):
-        report.read("a.run", targets="a.qrels")
+        report.read("a.run", truth="a.qrels")
 
 
 def said(*words: str) -> str:

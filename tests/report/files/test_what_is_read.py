@@ -651,7 +651,7 @@ def test_scores_stay_on_the_disk(tmp_path: Path) -> None:
     wide = scores.astype(np.longdouble)
     for kind in (scores, np.asfortranarray(scores), scores.astype(">f8"), wide):
         np.save(path, kind)
-        found = report.read(path, targets=other)
+        found = report.read(path, truth=other)
         assert isinstance(found.preds, np.memmap)
         assert evaluated(path, target=str(other)).values == expected
         if kind is scores:
@@ -678,7 +678,7 @@ def test_arrays_of_one_id_per_query_are_lists(tmp_path: Path) -> None:
     check_read(tmp_path / "a.npz", [[3], [2], []], [3, 5, 1])
     np.save(tmp_path / "a.npy", [3, 2, -1])
     np.save(tmp_path / "b.npy", [3, 5, 1])
-    found = report.read(tmp_path / "a.npy", targets=tmp_path / "b.npy")
+    found = report.read(tmp_path / "a.npy", truth=tmp_path / "b.npy")
     assert (found.preds.tolist(), found.target.tolist()) == ([[3], [2], [-1]], [3, 5, 1])
     np.savez(tmp_path / "a.npz", preds=[[1, -7], [2, 3]], target=[1, 2])
     check_refused(tmp_path / "a.npz", r"\[1, -7\]", at=0)
@@ -716,7 +716,7 @@ def test_arrays_that_declare_more_than_they_hold(tmp_path: Path) -> None:
     lie = content.replace(b"(3,), }" + b" " * 12, b"(1000000000000,), }")
     (tmp_path / "t.npy").write_bytes(lie)
     with pytest.raises(ValueError, match=r"t\.npy must hold arrays of numbers .* cut"):
-        report.read(tmp_path / "p.npy", targets=tmp_path / "t.npy")
+        report.read(tmp_path / "p.npy", truth=tmp_path / "t.npy")
     shape = b"(2, 2), }"
     np.save(tmp_path / "t.npy", np.zeros((2, 2)))
     header = (tmp_path / "t.npy").read_bytes()[10:128].replace(shape, b"(2000000, 2000000), }")
@@ -757,7 +757,7 @@ def test_a_run_is_read_as_trec_eval_reads_it(tmp_path: Path) -> None:
     (tmp_path / "a.run.zst").write_bytes(pa.compress(marked[0], "zstd", asbytes=True))
     (tmp_path / "a.qrels").write_bytes(marked[1])
     for name in ("a.run", "a.run.gz", "a.run.zst"):
-        found = ids_read(tmp_path / name, targets=tmp_path / "a.qrels")
+        found = ids_read(tmp_path / name, truth=tmp_path / "a.qrels")
         assert found[0][0][2:] + found[0][1:] == ["a", ["a"], []]
         assert [x if isinstance(x, list) else [x] for x in found[1]] == [["a"], ["b"], ["a"]]
     asked = ["--target", str(tmp_path / "a.qrels"), "--measure", "mrr@3", "--format", "json"]
@@ -778,7 +778,7 @@ def test_ids_of_a_run_are_text(tmp_path: Path) -> None:
         lines = (f"{x} 1 {9 - i} me\n" for i, x in enumerate(given.split("; ")))
         (tmp_path / "a.run").write_text("".join(lines), "utf-8")
         (tmp_path / "a.qrels").write_text(qrels.replace("; ", "\n"), "utf-8")
-        found: Any = report.read(tmp_path / "a.run", targets=tmp_path / "a.qrels")
+        found: Any = report.read(tmp_path / "a.run", truth=tmp_path / "a.qrels")
         assert found.grades.shape == found.target.shape
         e = report.evaluate(found.preds, found.target, grade=found.grades, measures=["mrr"])
         assert e.values["mrr"] == pytest.approx(mrr)
@@ -799,6 +799,6 @@ def test_a_broken_line_of_a_run_is_named(a: str, b: str, says: str, tmp_path: Pa
     for name, text in (("a.run", a), ("a.qrels", b)):
         (tmp_path / name).write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(ValueError, match=says):
-        report.read(tmp_path / "a.run", targets=tmp_path / "a.qrels")
-    with pytest.raises(ValueError, match="`targets` must name the judgements"):
+        report.read(tmp_path / "a.run", truth=tmp_path / "a.qrels")
+    with pytest.raises(ValueError, match="`truth` must be the file of the judgements"):
         report.read(tmp_path / "a.run")

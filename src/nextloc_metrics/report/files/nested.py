@@ -13,8 +13,16 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core.queries.messages import describe, short
-from nextloc_metrics.report.files.opening import TENSORS, find_files, open_bytes, pa, suffix_of
+from nextloc_metrics.report.files.opening import (
+    RUNS,
+    TENSORS,
+    find_files,
+    open_bytes,
+    pa,
+    suffix_of,
+)
 from nextloc_metrics.report.files.sources import load_array
+from nextloc_metrics.report.files.trec import read_trec
 
 # the most bytes of a file of dicts
 _MOST = 1 << 30
@@ -162,7 +170,20 @@ def read_json_objects(table: Any, may_be_single: bool = False) -> Any:
 
 
 def as_tables(rows: Any, truth: Any, target: str, named: Any) -> tuple[Any, Any, str, Any]:
-    """Return nested dicts, or JSON objects of them, as tables, with the names of their columns."""
+    """Return what is no table yet as one, with its truth and the names of their columns.
+
+    These are dicts, JSON objects of them, and TREC runs. The targets of a `.npy` are another.
+    """
+    kind = suffix_of(find_files(rows)[0]) if isinstance(rows, str | PathLike) else ""
+    if kind in (".npy", *RUNS):
+        target, truth = target if truth is None else str(truth), None
+        if "://" not in target and not Path(target).exists():
+            what = "judgements (qrels)" if kind in RUNS else "targets"
+            raise ValueError(
+                f"`truth` must be the file of the {what} of {rows}, got {short(target)}, no file."
+            )
+    if kind in RUNS:
+        return *read_trec(str(rows), target), "target", ("query", "item", None, "rank", "grade")
     found = read_json_objects(rows)
     judged = read_json_objects(truth, isinstance(found, Mapping))
     if truth is None and is_traces(found):

@@ -25,10 +25,9 @@ from nextloc_metrics.report.files.item_rows import check_rows_are_queries
 from nextloc_metrics.report.files.joining import form_of
 from nextloc_metrics.report.files.nested import arrays_of, as_tables, is_tensors
 from nextloc_metrics.report.files.numbers import DENSE
-from nextloc_metrics.report.files.opening import RUNS, find_files, pa, suffix_of
+from nextloc_metrics.report.files.opening import pa
 from nextloc_metrics.report.files.sources import Arrays, gigabytes, memory
 from nextloc_metrics.report.files.tables import Names, TableRows, source_of
-from nextloc_metrics.report.files.trec import read_trec
 
 
 @dataclass
@@ -68,7 +67,6 @@ def read(
     groups: Sequence[str] = (),
     mask: str | None = None,
     exclude: str | None = None,
-    targets: str | Path | None = None,
     padding: int | Sequence[int] = (),
     vocabulary: Sequence[str | int] | None = None,
     separator: str | None = None,
@@ -90,8 +88,6 @@ def read(
         groups: the columns of groups.
         mask: the column of true and false.
         exclude: the column of lists of ids that are not ranked.
-        targets: the file of the relevant ids: `.npy` for a `.npy` of predictions, and the
-            judgements ("qrels") for a run.
         padding: negative numbers that pad lists, in addition to -1.
         vocabulary: the id of each number, for the same numbers in several files; None takes the
             targets in rising order. A target must be in the vocabulary; an answer that is not gets
@@ -100,7 +96,8 @@ def read(
         on_error: `"raise"`, an unreadable answer is an error; `"miss"`, it counts as a miss.
         truth: the table of the relevant ids, if it is another, as for `evaluate`, like
             `query`, `item`, `score`, `rank` and `grade`; the columns `query` are groups, too, and
-            `groups` and `mask` are columns of `truth`.
+            `groups` and `mask` are columns of `truth`. Of a `.npy` it is another `.npy`, and of a
+            run the judgements ("qrels").
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -123,22 +120,6 @@ def read(
         asked = {"preds": preds, "target": target, "mask": mask, "exclude": exclude}
         return Predictions(**arrays_of(path, truth, asked, groups, named))
     table, truth, target, named = as_tables(path, truth, target, named)
-    files = find_files(path)
-    given = files if table is path else table
-    kind = suffix_of(files[0])
-    if kind == ".npy" or kind in RUNS:  # their targets are always in another file
-        targets, truth = targets if truth is None else truth, None
-        if targets is None or len(files) > 1 or groups:
-            what = "judgements" if kind in RUNS else ".npy file of the relevant ids"
-            raise ValueError(
-                f"`targets` must name the {what} of one file without groups, got "
-                f"{short(targets)} for {short(path)}; store groups in a table or in .npz."
-            )
-        if kind in RUNS:
-            table, truth = read_trec(files[0], str(targets))
-            named = "query", "item", None, "rank", "grade"
-        else:
-            target = str(targets)
     card: dict[str, int] = {}
     form = form_of(table, preds, target, truth, *named)
     if form is not None:
@@ -147,7 +128,7 @@ def read(
         rows, card = open_form(table, truth, form, names, on_error=on_error, **how)
     else:
         names = Names(preds, target, (), mask, exclude, groups)
-        rows = TableRows(source_of(given, names), names, **how, on_error=on_error)
+        rows = TableRows(source_of(table, names), names, **how, on_error=on_error)
         if rows.are_single:
             check_rows_are_queries(table, names)
     return replace(_collect(rows, groups), card=card)

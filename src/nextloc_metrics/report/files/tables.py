@@ -50,7 +50,6 @@ from nextloc_metrics.report.files.ids import (
 )
 from nextloc_metrics.report.files.numbers import Numbering, Survey
 from nextloc_metrics.report.files.opening import (
-    RUNS,
     FilePart,
     RowSource,
     find_files,
@@ -476,8 +475,6 @@ def source_of(source: Any, names: Names) -> RowSource:
             raise ValueError(f"`path` must be one NumPy file, got {short(files)}.")
         others = [x for x in names.all if x not in (names.preds, names.target)]
         return Arrays(files[0], names.preds, names.target, others)
-    if kind in RUNS:
-        raise ValueError(f"`path` must be a table, got {files[0]}; use `report.read` for runs.")
     return Files(files)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import lzma
 import re
 from collections import defaultdict
 from typing import Any
@@ -12,9 +11,6 @@ import torch
 
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files.opening import open_bytes, pa
-
-#: how `evaluate` reads the tables of `read_trec`
-FORM = {x: x for x in ("query", "item", "rank", "grade")}
 
 
 def read_trec(run: str, qrels: str) -> tuple[Any, Any]:
@@ -56,7 +52,7 @@ def _read(path: str, columns: str, at: int) -> dict[str, dict[str, float]]:
                 if value != value or (item in items and (is_run or items[item] != value)):
                     raise ValueError(f"got {short(line.strip())}")
                 items[item] = value
-        except (OSError, ValueError, EOFError, lzma.LZMAError) as error:
+        except (OSError, ValueError, EOFError) as error:
             rule = f"be `{columns}` in UTF-8, each id once per query"
             raise ValueError(f"line {row} of {path} must {rule}: {error}.") from error
     return found
