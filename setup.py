@@ -5,20 +5,7 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
 FOLDER = "src/nextloc_metrics/core/backends"
-NAMES = [
-    "survey",
-    "first",
-    "bins",
-    "squares",
-    "repeats",
-    "find",
-    "tally",
-    "tally_lists",
-    "weigh",
-    "spread",
-    "match",
-    "align",
-]
+NAMES = ["survey", "first", "bins", "repeats", "find", "tally", "tally_lists"]
 FUNCTIONS = [f"nextloc_{name}" for name in NAMES]
 
 
@@ -31,8 +18,6 @@ class BuildKernels(build_ext):
             extension.extra_compile_args = ["/O2", "/fp:precise"]
         else:
             options = ["-O3", "-g0", "-std=c11", "-ffp-contract=off", "-fvisibility=hidden"]
-            options.append("-fno-math-errno")  # or `sqrt` is a call
-            options.append("-fno-trapping-math")  # or `exp_of` is a loop of single numbers
             extension.extra_compile_args = [*options, *extension.extra_compile_args]
         super().build_extension(extension)
 
@@ -57,7 +42,7 @@ class WheelOfAnyPython(bdist_wheel):
 kernels = Extension(
     "nextloc_metrics.core.backends._kernels",
     [f"{FOLDER}/kernels.c"],
-    depends=[f"{FOLDER}/{name}.h" for name in ("rows", "lists", "mass", "pairs")],
+    depends=[f"{FOLDER}/{name}.h" for name in ("rows", "lists")],
     optional=True,
 )
 setup(ext_modules=[kernels], cmdclass={"build_ext": BuildKernels, "bdist_wheel": WheelOfAnyPython})

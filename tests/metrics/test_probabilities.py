@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from torch import Tensor, tensor
 from torchmetrics.classification import MulticlassCalibrationError
 
-from conftest import threads_allowed
 from nextloc_metrics import (
     AURC,
     AccuracyAtCoverage,
@@ -28,8 +27,10 @@ from nextloc_metrics import (
     RankingCollection,
     probability_metrics,
 )
+from nextloc_metrics.core.distribution.distribution import Distribution, DistributionNeeds
+from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.geography import ExpectedDistance, Locations
-from strategies import float32
+from strategies import examples, float32
 
 LOGITS = "logits"
 WORST = [math.nan, math.inf]
@@ -110,6 +111,75 @@ def test_the_interval_of_the_perplexity_is_that_of_the_likelihood() -> None:
     record = RankingCollection({"perplexity": perplexity}).table(intervals=True).records[0]
     ends = float32((record["low"], record["high"]))
     assert ends == tuple(float(x) for x in perplexity.interval())
+
+
+# The numbers of a query --------------------------------------------------------------------------
+
+# Ties and both zeros; what is infinite, no number, or nearly 0; what only float64 can tell apart.
+HARD = [0.0, -0.0, 1.0, 0.5, -7.0, 700.0, 5e-324, 1e-310, 1e-300, 1e300, -1e300, 1 + 2**-52]
+DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
+
+
+def numbers_of(row: list[float], target: int, given: str, temperature: float) -> list[float]:
+    """Confidence, correctness, p(target), its log and the sum of squares, in plain Python."""
+    best = max(row)
+    if not all(x < math.inf for x in row) or best == -math.inf:
+        return [1.0, 0.0, 0.0, -math.inf, 1.0]
+    apart = [(x - best) / temperature for x in row]
+    weights = [max(x, 0.0) for x in row] if given == "probabilities" else [*map(math.exp, apart)]
+    if not (total := math.fsum(weights)):
+        return [1.0, 0.0, 0.0, -math.inf, 1.0]
+    shares = [x / total for x in weights]
+    log = math.log(shares[target]) if shares[target] else -math.inf
+    log = log if given == "probabilities" else apart[target] - math.log(total)
+    correct = (row[target] == best) / row.count(best)
+    return [max(shares), correct, shares[target], log, math.fsum(x * x for x in shares)]
+
+
+@examples(60)
+@given(st.data(), st.sampled_from(DTYPES), st.sampled_from(["logits", "probabilities"]))
+def test_the_numbers_of_a_query_in_plain_loops(
+    data: st.DataObject, dtype: torch.dtype, given: str
+) -> None:
+    """Of scores in any dtype and layout, with ties, infinities and NaN, within its rounding."""
+    width = data.draw(st.integers(1, 9))
+    hard = st.sampled_from([*HARD, *WORST, -math.inf])
+    level = st.one_of(st.sampled_from(HARD), st.floats(-30, 30), hard)
+    drawn = data.draw(st.lists(st.lists(level, min_size=width, max_size=width), min_size=1))
+    scores = torch.tensor(drawn, dtype=torch.float64).to(dtype)
+    scores = scores.repeat(1, data.draw(st.sampled_from([1, 1, 67])))
+    scores = scores.abs() if given == "probabilities" else scores
+    target = torch.arange(len(scores)) * 7 % scores.shape[1]
+    warmth = 1.0 if given == "probabilities" else data.draw(st.sampled_from([1.0, 0.3, 20.0]))
+    preds = data.draw(st.sampled_from([scores, scores.t().contiguous().t()]))
+    batch = Batch(preds, target, validate_args=False)
+    record = Distribution.read(batch, DistributionNeeds(given, warmth, scores=True))  # type: ignore[arg-type]
+    names = ("confidence", "correct", "own", "log_target", "squares")
+    found = torch.stack([getattr(record, name) for name in names], 1).tolist()
+    shares = torch.cat([*record.all_probabilities()]).double()
+    # What the dtype needs, at least float32: exp, its argument and the division are rounded, and
+    # each of at least 4 lanes of a processor adds C / 4 weights. That of float64 is 2^29 times
+    # smaller. A logit's distance to the highest is exact in both.
+    eps = torch.finfo(torch.promote_types(dtype, torch.float32)).eps
+    off = eps * (4 + scores.shape[1] / 4)
+    for row, at, mine, every in zip(scores.tolist(), target.tolist(), found, shares, strict=True):
+        wanted = numbers_of(row, at, given, warmth)
+        if wanted[3] > -math.inf and wanted[2] < torch.finfo(torch.float32).tiny:
+            wanted[3] = mine[3] if given == "probabilities" else wanted[3]  # p has few digits
+        assert mine == pytest.approx(wanted, rel=2**-50, abs=off)
+        if wanted[3] > -math.inf:
+            assert float(every[at]) == pytest.approx(wanted[2], abs=off)
+
+
+def test_float32_is_near_float64_for_many_candidates() -> None:
+    """A mean log-likelihood of 100,000 candidates is off by the rounding of one sum."""
+    preds, target = 3 * torch.randn(20, 100_000), torch.arange(20)
+    single, double = (
+        updated(NegativeLogLikelihood(given=LOGITS), x, target).compute()
+        for x in (preds, preds.double())
+    )
+    # 7e-6 at worst was seen: 100,000 / 16 terms are added in float32, whose roundings cancel
+    assert float(single) == pytest.approx(float(double), abs=1e-5)
 
 
 # What scores are ---------------------------------------------------------------------------------
@@ -483,19 +553,6 @@ def test_expected_distance_in_plain_loops(batch: tuple[Tensor, Tensor]) -> None:
             total += p * float(PLACES.distance(tensor(i), tensor(t)))
     found = value(ExpectedDistance(PLACES, given=LOGITS), preds, target)
     assert found == pytest.approx(total / len(preds), rel=1e-6, abs=1e-6)
-
-
-@pytest.mark.usefixtures("each_backend")
-def test_threads_and_layouts_change_no_bit_of_the_distance() -> None:
-    """Of 40,000 candidates, on one thread or two, in rows or columns."""
-    degrees = torch.rand(2, 40_000) * 90
-    metric = ExpectedDistance(Locations(*degrees), given=LOGITS)
-    preds, target = 3 * torch.randn(2, 40_000), tensor([0, 1])
-    states = []
-    for threads, layout in ((1, preds), (2, preds.t().contiguous().t())):
-        with threads_allowed(threads):
-            states.append(updated(metric.clone(), layout, target).state)
-    assert torch.equal(*states)
 
 
 def test_candidates_without_coordinates_must_be_impossible() -> None:

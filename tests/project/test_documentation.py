@@ -207,8 +207,8 @@ def test_formulas_are_drawn(site: Path) -> None:
 
 
 #: names without an underscore that only modules of this library use
-INNER = """core.backends.Reference core.backends.Weights core.backends.choose
-core.backends.must_not_sync core.scoring.any_of_block core.scoring.evaluate
+INNER = """core.backends.Reference core.backends.choose core.backends.must_not_sync
+core.scoring.any_of_block core.scoring.evaluate
 distributed.count_surplus integrations.hugging_face.EvalPrediction integrations.libcity.Config"""
 
 

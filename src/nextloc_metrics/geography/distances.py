@@ -58,10 +58,20 @@ class _NearTarget(RankingMetric):
 
     def _distances(self, ids: Tensor, relevant: Tensor) -> Tensor:
         """Return km from candidates `[N, T]` to the nearest of `[N, M]`; inf if there is none."""
-        squares, points = choose(ids).squares, self.locations.points
-        is_plane = self.locations.is_plane
-        found = [km_of_squares(squares(points, ids, x), is_plane) for x in relevant.unbind(1)]
+        points, is_plane = self.locations.points, self.locations.is_plane
+        found = [km_of_squares(_squares(points, ids, x), is_plane) for x in relevant.unbind(1)]
         return reduce(torch.minimum, found)
+
+
+def _squares(points: Tensor, ids: Tensor, target: Tensor) -> Tensor:
+    """Return the squared distances of `[N, T]` to `[N]`; infinity where an id has no point."""
+    target = target[:, None].expand_as(ids)
+    missing = ((ids < 0) | (ids >= len(points))) | ((target < 0) | (target >= len(points)))
+    first, second = ids.masked_fill(missing, 0), target.masked_fill(missing, 0)
+    # added one by one, which is faster than a sum over them
+    squares = [(x[first] - x[second]).square_() for x in points.unbind(1)]
+    found = reduce(Tensor.add_, squares)
+    return found.masked_fill(missing | found.isnan(), torch.inf)
 
 
 class AccuracyWithin(_NearTarget):

@@ -72,9 +72,7 @@ class ExpectedDistance(DistributionMean):
                         f"{begin + row}."
                     )
             broken = probabilities[:, 0].isnan()
-            # summed in any order: below 2, multiples of 2^-51 are added without rounding
-            products = distance.div_(largest).mul_(probabilities).nan_to_num_(nan=0)
-            shares = products.add_(2).sub_(2).sum(1)
-            found.append((shares * largest).masked_fill(broken, largest))
+            total = distance.mul_(probabilities).nan_to_num_(nan=0).sum(1)
+            found.append(total.masked_fill(broken, largest))
             begin += len(part)
-        return torch.cat(found) if found else record.confidence
+        return torch.cat(found)

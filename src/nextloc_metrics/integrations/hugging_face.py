@@ -34,8 +34,8 @@ class TrainerMetrics:
 
     Without `batch_eval_metrics` the Trainer keeps all logits of an evaluation in memory and calls
     the object once. With `TrainingArguments(batch_eval_metrics=True)` the Trainer calls it for each
-    batch, with `compute_result=True` for the last one. The values have the same bits. One object
-    serves any number of evaluations in turn, with a copy of the metrics.
+    batch, with `compute_result=True` for the last one. Values of ranks have the same bits. One
+    object serves any number of evaluations in turn, with a copy of the metrics.
 
     Labels of -100 are left out: labels that the model sets, and the Trainer's padding. Of a tuple
     of predictions, such as logits and hidden states, the first is ranked.

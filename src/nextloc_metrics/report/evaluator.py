@@ -47,7 +47,8 @@ class Evaluator:
     """The counts of `evaluate`, for predictions that come in parts.
 
     Add batches in any order, merge evaluators of other batches, and read the result. The value is
-    the same bit for bit for any split into batches and evaluators. Groups are numbered as they
+    the same bit for bit for any split into batches and evaluators (of probabilities, up to
+    rounding). Groups are numbered as they
     appear. Memory grows with locations and groups, not with queries. The arguments are those of
     [`Options`][nextloc_metrics.report.Options].
 

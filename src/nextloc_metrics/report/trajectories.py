@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 from torch import Tensor
 
-from nextloc_metrics.core.backends import sequences
 from nextloc_metrics.core.display.page import Result, show_meanings, show_picture, show_table
 from nextloc_metrics.core.display.table import Table, one_line
 from nextloc_metrics.core.metric.collection import RankingCollection
@@ -29,6 +28,7 @@ from nextloc_metrics.trajectories import (
     trajectory_metrics,
 )
 from nextloc_metrics.trajectories.metric import Year
+from nextloc_metrics.trajectories.sequences import Sequences, distances
 from nextloc_metrics.trajectories.tables import OnMissing
 
 _COLUMNS = {"user": "uid", "day": "d", "slot": "t", "x": "x", "y": "y"}
@@ -191,8 +191,8 @@ def _usual(year: Year, units: Units, aligned: bool) -> dict[str, PairMetric]:
     return found | ({"mean_point_error": MeanPointError()} if aligned else {})
 
 
-def _errors_of_slots(rows: TrajectoryPairs, pairs: sequences.Sequences) -> dict[int, float]:
-    apart = sequences.distances(pairs.first.numpy(), pairs.second.numpy(), pairs.diameter)
+def _errors_of_slots(rows: TrajectoryPairs, pairs: Sequences) -> dict[int, float]:
+    apart = distances(pairs.first.numpy(), pairs.second.numpy(), pairs.diameter)
     is_point = (rows.slots >= 0).numpy()
     slots, codes = np.unique(rows.slots.numpy()[is_point], return_inverse=True)
     means = np.bincount(codes, apart[is_point]) / np.bincount(codes)

@@ -7,10 +7,10 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core.backends import sequences
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.trajectories.metric import DistanceOfPairs
 from nextloc_metrics.trajectories.pairs import Pairs
+from nextloc_metrics.trajectories.sequences import distances
 
 
 class _PointErrors(DistanceOfPairs):
@@ -39,7 +39,7 @@ class _PointErrors(DistanceOfPairs):
         first = torch.nn.functional.pad(
             pairs.first, (0, 0, 0, width - pairs.first.shape[1])
         ).numpy()
-        apart = sequences.distances(first, pairs.second.numpy(), pairs.diameter)
+        apart = distances(first, pairs.second.numpy(), pairs.diameter)
         step = torch.arange(width)
         found = torch.from_numpy(apart).masked_fill(step >= pairs.first_length[:, None], torch.inf)
         return found.masked_fill(step >= pairs.second_length[:, None], 0), pairs.second_length

@@ -8,13 +8,9 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core.metric.annotated_options import Positive, PositiveNumber
-from nextloc_metrics.trajectories.metric import (
-    DistanceOfPairs,
-    Year,
-    backend_of,
-    check_year,
-)
+from nextloc_metrics.trajectories.metric import DistanceOfPairs, Year, check_year
 from nextloc_metrics.trajectories.pairs import Pairs
+from nextloc_metrics.trajectories.sequences import match_ngrams
 
 Matching = Literal["greedy", "optimal"]
 GramDivisor = Literal["predicted", "matched"]
@@ -35,7 +31,7 @@ class GeoBLEU(DistanceOfPairs):
 
     Greedy matching takes the nearest n-grams first, and equally near ones by (predicted index, true
     index), so it depends on the order of points with equal proximities. The optimal matching has
-    the largest sum, and takes time of the third power of the length.
+    the largest sum, takes time of the third power of the length, and needs SciPy.
 
     Args:
         n: the longest n-gram.
@@ -96,7 +92,7 @@ class GeoBLEU(DistanceOfPairs):
         shorter = torch.minimum(predicted, true)
         longest = max(1, min(self.n, int(shorter.max()) if len(shorter) else 1))
         optimal = self.matching == "optimal"
-        sums = backend_of(pairs).match_ngrams(pairs, longest, self.beta, self.scale, optimal)
+        sums = match_ngrams(pairs, longest, self.beta, self.scale, optimal)
         n = torch.arange(1, longest + 1)
         grams = (predicted if self.divisor == "predicted" else shorter)[:, None] - n + 1
         shares = (sums / grams.clamp(min=1)).clamp(max=1)  # by rounding

@@ -11,8 +11,6 @@ from typing import Annotated, Literal, get_args
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core.backends import Reference, choose
-from nextloc_metrics.core.backends.sequences import Sequences
 from nextloc_metrics.core.metric.mean import MeanMetric
 from nextloc_metrics.core.queries.arrays import Array
 from nextloc_metrics.core.queries.batch import Batch
@@ -27,6 +25,7 @@ from nextloc_metrics.geography.locations import (
     to_sphere,
 )
 from nextloc_metrics.trajectories.pairs import Pairs
+from nextloc_metrics.trajectories.sequences import Sequences
 
 Year = Literal[2023, 2024, 2025]
 
@@ -98,11 +97,6 @@ class PairMetric(MeanMetric):
         scores, counted = super()._score_queries(record)
         counted = counted & (record.true > 0).to(scores.device)
         return scores.masked_fill(~counted, 0), counted
-
-
-def backend_of(pairs: Sequences) -> Reference:
-    """Return the backend that aligns the sequences."""
-    return choose(pairs.first, "aligns")
 
 
 class DistanceOfPairs(PairMetric):

@@ -9,13 +9,9 @@ from torch import Tensor
 
 from nextloc_metrics.core.metric.annotated_options import PositiveNumber
 from nextloc_metrics.core.queries.messages import short
-from nextloc_metrics.trajectories.metric import (
-    DistanceOfPairs,
-    Year,
-    backend_of,
-    check_year,
-)
+from nextloc_metrics.trajectories.metric import DistanceOfPairs, Year, check_year
 from nextloc_metrics.trajectories.pairs import Pairs
+from nextloc_metrics.trajectories.sequences import align
 
 
 def _check_window(name: str, value: object) -> int | None:
@@ -80,7 +76,7 @@ class DTW(DistanceOfPairs):
 
     def score(self, record: Pairs) -> Tensor:
         pairs = self.sequences(record)
-        found = backend_of(pairs).align(pairs, self.window, self.free_start) / self.scale
+        found = align(pairs, self.window, self.free_start) / self.scale
         if self.normalized:
             found /= torch.maximum(pairs.first_length, pairs.second_length).clamp(min=1)
         return found.masked_fill(pairs.first_length == 0, torch.inf)

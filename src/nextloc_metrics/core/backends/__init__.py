@@ -22,7 +22,6 @@ from torch import Tensor
 
 from nextloc_metrics.core.backends import proof
 from nextloc_metrics.core.backends.cpu import LIBRARY, Cpu
-from nextloc_metrics.core.backends.mass import Weights
 from nextloc_metrics.core.backends.reference import UNLISTED, UNRETRIEVED, Reference
 from nextloc_metrics.core.queries.arrays import must_not_sync
 from nextloc_metrics.core.queries.messages import short
@@ -31,7 +30,6 @@ __all__ = [
     "UNLISTED",
     "UNRETRIEVED",
     "Reference",
-    "Weights",
     "available",
     "choose",
     "must_not_sync",
@@ -78,14 +76,14 @@ def use(name: str | None) -> None:
         _chosen.insert(0, _NotBuilt())
 
 
-def choose(values: Tensor, task: str = "is_proven") -> Reference:
-    """Return the first backend that can read this tensor, and has passed the check of a task."""
+def choose(values: Tensor) -> Reference:
+    """Return the first backend that can read this tensor, and has passed the check."""
     if values.is_cuda and _ON_CUDA in _chosen:
         _chosen[_chosen.index(_ON_CUDA)] = _make("cuda")
     return next(
         backend
         for backend in _chosen
-        if not backend.unable(values) and (getattr(backend, task) or proof.passes(backend, task))
+        if not backend.unable(values) and (backend.is_proven or proof.passes(backend))
     )
 
 

@@ -9,9 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core.backends.mass import Weights
 from nextloc_metrics.core.backends.reference import Bins, Reference
-from nextloc_metrics.core.backends.sequences import Sequences, table
 from nextloc_metrics.core.queries.arrays import must_not_sync
 
 #: built on installation if there is a compiler
@@ -32,9 +30,9 @@ _WORD = 8
 # Equal to the constants in `kernels.c` and `lists.h`.
 _MOST_FORMULAS = 64
 _LONGEST, _WIDEST = 4096, 64
-_MISPLACED, _NO_MEMORY = 1, 3
+_MISPLACED = 1
 
-#: the bits of infinity as an integer, by dtype in the order of their numbers in `mass.h`
+#: the bits of infinity as an integer
 _INFINITY = {
     torch.float64: 0x7FF << 52,
     torch.float32: 0xFF << 23,
@@ -45,24 +43,14 @@ _INFINITY = {
 #: the integers of the width of a score
 _KEYS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
-_KINDS = {dtype: number for number, dtype in enumerate(_INFINITY)}
-
 
 def _structure(name: str, members: str) -> type[ctypes.Structure]:
-    """Declare a structure of `kernels.c`: int64 or 64-bit addresses, and doubles after a `~`."""
-    fields = [
-        (member.lstrip("~"), ctypes.c_double if member[0] == "~" else ctypes.c_int64)
-        for member in members.split()
-    ]
+    """Declare a structure of `kernels.c`, whose members are int64 or 64-bit addresses."""
+    fields = [(member, ctypes.c_int64) for member in members.split()]
     return type(name, (ctypes.Structure,), {"_fields_": fields})
 
 
 _SCORES = "start rows columns stride infinity"
-_WEIGHTS = "start rows columns stride kind are_weights ~inverse_temperature"
-_PAIRS = (
-    "first second first_length second_length first_width second_width dimensions table failed "
-    "~diameter"
-)
 
 #: the structure that each function of `kernels.c` reads
 _STRUCTURES = {
@@ -73,7 +61,6 @@ _STRUCTURES = {
     ),
     "find": _structure("Find", "lists ids length width found"),
     "repeats": _structure("Repeats", "lists length repeats"),
-    "squares": _structure("Squares", "points number dimensions ids targets width squares"),
     "tally": _structure(
         "Tally",
         f"{_SCORES} targets ignores ignored formulas num_formulas table sums num_locations "
@@ -84,10 +71,6 @@ _STRUCTURES = {
         "lists ids length width formulas num_formulas table divisors sums num_locations decisions "
         "misplaced",
     ),
-    "match": _structure("Ngrams", f"{_PAIRS} most optimal sums ~beta ~scale"),
-    "align": _structure("Align", f"{_PAIRS} window free_start found"),
-    "weigh": _structure("Weigh", f"{_WEIGHTS} targets sums tied"),
-    "spread": _structure("Spread", f"{_WEIGHTS} sums shares"),
 }
 _Formula = np.dtype([("start", np.int64), ("last", np.int64), ("divisor", np.float64)])
 
@@ -98,8 +81,6 @@ class Cpu(Reference):
     name = "cpu"
     tallies_scores = True
     is_proven = False
-    weighs = False
-    aligns = False
 
     def __init__(self) -> None:
         self._functions: dict[str, Any] = {}  # loaded at the first call, which may fail
@@ -164,31 +145,11 @@ class Cpu(Reference):
         self._call("find", rows, rows * length * width, lists, ids, length, width, found)
         return found
 
-    def squares(self, points: Tensor, ids: Tensor, target: Tensor) -> Tensor:
-        if not points.is_cpu:
-            return super().squares(points, ids, target)
-        found = torch.empty(ids.shape, dtype=torch.float64, device="cpu")
-        kept = points.t().contiguous(), ids.contiguous(), target.contiguous()
-        members = kept[0], *points.shape, *kept[1:], ids.shape[1], found
-        self._call("squares", len(ids), ids.numel() * points.shape[1], *members)
-        return found
-
     def may_repeat(self, lists: Tensor) -> bool:
         lists, length = lists.contiguous(), lists.shape[1]
         return bool(
             self._call("repeats", len(lists), lists.numel(), lists, length, 0) == _MISPLACED
         )
-
-    def weigh(self, scores: Tensor, target: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
-        sums = torch.empty(len(scores), 5, dtype=torch.float64, device="cpu")
-        tied = _integers(len(scores))
-        self._of_weights("weigh", scores, weights, target.contiguous(), sums, tied)
-        return sums, tied
-
-    def spread(self, scores: Tensor, sums: Tensor, weights: Weights) -> Tensor:
-        shares = torch.empty(scores.shape, dtype=torch.float64, device="cpu")
-        self._of_weights("spread", scores, weights, sums.contiguous(), shares)
-        return shares
 
     def tally_scores(
         self,
@@ -251,48 +212,11 @@ class Cpu(Reference):
     def histogram(self, values: Tensor, number: int) -> Tensor:
         return values.bincount(minlength=number)
 
-    def match_ngrams(
-        self, pairs: Sequences, most: int, beta: float, scale: float, optimal: bool
-    ) -> Tensor:
-        sums = torch.empty(len(pairs.first), most, dtype=torch.float64, device="cpu")
-        self._of_pairs("match", pairs, most, optimal, sums, beta, scale)
-        return sums
-
-    def align(
-        self, pairs: Sequences, window: int | None = None, free_start: bool = False
-    ) -> Tensor:
-        found = torch.empty(len(pairs.first), dtype=torch.float64, device="cpu")
-        self._of_pairs("align", pairs, -1 if window is None else window, free_start, found)
-        return found
-
     def _of_scores(self, name: str, scores: Tensor, *members: Any) -> Any:
         """Call a C function on scores; `_MISPLACED` if a target is not a candidate."""
         scores = _in_rows(scores)
         layout = scores.data_ptr(), *scores.shape, scores.stride(0), _INFINITY[scores.dtype]
         return self._call(name, scores.element_size(), scores.numel(), *layout, *members)
-
-    def _of_weights(self, name: str, scores: Tensor, weights: Weights, *members: Any) -> None:
-        """Call a C function on the weights of scores."""
-        scores = _in_rows(scores)
-        kind = _KINDS[scores.dtype]
-        layout = scores.data_ptr(), *scores.shape, scores.stride(0), kind, *weights
-        answer = self._call(name, len(scores), scores.numel(), *layout, *members)
-        if answer == _NO_MEMORY:
-            raise MemoryError(
-                f"could not allocate thread buffers for rows of {scores.shape[1]} scores."
-            )
-
-    def _of_pairs(self, name: str, pairs: Sequences, *members: Any) -> None:
-        """Call a C function on pairs of sequences."""
-        tensors = pairs.first, pairs.second, pairs.first_length, pairs.second_length
-        (rows, length, dimensions), width = pairs.first.shape, pairs.second.shape[1]
-        layout = *(x.contiguous() for x in tensors), length, width, dimensions
-        constants = table().ctypes.data, 0, pairs.diameter
-        answer = self._call(name, rows, rows * length * width, *layout, *constants, *members)
-        if answer == _NO_MEMORY:
-            raise MemoryError(
-                f"could not allocate thread buffers for sequences of {length} and {width} points."
-            )
 
     def _call(self, name: str, number: int, elements: int, *members: Any) -> Any:
         """Call a C function; the first call loads the library.

@@ -1,14 +1,11 @@
 /* Counting on the CPU in C. `cpu.py` calls it and declares the structures; `rows.h` has the loops
-   over a row, `pairs.h` those over a pair of sequences.
+   over a row of scores, `lists.h` those over a list of ids.
 
-   There is no global state, and only pairs of sequences need memory of their own. The threads are
-   those of the OpenMP that PyTorch has loaded: its entry point is an argument, so that nothing is
-   linked. */
+   There is no global state, and no memory is allocated. The threads are those of the OpenMP that
+   PyTorch has loaded: its entry point is an argument, so that nothing is linked. */
 
-#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #if defined(__GNUC__)
@@ -48,7 +45,7 @@ enum {
     MOST_FIRST = 1 << 7, /* candidates that are kept in order, as in `cpu.py` */
 };
 
-enum { DONE = 0, MISPLACED = 1, UNKNOWN = 2, NO_MEMORY = 3 }; /* what functions return */
+enum { DONE = 0, MISPLACED = 1, UNKNOWN = 2 }; /* what functions return */
 
 static const int64_t UNRETRIEVED = (int64_t)1 << 62;
 static const double ONE = 4294967296.0; /* the integer of a score of 1: 2^32 */
@@ -103,14 +100,6 @@ typedef struct {
     const int64_t *lists, *ids;
     int64_t length, width, *found;
 } Find;
-
-typedef struct {
-    const double *points; /* [dimensions, number] */
-    int64_t number, dimensions;
-    const int64_t *ids, *targets;
-    int64_t width;
-    double *squares; /* [rows, width] */
-} Squares;
 
 /* Add a score, its square and one to three sums, as `exact.tally` does. */
 static ALWAYS_INLINE void add_score(double score, int64_t *sums)
@@ -167,8 +156,6 @@ static ALWAYS_INLINE void add_decision(int64_t *decisions, int64_t length, int64
 #define NAME(x) x##_64
 #include "rows.h"
 
-#include "mass.h"
-
 /* Choose a function by the size of a score in bytes. */
 #define FOR_WIDTH(bytes, name) \
     ((bytes) == 2 ? name##_16 : (bytes) == 4 ? name##_32 : (bytes) == 8 ? name##_64 : NULL)
@@ -187,24 +174,7 @@ ROWS void find_in_rows(void *about, int64_t begin, int64_t end)
     }
 }
 
-ROWS void square_rows(void *about, int64_t begin, int64_t end)
-{
-    const Squares *near = about;
-    for (int64_t i = begin * near->width; i < end * near->width; i++) {
-        const int64_t id = near->ids[i], target = near->targets[i / near->width];
-        const int known = id >= 0 && id < near->number && target >= 0 && target < near->number;
-        double sum = 0;
-        for (int64_t d = 0; d < near->dimensions; d++) {
-            const double *column = near->points + d * near->number;
-            const double apart = known ? column[id] - column[target] : INFINITY;
-            sum += apart * apart;
-        }
-        near->squares[i] = sum == sum ? sum : INFINITY;
-    }
-}
-
 #include "lists.h"
-#include "pairs.h"
 
 typedef struct {
     DoRows do_rows;
@@ -267,16 +237,6 @@ EXPORT int nextloc_tally(Parallel parallel, int64_t threads, int64_t bytes, Tall
     return run(parallel, threads, FOR_WIDTH(bytes, tally_rows), tally, scores->rows);
 }
 
-EXPORT int nextloc_weigh(Parallel parallel, int64_t threads, int64_t rows, Weigh *weigh)
-{
-    return run(parallel, threads, weigh_rows, weigh, rows);
-}
-
-EXPORT int nextloc_spread(Parallel parallel, int64_t threads, int64_t rows, Spread *spread)
-{
-    return run(parallel, threads, spread_rows, spread, rows);
-}
-
 EXPORT int nextloc_find(Parallel parallel, int64_t threads, int64_t rows, Find *find)
 {
     return run(parallel, threads, find_in_rows, find, rows);
@@ -288,26 +248,9 @@ EXPORT int nextloc_repeats(Parallel parallel, int64_t threads, int64_t rows, Rep
     return repeats->repeats ? MISPLACED : answer;
 }
 
-EXPORT int nextloc_squares(Parallel parallel, int64_t threads, int64_t rows, Squares *near)
-{
-    return run(parallel, threads, square_rows, near, rows);
-}
-
 EXPORT int nextloc_tally_lists(Parallel parallel, int64_t threads, int64_t rows, TallyLists *tally)
 {
     DoRows tally_rows = tally->width == 1 ? tally_one_id_rows : tally_list_rows;
     const int answer = run(parallel, threads, tally_rows, tally, rows);
     return tally->misplaced ? MISPLACED : answer;
-}
-
-EXPORT int nextloc_match(Parallel parallel, int64_t threads, int64_t rows, Ngrams *ngrams)
-{
-    const int answer = run(parallel, threads, match_rows, ngrams, rows);
-    return ngrams->pairs.failed ? NO_MEMORY : answer;
-}
-
-EXPORT int nextloc_align(Parallel parallel, int64_t threads, int64_t rows, Align *align)
-{
-    const int answer = run(parallel, threads, align_rows, align, rows);
-    return align->pairs.failed ? NO_MEMORY : answer;
 }

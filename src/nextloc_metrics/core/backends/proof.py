@@ -9,16 +9,13 @@ There is no lock, which a forked process would inherit: threads that meet here a
 import platform
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from itertools import product
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core.backends.mass import Weights
 from nextloc_metrics.core.backends.reference import UNRETRIEVED, Reference
-from nextloc_metrics.core.backends.sequences import Sequences
 
 #: the answers to a batch, by what they are
 Proofs = Iterator[tuple[str, Sequence[Any]]]
@@ -32,23 +29,18 @@ disabled: dict[str, str] = {}
 _COLUMNS = 523
 
 
-def passes(backend: Reference, task: str = "is_proven") -> bool:
-    """Return whether a backend answers the batch as `reference` does; else warn and disable it.
-
-    Each task has a batch of its own, a key of `_ANSWERS` and the attribute that it has passed.
-    """
+def passes(backend: Reference) -> bool:
+    """Return whether a backend answers the batch as `reference` does; else warn and disable it."""
     if backend.name in disabled:
         return False
     try:
-        wrong = _difference(backend, task)
+        wrong = _difference(backend)
     except Exception as error:  # a library, a compiler or a driver may raise anything
         wrong = f"raises {error!r}"
-    if wrong is None:
-        setattr(backend, task, True)
-        return True
-    backend.is_proven = backend.weighs = backend.aligns = False
-    disable(backend.name, wrong)
-    return False
+    backend.is_proven = wrong is None
+    if wrong is not None:
+        disable(backend.name, wrong)
+    return backend.is_proven
 
 
 def disable(name: str, reason: str) -> None:
@@ -77,10 +69,10 @@ def make_scores() -> Tensor:
     return torch.from_numpy(scores)  # unlike `torch.tensor`, never on a default device
 
 
-def _difference(backend: Reference, task: str) -> str | None:
+def _difference(backend: Reference) -> str | None:
     """Return how the first answer that differs from that of `reference` does so, or None."""
     with torch.no_grad():
-        both = zip(_ANSWERS[task](backend), _ANSWERS[task](Reference()), strict=True)
+        both = zip(_answers(backend), _answers(Reference()), strict=True)
         for (name, found), (_, wanted) in both:
             if not _are_equal(found, wanted):
                 return f"differs from `reference` in {name}"
@@ -91,7 +83,7 @@ def _are_equal(found: Sequence[Any], expected: Sequence[Any]) -> bool:
     return len(found) == len(expected) and all(map(torch.equal, found, expected))
 
 
-def _of_scores(backend: Reference) -> Proofs:
+def _answers(backend: Reference) -> Proofs:
     """Yield the answers to scores and integers; NaN as infinity, which equals itself."""
     for dtype in DTYPES:
         scores = _rows(make_scores(), dtype)
@@ -120,44 +112,6 @@ def _of_scores(backend: Reference) -> Proofs:
         found = getattr(backend, name)(*arguments)
         every = found if isinstance(found, tuple) else (found,)
         yield f"`{name}`", tuple(x for x in every if x is not None)
-
-
-def _of_weights(backend: Reference) -> Proofs:
-    """Yield the sums and shares of weights; NaN as -1, which equals itself."""
-    both = Weights(are_scores=False, inverse_temperature=0.5), Weights(are_scores=True)
-    for dtype, weights in product(DTYPES, both):
-        rows = _rows(make_scores(), dtype)
-        rows = rows.abs() if weights.are_scores else rows
-        sums, tied = backend.weigh(rows, _TARGET, weights)
-        shares = backend.spread(rows, sums, weights)
-        found = {"weigh": torch.cat([sums, tied[:, None]], 1), "spread": shares}
-        for name, one in found.items():
-            yield f"`{name}` of {dtype}", (one.double().nan_to_num(-1, 9e9, -9e9),)
-
-
-def _of_pairs(backend: Reference) -> Proofs:
-    """Yield the answers to pairs of sequences."""
-    for dimensions in (2, 3):
-        pairs, of = _make_pairs(dimensions), f"of {dimensions} dimensions"
-        for optimal in (False, True):
-            sums = backend.match_ngrams(pairs, 3, 0.5, 2.0, optimal)
-            yield f"`match_ngrams({optimal=})` {of}", (sums,)
-        yield f"`align` {of}", (backend.align(pairs),)
-        yield f"`align` of a window {of}", (backend.align(pairs, 1, free_start=True),)
-
-
-_ANSWERS = {"is_proven": _of_scores, "weighs": _of_weights, "aligns": _of_pairs}
-
-
-def _make_pairs(dimensions: int) -> Sequences:
-    """Return sequences of different lengths, with equal and with distant points."""
-    number = np.arange(3 * 5 * dimensions).reshape(3, 5, dimensions)
-    points = [number * 37 % 11 - 5.0, number[:, :4] * 53 % 7 - 3.0]
-    if dimensions == 3:
-        points = [one / np.sqrt((one * one).sum(-1, keepdims=True)) for one in points]
-    lengths = np.array([5, 2, 0]), np.array([3, 4, 4])
-    first, second, rows, columns = (torch.from_numpy(x) for x in (*points, *lengths))
-    return Sequences(first, second, rows, columns, 0.0 if dimensions < 3 else 12.0)
 
 
 def check_survey(
@@ -255,14 +209,6 @@ _INTEGERS: list[tuple[str, Any]] = [
     ("sort", (_ids(5, 40) << 31,)),
     ("argsort", (_ids(5, 40) + 1,)),
     ("histogram", (_ids(5, 40).flatten() + 1, 40)),
-    (
-        "squares",
-        (
-            torch.from_numpy(np.array([[0.1, 0.7, np.nan], [0.3, 1e-9, 1.0]]).repeat(2, 0)).T,
-            _ids(3, 4) % 7 - 2,
-            _ids(1, 3)[0] % 8 - 1,
-        ),
-    ),
     (
         "tally_lists",
         (

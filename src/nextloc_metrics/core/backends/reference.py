@@ -5,14 +5,11 @@ candidates minus those lower or equal: a NaN then counts as above, and never hel
 """
 
 from collections.abc import Sequence
-from functools import reduce
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core.backends import mass
-from nextloc_metrics.core.backends.sequences import align, match_ngrams
 from nextloc_metrics.core.queries.arrays import must_not_sync, row_sum
 
 #: `above` of a relevant location that the model does not retrieve: beyond every cut-off `k`
@@ -44,8 +41,6 @@ class Reference:
     name = "reference"
     tallies_scores = False  #: whether `tally_scores` is implemented
     is_proven = True  #: whether `choose` may return this backend without the check in `proof`
-    weighs = True  #: the same for `weigh` and `spread`
-    aligns = True  #: the same for pairs of sequences
 
     def unable(self, values: Tensor) -> str | None:
         """Return the reason why this backend cannot read the tensor, or None."""
@@ -149,22 +144,6 @@ class Reference:
         first = found.amin(2).long()  # of repeats
         return first.masked_fill(first == length, UNRETRIEVED)
 
-    def squares(self, points: Tensor, ids: Tensor, target: Tensor) -> Tensor:
-        """Return the squared distances of points, float64 `[N, T]`; infinity where one is missing.
-
-        Args:
-            points: float64 `[C, D]`, adjacent by dimension; NaN for missing ones.
-            ids: int64 `[N, T]`; those that are below 0 or not below C are missing.
-            target: int64 `[N]`, likewise.
-        """
-        target = target[:, None].expand_as(ids)
-        missing = ((ids < 0) | (ids >= len(points))) | ((target < 0) | (target >= len(points)))
-        first, second = ids.masked_fill(missing, 0), target.masked_fill(missing, 0)
-        # added one by one, which is faster than a sum over them
-        squares = [(x[first] - x[second]).square_() for x in points.unbind(1)]
-        found = reduce(Tensor.add_, squares)
-        return found.masked_fill(missing | found.isnan(), torch.inf)
-
     def may_repeat(self, lists: Tensor) -> bool:
         """Return False if each list, int64 `[N, K]`, certainly has half as many ids as entries."""
         return True
@@ -185,47 +164,6 @@ class Reference:
         """Count the occurrences of each integer below `number`, int64 `[number]`."""
         counts = torch.zeros(number, dtype=torch.int64, device=values.device)
         return counts.index_add_(0, values, torch.ones_like(values))
-
-    def weigh(self, scores: Tensor, target: Tensor, weights: mass.Weights) -> tuple[Tensor, Tensor]:
-        """Sum the weights of all candidates, those of the softmax before its division.
-
-        Args:
-            scores: floating `[N, C]`.
-            target: int64 `[N]`, the candidate that is relevant.
-            weights: the weight of a score.
-
-        Returns:
-            float64 `[N, 5]`: the highest score, NaN if it is not finite; the sum of weights, 0 for
-            a row that is no distribution, and of their squares; the weight of the target, and log
-            of its share. And int64 `[N]`, the number of candidates scored as the target.
-        """
-        own = scores.gather(1, target[:, None])
-        sums = torch.empty(len(scores), 5, dtype=torch.float64, device=scores.device)
-        tied = torch.empty_like(target)
-        for part in _parts(scores, 4):
-            block, mine = scores[part].double(), own[part].double()
-            highest = block.amax(1, keepdim=True)
-            highest = highest.where(highest.isfinite(), torch.nan) + 0.0  # -0.0 is 0.0
-            weight = weights.of(block, highest).masked_fill_(highest.isnan(), 0)
-            total = (mass.sum_exactly if weights.are_scores else mass.sum_rows)(weight)
-            weight_of_mine = weights.of(mine, highest).where(total[:, None] > 0, 0)[:, 0]
-            apart = (mine - highest)[:, 0] * weights.inverse_temperature
-            log_of_mine = mass.log_of(weight_of_mine) if weights.are_scores else apart
-            log_share = (log_of_mine - mass.log_of(total)).where(total > 0, -torch.inf)
-            columns = total, mass.sum_rows(weight * weight), weight_of_mine, log_share
-            sums[part] = torch.stack([highest[:, 0], *columns], 1)
-            tied[part] = (block == mine).sum(1)
-        return sums, tied
-
-    def spread(self, scores: Tensor, sums: Tensor, weights: mass.Weights) -> Tensor:
-        """Return the shares of all candidates in the sum of weights, float64 `[N, C]`.
-
-        Args:
-            scores: floating `[N, C]`.
-            sums: the answer of `weigh`.
-            weights: the weight of a score.
-        """
-        return weights.of(scores.double(), sums[:, :1]) / sums[:, 1:2]
 
     def tally_scores(
         self,
@@ -299,9 +237,6 @@ class Reference:
             fixed = [(one * 2**32 + 0.5).long().sum() for one in (score, score * score)]
             sums.append(torch.stack([*fixed, torch.tensor(len(ids), device=ids.device)]))
         return torch.stack(sums), decisions
-
-    match_ngrams = staticmethod(match_ngrams)
-    align = staticmethod(align)
 
 
 def order_first(

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core import backends
-from nextloc_metrics.core.backends import Weights
 from nextloc_metrics.core.queries.arrays import as_tensor
 from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.core.queries.checks import check_candidates, is_integer
@@ -56,8 +55,8 @@ class DistributionNeeds:
 # them.
 _DECLARED, _SIMILAR = 1e-3, 1e-4
 
-# Scores that are converted at once.
-_AT_ONCE = 1 << 16
+# Scores that are converted at once: few enough for a processor's cache, and enough for a device.
+_AT_ONCE, _AT_ONCE_ON_DEVICES = 1 << 16, 1 << 22
 
 
 @dataclass(eq=False)
@@ -78,8 +77,7 @@ class Distribution(Record):
         log_target: log of the target's probability; -infinity for a probability of 0.
         squares: the sum of all squared probabilities.
         scores: the scores of all candidates, floating `[N, C]`, if a metric reads them.
-        sums: float64 `[N, 5]`, what the backend's `weigh` returns, NaN for a row that is no
-            distribution.
+        needs: how scores are read.
         num_candidates: C.
     """
 
@@ -92,9 +90,8 @@ class Distribution(Record):
     log_target: Tensor | None = None
     squares: Tensor | None = None
     scores: Tensor | None = None
-    sums: Tensor | None = None
+    needs: DistributionNeeds = DistributionNeeds()
     num_candidates: int | None = None
-    weights: Weights | None = None
 
     @classmethod
     def read(cls, batch: Batch, needs: DistributionNeeds) -> Distribution:
@@ -109,38 +106,45 @@ class Distribution(Record):
             )
         number = batch.preds.shape[-1]
         relevant = _read_one(batch, number)
-        scores = batch.preds.detach().reshape(-1, number)
+        scores = batch.preds.detach().resolve_neg().reshape(-1, number)
         if scores.device.type == "mps":  # has no float64
             scores = scores.cpu()
         target = relevant.ids[:, 0].clamp(min=0, max=number - 1).to(scores.device)
         counted = relevant.counted.to(scores.device) & (relevant.ids[:, 0] >= 0).to(scores.device)
-        weights = Weights(needs.given == "probabilities", 1 / needs.temperature)
-        backend = backends.choose(scores, "weighs")
-        sums, tied = backend.weigh(scores, target, weights)
         if batch.validate_args:
-            _check_given(scores, counted, sums[:, 0], needs.given)
+            _check_given(scores, counted, needs.given)
         excluded = read_exclude(batch, relevant, number)
         if excluded is not None:
             scores = leave_out(scores, excluded.to(scores.device))
-            sums, tied = backend.weigh(scores, target, weights)
-        highest, total, squares, mine, log_share = sums.unbind(1)
-        own = scores.gather(1, target[:, None])[:, 0].double()
-        broken = ~(total > 0)
-        best = weights.of(highest, highest) if weights.are_scores else 1.0
+        score = scores.gather(1, target[:, None])
+        above, tied, first = backends.choose(scores).survey(scores, score, find_best=True)
+        assert first is not None
+        parts = []
+        in_parts = (torch.split(x, _rows_at_once(scores)) for x in (scores, target))
+        for some, of_some in zip(*in_parts, strict=True):
+            shares = _shares(some, needs)
+            mine, highest = shares.gather(1, of_some[:, None])[:, 0], shares.amax(1)
+            parts.append(torch.stack([mine, highest, shares.square_().sum(1)]).double())
+        own, confidence, squares = torch.cat(parts, 1)
+        broken = ~(confidence > 0)
+        if needs.given == "probabilities":
+            log_target = own.log()
+        else:  # also below the smallest probability
+            apart = score.double() - scores.gather(1, first[:, None]).double()
+            log_target = apart[:, 0] / needs.temperature + confidence.log()
         device = batch.preds.device
         return cls(
             Queries(batch.preds.shape[:-1], counted.to(device)),
             target=target.to(device),
             answered=~broken,
-            confidence=(best / total).clamp(max=1).masked_fill(broken, 1),
-            correct=((own == highest) / tied.clamp(min=1)).double().masked_fill(broken, 0),
-            own=(mine / total).clamp(max=1).masked_fill(broken, 0),
-            log_target=log_share.clamp(max=0),
-            squares=(squares / total / total).clamp(max=1).masked_fill(broken, 1),
+            confidence=confidence.clamp(max=1).masked_fill(broken, 1),
+            correct=((above == 0).double() / tied.clamp(min=1))[:, 0].masked_fill(broken, 0),
+            own=own.clamp(max=1).masked_fill(broken, 0),
+            log_target=log_target.clamp(max=0).masked_fill(broken, -torch.inf),
+            squares=squares.clamp(max=1).masked_fill(broken, 1),
             scores=scores if needs.scores else None,
-            sums=sums.masked_fill(broken[:, None], torch.nan),
-            num_candidates=scores.shape[1],
-            weights=weights,
+            needs=needs,
+            num_candidates=number,
         )
 
     @classmethod
@@ -192,18 +196,33 @@ class Distribution(Record):
             )
 
     def all_probabilities(self) -> Iterator[Tensor]:
-        """Yield the probabilities of all candidates in parts of the queries, float64 `[n, C]`.
+        """Yield the probabilities of all candidates in parts of the queries, floating `[n, C]`.
 
         Those of a row that is no distribution are NaN.
         """
         assert self.scores is not None  # `require` has passed
-        assert self.sums is not None
-        assert self.weights is not None
-        at_once = max(1, _AT_ONCE // self.scores.shape[1])
-        for begin in range(0, len(self.scores), at_once):
-            scores = self.scores[begin : begin + at_once]
-            backend = backends.choose(scores, "weighs")
-            yield backend.spread(scores, self.sums[begin : begin + at_once], self.weights)
+        for part in torch.split(self.scores, _rows_at_once(self.scores)):
+            yield _shares(part, self.needs)
+
+
+def _rows_at_once(scores: Tensor) -> int:
+    elements = _AT_ONCE if scores.is_cpu else _AT_ONCE_ON_DEVICES
+    return max(1, elements // scores.shape[1])
+
+
+def _widened(scores: Tensor) -> Tensor:
+    return scores.to(torch.promote_types(scores.dtype, torch.float32))
+
+
+def _shares(scores: Tensor, needs: DistributionNeeds) -> Tensor:
+    """Return the probabilities of all candidates, at least float32; NaN for a broken row."""
+    values = _widened(scores)
+    if needs.given == "probabilities":
+        values = values.clamp(min=0)
+        return values.div_(values.sum(1, keepdim=True))
+    if needs.temperature != 1:
+        values = (values - values.amax(1, keepdim=True)).div_(needs.temperature)
+    return values.softmax(1)
 
 
 def _read_one(batch: Batch, number: int | None) -> Relevant:
@@ -216,18 +235,19 @@ def _read_one(batch: Batch, number: int | None) -> Relevant:
     return read_target(batch, number)
 
 
-def _check_given(scores: Tensor, counted: Tensor, highest: Tensor, given: Given | None) -> None:
+def _check_given(scores: Tensor, counted: Tensor, given: Given | None) -> None:
     """Raise if rows that count are not what `given` says, or if it must say what they are."""
     if given == "logits":
         return
     slack = (_SIMILAR if given is None else _DECLARED) + _rounding(scores)
-    checked = counted & ~highest.isnan()
+    highest = scores.amax(1)
+    checked = counted & highest.isfinite()
     if given is None:
         checked &= (highest > 0) & (highest <= 1)
-    for rows in torch.split(checked.nonzero()[:, 0], max(1, _AT_ONCE // scores.shape[1])):
-        values = scores[rows].double()
+    for rows in torch.split(checked.nonzero()[:, 0], _rows_at_once(scores)):
+        values = _widened(scores[rows])
         if given == "log_probabilities":
-            values = values.exp()
+            values = values.exp_()
         total = values.sum(1)
         are_probabilities = (values.amin(1) >= 0) & ((total - 1).abs() <= slack)
         wrong = are_probabilities if given is None else ~are_probabilities

@@ -12,6 +12,9 @@ from nextloc_metrics.core.metric.mean import MeanMetric, RecordMetric
 class DistributionMetric(RecordMetric):
     """Base class of metrics that read a `Distribution`.
 
+    Probabilities are computed in the precision of the scores, at least float32, so values are equal
+    up to its rounding for any batches, layout, threads and device.
+
     Args:
         given: what `preds` are: `"logits"`, any real numbers, of which the softmax is taken;
             `"log_probabilities"`; or `"probabilities"`, which are divided by their sum. None reads

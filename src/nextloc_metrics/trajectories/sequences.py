@@ -1,0 +1,151 @@
+"""Pairs of sequences of points in NumPy: their distances, matched n-grams, and alignment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nextloc_metrics.core.queries.messages import extra
+
+# Distances that are computed at once, few enough for a processor's cache.
+_AT_ONCE = 1 << 17
+
+
+@dataclass(eq=False)
+class Sequences:
+    """Pairs of sequences of points, on the CPU.
+
+    Attributes:
+        first: float64 `[N, L, D]`, points of one sequence per pair: on a plane (D = 2), or on a
+            sphere of radius 1 (D = 3).
+        second: float64 `[N, M, D]`, points of the other.
+        first_length: int64 `[N]`, the number of points of `first`; others are not read.
+        second_length: int64 `[N]`, the same for `second`.
+        diameter: what a distance on the sphere is multiplied by, such as 12,742 km; 0 on a plane.
+    """
+
+    first: Tensor
+    second: Tensor
+    first_length: Tensor
+    second_length: Tensor
+    diameter: float = 0.0
+
+    def parts(self, elements: int) -> Iterator[tuple[slice, Any, Any, Any, Any]]:
+        """Yield slices of pairs of which each has so many elements, and their arrays."""
+        arrays = self.first, self.second, self.first_length, self.second_length
+        at_once = max(1, _AT_ONCE // max(1, elements))
+        for begin in range(0, len(self.first), at_once):
+            part = slice(begin, begin + at_once)
+            first, second, rows, columns = (x[part].numpy() for x in arrays)
+            yield part, first, second, rows, columns
+
+
+def distances(first: Any, second: Any, diameter: float) -> Any:
+    """Return the distances between points, float64 `[..., D]`, which are broadcast."""
+    with np.errstate(over="ignore"):  # to infinity
+        steps = (second[..., d] - first[..., d] for d in range(first.shape[-1]))
+        apart = np.sqrt(sum(x * x for x in steps))
+    return diameter * np.arcsin(np.minimum(apart / 2, 1)) if first.shape[-1] == 3 else apart
+
+
+def match_ngrams(pairs: Sequences, most: int, beta: float, scale: float, optimal: bool) -> Tensor:
+    """Sum the proximities of n-grams that are matched one to one, float64 `[N, most]`.
+
+    The proximity of two points is exp(-beta d / scale); that of two n-grams is the product of
+    those of their points, in order. Column n - 1 holds the sum for n; 0 if a sequence is
+    shorter than n.
+
+    Args:
+        pairs: the sequences.
+        most: the longest n-gram.
+        beta: how fast the proximity falls.
+        scale: the distance of which exp(-beta) is the proximity.
+        optimal: match so that the sum is the largest; otherwise the nearest first, and equally
+            near ones by (first index, second index).
+    """
+    sums = np.zeros((len(pairs.first), most))
+    match = _match_optimally if optimal else _match_greedily
+    length, width = pairs.first.shape[1], pairs.second.shape[1]
+    for part, first, second, rows, columns in pairs.parts(length * width):
+        apart = distances(first[:, :, None], second[:, None], pairs.diameter)
+        proximity = np.exp(-beta * (apart / scale))
+        inside = (np.arange(length) < rows[:, None])[:, :, None]
+        inside = inside & (np.arange(width) < columns[:, None])[:, None]
+        product = proximity
+        for n in range(1, min(most, length, width) + 1):
+            if n > 1:
+                product = product[:, :-1, :-1] * proximity[:, n - 1 :, n - 1 :]
+            sums[part, n - 1] = match(np.where(inside[:, n - 1 :, n - 1 :], product, -1.0))
+    return torch.from_numpy(sums)
+
+
+def _match_greedily(product: Any) -> Any:
+    """Match the nearest first, equal ones by (row, column); -1 is outside, also what is taken."""
+    pair = np.arange(len(product))
+    total = np.zeros(len(product))
+    column = product.argmax(2)  # the nearest of each row
+    nearest = np.take_along_axis(product, column[:, :, None], 2)[:, :, 0]
+    for _ in range(min(product.shape[1:])):
+        row = nearest.argmax(1)
+        taken = column[pair, row]
+        total += nearest[pair, row].clip(min=0)
+        product[pair, :, taken] = -1
+        nearest[pair, row] = product[pair, row] = -1
+        at, rows = ((column == taken[:, None]) & (nearest >= 0)).nonzero()
+        column[at, rows] = again = product[at, rows].argmax(1)
+        nearest[at, rows] = product[at, rows, again]
+    return total
+
+
+def _match_optimally(product: Any) -> Any:
+    """Match so that the sum is the largest; -1 is outside."""
+    try:
+        from scipy.optimize import linear_sum_assignment
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(f"optimal matching needs SciPy; {extra('analysis')}.") from error
+    total = np.zeros(len(product))
+    for pair, table in enumerate(product):
+        inside = table[np.ix_((table >= 0).any(1), (table >= 0).any(0))]
+        total[pair] = inside[linear_sum_assignment(inside, maximize=True)].sum()
+    return total
+
+
+def align(pairs: Sequences, window: int | None = None, free_start: bool = False) -> Tensor:
+    """Return the least sum of distances along a path, float64 `[N]`.
+
+    The sums of the cells (i, j) of one i + j, of all pairs, are found at once from those before.
+
+    Args:
+        pairs: the sequences.
+        window: the largest difference of indices, or of the lengths if that is larger; None for
+            any.
+        free_start: whether a path may begin at any point of `second`, without their distance.
+    """
+    found = np.zeros(len(pairs.first))
+    length, width = pairs.first.shape[1], pairs.second.shape[1]
+    for part, first, second, rows, columns in pairs.parts(length):
+        backward = second[:, ::-1]
+        reach = None if window is None else np.maximum(window, np.abs(rows - columns))[:, None]
+        before = last = np.full((len(rows), length + 1), np.inf)
+        for both in range(length + width + 1):  # i + j, which count the points up to there
+            sums = np.full_like(last, np.inf)
+            sums[:, 0] = 0 if both == 0 or free_start else np.inf
+            low, high = max(1, both - width), min(length, both - 1)
+            if low <= high:
+                there = backward[:, width - both + low : width - both + high + 1]
+                apart = distances(first[:, low - 1 : high], there, pairs.diameter)
+                best = np.minimum(last[:, low - 1 : high], last[:, low : high + 1])
+                apart += np.minimum(best, before[:, low - 1 : high])
+                if reach is not None:
+                    i = np.arange(low, high + 1)
+                    apart[np.abs(2 * i - both) > reach] = np.inf
+                sums[:, low : high + 1] = apart
+            ends = (rows + columns == both).nonzero()[0]
+            found[part][ends] = sums[ends, rows[ends]]
+            before, last = last, sums
+    return torch.from_numpy(found)
