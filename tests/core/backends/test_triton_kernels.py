@@ -12,16 +12,17 @@ import sys
 
 import pytest
 import torch
-from test_counting import DTYPES, counted_in_python, dirty_scores
 from torch import Tensor
 
 from nextloc_metrics import Ranking, backends, next_location_metrics, recommendation_metrics
+from strategies import dirty_scores
 
 pytest.importorskip("triton", reason="the kernel needs Triton")
 HAS_DEVICE = torch.cuda.is_available()
 if not (HAS_DEVICE or os.environ.get("TRITON_INTERPRET")):
     pytest.skip("needs a CUDA device or TRITON_INTERPRET=1", allow_module_level=True)
 DEVICE = "cuda" if HAS_DEVICE else "cpu"
+DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 
 from nextloc_metrics.core.backends import cuda, proof  # noqa: E402  # Triton has no interpreter afterwards
 
@@ -43,6 +44,15 @@ def kernel_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backends, "_chosen", [KERNEL])
     monkeypatch.setattr(proof, "disabled", {})
     monkeypatch.setattr(cuda, "_proven", set())
+
+
+def counted_in_python(scores: Tensor, own: Tensor) -> tuple[list[list[int]], list[list[int]]]:
+    """Count above and tied one by one; a NaN is above everything."""
+    above, tied = [], []
+    for row, values in zip(scores.tolist(), own.tolist(), strict=True):
+        above.append([sum(not x <= value for x in row) for value in values])
+        tied.append([sum(x == value for x in row) for value in values])
+    return above, tied
 
 
 def check(scores: Tensor, own: Tensor) -> None:
