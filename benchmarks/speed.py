@@ -254,13 +254,11 @@ def presets(num_locations: int) -> Contestants:
     }
 
 
-def probabilities(num_locations: int) -> Contestants:
-    """Make contestants: metrics of probabilities, on normal logits and on the worst ones for sets.
-
-    The floor computes in float32, the metrics in float64.
-    """
+def probabilities(num_locations: int, dtype: torch.dtype) -> Contestants:
+    """Make contestants: metrics of probabilities, on normal logits."""
     torch.manual_seed(0)
-    scores, target = torch.randn(QUERIES, num_locations), torch.randint(num_locations, (QUERIES,))
+    scores = torch.randn(QUERIES, num_locations, dtype=dtype)
+    target = torch.randint(num_locations, (QUERIES,))
     alone = {kind.__name__: kind(given="logits") for kind in (NegativeLogLikelihood, BrierScore)}
     members: dict[str, Any] = alone | {
         "CalibrationError": CalibrationError(given="logits"),
@@ -364,13 +362,13 @@ def measure(seconds: float) -> list[Result]:
     )
     results += [
         report(
-            f"probabilities, {QUERIES} x {size:,}, time of the processor",
-            probabilities(size),
+            f"probabilities, {QUERIES} x {size:,} of {bits} bits, time of the processor",
+            probabilities(size, {32: torch.float32, 64: torch.float64}[bits]),
             seconds,
-            f"{size} probabilities",
+            f"{size} probabilities" + " of 64 bits" * (bits == 64),
             clock=time.process_time,
         )
-        for size in (10_000, 100_000)
+        for size, bits in ((10_000, 32), (10_000, 64), (100_000, 32))
     ]
     return results
 
