@@ -139,14 +139,14 @@ class Cpu(Reference):
         return above, tied, lengths
 
     def find(self, lists: Tensor, ids: Tensor) -> Tensor:
-        lists, ids = lists.contiguous(), ids.contiguous()
+        lists, ids = _dense(lists), _dense(ids)
         found = torch.empty_like(ids)
         (rows, length), width = lists.shape, ids.shape[1]
         self._call("find", rows, rows * length * width, lists, ids, length, width, found)
         return found
 
     def may_repeat(self, lists: Tensor) -> bool:
-        lists, length = lists.contiguous(), lists.shape[1]
+        lists, length = _dense(lists), lists.shape[1]
         return bool(
             self._call("repeats", len(lists), lists.numel(), lists, length, 0) == _MISPLACED
         )
@@ -166,7 +166,7 @@ class Cpu(Reference):
         of_formulas["start"], of_formulas["last"], of_formulas["divisor"] = start, last, divisor
         sums = torch.zeros(len(last), 3, dtype=torch.int64, device="cpu")
         decisions, ends = _decisions(num_locations)
-        targets = target.contiguous(), ignored is not None, ignored
+        targets = _dense(target), ignored is not None, ignored
         weights = of_formulas.ctypes.data, len(last), table.ctypes.data
         answer = self._of_scores("tally", scores, *targets, *weights, sums, *ends)
         return None if answer == _MISPLACED else (sums, decisions)
@@ -183,7 +183,7 @@ class Cpu(Reference):
         if len(numbers) > _MOST_FORMULAS or not 0 < length <= _LONGEST or not 0 < width <= _WIDEST:
             return None
         sums = torch.zeros(len(numbers), 3, dtype=torch.int64, device="cpu")
-        kept = lists.contiguous(), ids.contiguous()  # alive until the call returns
+        kept = _dense(lists), _dense(ids)  # alive until the call returns
         addresses = [one.ctypes.data for one in (numbers, table, divisors)]
         members = length, width, addresses[0], len(numbers), *addresses[1:], sums
         decisions, ends = _decisions(num_locations)
@@ -262,6 +262,12 @@ def _in_rows(scores: Tensor) -> Tensor:
     if scores.stride(1) == 1 and scores.data_ptr() % scores.element_size() == 0:
         return scores
     return scores.clone(memory_format=torch.contiguous_format)
+
+
+def _dense(ids: Tensor) -> Tensor:
+    """Return the ids in adjacent, aligned memory; a copy if they are not."""
+    dense = ids.contiguous()
+    return dense if dense.data_ptr() % dense.element_size() == 0 else dense.clone()
 
 
 def _decisions(num_locations: int | None) -> tuple[Tensor | None, tuple[int, Tensor | None]]:
