@@ -74,23 +74,6 @@ def test_any_way_to_read_a_table_gives_the_same_bits(
     assert shown(report.evaluate(paths[::-1], **known)) == expected
 
 
-def test_a_small_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its targets number the ids and are then counted, and it is opened for both once."""
-    path = tmp_path / "rows.parquet"
-    columns = {"preds": [[3, 1], [2, 0]], "target": [3, 0], "user": ["ann", "bob"]}
-    parquet.write_table(pa.table(columns), path)
-    opened: list[Any] = []
-    original = parquet.ParquetFile
-
-    def noted(*args: Any, **kwargs: Any) -> Any:
-        opened.append(args)
-        return original(*args, **kwargs)
-
-    monkeypatch.setattr(parquet, "ParquetFile", noted)
-    assert report.evaluate(path, groups=["user"], k=1).values["acc_at_1"] == 0.5
-    assert len(opened) == 1
-
-
 def test_counts_of_text_ids_need_their_order(tmp_path: Path) -> None:
     """Training counts are in the order of a vocabulary that must be given."""
     (path,) = write(tmp_path, "text", 1)
