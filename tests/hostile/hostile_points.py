@@ -22,14 +22,10 @@ class Points:
     data: bytes
     columns: tuple[str, ...]
     dirt: str
-    header: bool
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the cells, or refuse them."""
-        data = self.data
-        if not self.header:
-            data = ",".join(self.columns).encode() + b"\n" + data.removeprefix(b"\xef\xbb\xbf")
-        return read_csv(data, ",", self.columns)
+        return read_csv(self.data, ",", self.columns)
 
 
 @st.composite
@@ -74,8 +70,7 @@ def predicted(draw: Draw, dirt: str) -> tuple[Points, Points]:
     )
     is_text = draw(st.booleans())
     at_first = draw(st.booleans())
-    header = is_text or draw(st.booleans()) or dirt == "header twice"
-    if header and dirt == "":
+    if dirt == "":
         columns = draw(st.permutations(columns))
     found = []
     for is_first in (True, False):
@@ -95,11 +90,7 @@ def predicted(draw: Draw, dirt: str) -> tuple[Points, Points]:
             )
         rows = draw(st.permutations(rows))
         data = draw(written(columns, [[row[x] for x in columns] for row in rows], own))
-        if not header:
-            mark = b"\xef\xbb\xbf" if data.startswith(b"\xef\xbb\xbf") else b""
-            data = data if own in ("encoding", "cut") else mark + data.partition(b"\n")[2]
-        plain = header or own in ("encoding", "cut")
-        found.append(Points(data, tuple(columns), own, plain))
+        found.append(Points(data, tuple(columns), own))
     return found[0], found[1]
 
 

@@ -656,7 +656,7 @@ def test_scores_stay_on_the_disk(tmp_path: Path) -> None:
         assert evaluated(path, target=str(other)).values == expected
         if kind is scores:
             assert report.evaluate(found.preds, found.target, k=1).values == expected
-    with pytest.raises(ValueError, match=r"`targets` must name the \.npy file"):
+    with pytest.raises(ValueError, match=r"`truth` must be the file of the targets"):
         report.read(path)
 
 

@@ -184,7 +184,7 @@ def as_tables(rows: Any, truth: Any, target: str, named: Any) -> tuple[Any, Any,
             )
     if kind in RUNS:
         return *read_trec(str(rows), target), "target", ("query", "item", None, "rank", "grade")
-    found = read_json_objects(rows)
+    found = rows if kind not in ("", ".json") else read_json_objects(rows)
     judged = read_json_objects(truth, isinstance(found, Mapping))
     if truth is None and is_traces(found):
         return table_of_traces(found), None, target, named

@@ -38,7 +38,9 @@ class Lazy:
     def __getattr__(self, attribute: str) -> Any:
         if attribute.startswith("__"):  # what doctests and copies ask for
             raise AttributeError(attribute)
-        return getattr(self.load(), attribute)
+        value = getattr(self.load(), attribute)
+        setattr(self, attribute, value)  # the next one does not come here
+        return value
 
     def load(self) -> Any:
         """Return the module."""

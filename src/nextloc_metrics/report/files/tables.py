@@ -218,9 +218,9 @@ class TableRows:
         if isinstance(self.source, Arrays):
             preds = self.source.arrays[name]
             return int(preds.shape[1]) if preds.dtype.kind == "f" else None
-        columns, seen = [first.columns[name]], 0
-        if not self.source.once:  # the rows of the first file may be broken
-            columns = []
+        columns, seen = [first.columns[name]], len(first.rows)
+        if seen < _SEEN and len(self.files) > 1:  # the rows of the first file may be broken
+            columns, seen = [], 0
             for part in self.source.parts([name]):
                 columns.append(part.columns[name][: _SEEN - seen])
                 seen += len(part.rows)
