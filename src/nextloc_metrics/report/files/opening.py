@@ -266,10 +266,7 @@ _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 @dataclass
 class Wanted:
-    """The columns that are read of one file.
-
-    `have` is what the file was found to have.
-    """
+    """The columns that are read of one file; `have` is what it was found to have."""
 
     file: str
     columns: Sequence[str]
