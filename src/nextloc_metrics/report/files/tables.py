@@ -65,10 +65,7 @@ from nextloc_metrics.report.files.sources import (
 )
 
 # What to do about a query without a target.
-_OF_GAPS = (
-    "leave the row out if nothing is known of it; to count it as a miss, write an id that no list "
-    "has"
-)
+_OF_GAPS = "leave the row out, or write an id that no list has, which counts as a miss"
 # Rows that tell what columns hold, and values of lists per chunk.
 _SEEN = 1000
 _VALUES = 1 << 21

@@ -37,6 +37,10 @@ _RULES = {
     "key": "have each key once",
     "Expected OBJECT": "be a JSON object",
     "Malformed JSON": "be a JSON object in UTF-8",
+    "Maximum line size": f"have lines of at most {_LINE >> 20} MB",
+    "Out of Memory": "have records that are read within 1 GB of memory",
+    "unicode": "be text in UTF-8",
+    "invalid state": "have lines that all end in one way",
 }
 
 
@@ -73,14 +77,14 @@ def _header(file: str) -> list[str] | None:
     delimiter = "\t" if suffix_of(file) == ".tsv" else ","
     with open_bytes(file) as opened:
         start = opened.read(_HEADER)
-    whole = "strict" if len(start) < _HEADER else "ignore"
-    if whole == "ignore" and not re.search(rb"[\r\n]", start):
+    if len(start) == _HEADER and not re.search(rb"[\r\n]", start):
         raise ExplainedError(
             f"{file} must have a header of at most {_HEADER:,} bytes, got more; store scores of "
             "many locations as a list in one column."
         )
+    start.partition(b"\n")[0].decode()  # DuckDB names the line of other text that is no UTF-8
     # not "utf-8-sig", which takes a file that ends within its mark for an empty one
-    text = start.removeprefix(codecs.BOM_UTF8).decode("utf-8", whole)
+    text = start.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace")
     try:
         return next(filter(None, csv.reader(io.StringIO(text, ""), delimiter=delimiter)), None)
     except csv.Error as error:
@@ -90,10 +94,7 @@ def _header(file: str) -> list[str] | None:
 
 
 def read_json(file: str, wanted: Wanted) -> Iterator[FilePart]:
-    """Read a record per line, a list of records, or records over several lines.
-
-    Strings lose their quotes, and other values are as they are written.
-    """
+    """Read records, one per line, in a list or over several lines; strings lose their quotes."""
     with open_bytes(file) as opened:
         start = opened.read(1 << 12).removeprefix(b"\xef\xbb\xbf").lstrip()
     if not start:
@@ -147,7 +148,7 @@ def _explained(file: str, error: ValueError) -> ExplainedError:
     text = str(error.__cause__)
     line, said = re.search(r"(?i)\bline:? (\d+)", text), text.partition("\n")[0]
     got, number = re.search(r"Original Line: (.*)", text), int(line[1]) if line else 0
-    rule = next((rule for words, rule in _RULES.items() if words in text), "be text in UTF-8")
+    rule = next((rule for words, rule in _RULES.items() if words in text), "be readable")
     broken = _broken_line(file) if suffix_of(file) in (".jsonl", ".ndjson") else None
     number, shown = broken or (number, got[1] if got else said)
     place = f"line {number:,} of {file}" if number else file
