@@ -115,7 +115,7 @@ def test_options_of_the_command_line(tmp_path: Path) -> None:
     assert "Did you mean '--cluster'?" in said("compare", str(run), "--by", "hour")
     assert "Did you mean '--target'?" in said("score", str(run), "--qrels", "x")
     assert "Did you mean '--out PAGE.html'?" in said("score", str(run), "--html", "x")
-    assert "`--target` must be the file of the judgements (qrels) of" in said("score", str(run))
+    assert "`--truth` must be the file of the judgements (qrels) of" in said("score", str(run))
     warned = said("score", str(run), "--target", str(qrels), "--measure", "map@100")
     assert "a cut-off of `--measure` should be at most 2" in warned
     assert "--k" not in warned

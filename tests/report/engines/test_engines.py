@@ -224,18 +224,6 @@ def test_errors_do_not_depend_on_the_partitions() -> None:
 
 
 @pytest.mark.slow  # runs Dask
-def test_a_partition_does_not_decide_the_width_of_scores() -> None:
-    """All partitions do, where rows of another width are misses."""
-    scores = [[0.5]] * 1200 + [[0.9, 0.1, 0.0]] * 1300 + [[0.2, 0.8]] * 9
-    rows = pd.DataFrame({"preds": scores, "target": np.arange(len(scores)) % 3})
-    expected = report.evaluate(pa.Table.from_pandas(rows), k=1, on_error="miss")
-    assert (expected.card["broken_answers"], expected.card["candidates"]) == (1209, 3)
-    for made in (rows, rows[::-1]):
-        found = report.evaluate(partition(made, 3), k=1, on_error="miss")
-        assert show(found) == show(expected)
-
-
-@pytest.mark.slow  # runs Dask
 def test_columns_that_do_not_exist() -> None:
     """A wrong name is an error that lists the columns, before anything is computed."""
     with pytest.raises(ValueError, match=r"must have the columns .*'users'.* did you mean 'user'"):

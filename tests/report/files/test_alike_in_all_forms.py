@@ -205,7 +205,9 @@ def test_a_row_without_a_target_is_left_out_or_is_a_miss(container: str, target:
     """The error names the row of the truth, and says how to do either."""
     write, rows = CONTAINERS[container], pd.array([3, target], dtype="Int64")
     truth = pd.DataFrame({"u": [1, 2], "target": rows})
-    says = r"row 1 of (t\.|o\.|DataFrame).* must hold .* in `target`, got .*; leave the row out, or "
+    says = (
+        r"row 1 of (t\.|o\.|DataFrame).* must hold .* in `target`, got .*; leave the row out, or "
+    )
     says += "write an id that no list has, which counts as a miss"
     for table, named in BOTH:
         with pytest.raises(ValueError, match=says):

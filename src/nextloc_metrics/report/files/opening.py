@@ -38,14 +38,8 @@ class Lazy:
     def __getattr__(self, attribute: str) -> Any:
         if attribute.startswith("__"):  # what doctests and copies ask for
             raise AttributeError(attribute)
-        value = getattr(self.load(), attribute)
-        setattr(self, attribute, value)  # the next one does not come here
-        return value
-
-    def load(self) -> Any:
-        """Return the module."""
         try:
-            return import_module(self._name)
+            return getattr(import_module(self._name), attribute)
         except ModuleNotFoundError as error:
             raise ImportError(f"tables and files need pyarrow; {extra('cli')}.") from error
 

@@ -56,7 +56,7 @@ class Files(RowSource):
     files: list[str]
 
     def __post_init__(self) -> None:
-        pa.load()
+        _ = pa.Table  # without pyarrow the error is that of the extra
         self._kind = suffix_of(self.files[0])
         self.untyped = self._kind in TEXT
         if self._kind == ".parquet":
