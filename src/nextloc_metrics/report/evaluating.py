@@ -26,7 +26,8 @@ from nextloc_metrics.report.files.columns import names_of_groups
 from nextloc_metrics.report.files.forms import open_form
 from nextloc_metrics.report.files.item_rows import check_rows_are_queries
 from nextloc_metrics.report.files.joining import Joined, TableForm, form_of
-from nextloc_metrics.report.files.nested import arrays_of, as_tables, is_tensors
+from nextloc_metrics.report.files.nested import arrays_of, as_tables
+from nextloc_metrics.report.files.opening import TENSORS, kind_of_files
 from nextloc_metrics.report.files.tables import Names, TableRows, open_rows, source_of
 from nextloc_metrics.report.setting import check_cluster, count_locations
 
@@ -202,7 +203,7 @@ def _evaluate_table(rows: Any, given: Mapping[str, Any], options: Options) -> Ev
     asked = {name: given[name] for name in ("preds", "target", "mask", "exclude", "confidence")}
     how = {**lists, "on_error": given["on_error"], "vocabulary": options["vocabulary"]}
     named = tuple(given[name] for name in ("query", "item", "score", "rank", "grade"))
-    if is_tensors(rows):
+    if kind_of_files(rows) in TENSORS:
         held = arrays_of(rows, truth, asked, kinds, named)
         return _evaluate_arrays(held | {"groups": held["groups"] or None}, options)
     if engine is None:

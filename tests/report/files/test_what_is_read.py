@@ -796,9 +796,9 @@ def test_ids_of_a_run_are_text(tmp_path: Path) -> None:
 ])  # fmt: skip
 def test_a_broken_line_of_a_run_is_named(a: str, b: str, says: str, tmp_path: Path) -> None:
     """With its file and number."""
-    for name, text in (("a.run", a), ("a.qrels", b)):
+    for name, text in (("a.run", a), ("b.run", a), ("a.qrels", b)):
         (tmp_path / name).write_bytes(text.encode(errors="surrogateescape"))
-    with pytest.raises(ValueError, match=says):
-        report.read(tmp_path / "a.run", truth=tmp_path / "a.qrels")
-    with pytest.raises(ValueError, match="`truth` must be the file of the judgements"):
-        report.read(tmp_path / "a.run")
+    (run, both), needs = ("a.run", "*.run"), "`truth` must be the file of the judgements"
+    for rows, truth, rule in ((run, "a", says), (run, None, needs), (both, "a", "one run")):
+        with pytest.raises(ValueError, match=rule):
+            report.read(tmp_path / rows, truth=truth and tmp_path / f"{truth}.qrels")

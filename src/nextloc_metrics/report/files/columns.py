@@ -131,32 +131,24 @@ def _of_arrow(part: FilePart, name: str) -> tuple[list[Any], Any]:
     column = plain(part.columns[name])
     kind, types = column.type, pa.types
     if column.null_count:
-        raise _missing(part, name, column.is_null().index(True).as_py())
+        place = part.place(column.is_null().index(True).as_py())
+        raise ValueError(f"{place} must hold a group in `{name}`, got none; fill the value.")
     if types.is_temporal(kind):
         column = column.cast(pa.string())
     elif types.is_boolean(kind):
         column = column.cast(pa.int8())
     elif not types.is_integer(kind) and not is_text(kind) and len(column):
-        raise _wrong(part, name, str(kind))
+        raise TypeError(
+            f"`{name}` in {part.file} must hold groups, integers or text, got {kind}; convert them "
+            "to text."
+        )
     found = column.dictionary_encode()
     return found.dictionary.to_pylist(), found.indices.to_numpy(zero_copy_only=False)
 
 
-def _missing(part: FilePart, name: str, row: int) -> ValueError:
-    return ValueError(f"{part.place(row)} must hold a group in `{name}`, got none; fill the value.")
-
-
-def _wrong(part: FilePart, name: str, what: str) -> TypeError:
-    return TypeError(
-        f"`{name}` in {part.file} must hold groups, integers or text, got {what}; convert them to "
-        "text."
-    )
-
-
 def read_mask(part: FilePart, name: str) -> Tensor:
     """Read true and false, or 1 and 0, bool `[N]`; raise for a value that is neither."""
-    column = part.columns[name]
-    cells = column.to_pylist()
+    cells = part.columns[name].to_pylist()
     mask = [_TRUE.get(str(cell).strip().lower()) for cell in cells]
     if None in mask:
         raise _unfit(part, cells, mask.index(None), f"true, false, 1 or 0 in `{name}`")
@@ -165,20 +157,13 @@ def read_mask(part: FilePart, name: str) -> Tensor:
 
 def read_confidence(part: FilePart, name: str, mask: Tensor | None) -> Tensor:
     """Read numbers from 0 to 1, float64 `[N]`; raise for another value that is not masked."""
-    return _numbers(part, name, f"a confidence from 0 to 1 in `{name}`", 0, 1, mask)
-
-
-def _numbers(
-    part: FilePart, name: str, rule: str, least: float, most: float, mask: Tensor | None = None
-) -> Tensor:
-    column = part.columns[name]
-    cells = column.to_pylist()
+    cells = part.columns[name].to_pylist()
     found = torch.tensor([_number(cell) for cell in cells], dtype=torch.float64)
-    wrong = ~((found >= least) & (found <= most))
+    wrong = ~((found >= 0) & (found <= 1))
     if mask is not None:
         wrong &= mask
     if wrong.any():
-        raise _unfit(part, cells, int(wrong.nonzero()[0]), rule)
+        raise _unfit(part, cells, int(wrong.nonzero()[0]), f"a confidence from 0 to 1 in `{name}`")
     return found
 
 

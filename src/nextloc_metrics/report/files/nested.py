@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,8 @@ from torch import Tensor
 from nextloc_metrics.core.queries.messages import describe, short
 from nextloc_metrics.report.files.opening import (
     RUNS,
-    TENSORS,
     find_files,
+    kind_of_files,
     open_bytes,
     pa,
     suffix_of,
@@ -30,12 +30,6 @@ _MOST = 1 << 30
 _NAMED = ("query", "item", "score", "rank", "grade")
 # what users call the tensors of these names
 _NAMES = {"preds": ("preds", "logits", "scores"), "target": ("target", "labels")}
-
-
-def is_tensors(table: Any) -> bool:
-    """Return whether a path, a pattern or a folder is that of saved tensors."""
-    is_path = isinstance(table, str | PathLike | list | tuple)
-    return is_path and suffix_of(find_files(table)[0]) in TENSORS
 
 
 def load_tensors(path: Any) -> dict[str, Any]:
@@ -148,14 +142,12 @@ def read_json_objects(table: Any, may_be_single: bool = False) -> Any:
 
     An object is one of lists or of objects, or if it may be of single ids, of any values.
     """
-    is_path = isinstance(table, str | PathLike | list | tuple)
-    files = find_files(table) if is_path else [""]
-    if suffix_of(files[0]) != ".json":
+    if kind_of_files(table) != ".json":
         return table
     found: dict[str, Any] = {}
-    for file in files:
+    for file in find_files(table):
         with open_bytes(file) as opened:
-            text = opened.read(_MOST).removeprefix(b"\xef\xbb\xbf")
+            text = opened.read(_MOST).removeprefix(codecs.BOM_UTF8)
         if text.lstrip()[:1] != b"{":
             return table
         try:
@@ -174,7 +166,7 @@ def as_tables(rows: Any, truth: Any, target: str, named: Any) -> tuple[Any, Any,
 
     These are dicts, JSON objects of them, and TREC runs. The targets of a `.npy` are another.
     """
-    kind = suffix_of(find_files(rows)[0]) if isinstance(rows, str | PathLike) else ""
+    kind = kind_of_files(rows)
     if kind in (".npy", *RUNS):
         target, truth = target if truth is None else str(truth), None
         if "://" not in target and not Path(target).exists():
@@ -183,8 +175,10 @@ def as_tables(rows: Any, truth: Any, target: str, named: Any) -> tuple[Any, Any,
                 f"`truth` must be the file of the {what} of {rows}, got {short(target)}, no file."
             )
     if kind in RUNS:
-        return *read_trec(str(rows), target), "target", ("query", "item", None, "rank", "grade")
-    found = rows if kind not in ("", ".json") else read_json_objects(rows)
+        if len(files := find_files(rows)) > 1:
+            raise ValueError(f"`rows` must be one run, got {short(files)}; read them one by one.")
+        return *read_trec(files[0], target), "target", ("query", "item", None, "rank", "grade")
+    found = read_json_objects(rows)
     judged = read_json_objects(truth, isinstance(found, Mapping))
     if truth is None and is_traces(found):
         return table_of_traces(found), None, target, named
@@ -196,15 +190,19 @@ def as_tables(rows: Any, truth: Any, target: str, named: Any) -> tuple[Any, Any,
         query, item, score, rank, grade = named
         _refuse((None, None, score, rank, None), "a run that is a dict")
         names = [query if isinstance(query, str) else "".join(query) or "query", item or "item"]
-        rows = table_of_dict("rows", found)
-        order = [x if x in rows.column_names else None for x in ("number", "rank")]
+        rows, order = _run_of(found)
         rows = rows.rename_columns([*names, rows.column_names[2]])
         return rows, truth, target, (*names, *order, grade)
     _refuse(named, "dicts `{query: {item: score}}` or `{query: [items]}`")
-    rows, truth = table_of_dict("rows", found), table_of_dict("truth", judged)
-    order = [x if x in rows.column_names else None for x in ("number", "rank")]
+    (rows, order), truth = _run_of(found), table_of_dict("truth", judged)
     grade = "number" if "number" in truth.column_names else None
     return rows, truth, "item", ("query", "item", *order, grade)
+
+
+def _run_of(found: Mapping[Any, Any]) -> tuple[Any, list[str | None]]:
+    """Return the table of a run, and its columns of scores and of ranks, of which it has one."""
+    table = table_of_dict("rows", found)
+    return table, [x if x in table.column_names else None for x in ("number", "rank")]
 
 
 def _are_dicts(found: Any) -> bool:

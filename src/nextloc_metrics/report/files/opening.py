@@ -53,6 +53,21 @@ def suffix_of(file: str | Path) -> str:
     return (Path(path.stem) if path.suffix in _PACKED else path).suffix
 
 
+def kind_of_files(source: Any) -> str:
+    """Return the suffix of the files of a path, a pattern or a folder; "" for what is no path."""
+    paths = source if isinstance(source, list | tuple) else [source]
+    if not paths or not isinstance(paths[0], str | os.PathLike):
+        return ""
+    suffix = suffix_of(os.fspath(paths[0]))
+    is_named = suffix in SUFFIXES and not os.path.isdir(paths[0])
+    return suffix if is_named else suffix_of(find_files(source)[0])
+
+
+def delimiter_of(file: str) -> str:
+    """Return what separates the cells of a file of text."""
+    return "\t" if suffix_of(file) == ".tsv" else ","
+
+
 def find_files(source: Any) -> list[str]:
     """List the files of a path, a folder, a pattern, an address such as s3://, or several of them.
 
@@ -181,20 +196,21 @@ def place(file: str, row: int) -> str:
     """Return where a row is, for messages: its number from 0, and in text the line from 1."""
     try:
         with open_bytes(file) as opened:
-            line = _line(opened, suffix_of(file), row)
+            line = _line(opened, file, row)
     except (OSError, ValueError, EOFError, csv.Error, StopIteration):
         line = 0
     return f"line {line:,}, row {row} of {file}" if line else f"row {row} of {file}"
 
 
-def _line(opened: Any, kind: str, row: int) -> int:
+def _line(opened: Any, file: str, row: int) -> int:
     """Return the line where a row begins; 0 if the file has no lines."""
+    kind = suffix_of(file)
     if kind in (".jsonl", ".ndjson"):
         return next(islice((n for n, x in enumerate(opened, 1) if x.strip()), row, None))
     if kind not in (".csv", ".tsv"):
         return 0
     with io.TextIOWrapper(opened, "utf-8-sig", newline="") as text:
-        reader, start = csv.reader(text, delimiter="\t" if kind == ".tsv" else ","), 1
+        reader, start = csv.reader(text, delimiter=delimiter_of(file)), 1
         for cells in reader:
             row -= bool(cells)
             if row == -2:  # the header is row -1

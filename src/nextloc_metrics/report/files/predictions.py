@@ -23,9 +23,9 @@ from nextloc_metrics.report.files.columns import names_of_groups, read_mask
 from nextloc_metrics.report.files.forms import open_form
 from nextloc_metrics.report.files.item_rows import check_rows_are_queries
 from nextloc_metrics.report.files.joining import form_of
-from nextloc_metrics.report.files.nested import arrays_of, as_tables, is_tensors
+from nextloc_metrics.report.files.nested import arrays_of, as_tables
 from nextloc_metrics.report.files.numbers import DENSE
-from nextloc_metrics.report.files.opening import pa
+from nextloc_metrics.report.files.opening import TENSORS, kind_of_files, pa
 from nextloc_metrics.report.files.sources import Arrays, gigabytes, memory
 from nextloc_metrics.report.files.tables import Names, TableRows, source_of
 
@@ -116,7 +116,7 @@ def read(
     groups = names_of_groups(groups)
     how: Any = {"padding": padding, "vocabulary": vocabulary, "separator": separator}
     named: Any = query, item, score, rank, grade
-    if is_tensors(path):
+    if kind_of_files(path) in TENSORS:
         asked = {"preds": preds, "target": target, "mask": mask, "exclude": exclude}
         return Predictions(**arrays_of(path, truth, asked, groups, named))
     table, truth, target, named = as_tables(path, truth, target, named)

@@ -27,7 +27,7 @@ from nextloc_metrics.report.files.database import Database
 from nextloc_metrics.report.files.ids import read_cells
 from nextloc_metrics.report.files.opening import FilePart, pa, pc, place
 from nextloc_metrics.report.files.sources import columns_of
-from nextloc_metrics.report.files.tables import _OF_GAPS, Names, _check_read, source_of
+from nextloc_metrics.report.files.tables import OF_GAPS, Names, check_read, source_of
 
 
 class Rule(NamedTuple):
@@ -51,10 +51,10 @@ _FAMILIES = {
     "none": ("BOOLEAN", "STRUCT", "MAP", "BLOB"),
 }
 _GAP = Rule("{0} IS NULL", "a value", "leave the row out or fill it")
-_NO_TARGET = Rule("{0} IS NULL AND NOT {1}", "a target", _OF_GAPS)
+_NO_TARGET = Rule("{0} IS NULL AND NOT {1}", "a target", OF_GAPS)
 _NEGATIVE = (
     Rule("{0} < 0", "an id from 0 on", "leave the row out"),
-    Rule("{0} < 0", "a target", _OF_GAPS),
+    Rule("{0} < 0", "a target", OF_GAPS),
 )
 _NUL = Rule("contains({0}, chr(0))", "a value without NUL", "write it again")
 _TIME = Rule(
@@ -249,7 +249,7 @@ def _as_lists(part: FilePart, name: str, separator: str | None, pads: Sequence[i
     """Read text as lists of ids; an empty cell is missing."""
     column, how = plain(part.columns[name]), CellReading("text", True, separator)
     found = read_cells(column, how)
-    _check_read(part, name, found.bad & as_numpy(column.is_valid()), how)
+    check_read(part, name, found.bad & as_numpy(column.is_valid()), how)
     is_none, rows = ~found.lists & (found.lengths == 0), found.rows
     is_pad = as_numpy(pc.is_in(found.values, pa.array([*map(str, {-1, *pads})])))
     kept = ~found.lists[rows] | ~is_pad

@@ -64,8 +64,8 @@ from nextloc_metrics.report.files.sources import (
     open_table,
 )
 
-# What to do about a query without a target.
-_OF_GAPS = "leave the row out, or write an id that no list has, which counts as a miss"
+#: what to do about a query without a target
+OF_GAPS = "leave the row out, or write an id that no list has, which counts as a miss"
 # Rows that tell what columns hold, and values of lists per chunk.
 _SEEN = 1000
 _VALUES = 1 << 21
@@ -337,7 +337,7 @@ class TableRows:
         bad = found.bad | (~found.lists & (found.lengths == 0))
         if not self.has_several:
             bad |= found.lengths != 1
-        _check_read(piece, self.names.target, bad, how, is_target=True)
+        check_read(piece, self.names.target, bad, how, is_target=True)
         gaps = found.rows[numbers < 0]  # padding is right in a list, if any row may be one
         if self.has_several:
             gaps = gaps[~found.lists[gaps]]
@@ -345,7 +345,7 @@ class TableRows:
             row = gaps[0]
             raise ValueError(
                 f"{piece.place(row)} must hold a target in `{self.names.target}`, got "
-                f"{short(_cell(column, row))}; {_OF_GAPS}."
+                f"{short(column[row].as_py())}; {OF_GAPS}."
             )
         return pad(found) if self.has_several else as_tensor("target", numbers), found.lists
 
@@ -357,7 +357,7 @@ class TableRows:
         if read.any() and are_lists.any() and not answers.lists[read].any():
             row = int(np.flatnonzero(are_lists)[0])
             preds, target = self.names.preds, self.names.target
-            shown = (short(_cell(piece.columns[name], row)) for name in (preds, target))
+            shown = (short(piece.columns[name][row].as_py()) for name in (preds, target))
             raise ValueError(
                 f"`{preds}` must be the column of lists and `{target}` that of relevant ids, which "
                 f"look swapped: {piece.place(row)} has the prediction "
@@ -369,7 +369,7 @@ class TableRows:
         """Count unreadable answers, or raise for the first; a list that is missing has row -1."""
         bad = bad & (np.asarray(piece.rows) >= 0)
         if self.on_error == "raise":
-            _check_read(piece, self.names.preds, bad, self._answers)
+            check_read(piece, self.names.preds, bad, self._answers)
         self.missed += int(bad.sum())
 
     def _scores(self, piece: FilePart, cells: Cells) -> Tensor:
@@ -377,7 +377,7 @@ class TableRows:
         width = self.num_candidates or 0
         bad = cells.bad | (cells.lengths != width)
         if self.source.once:  # the rows behind may have another width
-            _check_read(piece, self.names.preds, bad & (cells.lengths > 0), self._answers)
+            check_read(piece, self.names.preds, bad & (cells.lengths > 0), self._answers)
         self._count(piece, bad)
         if not bad.any():
             return as_tensor("preds", cells.values.reshape(-1, width))
@@ -394,7 +394,7 @@ class TableRows:
         how = self._relevant._replace(may_be_list=True)
         cells = self._read(piece, name, how)
         found = cells.numbered(*self._numbers.answers(cells.values))
-        _check_read(piece, name, found.bad & as_numpy(plain(column).is_valid()), how)
+        check_read(piece, name, found.bad & as_numpy(plain(column).is_valid()), how)
         ids = pad(found)
         if (width := getattr(self.source, "width", None)) is not None:
             ids = ids.masked_fill(ids >= width, -1)  # that no model recommends
@@ -482,19 +482,15 @@ def has_column(source: Any, name: str) -> bool:
     return False
 
 
-def _check_read(
+def check_read(
     piece: FilePart, name: str, bad: Any, how: CellReading, is_target: bool = False
 ) -> None:
+    """Raise for the first row that is bad."""
     if bad.any():
         row = int(bad.argmax())
-        cell = _cell(piece.columns[name], row)
+        cell = piece.columns[name][row].as_py()
         what = "scores, as many as the rows before" if how.kind == "scores" else "ids of locations"
-        advice = _OF_GAPS if is_target and cell in (None, "") else remedy(cell, how)
+        advice = OF_GAPS if is_target and cell in (None, "") else remedy(cell, how)
         raise ValueError(
             f"{piece.place(row)} must hold {what} in `{clip(name)}`, got {short(cell)}; {advice}."
         )
-
-
-def _cell(column: Any, row: int) -> Any:
-    cell = column[row]
-    return cell.as_py() if hasattr(cell, "as_py") else cell

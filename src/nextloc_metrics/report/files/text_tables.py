@@ -18,6 +18,7 @@ from nextloc_metrics.report.files.opening import (
     ExplainedError,
     FilePart,
     Wanted,
+    delimiter_of,
     file_system,
     open_bytes,
     pc,
@@ -34,7 +35,7 @@ _RULES = {
     "delimiter",
     "unterminated quote": "have a closing quote for each opening one, and then a delimiter or a "
     "line end; the file may be cut",
-    "key": "have each key once",
+    "duplicate key": "have each key once",
     "Expected OBJECT": "be a JSON object",
     "Malformed JSON": "be a JSON object in UTF-8",
     "Maximum line size": f"have lines of at most {_LINE >> 20} MB",
@@ -51,15 +52,15 @@ def _database() -> Database:
 
 def read_csv(file: str, wanted: Wanted) -> Iterator[FilePart]:
     """Read cells as text; a line with another number of cells than the header is an error."""
-    header, delimiter = _header(file), "\t" if suffix_of(file) == ".tsv" else ","
+    header = _header(file)
     if header is None:
         return
     names = wanted.of(header)
     columns = ", ".join(f"c{i}: 'VARCHAR'" for i in range(len(header)))
     scan = (
         f"read_csv({_path(file)}, auto_detect = false, header = false, strict_mode = true, "
-        f"delim = {quoted(delimiter)}, quote = '\"', escape = '\"', max_line_size = {_LINE}, "
-        f"columns = {{{columns}}})"
+        f"delim = {quoted(delimiter_of(file))}, quote = '\"', escape = '\"', "
+        f"max_line_size = {_LINE}, columns = {{{columns}}})"
     )
     cells = [f"coalesce(c{header.index(x)}, '')" for x in names]
     for part in _parts(file, scan, names, cells, -1):
@@ -74,7 +75,6 @@ def read_csv(file: str, wanted: Wanted) -> Iterator[FilePart]:
 
 def _header(file: str) -> list[str] | None:
     """Return the names in the first line of a file; None if there is nothing in it."""
-    delimiter = "\t" if suffix_of(file) == ".tsv" else ","
     with open_bytes(file) as opened:
         start = opened.read(_HEADER)
     if len(start) == _HEADER and not re.search(rb"[\r\n]", start):
@@ -85,8 +85,9 @@ def _header(file: str) -> list[str] | None:
     start.partition(b"\n")[0].decode()  # DuckDB names the line of other text that is no UTF-8
     # not "utf-8-sig", which takes a file that ends within its mark for an empty one
     text = start.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace")
+    lines = csv.reader(io.StringIO(text, ""), delimiter=delimiter_of(file))
     try:
-        return next(filter(None, csv.reader(io.StringIO(text, ""), delimiter=delimiter)), None)
+        return next(filter(None, lines), None)
     except csv.Error as error:
         raise ExplainedError(
             f"{file} must have a header with the names of columns: {error}."
@@ -96,7 +97,7 @@ def _header(file: str) -> list[str] | None:
 def read_json(file: str, wanted: Wanted) -> Iterator[FilePart]:
     """Read records, one per line, in a list or over several lines; strings lose their quotes."""
     with open_bytes(file) as opened:
-        start = opened.read(1 << 12).removeprefix(b"\xef\xbb\xbf").lstrip()
+        start = opened.read(1 << 12).removeprefix(codecs.BOM_UTF8).lstrip()
     if not start:
         return
     form = "newline_delimited" if suffix_of(file) != ".json" else "unstructured"
