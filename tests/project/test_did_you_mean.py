@@ -119,3 +119,5 @@ def test_options_of_the_command_line(tmp_path: Path) -> None:
     warned = said("score", str(run), "--target", str(qrels), "--measure", "map@100")
     assert "a cut-off of `--measure` should be at most 2" in warned
     assert "--k" not in warned
+    said("report", str(run), "--truth", str(qrels), "--out", str(tmp_path / "page.html"))
+    assert "x.qrels, target" not in (tmp_path / "page.html").read_text("utf-8")

@@ -9,13 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from nextloc_metrics import (
-    AccuracyAtK,
-    DecileNDCG,
-    Grouped,
-    PopularityBins,
-    report,
-)
+from nextloc_metrics import AccuracyAtK, DecileNDCG, Grouped, PopularityBins, report
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.pages import sections

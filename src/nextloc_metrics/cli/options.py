@@ -404,7 +404,7 @@ def describe_read(paths: Iterable[str], rows: Any, fixed: Sequence[str] = ()) ->
     given = {x: context.params.get(x.name or "") for x in options}
     default = ParameterSource.DEFAULT
     unread = () if all(map(has_columns, paths)) else ("preds", "target")
-    files += [context.params["target"]] if unread else []
+    files += [context.params["target"]] if unread and not context.params.get("truth") else []
     for param, value in given.items():
         if param.name in COLUMNS and param.name not in unread:
             columns += value if isinstance(value, tuple) else [value]
