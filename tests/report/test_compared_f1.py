@@ -90,8 +90,8 @@ def test_values_have_the_intervals_of_evaluate(by_user: bool) -> None:
 def test_f1_is_in_families_letters_and_tables() -> None:
     """Holm's family counts it, the best is bold, and papers' tables have its interval."""
     target, models, users = sample(0.3, 0.85, 0.9, users=30)
-    found = compare(target, models, users, against="all", family="all")
-    assert set(found.num_tests.values()) == {6}  # three pairs, of hits and of F1
+    found = compare(target, models, users, against="all")
+    assert set(found.num_tests.values()) == {3}  # the pairs
     assert [of["f1"] for of in found.letters.values()] == ["b", "a", "a"]
     low, high = found.columns["c"]["f1"].bounds or (0.0, 0.0)
     assert f"({100 * low:.2f}-{100 * high:.2f})" in str(found.by_model(metrics=["f1"]))
@@ -103,14 +103,6 @@ def test_f1_is_in_families_letters_and_tables() -> None:
     assert set(first.num_tests.values()) == {4}
     assert first.comparisons == compare(target, models, users).comparisons  # an effect size is NaN
     assert first.comparisons != compare(target, models, users[::-1]).comparisons
-
-
-def test_a_mean_over_users_has_no_test_of_f1() -> None:
-    """It is not of F1 of all queries: there is neither a test nor an interval."""
-    target, models, users = sample(0.3, 0.8, users=30)
-    found = compare(target, models, users, average="groups")
-    assert "f1" not in found.comparisons["b"]
-    assert found.columns["b"]["f1"].bounds is None
 
 
 def test_equal_answers_do_not_show_equal_models() -> None:
@@ -126,8 +118,8 @@ def test_several_runs_vary_the_interval() -> None:
     """The value is the mean of the runs, whose order does not matter; p is Student's t."""
     target, models, users = sample(0.5, 0.55, 0.6, users=30)
     runs = [models["b"], models["c"]]
-    found = compare(target, {"a": models["a"], "b": runs}, users, deterministic=["a"])
-    turned = compare(target, {"a": models["a"], "b": runs[::-1]}, users, deterministic=["a"])
+    found = compare(target, {"a": models["a"], "b": runs}, users)
+    turned = compare(target, {"a": models["a"], "b": runs[::-1]}, users)
     one, alone = (
         found.comparisons["b"]["f1"],
         compare(target, {"a": models["a"], "b": runs[0]}, users).comparisons["b"]["f1"],

@@ -171,14 +171,13 @@ def pair_up(
     cells: tuple[Any, Any],
     groups: Tensor | None,
     unit: float,
-    as_means: bool = False,
     are_fractions: bool = True,
 ) -> Pair:
-    """Sum two models' scores by group, or take the groups' means, first minus second.
+    """Sum two models' scores by group, first minus second.
 
     They are int64 `[R, N]` in multiples of `unit`.
     """
-    (first, sizes), (other, _) = (sum_by(groups, units, as_means) for units in cells)
+    (first, sizes), (other, _) = (sum_by(groups, units) for units in cells)
     found = contrast([UserSums(first), UserSums(other)], sizes, unit)
     a, b = (units.mean(0) * unit for units in cells)
     each = a - b
@@ -187,8 +186,7 @@ def pair_up(
     wins, losses = int((rounded > 0).sum()), int((rounded < 0).sum())
     effect, size = _effect_size(*np.unique(each, return_counts=True)), math.nan
     if are_fractions:
-        kept = found.sums * found.unit if as_means else rounded
-        size = size_of(*np.unique(kept, return_counts=True))
+        size = size_of(*np.unique(rounded, return_counts=True))
     return Pair(found, has_runs, slack, len(each), effect, wins, losses, size)
 
 

@@ -106,17 +106,12 @@ def contrast(models: Sequence[UserSums], sizes: Any, unit: float) -> Contrast:
     return Contrast(mean, users, freedom, sums, sizes, unit / whole, whole)
 
 
-def sum_by(groups: Tensor | None, units: Any, as_means: bool = False) -> tuple[Any, Any]:
-    """Sum the columns of int64 `[R, N]` by group; also return the sizes of the groups.
-
-    `as_means` makes each group one query, whose score is the group's mean, in whole units.
-    """
+def sum_by(groups: Tensor | None, units: Any) -> tuple[Any, Any]:
+    """Sum the columns of int64 `[R, N]` by group; also return the sizes of the groups."""
     if groups is None:
         return units, np.ones(units.shape[1], dtype=np.int64)
     _, group, sizes = np.unique(groups.numpy(), return_inverse=True, return_counts=True)
     sums = np.zeros((len(units), len(sizes)), dtype=np.int64)
     for row, column in zip(sums, units, strict=True):
         np.add.at(row, group.reshape(-1), column)
-    if as_means:
-        return np.rint(sums / sizes).astype(np.int64), np.ones_like(sizes)
     return sums, sizes.astype(np.int64)

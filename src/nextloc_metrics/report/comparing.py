@@ -22,7 +22,7 @@ from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.means import exact
 from nextloc_metrics.core.metric.collection import RankingCollection
 from nextloc_metrics.core.metric.collection_values import readings_of
-from nextloc_metrics.core.metric.grouped import Average, Grouped
+from nextloc_metrics.core.metric.grouped import Grouped
 from nextloc_metrics.core.metric.joint_update import Plan
 from nextloc_metrics.core.metric.mean import MeanMetric
 from nextloc_metrics.core.queries.arrays import Array
@@ -37,7 +37,6 @@ from nextloc_metrics.report.comparisons import (
     Asked,
     ByPair,
     Comparisons,
-    Family,
     decide_pairs,
     find_letters,
     p_text,
@@ -71,9 +70,6 @@ def compare(
     groups: Mapping[str, Array] | None = None,
     exclude: Array | None = None,
     against: Against = "first",
-    average: Average = "queries",
-    family: Family | None = None,
-    deterministic: Sequence[str] = (),
     seed: int = 0,
     **options: Unpack[SharedOptions],
 ) -> Comparisons:
@@ -90,13 +86,9 @@ def compare(
         models: predictions as for `evaluate`, by model name; a list of them for several runs.
         groups: as for `evaluate`, as are `target`, `mask` and `exclude`; only those of `cluster`
             matter, which test and intervals then take as independent.
-        against: `"first"` compares each model with the first; `"all"` compares all pairs.
-        average: `"groups"` for means of the means of each group `cluster`, such as its users, so
-            that each counts as much: another value, with its own intervals and tests; F1 has none.
-        family: the tests that Holm's method corrects together: `"metric"`, those of each metric, or
-            `"all"`. None is `"metric"` for all pairs and `"all"` against the first. Tests of the
+        against: `"first"` compares each model with the first, and Holm's method corrects all tests
+            together; `"all"` compares all pairs, and it corrects those of each metric. Tests of the
             same scores count once: with `k=1` and lists of one id, accuracy and MRR are one.
-        deterministic: the models whose single run has no variance, beside models of several runs.
         seed: as for `analysis.compare`.
         options: those of [`SharedOptions`][nextloc_metrics.report.SharedOptions].
 
@@ -115,14 +107,11 @@ def compare(
     check_named("models", models, '{"gru": preds, "lstm": others}')
     about: Any = options["about"] or {}
     cluster = options["cluster"]
-    how = options["confidence_level"], as_number(seed), family
-    asked = Asked(*how, against, average, cluster)
-    asked = _check_options(asked, deterministic, about, [str(x) for x in models])
+    asked = Asked(options["confidence_level"], as_number(seed), against, cluster)
+    _check_options(asked, about, [str(x) for x in models])
     runs = {str(name): read_runs(given) for name, given in models.items()}
     if len(runs) < 2:
         raise ValueError(f"`models` must hold at least two models, got {short(list(runs))}.")
-    if several := [x for x in map(str, deterministic) if len(runs[x]) > 1]:
-        raise ValueError(f"`deterministic` must be models of one run, got {short(several)}.")
     first = next(iter(runs))
     whole = read_rows(Batch(runs[first][0], target, mask, groups, exclude))
     check_cluster(cluster, whole.groups)
@@ -133,31 +122,18 @@ def compare(
     }
     counted = {name: _count_model(of, asked, options) for name, of in rows.items()}
     texts = {name: write_about(about[name]) for name in runs if name in about}
-    return _test_models(counted, asked, texts, _note_runs(counted, deterministic))
+    return _test_models(counted, asked, texts, _note_runs(counted))
 
 
-def _check_options(
-    asked: Asked, deterministic: Sequence[str], about: Any, names: Sequence[str]
-) -> Asked:
-    """Return how models are tested, or raise if it cannot be."""
-    if asked.average == "groups" and not asked.cluster:
-        raise ValueError("`average='groups'` needs a `cluster`, such as 'user', got None.")
+def _check_options(asked: Asked, about: Any, names: Sequence[str]) -> None:
+    """Raise unless models can be tested so."""
     if not isinstance(about, Mapping) or not about.keys() <= set(names):
         raise ValueError(
             f"`about` must have a text for models, by their names {short(names)}, got "
             f"{short(about)}."
         )
-    if isinstance(deterministic, str) or not {str(x) for x in deterministic} <= set(names):
-        raise ValueError(
-            f"`deterministic` must be a list of names of `models`, {short(names)}, got "
-            f"{short(deterministic)}."
-        )
     check_options(asked.confidence_level, asked.seed)
     check_choice("against", asked.against, Against)
-    check_choice("average", asked.average, Average)
-    usual: Family = "metric" if asked.against == "all" else "all"
-    family = check_choice("family", usual if asked.family is None else asked.family, Family)
-    return asked._replace(family=family)
 
 
 class _CountedRun(NamedTuple):
@@ -177,7 +153,6 @@ class _CountedModel(NamedTuple):
     f1: dict[str, LocationTally]  #: those whose difference is tested by exchanged answers
     scores: dict[str, tuple[Any, Any]]  #: `[R, N]`, and which queries count
     clusters: Tensor | None  #: the number of each query's cluster
-    as_means: bool  #: whether the mean of each cluster counts as one query
 
     @property
     def text(self) -> str:
@@ -192,8 +167,7 @@ class _CountedModel(NamedTuple):
 def _count_model(rows: Sequence[ArrayRows], asked: Asked, options: SharedOptions) -> _CountedModel:
     """Count all runs."""
     members = _headline_of(rows[0], options).named_members()
-    tested = members if asked.average == "queries" else ()
-    f1 = {x: y for x, y in tested if isinstance(y, LocationTally) and has_jackknife(y)}
+    f1 = {x: y for x, y in members if isinstance(y, LocationTally) and has_jackknife(y)}
     runs = [_count_run(one, f1, asked, options) for one in rows]
     scores: dict[str, tuple[Any, Any]] = {}
     for key in runs[0].scores:
@@ -201,8 +175,7 @@ def _count_model(rows: Sequence[ArrayRows], asked: Asked, options: SharedOptions
         scores[key] = units.numpy(), kept.all(0).numpy()
     kind = rows[0].kinds.get(asked.cluster or "")
     clusters = None if kind is None else kind.numbers
-    as_means = asked.average == "groups"
-    return _CountedModel(runs, members, f1, scores, clusters, as_means)
+    return _CountedModel(runs, members, f1, scores, clusters)
 
 
 def _headline_of(rows: ArrayRows, options: SharedOptions) -> RankingCollection:
@@ -226,7 +199,7 @@ def _count_run(
     means = {x: y for x, y in members.items() if isinstance(y, MeanMetric) and y._averages_scores}
     kind = rows.kinds.get(asked.cluster or "")
     if kind is not None and len(kind.labels):
-        by: Any = {"by": asked.cluster, "labels": kind.labels, "average": asked.average}
+        by: Any = {"by": asked.cluster, "labels": kind.labels, "average": "queries"}
         members |= {key: Grouped(metric, **by) for key, metric in means.items()}
     metrics, plan = RankingCollection(members), Plan([*members.values(), *means.values()])
     scores: dict[str, list[Tensor]] = {key: [] for key in means}  # NaN if a query is left out
@@ -261,15 +234,14 @@ def _units_of_f1(
     return torch.zeros_like(target).index_add_(0, kept[first], found.units())
 
 
-def _note_runs(models: Mapping[str, _CountedModel], deterministic: Sequence[str]) -> list[str]:
+def _note_runs(models: Mapping[str, _CountedModel]) -> list[str]:
     """Say whose runs are missing, or few, if any model has several."""
     numbers = {name: len(model.runs) for name, model in models.items()}
     several = [number for number in numbers.values() if number > 1]
     if not several:
         return []
-    fixed, missing = set(map(str, deterministic)), "its runs' variance is not in this interval"
-    single = [name for name, number in numbers.items() if number == 1 and name not in fixed]
-    notes = [f"{name}: one run: {missing}" for name in single]
+    single = [name for name, number in numbers.items() if number == 1]
+    notes = [f"{name}: one run: its runs' variance is not in this interval" for name in single]
     return [*notes, *(["few runs: intervals are rough"] if min(several) < _FEW_RUNS else [])]
 
 
@@ -293,15 +265,12 @@ def _test_models(
     }
     marks = find_letters(columns, corrected, asked.level) if asked.against == "all" else {}
     clusters = f"clustered by {asked.cluster} ({groups:,} groups)" if asked.cluster else ""
-    averaged = "queries"
-    if asked.average == "groups":
-        averaged = f"the means of {groups:,} groups by {asked.cluster}"
     most = max(decided.num_tests.values())
-    of_each = " of each metric" if asked.family == "metric" else ""
+    of_each = " of each metric" if asked.against == "all" else ""
     runs = [f"{name} {model.text}" for name, model in models.items() if model.text]
     card = {
         "queries": queries,
-        "averaged_over": averaged,
+        "averaged_over": "queries",
         "intervals": f"{100 * level:g} %, {clusters or 'queries independent'}, not corrected",
         "p": f"two-sided {p_text(decided)}",
         "corrected_p": f"Holm's method for {most} test{'s' * (most > 1)}{of_each}",
@@ -314,7 +283,6 @@ def _test_models(
     notes = [
         *([f"decoding: {', '.join(decoded)}"] if decoded else []),
         f"{queries:,} queries, {p_text(decided, with_signs=False)} {clusters}".rstrip(),
-        *([f"means over {averaged}"] if asked.average == "groups" else []),
         f"corrected p: {card['corrected_p']}; intervals are not corrected",
         *warned,
     ]
@@ -339,7 +307,7 @@ def _pair_models(first: _CountedModel, second: _CountedModel) -> dict[str, Pair]
         a, kept_a = first.scores[key]
         kept = kept_a & kept_b
         groups = second.clusters_of(kept)
-        pairs[key] = pair_up((b[:, kept], a[:, kept]), groups, 1 / exact.ONE, second.as_means)
+        pairs[key] = pair_up((b[:, kept], a[:, kept]), groups, 1 / exact.ONE)
     is_single = len(first.runs) == len(second.runs) == 1
     for key, metric in second.f1.items():
         target = second.runs[0].target
@@ -386,7 +354,7 @@ def _read_values(model: _CountedModel, confidence_level: float) -> dict[str, Rea
 def _interval_of(model: _CountedModel, key: str, confidence_level: float) -> tuple[float, float]:
     """Return the interval of the mean over runs of a metric that scores queries."""
     units, kept = model.scores[key]
-    sums, sizes = sum_by(model.clusters_of(kept), units[:, kept], model.as_means)
+    sums, sizes = sum_by(model.clusters_of(kept), units[:, kept])
     found = contrast([UserSums(sums)], sizes, 1 / exact.ONE).estimate()
     low, high = found.interval(confidence_level)
     return float(low), float(high)

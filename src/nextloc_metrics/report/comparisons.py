@@ -13,12 +13,10 @@ from nextloc_metrics.analysis.significance import MARKS, holm, letters, level_of
 from nextloc_metrics.core.display.page import Result, show_meanings, show_sentence, show_table
 from nextloc_metrics.core.display.reading import Models, Reading
 from nextloc_metrics.core.display.table import Table, check_metrics_of, in_percent, of_readings
-from nextloc_metrics.core.metric.grouped import Average
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.pages.sections import show_differences, show_values
 
 Against = Literal["first", "all"]
-Family = Literal["metric", "all"]
 PairNames = tuple[str, str]
 Layout = Literal["differences", "models"]
 Spread = Literal["interval", "+-", "none"]
@@ -40,9 +38,7 @@ class Asked(NamedTuple):
 
     confidence_level: float
     seed: int
-    family: Family | None
     against: Against
-    average: Average
     cluster: str | None
 
     @property
@@ -84,7 +80,7 @@ def decide_pairs(pairs: Mapping[PairNames, Mapping[str, Pair]], asked: Asked) ->
     found: dict[PairNames, dict[str, Tested]] = {names: {} for names in pairs}
     num_tests: dict[str, int] = {}
     draws = _RESAMPLES
-    for family in [keys] if asked.family == "all" else [[key] for key in keys]:
+    for family in [[key] for key in keys] if asked.against == "all" else [keys]:
         inside = [(names, key) for names, of in pairs.items() for key in of if key in family]
         distinct = {pairs[names][key].key: pairs[names][key] for names, key in inside}
         number = max(1, len(distinct))
@@ -274,10 +270,9 @@ class Comparisons(Result):
         """Return the footnote: values, test, family, clusters, runs, and what marks say."""
         level = f"{100 * self._confidence:g} % interval"
         beside = {"interval": f", with {level}", "+-": f" ± half the {level}", "none": ""}[spread]
-        card, over = self.card, self.card["averaged_over"]
-        over = f"{card['queries']:,} queries" if over == "queries" else over
+        card = self.card
         notes = [
-            f"means over {over}{beside}",
+            f"means over {card['queries']:,} queries{beside}",
             *([f"intervals: {card['intervals']}"] if spread != "none" else []),
             f"{card['p']}; {card['corrected_p']}",
             *([f"runs: {card['runs']}"] if "runs" in card else []),
