@@ -21,7 +21,7 @@ from project.test_imports import SOURCE, WINGS
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
-    [ROOT / "README.md", ROOT / "CHANGELOG.md"]
+    [ROOT / x for x in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")]
     + [page for page in (ROOT / "docs").rglob("*.md") if page.parent.name != "paper"]
 )
 NOTEBOOK = ROOT / "examples" / "next_location.ipynb"
@@ -158,7 +158,7 @@ def test_the_module_of_the_tasks_counts_each_row_once(tmp_path: Path) -> None:
 
 def test_the_contributing_page_names_what_exists() -> None:
     """Its table of wings is the one that imports are held against, and its files are there."""
-    page = (ROOT / "docs" / "contributing.md").read_text(encoding="utf-8")
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| .+ \| (.*)\|$", page, re.MULTILINE)
     assert {wing: re.findall(r"`(\w+)`", below) for wing, below in rows} == WINGS
     files = re.findall(r"`([\w/]+/[\w.]+\.(?:py|md))`", page)

@@ -13,7 +13,7 @@ from types import ModuleType
 SOURCE = Path(__file__).parents[2] / "src" / "nextloc_metrics"
 PACKAGE = "nextloc_metrics"
 
-#: A wing may import the wings to its right, and what those may; docs/contributing.md draws them.
+#: A wing may import the wings to its right, and what those may; CONTRIBUTING.md draws them.
 WINGS: dict[str, list[str]] = {
     "core": [],
     "distributed": ["core"],
