@@ -163,3 +163,19 @@ def test_one_query_and_one_location_have_f1(queries: int, locations: int) -> Non
     """Nothing else is possible there."""
     e = report.evaluate(np.ones((queries, locations)), [0] * queries, k=1)
     assert (e.values["f1"], "value_of_f1" in e.card) == (1.0, False)
+
+
+def test_the_interval_costs_nothing_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values, chance and the tables of groups need no user left out; what shows intervals does."""
+
+    def refuse(*_: Any) -> Any:
+        raise AssertionError
+
+    found = evaluate(*sample())
+    with monkeypatch.context() as patch:
+        patch.setattr("nextloc_metrics.report.location_answers.jackknife", refuse)
+        assert found.values and not found.chance and found.ties and found.groups["user"].records
+        for read in (lambda: found.intervals, lambda: found.table, lambda: str(found)):
+            with pytest.raises(AssertionError):
+                read()
+    assert "f1" in found.intervals

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -30,42 +29,104 @@ from nextloc_metrics.report.setting import check_metrics
 Interval = tuple[float, float]
 
 
-@dataclass(repr=False)
 class Evaluation(Result):
     """The result of `evaluate`; `print` shows the headline and the card.
 
-    The headline is a table with one row per metric. Dicts have the names of metrics as keys.
-
-    Attributes:
-        values: the value of each metric: a fraction, or km for distances.
-        intervals: the lower and upper bound of the confidence interval of each mean of scores.
-        chance: the chance level: the expected values of a random ranking; empty for lists.
-        baseline: the values if all queries rank locations by `train_counts`; empty without them.
-        skill: the value on a scale where the baseline is 0 and a perfect ranking is 1.
-        ties: two values: tied relevant locations come last, and they come first.
-        groups: for each kind of groups, a table of values, intervals and numbers of queries; its
-            records have all groups, its text the medians if there are more than a hundred.
-        deciles: the decile metrics, as a table; None without bins.
-        card: the protocol card: the options, and the numbers of queries counted and left out.
-        table: the headline.
-        columns: the numbers of the headline, by column and row.
+    The headline is a table with one row per metric. Dicts have the names of metrics as keys. Each
+    part is computed when it is first read.
     """
 
     title: ClassVar[str] = "Evaluation"
     _prints_card: ClassVar[bool] = True
 
-    values: dict[str, float]
-    intervals: dict[str, Interval]
-    card: dict[str, Any]
-    table: Table
-    chance: dict[str, float] = field(default_factory=dict)
-    baseline: dict[str, float] = field(default_factory=dict)
-    skill: dict[str, float] = field(default_factory=dict)
-    ties: dict[str, Interval] = field(default_factory=dict)
-    groups: dict[str, Table] = field(default_factory=dict)
-    deciles: Table | None = None
-    columns: dict[str, dict[str, Reading]] = field(default_factory=dict)
-    _counted: Any = None
+    def __init__(self, counted: Counted) -> None:
+        self._counted = counted
+
+    @cached_property
+    def values(self) -> dict[str, float]:
+        """The value of each metric: a fraction, or km for distances."""
+        return self._values_of("value")
+
+    @cached_property
+    def intervals(self) -> dict[str, Interval]:
+        """The lower and upper bound of the confidence interval of each mean of scores."""
+        return {name: one.bounds for name, one in self.columns["value"].items() if one.bounds}
+
+    @cached_property
+    def chance(self) -> dict[str, float]:
+        """The chance level: the expected values of a random ranking; empty for lists."""
+        return self._values_of(CHANCE)
+
+    @cached_property
+    def baseline(self) -> dict[str, float]:
+        """The values if all queries rank locations by `train_counts`; empty without them."""
+        return self._values_of(BASELINE)
+
+    @cached_property
+    def skill(self) -> dict[str, float]:
+        """The value on a scale where the baseline is 0 and a perfect ranking is 1."""
+        values, metrics = self.values, dict(self._counted.rows())
+        return {
+            name: analysis.skill(values[name], x)
+            for name, x in self.baseline.items()
+            if self._beside["value"][name].is_fraction and metrics[name].higher_is_better
+        }
+
+    @cached_property
+    def ties(self) -> dict[str, Interval]:
+        """Two values: tied relevant locations come last, and they come first."""
+        low, high = map(self._values_of, ("pessimistic", "optimistic"))
+        return {name: (low[name], high[name]) for name in low}
+
+    @cached_property
+    def groups(self) -> dict[str, Table]:
+        """For each kind of groups, a table of values, intervals and numbers of queries.
+
+        Its records have all groups, its text the medians if there are more than a hundred.
+        """
+        counted = self._counted
+        kinds = [kind for kind in counted.setting.groups if f"by {kind}" in counted.parts]
+        return {kind: _table_of_kind(counted, kind) for kind in kinds}
+
+    @cached_property
+    def deciles(self) -> Table | None:
+        """The decile metrics, as a table; None without bins."""
+        counted = self._counted
+        return _table_of_deciles(counted) if "deciles" in counted.parts else None
+
+    @cached_property
+    def card(self) -> dict[str, Any]:
+        """The protocol card: the options, and the numbers of queries counted and left out."""
+        return self._counted.describe()
+
+    @cached_property
+    def table(self) -> Table:
+        """The headline."""
+        return _table_of_headline(self._counted, self.columns)
+
+    @cached_property
+    def columns(self) -> dict[str, dict[str, Reading]]:
+        """The numbers of the headline, by column and row."""
+        table, beside = self._counted.read_table(), self._beside
+        return {"value": table} | {
+            title: {name: beside[title][name] for name in table if name in beside[title]}
+            for title in (AMONG_ANSWERED, CHANCE, BASELINE)
+            if title in beside
+        }
+
+    @cached_property
+    def _beside(self) -> dict[str, dict[str, Reading]]:
+        """The values of the parts without a table of their own, by title, without intervals."""
+        counted, found = self._counted, dict[str, dict[str, Reading]]()
+        table = counted.read_values()
+        for part in counted.made:
+            if isinstance(part, InnerPart):
+                for row in part.rows(counted, table):
+                    found.setdefault(row.part, {})[row.metric] = row.reading
+        return found
+
+    def _values_of(self, title: str) -> dict[str, float]:
+        return {name: one.value for name, one in self._beside.get(title, {}).items()}
 
     def save(self, path: str | Path, force: bool = False) -> None:
         """Write the counts to a file; `merge` adds up such files of different queries.
@@ -178,50 +239,7 @@ def merge(shards: Iterable[str | Path | Evaluation], *, metrics: Any = None) -> 
     ]
     if not read:
         raise ValueError("`shards` must hold at least one evaluation, got none.")
-    return evaluation_of(merge_counted(read))
-
-
-def evaluation_of(counted: Counted) -> Evaluation:
-    """Compute values and tables from the counts."""
-    setting, table = counted.setting, counted.read_table()
-    found: dict[str, dict[str, Reading]] = {}
-    for part in counted.made:
-        if isinstance(part, InnerPart):  # the others have tables, and are read when asked
-            for row in part.rows(counted, table):
-                found.setdefault(row.part, {})[row.metric] = row.reading
-    values, chance, baseline, low, high = (
-        {name: one.value for name, one in found.get(part, {}).items()}
-        for part in ("value", CHANCE, BASELINE, "pessimistic", "optimistic")
-    )
-    beside = [title for title in (AMONG_ANSWERED, CHANCE, BASELINE) if title in found]
-    columns = {"value": table} | {
-        title: {name: found[title][name] for name in table if name in found[title]}
-        for title in beside
-    }
-    groups = {
-        kind: _table_of_kind(counted, kind)
-        for kind in setting.groups
-        if f"by {kind}" in counted.parts
-    }
-    higher = {name: metric.higher_is_better for name, metric in counted.rows()}
-    return Evaluation(
-        values=values,
-        intervals={name: one.bounds for name, one in table.items() if one.bounds},
-        card=counted.describe(),
-        table=_table_of_headline(counted, columns),
-        chance=chance,
-        baseline=baseline,
-        skill={
-            name: analysis.skill(values[name], x)
-            for name, x in baseline.items()
-            if table[name].is_fraction and higher[name]
-        },
-        ties={name: (low[name], high[name]) for name in low},
-        groups=groups,
-        deciles=_table_of_deciles(counted) if "deciles" in counted.parts else None,
-        columns=columns,
-        _counted=counted,
-    )
+    return Evaluation(merge_counted(read))
 
 
 def _table_of_headline(counted: Counted, columns: Mapping[str, Mapping[str, Reading]]) -> Table:

@@ -17,7 +17,7 @@ from nextloc_metrics.core import backends
 from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.means import exact, intervals
 from nextloc_metrics.core.metric.collection import RankingCollection
-from nextloc_metrics.core.metric.collection_values import read_results
+from nextloc_metrics.core.metric.collection_values import read_results, readings_of
 from nextloc_metrics.core.metric.joint_update import Plan
 from nextloc_metrics.core.metric.mean import RecordMetric
 from nextloc_metrics.core.queries.answers import UNSEEN
@@ -219,6 +219,10 @@ class Counted:
         """Return name and metric of each row of the table of all queries."""
         of_table = (made for part, made in self.made.items() if part._is_in_table)
         return [row for made in of_table for one in made.values() for row in one.named_members()]
+
+    def read_values(self) -> dict[str, Reading]:
+        """Compute the metrics of the first table, without intervals."""
+        return readings_of(RankingCollection(dict(self.rows())))
 
     def read_table(self) -> dict[str, Reading]:
         """Compute the metrics of the first table; intervals are clustered if asked."""

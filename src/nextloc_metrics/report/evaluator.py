@@ -23,7 +23,7 @@ from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.measures import cut_offs_of
 from nextloc_metrics.report import saved
-from nextloc_metrics.report.evaluation import Evaluation, evaluation_of
+from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluation_counts import Counted, add_up
 from nextloc_metrics.report.evaluation_options import Options, with_options
 from nextloc_metrics.report.open_counts import OpenCounts
@@ -187,7 +187,7 @@ class Evaluator:
                 "longer lists.",
                 stacklevel=2,
             )
-        return evaluation_of(counted)
+        return Evaluation(counted)
 
     def to_bytes(self) -> bytes:
         """Return the counts, or the options if no batch was added, with a checksum."""
