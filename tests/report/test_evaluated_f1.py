@@ -174,7 +174,10 @@ def test_the_interval_costs_nothing_before_it_is_read(monkeypatch: pytest.Monkey
     found = evaluate(*sample())
     with monkeypatch.context() as patch:
         patch.setattr("nextloc_metrics.report.location_answers.jackknife", refuse)
-        assert found.values and not found.chance and found.ties and found.groups["user"].records
+        assert found.values
+        assert not found.chance
+        assert found.ties
+        assert found.groups["user"].records
         for read in (lambda: found.intervals, lambda: found.table, lambda: str(found)):
             with pytest.raises(AssertionError):
                 read()
