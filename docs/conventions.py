@@ -1,10 +1,10 @@
-"""Compute the tables of conventions.md, by running every library on one small batch.
+"""Compute the tables of coming-from.md, by running every library on one small batch.
 
     python docs/conventions.py          # writes the tables into the page
     python docs/conventions.py --check  # exits with an error if a table differs
 
-Needs `pip install -e '.[test,peers]'`. The metrics of RecBole and LibCity cannot be installed
-alone: their formulas are written out here.
+Needs `pip install -e '.[test,peers]'`. The metrics of RecBole cannot be
+installed alone: their formulas are written out here.
 """
 
 from __future__ import annotations
@@ -51,11 +51,9 @@ from nextloc_metrics import (
     PrecisionAtK,
     RecallAtK,
     click_through_metrics,
-    libcity_metrics,
-    next_location_metrics,
 )
 
-PAGE = Path(__file__).with_suffix(".md")
+PAGE = Path(__file__).with_name("coming-from.md")
 K = 3
 OURS = "nextloc-metrics"
 LAST = 8  # uncut: the number of candidates
@@ -120,24 +118,6 @@ def recbole_style(order: Sequence[int], relevant: set[int], k: int) -> dict[str,
         "ndcg": sum(1 / math.log2(i + 2) for i in range(k) if hit[i])
         / sum(1 / math.log2(i + 2) for i in range(most)),
         "precision": sum(hit) / k,
-    }
-
-
-def libcity_style(scores: Tensor, target: Tensor, k: int) -> dict[str, float]:
-    """The metrics of LibCity's evaluator: sums over all queries, then divided."""
-    lists = scores.topk(k).indices.tolist()
-    ranks = [
-        order.index(t) + 1 for order, t in zip(lists, target.tolist(), strict=True) if t in order
-    ]
-    precision, recall = len(ranks) / (len(lists) * k), len(ranks) / len(lists)
-    reciprocal = sum(1 / rank for rank in ranks) / len(lists)
-    return {
-        "Precision": precision,
-        "Recall": recall,
-        "F1": 2 * precision * recall / (precision + recall) if ranks else 0.0,
-        "MRR": reciprocal,
-        "MAP": reciprocal,
-        "NDCG": sum(1 / math.log2(rank + 1) for rank in ranks) / len(lists),
     }
 
 
@@ -370,31 +350,6 @@ def check_options() -> None:
 # One relevant location ---------------------------------------------------------------------------
 
 
-def one_relevant() -> str:
-    """The values of LibCity and of this library."""
-    theirs = libcity_style(SCORES, TARGET, K)
-    ours = libcity_metrics(K)(SCORES, TARGET)
-    papers = next_location_metrics(LAST, k=K, ndcg_k=K)(SCORES, TARGET)
-    of_papers = {
-        "Recall": ("acc_at_3", papers["acc_at_3"]),
-        "F1": ("f1", papers["f1"]),
-        "MRR": ("mrr", papers["mrr"]),
-        "NDCG": ("ndcg_at_3", papers["ndcg_at_3"]),
-    }
-    for name, value in theirs.items():
-        if abs(ours[f"{name}@3"].item() - value) > 1e-6:
-            raise AssertionError(f"`libcity_metrics` differs from LibCity in {name}.")
-    rows: Rows = [
-        [
-            f"{name}@3",
-            value,
-            f"`{of_papers[name][0]}` {of_papers[name][1]:.4f}" if name in of_papers else None,
-        ]
-        for name, value in theirs.items()
-    ]
-    return table(["", "LibCity style, `libcity_metrics(3)`", "`next_location_metrics`"], rows)
-
-
 def f1_meanings() -> str:
     """Values called F1 or accuracy."""
     decided = SCORES.argmax(-1)
@@ -501,7 +456,6 @@ def clicks() -> str:
 TABLES: list[Callable[[], str]] = [
     the_batch,
     side_by_side,
-    one_relevant,
     f1_meanings,
     log_probabilities,
     clicks,

@@ -182,7 +182,7 @@ def test_log_probabilities_score_zero_in_torchmetrics(
 
 @pytest.mark.skipif(not DROPS, reason="the logarithms are of torchmetrics 1.7.4 to 1.9.0")
 def test_the_page_has_the_tables_that_its_script_computes(repository: Path) -> None:
-    """Every table of conventions.md holds computed values."""
+    """Every table of coming-from.md holds computed values."""
     for peer in ("ranx", "torch_geometric"):
         if importlib.util.find_spec(peer) is None:
             pytest.skip(f"the comparison needs {peer}")

@@ -276,9 +276,9 @@ def libcity_metrics(
 
     `TrajLocPredEvaluator` ranks by `torch.topk`, which orders ties arbitrarily and puts NaN first;
     here ties count as their expectation, and a relevant location scored NaN is a miss. To use its
-    order, pass its lists: `scores.topk(max(k)).indices`. docs/conventions.md has a difference of a
-    last batch with sampled candidates. The keys are the evaluator's; MLflow refuses their `@`, and
-    `recommendation_metrics` has the same values, except F1.
+    order, pass its lists: `scores.topk(max(k)).indices`. docs/coming-from.md says what differs.
+    The keys are the evaluator's; MLflow refuses their `@`, and `recommendation_metrics` has the
+    same values, except F1.
 
     Example:
         >>> from torch import tensor
@@ -326,9 +326,9 @@ def click_through_metrics(
 
     The two curves need every score: 12 bytes per interaction, in states that grow. `thresholds`
     (their number, evenly spaced, or a tensor or list) replaces scores by counts, 32 bytes per
-    threshold, and makes both areas approximate, by at most 0.0003 for 2,000 evenly spaced ones
-    in docs/conventions.md. Without thresholds, every process needs an update before `compute`, if
-    only with an empty batch; otherwise torchmetrics' gathering fails.
+    threshold, and makes both areas approximate and slightly too low. Without thresholds, every
+    process needs an update before `compute`, if only with an empty batch; otherwise torchmetrics'
+    gathering fails.
 
     As in scikit-learn, AUC is NaN if only one label occurs (torchmetrics returns 0), and the
     correlation is 0 where it is 0 / 0. PR-AUC without a click is 0, and precision, recall and F1
