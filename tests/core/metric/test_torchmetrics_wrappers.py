@@ -55,6 +55,7 @@ def test_tracker_of_a_metric():
     assert tracker.best_metric(return_step=True) == (1.0, 1)
 
 
+@pytest.mark.filterwarnings("ignore:all targets are location")  # of two of three steps
 def test_tracker_of_a_collection():
     """Every member's best epoch is found by itself."""
     tracker = MetricTracker(next_location_metrics(3, k=(1, 2), prefix="val/"))
