@@ -170,7 +170,7 @@ def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
 def blank_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the pictures of pages blank, which take most of the time."""
     figure = pytest.importorskip("matplotlib.figure").Figure
-    blank = '<svg viewBox="0 0 1 1"></svg>'
+    blank = b'<svg viewBox="0 0 1 1"></svg>'
     monkeypatch.setattr(figure, "savefig", lambda self, file, **_: file.write(blank))
 
 

@@ -56,7 +56,7 @@ _STYLE: dict[str, Any] = {
 }
 _TICKS = {"labelsize": 8, "color": "0.3", "width": 0.7, "length": 3}
 # What files are written with: text stays text, and the same data make the same bytes.
-_FILES = {
+FILES = {
     "pdf.fonttype": 42,
     "ps.fonttype": 42,
     "svg.fonttype": "none",
@@ -133,7 +133,7 @@ def save(figure: Any, path: str | Path) -> None:
     suffix = Path(path).suffix.lower()
     if suffix not in _FORMATS:
         raise ValueError(f"`path` must end in .png, .svg or .pdf, got {short(str(path))}.")
-    with pyplot.rc_context(_FILES), new_file(path) as file:
+    with pyplot.rc_context(FILES), new_file(path) as file:
         figure.savefig(file, format=suffix[1:], **_FORMATS[suffix])
 
 
