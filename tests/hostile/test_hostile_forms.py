@@ -341,7 +341,7 @@ def test_saved_tensors_are_arrays(name: str, tmp_path: Path) -> None:
 def test_saved_objects_are_not_unpickled(tmp_path: Path) -> None:
     """What is no tensor is refused, and its code does not run."""
     torch.save({"preds": {1, 2}, "target": Path("x")}, tmp_path / "run.pt")
-    with pytest.raises(ValueError, match=r"run\.pt must hold tensors"):
+    with pytest.raises(ValueError, match=r"run\.pt must hold arrays"):
         evaluate(tmp_path / "run.pt")
 
 

@@ -22,12 +22,13 @@ from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluation_options import Options, with_options
 from nextloc_metrics.report.evaluator import Evaluator
 from nextloc_metrics.report.files.answers import JoinedAnswers, Reader, cells_of, reader_of
+from nextloc_metrics.report.files.arrays import ARRAYS, open_arrays
 from nextloc_metrics.report.files.columns import names_of_groups
 from nextloc_metrics.report.files.forms import open_form
 from nextloc_metrics.report.files.item_rows import check_rows_are_queries
 from nextloc_metrics.report.files.joining import Joined, TableForm, form_of
-from nextloc_metrics.report.files.nested import arrays_of, as_tables
-from nextloc_metrics.report.files.opening import TENSORS, kind_of_files
+from nextloc_metrics.report.files.nested import as_tables
+from nextloc_metrics.report.files.opening import kind_of_files
 from nextloc_metrics.report.files.tables import Names, TableRows, open_rows, source_of
 from nextloc_metrics.report.setting import check_cluster, count_locations
 
@@ -203,9 +204,10 @@ def _evaluate_table(rows: Any, given: Mapping[str, Any], options: Options) -> Ev
     asked = {name: given[name] for name in ("preds", "target", "mask", "exclude", "confidence")}
     how = {**lists, "on_error": given["on_error"], "vocabulary": options["vocabulary"]}
     named = tuple(given[name] for name in ("query", "item", "score", "rank", "grade"))
-    if kind_of_files(rows) in TENSORS:
-        held = arrays_of(rows, truth, asked, kinds, named)
-        return _evaluate_arrays(held | {"groups": held["groups"] or None}, options)
+    if kind_of_files(rows) in ARRAYS:
+        rows, truth = open_arrays(rows, truth, asked, kinds, named), None
+        if isinstance(rows, dict):
+            return _evaluate_arrays(rows | {"groups": rows["groups"] or None}, options)
     if engine is None:
         rows, truth, target, named = as_tables(rows, truth, target, named)
     form, reader, card = form_of(rows, preds, target, truth, *named), None, dict[str, Any]()

@@ -294,7 +294,7 @@ def test_saved_tensors_are_read_and_compared() -> None:
     torch.save(scores[0], "alone.pth")
     np.save("target.npy", target.numpy())
     assert torch.equal(report.read("alone.pth", truth="target.npy").target, target)
-    with pytest.raises(ValueError, match="`query` must be None for a file of tensors"):
+    with pytest.raises(ValueError, match="`query` must be None for a file of arrays or tensors"):
         report.read("a.pt", query="user")
 
 

@@ -23,8 +23,7 @@ from nextloc_metrics.report.files import texts as forms
 from nextloc_metrics.report.files.cells import CellReading, is_text, plain
 from nextloc_metrics.report.files.columns import read_texts
 from nextloc_metrics.report.files.ids import split
-from nextloc_metrics.report.files.opening import FilePart, pa
-from nextloc_metrics.report.files.sources import gigabytes, memory
+from nextloc_metrics.report.files.opening import FilePart, check_memory, pa
 
 Take = Literal["last"]
 TextForm: TypeAlias = "str | re.Pattern[str] | Callable[[str], Sequence[str | int] | None]"
@@ -127,11 +126,7 @@ class Reader:
         of_all = np.array(lengths, np.int64)
         ranked = of_all.clip(0, self.k)
         width = max(1, int(ranked.max(initial=0)))
-        if (needed := 8 * width * len(ranked)) > memory():
-            raise ValueError(
-                "`texts` must be lists that fit into memory when all are padded to the longest, "
-                f"of {width} ids, got {gigabytes(needed)}; pass `k`."
-            )
+        check_memory("texts", width, len(ranked), "pass `k`")
         preds = pad_rows(number_of[np.array(flat, np.int64)], ranked, -1, width)
         read = [torch.from_numpy(x) for x in (preds, np.array(outcomes, np.int64), of_all)]
         return Answers(read[0], read[1], read[2], size, self.rule)

@@ -1,129 +1,27 @@
-"""What is no table yet: dicts of ranx, LibCity's file of traces, and what `torch.save` wrote."""
+"""What is no table yet: dicts of ranx, LibCity's file of traces, and runs of TREC."""
 
 from __future__ import annotations
 
 import codecs
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
-import torch
-from torch import Tensor
-
-from nextloc_metrics.core.queries.messages import describe, short
+from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files.opening import (
     RUNS,
     find_files,
     kind_of_files,
     open_bytes,
     pa,
-    suffix_of,
+    refuse_named,
+    truth_file,
 )
-from nextloc_metrics.report.files.sources import load_array
 from nextloc_metrics.report.files.trec import read_trec
 
 # the most bytes of a file of dicts
 _MOST = 1 << 30
-# what names the columns of two tables
-_NAMED = ("query", "item", "score", "rank", "grade")
-# what users call the tensors of these names
-_NAMES = {"preds": ("preds", "logits", "scores"), "target": ("target", "labels")}
-
-
-def load_tensors(path: Any) -> dict[str, Any]:
-    """Return the tensors of files by name, joined; that of a file of one is `preds`.
-
-    Tensors are memory-mapped, and no object is unpickled.
-
-    Raises:
-        ValueError: a file holds something else, or files differ in what they hold.
-    """
-    files = find_files(path)
-    held = [_load(file) for file in files]
-    for file, one in zip(files, held, strict=True):
-        if one.keys() != held[0].keys():
-            raise ValueError(
-                f"{file} must hold the tensors of {files[0]}, {short([*held[0]])}, got "
-                f"{short([*one])}."
-            )
-    return {name: _joined([one[name] for one in held]) for name in held[0]}
-
-
-def _joined(parts: list[Any]) -> Any:
-    if len(parts) == 1:
-        return parts[0]
-    return torch.cat(parts) if isinstance(parts[0], Tensor) else [x for part in parts for x in part]
-
-
-def _load(path: str) -> dict[str, Any]:
-    try:
-        found = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except FileNotFoundError:
-        raise
-    except Exception as error:
-        raise ValueError(
-            f"{path} must hold tensors as `torch.save` writes them, a dict of them or one, and is "
-            "cut, another file or holds other objects; save `{'preds': ..., 'target': ...}`."
-        ) from error
-    if isinstance(found, Mapping):
-        return {name: _tensor(path, f"`{name}`", x) for name, x in found.items()}
-    return {"preds": _tensor(path, "it", found)}
-
-
-def _tensor(path: Any, name: str, value: Any) -> Tensor | list[str]:
-    if isinstance(value, Tensor):
-        return value
-    if isinstance(value, list) and value:
-        if all(isinstance(x, str) for x in value):  # names of groups
-            return value
-        if all(isinstance(x, Tensor) for x in value):  # those of batches
-            return torch.cat([x.reshape(1) if not x.ndim else x for x in value])
-        if all(isinstance(x, int | list) and not isinstance(x, bool) for x in value):
-            try:
-                return torch.tensor(value)
-            except (ValueError, TypeError):
-                pass
-    raise ValueError(f"{path} must hold tensors or lists of them, and {name} is {describe(value)}.")
-
-
-def arrays_of(
-    path: Any, truth: Any, asked: Mapping[str, Any], groups: Sequence[str], named: Sequence[Any]
-) -> dict[str, Any]:
-    """Return the tensors of a file, and of another of the targets, by the names of `evaluate`."""
-    _refuse(named, "a file of tensors, a row per query")
-    found = load_tensors(path)
-    if truth is not None:
-        is_array = suffix_of(Path(truth)) == ".npy"
-        given = {"preds": torch.from_numpy(load_array(truth))} if is_array else load_tensors(truth)
-        found |= {"target": given["preds"]} if [*given] == ["preds"] else given
-    result: dict[str, Any] = {"groups": {}}
-    for name, column in [*asked.items(), *((None, x) for x in groups)]:
-        if column is None:
-            continue
-        known = _NAMES if column == name else {}
-        options = known.get(column, (column,))
-        held = next((x for x in options if x in found), None)
-        if held is None:
-            hint = "; `truth` names a file of targets" if name == "target" else ""
-            raise ValueError(
-                f"{path} must hold a tensor named {' or '.join(map(repr, options))}, got "
-                f"{short(list(found))}{hint}."
-            )
-        of = result if name else result["groups"]
-        of[name or column] = found[held]
-    return result
-
-
-def _refuse(named: Sequence[Any], what: str) -> None:
-    """Raise if columns are named of a form that has none."""
-    for name, given in zip(_NAMED, named, strict=True):
-        if given:
-            raise ValueError(
-                f"`{name}` must be None for {what}, got {short(given)}; pass columns as a table, "
-                "such as `pandas.DataFrame(rows)`."
-            )
 
 
 class _TwiceError(ValueError):
@@ -164,20 +62,13 @@ def read_json_objects(table: Any, may_be_single: bool = False) -> Any:
 def as_tables(rows: Any, truth: Any, target: str, named: Any) -> tuple[Any, Any, str, Any]:
     """Return what is no table yet as one, with its truth and the names of their columns.
 
-    These are dicts, JSON objects of them, and TREC runs. The targets of a `.npy` are another.
+    These are dicts, JSON objects of them, and TREC runs.
     """
-    kind = kind_of_files(rows)
-    if kind in (".npy", *RUNS):
-        target, truth = target if truth is None else str(truth), None
-        if "://" not in target and not Path(target).exists():
-            what = "judgements (qrels)" if kind in RUNS else "targets"
-            raise ValueError(
-                f"`truth` must be the file of the {what} of {rows}, got {short(target)}, no file."
-            )
-    if kind in RUNS:
+    if kind_of_files(rows) in RUNS:
+        qrels = truth_file(rows, target if truth is None else truth, "judgements (qrels)")
         if len(files := find_files(rows)) > 1:
             raise ValueError(f"`rows` must be one run, got {short(files)}; read them one by one.")
-        return *read_trec(files[0], target), "target", ("query", "item", None, "rank", "grade")
+        return *read_trec(files[0], qrels), "target", ("query", "item", None, "rank", "grade")
     found = read_json_objects(rows)
     judged = read_json_objects(truth, isinstance(found, Mapping))
     if truth is None and is_traces(found):
@@ -188,12 +79,12 @@ def as_tables(rows: Any, truth: Any, target: str, named: Any) -> tuple[Any, Any,
         return rows, truth, target, named
     if not isinstance(judged, Mapping):  # a run beside a table, whose columns are named
         query, item, score, rank, grade = named
-        _refuse((None, None, score, rank, None), "a run that is a dict")
+        refuse_named((None, None, score, rank, None), "a run that is a dict")
         names = [query if isinstance(query, str) else "".join(query) or "query", item or "item"]
         rows, order = _run_of(found)
         rows = rows.rename_columns([*names, rows.column_names[2]])
         return rows, truth, target, (*names, *order, grade)
-    _refuse(named, "dicts `{query: {item: score}}` or `{query: [items]}`")
+    refuse_named(named, "dicts `{query: {item: score}}` or `{query: [items]}`")
     (rows, order), truth = _run_of(found), table_of_dict("truth", judged)
     grade = "number" if "number" in truth.column_names else None
     return rows, truth, "item", ("query", "item", *order, grade)

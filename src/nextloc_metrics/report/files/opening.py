@@ -63,6 +63,38 @@ def kind_of_files(source: Any) -> str:
     return suffix if is_named else suffix_of(find_files(source)[0])
 
 
+def truth_file(rows: Any, truth: Any, what: str) -> str:
+    """Return the file of the targets of files that have none, or raise if there is no such file."""
+    if "://" not in str(truth) and not Path(truth).exists():
+        raise ValueError(
+            f"`truth` must be the file of the {what} of {rows}, got {short(truth)}, no file."
+        )
+    return str(truth)
+
+
+def refuse_named(named: Sequence[Any], what: str) -> None:
+    """Raise if columns are named of a form that has none."""
+    for name, given in zip(("query", "item", "score", "rank", "grade"), named, strict=True):
+        if given:
+            raise ValueError(
+                f"`{name}` must be None for {what}, got {short(given)}; pass columns as a table, "
+                "such as `pandas.DataFrame(rows)`."
+            )
+
+
+def check_memory(name: str, width: int, rows: int, remedy: str) -> None:
+    """Raise if lists do not fit into the memory of the machine, where that is known."""
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return
+    if (needed := 8 * width * rows) > memory:
+        raise ValueError(
+            f"`{name}` must hold lists that fit into memory when all are padded to the longest, of "
+            f"{width} ids, got {needed / 2**30:,.1f} GiB; {remedy}."
+        )
+
+
 def delimiter_of(file: str) -> str:
     """Return what separates the cells of a file of text."""
     return "\t" if suffix_of(file) == ".tsv" else ","

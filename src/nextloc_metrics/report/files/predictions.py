@@ -15,18 +15,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core.queries.arrays import as_tensor
 from nextloc_metrics.core.queries.checks import check_choice
 from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.report.files.arrays import ARRAYS, open_arrays
 from nextloc_metrics.report.files.cells import OnError, integers_of, plain
-from nextloc_metrics.report.files.columns import names_of_groups, read_mask
+from nextloc_metrics.report.files.columns import names_of_groups
 from nextloc_metrics.report.files.forms import open_form
 from nextloc_metrics.report.files.item_rows import check_rows_are_queries
 from nextloc_metrics.report.files.joining import form_of
-from nextloc_metrics.report.files.nested import arrays_of, as_tables
+from nextloc_metrics.report.files.nested import as_tables
 from nextloc_metrics.report.files.numbers import DENSE
-from nextloc_metrics.report.files.opening import TENSORS, kind_of_files, pa
-from nextloc_metrics.report.files.sources import Arrays, gigabytes, memory
+from nextloc_metrics.report.files.opening import check_memory, kind_of_files, pa
 from nextloc_metrics.report.files.tables import Names, TableRows, source_of
 
 
@@ -116,10 +115,13 @@ def read(
     groups = names_of_groups(groups)
     how: Any = {"padding": padding, "vocabulary": vocabulary, "separator": separator}
     named: Any = query, item, score, rank, grade
-    if kind_of_files(path) in TENSORS:
+    if kind_of_files(path) in ARRAYS:
         asked = {"preds": preds, "target": target, "mask": mask, "exclude": exclude}
-        return Predictions(**arrays_of(path, truth, asked, groups, named))
-    table, truth, target, named = as_tables(path, truth, target, named)
+        table, truth = open_arrays(path, truth, asked, groups, named), None
+        if isinstance(table, dict):
+            return Predictions(**table)
+    else:
+        table, truth, target, named = as_tables(path, truth, target, named)
     card: dict[str, int] = {}
     form = form_of(table, preds, target, truth, *named)
     if form is not None:
@@ -137,8 +139,6 @@ def read(
 def _collect(rows: TableRows, groups: Sequence[str]) -> Predictions:
     """Join all chunks of rows."""
     source = rows.source
-    if isinstance(source, Arrays) and rows.num_candidates is not None:
-        return _of_scores(source, rows)
     batches, pieces = zip(*rows.pieces(), strict=True)
     answers, relevant, masked, excluded, grades = (
         None if getattr(batches[0], name) is None else _join([getattr(x, name) for x in batches])
@@ -155,31 +155,13 @@ def _collect(rows: TableRows, groups: Sequence[str]) -> Predictions:
     return Predictions(answers, relevant, kept, rows.missed, known, masked, excluded, grades)
 
 
-def _of_scores(source: Arrays, rows: TableRows) -> Predictions:
-    """Return scores as they are, which may be memory-mapped."""
-    names, arrays = rows.names, source.arrays
-    if not len(arrays[names.target]):
-        rows.warn_of_none(stacklevel=4)
-    kept = {name: arrays[name] for name in names.others}
-    mask = None
-    if names.mask is not None:
-        mask = torch.cat([read_mask(part, names.mask) for part in source.parts([names.mask])])
-    exclude = None if names.exclude is None else as_tensor(names.exclude, arrays[names.exclude])
-    relevant = as_tensor(names.target, arrays[names.target]).long()
-    return Predictions(arrays[names.preds], relevant, kept, 0, rows.vocabulary, mask, exclude)
-
-
 def _join(parts: Sequence[Tensor]) -> Tensor:
     """Concatenate the rows of chunks, and pad lists of ids to the longest."""
     if len(parts) == 1 or parts[0].ndim == 1:
         return torch.cat(list(parts))
     width = max(part.shape[1] for part in parts)
-    size = 8 * width * sum(map(len, parts))
-    if size > memory():
-        raise ValueError(
-            f"`path` must hold lists that fit into memory when all are padded to the longest, of "
-            f"{width} ids, got {gigabytes(size)}; use `report.evaluate`, which reads parts."
-        )
+    remedy = "use `report.evaluate`, which reads parts"
+    check_memory("path", width, sum(map(len, parts)), remedy)
     joined = parts[0].new_full((sum(map(len, parts)), width), -1)
     start = 0
     for part in parts:

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
-
-import numpy as np
 
 from nextloc_metrics.core.queries.messages import describe, short
 from nextloc_metrics.report.files.cells import is_list, is_text
@@ -26,7 +22,6 @@ from nextloc_metrics.report.files.opening import (
     Lazy,
     RowSource,
     Wanted,
-    as_arrow,
     check_columns,
     find_files,
     open_bytes,
@@ -214,7 +209,8 @@ class Stream(RowSource):
     """
 
     def __init__(self, table: Any, columns: Sequence[str]) -> None:
-        self.files = [type(table).__name__]
+        metadata = getattr(getattr(table, "schema", None), "metadata", None) or {}
+        self.files = [metadata.get(b"file", type(table).__name__.encode()).decode()]
         if is_pandas(table):  # its export would convert all columns in every pass
             check_columns(self.files[0], list(table.columns), columns)
             table = self._explained(table_of, table[columns])
@@ -278,142 +274,3 @@ def columns_of_both(one: Any, other: Any) -> list[str]:
     """Return the names of the columns of a table that another one has, too, but for `__index__`."""
     there = columns_of(other)
     return [name for name in columns_of(one) if name in there and not name.startswith("__")]
-
-
-class Arrays(RowSource):
-    """The arrays of a `.npz`, or a `.npy` of predictions and another of targets.
-
-    `file` has the predictions. `preds`, `target` and `others` (groups, mask, exclude) are names in
-    a `.npz`; else `target` is the file of the targets.
-    """
-
-    def __init__(self, file: str, preds: str, target: str, others: Sequence[str]) -> None:
-        self.files = [file]
-        if Path(file).suffix == ".npy":
-            if not target.endswith(".npy") or others:
-                raise ValueError(
-                    f"`target` must name the .npy file of the relevant ids for {file}, without "
-                    f"groups, got {short(target)}; store several arrays in a .npz."
-                )
-            found = {preds: load_array(file, mmap_mode="r")}
-            found[target] = load_array(target)
-        else:
-            found = _read_npz(file, [preds, target, *others])
-        answers = found[preds]
-        if answers.ndim == 1 and answers.dtype.kind in "iu":
-            found[preds] = answers = answers[:, None]
-        self._check(file, answers, found[target], {x: found[x] for x in others})
-        self.arrays = found
-        self.num_rows = len(answers)
-
-    def _check(self, name: str, answers: Any, relevant: Any, others: dict[str, Any]) -> None:
-        is_empty = answers.dtype.kind == "f" and answers.shape[1:] == (0,)
-        if answers.ndim != 2 or answers.dtype.kind not in "iuf" or is_empty:
-            raise ValueError(
-                f"the predictions in {name} must be scores [N, C] or lists of ids [N, K], with C "
-                f"from 1 on, got {describe(answers)}."
-            )
-        is_ids = relevant.ndim in (1, 2) and relevant.dtype.kind in "iu"
-        if not is_ids or len(relevant) != len(answers):
-            raise ValueError(
-                f"the targets of {name} must be ids [N] or [N, M], one row for each of the "
-                f"{len(answers)} predictions, got {relevant.dtype} {relevant.shape}."
-            )
-        for other, values in others.items():
-            if values.shape[:1] != answers.shape[:1]:
-                raise ValueError(
-                    f"`{other}` in {name} must have one value for each of the {len(answers)} "
-                    f"predictions, got {describe(values)}."
-                )
-
-    def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
-        """Yield the rows in parts, as Arrow copies what is not contiguous."""
-        number = self.num_rows or 0
-        step = max(1, _VALUES // max(1, *(self.arrays[name][:1].size for name in columns)))
-        for start in range(0, max(1, number), step):
-            rows = slice(start, min(number, start + step))
-            with _explained_numpy(self.files[0]):
-                found = {name: as_arrow(self.arrays[name][rows]) for name in columns}
-            yield FilePart(self.files[0], range(number)[rows], found)
-
-
-def load_array(file: str | Path, mmap_mode: Any = None) -> Any:
-    """Read a `.npy` file.
-
-    Raises:
-        OSError: the file cannot be opened.
-        ValueError: it is cut, another file, or holds Python objects.
-    """
-    with _explained_numpy(file):
-        with open(file, "rb") as opened:
-            if _declared(opened) > os.stat(file).st_size:
-                raise ValueError
-        found: Any = np.load(file, mmap_mode=mmap_mode, allow_pickle=False)
-    return found
-
-
-@contextmanager
-def _explained_numpy(file: str | Path) -> Iterator[None]:
-    """Replace errors of NumPy, which advise to unpickle."""
-    try:
-        yield
-    except ExplainedError as error:
-        raise ValueError(str(error)) from error.__cause__
-    except (ValueError, EOFError, AttributeError, MemoryError, zipfile.BadZipFile) as error:
-        raise ValueError(
-            f"{file} must hold arrays of numbers in the format of its name, .npy or .npz, and is "
-            "cut, another file, beyond memory, or holds Python objects; write it again with NumPy."
-        ) from error
-
-
-def _read_npz(file: str, names: Sequence[str]) -> dict[str, Any]:
-    """Read arrays; one that cannot be as large as it says is refused before memory is taken."""
-    most = memory()
-    # opened here, as NumPy leaves a file open that is no archive
-    with (
-        _explained_numpy(file),
-        open(file, "rb") as raw,
-        np.load(raw, allow_pickle=False) as packed,
-    ):
-        check_columns(file, packed.files, names, ExplainedError)
-        total = 0
-        for name in dict.fromkeys(names):
-            member = f"{name}.npy" if f"{name}.npy" in packed.zip.namelist() else name
-            with packed.zip.open(member) as opened:
-                size = _declared(opened)
-            held = packed.zip.getinfo(member).file_size
-            total += size
-            if size > held or total > most:
-                raise ExplainedError(
-                    f"the arrays of {file} must fit into the memory of {gigabytes(most)} and "
-                    f"be as large as they say, got {name!r} with {gigabytes(size)} in a member "
-                    f"of {gigabytes(held)}; store scores as .npy, which is read in parts."
-                )
-        return {name: packed[name] for name in dict.fromkeys(names)}
-
-
-def _declared(opened: Any) -> int:
-    """Return the number of bytes that the header of an array declares; 0 for Python objects."""
-    version = np.lib.format.read_magic(opened)
-    read = (
-        np.lib.format.read_array_header_1_0 if version == (1, 0)
-        else np.lib.format.read_array_header_2_0
-    )  # fmt: skip
-    shape, _, dtype = read(opened)
-    size = dtype.itemsize
-    for length in shape:
-        size *= length
-    return 0 if dtype.hasobject else size
-
-
-def memory() -> int:
-    """Return the bytes of memory of the machine, or a number beyond all where it is not known."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return 1 << 62
-
-
-def gigabytes(size: int) -> str:
-    """Write a number of bytes."""
-    return f"{size / 2**30:,.1f} GiB"

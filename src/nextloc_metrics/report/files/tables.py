@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 import warnings
 from collections.abc import Iterator, Sequence, Set
 from contextlib import suppress
@@ -49,20 +48,8 @@ from nextloc_metrics.report.files.ids import (
     remedy,
 )
 from nextloc_metrics.report.files.numbers import Numbering, Survey
-from nextloc_metrics.report.files.opening import (
-    FilePart,
-    RowSource,
-    find_files,
-    pa,
-    pc,
-    suffix_of,
-)
-from nextloc_metrics.report.files.sources import (
-    Arrays,
-    Files,
-    columns_of,
-    open_table,
-)
+from nextloc_metrics.report.files.opening import FilePart, RowSource, pa, pc
+from nextloc_metrics.report.files.sources import columns_of, open_table
 
 #: what to do about a query without a target
 OF_GAPS = "leave the row out, or write an id that no list has, which counts as a miss"
@@ -212,9 +199,6 @@ class TableRows:
     def _num_candidates(self, first: FilePart, separator: str | None) -> int | None:
         """Return the number of scores of most of the first rows; None for lists of ids."""
         name = self.names.preds
-        if isinstance(self.source, Arrays):
-            preds = self.source.arrays[name]
-            return int(preds.shape[1]) if preds.dtype.kind == "f" else None
         columns, seen = [first.columns[name]], len(first.rows)
         if seen < _SEEN and len(self.files) > 1:  # the rows of the first file may be broken
             columns, seen = [], 0
@@ -255,8 +239,6 @@ class TableRows:
             self._relevant = self._relevant._replace(kind="text")
             return self._survey(padding, must_number, relevant)
         self.num_rows = survey.num_rows
-        if isinstance(self.source, Arrays):
-            survey.has_several = is_list(relevant.type)
         return survey
 
     def chunks(self) -> Iterator[Batch]:
@@ -387,10 +369,6 @@ class TableRows:
 
     def _exclude(self, piece: FilePart, name: str) -> Tensor:
         column = piece.columns[name]
-        is_flags = isinstance(self.source, Arrays) and self.source.arrays[name].dtype == bool
-        if is_flags and len(column):
-            flags = column.flatten().to_numpy(zero_copy_only=False)
-            return as_tensor(name, flags.reshape(len(column), -1))
         how = self._relevant._replace(may_be_list=True)
         cells = self._read(piece, name, how)
         found = cells.numbered(*self._numbers.answers(cells.values))
@@ -430,10 +408,10 @@ def open_rows(
 
     Args:
         source: a path, a folder, a pattern, an address such as `s3://...` (with fsspec), or a list
-            of them: Parquet, CSV, Arrow IPC or JSON lines, also compressed, or one `.npz` or
-            `.npy`; or a table of polars, pandas, DuckDB or Arrow, or an Arrow stream.
+            of them: Parquet, CSV, Arrow IPC or JSON lines, also compressed; or a table of polars,
+            pandas, DuckDB or Arrow, or an Arrow stream.
         preds: the column of lists of ids, best first, or of scores.
-        target: the column of relevant ids; for `.npy`, the file of them.
+        target: the column of relevant ids.
         groups: as for `report.read`, as are `mask`, `exclude` and the options.
         confidence: the column of the confidence of each answer, from 0 to 1.
         reader: what reads `preds` as answers of a language model.
@@ -463,16 +441,7 @@ def open_rows(
 
 def source_of(source: Any, names: Names) -> RowSource:
     """Return the source of rows that an argument is."""
-    if not isinstance(source, str | os.PathLike | list | tuple):
-        return open_table("rows", source, names.all)
-    files = find_files(source)
-    kind = suffix_of(files[0])
-    if kind in (".npy", ".npz"):
-        if len(files) > 1:
-            raise ValueError(f"`path` must be one NumPy file, got {short(files)}.")
-        others = [x for x in names.all if x not in (names.preds, names.target)]
-        return Arrays(files[0], names.preds, names.target, others)
-    return Files(files)
+    return open_table("rows", source, names.all)
 
 
 def has_column(source: Any, name: str) -> bool:

@@ -1,0 +1,169 @@
+"""Arrays in files, `.npy`, `.npz` and what `torch.save` wrote: scores stay arrays, lists a table.
+
+No object is unpickled. A `.npy` and tensors are memory-mapped.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nextloc_metrics.core.queries.arrays import as_tensor, as_tensor_or_text
+from nextloc_metrics.core.queries.checks import is_integer
+from nextloc_metrics.core.queries.messages import describe, short
+from nextloc_metrics.report.files.columns import read_mask
+from nextloc_metrics.report.files.opening import (
+    FilePart,
+    as_arrow,
+    find_files,
+    pa,
+    refuse_named,
+    suffix_of,
+    truth_file,
+)
+
+#: the kinds of files
+ARRAYS = (".npy", ".npz", ".pt", ".pth")
+
+# what users call the arrays of these names
+_NAMES = {"preds": ("preds", "logits", "scores"), "target": ("target", "labels")}
+
+
+def open_arrays(
+    path: Any, truth: Any, asked: Mapping[str, Any], groups: Sequence[str], named: Sequence[Any]
+) -> Any:
+    """Return scores and what is beside them, by the names of `evaluate`; or lists, as a table.
+
+    `asked` has the name of each array. The targets may be in another file; those of `.npy` are.
+
+    Raises:
+        ValueError: an array is missing or has another shape, or a file holds something else.
+    """
+    refuse_named(named, "a file of arrays or tensors, a row per query")
+    if suffix_of(find_files(path)[0]) == ".npy":
+        truth = truth_file(path, asked["target"] if truth is None else truth, "targets")
+    columns = {name: column for name, column in asked.items() if column is not None}
+    names = {x: _NAMES.get(x, (x,)) for x in (*columns.values(), *groups)}
+    readers: dict[str, Any] = dict.fromkeys(groups, as_tensor_or_text)
+    readers |= {x: as_tensor for column in columns.values() for x in names[column]}
+    found = _load(path, readers)
+    if truth is not None:
+        given = _load(truth, readers | {"preds": as_tensor})
+        found |= {asked["target"]: given["preds"]} if [*given] == ["preds"] else given
+    held: dict[str, Any] = {}
+    for name, options in names.items():
+        if (one := next((x for x in options if x in found), None)) is None:
+            hint = "; `truth` names a file of targets" if name == asked["target"] else ""
+            raise ValueError(
+                f"{path} must hold an array named {' or '.join(map(repr, options))}, got "
+                f"{short([*found])}{hint}."
+            )
+        held[name] = found[one]
+    preds, mask = columns["preds"], columns.get("mask")
+    are_lists = is_integer(held[preds])
+    if are_lists and held[preds].ndim == 1:
+        held[preds] = held[preds][:, None]
+    _check(path, held[preds], columns["target"], held)
+    if are_lists:
+        table = pa.table({x: as_arrow(np.asarray(y)) for x, y in held.items()})
+        return table.replace_schema_metadata({"file": str(path)})
+    if not len(held[preds]):
+        warnings.warn(f"{path} should hold rows, got none; all values are NaN.", stacklevel=4)
+    if mask is not None:  # may be 0 and 1
+        column = {mask: as_arrow(np.asarray(held[mask]))}
+        held[mask] = read_mask(FilePart(str(path), range(len(held[mask])), column), mask)
+    return {x: held[y] for x, y in columns.items()} | {"groups": {x: held[x] for x in groups}}
+
+
+def _check(path: Any, answers: Tensor, target: str, held: Mapping[str, Any]) -> None:
+    is_scores, relevant = answers.is_floating_point(), held[target]
+    is_empty = is_scores and answers.shape[1:] == (0,)
+    if answers.ndim != 2 or is_empty or not (is_scores or is_integer(answers)):
+        raise ValueError(
+            f"the predictions in {path} must be scores [N, C] or lists of ids [N, K], with C from "
+            f"1 on, got {describe(answers)}."
+        )
+    if relevant.ndim not in (1, 2) or not is_integer(relevant) or len(relevant) != len(answers):
+        raise ValueError(
+            f"the targets of {path} must be ids [N] or [N, M], one row for each of the "
+            f"{len(answers)} predictions, got {describe(relevant)}."
+        )
+    for name, values in held.items():
+        if np.shape(values)[:1] != answers.shape[:1]:
+            raise ValueError(
+                f"`{name}` in {path} must have one value for each of the {len(answers)} "
+                f"predictions, got {describe(values)}."
+            )
+
+
+def _load(path: Any, readers: Mapping[str, Callable[[str, Any], Any]]) -> dict[str, Any]:
+    """Return arrays of files by name, joined; that of a file of one is `preds`.
+
+    Numbers are tensors, also those of a list of batches, and text is a list.
+    """
+    held: list[dict[str, Any]] = []
+    for file in find_files(path):
+        with _opened(file) as found:
+            one = {name: found[name] for name in found if name in readers}
+        for name, value in one.items():
+            is_cut = isinstance(value, list) and value and isinstance(value[0], Tensor)
+            parts = [x.reshape(1) if not x.ndim else x for x in value] if is_cut else []
+            try:
+                one[name] = torch.cat(parts) if is_cut else readers[name](name, value)
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"{file} must hold arrays, tensors or lists: {error}") from error
+        held.append(one)
+        if one.keys() != held[0].keys():
+            raise ValueError(
+                f"{file} must hold the arrays or tensors of the files before, {short([*held[0]])}, "
+                f"got {short([*one])}."
+            )
+    return {name: _joined([one[name] for one in held]) for name in held[0]}
+
+
+def _joined(parts: list[Any]) -> Any:
+    if len(parts) == 1:
+        return parts[0]
+    return torch.cat(parts) if isinstance(parts[0], Tensor) else [*chain.from_iterable(parts)]
+
+
+def load_array(file: str | Path) -> Any:
+    """Return the array of a `.npy`, memory-mapped.
+
+    Raises:
+        OSError: the file cannot be opened.
+        ValueError: it is cut, another file, or holds Python objects.
+    """
+    with _opened(str(file)) as found:
+        return found["preds"]
+
+
+@contextmanager
+def _opened(file: str) -> Iterator[Mapping[str, Any]]:
+    """Open what a file holds by name; errors of NumPy and PyTorch advise to unpickle."""
+    kind = suffix_of(file)
+    try:
+        if kind == ".npz":  # opened here, as NumPy leaves a file open that is no archive
+            with open(file, "rb") as raw, np.load(raw, allow_pickle=False) as packed:
+                yield packed
+        elif kind == ".npy":
+            yield {"preds": np.load(file, mmap_mode="r", allow_pickle=False)}
+        else:
+            held = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
+            yield held if isinstance(held, Mapping) else {"preds": held}
+    except OSError:
+        raise
+    except Exception as error:
+        raise ValueError(
+            f"{file} must hold arrays of numbers as NumPy or `torch.save` writes them, and is cut, "
+            "another file, beyond memory, or holds Python objects; write it again, many scores as "
+            ".npy, which is read in parts."
+        ) from error
