@@ -37,12 +37,12 @@ def lists(data: Path) -> tuple[Tensor, Tensor]:
 
 
 def test_limits_of_the_page_on_the_ceiling(data: Path) -> None:
-    """docs/ceiling.md has these rows; random orders of the visits have nearly the same limit."""
+    """docs/uncertainty.md has these rows; random orders have nearly the same limit."""
     file = data / "nyc_with_coordinates" / "check_ins.npz"
     if not file.is_file():
         pytest.skip("needs ../shared/data/nyc_with_coordinates/check_ins.npz")
     limits, values = ceiling.compare_with_ceiling(read_check_ins(file)[0])
-    table = (Path(__file__).parents[2] / "docs" / "ceiling.md").read_text(encoding="utf-8")
+    table = (Path(__file__).parents[2] / "docs" / "uncertainty.md").read_text(encoding="utf-8")
     assert "New York City, 489 users with at least 100 visits" in table
     assert (len(limits.users), int(limits.few_visits.sum())) == (1083, 1083 - 489)
     for row in ceiling.rows(values):
