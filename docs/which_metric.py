@@ -1,4 +1,4 @@
-"""Print the rows of the table of unseen locations in which-metric.md.
+"""Print the rows of the table of unseen locations in evaluation.md.
 
     python docs/which_metric.py FOLDER --checkpoint FILE
 

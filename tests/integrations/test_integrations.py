@@ -1,4 +1,4 @@
-"""The adapters, each beside the tool that it is for, and the recipes of docs/integrations."""
+"""The adapters, each beside the tool that it is for, and the recipes of the pages."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def test_trainer_of_batches_in_lists(transformers: ModuleType, tmp_path: Path) -
 
 def test_trainer_of_the_page(transformers: ModuleType, tmp_path: Path, repository: Path) -> None:
     """The function that the page shows gives the same in both modes."""
-    evaluate = defined_on(repository / "docs/integrations/hugging-face.md")["evaluate"]
+    evaluate = defined_on(repository / "docs/tasks.md")["evaluate"]
     rows, model = users(23), Model()
     labels = torch.stack([row["labels"] for row in rows])
     logits = model.scores(torch.stack([row["inputs"] for row in rows])).detach()

@@ -77,7 +77,7 @@ def test_the_page_has_the_rows_that_the_script_computes(script: ModuleType, data
     counted = script.with_unseen_visits(check_ins)
     often = check_ins.training_counts() >= 10
     merged = script.merge(check_ins, often)
-    page = (DOCS / "which-metric.md").read_text(encoding="utf-8")
+    page = (DOCS / "evaluation.md").read_text(encoding="utf-8")
     for name, model, read in [
         ("always id 1", script.always_unseen(check_ins), check_ins),
         ("most visited", MostVisited(counted), check_ins),
@@ -92,7 +92,7 @@ def test_the_page_has_the_rows_that_the_script_computes(script: ModuleType, data
 def test_the_error_of_an_unseen_target_gives_the_advice_of_the_page() -> None:
     """Such a query is a miss in the denominator, and its column of -inf is that of the page."""
     scores, advice = torch.tensor([[0.1, 0.9], [0.8, 0.2]]), "pad(scores, (0, 1), value=-torch.inf)"
-    assert advice in (DOCS / "which-metric.md").read_text(encoding="utf-8")
+    assert advice in (DOCS / "evaluation.md").read_text(encoding="utf-8")
     with pytest.raises(ValueError, match=r"below the 2 candidates, got 2; count .* as misses") as e:
         report.evaluate(scores, [1, 2])
     assert advice in str(e.value)
