@@ -44,7 +44,12 @@ def runs(data: Path) -> Iterator[Run]:
     """Yield every run whose files are there."""
     file = data / "llm_mob" / "foursquare_top10.npz"
     if file.exists():
-        reading = {"target": "targets", "padding": -100, "groups": ["users"], "cluster": "users"}
+        reading = {
+            "target": "targets",
+            "answers": {"padding": -100},
+            "groups": ["users"],
+            "cluster": "users",
+        }
         yield Run("llm_mob", "top10", file, LLM_MOB, reading)
     folder = data / "genup"
     known = folder / "accuracies.json"
