@@ -275,8 +275,8 @@ def test_answers_of_a_language_model_are_scored(tmp_path: Path) -> None:
         assert f"of separator, padding, form, key, take, after, refusals, got {wrong};" in re.sub(
             r"\s+", " ", shown.output
         )
-    assert "needs `--query`, one column" in refused(*common, "--truth", str(asked))
-    assert "'Home' again" in refused(*common, "--truth", str(lines), "--query", "target")
+    assert "`--query` must name the columns" in refused(*common, "--truth", str(asked))
+    assert "got 'Home' twice" in refused(*common, "--truth", str(lines), "--query", "target")
     for old, new in (("targets", "truth"), ("id", "query"), ("take", "answers take=...")):
         assert f"Did you mean '--{new}'?" in run(*common, f"--{old}", "id").output
 

@@ -21,7 +21,7 @@ from nextloc_metrics.report.engines.processes import divide, one_thread, run
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluation_options import Options, with_options
 from nextloc_metrics.report.evaluator import Evaluator
-from nextloc_metrics.report.files.answers import JoinedAnswers, Reader, cells_of, reader_of
+from nextloc_metrics.report.files.answers import cells_of, reader_of
 from nextloc_metrics.report.files.arrays import ARRAYS, open_arrays
 from nextloc_metrics.report.files.columns import names_of_groups
 from nextloc_metrics.report.files.forms import open_form
@@ -29,7 +29,7 @@ from nextloc_metrics.report.files.item_rows import check_rows_are_queries
 from nextloc_metrics.report.files.joining import Joined, TableForm, form_of
 from nextloc_metrics.report.files.nested import as_tables
 from nextloc_metrics.report.files.opening import kind_of_files
-from nextloc_metrics.report.files.tables import Names, TableRows, open_rows, source_of
+from nextloc_metrics.report.files.tables import Names, TableRows, open_rows
 from nextloc_metrics.report.setting import check_cluster, count_locations
 
 if TYPE_CHECKING:
@@ -112,8 +112,8 @@ def evaluate(
         answers: how the cells of `preds` are written: `separator` and `padding` of lists as for
             `report.read`, such as `{"separator": " "}`; or, for the text of a language model, the
             options of `read_answers`, such as `{"form": "json"}`, with the ids of `vocabulary`.
-            Without `truth`, texts that are missing cannot be seen; with it, `query` is one column
-            of keys, and a text without truth is an error.
+            Without `truth`, texts that are missing cannot be seen; with it, a text without truth is
+            an error.
         workers: the number of processes, which share the files; a cluster has its own.
         options: those of [`Options`][nextloc_metrics.report.Options]; `cluster` is a column of a
             table, and `vocabulary` as for `report.read`, its length the number of locations.
@@ -211,17 +211,16 @@ def _evaluate_table(rows: Any, given: Mapping[str, Any], options: Options) -> Ev
     if engine is None:
         rows, truth, target, named = as_tables(rows, truth, target, named)
     form, reader, card = form_of(rows, preds, target, truth, *named), None, dict[str, Any]()
-    are_lists = answers is None or not isinstance(preds, str)
-    if form is not None and (are_lists or given["item"] or given["grade"]):
-        given = {"answers": answers, "confidence": given["confidence"]}
+    if answers is not None and (form is None or form.is_of_lists):
+        reader, answers = reader_of(options["vocabulary"], answers), None
+    if form is not None:
+        refused = {"answers": answers, "confidence": given["confidence"]}
         names = Names("preds", target, kinds, asked["mask"], asked["exclude"])
-        reading = {**how, "threads": workers}
-        source, card = _open_form(rows, truth, form, names, reading, given, options)
+        reading = {**how, "threads": workers, "reader": reader}
+        source, card = _open_form(rows, truth, form, names, reading, refused, options)
         workers = 1
     else:
-        reader = _reader_of(rows, preds, answers, truth, form, options["vocabulary"])
-        rows, preds = (rows, preds) if truth is None or form is None else (truth, form.query[0])
-        reading = {**asked, **how, "preds": preds, "groups": kinds, "reader": reader}
+        reading = {**asked, **how, "groups": kinds, "reader": reader}
         source = (open_rows if engine is None else engines.open_rows_of)(rows, **reading)
         if engine is None and source.are_single:
             check_rows_are_queries(rows, source.names)
@@ -309,31 +308,6 @@ def _warn_of_strangers(rows: TableRows, result: Evaluation, stacklevel: int) -> 
             + (f", such as {shown}." if shown else "."),
             stacklevel=stacklevel,
         )
-
-
-def _reader_of(
-    rows: Any, preds: str, answers: Any, truth: Any, form: TableForm | None, vocabulary: Any
-) -> Reader | JoinedAnswers | None:
-    """Return what reads answers, also those of another table; None without answers."""
-    if answers is None:
-        return None
-    if vocabulary is None:
-        raise ValueError("`answers` needs `vocabulary`, got None.")
-    if truth is None or form is None:
-        return reader_of(vocabulary, answers)
-    of_cluster = [type(x).__name__ for x in (rows, truth) if engines.engine_of(x)]
-    if len(form.query) != 1 or of_cluster:
-        raise ValueError(
-            "`truth` of `answers` needs `query`, one column, and no tables of a cluster, got "
-            f"{of_cluster[0] if of_cluster else short(form.query)}; pass such a table as one in "
-            "memory, by `.compute()`, `.to_pandas()` or `.toPandas()`."
-        )
-    (key,) = form.query
-    parts = [
-        source_of(table, names).parts(names.all)
-        for table, names in ((rows, Names(preds, key)), (truth, Names(key, key)))
-    ]
-    return JoinedAnswers(reader_of(vocabulary, answers), preds, key, *parts)
 
 
 def _count(rows: TableRows, chunks: Iterable[Batch], make: Callable[[], Evaluator]) -> Evaluator:

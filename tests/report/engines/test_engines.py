@@ -147,7 +147,7 @@ def test_answers_of_files_and_of_another_table(tmp_path: Path) -> None:
     assert show(shared) == joined
     frame = partition(rows.to_pandas(), 2)
     for answers, queries in ((frame, rows), (said, frame)):
-        with pytest.raises(ValueError, match=r"no tables of a cluster.*`\.compute\(\)`"):
+        with pytest.raises(ValueError, match=r"of a cluster must be one table .* join it there"):
             evaluate(answers, "answers", truth=queries, query="id")
 
 

@@ -507,14 +507,15 @@ def test_a_table_of_answers(tmp_path: Path) -> None:
     assert "cannot be seen" in found.card["answers"]
     assert "missing" not in found.values
     queries = write_table(tmp_path, "query", [*rows[:1], ("q9", IDS[3], "c"), *rows[:0:-1]])
-    joined = report.evaluate(answers, answers=how, truth=queries, query="id", **options)
-    assert joined.values == evaluated().values
+    for key in ("id", ["user", "id"]):
+        joined = report.evaluate(answers, answers=how, truth=queries, query=key, **options)
+        assert joined.values == evaluated().values
+        assert joined.card["missing"] == 1
     extra = write_table(tmp_path, "extra", [*rows, ("q77", "Home", "a", "[]")])
     twice = write_table(tmp_path, "twice", [*rows, rows[0]])
     again = write_table(tmp_path, "again", [*rows, rows[-1]])  # the row before has the key
     for wrong, message in [
-        ({"answers": how, "truth": queries}, "`truth` of `answers` needs `query`, one column"),
-        ({"answers": how, "truth": queries, "query": ["id", "user"]}, "needs `query`, one column"),
+        ({"answers": how, "truth": queries}, "`query` must name the columns"),
         ({"answers": how, "truth": queries, "query": "id", "grade": "x"}, "`answers` must not"),
         ({"truth": queries, "query": "id", "k": 1}, "read them with `answers`"),
         ({"queries": queries, "query": "id"}, "no option `queries`; use `truth`"),
@@ -528,8 +529,8 @@ def test_a_table_of_answers(tmp_path: Path) -> None:
             report.evaluate(table, **{**options, **wrong})
     for table, message in [
         (extra, "got none for 1 of them, the first .*'q77'"),
-        (twice, "'q0' again"),
-        (again, "'q8' again in line 10"),
+        (twice, "a query once in `id`, got 'q0' twice"),
+        (again, "line 10.* got 'q8' twice"),
     ]:
         options["preds"] = table.stem
         with pytest.raises(ValueError, match=message):

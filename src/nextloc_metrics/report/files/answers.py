@@ -21,7 +21,6 @@ from nextloc_metrics.core.queries.hashing import unknown_numbers
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files import texts as forms
 from nextloc_metrics.report.files.cells import CellReading, is_text, plain
-from nextloc_metrics.report.files.columns import read_texts
 from nextloc_metrics.report.files.ids import split
 from nextloc_metrics.report.files.opening import FilePart, check_memory, pa
 
@@ -153,37 +152,10 @@ class Reader:
         return self.read(cells_of(part.columns[name]))
 
 
-class JoinedAnswers:
-    """Answers in the column `name` of the first of two tables; `key` of both has the queries."""
-
-    def __init__(self, reader: Reader, name: str, key: str, *tables: Iterable[FilePart]) -> None:
-        self._rows, asked, read = dict[str, int](), dict[str, int](), [reader.read([])]
-        for table, rows in zip(tables, (self._rows, asked), strict=True):
-            for part in table:
-                for row, one in enumerate(read_texts(part, key)):
-                    if one in rows:
-                        raise ValueError(
-                            f"the column `{key}` must have each key once, got {short(one)} again "
-                            f"in {part.place(row)}."
-                        )
-                    rows[one] = len(rows)
-                read += [reader.answers(part, name)] if rows is self._rows else []
-        if unknown := [one for one in self._rows if one not in asked]:
-            raise ValueError(
-                f"`truth` must have a row for each answer, got none for {len(unknown):,} of "
-                f"them, the first with {short(unknown[0])} in `{key}`; leave the rows of such "
-                "answers out, or add the queries."
-            )
-        self._answers = Answers.cat(read)
-
-    def answers(self, part: FilePart, name: str) -> Answers:
-        """Return the answers to the queries of some rows, whose keys are in a column."""
-        rows = [self._rows.get(key, -1) for key in read_texts(part, name)]
-        return self._answers.at(torch.tensor(rows, dtype=torch.int64))
-
-
 def reader_of(ids: Any, options: Any) -> Reader:
     """Return what reads the answers of a table, with a dict of options of `read_answers`."""
+    if ids is None:
+        raise ValueError("`answers` needs `vocabulary`, got None.")
     known = [x.name for x in fields(Reader)][1:]
     given = options if isinstance(options, Mapping) else [options]
     if wrong := [short(x) for x in given if x not in known]:

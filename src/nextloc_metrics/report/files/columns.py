@@ -119,13 +119,6 @@ def read_group(part: FilePart, name: str) -> Grouping:
     return Grouping(torch.from_numpy(numbers.astype(np.int64)), GroupLabels(list(map(str, values))))
 
 
-def read_texts(part: FilePart, name: str) -> list[str]:
-    """Return the group of each row as text."""
-    kind = read_group(part, name)
-    texts: list[str] = np.array(kind.labels.names, object)[kind.numbers.numpy()].tolist()
-    return texts
-
-
 def _of_arrow(part: FilePart, name: str) -> tuple[list[Any], Any]:
     """Return distinct groups, and the number of each row's."""
     column = plain(part.columns[name])

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nextloc_metrics.core.queries.messages import clip, short
+from nextloc_metrics.report.files.answers import Reader
 from nextloc_metrics.report.files.cells import OnError
 from nextloc_metrics.report.files.database import Database
 from nextloc_metrics.report.files.joining import Joined, TableForm
@@ -50,6 +51,7 @@ def open_form(
     num_locations: int | None = None,
     threads: int = 1,
     memory_limit: str | None = None,
+    reader: Reader | None = None,
 ) -> tuple[TableRows, dict[str, Any]]:
     """Open predictions and truth as rows of queries, and count what did not fit, for the card.
 
@@ -78,6 +80,8 @@ def open_form(
         if form.item is not None:
             words = joining.order(kind, vocabulary, num_locations)
         joining.count(rows, truth)
+        if reader is not None:
+            joining.check_asked()
         if form.item is None:
             joining.check_once()
         source = joining.leave(words is not None)
@@ -85,7 +89,7 @@ def open_form(
         kept = names._replace(target="target", grade=grade)
     known = vocabulary if words is None else range(len(words))
     kept = kept._replace(preds="preds")
-    read = TableRows(source, kept, padding, known, separator, on_error)
+    read = TableRows(source, kept, padding, known, separator, on_error, reader)
     if words is not None:
         read.vocabulary = tuple(words)
         if read.num_candidates is None:
@@ -269,6 +273,18 @@ class _Joining:
             )
         counts = {"missing": missing, "without_truth": without, "several_targets": several}
         self.card = counts | self.card
+
+    def check_asked(self) -> None:
+        """Raise for an answer in text that no query of the truth asks for."""
+        number = self.card["without_truth"]
+        del self.card["missing"]  # one of the outcomes
+        others = f"FROM answers ANTI JOIN asked USING ({self.listed})"
+        if first := self.db.row(f"SELECT {self.listed} {others} ORDER BY stood LIMIT 1"):
+            raise ValueError(
+                f"`truth` must have a row for each answer, got none for {number:,} of them, the "
+                f"first with {', '.join(map(short, first))} in `{', '.join(self.form.query)}`; "
+                "leave the rows of such answers out, or add the queries."
+            )
 
     def check_once(self) -> None:
         """Raise for a list of a query that has one before."""

@@ -51,6 +51,11 @@ class TableForm:
             )
 
     @property
+    def is_of_lists(self) -> bool:
+        """Whether a row is a query with its answer in one column, and no target has a grade."""
+        return self.item is None and self.grade is None and not self.is_wide
+
+    @property
     def is_wide(self) -> bool:
         """Whether a list has a column per rank."""
         return not isinstance(self.preds, str) or any(x in self.preds for x in "*?")

@@ -16,7 +16,7 @@ from nextloc_metrics.core.queries.arrays import as_tensor
 from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.core.queries.checks import check_choice
 from nextloc_metrics.core.queries.messages import clip, short
-from nextloc_metrics.report.files.answers import JoinedAnswers, Reader, check_no_answers
+from nextloc_metrics.report.files.answers import Reader, check_no_answers
 from nextloc_metrics.report.files.cells import (
     MISSING,
     CellReading,
@@ -99,7 +99,7 @@ class TableRows:
         vocabulary: Sequence[str | int] | None,
         separator: str | None,
         on_error: OnError,
-        reader: Reader | JoinedAnswers | None = None,
+        reader: Reader | None = None,
     ) -> None:
         if names.preds == names.target:
             raise ValueError(
@@ -279,6 +279,9 @@ class TableRows:
         preds: Any
         if self.reader is not None:
             preds = self.reader.answers(piece, names.preds)
+            if self.source.is_joined:  # of a query without an answer, the row is -1
+                rows = np.asarray(piece.rows)
+                preds = preds.at(np.where(rows < 0, -1, np.arange(len(rows))))
         else:
             cells = self._read(piece, names.preds, self._answers)
             if self.num_candidates is None:
@@ -392,7 +395,7 @@ def open_rows(
     vocabulary: Sequence[str | int] | None = None,
     separator: str | None = None,
     on_error: OnError = "raise",
-    reader: Reader | JoinedAnswers | None = None,
+    reader: Reader | None = None,
 ) -> TableRows:
     r"""Open a table of predictions; its rows are read in chunks by `TableRows.chunks`.
 
