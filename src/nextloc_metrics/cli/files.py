@@ -29,7 +29,7 @@ from nextloc_metrics.report.files.coordinates_and_counts import (
     read_words,
 )
 from nextloc_metrics.report.files.predictions import Predictions, read, same_queries
-from nextloc_metrics.report.files.tables import Names, source_of
+from nextloc_metrics.report.files.sources import open_table
 from nextloc_metrics.report.protocols import Audit
 
 if TYPE_CHECKING:  # `score` needs neither
@@ -81,7 +81,7 @@ def _propose_answers(path: str, reading: Mapping[str, Any], vocabulary: Any) -> 
     given = dict(reading["answers"] or {})
     if given.pop("form", None) == "auto":
         column = reading["preds"]
-        first = next(source_of(path, Names(column, column)).parts([column]))
+        first = next(open_table(path, [column]).parts([column]))
         click.echo(propose(cells_of(first.columns[column])[:1000], vocabulary, **given))
         raise click.exceptions.Exit(0)
 

@@ -10,8 +10,8 @@ from nextloc_metrics.core.queries.messages import clip, short
 from nextloc_metrics.report.files.answers import cells_of
 from nextloc_metrics.report.files.ids import is_written_as_list
 from nextloc_metrics.report.files.opening import pa
-from nextloc_metrics.report.files.sources import columns_of
-from nextloc_metrics.report.files.tables import Names, source_of
+from nextloc_metrics.report.files.sources import columns_of, open_table
+from nextloc_metrics.report.files.tables import Names
 
 # What columns are called; RecBole writes `user_id:token`. A rating may be the truth, and no score.
 _QUERY = r"(query|q|user|customer|session|uid|qid)(_?id)?$"
@@ -44,8 +44,8 @@ def check_rows_are_queries(table: Any, names: Names) -> None:
     others = [*scores, *ranks, *ratings]
     if not users or not others or isinstance(table, pa.RecordBatchReader):
         return
-    source = source_of(table, Names(names.preds, names.target, others=tuple(have)))
     columns: dict[str, list[Any]] = {x: [] for x in (*of_queries, *have)}
+    source = open_table(table, [*columns])
     for part in source.parts([*columns]):
         for name, cells in columns.items():
             cells += cells_of(part.columns[name][: _SEEN - len(cells)])

@@ -9,13 +9,12 @@ import gzip
 import io
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -251,6 +250,10 @@ def _line(opened: Any, file: str, row: int) -> int:
     return 0
 
 
+#: Gets the names of all columns of a file and returns those to read; None reads nothing.
+Choose: TypeAlias = Callable[[Sequence[str]], list[str] | None]
+
+
 class RowSource:
     """Parts of the named columns, from the first row to the last.
 
@@ -273,13 +276,7 @@ class RowSource:
         """Yield parts again that were read already, if the rows can be read only once."""
 
 
-class ExplainedError(ValueError):
-    """An error whose message names the file."""
-
-
-def check_columns(
-    file: str, have: Sequence[str], need: Sequence[str], kind: type[ValueError] = ValueError
-) -> None:
+def check_columns(file: str, have: Sequence[str], need: Sequence[str]) -> None:
     """Raise if a column is missing, with the names that are similar, or occurs twice."""
     missing = [name for name in need if name not in have]
     if missing:
@@ -293,40 +290,12 @@ def check_columns(
             hint = f"; if {answers[0]!r} holds the answers of a language model, use `answers`."
         elif "preds" in missing and {"score", "rank"} & {*have}:
             hint = "; if a row is one item, name `truth`, `query`, `item` and `score` or `rank`."
-        raise kind(f"{file} must have the columns {short(missing)}, got {short(list(have))}{hint}")
+        raise ValueError(
+            f"{file} must have the columns {short(missing)}, got {short(list(have))}{hint}"
+        )
     twice = [name for name, number in Counter(have).items() if number > 1 and name in need]
     if twice:
-        raise kind(
+        raise ValueError(
             f"{file} must have every column once, got {short(twice[0])} "
             f"{have.count(twice[0])} times; rename or drop one of them."
         )
-
-
-# How Hive and Spark name the folder of rows without a value.
-_NULL = "__HIVE_DEFAULT_PARTITION__"
-
-
-@dataclass
-class Wanted:
-    """The columns that are read of one file; `have` is what it was found to have."""
-
-    file: str
-    columns: Sequence[str]
-    folders: dict[str, str]
-    have: list[str] = field(default_factory=list)
-
-    def of(self, have: Sequence[str]) -> list[str]:
-        """Return the columns to read from the file, all of them in `have`."""
-        self.have = list(have)
-        inside = [x for x in dict.fromkeys(self.columns) if x in have or x not in self.folders]
-        check_columns(self.file, self.have, inside, ExplainedError)
-        return inside
-
-    def complete(self, part: FilePart) -> FilePart:
-        """Add the columns that are the names of folders."""
-        for name in self.columns:
-            if name not in part.columns:
-                value = self.folders[name]
-                scalar = pa.scalar(None if value == _NULL else value, pa.string())
-                part.columns[name] = pa.repeat(scalar, len(part.rows))
-        return part

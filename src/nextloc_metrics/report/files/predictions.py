@@ -26,7 +26,8 @@ from nextloc_metrics.report.files.joining import form_of
 from nextloc_metrics.report.files.nested import as_tables
 from nextloc_metrics.report.files.numbers import DENSE
 from nextloc_metrics.report.files.opening import check_memory, kind_of_files, pa
-from nextloc_metrics.report.files.tables import Names, TableRows, source_of
+from nextloc_metrics.report.files.sources import open_table
+from nextloc_metrics.report.files.tables import Names, TableRows
 
 
 @dataclass
@@ -130,7 +131,7 @@ def read(
         rows, card = open_form(table, truth, form, names, on_error=on_error, **how)
     else:
         names = Names(preds, target, (), mask, exclude, groups)
-        rows = TableRows(source_of(table, names), names, **how, on_error=on_error)
+        rows = TableRows(open_table(table, names.all), names, **how, on_error=on_error)
         if rows.are_single:
             check_rows_are_queries(table, names)
     return replace(_collect(rows, groups), card=card)

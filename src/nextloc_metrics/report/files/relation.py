@@ -26,8 +26,8 @@ from nextloc_metrics.report.files.cells import CellReading, as_numpy, is_list, i
 from nextloc_metrics.report.files.database import Database
 from nextloc_metrics.report.files.ids import read_cells
 from nextloc_metrics.report.files.opening import FilePart, pa, pc, place
-from nextloc_metrics.report.files.sources import columns_of
-from nextloc_metrics.report.files.tables import OF_GAPS, Names, check_read, source_of
+from nextloc_metrics.report.files.sources import columns_of, open_table
+from nextloc_metrics.report.files.tables import OF_GAPS, check_read
 
 
 class Rule(NamedTuple):
@@ -195,7 +195,7 @@ def open_relation(
         ValueError: a column is missing or of several types, or a row is not readable.
     """
     names = list(dict.fromkeys(roles.values()))
-    source = source_of(table, Names(names[0], names[-1], others=tuple(names)))
+    source = open_table(table, names)
     files = list(source.files)
     numbers = {file: number for number, file in enumerate(files)}
 

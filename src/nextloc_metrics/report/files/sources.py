@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from typing import Any
 from urllib.parse import unquote
@@ -17,11 +17,10 @@ from nextloc_metrics.report.files.cells import is_list, is_text
 from nextloc_metrics.report.files.opening import (
     ARROW,
     TEXT,
-    ExplainedError,
+    Choose,
     FilePart,
     Lazy,
     RowSource,
-    Wanted,
     check_columns,
     find_files,
     open_bytes,
@@ -38,24 +37,26 @@ _BYTES = 1 << 26
 # The most values of a row; a few bytes of Parquet can say that one stands there millions of times.
 _WIDEST = 1 << 22
 
+# How Hive and Spark name the folder of rows without a value.
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+
 _parquet = Lazy("pyarrow.parquet")
 
 # Bytes of the values of a batch that are written once in the file and stand in many rows.
 _UNPACKED = 1 << 28
 
 
-@dataclass(eq=False)
 class Files(RowSource):
     """Tables in files of one kind: Parquet, CSV, JSON or Arrow IPC."""
 
-    files: list[str]
-
-    def __post_init__(self) -> None:
+    def __init__(self, files: Sequence[str]) -> None:
         _ = pa.Table  # without pyarrow the error is that of the extra
-        self._kind = suffix_of(self.files[0])
-        self.untyped = self._kind in TEXT
-        if self._kind == ".parquet":
-            self.num_rows = sum(metadata_of(file).num_rows for file in self.files)
+        self.files, kind = [*files], suffix_of(files[0])
+        self.untyped = kind in TEXT
+        readers: dict[str, Any] = {".parquet": _read_parquet, ".csv": read_csv, ".tsv": read_csv}
+        self._read = readers.get(kind, _read_ipc if kind in ARROW else read_json)
+        if kind == ".parquet":
+            self.num_rows = sum(metadata_of(file).num_rows for file in files)
 
     def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
         """Yield the rows in parts; a folder such as `user=ann` is a column of its files."""
@@ -63,22 +64,31 @@ class Files(RowSource):
             raise ValueError(f"{self.files[0]} must hold a table, got no bytes.")
         for file in self.files:
             pieces = (piece.partition("=") for piece in re.split(r"[/\\]", file)[:-1])
-            folders = {key: unquote(value) for key, equals, value in pieces if equals}
-            inside = Wanted(file, columns, folders)
+            folders = {x: unquote(y) for x, equals, y in pieces if equals and x in columns}
+            choose = partial(_choose, file, columns, folders)
             with _explained(file):
-                yield from map(inside.complete, self._read(inside))
-
-    def _read(self, wanted: Wanted) -> Iterator[FilePart]:
-        readers: dict[str, Any] = {".parquet": _read_parquet, ".csv": read_csv, ".tsv": read_csv}
-        read = readers.get(self._kind, _read_ipc if self._kind in ARROW else read_json)
-        return read(wanted.file, wanted)  # type: ignore[no-any-return]
+                for part in self._read(file, choose):
+                    for name in folders.keys() - part.columns.keys():
+                        value = None if folders[name] == _NULL else folders[name]
+                        cell = pa.scalar(value, pa.string())
+                        part.columns[name] = pa.repeat(cell, len(part.rows))
+                    yield part
 
     def names(self) -> list[str]:
         """Return the names of all columns of the first file; none if it has no rows of a table."""
-        wanted = Wanted(self.files[0], ("\0",), {})
-        with _explained(wanted.file), suppress(ExplainedError):  # there is no such column
-            next(self._read(wanted), None)
-        return wanted.have
+        have: list[str] = []
+        with _explained(self.files[0]):
+            next(self._read(self.files[0], have.extend), None)
+        return have
+
+
+def _choose(
+    file: str, columns: Sequence[str], folders: Mapping[str, str], have: Sequence[str]
+) -> list[str]:
+    """Return the columns to read of those that a file has; others may be names of folders."""
+    inside = [x for x in dict.fromkeys(columns) if x in have or x not in folders]
+    check_columns(file, have, inside)
+    return inside
 
 
 @contextmanager
@@ -88,9 +98,7 @@ def _explained(file: str) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise
-    except ExplainedError as error:
-        raise ValueError(str(error)) from error.__cause__
-    except (OSError, ValueError, EOFError, zlib.error) as error:
+    except (OSError, EOFError, UnicodeError, zlib.error, pa.ArrowInvalid) as error:
         raise ValueError(f"`path` must be readable, and {file} is not: {error}") from error
 
 
@@ -105,14 +113,16 @@ def metadata_of(file: str) -> Any:
         return _parquet.read_metadata(opened)
 
 
-def _read_parquet(file: str, wanted: Wanted) -> Iterator[FilePart]:
+def _read_parquet(file: str, choose: Choose) -> Iterator[FilePart]:
     """Read row groups in batches, so that wide rows of scores do not fill the memory.
 
     Texts are read as their dictionaries, whose values may be long, and stand in many rows.
     """
     with open_bytes(file) as opened:
         metadata = _parquet.read_metadata(opened)
-        names = wanted.of(metadata.schema.to_arrow_schema().names)
+        names = choose(metadata.schema.to_arrow_schema().names)
+        if names is None:
+            return
         number = max(1, metadata.num_rows)
         values, sizes, texts = [1], [0], set()
         for group in range(metadata.num_row_groups):
@@ -126,7 +136,7 @@ def _read_parquet(file: str, wanted: Wanted) -> Iterator[FilePart]:
         groups = max(1, metadata.num_row_groups)
         width = max(1, max(values) * groups // number)
         if width > _WIDEST:
-            raise ExplainedError(
+            raise ValueError(
                 f"{file} must have at most {_WIDEST:,} values per row, got {width:,} on average; "
                 "store only the best ids of each row."
             )
@@ -142,12 +152,13 @@ def _read_parquet(file: str, wanted: Wanted) -> Iterator[FilePart]:
         yield from parts_of(file, chain.from_iterable(read), names)
 
 
-def _read_ipc(file: str, wanted: Wanted) -> Iterator[FilePart]:
+def _read_ipc(file: str, choose: Choose) -> Iterator[FilePart]:
     with open_bytes(file) as opened:
         is_file = opened.read(6) == b"ARROW1"
         opened.seek(0)
         table = pa.ipc.open_file(opened) if is_file else pa.ipc.open_stream(opened)
-        names = wanted.of(table.schema.names)
+        if (names := choose(table.schema.names)) is None:
+            return
         batches = map(table.get_batch, range(table.num_record_batches)) if is_file else table
         yield from parts_of(file, batches, names)
 
@@ -160,7 +171,7 @@ def parts_of(file: str, batches: Iterable[Any], names: Sequence[str]) -> Iterato
         for name, column in columns.items():
             for chunk in getattr(column, "chunks", [column]):
                 if _unpacked(chunk) > _UNPACKED:
-                    raise ExplainedError(
+                    raise ValueError(
                         f"{file} must have texts of at most {_UNPACKED >> 20} MiB in a batch of "
                         f"{short(name)}, got more; write short names or numbers for long texts."
                     )
@@ -250,15 +261,15 @@ class Stream(RowSource):
             self._rest = chain(batches, self._rest)
 
 
-def open_table(name: str, table: Any, columns: Sequence[str]) -> RowSource:
-    """Return the source of the rows of files or of a table, which is the argument of this name."""
+def open_table(table: Any, columns: Sequence[str]) -> RowSource:
+    """Return the source of the rows of files or of a table; `columns` are those that are read."""
     if isinstance(table, str | os.PathLike | list | tuple):
         return Files(find_files(table))
     if hasattr(table, "__arrow_c_stream__") or is_pandas(table):
         return Stream(table, columns)
     raise TypeError(
-        f"`{name}` must be a path, a list of paths or a table that exports an Arrow stream "
-        f"(polars, pandas, pyarrow, DuckDB), got {describe(table)}."
+        "`rows` must be a path, a list of paths or a table that exports an Arrow stream (polars, "
+        f"pandas, pyarrow, DuckDB), got {describe(table)}."
     )
 
 

@@ -438,13 +438,8 @@ def open_rows(
     check_choice("on_error", on_error, OnError)
     kinds = names_of_groups(groups)
     names = Names(preds, target, kinds, mask, exclude, (), confidence)
-    rows = source_of(source, names)
+    rows = open_table(source, names.all)
     return TableRows(rows, names, padding, vocabulary, separator, on_error, reader)
-
-
-def source_of(source: Any, names: Names) -> RowSource:
-    """Return the source of rows that an argument is."""
-    return open_table("rows", source, names.all)
 
 
 def has_column(source: Any, name: str) -> bool:

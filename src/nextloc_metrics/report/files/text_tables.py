@@ -15,9 +15,8 @@ from typing import Any
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files.database import Database, quoted
 from nextloc_metrics.report.files.opening import (
-    ExplainedError,
+    Choose,
     FilePart,
-    Wanted,
     delimiter_of,
     file_system,
     open_bytes,
@@ -50,12 +49,11 @@ def _database() -> Database:
     return Database(memory_limit="1GB")
 
 
-def read_csv(file: str, wanted: Wanted) -> Iterator[FilePart]:
+def read_csv(file: str, choose: Choose) -> Iterator[FilePart]:
     """Read cells as text; a line with another number of cells than the header is an error."""
     header = _header(file)
-    if header is None:
+    if header is None or (names := choose(header)) is None:
         return
-    names = wanted.of(header)
     columns = ", ".join(f"c{i}: 'VARCHAR'" for i in range(len(header)))
     scan = (
         f"read_csv({_path(file)}, auto_detect = false, header = false, strict_mode = true, "
@@ -69,7 +67,7 @@ def read_csv(file: str, wanted: Wanted) -> Iterator[FilePart]:
             again = map(pc.equal, bare, part.columns)
             row = pc.index(reduce(pc.and_, again), True).as_py()
             if row >= 0:
-                raise ExplainedError(f"{part.place(row)} must not be the header again; remove it.")
+                raise ValueError(f"{part.place(row)} must not be the header again; remove it.")
         yield part
 
 
@@ -78,7 +76,7 @@ def _header(file: str) -> list[str] | None:
     with open_bytes(file) as opened:
         start = opened.read(_HEADER)
     if len(start) == _HEADER and not re.search(rb"[\r\n]", start):
-        raise ExplainedError(
+        raise ValueError(
             f"{file} must have a header of at most {_HEADER:,} bytes, got more; store scores of "
             "many locations as a list in one column."
         )
@@ -89,12 +87,12 @@ def _header(file: str) -> list[str] | None:
     try:
         return next(filter(None, lines), None)
     except csv.Error as error:
-        raise ExplainedError(
+        raise ValueError(
             f"{file} must have a header with the names of columns: {error}."
         ) from error
 
 
-def read_json(file: str, wanted: Wanted) -> Iterator[FilePart]:
+def read_json(file: str, choose: Choose) -> Iterator[FilePart]:
     """Read records, one per line, in a list or over several lines; strings lose their quotes."""
     with open_bytes(file) as opened:
         start = opened.read(1 << 12).removeprefix(codecs.BOM_UTF8).lstrip()
@@ -106,11 +104,11 @@ def read_json(file: str, wanted: Wanted) -> Iterator[FilePart]:
     elif start.split(b"\n", 1)[0].strip() == b"{":
         form = "unstructured"
     how = f"({_path(file)}, format = '{form}', maximum_object_size = {_LONGEST}"
-    keys = f"SELECT json_keys(json) AS keys FROM read_json_objects{how}) LIMIT {_RECORDS}"
-    records = [x or [] for batch in _batches(file, keys) for x in batch.column(0).to_pylist()]
-    if not records:
+    query = f"SELECT json_keys(json) AS keys FROM read_json_objects{how}) LIMIT {_RECORDS}"
+    records = [x or [] for batch in _batches(file, query) for x in batch.column(0).to_pylist()]
+    keys = [*dict.fromkeys(chain.from_iterable(records))]
+    if not records or (names := choose(keys)) is None:
         return
-    names = wanted.of([*dict.fromkeys(chain.from_iterable(records))])
     columns = ", ".join(f"{quoted(x)}: 'VARCHAR'" for x in names)
     cells = ['"' + name.replace('"', '""') + '"' for name in names]
     scan = f"read_json{how}, auto_detect = false, columns = {{{columns}}})"
@@ -144,7 +142,7 @@ def _parts(
         start = rows.stop
 
 
-def _explained(file: str, error: ValueError) -> ExplainedError:
+def _explained(file: str, error: ValueError) -> ValueError:
     """Return an error of DuckDB with the line, the rule and the text."""
     text = str(error.__cause__)
     line, said = re.search(r"(?i)\bline:? (\d+)", text), text.partition("\n")[0]
@@ -153,7 +151,7 @@ def _explained(file: str, error: ValueError) -> ExplainedError:
     broken = _broken_line(file) if suffix_of(file) in (".jsonl", ".ndjson") else None
     number, shown = broken or (number, got[1] if got else said)
     place = f"line {number:,} of {file}" if number else file
-    return ExplainedError(f"{place} must {rule}, got {short(shown)}.")
+    return ValueError(f"{place} must {rule}, got {short(shown)}.")
 
 
 def _broken_line(file: str) -> tuple[int, str] | None:
