@@ -83,9 +83,10 @@ def evaluate(
         rows: floating `[N, C]`, scores of all candidates; integer `[N, K]`, lists of ids, best
             first, padded with -1; or the `Answers` of `read_answers`, whose outcomes get rows. Or a
             table: a path, a pattern, a folder or a list of them, what exports an Arrow stream
-            (polars, pandas, pyarrow, DuckDB), a stream, or dicts of ranx; `files.tables.open_rows`
-            says what a cell may hold. A `dask.dataframe.DataFrame`, a `ray.data.Dataset` or a
-            `pyspark.sql.DataFrame` is counted on its cluster.
+            (polars, pandas, pyarrow, DuckDB), a stream, which is written to a temporary file, or
+            dicts of ranx; `files.tables.open_rows` says what a cell may hold. A
+            `dask.dataframe.DataFrame`, a `ray.data.Dataset` or a `pyspark.sql.DataFrame` is counted
+            on its cluster.
         target: integer `[N]`, one relevant id per query; or `[N, M]`, several, padded with -1.
         preds: the column of scores, or of lists of ids; or several columns, one per rank, as names
             or as a pattern such as `pred_*`. Without `rows`, it is the array.
@@ -290,7 +291,7 @@ def _warn_of_strangers(rows: TableRows, result: Evaluation, stacklevel: int) -> 
     """Warn if no id of any list is a target of any query, as ids are written in two ways."""
     hits = any(value for name, value in result.values.items() if name.startswith("mrr"))
     size, number = rows.num_locations, 0
-    if hits or rows.source.once or size is None or rows.num_rows is None:
+    if hits or size is None or rows.num_rows is None:
         return
     shown = ""
     for batch, piece in rows.pieces():

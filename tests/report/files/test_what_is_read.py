@@ -584,15 +584,20 @@ def test_sparse_ids_are_numbered(tmp_path: Path) -> None:
     assert (found.vocabulary, found.preds.tolist()) == (None, [[3, 1], [4, 3], [4, 5]])
 
 
-def test_a_stream_is_read_once(tmp_path: Path) -> None:
-    """Its integers are the numbers; text needs a vocabulary, and scores the width of the first."""
-    words = pa.table({"preds": [["b", "x"]], "target": ["b"]})
-    check_refused(words.to_reader(), "`vocabulary`")
-    assert evaluated(words.to_reader(), vocabulary=["a", "b"]).values["mrr"] == 1
-    scores = pa.table({"preds": [[0.5, 0.2], [], None], "target": [1, 0, 0]})
-    assert evaluated(scores.to_reader(), on_error="miss").card["broken_answers"] == 2
-    scores = pa.table({"preds": [[0.5], [0.9, 0.1]], "target": [0, 0]})
-    check_refused(scores.to_reader(), r"row [01]", "scores", on_error="miss")
+@pytest.mark.parametrize(("preds", "target"), [
+    ([["b", "x"], ["a"]], ["b", "b"]), ([[7, 3], [5]], [3, 5]), ([[0.1, 0.9], [0.5]], [1, 0]),
+])  # fmt: skip
+def test_a_stream_is_read_as_a_table(preds: list[Any], target: list[Any]) -> None:
+    """Though it can be read only once; also its truth, and groups that are dictionaries."""
+    users = pa.array(["x", "y"]).dictionary_encode()
+    table = pa.table({"preds": preds, "target": target, "user": users})
+    expected = str(evaluated(table, groups=["user"], on_error="miss"))
+    stream = table.to_reader(max_chunksize=1)
+    assert str(evaluated(stream, groups=["user"], on_error="miss")) == expected
+    both = table.select(["user", "preds"]), table.select(["user", "target"])
+    given: dict[str, Any] = {"query": "user", "on_error": "miss"}
+    joined = evaluated(both[0].to_reader(), truth=both[1].to_reader(), **given)
+    assert joined.values == evaluated(both[0], truth=both[1], **given).values
 
 
 @pytest.mark.parametrize("form", FORMS)

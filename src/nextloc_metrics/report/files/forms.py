@@ -59,7 +59,6 @@ def open_form(
     """
     db, words = Database(threads, memory_limit), None
     if truth is None and form.item is not None:  # each item has the target of its query beside it
-        rows = rows.read_all() if isinstance(rows, pa.RecordBatchReader) else rows
         truth = rows
     options = names.mask, names.exclude
     others = dict.fromkeys([*names.groups, *(x for x in options if x is not None)])

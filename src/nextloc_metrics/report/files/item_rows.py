@@ -9,7 +9,6 @@ from typing import Any
 from nextloc_metrics.core.queries.messages import clip, short
 from nextloc_metrics.report.files.answers import cells_of
 from nextloc_metrics.report.files.ids import is_written_as_list
-from nextloc_metrics.report.files.opening import pa
 from nextloc_metrics.report.files.sources import columns_of, open_table
 from nextloc_metrics.report.files.tables import Names
 
@@ -42,7 +41,7 @@ def check_rows_are_queries(table: Any, names: Names) -> None:
     )
     scores = [x for x in scores if x != names.confidence]
     others = [*scores, *ranks, *ratings]
-    if not users or not others or isinstance(table, pa.RecordBatchReader):
+    if not users or not others:
         return
     columns: dict[str, list[Any]] = {x: [] for x in (*of_queries, *have)}
     source = open_table(table, [*columns])

@@ -18,6 +18,7 @@ from nextloc_metrics.report.files.opening import (
     refuse_named,
     truth_file,
 )
+from nextloc_metrics.report.files.sources import on_disk
 from nextloc_metrics.report.files.trec import read_trec
 
 # the most bytes of a file of dicts
@@ -69,6 +70,7 @@ def as_tables(rows: Any, truth: Any, target: str, named: Any) -> tuple[Any, Any,
         if len(files := find_files(rows)) > 1:
             raise ValueError(f"`rows` must be one run, got {short(files)}; read them one by one.")
         return *read_trec(files[0], qrels), "target", ("query", "item", None, "rank", "grade")
+    rows, truth = on_disk(rows), on_disk(truth)
     found = read_json_objects(rows)
     judged = read_json_objects(truth, isinstance(found, Mapping))
     if truth is None and is_traces(found):

@@ -260,20 +260,16 @@ class RowSource:
     Attributes:
         num_rows: the number of rows, if that is known without reading them.
         untyped: whether all values are text, as in CSV and JSON, so that `7` may be a number.
-        once: whether the rows can be read only once.
         is_joined: whether the rows were joined, or their lists made of columns.
     """
 
     files: list[str]
     num_rows: int | None = None
-    untyped = once = is_joined = False
+    untyped = is_joined = False
 
     def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
         """Yield the rows; a missing or repeated column, or an unreadable file, raises."""
         raise NotImplementedError
-
-    def push_back(self, seen: Sequence[FilePart]) -> None:
-        """Yield parts again that were read already, if the rows can be read only once."""
 
 
 def check_columns(file: str, have: Sequence[str], need: Sequence[str]) -> None:

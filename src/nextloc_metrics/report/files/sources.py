@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -216,7 +217,7 @@ def table_of(frame: Any) -> Any:
 class Stream(RowSource):
     """Whatever exports an Arrow stream: polars, pandas, DuckDB, `pyarrow.Table`.
 
-    `columns` are those that will be read. A `pyarrow.RecordBatchReader` is read once.
+    `columns` are those that will be read.
     """
 
     def __init__(self, table: Any, columns: Sequence[str]) -> None:
@@ -225,20 +226,9 @@ class Stream(RowSource):
         if is_pandas(table):  # its export would convert all columns in every pass
             check_columns(self.files[0], list(table.columns), columns)
             table = self._explained(table_of, table[columns])
-        self.once = isinstance(table, pa.RecordBatchReader)
         shape = getattr(table, "shape", None)
         self.num_rows = shape[0] if isinstance(shape, tuple) and len(shape) == 2 else None
         self._table = table
-        self._rest = self._all() if self.once else None
-
-    def _all(self) -> Iterator[Any]:
-        """Yield batches of all columns, after an empty one that has the types."""
-        make = pa.RecordBatchReader.from_stream
-        if isinstance(self._table, pa.Table):  # as a stream its views of text crash pyarrow
-            make = pa.Table.to_reader
-        reader = self._explained(make, self._table)
-        yield reader.schema.empty_table()
-        yield from reader
 
     def _explained(self, make: Callable[[Any], Any], table: Any) -> Any:
         try:
@@ -249,16 +239,23 @@ class Stream(RowSource):
             ) from error
 
     def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
-        batches = iter(self._all() if self._rest is None else self._rest)
-        if (first := next(batches, None)) is not None:
-            check_columns(self.files[0], first.schema.names, columns)
-            yield from parts_of(self.files[0], chain([first], batches), columns)
+        """Yield the rows, after a part without any that has the types."""
+        is_arrow = isinstance(self._table, pa.Table)  # as a stream its views of text crash pyarrow
+        make = pa.Table.to_reader if is_arrow else pa.RecordBatchReader.from_stream
+        reader = self._explained(make, self._table)
+        check_columns(self.files[0], reader.schema.names, columns)
+        yield from parts_of(self.files[0], chain([reader.schema.empty_table()], reader), columns)
 
-    def push_back(self, seen: Sequence[FilePart]) -> None:
-        """Put parts that were read in front of those that follow; they have all columns."""
-        if self._rest is not None:
-            batches = [pa.RecordBatch.from_pydict(part.columns) for part in seen if part.rows]
-            self._rest = chain(batches, self._rest)
+
+def on_disk(rows: Any) -> Any:
+    """Return a stream, which can be read only once, as a table in a temporary file."""
+    if not isinstance(rows, pa.RecordBatchReader):
+        return rows
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        with pa.ipc.new_stream(f"{folder}/rows", rows.schema) as writer:
+            for batch in rows:
+                writer.write_batch(batch)
+        return pa.ipc.open_stream(pa.memory_map(f"{folder}/rows")).read_all()
 
 
 def open_table(table: Any, columns: Sequence[str]) -> RowSource:

@@ -84,7 +84,7 @@ class TableRows:
     Attributes:
         num_candidates: the number of scores per row; None for lists of ids.
         num_locations: for lists, the number of ids: one more than the largest target, or the size
-            of the vocabulary; None for scores and for a stream that is read only once.
+            of the vocabulary; None for scores.
         has_several: whether a row may have several relevant locations.
         vocabulary: the id of each number, if ids are text or sparse.
         missed: the number of unreadable answers of the chunks so far.
@@ -134,8 +134,7 @@ class TableRows:
             vocabulary = survey.vocabulary
         if vocabulary is None and kind == "text":
             raise ValueError(
-                "`vocabulary` must list the ids of text if predictions are scores or the rows can "
-                "be read only once, got None; for a stream, pass a table instead."
+                "`vocabulary` must list the ids of text if predictions are scores, got None."
             )
         self._numbers = Numbering(kind, vocabulary, pads)
         # an answer that looks like a gap is wrong: no target does
@@ -182,16 +181,12 @@ class TableRows:
 
     def _peek(self) -> FilePart:
         """Return the first rows, or a part without."""
-        seen: list[FilePart] = []
+        part = self._empty()
         for part in self.source.parts(self.names.all):
-            seen.append(part)
             if len(part.rows):
                 break
-        self.source.push_back(seen)
-        if not seen:
-            return self._empty()
-        columns = {name: column[:_SEEN] for name, column in seen[-1].columns.items()}
-        return seen[-1]._replace(rows=seen[-1].rows[:_SEEN], columns=columns)
+        columns = {name: column[:_SEEN] for name, column in part.columns.items()}
+        return part._replace(rows=part.rows[:_SEEN], columns=columns)
 
     def _empty(self) -> FilePart:
         return FilePart("", (), {name: pa.nulls(0) for name in self.names.all})
@@ -215,7 +210,7 @@ class TableRows:
     def _survey(self, padding: Set[int], must_number: bool, relevant: Any) -> Survey:
         """Read the targets once: their number, their kind, and the vocabulary they make."""
         is_typed = not is_text(relevant.type)
-        if self.source.once or (self.num_candidates and is_typed and not is_list(relevant.type)):
+        if self.num_candidates and is_typed and not is_list(relevant.type):
             return Survey.unknown(is_list(relevant.type))
         survey = Survey(self._relevant.kind, padding, must_number)
         has_ids = may_be_text = False
@@ -361,8 +356,6 @@ class TableRows:
         """Return scores `[N, C]`; an unreadable row is NaN, the lowest of all scores."""
         width = self.num_candidates or 0
         bad = cells.bad | (cells.lengths != width)
-        if self.source.once:  # the rows behind may have another width
-            check_read(piece, self.names.preds, bad & (cells.lengths > 0), self._answers)
         self._count(piece, bad)
         if not bad.any():
             return as_tensor("preds", cells.values.reshape(-1, width))
