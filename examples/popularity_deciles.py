@@ -80,7 +80,7 @@ def main() -> None:
             metrics, drawn[name] = evaluate(model, data, bins)
             print(f"\n{name}, by={by!r}\n{format_table(metrics, drawn[name])}", flush=True)
         plotting.by_group(drawn, ax=ax)
-        ax.set_title(titles[by], pad=44)  # above the legend
+        ax.set_title(titles[by])
     options.output.parent.mkdir(parents=True, exist_ok=True)
     plotting.save(figure, options.output)
     print(f"\nPicture: {options.output}")

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from nextloc_metrics.core.display.lines import MOST_LINES, draw_bands, draw_readings
+from nextloc_metrics.core.display.lines import draw_bands, draw_readings
 from nextloc_metrics.core.display.reading import Reading
-from nextloc_metrics.core.display.style import Scale, import_pyplot, number_by_integers, save, style
+from nextloc_metrics.core.display.style import Scale, import_pyplot, save, style
 from nextloc_metrics.core.metric.collection import Collections, RankingCollection
 from nextloc_metrics.core.metric.collection_values import members_of, named, read_counted
 from nextloc_metrics.core.metric.mean import RecordMetric
@@ -88,8 +88,8 @@ def by_group(
     """Draw a metric of every group, or of every decile, for several models in one panel.
 
     One model is drawn as bars, several as dots, with the intervals that the metric has. The number
-    of queries is written above every group. More than thirty groups are drawn as a histogram of
-    their values.
+    of queries is written beside the name of every group. More than thirty groups are drawn as a
+    histogram of their values.
 
     Args:
         models: one metric per model, by the name of the model, such as
@@ -151,11 +151,8 @@ def accuracy_within_k(
     queries = _join_counts({name: number for name, (_, number) in found.items()})
     scale = Scale("accuracy within k", 0, 1)
     figure, axes = draw_bands(curves, scale, confidence_level, ax, queries, from_lowest=True)
-    ks = sorted({k for curve in curves.values() for k in curve})
     axes.set_xlabel("k (number of ranks that count)")
-    number_by_integers(axes.xaxis, ks if len(ks) <= MOST_LINES else [])
-    if len(ks) > MOST_LINES:
-        axes.set_xlim(ks[0], ks[-1])
+    axes.locator_params(axis="x", integer=True)
     return figure, axes
 
 

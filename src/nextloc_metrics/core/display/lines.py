@@ -5,7 +5,6 @@ Values stay fractions; only the labels of an axis are in percent.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -17,18 +16,13 @@ from nextloc_metrics.core.display.reading import Models, Reading, quantiles
 from nextloc_metrics.core.display.style import (
     Look,
     Scale,
-    add_grid,
     add_legend,
     add_note,
-    add_stripes,
     count,
     import_pyplot,
     looks,
     make_axes,
-    number_by_integers,
-    points_across,
     style,
-    text_width,
 )
 
 # More lines than this are drawn as shades, and more groups over steps as the range of their values.
@@ -48,16 +42,14 @@ def draw_steps(
     if isinstance(series, Mapping) and len(series) > MOST_LINES:
         return _draw_shades(series, scale, ax)
     figure, axes = make_axes(ax)
-    order = None
     if isinstance(series, Mapping):
-        curves = {name: (range(len(values)), values.tolist()) for name, values in series.items()}
-        order = draw_lines(curves, axes)
+        draw_lines({name: (range(len(x)), x.tolist()) for name, x in series.items()}, axes)
     else:
         title = _draw_ranges(axes, series, title)
     axes.set_xlabel("step")
-    number_by_integers(axes.xaxis)
+    axes.locator_params(axis="x", integer=True)
     scale.finish(axes, "y")
-    add_legend(axes, title, order=order)
+    add_legend(axes, title)
     return figure, axes
 
 
@@ -67,27 +59,17 @@ def _draw_ranges(axes: Any, series: Sequence[Tensor], group: str) -> str:
     at_steps = [quantiles(values, (0.05, 0.25, 0.5, 0.75, 0.95)) for values in series]
     ranges = list(zip(*at_steps, strict=True))
     for low, high, color, label in ((0, 4, "0.87", "5 to 95 %"), (1, 3, "0.7", "25 to 75 %")):
-        axes.fill_between(
-            steps, ranges[low], ranges[high], color=color, label=label, edgecolor="0.5"
-        )
+        axes.fill_between(steps, ranges[low], ranges[high], color=color, label=label)
     axes.plot(steps, ranges[2], color="black", marker="o", label="median")
     return f"of {count(len(series[0]), group or 'group')}"
 
 
-def draw_lines(curves: Mapping[str, Any], axes: Any, **options: Any) -> list[int]:
-    """Draw a line for every name, through x and y, with markers at points of its own.
-
-    Return the order of the lines, from the highest end to the lowest.
-    """
-    heights = []
-    for number, (name, look) in enumerate(looks(curves).items()):
-        x, y = curves[name]
-        every = max(1, len(x) // _MARKED)
+def draw_lines(curves: Mapping[str, Any], axes: Any, **options: Any) -> None:
+    """Draw a line for every name, through x and y, with a few markers."""
+    for (name, (x, y)), look in zip(curves.items(), looks(curves).values(), strict=True):
         own = {"color": look.color, "linestyle": look.dash, "marker": look.marker}
-        own |= {"markevery": (number * every // len(curves), every), "label": name or None}
-        axes.plot(x, y, **own, **({"clip_on": False} | options))
-        heights.append(next((float(end) for end in reversed(y) if end == end), -math.inf))
-    return sorted(range(len(heights)), key=lambda i: -heights[i])
+        own |= {"markevery": max(1, len(x) // _MARKED), "label": name or None, "clip_on": False}
+        axes.plot(x, y, **own | options)
 
 
 def _draw_shades(series: Mapping[str, Tensor], scale: Scale, ax: Any) -> Any:
@@ -97,9 +79,9 @@ def _draw_shades(series: Mapping[str, Tensor], scale: Scale, ax: Any) -> Any:
     image = axes.imshow(values, cmap="Greys", aspect="auto", interpolation="none")
     image.set_clim(scale.lower, scale.upper)
     axes.patch.set(hatch="////", facecolor="white")  # seen where there are no data
-    axes.set_yticks(range(len(series)), list(series), fontsize=7)
+    axes.set_yticks(range(len(series)), list(series))
     axes.set_xlabel("step")
-    number_by_integers(axes.xaxis)
+    axes.locator_params(axis="x", integer=True)
     add_note(axes, "hatched: no data" if (values != values).any() else "")
     bar = figure.colorbar(image, ax=axes)
     scale.label(bar.ax.yaxis)
@@ -114,31 +96,29 @@ def draw_readings(models: Models, level: float | None, ax: Any, queries: str = "
     """
     names = list(dict.fromkeys(chain.from_iterable(models.values())))
     titles = [next(x[name].title(name) for x in models.values() if name in x) for name in names]
-    figure, axes = _make_rows(titles, ax, 1.3 + len(models))
+    figure, axes = _make_rows(titles, ax, len(models))
     fractions = any(one.is_fraction for readings in models.values() for one in readings.values())
-    for model, look in looks(models).items():
-        found = _rows(names, models[model], look)
+    for (model, readings), look in zip(models.items(), looks(models).values(), strict=True):
+        found = _rows(names, readings, look)
         drawn = {y: one for y, one in found.items() if one.is_fraction == fractions}
         _draw_intervals(axes, drawn, look, model)
         for y, one in found.items():
             if y not in drawn or one.value != one.value:
                 text = "no data" if one.value != one.value else f"{one.value:.4g} (no fraction)"
-                text = f"{model}: {text}" if model else text
-                at = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 7}
-                axes.annotate(text, (0.01, y), color="0.2", **at)
+                at: Any = {"xycoords": ("axes fraction", "data"), "va": "center"}
+                axes.annotate(f"{model}: {text}" if model else text, (0.01, y), **at)
     interval = "value" if level is None else f"value and {100 * level:g} % interval"
     absent = "" if level is None else _explain_absent(models, names)
-    Scale(interval, 0, 1 if fractions else None).finish(axes, "x", queries, absent)
-    add_legend(axes, where="beside")
+    limits = (0, 1) if fractions else (None, None)
+    Scale(interval, *limits).finish(axes, "x", queries, absent, grid="both")
+    add_legend(axes)
     return figure, axes
 
 
-def _make_rows(titles: Sequence[str], ax: Any, height: float) -> Any:
-    """Return the figure and its axes, with a striped row for every title."""
-    figure, axes = make_axes(ax, 6.4, 0.8 + 0.1 * len(titles) * height)
-    add_stripes(axes.axhspan, range(len(titles)))
+def _make_rows(titles: Sequence[str], ax: Any, number: int) -> Any:
+    """Return the figure and its axes, with a row of so many dots for every title."""
+    figure, axes = make_axes(ax, 6.4, 0.8 + 0.1 * len(titles) * (1.3 + number))
     axes.set_yticks(range(len(titles)), titles)
-    axes.tick_params(axis="y", length=0)
     axes.set_ylim(len(titles) - 0.5, -0.5)
     return figure, axes
 
@@ -153,16 +133,16 @@ def _draw_intervals(axes: Any, rows: Mapping[float, Reading], look: Look, label:
     rows = {y: one for y, one in rows.items() if one.value == one.value}
     values = [one.value for one in rows.values()]
     bounds = [one.bounds or (one.value, one.value) for one in rows.values()]
-    look.draw_dots(axes, values, list(rows), label, bounds, "x")
+    if rows:
+        look.draw_dots(axes, values, list(rows), label, bounds, "x")
 
 
 def _explain_absent(models: Models, names: Sequence[str]) -> str:
     """Write which names have a value, but an interval in no model, and why."""
     without = []
     for name in names:
-        found = [readings[name] for readings in models.values() if name in readings]
-        has_value = any(one.value == one.value for one in found)
-        if has_value and not any(one.bounds or one.note for one in found):
+        found = [x[name] for x in models.values() if name in x and x[name].value == x[name].value]
+        if found and not any(one.bounds or one.note for one in found):
             without.append(name)
     more = f" and {len(without) - 3} more" if len(without) > 3 else ""
     text = f"no interval for {', '.join(without[:3])}{more}: the value is not a mean over queries"
@@ -176,16 +156,15 @@ def draw_differences(models: Models, level: float, ax: Any = None) -> Any:
     Looks are those of `draw_readings` with one more model before these.
     """
     names = list(dict.fromkeys(chain.from_iterable(models.values())))
-    figure, axes = _make_rows(names, ax, 1.3 + len(models))
+    figure, axes = _make_rows(names, ax, len(models))
     axes.axvline(0, color="0.3", linewidth=0.9)
-    others = looks([str(number) for number in range(1 + len(models))])
-    for number, (model, look) in enumerate(looks(models).items(), 1):
-        _draw_intervals(axes, _rows(names, models[model], look), others[str(number)], model)
-    Scale(f"difference and {100 * level:g} % interval, percentage points", None, 1).finish(
-        axes, "x", _explain_absent(models, names)
-    )
+    _, *others = looks([str(number) for number in range(1 + len(models))]).values()
+    for (model, readings), look in zip(models.items(), others, strict=True):
+        _draw_intervals(axes, _rows(names, readings, look), look, model)
+    scale = Scale(f"difference and {100 * level:g} % interval, percentage points", None, 1)
+    scale.finish(axes, "x", _explain_absent(models, names), grid="both")
     axes.xaxis.set_major_formatter(lambda value, _place: f"{100 * value:+.6g}" if value else "0")
-    add_legend(axes, where="beside")
+    add_legend(axes)
     return figure, axes
 
 
@@ -208,14 +187,12 @@ def draw_bands(
         bounds = [one.bounds or (torch.nan, torch.nan) for one in curves[name].values()]
         low, high = zip(*bounds, strict=True)
         axes.fill_between(places, low, high, color=look.color, alpha=0.13, linewidth=0)
-        for edge in (low, high):  # which part bands that overlap
-            axes.plot(places, edge, "-", color=look.color, linewidth=0.5, label="_edge")
     values = {
         name: (list(curve), [one.value for one in curve.values()]) for name, curve in curves.items()
     }
-    order = draw_lines(values, axes)
+    draw_lines(values, axes)
     scale.finish(axes, "y", f"bands: {100 * level:g} % intervals", *notes, **options)
-    add_legend(axes, order=order)
+    add_legend(axes)
     return figure, axes
 
 
@@ -231,31 +208,3 @@ def draw_readings_of_steps(steps: Sequence[Mapping[str, Reading]], ax: Any) -> A
         if one.is_fraction == fractions
     }
     return draw_steps(lines, Scale("value of the metric", 0, 1 if fractions else None), ax)
-
-
-@style()
-def draw_dot(
-    value: float, bounds: Sequence[float] | None, scale: Scale, ax: Any, queries: str = ""
-) -> Any:
-    """Draw one value and its interval in a thin row, below the sentence that says the same."""
-    figure, axes = make_axes(ax, 5.2, 0.95)
-    parts = ["no data" if value != value else scale.write(value)]
-    if bounds is not None and value == value:
-        low, high = map(scale.write, bounds)
-        parts.append(f"95 % interval {low.removesuffix(' %')} to {high}")
-    parts += [queries] * bool(queries)
-    line = ", ".join(parts)
-    room = points_across(axes) - text_width([scale.name], 9)
-    text = line if text_width([line]) < room else ",\n".join(parts)
-    ends = None if bounds is None else [bounds]
-    looks([""])[""].draw_dots(axes, [value], [0], "", ends, "x", elinewidth=None)
-    axes.annotate(text, (0.5, 0.62), xycoords="axes fraction", ha="center", va="center", fontsize=8)
-    axes.set_ylabel(scale.name, rotation=0, ha="right", va="center")
-    axes.set_yticks([])
-    axes.set_ylim(-0.5, 2.5)
-    Scale("", scale.lower, scale.upper).label(axes.xaxis)
-    scale.fit(axes, "x", from_lowest=True)
-    if scale.upper is not None:  # where a value lies says something only among all possible ones
-        axes.set_xlim(scale.lower, scale.upper)
-    add_grid(axes, "x")
-    return figure, axes

@@ -1,12 +1,13 @@
-"""One style for all pictures: fonts, colours, markers, dashes, axes that fit the data, files."""
+"""One style for all pictures: colours, markers, dashes, axes of values, notes, legends, files."""
 
 from __future__ import annotations
 
+import math
 import textwrap
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -17,44 +18,22 @@ from nextloc_metrics.core.queries.messages import describe, extra, short
 # Their lightness differs by 9 % or more, so that they differ in grey and for the colour-blind.
 COLORS = ("#004488", "#DDAA33", "#BB5566", "#000000", "#6699CC", "#117733")
 MARKERS = "os^DvP"
-DASHES: tuple[Any, ...] = (
-    "-",
-    (0, (6, 2)),
-    (0, (1, 1.2)),
-    (0, (6, 1.5, 1, 1.5)),
-    (0, (3, 1.5)),
-    (0, (6, 1.5, 1, 1.5, 1, 1.5)),
-)
+DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (8, 3)), (0, (6, 1.5, 1, 1.5, 1, 1.5)))
 
-# Grey of grids, notes, and of the stripes that part rows.
-_GRID, _NOTE, _STRIPE = "0.88", "0.35", "0.955"
-
+_SIZE = 8  # of all text
 _STYLE: dict[str, Any] = {
     "axes.axisbelow": True,
-    "axes.edgecolor": "0.3",
-    "axes.grid": False,
-    "axes.labelsize": 9,
-    "axes.linewidth": 0.7,
     "axes.spines.right": False,
     "axes.spines.top": False,
-    "axes.titlesize": 9,
+    "axes.titlesize": "medium",
     "errorbar.capsize": 2,
-    "font.family": ["sans-serif"],
-    "font.sans-serif": ["DejaVu Sans", "Arial", "Helvetica"],
-    "font.size": 9,
-    "grid.color": _GRID,
+    "font.size": _SIZE,
+    "grid.color": "0.88",
     "grid.linewidth": 0.6,
-    "hatch.linewidth": 0.6,
-    "legend.fontsize": 8,
-    "legend.framealpha": 0.9,
-    "legend.title_fontsize": 8,
-    "lines.linewidth": 1.4,
+    "legend.frameon": False,
     "lines.markersize": 4.5,
     "text.parse_math": False,  # names from data are text
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
 }
-_TICKS = {"labelsize": 8, "color": "0.3", "width": 0.7, "length": 3}
 # What files are written with: text stays text, and the same data make the same bytes.
 FILES = {
     "pdf.fonttype": 42,
@@ -68,14 +47,8 @@ _FORMATS: dict[str, dict[str, Any]] = {
     ".pdf": {"metadata": {"CreationDate": None, "Creator": None, "Producer": None}},
 }
 
-# Axes start at their lowest value where the data take up more than this share of the rest.
-_FROM_LOWEST = 0.4
-
-# The width of a character of an axis, and of one inch, in points.
-_CHARACTER, _INCH = 4.9, 72
-
-# Legends inside the axes have at most this many lines; narrower axes have no legend at their side.
-_INSIDE, _NARROW = 5, 300
+# The width of a character in points, and the most characters of a name on a line.
+_CHARACTER, LONGEST = 4.9, 24
 
 
 @contextmanager
@@ -150,7 +123,7 @@ def make_axes(ax: Any, width: float = 6.4, height: float = 3.6) -> Any:
     """Return the figure and the axes to draw on."""
     if ax is None:
         _, ax = import_pyplot().subplots(figsize=(width, height), layout="constrained")
-    ax.tick_params(**_TICKS)
+    ax.tick_params(labelsize=_SIZE)
     return ax.figure, ax
 
 
@@ -199,131 +172,61 @@ class Scale(NamedTuple):
         """Write a value with the unit of the axis."""
         return f"{100 * value:.2f} %" if self.upper == 1 else f"{value:.4g}"
 
-    def fit(self, axes: Any, which: str = "y", from_lowest: bool = False) -> str:
-        """Fit an axis to what is drawn on it, from tick to tick; return a note where it zooms.
+    def fit(self, axes: Any, which: str = "y", from_lowest: bool = False) -> None:
+        """Keep an axis within the possible values; `from_lowest` begins at the lowest, as bars do.
 
-        `which` is `"x"` or `"y"`; `from_lowest` begins at the lowest possible value, as bars do.
+        `which` is `"x"` or `"y"`.
         """
-        from matplotlib.ticker import MaxNLocator
-
-        low, high = sorted(float(end) for end in getattr(axes.dataLim, f"interval{which}"))
-        if not -1e300 < low <= high < 1e300:  # nothing is drawn
-            low, high = self.lower or 0.0, 1.0 if self.upper is None else self.upper
-        lowest = self.lower
-        if lowest is not None and (from_lowest or high - low > _FROM_LOWEST * (high - lowest)):
-            low = lowest
-        if high == low:
-            low = low - abs(low) / 10 if lowest is None else lowest
-        if high == low:
-            high = low + 0.1
-        axis = getattr(axes, f"{which}axis")
-        steps = [1, 2, 2.5, 5, 10]
-        ticks = MaxNLocator(nbins=6, steps=steps).tick_values(low, high)
-        axis.set_major_locator(MaxNLocator(nbins=7, steps=steps))  # one more, against rounding
-        first = max(tick for tick in ticks if tick <= low + 1e-12)
-        last = min(tick for tick in ticks if tick >= high - 1e-12)
-        first = first if lowest is None else max(first, lowest)
-        last = last if self.upper is None else min(last, self.upper)
-        getattr(axes, f"set_{which}lim")(first, last)
-        if lowest is None or first == lowest:
-            return ""
-        text = f"{100 * first:.6g} %" if self.upper == 1 else f"{first:.6g}"
-        return f"the axis begins at {text}"
+        low, high = getattr(axes, f"get_{which}lim")()
+        if math.isinf(getattr(axes.dataLim, f"{which}0")):  # nothing is drawn
+            low, high = self.lower or 0, self.upper or 1
+        if self.lower is not None:
+            low = self.lower if from_lowest else max(low, self.lower)
+        high = high if self.upper is None else min(high, self.upper)
+        getattr(axes, f"set_{which}lim")(low, high)
 
     def finish(
         self, axes: Any, which: str, *notes: str, grid: str = "", from_lowest: bool = False
     ) -> None:
         """Name and fit an axis after the drawing, and add its grid and the notes."""
         self.label(getattr(axes, f"{which}axis"))
-        add_note(axes, *notes, self.fit(axes, which, from_lowest))
-        add_grid(axes, grid or which)
+        self.fit(axes, which, from_lowest)
+        axes.grid(axis=grid or which)
+        add_note(axes, *notes)
 
 
 def add_note(axes: Any, *parts: str) -> None:
-    """Write what the picture does not show below the label of the x axis, in small grey letters."""
-    text = "; ".join(part for part in parts if part)
-    if not text:
-        return
+    """Write what the picture does not show below the label of the x axis."""
     labels = text_width([label.get_text() for label in axes.get_yticklabels()])
-    width = int((points_across(axes) - max(0, labels - 50)) / (0.85 * _CHARACTER))
-    wrapped = "\n".join(textwrap.wrap(text, max(width, 20)))
-    look = {"textcoords": "offset points", "ha": "center", "va": "top", "fontsize": 7}
-    axes.annotate(wrapped, (0.5, 0), (0, -3), xycoords=axes.xaxis.label, color=_NOTE, **look)
+    width = max(20, int((points_across(axes) - labels) / _CHARACTER))
+    text = textwrap.fill("; ".join(filter(None, parts)), width)
+    look: Any = {"textcoords": "offset points", "ha": "center", "va": "top", "color": "0.35"}
+    if text:
+        axes.annotate(text, (0.5, 0), (0, -3), xycoords=axes.xaxis.label, **look)
 
 
-def add_grid(axes: Any, which: str) -> None:
-    """Draw lines at the ticks of values."""
-    axes.grid(axis=which, color=_GRID, linewidth=0.6)
-
-
-def add_stripes(span: Callable[..., Any], places: Sequence[int]) -> None:
-    """Shade every second row or column, by `axhspan` or `axvspan` of the axes."""
-    for place in places[1::2]:
-        span(place - 0.5, place + 0.5, color=_STRIPE, zorder=0, linewidth=0)
-
-
-def add_legend(
-    axes: Any,
-    title: str = "",
-    where: Literal["inside", "beside", "above"] = "inside",
-    order: Sequence[int] | None = None,
-    offset: float = 0,
-) -> None:
-    """Name the lines, inside the axes only where there are few.
-
-    `"above"`, `offset` points above the axes, hides no dot in any picture; on narrow axes, and for
-    long names, `"beside"` is `"above"`. `order` is that of the lines, such as by their heights.
-    """
+def add_legend(axes: Any, title: str = "") -> None:
+    """Name what is drawn, beside the axes, where it hides nothing."""
     handles, labels = axes.get_legend_handles_labels()
-    if not labels:
-        return
-    if order is not None and len(order) == len(labels):
-        handles, labels = ([of[i] for i in order] for of in (handles, labels))
-    across = points_across(axes)
-    labels = [textwrap.fill(label, int(across / _CHARACTER) - 8) for label in labels]
-    has_no_side = across < _NARROW or text_width(labels) > across / 2
-    has_lines = any(hasattr(handle, "get_linestyle") for handle in handles)
-    options: dict[str, Any] = {"title": title, "handlelength": 3.2 if has_lines else 1.5}
-    if where == "inside" and len(labels) <= _INSIDE:
-        axes.legend(handles, labels, loc="best", **options)
-    elif where == "above" or has_no_side:
-        from matplotlib.transforms import ScaledTranslation
-
-        up = ScaledTranslation(0, offset / _INCH, axes.figure.dpi_scale_trans)
-        options |= {"loc": "lower center", "bbox_to_anchor": (0.5, 1), "frameon": False}
-        options |= {"bbox_transform": axes.transAxes + up, "borderaxespad": 0.3}
-        columns = int(across // (text_width(labels) + 8 * options["handlelength"] + 18))
-        axes.legend(handles, labels, ncols=max(1, min(columns, len(labels))), **options)
-    else:
-        options |= {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "frameon": False}
-        axes.legend(handles, labels, ncols=-(-len(labels) // 20), **options)
+    if labels:
+        labels = [textwrap.fill(label, LONGEST) for label in labels]
+        axes.legend(handles, labels, title=title, loc="upper left", bbox_to_anchor=(1, 1))
 
 
 def points_across(axes: Any) -> float:
     """Return about how wide axes are, in points, before they are laid out."""
     share = axes.get_position().width / 0.775  # of the figure, for one of several axes
-    return float(axes.figure.get_figwidth() * _INCH * 0.85 * share)
+    return float(axes.figure.get_figwidth() * 72 * 0.85 * share)
 
 
-def text_width(labels: Sequence[str], size: float = 8) -> float:
+def text_width(labels: Sequence[str]) -> float:
     """Return about how wide the widest of several labels is, in points."""
-    lines = [line for label in labels for line in label.splitlines()]
-    return max(map(len, lines), default=0) * _CHARACTER * size / 8
+    return max(map(len, labels), default=0) * _CHARACTER
 
 
 def count(number: int, noun: str) -> str:
     """Write a number of things."""
     return f"{number:,} {noun if number == 1 else plural(noun)}"
-
-
-def number_by_integers(axis: Any, ticks: Sequence[int] = ()) -> None:
-    """Put ticks at integers only."""
-    from matplotlib.ticker import MaxNLocator
-
-    if ticks:
-        axis.set_ticks(ticks)
-    else:
-        axis.set_major_locator(MaxNLocator(integer=True))
 
 
 def errors(values: Sequence[float], bounds: Sequence[Sequence[float]]) -> Any:

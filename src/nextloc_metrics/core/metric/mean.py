@@ -331,8 +331,7 @@ class RecordMetric(SummedMetric):
         """Draw the value: a dot with its interval, or a bar for every group.
 
         Hundreds of groups are drawn as a histogram of their values. Axes of fractions are in
-        percent, from the lowest to the highest possible value. The figure and its axes are
-        returned.
+        percent. The figure and its axes are returned.
 
         Args:
             val: a value of `compute` or `forward`, or a list of values of several steps, drawn

@@ -13,11 +13,11 @@ from nextloc_metrics.core.display.bars import MOST_BARS, Groups, draw_groups, dr
 from nextloc_metrics.core.display.lines import (
     MOST_LINES,
     NO_STEP,
-    draw_dot,
     draw_readings,
     draw_readings_of_steps,
     draw_steps,
 )
+from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.display.style import Scale, count, import_pyplot
 from nextloc_metrics.core.means.intervals import check_confidence_level
 from nextloc_metrics.core.metric.collection_values import (
@@ -127,10 +127,12 @@ def plot_metric(metric: Any, val: Any = None, ax: Any = None) -> Any:
         groups = metric._groups
         names = groups.names if groups else [str(number) for number in range(len(values))]
         return draw_groups({"": Groups(values)}, names, scale, group, ax)
-    ends = None if bounds is None else [float(end) for end in bounds]
+    ends = None if bounds is None else (float(bounds[0]), float(bounds[1]))
     number = "" if queries is None else count(int(torch.as_tensor(queries).sum()), "query")
     sample = write_sample([(metric, queries)]) if bounds else ""
-    return draw_dot(float(values), ends, scale, ax, ", ".join(filter(None, [number, sample])))
+    rows = {"": {scale.name: Reading(float(values), ends, scale.upper == 1)}}
+    level = None if bounds is None else 0.95
+    return draw_readings(rows, level, ax, ", ".join(filter(None, [number, sample])))
 
 
 def plot_collection(collection: Any, val: Any, ax: Any, together: bool) -> Any:

@@ -12,13 +12,11 @@ from nextloc_metrics.core.display.lines import draw_bands, draw_lines
 from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.display.style import (
     Scale,
-    add_grid,
     add_legend,
     add_note,
     import_pyplot,
     looks,
     make_axes,
-    number_by_integers,
     style,
 )
 from nextloc_metrics.core.metric.collection import Collections, RankingCollection
@@ -94,12 +92,8 @@ def error_map(by_location: Grouped, locations: Locations, *, ax: Any = None) -> 
         )
         _explain_sizes(axes, numbers)
     drawn.set_clim(scale.lower, scale.upper)
-    axes.set(aspect="equal", xticks=[], yticks=[])
-    axes.spines[:].set_visible(True)
-    _draw_scale_bar(axes)
-    bar = figure.colorbar(drawn, ax=axes, shrink=0.8)
-    bar.outline.set_linewidth(0.7)
-    scale.label(bar.ax.yaxis)
+    axes.set(aspect="equal", xlabel="km to the east", ylabel="km to the north")
+    scale.label(figure.colorbar(drawn, ax=axes, shrink=0.8).ax.yaxis)
     return figure, axes
 
 
@@ -125,20 +119,6 @@ def _explain_sizes(axes: Any, numbers: Tensor) -> None:
         size = 4 + 200 * number / most
         axes.scatter([], [], s=size, c="0.7", edgecolors="black", label=f"{number:,}")
     add_legend(axes, "queries")
-
-
-def _draw_scale_bar(axes: Any) -> None:
-    """Draw a bar whose length is a round number of km, at most a fifth of the width."""
-    low, high = axes.get_xlim()
-    bottom, top = axes.get_ylim()
-    most = max(high - low, 1e-6) / 5
-    step = 10.0 ** torch.tensor(most).log10().floor().item()
-    length = max(x * step for x in (1, 2, 5) if x * step <= most)
-    start, height = low + 0.04 * (high - low), bottom + 0.04 * (top - bottom)
-    axes.plot([start, start + length], [height, height], color="black", linewidth=2)
-    text = f"{length:g} km" if length >= 1 else f"{1000 * length:g} m"
-    at = start + length / 2, height
-    axes.annotate(text, at, (0, 4), textcoords="offset points", ha="center", fontsize=8)
 
 
 @style()
@@ -175,16 +155,15 @@ def distance_errors(models: Collections, *, ax: Any = None) -> Any:
     axes.set_xlim(left=first / 2)
     _write_distances(axes)
     Scale("share of queries within", 0, 1).label(axes.yaxis)
-    add_grid(axes, "both")
-    starts = [float(share[0]) for _, share in curves.values()]  # where the curves are apart
-    add_legend(axes, order=sorted(range(len(starts)), key=lambda i: -starts[i]))
+    axes.grid()
+    add_legend(axes)
     return figure, axes
 
 
 def _write_distances(axes: Any) -> None:
     """Write distances as they are, not as powers of ten."""
-    axes.xaxis.set_major_formatter(lambda value, _place: f"{value:g}")
-    axes.xaxis.set_minor_formatter(lambda _value, _place: "")
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter("")
 
 
 @style()
@@ -243,7 +222,7 @@ def draw_errors(errors: Mapping[int, float], unit: str, ax: Any = None) -> Any:
     figure, axes = make_axes(ax)
     draw_lines({"": (list(errors), list(errors.values()))}, axes)
     axes.set_xlabel("slot of the day")
-    number_by_integers(axes.xaxis)
+    axes.locator_params(axis="x", integer=True)
     Scale(f"mean point error ({unit})", 0, None).finish(axes, "y", from_lowest=True)
     return figure, axes
 
@@ -269,6 +248,5 @@ def draw_days(days: Sequence[tuple[str, Tensor, Tensor]], by_degrees: bool) -> A
             aspect /= max(float(sequences[1][:, 0].deg2rad().mean().cos()), 0.01)
         axes.set_aspect(aspect, adjustable="datalim")
         axes.set(title=title, xticks=[], yticks=[])
-        axes.spines[:].set_visible(True)
-    add_legend(row[0][0])
+    row[0][0].legend()
     return figure, row[0]

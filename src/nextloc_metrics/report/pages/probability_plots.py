@@ -9,11 +9,8 @@ import torch
 
 from nextloc_metrics.core.display.lines import draw_lines
 from nextloc_metrics.core.display.style import (
-    COLORS,
     Scale,
-    add_grid,
     add_legend,
-    errors,
     looks,
     make_axes,
     style,
@@ -31,11 +28,10 @@ def reliability(
     confidence_level: float = 0.95,
     ax: Any = None,
 ) -> Any:
-    """Draw a reliability diagram: the accuracy of each bin beside its mean confidence.
+    """Draw a reliability diagram: the accuracy of each bin over its mean confidence.
 
-    A bar is the accuracy of the queries of a bin, with Wilson's interval and the number of queries;
-    the line over it is their mean confidence. Bars below their line are overconfident. Of several
-    models each bin is a dot at its mean confidence; dots below the diagonal are overconfident.
+    A dot is the accuracy of the queries of a bin, with Wilson's interval; for one model the number
+    of queries is written above it. Dots below the diagonal are overconfident.
 
     Args:
         models: a `CalibrationError` or a collection with one; or several by the names of the
@@ -61,14 +57,14 @@ def reliability(
         metric = next(iter(members_of(name, own, CalibrationError, make).values()))
         found[name] = _bins_of(metric, confidence_level)
     figure, axes = make_axes(ax, 4.2, 3.6)
-    if len(found) == 1:
-        _draw_bins(axes, *next(iter(found.values())))
-    else:
-        own_looks = looks(found)
-        for name, (bins, bounds) in found.items():
-            sure, right = bins.confidence.tolist(), bins.accuracy.tolist()
-            own_looks[name].draw_dots(axes, sure, right, name, bounds, "y", capsize=1.5)
-    axes.plot([0, 1], [0, 1], color="0.6", linestyle=(0, (1, 1.2)), linewidth=1, zorder=0)
+    for (name, (bins, bounds)), look in zip(found.items(), looks(found).values(), strict=True):
+        sure = bins.confidence.tolist()
+        look.draw_dots(axes, sure, bins.accuracy.tolist(), name, bounds, "y")
+        if len(found) == 1:
+            for x, (_, top), number in zip(sure, bounds, bins.number.tolist(), strict=True):
+                at: Any = {"textcoords": "offset points", "ha": "center"}
+                axes.annotate(f"{number:,.0f}", (x, top), (0, 2), **at)
+    axes.plot([0, 1], [0, 1], color="0.6", linestyle=":", zorder=0)
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1.08)
     for axis, label in ((axes.xaxis, "confidence"), (axes.yaxis, "accuracy")):
@@ -86,22 +82,6 @@ def _bins_of(metric: CalibrationError, confidence_level: float) -> tuple[Reliabi
     state = (counts * torch.tensor([exact.ONE, exact.ONE, 1])).round().long()
     bounds = intervals.of_queries(state).interval(confidence_level)
     return used, [[float(a), float(b)] for a, b in zip(*bounds, strict=True)]
-
-
-def _draw_bins(axes: Any, bins: Reliability, ends: list[Any]) -> None:
-    """Draw the bins of one model as bars, with a line at their mean confidence."""
-    number, sure, right, low, high = bins
-    middle = ((low + high) / 2).tolist()
-    look = {"color": COLORS[4], "edgecolor": "white", "linewidth": 0.7}
-    axes.bar(middle, right.tolist(), (high - low).tolist(), label="accuracy", **look)
-    axes.errorbar(
-        middle, right.tolist(), yerr=errors(right.tolist(), ends), fmt="none", ecolor=COLORS[0]
-    )
-    axes.hlines(sure, low, high, color=COLORS[2], linewidth=2, label="mean confidence")
-    for x, (_, top), n in zip(middle, ends, number.tolist(), strict=True):
-        axes.annotate(
-            f"{n:,.0f}", (x, top), (0, 2), textcoords="offset points", ha="center", fontsize=6
-        )
 
 
 @style()
@@ -134,6 +114,6 @@ def risk_coverage(models: Collections, *, ax: Any = None) -> Any:
     axes.set_ylim(bottom=0)
     Scale("share of queries answered", 0, 1).label(axes.xaxis)
     Scale("share of wrong answers", 0, 1).label(axes.yaxis)
-    add_grid(axes, "both")
+    axes.grid()
     add_legend(axes)
     return figure, axes
