@@ -137,6 +137,7 @@ def random_signs(seed: int, start: int, number: int, width: int) -> Any:
     with np.errstate(over="ignore"):
         key = mix(np.array([seed], dtype=np.uint64)) + (blocks << np.uint64(32))
         words = mix(mix(key) + np.arange(width, dtype=np.uint64))
-    bits = (words[:, None, :] >> np.arange(64, dtype=np.uint64)[None, :, None]) & np.uint64(1)
-    signs = bits.reshape(-1, width)[start - 64 * first :][:number]
-    return signs.astype(np.float64) * 2 - 1
+    octets = words.astype("<u8").view(np.uint8).reshape(*words.shape, 8)
+    bits = np.unpackbits(octets, axis=-1, bitorder="little").view(np.int8) * 2 - 1
+    signs = bits.transpose(0, 2, 1).reshape(-1, width)
+    return signs[start - 64 * first :][:number].astype(np.float64)
