@@ -26,6 +26,7 @@ from nextloc_metrics import (
     Ranking,
     RankingCollection,
     analysis,
+    report,
 )
 
 METRICS = {"Acc@1": AccuracyAtK(1), "Acc@10": AccuracyAtK(10), "MRR": MRR()}
@@ -113,8 +114,10 @@ def main(arguments: list[str] | None = None) -> dict[str, Evaluation]:
         print(format_table(found, num_candidates), flush=True)
     markov, visited = evaluations["Markov"], evaluations["most visited"]
     print("\nMRR, Markov less most visited")
-    print("  by query", analysis.compare(visited.kept, markov.kept))
-    print("  by user ", analysis.compare(visited.kept, markov.kept, groups=markov.users))
+    both = {"visited": visited.kept, "Markov": markov.kept}
+    by_user = {"groups": {"user": markov.users}, "cluster": "user"}
+    print("  by query", report.compare(both).comparisons["Markov"]["score"])
+    print("  by user ", report.compare(both, **by_user).comparisons["Markov"]["score"])
     return evaluations
 
 

@@ -19,7 +19,8 @@ from torchmetrics import Metric, MetricCollection
 
 import nextloc_metrics
 from conftest import EXAMPLES
-from nextloc_metrics import scoring
+from nextloc_metrics import report, scoring
+from nextloc_metrics.analysis import Comparison
 from nextloc_metrics.geography import Locations
 
 
@@ -392,3 +393,10 @@ def dirty_scores(rows: int, columns: int, dtype: torch.dtype) -> Tensor:
     scores[(chance > 1 - 1 / columns)] *= -1
     scores[1], scores[2] = torch.nan, -torch.inf
     return scores.to(dtype)
+
+
+def compare_scores(a: Any, b: Any, groups: Tensor | None = None, **options: Any) -> Comparison:
+    """The comparison of two models by their scores of queries: the second less the first."""
+    if groups is not None:
+        options |= {"groups": {"user": groups}, "cluster": "user"}
+    return report.compare({"a": a, "b": b}, **options).comparisons["b"]["score"]

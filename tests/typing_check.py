@@ -194,14 +194,14 @@ def worth(preds: Tensor, target: Tensor) -> list[float]:
     baseline: Tensor = functional.mrr(
         analysis.most_frequent([3, 1], len(target)), target, reduction="none"
     )
-    found: analysis.Comparison = analysis.compare(kept, kept.compute())
-    other = analysis.compare(kept.compute().scores, baseline, groups=target)
+    scores = {"a": kept.compute().scores, "b": baseline}
+    compared = report.compare(scores, groups={"user": target}, cluster="user")
+    other: analysis.Comparison = compared.comparisons["b"]["score"]
     runs: analysis.Summary = analysis.summarize({"a": [0.1, 0.2], "b": baseline})
     return [
         float(skill["mrr"]),
         of_one,
         float(low + high),
-        found.p_value,
         other.low,
         runs.p_values["a", "b"],
     ]

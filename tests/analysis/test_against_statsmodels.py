@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from nextloc_metrics.analysis import compare
 from nextloc_metrics.analysis.significance import holm
+from strategies import compare_scores
 
 pytest.importorskip("statsmodels", reason="the comparison needs statsmodels")
 
@@ -22,7 +22,7 @@ def test_mcnemar_and_holm() -> None:
 
     old, new = OLD > 0, NEW > 0
     table = [[(a & b).sum() for b in (new, ~new)] for a in (old, ~old)]
-    found = compare(torch.from_numpy(OLD), torch.from_numpy(NEW))
+    found = compare_scores(torch.from_numpy(OLD), torch.from_numpy(NEW))
     assert found.p_value == pytest.approx(mcnemar(table, exact=True).pvalue)
     p_values = [*(DRAW.random(20) ** 4).round(4).tolist(), 0.01, 0.01]
     assert holm(p_values) == pytest.approx(multipletests(p_values, method="holm")[1])
@@ -36,10 +36,10 @@ def test_intervals_of_paired_differences_and_of_equal_clusters() -> None:
     # ten times as large, they are no fractions, whose intervals are others
     each, users = 10 * (NEW - OLD), np.arange(240) % 24
     pair = torch.from_numpy(10 * OLD), torch.from_numpy(10 * NEW)
-    found = compare(*pair, confidence_level=0.9)
+    found = compare_scores(*pair, confidence_level=0.9)
     whole = DescrStatsW(each)
     assert (found.low, found.high) == pytest.approx(whole.tconfint_mean(0.1))
     fit = OLS(each, np.ones(240)).fit(cov_type="cluster", cov_kwds={"groups": users}, use_t=True)
-    found = compare(*pair, groups=torch.from_numpy(users))
+    found = compare_scores(*pair, groups=torch.from_numpy(users))
     assert found.standard_error == pytest.approx(fit.bse[0])
     assert (found.low, found.high) == pytest.approx(fit.conf_int()[0])

@@ -37,7 +37,7 @@ from nextloc_metrics import (
 )
 from nextloc_metrics.analysis.significance import holm
 from nextloc_metrics.metrics.visits import GroupShare
-from strategies import RANKING_CASES, Case, updated
+from strategies import RANKING_CASES, Case, compare_scores, updated
 
 # Chance ------------------------------------------------------------------------------------------
 
@@ -261,11 +261,11 @@ def all_signs(differences: list[Fraction]) -> float:
 def test_all_signs_of_few_queries(pairs: list[tuple[int, int]]) -> None:
     """With few queries the permutation test is exact, and both ways the same."""
     a, b = (torch.tensor(side) / 4 for side in zip(*pairs, strict=True))
-    found = analysis.compare(a, b)
+    found = compare_scores(a, b)
     assert found.p_value == pytest.approx(
         all_signs([Fraction(x, 4) - Fraction(y, 4) for x, y in pairs])
     )
-    mirrored = analysis.compare(b, a)
+    mirrored = compare_scores(b, a)
     assert mirrored.p_value == found.p_value
     assert (mirrored.difference, mirrored.low) == pytest.approx(
         (-found.difference, -found.high), nan_ok=True
@@ -286,7 +286,7 @@ def test_all_signs_of_rounded_scores(
         for side in torch.tensor(ranks).T.tolist()
     )
     differences = [Fraction(1, x) - Fraction(1, y) for x, y in ranks]
-    assert analysis.compare(a, b).p_value == pytest.approx(all_signs(differences))
+    assert compare_scores(a, b).p_value == pytest.approx(all_signs(differences))
 
 
 #: the square of the normal quantile
@@ -297,7 +297,7 @@ def test_scores_equal_but_for_rounding() -> None:
     """0.1 + 0.2 and 0.3 are the same score, for the p-value and for the interval."""
     a, b = torch.tensor([[0.1 + 0.2] * 8, [0.3] * 8], dtype=torch.float64)
     assert (a != b).all()
-    found = analysis.compare(a, b)
+    found = compare_scores(a, b)
     assert (found.difference, found.p_value) == (0, 1)
     assert found.high == -found.low == pytest.approx(Z2 / (8 + Z2))
 
@@ -307,7 +307,7 @@ def test_one_query_or_group_is_not_tested(number: int) -> None:
     """It has a difference, and neither an interval nor a p-value."""
     a, b = torch.rand(2, number, dtype=torch.float64)
     groups = None if number == 1 else torch.zeros(number).long()
-    found = analysis.compare(a, b, groups=groups)
+    found = compare_scores(a, b, groups=groups)
     assert found.difference == pytest.approx(float((b - a).mean()))
     assert all(map(math.isnan, (found.low, found.high, found.p_value)))
 
@@ -338,20 +338,20 @@ def test_queries_scored_alike_change_no_signs() -> None:
     """Of thirty queries only three differ: eight tosses are all there are."""
     a = torch.zeros(30)
     a[:3] = 0.5
-    assert analysis.compare(a, torch.zeros(30)).p_value == 2 / 8
+    assert compare_scores(a, torch.zeros(30)).p_value == 2 / 8
 
 
 def test_random_signs_never_give_zero() -> None:
-    """The signs found are a toss as well: of a hundred others none may be as far from 0."""
+    """The signs found are a toss as well: of ten thousand others none may be as far from 0."""
     a = 0.5 + torch.rand(60).double() / 10
-    found = analysis.compare(a, torch.zeros(60).double(), num_resamples=100)
-    assert (found.p_value, found.p_from) == (1 / 101, "draws")
+    found = compare_scores(a, torch.zeros(60).double())
+    assert (found.p_value, found.p_from) == (1 / 10_001, "draws")
 
 
 def test_interval_and_effect_size_equal_scipys() -> None:
     """The paired t interval, and d_z, the t statistic over the root of n."""
     a, b = torch.rand(300).double(), torch.rand(300).double() * 0.9
-    found = analysis.compare(a, b)
+    found = compare_scores(a, b)
     theirs = scipy.stats.ttest_rel(b, a)
     interval = theirs.confidence_interval(0.95)
     assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
@@ -365,7 +365,7 @@ def test_the_seed_decides() -> None:
     """The same seed, the same result; PyTorch's own random numbers stay as they are."""
     a, b = torch.rand(2, 60)
     state = torch.get_rng_state()
-    first, again, other = (analysis.compare(a, b, seed=seed) for seed in (3, 3, 4))
+    first, again, other = (compare_scores(a, b, seed=seed) for seed in (3, 3, 4))
     assert torch.equal(torch.get_rng_state(), state)
     assert first == again
     assert first != other
@@ -376,9 +376,9 @@ def test_groups_keep_together() -> None:
     a, b = torch.rand(2, 30).double()
     b -= 0.1
     groups = torch.arange(30).repeat(5) - 7
-    once = analysis.compare(a, b)
-    grouped = analysis.compare(a.repeat(5), b.repeat(5), groups=groups)
-    wrong = analysis.compare(a.repeat(5), b.repeat(5))
+    once = compare_scores(a, b)
+    grouped = compare_scores(a.repeat(5), b.repeat(5), groups=groups)
+    wrong = compare_scores(a.repeat(5), b.repeat(5))
     assert grouped.difference == pytest.approx(once.difference)
     assert (grouped.low, grouped.high) == pytest.approx((once.low, once.high))
     assert grouped.p_value == pytest.approx(once.p_value)
@@ -393,7 +393,7 @@ def test_the_interval_by_groups_is_that_of_grouped() -> None:
     lists = torch.arange(10).expand(90, 10)
     grouped = Grouped(MRR(), 12, average="queries")
     grouped.update(lists, ranks - 1, groups=users)
-    found = analysis.compare(1 / ranks, torch.zeros(90), groups=users)
+    found = compare_scores(1 / ranks, torch.zeros(90), groups=users)
     freedom = 90**2 / float((torch.bincount(users) ** 2).sum()) - 1  # of unequal groups
     half = scipy.stats.t.ppf(0.975, freedom) * float(grouped.standard_error())
     assert (found.high - found.low) / 2 == pytest.approx(half, rel=1e-5)
@@ -407,18 +407,18 @@ def test_models_by_the_ids_of_their_queries() -> None:
     a.update(scores[0], target, query_ids=ids)
     for rows in torch.randperm(12).split(5):
         b.update(scores[1][rows], target[rows], query_ids=ids[rows])
-    found = analysis.compare(a, b)
-    expected = analysis.compare(*(functional.mrr(s, target, reduction="none") for s in scores))
+    found = compare_scores(a, b)
+    expected = compare_scores(*(functional.mrr(s, target, reduction="none") for s in scores))
     assert dataclasses.astuple(found)[:6] == pytest.approx(dataclasses.astuple(expected)[:6])
-    assert analysis.compare(a.compute(), b) == found
+    assert compare_scores(a.compute(), b) == found
     alone = PerQueryScores(MRR())
     alone.update(scores[0][:1], target[:1], query_ids=ids[:1])
-    assert analysis.compare(alone, alone).num_queries == 1
+    assert compare_scores(alone, alone).num_queries == 1
 
 
 def test_repr_can_be_read() -> None:
     """One line with what a paper reports."""
-    found = analysis.compare(torch.tensor([0.5, 0.5, 0.25]), torch.tensor([1.0, 0.5, 0.5]))
+    found = compare_scores(torch.tensor([0.5, 0.5, 0.25]), torch.tensor([1.0, 0.5, 0.5]))
     assert repr(found) == (
         "Comparison(difference +0.2500, 95 % interval -0.3710 to +0.8710, p = 0.5, "
         "d_z = +1.000, 3 queries)"
@@ -439,18 +439,35 @@ OTHERS = updated(
     ("a", "b", "options", "error", "message"),
     [
         (KEPT, OTHERS, {}, ValueError, "scores of the same queries"),
-        (KEPT, torch.rand(2), {}, ValueError, "both have ids"),
+        (KEPT, torch.rand(2), {}, ValueError, "of the same queries.* or different ids"),
         (torch.rand(3), torch.rand(4), {}, ValueError, "scores of the same queries"),
         (torch.rand(0), torch.rand(0), {}, ValueError, "at least one query"),
         (torch.tensor([0.1, math.nan]), torch.rand(2), {}, ValueError, "finite.* query 1"),
-        (torch.rand(2, 2), torch.rand(2, 2), {}, TypeError, "`a` must be a PerQueryScores"),
-        (torch.rand(2), [0.1, 0.2], {}, TypeError, "`b` must be a PerQueryScores.* got list"),
+        (
+            torch.rand(2, 2),
+            torch.rand(2, 2),
+            {},
+            TypeError,
+            "`models` must be predictions with a `target`.* for 'a'",
+        ),
+        (torch.rand(2), [0.1, 0.2], {}, TypeError, "or each a PerQueryScores.* got list.* for 'b'"),
         (KEPT, KEPT, {"confidence_level": 95}, ValueError, "`confidence_level` must be between"),
-        (KEPT, KEPT, {"num_resamples": 0}, ValueError, "`num_resamples` must be a positive"),
         (KEPT, KEPT, {"seed": True}, ValueError, r"`seed` must be an integer from 0 to 2\^63 - 1"),
         (KEPT, KEPT, {"seed": 2**63}, ValueError, r"`seed` must be an integer from 0 to 2\^63"),
-        (KEPT, KEPT, {"groups": torch.zeros(2)}, ValueError, r"`groups` .* \(2,\).* got float32"),
-        (KEPT, KEPT, {"groups": torch.zeros(3).long()}, ValueError, r"`groups` .*got int64 \(3,"),
+        (
+            KEPT,
+            KEPT,
+            {"measures": ["mrr"]},
+            ValueError,
+            "`measures` and `metrics` need predictions",
+        ),
+        (
+            KEPT,
+            KEPT,
+            {"groups": torch.zeros(3).long()},
+            ValueError,
+            r"`groups.* 2 queries, got int64 \(3,",
+        ),
     ],
 )
 def test_what_cannot_be_compared(
@@ -458,7 +475,7 @@ def test_what_cannot_be_compared(
 ) -> None:
     """Other queries, no queries, unknown options: named, with the value."""
     with pytest.raises(error, match=message):
-        analysis.compare(a, b, **options)
+        compare_scores(a, b, **options)
 
 
 # Several runs ------------------------------------------------------------------------------------
@@ -537,4 +554,4 @@ def test_the_effect_size_is_that_of_sums_that_are_rounded_once(steps: int) -> No
     each = (b - a).tolist()
     mean = math.fsum(each) / 500
     squares = math.fsum((x - mean) ** 2 for x in each)
-    assert analysis.compare(a, b).effect_size == mean / math.sqrt(squares / 499)
+    assert compare_scores(a, b).effect_size == mean / math.sqrt(squares / 499)

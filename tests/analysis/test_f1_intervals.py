@@ -64,7 +64,7 @@ def test_each_user_is_left_out(kind: type[LocationTally], average: str, seed: in
     assert found.value == pytest.approx(value_of(metric, target, decided), rel=1e-12)
     added, number = np.array(deleted(metric, target, decided, users)), len(users.unique())
     assert found.added.numpy() == pytest.approx(added, abs=1e-11)
-    assert float(found.units().sum()) / len(target) / 2**32 == pytest.approx(found.value, abs=1e-10)
+    assert float(found.shares().sum()) / len(target) == pytest.approx(found.value, abs=1e-12)
     others = len(target) - np.unique(users.numpy(), return_counts=True)[1]
     variance = (number - 1) / number * sum((added / others) ** 2)
     assert float(found.estimate().standard_error) == pytest.approx(math.sqrt(variance), rel=1e-12)

@@ -9,15 +9,15 @@ import pytest
 import scipy.stats
 import torch
 
-from nextloc_metrics import analysis
-from nextloc_metrics.analysis.comparison import Comparison
+from nextloc_metrics.analysis import Comparison
+from strategies import compare_scores
 
 
 def of_counts(wins: int, losses: int, number: int) -> Comparison:
     """Two models, of which only the second is right in some queries, only the first in others."""
     a, b = torch.zeros(2, number)
     b[:wins], a[wins : wins + losses] = 1, 1
-    return analysis.compare(a, b)
+    return compare_scores(a, b)
 
 
 def test_published_intervals_of_hits() -> None:
@@ -61,7 +61,7 @@ def test_graded_scores_hold_all_differences_that_are_near(values: list[float]) -
     """By trying each m: a mean is near if it is t standard errors away, the own or that at m."""
     d = np.tile(np.array(values), 4)
     start = (1 - d) / 2
-    one = analysis.compare(torch.from_numpy(start), torch.from_numpy(start + d))
+    one = compare_scores(torch.from_numpy(start), torch.from_numpy(start + d))
     size = (d * d).sum() / np.abs(d).sum()
     m = np.linspace(-1, 1, 400_001)
     variance = np.maximum(d.var(ddof=1), np.abs(m) * (size - np.abs(m))) / len(d)
@@ -73,6 +73,6 @@ def test_graded_scores_hold_all_differences_that_are_near(values: list[float]) -
 def test_scores_that_are_no_fractions_keep_students() -> None:
     """Km have no bound: two equal models have an interval of no width, which says nothing else."""
     km = torch.tensor([1.0, 2.0, 3.0, 9.0])
-    one = analysis.compare(km, km + torch.tensor([0.5, 0.0, 0.0, 0.0]))
+    one = compare_scores(km, km + torch.tensor([0.5, 0.0, 0.0, 0.0]))
     assert one.high - one.difference == pytest.approx(3.182446 * one.standard_error)
-    assert analysis.compare(km, km).high == 0
+    assert compare_scores(km, km).high == 0

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ import uncertainty
 from check_ins import CheckIns, read_parts
 from geography import read_check_ins
 from models import Markov, MostVisited
-from nextloc_metrics import analysis, report
+from nextloc_metrics import report
 
 pytestmark = pytest.mark.extra
 
@@ -70,9 +71,9 @@ def test_intervals_of_the_page_on_uncertainty(data: Path) -> None:
     low, _ = found["markov"].by_user["MRR"].interval()
     _, high = found["visited"].by_user["MRR"].interval()
     assert low < high
-    compared = analysis.compare(
-        found["visited"].kept, found["markov"].kept, groups=found["markov"].users
-    )
+    both = {name: found[name].kept for name in ("visited", "markov")}
+    by_user: dict[str, Any] = {"groups": {"user": found["markov"].users}, "cluster": "user"}
+    compared = report.compare(both, **by_user).comparisons["markov"]["score"]
     page = (Path(__file__).parents[2] / "docs" / "comparing.md").read_text(encoding="utf-8")
     assert repr(compared).split(", p =")[0] in page
     assert compared.p_value < 0.001

@@ -23,7 +23,7 @@ from nextloc_metrics import (
 )
 from nextloc_metrics.core.queries import batch as batches
 from nextloc_metrics.geography import Locations
-from strategies import float32
+from strategies import compare_scores, float32
 
 PLACES = Locations.from_plane(range(9), range(9))
 
@@ -233,7 +233,7 @@ def test_what_does_not_fit_is_named(
 
 
 def test_models_are_compared_on_the_same_queries() -> None:
-    """The result is that of `analysis.compare` on scores of queries, with groups if clustered."""
+    """The result is that of the scores of queries, with groups if clustered."""
     scores, target, users, _ = batch()
     mask = np.arange(40) % 4 > 0
     other = scores + (np.arange(9) == target[:, None]) * np.float32(2)
@@ -245,7 +245,7 @@ def test_models_are_compared_on_the_same_queries() -> None:
     metric = AccuracyAtK(1)
     a, b = (metric._score_queries(metric.read(x, target))[0][mask] for x in (other, scores))
     groups = torch.from_numpy(np.unique(users, return_inverse=True)[1])[mask]
-    assert found.comparisons["new"]["acc_at_1"] == analysis.compare(
+    assert found.comparisons["new"]["acc_at_1"] == compare_scores(
         b, a, groups=groups, confidence_level=0.8
     )
     assert "80 % interval" in found.table.header
@@ -254,7 +254,7 @@ def test_models_are_compared_on_the_same_queries() -> None:
     assert set(found.comparisons) == {"new", "mirrored"}
     assert [*found.comparisons["new"]] == ["acc_at_1", "mrr", "ndcg_at_1", "f1"]
     alone = report.compare({"old": scores, "new": other}, target, **options)
-    assert alone.comparisons["new"]["acc_at_1"] == analysis.compare(b, a, confidence_level=0.8)
+    assert alone.comparisons["new"]["acc_at_1"] == compare_scores(b, a, confidence_level=0.8)
     assert str(alone) == str(alone.table)
     with pytest.raises(ValueError, match="`models` must hold at least two"):
         report.compare({"old": scores}, target)

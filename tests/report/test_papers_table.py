@@ -12,7 +12,8 @@ import pytest
 
 from nextloc_metrics import MRR, report
 from nextloc_metrics.core.display.table import Table
-from nextloc_metrics.report.comparisons import Against, Comparisons
+from nextloc_metrics.report.comparing import Against
+from nextloc_metrics.report.comparisons import Comparisons
 
 USERS = np.arange(900) % 60
 TARGET = np.random.default_rng(0).integers(0, 50, 900)

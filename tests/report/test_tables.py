@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,10 +21,8 @@ from nextloc_metrics import (
     Grouped,
     LocationF1,
     MeanRank,
-    PerQueryScores,
     PopularityBins,
     RankingCollection,
-    analysis,
     report,
     tables,
 )
@@ -296,43 +293,6 @@ def test_no_text_is_a_formula(name: str) -> None:
         write_groups(e._counted, path := Path(folder) / "groups.csv")
         lines = path.read_text(encoding="utf-8").splitlines()
         assert next(csv.reader(lines[1:]))[1] == shown
-
-
-def test_differences_that_chance_makes_rarely_are_marked() -> None:
-    """The last of two models is marked by p-value, and a note explains the marks."""
-    first, second = PerQueryScores(MRR()), PerQueryScores(MRR())
-    models = {"A": RankingCollection({"mrr": MRR()}), "B": RankingCollection({"mrr": MRR()})}
-    scores, ids = torch.tensor([[0, 1]]).expand(40, 2), torch.arange(40)
-    for kept, model, number in ((first, "A", 35), (second, "B", 5)):
-        target = torch.tensor([1] * number + [0] * (40 - number))
-        kept.update(scores, target, query_ids=ids)
-        models[model].update(scores, target)
-    comparison = analysis.compare(first, second)
-    assert comparison.p_value < 0.001
-    table = tables.side_by_side(models, comparisons={"mrr": comparison})
-    assert table.rows[0][1:] == ("56.25", "93.75***")
-    assert table.notes[-1] == "* p < 0.05, ** p < 0.01, *** p < 0.001"
-    assert r"\textbf{93.75***}" in table.to_latex()
-    for model in models.values():
-        model.add_metrics({"hit": AccuracyAtK(1)})
-        model.update(scores, torch.tensor([1] * 20 + [0] * 20))
-    once, twice = replace(comparison, p_value=0.0056), replace(comparison, p_value=0.03)
-    table = tables.side_by_side(models, comparisons={"mrr": once, "hit": twice})
-    assert [row[2].strip("0123456789. ") for row in table.rows] == ["*", "*"]  # .0112 and .03
-    assert table.notes[-1].endswith("*** p < 0.001 (Holm's method for 2 tests)")
-    models["C"] = models["A"].clone()
-    third = {"B": {"mrr": once, "hit": 0.5}, "C": {"hit": twice}}
-    table = tables.side_by_side(models, comparisons=third)
-    assert [[x.strip("0123456789. ") for x in row[1:]] for row in table.rows] == [
-        ["", "*", ""], ["", "", ""]
-    ]  # fmt: skip
-    corrected = {"B": {"mrr": 0.0004}, "C": {"mrr": 0.02, "hit": 0.2}}  # as they are
-    table = tables.side_by_side(models, comparisons=corrected)
-    assert [x.strip("0123456789. ") for x in table.rows[0][1:]] == ["", "***", "*"]
-    assert table.notes[-1] == "* p < 0.05, ** p < 0.01, *** p < 0.001"
-    for wrong in ({"ndcg": comparison}, {"B": {"ndcg": 0.1}}, {"D": {"mrr": 0.1}}):
-        with pytest.raises(ValueError, match="`comparisons` must name models and rows of the tab"):
-            tables.side_by_side(models, comparisons=wrong)
 
 
 def test_models_side_by_side() -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nan, tensor
 
-from nextloc_metrics import Grouped, PerQueryScores, RankingCollection, analysis
+from nextloc_metrics import Grouped, PerQueryScores, RankingCollection
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.trajectories import (
     DTW,
@@ -19,6 +19,7 @@ from nextloc_metrics.trajectories import (
     PointErrorAt,
     trajectory_metrics,
 )
+from strategies import compare_scores
 from trajectories.trajectory_oracle import padded, walks
 
 ALIGNED = walks(30, 9, seed=4, equal=True)
@@ -75,7 +76,7 @@ def test_all_that_means_have(metric: Any) -> None:
     mean = updated(Grouped(metric.clone(), 4, average="groups"), PREDS, TARGET, groups=USER)
     assert float(mean.compute()) == pytest.approx(float(torch.stack(wanted).mean()), rel=1e-6)
     assert torch.equal(grouped.state.sum(0), whole.state)
-    compared = analysis.compare(found.scores, found.scores.flip(0))
+    compared = compare_scores(found.scores, found.scores.flip(0))
     assert compared.difference == pytest.approx(0, abs=1e-12)
     copy = pickle.loads(pickle.dumps(whole))
     assert torch.equal(copy.compute(), whole.compute())

@@ -1,10 +1,10 @@
-"""Paired comparison of two models on the same queries, and several runs of several models."""
+"""The difference of two models on the same queries, tests of many pairs, and runs of models."""
 
 import itertools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import NormalDist
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -12,31 +12,28 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.analysis.contrast import Contrast, UserSums, contrast, sum_by
+from nextloc_metrics.analysis.contrast import Contrast, contrast, sum_by
 from nextloc_metrics.analysis.f1_intervals import Exchange
 from nextloc_metrics.analysis.rare_differences import interval_of, size_of, tango_interval
-from nextloc_metrics.analysis.significance import satterthwaite, t_test
+from nextloc_metrics.analysis.significance import holm, level_of, satterthwaite, t_test
 from nextloc_metrics.analysis.signs import sign_tests
 from nextloc_metrics.core.display.page import Result
 from nextloc_metrics.core.display.table import Table
 from nextloc_metrics.core.means.exact import sum_once
-from nextloc_metrics.core.means.intervals import check_confidence_level, t_quantile
-from nextloc_metrics.core.queries.checks import as_number, check_positive, is_integer
-from nextloc_metrics.core.queries.messages import describe, got, short
-from nextloc_metrics.metrics.per_query import PerQueryScores, QueryScores
+from nextloc_metrics.core.means.intervals import t_quantile
+from nextloc_metrics.core.queries.messages import short
 
 PValue = Literal["exact", "draws", "t"]
+PairNames = tuple[str, str]
 
-# Rounding errors of a score, in units of the last place.
-_ROUNDED = 4
-
-# Bits of the integer of the highest score; scores up to 1 are those of a state.
-_BITS = 32
+# Random sign assignments; more where fewer than ten would have the smallest p that Holm needs.
+_DRAWS = 10_000
+_BELOW = 10
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The difference of two models on the same queries; see `compare`.
+    """The difference of two models on the same queries; see `report.compare`.
 
     Attributes:
         difference: the mean score of the second model minus that of the first.
@@ -82,71 +79,6 @@ class Comparison:
         )
 
 
-Scores = PerQueryScores | QueryScores | Tensor
-
-
-def compare(
-    a: Scores,
-    b: Scores,
-    *,
-    groups: Tensor | None = None,
-    confidence_level: float = 0.95,
-    num_resamples: int = 10_000,
-    seed: int = 0,
-) -> Comparison:
-    r"""Compare two models by their scores of the same queries: the second minus the first.
-
-    If the models are equal, the sign of each query's difference is random. The p-value is the share
-    of sign assignments whose mean is at least as far from 0 as the observed mean: of all
-    assignments if there are up to 16 nonzero differences or if they are multiples of one number, as
-    for accuracy (McNemar's exact test), of random ones otherwise. The interval is the paired t
-    interval, clustered with `groups`. If all scores are from 0 to 1, the standard error is at least
-    the one that each difference would have itself, so the interval has a width also where all
-    answers are equal; for hits without `groups` it is Tango's score interval.
-
-    A single query, or a single group, has no interval and no p-value: they are NaN. A difference
-    within the rounding error of the two scores is 0. If you compare several models or metrics,
-    correct the p-values, as `report.compare` does by Holm's method.
-
-    Args:
-        a: the scores of the first model: a `PerQueryScores`, the result of its `compute`, or a
-            floating tensor `[N]`.
-        b: the scores of the second model.
-        groups: integer `[N]`, the group of every query, such as its user, in the order of the
-            scores (by ascending id for `PerQueryScores`). All differences of a group then get one
-            sign.
-        confidence_level: the confidence level of the interval.
-        num_resamples: the number of random sign assignments.
-        seed: the seed of the random numbers.
-
-    Raises:
-        TypeError: `a` or `b` has another type.
-        ValueError: the queries of `a` and `b` differ, there are none, or an option is out of range.
-
-    Example:
-        >>> from torch import tensor
-        >>> compare(tensor([0.5, 0.5, 0.0, 0.5, 0.25]), tensor([1.0, 1.0, 0.5, 1.0, 0.5]))
-        Comparison(difference +0.4500, 95 % interval +0.1689 to +0.5888, p = 0.0625,
-                   d_z = +4.025, 5 queries)
-
-    Sources: R. A. Fisher, "The design of experiments", 1935; M. D. Smucker, J. Allan and
-    B. Carterette, "A comparison of statistical significance tests for information retrieval
-    evaluation", CIKM 2007.
-    """
-    num_resamples = check_positive("num_resamples", num_resamples)
-    check_options(confidence_level, seed)
-    pair = _read_pair(a, b, groups)
-    return decide([pair], confidence_level, num_resamples, num_resamples, as_number(seed))[0]
-
-
-def check_options(confidence_level: float, seed: int) -> None:
-    """Raise unless these are options of `compare`."""
-    check_confidence_level(confidence_level)
-    seed = as_number(seed)
-    if type(seed) is not int or not 0 <= seed < 2**63:
-        raise ValueError(f"`seed` must be an integer from 0 to 2^63 - 1, got {short(seed)}.")
-
-
 class Pair(NamedTuple):
     """Two models on the same queries, ready for a test."""
 
@@ -157,7 +89,7 @@ class Pair(NamedTuple):
     effect_size: float
     wins: int
     losses: int
-    size: float = math.nan  #: as `size_of` has it; NaN if the scores are no fractions
+    size: float  #: as `size_of` has it; NaN if the scores are no fractions
     exchange: Exchange | None = None  #: the test of F1, in place of random signs
 
     @property
@@ -167,27 +99,28 @@ class Pair(NamedTuple):
         return found.sums.tobytes(), found.mean, found.variance, self.exchange is None
 
 
-def pair_up(
-    cells: tuple[Any, Any],
-    groups: Tensor | None,
-    unit: float,
-    are_fractions: bool = True,
-) -> Pair:
-    """Sum two models' scores by group, first minus second.
+def pair_up(first: Any, second: Any, groups: Tensor | None, unit: float, errors: Any = 0.0) -> Pair:
+    """Sum the second model's scores less the first's by group, in whole units.
 
-    They are int64 `[R, N]` in multiples of `unit`.
+    Scores are float64 `[R, N]` of R runs. Of single runs, those that differ by at most `errors`, of
+    rounding, are equal.
     """
-    (first, sizes), (other, _) = (sum_by(groups, units) for units in cells)
-    found = contrast([UserSums(first), UserSums(other)], sizes, unit)
-    a, b = (units.mean(0) * unit for units in cells)
+    is_single, slack = len(first) == len(second) == 1, 0
+    if is_single:
+        second = np.where(np.abs(second - first) > errors, second, first)
+        slack = math.ceil(np.sum(errors) / unit)
+    cells = [np.floor(x / unit + 0.5).astype(np.int64) for x in (second, first)]
+    sums, sizes = zip(*(sum_by(groups, x) for x in cells), strict=True)
+    found = contrast(sums, sizes[0], unit)
+    a, b = (x.mean(0) * unit for x in cells)
     each = a - b
     rounded = np.where(np.abs(each) < unit, 0, each)
-    slack, has_runs = 2 * len(each) * found.per_score, max(map(len, cells)) > 1
+    slack += 2 * len(each) * found.per_score
     wins, losses = int((rounded > 0).sum()), int((rounded < 0).sum())
     effect, size = _effect_size(*np.unique(each, return_counts=True)), math.nan
-    if are_fractions:
+    if all(x.min() >= 0 and x.max() <= 1 for x in (first, second)):
         size = size_of(*np.unique(rounded, return_counts=True))
-    return Pair(found, has_runs, slack, len(each), effect, wins, losses, size)
+    return Pair(found, not is_single, slack, len(each), effect, wins, losses, size)
 
 
 def _effect_size(differences: Any, counts: Any) -> float:
@@ -201,15 +134,12 @@ def _effect_size(differences: Any, counts: Any) -> float:
 
 
 def decide(
-    pairs: Sequence[Pair],
-    confidence_level: float,
-    num_resamples: int,
-    most: int,
-    seed: int,
+    pairs: Sequence[Pair], confidence_level: float, most: int, seed: int
 ) -> list[Comparison]:
     """Compare pairs, with up to `most` sign assignments for small p-values."""
+    least = min(_DRAWS, most)
     signed = [x for x in pairs if not x.has_runs and x.exchange is None]
-    tests = iter(sign_tests([(x.found.sums, x.slack) for x in signed], num_resamples, most, seed))
+    tests = iter(sign_tests([(x.found.sums, x.slack) for x in signed], least, most, seed))
     comparisons = []
     freedoms = torch.tensor([pair.found.freedom for pair in pairs], dtype=torch.float64)
     quantiles = t_quantile(confidence_level, freedoms).tolist()
@@ -226,7 +156,7 @@ def decide(
         p_value = t_test(mean / error, freedom) if error else float(mean == 0)
         if not pair.has_runs:
             exchange = pair.exchange
-            found = exchange.test(num_resamples, most, seed) if exchange else next(tests)
+            found = exchange.test(least, most, seed) if exchange else next(tests)
             if found:
                 p_value, p_from = found[0], "draws" if found[1] else "exact"
         known = mean, low, high, p_value, pair.effect_size, pair.num_queries, confidence_level
@@ -234,62 +164,30 @@ def decide(
     return comparisons
 
 
-def _read_pair(a: Scores, b: Scores, groups: Tensor | None) -> Pair:
-    """Make integers of scores of the same queries; within their rounding error they are equal."""
-    ids, first, first_error = _read_scores("a", a)
-    other_ids, second, second_error = _read_scores("b", b)
-    if (ids is None) != (other_ids is None):
-        raise ValueError("`a` and `b` must both have ids of queries, or neither.")
-    if first.shape != second.shape or (ids is not None and not torch.equal(ids, other_ids)):
-        raise ValueError(
-            "`a` and `b` must be scores of the same queries, got "
-            f"{describe(first)} and {describe(second)}, or different ids."
-        )
-    if not len(first):
-        raise ValueError("`a` and `b` must hold at least one query, got none.")
-    difference = second - first
-    if not bool(difference.isfinite().all()):
-        raise ValueError(
-            "`a` and `b` must be finite, got NaN or infinity for query "
-            f"{int((~difference.isfinite()).nonzero()[0])}; leave it out of both."
-        )
-    errors = _ROUNDED * (first_error + second_error)
-    second = second.where(difference.abs() > errors, first)
-    mantissa, exponent = math.frexp(float(torch.stack([first, second]).abs().max()))
-    unit = 2.0 ** (exponent - (mantissa == 0.5) - _BITS)
-    new, old = ((x / unit + 0.5).floor().long()[None].numpy() for x in (second, first))
-    fractions = bool(((first >= 0) & (first <= 1) & (second >= 0) & (second <= 1)).all())
-    by = _read_groups(groups, difference)
-    pair = pair_up((new, old), by, unit, are_fractions=fractions)
-    return pair._replace(slack=pair.slack + math.ceil(float(errors.sum()) / unit))
+class Family(NamedTuple):
+    """The tests that Holm's method corrects together; see `decide_family`."""
+
+    tests: dict[tuple[PairNames, str], tuple[Comparison, float]]  #: with the corrected p-value
+    num_tests: int  #: of different scores
+    most: int  #: of random sign assignments
 
 
-def _read_scores(name: str, scores: object) -> tuple[Any, Tensor, Tensor]:
-    """Return ids, if any, scores in float64, and their last places."""
-    if isinstance(scores, PerQueryScores):
-        scores = scores.compute()
-    ids = None
-    if isinstance(scores, QueryScores):
-        ids, scores = (tensor.reshape(-1).cpu() for tensor in scores)  # one query's are squeezed
-    if not isinstance(scores, Tensor) or scores.ndim != 1:
-        raise TypeError(
-            f"`{name}` must be a PerQueryScores, the result of its `compute`, or a tensor [N], "
-            f"{got(name, scores)}."
-        )
-    last_place = torch.finfo(scores.dtype).eps if scores.is_floating_point() else 0.0
-    scores = scores.detach().cpu().double()
-    return ids, scores, scores.abs() * last_place
-
-
-def _read_groups(groups: Tensor | None, difference: Tensor) -> Tensor | None:
-    if groups is None:
-        return None
-    if not isinstance(groups, Tensor) or not is_integer(groups) or groups.shape != difference.shape:
-        raise ValueError(
-            f"`groups` must be an integer tensor of shape {tuple(difference.shape)}, one group per "
-            f"query, {got('groups', groups)}."
-        )
-    return groups.cpu()
+def decide_family(
+    pairs: Mapping[tuple[PairNames, str], Pair], confidence_level: float, seed: int
+) -> Family:
+    """Test pairs of models by metrics, and correct the p-values of different tests together."""
+    distinct = {pair.key: pair for pair in pairs.values()}
+    number = max(1, len(distinct))
+    most = max(_DRAWS, math.ceil(_BELOW * number / level_of(confidence_level)))
+    decided = decide([*distinct.values()], confidence_level, most, seed)
+    corrected = holm([one.p_value for one in decided])
+    by_key = dict(zip(distinct, zip(decided, corrected, strict=True), strict=True))
+    tests = {}
+    for names, pair in pairs.items():
+        one, p_value = by_key[pair.key]
+        own = {x: getattr(pair, x) for x in ("effect_size", "num_queries", "wins", "losses")}
+        tests[names] = replace(one, **own), p_value
+    return Family(tests, number, most)
 
 
 @dataclass(frozen=True, repr=False)

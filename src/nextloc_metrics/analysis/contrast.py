@@ -5,7 +5,6 @@ Scores are integers, summed by user: what is computed here needs nothing but eac
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,18 +16,6 @@ from nextloc_metrics.core.means.intervals import Estimate, cluster_variance, obs
 
 # Sums of scores below this fit int64; a score has up to 32 bits.
 _MOST = 1 << 62
-
-
-@dataclass(eq=False)
-class UserSums:
-    """The scores of one model: int64 `[R, U]`, sums over the queries of each user, by run."""
-
-    sums: Any  #: in multiples of a unit
-
-    @property
-    def runs(self) -> int:
-        """The number of runs."""
-        return len(self.sums)
 
 
 class Contrast(NamedTuple):
@@ -54,7 +41,7 @@ class Contrast(NamedTuple):
         return Estimate(mean, error, size, freedom)
 
 
-def contrast(models: Sequence[UserSums], sizes: Any, unit: float) -> Contrast:
+def contrast(models: Sequence[Any], sizes: Any, unit: float) -> Contrast:
     r"""Return the mean of one model, or the mean of the first minus that of the second.
 
     The variance is V_user + max(V_run - V_both, 0). V_user is between users, of the mean over runs;
@@ -63,7 +50,7 @@ def contrast(models: Sequence[UserSums], sizes: Any, unit: float) -> Contrast:
     whose runs are not paired. The degrees of freedom are Satterthwaite's over the parts, or 1.
 
     Args:
-        models: one model or two, with the same users.
+        models: of one model or two, the sums of each user's scores by run, int64 `[R, U]`.
         sizes: the number of queries of each user, int64 `[U]`.
         unit: the value of one unit of a sum.
 
@@ -71,25 +58,26 @@ def contrast(models: Sequence[UserSums], sizes: Any, unit: float) -> Contrast:
     Satterthwaite, Biometrics Bulletin 2, 1946; S. L. Hillis, "A comparison of denominator degrees
     of freedom methods for multiple observer ROC analysis", Statistics in Medicine 26, 2007.
     """
-    whole = math.lcm(*(x.runs for x in models))
+    whole = math.lcm(*map(len, models))
     total = int(sizes.sum())
     if (total * whole) << 32 > _MOST:
         raise ValueError(
             f"`models` must have at most {_MOST >> 32:,} queries times runs, got "
             f"{total:,} x {whole:,}; give all models as many runs."
         )
-    each = [x.sums.sum(0) * (whole // x.runs) for x in models]
+    each = [x.sum(0) * (whole // len(x)) for x in models]
     sums = each[0] - each[1] if len(each) > 1 else each[0]
     mean = int(sums.sum()) * (unit / whole) / total
     rows, run, both, changes = [(sums * (unit / whole) - mean * sizes)[None]], 0.0, 0.0, 0
-    several = [x for x in models if x.runs > 1]
+    several = [x for x in models if len(x) > 1]
     for x in several:
-        scale = unit / x.runs
-        off = x.sums * x.runs - x.sums.sum(0)  # integers: the order of runs does not matter
+        runs = len(x)
+        scale = unit / runs
+        off = x * runs - x.sum(0)  # integers: the order of runs does not matter
         of_run = off.sum(1) / total
         rows.append((off - of_run[:, None] * sizes) * scale)
-        run += math.fsum((of_run * scale) ** 2) / (x.runs * (x.runs - 1))
-        changes += x.runs - 1
+        run += math.fsum((of_run * scale) ** 2) / (runs * (runs - 1))
+        changes += runs - 1
     found = cluster_variance(
         torch.from_numpy(np.concatenate(rows)), torch.from_numpy(sizes).double()
     )
@@ -97,9 +85,9 @@ def contrast(models: Sequence[UserSums], sizes: Any, unit: float) -> Contrast:
     if len(models) == 1 and users:  # a value, as `intervals.of_clusters` has it
         shares = torch.from_numpy(sums * (unit / whole) / sizes)
         freedom = float(observed_freedom(shares, torch.from_numpy(sizes).double(), found[1]))
-    for x in several:
-        own, residuals = residuals[: x.runs], residuals[x.runs :]
-        both += math.fsum(own) / (x.runs * (x.runs - 1))
+    for runs in map(len, several):
+        own, residuals = residuals[:runs], residuals[runs:]
+        both += math.fsum(own) / (runs * (runs - 1))
     if run > both:
         parts = [(users, freedom), (run, changes), (-both, changes * freedom)]
         users, freedom = users + run - both, max(1.0, satterthwaite(parts))

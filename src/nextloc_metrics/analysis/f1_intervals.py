@@ -33,7 +33,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.analysis.signs import ENOUGH, MOST_EXACT_SIGNS, SignTest, random_signs
-from nextloc_metrics.core.means.exact import ONE, KeyedSums
+from nextloc_metrics.core.means.exact import KeyedSums
 from nextloc_metrics.core.means.intervals import Estimate, cluster_variance, observed_freedom
 from nextloc_metrics.core.queries.hashing import mix
 from nextloc_metrics.metrics.location_f1 import LocationF1, LocationTally
@@ -78,9 +78,9 @@ class Jackknife(NamedTuple):
         effective = torch.where(known, mean * (1 - mean) / variance, alike)
         return Estimate(mean, variance.sqrt(), effective, freedom)
 
-    def units(self) -> Tensor:
-        """Return sums of scores by unit whose mean is the value, int64 `[U]`, in 2^-32."""
-        return ((self.value * self.sizes + self.added.nan_to_num()) * ONE).round().long()
+    def shares(self) -> Tensor:
+        """Return sums of scores by unit whose mean is the value, float64 `[U]`."""
+        return self.value * self.sizes + self.added.nan_to_num()
 
 
 def has_jackknife(metric: LocationTally) -> bool:

@@ -1,7 +1,8 @@
-"""Several models on the same queries: they are read, counted, tested in pairs, and shown.
+"""Several models on the same queries: each is read and scored, and pairs of them are tested.
 
-`compare` checks the options and reads the rows of all models, and `_count_model` counts them. Then
-`_test_models` pairs their scores, tests the pairs, and makes the table and the card.
+`compare` reads models as `Model`: predictions are counted by `_count_model`, and scores of queries
+are read by `_score_models`. Then `_test_models` tests the pairs, by `analysis.comparison`, and
+makes the result, `Comparisons`, which has the tables.
 """
 
 from __future__ import annotations
@@ -9,40 +10,39 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.analysis.comparison import Pair, check_options, pair_up
-from nextloc_metrics.analysis.contrast import UserSums, contrast, sum_by
+from nextloc_metrics.analysis.comparison import (
+    Comparison,
+    Pair,
+    PairNames,
+    decide_family,
+    pair_up,
+)
+from nextloc_metrics.analysis.contrast import contrast, sum_by
 from nextloc_metrics.analysis.f1_intervals import Exchange, answers_of, has_jackknife, jackknife
+from nextloc_metrics.analysis.significance import level_of
 from nextloc_metrics.core.display.reading import Reading
-from nextloc_metrics.core.means import exact
+from nextloc_metrics.core.means import exact, intervals
 from nextloc_metrics.core.metric.collection import RankingCollection
 from nextloc_metrics.core.metric.collection_values import readings_of
 from nextloc_metrics.core.metric.grouped import Grouped
 from nextloc_metrics.core.metric.joint_update import Plan
 from nextloc_metrics.core.metric.mean import MeanMetric
 from nextloc_metrics.core.queries.arrays import Array
-from nextloc_metrics.core.queries.batch import ArrayRows, Batch, read_rows
+from nextloc_metrics.core.queries.batch import ArrayRows, Batch, Grouping, read_rows
 from nextloc_metrics.core.queries.checks import as_number, check_choice, check_named
-from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.queries.messages import describe, short
 from nextloc_metrics.core.queries.runs import read_runs
 from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.metrics.location_f1 import LocationTally
-from nextloc_metrics.report.comparisons import (
-    Against,
-    Asked,
-    ByPair,
-    Comparisons,
-    decide_pairs,
-    find_letters,
-    p_text,
-    pairs_of,
-    tabulate,
-)
+from nextloc_metrics.metrics.per_query import PerQueryScores, QueryScores
+from nextloc_metrics.report.comparisons import ByPair, Comparisons, find_letters
 from nextloc_metrics.report.evaluation_options import SharedOptions, with_options
 from nextloc_metrics.report.part import Part
 from nextloc_metrics.report.setting import (
@@ -57,14 +57,19 @@ from nextloc_metrics.report.setting import (
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+Against = Literal["first", "all"]
+
 # With fewer runs, the variance of runs is known badly.
 _FEW_RUNS = 5
+
+# Rounding errors of a given score, in units of the last place, and the bits of the highest one.
+_ROUNDED, _BITS = 4, 32
 
 
 @with_options(SharedOptions)
 def compare(
     models: Mapping[str, Any],
-    target: Array,
+    target: Array | None = None,
     *,
     mask: Array | None = None,
     groups: Mapping[str, Array] | None = None,
@@ -73,28 +78,41 @@ def compare(
     seed: int = 0,
     **options: Unpack[SharedOptions],
 ) -> Comparisons:
-    """Compare the predictions of several models for the same queries.
+    """Compare several models by their predictions, or scores, of the same queries.
+
+    If two models are equal, the sign of each query's difference (each group's of `cluster`) is
+    random. The p-value is the share of sign assignments whose mean is at least as far from 0 as the
+    observed mean: of all assignments if there are up to 16 nonzero differences or if they are
+    multiples of one number, as for accuracy (McNemar's exact test), of random ones otherwise, so
+    many that the smallest p which Holm's method needs has ten below it; with too many queries for
+    that, p is Student's t. For F1 the answers of two models are exchanged by group, or by query,
+    and F1 is computed again, or p is Student's t where that takes too long. The interval is the
+    paired t interval, clustered. If all scores are from 0 to 1, the standard error is at least the
+    one that each difference would have itself, so the interval has a width also where all answers
+    are equal; for hits without `cluster` it is Tango's score interval. A single query, or group,
+    has no interval and no p-value: they are NaN. The card says how p-values were computed.
 
     With several runs of a model, its value is their mean, and intervals and p-values, of Student's
-    t, are for the method and not for these runs: see `analysis.contrast.contrast`. Otherwise
-    p-values are those of `analysis.compare`, exact or with so many random signs that the smallest
-    which Holm's method needs has ten below it; with too many queries for that, Student's t. For F1
-    the answers of two models are exchanged by user, or by query, and F1 is computed again, or p is
-    Student's t where that takes too long. The card says which.
+    t, are for the method and not for these runs: see `analysis.contrast.contrast`.
 
     Args:
-        models: predictions as for `evaluate`, by model name; a list of them for several runs.
+        models: predictions as for `evaluate`, by model name; a list of them for several runs. Or,
+            without `target`, scores of queries: a `PerQueryScores`, the result of its `compute`, or
+            a floating tensor `[N]`. They are the metric `score`, and higher ones are better.
         groups: as for `evaluate`, as are `target`, `mask` and `exclude`; only those of `cluster`
-            matter, which test and intervals then take as independent.
+            matter, which test and intervals then take as independent. For a `PerQueryScores` they
+            are in the order of ascending ids.
         against: `"first"` compares each model with the first, and Holm's method corrects all tests
             together; `"all"` compares all pairs, and it corrects those of each metric. Tests of the
             same scores count once: with `k=1` and lists of one id, accuracy and MRR are one.
-        seed: as for `analysis.compare`.
-        options: those of [`SharedOptions`][nextloc_metrics.report.SharedOptions].
+        seed: the seed of the random signs.
+        options: those of [`SharedOptions`][nextloc_metrics.report.SharedOptions]; for scores only
+            `cluster`, `confidence_level` and `about`.
 
     Raises:
-        ValueError: there are fewer than two models, shapes do not fit, or `cluster` is not a key
-            of `groups`.
+        TypeError: without `target`, a model is no scores of queries.
+        ValueError: there are fewer than two models, shapes or ids do not fit, or `cluster` is not a
+            key of `groups`.
 
     Example:
         >>> from nextloc_metrics import report
@@ -103,79 +121,169 @@ def compare(
         >>> found = report.compare({"bad": bad, "good": good}, target, k=1)
         >>> found.comparisons["good"]["mrr"].difference
         0.5
+        >>> from torch import tensor
+        >>> before, after = tensor([0.5, 0.5, 0.0, 0.5, 0.25]), tensor([1.0, 1.0, 0.5, 1.0, 0.5])
+        >>> report.compare({"before": before, "after": after}).comparisons["after"]["score"]
+        Comparison(difference +0.4500, 95 % interval +0.1689 to +0.5888, p = 0.0625,
+                   d_z = +4.025, 5 queries)
+
+    Sources: R. A. Fisher, "The design of experiments", 1935; M. D. Smucker, J. Allan and
+    B. Carterette, "A comparison of statistical significance tests for information retrieval
+    evaluation", CIKM 2007.
     """
     check_named("models", models, '{"gru": preds, "lstm": others}')
+    given = {str(name): of for name, of in models.items()}
     about: Any = options["about"] or {}
-    cluster = options["cluster"]
-    asked = Asked(options["confidence_level"], as_number(seed), against, cluster)
-    _check_options(asked, about, [str(x) for x in models])
-    runs = {str(name): read_runs(given) for name, given in models.items()}
-    if len(runs) < 2:
-        raise ValueError(f"`models` must hold at least two models, got {short(list(runs))}.")
-    first = next(iter(runs))
-    whole = read_rows(Batch(runs[first][0], target, mask, groups, exclude))
-    check_cluster(cluster, whole.groups)
-    kinds = {} if cluster is None else {cluster: whole.kinds[cluster]}
-    rows = {
-        name: [read_rows(Batch(run, target, mask, kinds, exclude)) for run in of]
-        for name, of in runs.items()
-    }
-    counted = {name: _count_model(of, asked, options) for name, of in rows.items()}
-    texts = {name: write_about(about[name]) for name in runs if name in about}
-    return _test_models(counted, asked, texts, _note_runs(counted))
-
-
-def _check_options(asked: Asked, about: Any, names: Sequence[str]) -> None:
-    """Raise unless models can be tested so."""
-    if not isinstance(about, Mapping) or not about.keys() <= set(names):
+    if not isinstance(about, Mapping) or not about.keys() <= given.keys():
         raise ValueError(
-            f"`about` must have a text for models, by their names {short(names)}, got "
+            f"`about` must have a text for models, by their names {short(list(given))}, got "
             f"{short(about)}."
         )
-    check_options(asked.confidence_level, asked.seed)
-    check_choice("against", asked.against, Against)
+    level, cluster = options["confidence_level"], options["cluster"]
+    intervals.check_confidence_level(level)
+    seed = as_number(seed)
+    if type(seed) is not int or not 0 <= seed < 2**63:
+        raise ValueError(f"`seed` must be an integer from 0 to 2^63 - 1, got {short(seed)}.")
+    check_choice("against", against, Against)
+    if len(given) < 2:
+        raise ValueError(f"`models` must hold at least two models, got {short(list(given))}.")
+    if target is None:
+        if mask is not None or exclude is not None or options["measures"] or options["metrics"]:
+            raise ValueError("`mask`, `exclude`, `measures` and `metrics` need predictions.")
+        read = _score_models(given, groups, cluster, level)
+    else:
+        runs = {name: read_runs(of) for name, of in given.items()}
+        first = next(iter(runs.values()))[0]
+        whole = read_rows(Batch(first, target, mask, groups, exclude))
+        check_cluster(cluster, whole.groups)
+        kinds = {} if cluster is None else {cluster: whole.kinds[cluster]}
+        rows = {
+            name: [read_rows(Batch(run, target, mask, kinds, exclude)) for run in of]
+            for name, of in runs.items()
+        }
+        read = {name: _count_model(of, kinds, options) for name, of in rows.items()}
+    texts = {name: write_about(about[name]) for name in given if name in about}
+    return _test_models(read, cluster, texts, against, level, seed)
 
 
-class _CountedRun(NamedTuple):
-    """What is kept of one run of a model."""
-
-    metrics: RankingCollection  #: with their counts
-    scores: dict[str, tuple[Tensor, Tensor]]  #: by metric, in 2^-32, and whether a query counts
-    target: Tensor  #: of each query; where F1 is tested, -1 if it is left out
-    decided: Tensor  #: the location that is decided for, where F1 is tested
+# Scores ------------------------------------------------------------------------------------------
 
 
-class _CountedModel(NamedTuple):
-    """What is kept of a model with R runs of the N queries."""
+class Model(NamedTuple):
+    """What is kept of a model with R runs of N queries."""
 
-    runs: list[_CountedRun]
-    members: list[tuple[str, Any]]  #: the metrics by name, without counts
-    f1: dict[str, LocationTally]  #: those whose difference is tested by exchanged answers
-    scores: dict[str, tuple[Any, Any]]  #: `[R, N]`, and which queries count
+    columns: dict[str, Reading]  #: the values, means over runs, by metric
+    members: list[tuple[str, Any]]  #: the metrics by name
+    scores: dict[str, Any]  #: float64 `[R, N]`; NaN if a query is left out
     clusters: Tensor | None  #: the number of each query's cluster
-
-    @property
-    def text(self) -> str:
-        """The number of runs, if there are several."""
-        return f"{len(self.runs)} runs" if len(self.runs) > 1 else ""
+    unit: float = 1 / exact.ONE  #: scores are rounded to multiples of it
+    errors: Any = 0.0  #: of the rounding of scores that are given, float64 `[N]`
+    f1: Mapping[str, LocationTally] = {}  #: those whose difference is tested by exchanged answers
+    target: Any = None  #: of each query; where F1 is tested, -1 if it is left out
+    decided: Sequence[Tensor] = ()  #: the decisions of each run, where F1 is tested
 
     def clusters_of(self, kept: Any) -> Tensor | None:
         """Return the number of the cluster of each query that is kept; None without clusters."""
         return None if self.clusters is None else self.clusters[torch.from_numpy(kept)]
 
 
-def _count_model(rows: Sequence[ArrayRows], asked: Asked, options: SharedOptions) -> _CountedModel:
-    """Count all runs."""
-    members = _headline_of(rows[0], options).named_members()
+def _score_models(
+    models: Mapping[str, Any], groups: Mapping[str, Array] | None, cluster: str | None, level: float
+) -> dict[str, Model]:
+    """Read models of which the scores of queries are given."""
+    read = {name: _read_scores(name, of) for name, of in models.items()}
+    ids, first = next(iter(read.values()))
+    for other, scores in read.values():
+        if scores.shape != first.shape or not torch.equal(ids, other):
+            raise ValueError(
+                "`models` must have scores of the same queries, got "
+                f"{describe(first)} and {describe(scores)}, or different ids."
+            )
+    every = torch.stack([scores.double() for _, scores in read.values()])
+    if not len(first):
+        raise ValueError("`models` must have scores of at least one query, got none.")
+    if not bool(every.isfinite().all()):
+        raise ValueError(
+            "`models` must have finite scores, got NaN or infinity for query "
+            f"{int((~every.isfinite()).any(0).nonzero()[0])}; leave it out of all."
+        )
+    rows = torch.zeros(len(first), 1, dtype=torch.int64)
+    kinds = read_rows(Batch(rows, rows[:, 0], groups=groups)).kinds
+    check_cluster(cluster, tuple(kinds))
+    clusters = kinds[cluster].numbers if cluster else None
+    mantissa, exponent = math.frexp(float(every.abs().max()))
+    unit = 2.0 ** (exponent - (mantissa == 0.5) - _BITS)
+    is_fraction = bool(((every >= 0) & (every <= 1)).all())
+    found = {}
+    for (name, (_, given)), scores in zip(read.items(), every, strict=True):
+        one = Reading(float(scores.mean()), None, is_fraction)
+        if is_fraction:
+            kept = torch.ones(len(scores), dtype=torch.bool)
+            if clusters is None:
+                estimate = intervals.of_queries(exact.tally(scores[None], kept)[0])
+            else:
+                number = int(clusters.max()) + 1
+                estimate = intervals.of_clusters(exact.tally_by(clusters, number, scores, kept))
+            low, high = map(float, estimate.interval(level))
+            one = one._replace(value=float(estimate.mean), bounds=(low, high))
+        last_place = torch.finfo(given.dtype).eps if given.is_floating_point() else 0.0
+        errors = _ROUNDED * last_place * scores.abs().numpy()
+        members = [("score", getattr(models[name], "metric", None))]
+        cells = {"score": scores[None].numpy()}
+        found[name] = Model({"score": one}, members, cells, clusters, unit, errors)
+    return found
+
+
+def _read_scores(name: str, scores: Any) -> tuple[Tensor, Tensor]:
+    """Return ids, if any, and scores."""
+    ids = torch.zeros(0, dtype=torch.int64)
+    if isinstance(scores, PerQueryScores):
+        scores = scores.compute()
+    if isinstance(scores, QueryScores):
+        ids, scores = (tensor.reshape(-1).cpu() for tensor in scores)  # one query's are squeezed
+    if not isinstance(scores, Tensor) or scores.ndim != 1:
+        raise TypeError(
+            f"`models` must be predictions with a `target`, or each a PerQueryScores, the result "
+            f"of its `compute`, or a tensor [N], got {describe(scores)} for {short(name)}."
+        )
+    return ids, scores.detach().cpu()
+
+
+def _count_model(
+    rows: Sequence[ArrayRows], kinds: Mapping[str, Grouping], options: SharedOptions
+) -> Model:
+    """Count all runs of a model."""
+    level, members = options["confidence_level"], _headline_of(rows[0], options).named_members()
     f1 = {x: y for x, y in members if isinstance(y, LocationTally) and has_jackknife(y)}
-    runs = [_count_run(one, f1, asked, options) for one in rows]
-    scores: dict[str, tuple[Any, Any]] = {}
-    for key in runs[0].scores:
-        units, kept = map(torch.stack, zip(*(one.scores[key] for one in runs), strict=True))
-        scores[key] = units.numpy(), kept.all(0).numpy()
-    kind = rows[0].kinds.get(asked.cluster or "")
+    kind = next(iter(kinds.values()), None)
     clusters = None if kind is None else kind.numbers
-    return _CountedModel(runs, members, f1, scores, clusters)
+    runs = [_count_run(one, f1, kinds, options) for one in rows]
+    scores = {x: np.stack([one.scores[x].numpy() for one in runs]) for x in runs[0].scores}
+    decided, target = [one.decided for one in runs], runs[0].target
+    model = Model({}, members, scores, clusters, f1=f1, target=target, decided=decided)
+    first, *others = (readings_of(one.metrics, level) for one in runs)
+    for key, one in first.items():
+        if others:
+            found = math.fsum([one.value, *(x[key].value for x in others)]) / len(runs)
+            bounds = _interval_of(model, key, level) if key in scores else None
+            one = one._replace(value=found, bounds=bounds)
+        elif key in f1:
+            answers = answers_of(target, decided[0], clusters)
+            estimate = jackknife(f1[key], answers, clusters is not None).estimate()
+            low, high = map(float, estimate.interval(level))
+            one = one._replace(bounds=(low, high))
+        model.columns[key] = one
+    return model
+
+
+def _interval_of(model: Model, key: str, level: float) -> tuple[float, float]:
+    """Return the interval of the mean over runs of a metric that scores queries."""
+    scores = model.scores[key]
+    kept = ~np.isnan(scores).any(0)
+    units = np.floor(scores[:, kept] / model.unit + 0.5).astype(np.int64)
+    sums, sizes = sum_by(model.clusters_of(kept), units)
+    low, high = contrast([sums], sizes, model.unit).estimate().interval(level)
+    return float(low), float(high)
 
 
 def _headline_of(rows: ArrayRows, options: SharedOptions) -> RankingCollection:
@@ -191,52 +299,151 @@ def _headline_of(rows: ArrayRows, options: SharedOptions) -> RankingCollection:
     return make_headline(number, options["k"], options["measures"], own)
 
 
+class _Run(NamedTuple):
+    """What is kept of one run of a model."""
+
+    metrics: RankingCollection  #: with their counts
+    scores: dict[str, Tensor]
+    target: Tensor
+    decided: Tensor
+
+
 def _count_run(
-    rows: ArrayRows, f1: dict[str, LocationTally], asked: Asked, options: SharedOptions
-) -> _CountedRun:
+    rows: ArrayRows,
+    f1: Mapping[str, LocationTally],
+    kinds: Mapping[str, Grouping],
+    options: SharedOptions,
+) -> _Run:
     """Count all queries, and score each of them by each metric."""
     members: dict[str, Any] = dict(_headline_of(rows, options).named_members())
     means = {x: y for x, y in members.items() if isinstance(y, MeanMetric) and y._averages_scores}
-    kind = rows.kinds.get(asked.cluster or "")
-    if kind is not None and len(kind.labels):
-        by: Any = {"by": asked.cluster, "labels": kind.labels, "average": "queries"}
-        members |= {key: Grouped(metric, **by) for key, metric in means.items()}
+    clusters = torch.arange(len(rows.target))
+    for name, kind in kinds.items():
+        clusters = kind.numbers
+        if len(kind.labels):
+            by: Any = {"by": name, "labels": kind.labels, "average": "queries"}
+            members |= {key: Grouped(metric, **by) for key, metric in means.items()}
     metrics, plan = RankingCollection(members), Plan([*members.values(), *means.values()])
-    scores: dict[str, list[Tensor]] = {key: [] for key in means}  # NaN if a query is left out
+    scores: dict[str, list[Tensor]] = {key: [] for key in means}
     answers: list[Tensor] = []
     for batch in rows.chunks():
-        kinds: Any = batch.groups
-        groups = {name: of.numbers for name, of in kinds.items()} or None
+        of_batch: Any = batch.groups
+        groups = {name: of.numbers for name, of in of_batch.items()} or None
         records = plan.read(replace(batch, groups=groups, exempt_target=options["exempt_target"]))
         metrics.update(records)
         for key, metric in means.items():
-            of_batch, counted = metric._score_queries(records[metric.record])
-            scores[key].append(of_batch.masked_fill(~counted, torch.nan))
+            found, counted = metric._score_queries(records[metric.record])
+            scores[key].append(found.clamp(0, 1).masked_fill(~counted, torch.nan))
         if f1:
             ranking: Ranking = records[Ranking]
             answers.append(torch.stack([ranking.relevant[:, 0], ranking.best]))
     joined = {key: torch.cat(of) for key, of in scores.items()}
-    found = {key: (exact.to_fixed_point(of), ~of.isnan()) for key, of in joined.items()}
     target, decided = torch.cat(answers, 1) if answers else (rows.target, rows.target)
-    clusters = torch.arange(len(target)) if kind is None else kind.numbers
     for key, of_f1 in f1.items():
-        found[key] = _units_of_f1(of_f1, target, decided, clusters), target >= 0
-    return _CountedRun(metrics, found, target, decided)
+        joined[key] = _shares_of_f1(of_f1, target, decided, clusters)
+    return _Run(metrics, joined, target, decided)
 
 
-def _units_of_f1(
+def _shares_of_f1(
     metric: LocationTally, target: Tensor, decided: Tensor, clusters: Tensor
 ) -> Tensor:
     """Return what each cluster adds to F1, at its first query: it is summed by cluster."""
     found = jackknife(metric, answers_of(target, decided, clusters, merge=False), True)
     kept = (target >= 0).nonzero()[:, 0]
     first = torch.from_numpy(np.unique(clusters[kept].numpy(), return_index=True)[1])
-    return torch.zeros_like(target).index_add_(0, kept[first], found.units())
+    shares = torch.zeros(len(target), dtype=torch.float64).masked_fill_(target < 0, torch.nan)
+    return shares.index_copy_(0, kept[first], found.shares())
 
 
-def _note_runs(models: Mapping[str, _CountedModel]) -> list[str]:
+# Tests -------------------------------------------------------------------------------------------
+
+
+def _test_models(
+    models: Mapping[str, Model],
+    cluster: str | None,
+    about: Mapping[str, str],
+    against: Against,
+    level: float,
+    seed: int,
+) -> Comparisons:
+    """Test all pairs, and say how on the card."""
+    first, is_all = next(iter(models)), against == "all"
+    every = (~np.isnan(of).any(0) for one in models.values() for of in one.scores.values())
+    kept = np.any([*every], axis=0)
+    if not kept.any():
+        raise ValueError("`target` must hold at least one query that counts, got none to compare.")
+    names = [x for x in combinations(models, 2) if is_all or x[0] == first]
+    pairs = {(a, b): _pair_models(models[a], models[b]) for a, b in names}
+    found: dict[PairNames, dict[str, Comparison]] = {x: {} for x in names}
+    corrected: dict[PairNames, dict[str, float]] = {x: {} for x in names}
+    keys, num_tests, draws = [*models[first].scores], dict[str, int](), 0
+    for own in [[key] for key in keys] if is_all else [keys]:
+        family = decide_family({(x, key): pairs[x][key] for x in names for key in own}, level, seed)
+        for (x, key), (one, p_value) in family.tests.items():
+            found[x][key], corrected[x][key] = one, p_value
+        num_tests |= dict.fromkeys(own, family.num_tests)
+        draws = max(draws, family.most)
+    columns = {name: one.columns for name, one in models.items()}
+    marks = find_letters(columns, corrected, level_of(level)) if is_all else {}
+    queries, groups = int(kept.sum()), models[first].clusters_of(kept)
+    number = 0 if groups is None else len(torch.unique(groups))
+    clusters = f"clustered by {cluster} ({number:,} groups)" if cluster else ""
+    runs = {name: len(of.scores[keys[0]]) for name, of in models.items()}
+    several = [f"{name} {x} runs" for name, x in runs.items() if x > 1]
+    warned, most, f1 = _note_runs(runs), max(num_tests.values()), [*models[first].f1]
+    card = {
+        "queries": queries,
+        "averaged_over": "queries",
+        "intervals": f"{100 * level:g} %, {clusters or 'queries independent'}, not corrected",
+        "p": f"two-sided {_p_text(found, f1, draws)}",
+        "corrected_p": f"Holm's method for {most} test{'s' * (most > 1)}"
+        + " of each metric" * is_all,
+        **({"runs": ", ".join(several)} if several else {}),
+        **({} if models[first].target is None else {"ties": "expected value over random orders"}),
+        **{f"about {name}": text for name, text in about.items()},
+        **({"notes": "; ".join(warned)} if warned else {}),
+    }
+    decoded = [f"{name} {of}" for name, text in about.items() if (of := decoding_in(text))]
+    notes = [
+        *([f"decoding: {', '.join(decoded)}"] if decoded else []),
+        f"{queries:,} queries, {_p_text(found, f1)} {clusters}".rstrip(),
+        f"corrected p: {card['corrected_p']}; intervals are not corrected",
+        *warned,
+    ]
+    tests = ByPair(found), ByPair(corrected), num_tests, marks, columns, card
+    return Comparisons(*tests, level, notes, models[first].members)
+
+
+def _pair_models(first: Model, second: Model) -> dict[str, Pair]:
+    """Pair the scores of two models by metric, with those of the queries that count for both."""
+    pairs = {}
+    for key, b in second.scores.items():
+        a = first.scores[key]
+        kept = ~(np.isnan(a).any(0) | np.isnan(b).any(0))
+        errors = first.errors + second.errors
+        pair = pair_up(a[:, kept], b[:, kept], second.clusters_of(kept), second.unit, errors)
+        if key in second.f1:
+            counted = torch.from_numpy(kept)
+            decided = [[x[counted] for x in one.decided] for one in (first, second)]
+            target, exchange = second.target[counted], None
+            if not pair.has_runs:
+                both = decided[0][0], decided[1][0]
+                exchange = Exchange(second.f1[key], target, both, second.clusters_of(kept))
+            right = (torch.stack([x == target for x in of]) for of in decided)
+            theirs, ours = (x.double().mean(0) for x in right)
+            pair = pair._replace(
+                effect_size=math.nan,
+                wins=int((ours > theirs).sum()),
+                losses=int((ours < theirs).sum()),
+                size=1.0,
+                exchange=exchange,
+            )
+        pairs[key] = pair
+    return pairs
+
+
+def _note_runs(numbers: Mapping[str, int]) -> list[str]:
     """Say whose runs are missing, or few, if any model has several."""
-    numbers = {name: len(model.runs) for name, model in models.items()}
     several = [number for number in numbers.values() if number > 1]
     if not several:
         return []
@@ -245,116 +452,20 @@ def _note_runs(models: Mapping[str, _CountedModel]) -> list[str]:
     return [*notes, *(["few runs: intervals are rough"] if min(several) < _FEW_RUNS else [])]
 
 
-def _test_models(
-    models: Mapping[str, _CountedModel],
-    asked: Asked,
-    about: Mapping[str, str],
-    warned: Sequence[str],
-) -> Comparisons:
-    """Test all pairs, compute the values, and make the table and the card."""
-    queries, groups = _count_queries(models)
-    if not queries:
-        raise ValueError("`target` must hold at least one query that counts, got none to compare.")
-    names, level = pairs_of([*models], asked.against), asked.confidence_level
-    decided = decide_pairs({(a, b): _pair_models(models[a], models[b]) for a, b in names}, asked)
-    columns = {name: _read_values(model, level) for name, model in models.items()}
-    values = {name: {key: x.value for key, x in of.items()} for name, of in columns.items()}
-    found = {x: {key: one.found for key, one in of.items()} for x, of in decided.pairs.items()}
-    corrected = {
-        x: {key: one.corrected for key, one in of.items()} for x, of in decided.pairs.items()
-    }
-    marks = find_letters(columns, corrected, asked.level) if asked.against == "all" else {}
-    clusters = f"clustered by {asked.cluster} ({groups:,} groups)" if asked.cluster else ""
-    most = max(decided.num_tests.values())
-    of_each = " of each metric" if asked.against == "all" else ""
-    runs = [f"{name} {model.text}" for name, model in models.items() if model.text]
-    card = {
-        "queries": queries,
-        "averaged_over": "queries",
-        "intervals": f"{100 * level:g} %, {clusters or 'queries independent'}, not corrected",
-        "p": f"two-sided {p_text(decided)}",
-        "corrected_p": f"Holm's method for {most} test{'s' * (most > 1)}{of_each}",
-        **({"runs": ", ".join(runs)} if runs else {}),
-        "ties": "expected value over random orders",
-        **{f"about {name}": text for name, text in about.items()},
-        **({"notes": "; ".join(warned)} if warned else {}),
-    }
-    decoded = [f"{name} {of}" for name, text in about.items() if (of := decoding_in(text))]
-    notes = [
-        *([f"decoding: {', '.join(decoded)}"] if decoded else []),
-        f"{queries:,} queries, {p_text(decided, with_signs=False)} {clusters}".rstrip(),
-        f"corrected p: {card['corrected_p']}; intervals are not corrected",
-        *warned,
-    ]
-    table = tabulate(values, decided, asked, notes)
-    members = next(iter(models.values())).members
-    tests = decided.num_tests, marks, columns, card, level, members
-    return Comparisons(values, ByPair(found), ByPair(corrected), table, *tests)
-
-
-def _count_queries(models: Mapping[str, _CountedModel]) -> tuple[int, int]:
-    """Return the number of queries that count for a metric of a model, and of their clusters."""
-    first = next(iter(models.values()))
-    kept = np.any([kept for of in models.values() for _, kept in of.scores.values()], axis=0)
-    clusters = first.clusters_of(kept)
-    return int(kept.sum()), 0 if clusters is None else len(torch.unique(clusters))
-
-
-def _pair_models(first: _CountedModel, second: _CountedModel) -> dict[str, Pair]:
-    """Pair the scores of two models by metric, with those of the queries that count for both."""
-    pairs = {}
-    for key, (b, kept_b) in second.scores.items():
-        a, kept_a = first.scores[key]
-        kept = kept_a & kept_b
-        groups = second.clusters_of(kept)
-        pairs[key] = pair_up((b[:, kept], a[:, kept]), groups, 1 / exact.ONE)
-    is_single = len(first.runs) == len(second.runs) == 1
-    for key, metric in second.f1.items():
-        target = second.runs[0].target
-        kept, exchange = target >= 0, None
-        if is_single:
-            decided = first.runs[0].decided[kept], second.runs[0].decided[kept]
-            groups = second.clusters_of(kept.numpy())
-            exchange = Exchange(metric, target[kept], decided, groups)
-        theirs, ours = (
-            torch.stack([x.decided == x.target for x in of.runs])[:, kept].double().mean(0)
-            for of in (first, second)
-        )
-        pairs[key] = pairs[key]._replace(
-            has_runs=not is_single,
-            effect_size=math.nan,
-            wins=int((ours > theirs).sum()),
-            losses=int((ours < theirs).sum()),
-            size=1.0,
-            exchange=exchange,
-        )
-    return pairs
-
-
-def _read_values(model: _CountedModel, confidence_level: float) -> dict[str, Reading]:
-    """Return the values with their intervals: means over runs."""
-    first, *others = (readings_of(run.metrics, confidence_level) for run in model.runs)
-    if others:
-        return {
-            key: one._replace(
-                value=math.fsum([one.value, *(x[key].value for x in others)]) / len(model.runs),
-                bounds=_interval_of(model, key, confidence_level) if key in model.scores else None,
-            )
-            for key, one in first.items()
-        }
-    (run,) = model.runs
-    for key, metric in model.f1.items():
-        answers = answers_of(run.target, run.decided, model.clusters)
-        found = jackknife(metric, answers, model.clusters is not None).estimate()
-        low, high = map(float, found.interval(confidence_level))
-        first[key] = first[key]._replace(bounds=(low, high))
-    return first
-
-
-def _interval_of(model: _CountedModel, key: str, confidence_level: float) -> tuple[float, float]:
-    """Return the interval of the mean over runs of a metric that scores queries."""
-    units, kept = model.scores[key]
-    sums, sizes = sum_by(model.clusters_of(kept), units[:, kept])
-    found = contrast([UserSums(sums)], sizes, 1 / exact.ONE).estimate()
-    low, high = found.interval(confidence_level)
-    return float(low), float(high)
+def _p_text(
+    found: Mapping[PairNames, Mapping[str, Comparison]], f1: Sequence[str], draws: int = 0
+) -> str:
+    """Say how p-values were computed, and which ones by Student's t if others are not."""
+    keys: dict[str, dict[str, None]] = {}  # metrics, in order, by the way
+    for tests in found.values():
+        for key, one in tests.items():
+            way = "exchanges" if one.p_from == "draws" and key in f1 else one.p_from
+            keys.setdefault(way, {})[key] = None
+    of = {way: ", ".join(metrics) for way, metrics in keys.items()}
+    ways = {"exact": "all signs", "draws": f"up to {draws:,} random signs"}
+    ways["exchanges"] = f"random exchanges for {of.get('exchanges')}"
+    signs = ", ".join(ways[x] for x in ways if x in of)
+    texts = ["permutation test" + f" ({signs})" * bool(draws)] * bool(signs)
+    if "t" in of:
+        texts.append("Student's t test" + f" for {of['t']}" * bool(signs))
+    return " and ".join(texts)

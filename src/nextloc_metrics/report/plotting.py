@@ -43,7 +43,7 @@ def side_by_side(
     """Draw the values of several models with their intervals, one row per metric.
 
     Overlapping intervals do not show that two models are equal. For models with the same queries,
-    use [`analysis.compare`][nextloc_metrics.analysis.compare]. A value that is not a mean over
+    use [`compare`][nextloc_metrics.report.compare]. A value that is not a mean over
     queries has no interval, and the note below the picture names it. A value that is not a fraction
     is written in its row.
 

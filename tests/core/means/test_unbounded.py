@@ -23,10 +23,10 @@ from nextloc_metrics import (
     Queries,
     RankingCollection,
     Record,
-    analysis,
     trajectories,
 )
 from nextloc_metrics.core.queries.batch import Batch
+from strategies import compare_scores
 
 
 @dataclass(eq=False)
@@ -177,4 +177,4 @@ def test_groups_tables_and_scores_of_queries() -> None:
         single = updated(PerQueryScores(Duration()), times, query_ids=torch.arange(4))
         scores.append(single.compute().scores)
         assert scores[-1].tolist() == times
-    assert analysis.compare(scores[0][:3], scores[1][:3]).difference == 2.5 / 3
+    assert compare_scores(scores[0][:3], scores[1][:3]).difference == 2.5 / 3

@@ -172,10 +172,9 @@ OTHERS: dict[str, Callable[[Any], Any]] = {
     "confidence_level": MRR().interval,
     "num_candidates": lambda x: analysis.chance(MRR(), num_candidates=x),
     "num_queries": lambda x: analysis.most_frequent([1, 2], x),
-    "groups of compare": lambda x: analysis.compare(HITS, HITS, groups=x),
     "num_rows": lambda x: padding_mask(x, 2, 0),
     "rank": lambda x: padding_mask(2, 2, x),
-    "seed": lambda x: analysis.compare(HITS, HITS, seed=x),
+    "seed": lambda x: report.compare({"a": HITS, "b": HITS}, seed=x),
 }
 
 

@@ -275,7 +275,7 @@ def of_readings(
     for model, readings in models.items():
         found = [readings.get(name) for name in names]
         ends = [marks.get(model, {}).get(name, "") for name in names]
-        texts = ["" if x is None else _number(x, x.value, percent) for x in found]
+        texts = ["" if x is None else write_number(x, x.value, percent) for x in found]
         width = max(map(len, ends), default=0)
         columns.append(
             [str(model), *(text + end.ljust(width) for text, end in zip(texts, ends, strict=True))]
@@ -309,7 +309,7 @@ def across(
     for i, name in enumerate(first):
         found = [of[name] for of in rows.values()]
         header.append(name + (_unit(found[0], True) if mixed else ""))
-        columns.append([_number(one, one.value, True) for one in found])
+        columns.append([write_number(one, one.value, True) for one in found])
         if i == 0 and any(one.bounds for one in found):
             header.append(f"{100 * confidence_level:g} % interval")
             columns.append(_intervals(found, True))
@@ -366,16 +366,19 @@ def _unit(reading: Reading, percent: bool) -> str:
     return f" ({unit})" if unit else ""
 
 
-def _number(reading: Reading, value: float, percent: bool) -> str:
+def write_number(reading: Reading, value: float, percent: bool = True, sign: str = "") -> str:
+    """Write a value of a reading, or a difference of values with the sign `"+"`."""
     if math.isnan(value):
         return "-"
     if not reading.is_fraction:
-        return f"{value:.6g}"
-    return f"{100 * value:.2f}" if percent else f"{value:.4f}"
+        return f"{value:{sign}.6g}"
+    return f"{100 * value:{sign}.2f}" if percent else f"{value:{sign}.4f}"
 
 
 def _intervals(readings: Sequence[Reading | None], percent: bool) -> list[str]:
     """Return intervals as text, aligned at the dash."""
-    ends = [[_number(x, end, percent) for end in x.bounds or ()] if x else [] for x in readings]
+    ends = [
+        [write_number(x, end, percent) for end in x.bounds or ()] if x else [] for x in readings
+    ]
     width = max((len(end) for pair in ends for end in pair), default=0)
     return [" - ".join(end.rjust(width) for end in pair) for pair in ends]
