@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from pathlib import Path
@@ -324,7 +325,9 @@ def test_a_card_of_lists_has_no_empty_row_and_one_model_no_legend(tmp_path: Path
     run("report", *shared, "--out", str(tmp_path / "a.html"))
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
     assert "acc_at_1 by user<" in page
-    assert ">model<" not in page
+    drawn = [base64.b64decode(x).decode() for x in re.findall('base64,([^"]*)"', page)]
+    assert ">acc_at_1<" in drawn[0]
+    assert ">model<" not in drawn[0]
 
 
 def test_help_of_score_has_sections() -> None:

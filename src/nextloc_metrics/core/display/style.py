@@ -172,11 +172,14 @@ class Scale(NamedTuple):
         """Write a value with the unit of the axis."""
         return f"{100 * value:.2f} %" if self.upper == 1 else f"{value:.4g}"
 
-    def fit(self, axes: Any, which: str = "y", from_lowest: bool = False) -> None:
-        """Keep an axis within the possible values; `from_lowest` begins at the lowest, as bars do.
+    def finish(
+        self, axes: Any, which: str, *notes: str, grid: str = "", from_lowest: bool = False
+    ) -> None:
+        """Name an axis after the drawing, keep it within the possible values, and add notes.
 
-        `which` is `"x"` or `"y"`.
+        `which` is `"x"` or `"y"`; `from_lowest` begins at the lowest possible value, as bars do.
         """
+        self.label(getattr(axes, f"{which}axis"))
         low, high = getattr(axes, f"get_{which}lim")()
         if math.isinf(getattr(axes.dataLim, f"{which}0")):  # nothing is drawn
             low, high = self.lower or 0, self.upper or 1
@@ -184,13 +187,6 @@ class Scale(NamedTuple):
             low = self.lower if from_lowest else max(low, self.lower)
         high = high if self.upper is None else min(high, self.upper)
         getattr(axes, f"set_{which}lim")(low, high)
-
-    def finish(
-        self, axes: Any, which: str, *notes: str, grid: str = "", from_lowest: bool = False
-    ) -> None:
-        """Name and fit an axis after the drawing, and add its grid and the notes."""
-        self.label(getattr(axes, f"{which}axis"))
-        self.fit(axes, which, from_lowest)
         axes.grid(axis=grid or which)
         add_note(axes, *notes)
 
