@@ -69,7 +69,7 @@ def test_counting_unseen_visits_moves_no_other_candidate(
 
 @pytest.mark.extra  # reads real data
 def test_the_page_has_the_rows_that_the_script_computes(script: ModuleType, data: Path) -> None:
-    """On the real check-ins: a constant model, two models of counts, and a small vocabulary."""
+    """On the real check-ins: a constant model, a model of counts, and a small vocabulary."""
     folder = data / "foursquare_nyc"
     if not folder.is_dir():
         pytest.skip("needs ../shared/data/foursquare_nyc")
@@ -80,7 +80,6 @@ def test_the_page_has_the_rows_that_the_script_computes(script: ModuleType, data
     page = (DOCS / "evaluation.md").read_text(encoding="utf-8")
     for name, model, read in [
         ("always id 1", script.always_unseen(check_ins), check_ins),
-        ("most visited", MostVisited(counted), check_ins),
         ("Markov", Markov(counted), check_ins),
         ("Markov, 10 visits or more", Markov(script.merge(counted, often)), merged),
     ]:
