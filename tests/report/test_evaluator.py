@@ -220,7 +220,7 @@ def test_a_result_stays_what_it_was_when_batches_follow(
 
 def test_a_refused_batch_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither counts nor groups, where the last query is wrong."""
-    evaluator = evaluator_of("lists", range(18), range(18, 20))  # with room for more groups
+    evaluator = evaluator_of("lists", range(18), range(18, 20))
     before = evaluator.to_bytes()
     for end in (22, 40):
         wrong = rows_of("lists", range(20, end))

@@ -228,7 +228,7 @@ def _evaluate_table(rows: Any, given: Mapping[str, Any], options: Options) -> Ev
     source = source.hashed()
     evaluator = _count_all(None if engine is None else rows, source, workers, options)
     assert evaluator._counts is not None
-    evaluator._counts.counted.card.update(card)
+    evaluator._counts.card.update(card)
     result = evaluator.result()
     if engine is None and reader is None:
         _warn_of_strangers(source, result, stacklevel=5)
@@ -317,7 +317,7 @@ def _count(rows: TableRows, chunks: Iterable[Batch], make: Callable[[], Evaluato
     for batch in chunks:
         counts.add(batch)
     if rows.on_error == "miss" and counts._counts is not None:
-        counts._counts.counted.card["broken_answers"] += rows.missed
+        counts._counts.card["broken_answers"] += rows.missed
     return counts
 
 

@@ -85,8 +85,7 @@ class Evaluation(Result):
         Its records have all groups, its text the medians if there are more than a hundred.
         """
         counted = self._counted
-        kinds = [kind for kind in counted.setting.groups if f"by {kind}" in counted.parts]
-        return {kind: _table_of_kind(counted, kind) for kind in kinds}
+        return {kind: _table_of_kind(counted, kind) for kind in counted.kinds}
 
     @cached_property
     def deciles(self) -> Table | None:
@@ -198,8 +197,7 @@ class Evaluation(Result):
     def _sentence(self) -> str:
         """Return the result in a sentence."""
         counted = self._counted
-        labels = {x: y for x, y in counted.labels.items() if f"by {x}" in counted.parts}
-        by_kind = {x: (counted.parts[f"by {x}"], len(names)) for x, names in labels.items()}
+        by_kind = {x: (counted.parts[f"by {x}"], len(counted.labels[x])) for x in counted.kinds}
         queries = counted.card["queries"] - counted.card["left_out"]
         return sentence_of(self.values, queries, by_kind)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from io import BytesIO
+from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,10 +19,12 @@ from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.means import exact, intervals
 from nextloc_metrics.core.metric.collection import RankingCollection
 from nextloc_metrics.core.metric.collection_values import read_results, readings_of
+from nextloc_metrics.core.metric.grouped import Grouped
 from nextloc_metrics.core.metric.joint_update import Plan
+from nextloc_metrics.core.metric.keyed import KeyedMetric
 from nextloc_metrics.core.metric.mean import RecordMetric
 from nextloc_metrics.core.queries.answers import UNSEEN
-from nextloc_metrics.core.queries.batch import Batch, GroupLabels
+from nextloc_metrics.core.queries.batch import Batch, Grouping, GroupLabels
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.metrics.location_f1 import LocationF1
@@ -31,6 +34,7 @@ from nextloc_metrics.report.location_answers import FewSums, LocationAnswers
 from nextloc_metrics.report.part import Feed, Known, Part, Parts
 from nextloc_metrics.report.parts import LEFT_OUT, PARTS
 from nextloc_metrics.report.setting import (
+    EXEMPT,
     Data,
     OwnMetrics,
     Setting,
@@ -46,26 +50,23 @@ _FEWEST_GROUPS, _BEYOND_NOISE = 20, 6
 _ENDLESS = 1 << 40
 
 
-class Tallied(NamedTuple):
-    """What a batch adds to counts."""
-
-    tallies: list[tuple[Plan, list[Tensor]]]
-    card: dict[str, int]
-    longest: int
-
-
 class Counted:
-    """The states of all metrics of an evaluation, and the counts of its card."""
+    """The states of all metrics of an evaluation, and the counts of its card.
 
-    def __init__(self, setting: Setting, labels: Mapping[str, GroupLabels], data: Data) -> None:
-        self.setting, self.labels = setting, dict(labels)
-        self.data = data
+    Groups are numbered as they appear, in the order of `names`; the states of groups grow with
+    them. `sort` puts the groups in order, before states are read or saved.
+    """
+
+    def __init__(self, setting: Setting, data: Data) -> None:
+        self.setting, self.data = setting, data
+        self.names: dict[str, dict[str, int]] = {kind: {} for kind in setting.groups}
+        self.labels: dict[str, GroupLabels] = {}  # the names in order, since `sort`
         self.card, self.longest = Counter[str](), 0  # and the length of the longest list
         self.ids: frozenset[str] = frozenset()  # of the evaluations that were merged
         self.made: dict[Part, Parts] = {}  # the collections of each part
         self.parts: Parts = {}  # all of them by name
         self._plans: dict[Feed | None, Plan] = {}  # of what is ranked; first of the predictions
-        self._make_parts(Known(setting, self.labels, data))
+        self._make_parts(Known(setting, data))
         self.headline = self.parts[""]
 
     def _make_parts(self, known: Known) -> None:
@@ -87,30 +88,71 @@ class Counted:
         # the card reads all ranks, however few the metrics look at
         self._plans[None].needs[Ranking] |= Needs()
 
-    def tally(self, batch: Batch, numbers: Mapping[str, Tensor]) -> Tallied:
-        """Return what a batch adds; `numbers` are those of its queries' groups, by kind."""
-        groups = dict(numbers)
+    def add(self, chunks: Iterable[Batch]) -> None:
+        """Count the queries of chunks of rows, or raise and change nothing."""
+        card, longest = self.card.copy(), self.longest
+        states = [(member, vars(member)[member._state_name]) for member in self._members().values()]
+        numbers = {kind: len(names) for kind, names in self.names.items()}
+        try:
+            for chunk in chunks:
+                self._count(chunk)
+        except BaseException:
+            self.card, self.longest = card, longest
+            for member, state in states:
+                vars(member)[member._state_name] = state
+            for kind, names in self.names.items():
+                self.names[kind] = dict(islice(names.items(), numbers[kind]))
+            raise
+
+    def _count(self, chunk: Batch) -> None:
+        kinds: Mapping[str, Grouping] = chunk.groups  # type: ignore[assignment]  # a chunk has them
+        groups = {kind: self._number(kind, x.labels)[x.numbers] for kind, x in kinds.items()}
+        self._grow()
+        exempts = self.setting.exclude == EXEMPT
+        batch = replace(chunk, groups=None, exempt_target=exempts).read()
         for part in self.made:
             groups |= part.groups(batch)
         batch = replace(batch, groups=groups or None)
         records = self._plans[None].read(batch)
-        tallies = [
-            (plan, plan.tally(Batch(records, None) if feed is None else feed(batch, records)))
-            for feed, plan in self._plans.items()
-        ]
+        for feed, plan in self._plans.items():
+            fed = Batch(records, None) if feed is None else feed(batch, records)
+            plan.update(fed, count=True)
         ranking: Ranking = records[Ranking]
         known, target = self.setting.known_locations, batch.target[ranking.queries.counted]
         # also where F1 reads no target
         if known is not None and target.numel() and (highest := int(target.max())) >= known:
             raise ValueError(f"`target` must be below `num_locations`, {known}, got {highest}.")
-        return Tallied(tallies, *self._describe(batch, ranking))
+        card, longest = self._describe(batch, ranking)
+        self.card.update(card)
+        self.longest = max(self.longest, longest)
 
-    def add(self, tallied: Tallied) -> None:
-        """Add what `tally` returned."""
-        for plan, tallies in tallied.tallies:
-            plan.add(tallies, count=True)
-        self.card.update(tallied.card)
-        self.longest = max(self.longest, tallied.longest)
+    def _number(self, kind: str, labels: GroupLabels) -> Tensor:
+        """Return the numbers of groups, of which new ones are added."""
+        names = self.names[kind]
+        for name in labels.names:
+            names.setdefault(name, len(names))
+        return torch.tensor([names[name] for name in labels.names], dtype=torch.int64)
+
+    def _grow(self) -> None:
+        """Give each metric of groups a sum for all of them."""
+        for member in self._members().values():
+            if isinstance(member, Grouped) and member.by in self.names:
+                number = vars(member)["num_groups"] = max(1, len(self.names[member.by]))
+                if not isinstance(member, KeyedMetric) and len(member.state) < number:
+                    rows = number - len(member.state)
+                    set_state(member, torch.nn.functional.pad(member.state, (0, 0, 0, rows)))
+
+    def sort(self) -> Counted:
+        """Put the groups in order, as numbers or as text, and return the counts."""
+        self._grow()
+        self.labels = {kind: GroupLabels.sorted(names) for kind, names in self.names.items()}
+        numbers = {kind: labels.number([*self.names[kind]]) for kind, labels in self.labels.items()}
+        self.names = {kind: dict(labels._numbers) for kind, labels in self.labels.items()}
+        for member in self._members().values():
+            set_state(member, member._renumbered(member.state, numbers))
+            if isinstance(member, Grouped) and member.by in self.labels:
+                member._options["labels"] = self.labels[member.by]
+        return self
 
     def _describe(self, batch: Batch, ranking: Ranking) -> tuple[dict[str, int], int]:
         """Count the queries of each kind that the card lists; return also the longest list."""
@@ -186,12 +228,12 @@ class Counted:
         for name in self.left_out(is_full=True):
             most = f"{FewSums.most:,} different answers"
             found[f"interval_of_{name}"] = f"none: more than {most} by {cluster or 'query'}"
-        if "cluster" in self.parts:
+        if cluster in self.kinds:
             for name, row in rows.items():
                 if row._has_interval and name not in self.parts["cluster"]:
                     found[f"interval_of_{name}"] = f"none by {cluster}: it is no mean of scores"
         kinds = self.setting.groups if cluster is None else (cluster,)
-        for kind in [x for x in kinds if f"by {x}" in self.parts]:
+        for kind in [x for x in kinds if x in self.kinds]:
             members: list[tuple[str, Any]] = self.parts[f"by {kind}"].named_members()
             for name, grouped in members:
                 sums = grouped._sums[grouped._sums[:, 2] > 0]
@@ -215,6 +257,11 @@ class Counted:
                     break
         return found
 
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds that have groups."""
+        return [kind for kind, names in self.names.items() if names]
+
     def rows(self) -> list[tuple[str, Any]]:
         """Return name and metric of each row of the table of all queries."""
         of_table = (made for part, made in self.made.items() if part._is_in_table)
@@ -229,7 +276,7 @@ class Counted:
         collection = RankingCollection(dict(self.rows()))
         confidence_level = self.setting.confidence_level
         results = collection.results(confidence_level, count=False)
-        if "cluster" in self.parts:
+        if self.setting.cluster in self.kinds:
             clustered = self.parts["cluster"].results(confidence_level, count=False)
             results = results._replace(intervals=clustered.intervals)
         empty = self._of_one_target()
@@ -243,10 +290,9 @@ class Counted:
 
         They are kinds, groups, metrics, values, low and high ends, and numbers of queries.
         """
-        collection = self.parts.get(f"by {kind}")
-        if collection is None:
+        if kind not in self.kinds:
             return
-        results = collection.results(self.setting.confidence_level)
+        results = self.parts[f"by {kind}"].results(self.setting.confidence_level)
         groups = list(self.labels[kind].names)
         size = len(groups)
         for name in results.numbers:
@@ -257,7 +303,8 @@ class Counted:
 
     def left_out(self, is_full: bool = False) -> dict[str, LocationAnswers]:
         """Return what intervals of F1 are read from; `is_full`: where there is too much."""
-        members: Any = self.parts[LEFT_OUT].named_members() if LEFT_OUT in self.parts else ()
+        is_empty = self.setting.cluster not in (None, *self.kinds)
+        members: Any = () if is_empty else self.parts[LEFT_OUT].named_members()
         return {name: x for name, x in members if x.is_full == is_full}
 
     def _of_one_target(self) -> set[str]:
@@ -318,24 +365,30 @@ class Counted:
         """Make an object from the content of a file, or raise if parts of it do not fit."""
         lists = {x: tuple(header["setting"][x]) for x in ("k", "groups", "measures", "metrics")}
         setting = Setting(**{**header["setting"], **lists})
-        labels = {kind: GroupLabels(names) for kind, names in header["labels"].items()}
-        data = Data.from_arrays(arrays, metrics)
-        counted = cls(setting, labels, data)
+        counted = cls(setting, Data.from_arrays(arrays, metrics))
+        counted.names = {
+            kind: {name: i for i, name in enumerate(names)}
+            for kind, names in header["labels"].items()
+        }
+        counted._grow()
         counted.card, counted.longest = Counter(header["card"]), header["longest"]
         counted.ids = frozenset(header["ids"])
         for name, member in counted._members().items():
             saved.check_state(name, member, arrays[name])
-            add_state(member, arrays[name])
-        return counted
+            set_state(member, arrays[name])
+        return counted.sort()
 
-    def add_states(self, other: Counted, rows: Mapping[str, Tensor]) -> None:
-        """Add other counts; `rows` has the number here of each group there, by kind."""
+    def merge(self, other: Counted) -> None:
+        """Add the counts of other queries with the same setting; groups are known by name."""
+        numbers = {kind: self._number(kind, labels) for kind, labels in other.labels.items()}
+        self._grow()
         self.card.update(other.card)
         self.longest = max(self.longest, other.longest)
+        self.ids |= other.ids
         members = other._members()
         for name, member in self._members().items():
-            if name in members:  # else there was no group
-                add_state(member, member._renumbered(members[name].state, rows))
+            state = member._renumbered(members[name].state, numbers)
+            set_state(member, vars(member)[member._state_name] + member._summand(state))
 
     def _members(self) -> dict[str, Any]:
         return {
@@ -345,40 +398,27 @@ class Counted:
         }
 
 
-def add_state(member: Any, state: Tensor) -> None:
-    """Add a state to the state of a metric."""
-    held = vars(member)[member._state_name]
-    setattr(member, member._state_name, held + member._summand(state))
+def set_state(member: Any, state: Any) -> None:
+    """Replace the state of a metric."""
+    if isinstance(member, KeyedMetric) and isinstance(state, Tensor):
+        state = member._summand(state).__radd__([])
+    vars(member).update({member._state_name: state, "_computed": None})
     member._update_count += 1  # without this, TorchMetrics warns in `compute`
 
 
 def merge_counted(shards: Sequence[tuple[str, Counted]]) -> Counted:
     """Add up shards, given with their names for messages; groups with equal labels are merged."""
     shards = [pair for pair in shards if pair[1].card["queries"]] or shards[:1]
-    (first_name, first), *others = shards
-    for name, other in others:
-        check_alike(first_name, vars(first.setting), name, vars(other.setting))
+    first_name, first = shards[0]
+    total = Counted(first.setting, first.data)
     seen: dict[str, str] = {}
     for name, one in shards:
+        check_alike(first_name, vars(first.setting), name, vars(one.setting))
         if known := one.ids & seen.keys():
             raise ValueError(
                 "every shard must be merged once, got the same evaluation in "
                 f"{seen[min(known)]} and {name}; leave one of them out."
             )
         seen |= dict.fromkeys(one.ids, name)
-    merged = add_up([one for _, one in shards])
-    merged.ids = frozenset(seen)
-    return merged
-
-
-def add_up(parts: Sequence[Counted]) -> Counted:
-    """Add up counts with equal settings; groups with equal labels are one group."""
-    first = parts[0]
-    labels = {
-        kind: GroupLabels.sorted(name for one in parts for name in one.labels[kind].names)
-        for kind in first.labels
-    }
-    total = Counted(first.setting, labels, first.data)
-    for one in parts:
-        total.add_states(one, {x: labels[x].number(of.names) for x, of in one.labels.items()})
-    return total
+        total.merge(one)
+    return total.sort()

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core.means import exact, intervals
-from nextloc_metrics.core.metric.annotated_options import Computed, Positive
+from nextloc_metrics.core.metric.annotated_options import Positive
 from nextloc_metrics.core.metric.collection import RankingCollection
 from nextloc_metrics.core.metric.grouped import Grouped
 from nextloc_metrics.core.metric.keyed import KeyedMetric
@@ -35,12 +35,10 @@ class ClusteredGroups(Grouped, KeyedMetric):
 
     Args:
         cluster: the key of the clusters in `groups`.
-        num_clusters: the number of clusters.
     """
 
     _: KW_ONLY
     cluster: str
-    num_clusters: Computed[int]
 
     def empty_tally(self) -> Tensor:
         return torch.nn.functional.pad(super().empty_tally()[:0], (1, 0))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import warnings
+from copy import copy, deepcopy
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -24,9 +25,8 @@ from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.measures import cut_offs_of
 from nextloc_metrics.report import saved
 from nextloc_metrics.report.evaluation import Evaluation
-from nextloc_metrics.report.evaluation_counts import Counted, add_up
+from nextloc_metrics.report.evaluation_counts import Counted
 from nextloc_metrics.report.evaluation_options import Options, with_options
-from nextloc_metrics.report.open_counts import OpenCounts
 from nextloc_metrics.report.setting import (
     Data,
     Form,
@@ -103,7 +103,8 @@ class Evaluator:
             "num_locations": number,
             "exempt_target": options["exempt_target"],
         }
-        self._counts: OpenCounts | None = None
+        self._counts: Counted | None = None
+        self._is_shared = False  # whether a result has the counts, too
         self._merged: set[str] = set()
 
     @property
@@ -118,17 +119,9 @@ class Evaluator:
         setting = self._setting_of(form)
         setting.form.check(form)
         is_one_chunk = _is_chunk(batch) or len(rows.target) <= rows.step
-        chunks = [rows.chunk(slice(None))] if is_one_chunk else rows.chunks()
-        counts = self._counts
-        if counts is None or not is_one_chunk:  # an error in a later chunk changes nothing
-            labels = {kind: groups.labels for kind, groups in rows.kinds.items()}
-            counts = OpenCounts(Counted(setting, labels, self._data))
-        for chunk in chunks:
-            counts.count(chunk)
-        if self._counts is None:
-            self._counts = counts
-        elif counts is not self._counts:
-            self._add(counts)
+        counts = self._own_counts(setting)
+        counts.add([rows.chunk(slice(None))] if is_one_chunk else rows.chunks())
+        self._counts = counts
         self._merged = self._merged or {uuid4().hex}
 
     def merge(self, other: Evaluator) -> Evaluator:
@@ -139,11 +132,13 @@ class Evaluator:
                 "other batches to a new `Evaluator`."
             )
         both = (self, other)
-        forms = [x._counts.counted.setting.form for x in both if x._counts is not None]
+        forms = [x._counts.setting.form for x in both if x._counts is not None]
         first, second = (vars(x._setting_of(forms[0])) if forms else x._options for x in both)
         check_alike("this evaluator", first, "the other", second)
         if other._counts is not None:
-            self._add(other._counts)
+            counts = self._own_counts(other._counts.setting)
+            counts.merge(other._counts.sort())
+            self._counts = counts
             self._merged = self._merged | other._merged
         return self
 
@@ -151,12 +146,15 @@ class Evaluator:
         """Return the setting that the first batch fixed, or that one of this form would fix."""
         if self._counts is None:
             return Setting.of(self._options, form)
-        return self._counts.counted.setting
+        return self._counts.setting
 
-    def _add(self, counts: OpenCounts) -> None:
-        """Add counts, which stay as they are."""
-        parts = [x.in_order() for x in (self._counts, counts) if x is not None]
-        self._counts = OpenCounts(add_up(parts))
+    def _own_counts(self, setting: Setting) -> Counted:
+        """Return the counts, or a copy of them if a result has them, which stays as it is."""
+        if self._counts is None:
+            return Counted(setting, self._data)
+        counts = deepcopy(self._counts) if self._is_shared else self._counts
+        self._is_shared = False
+        return counts
 
     def result(self, missed: int | None = None) -> Evaluation:
         """Return the evaluation of all queries that were added.
@@ -168,7 +166,8 @@ class Evaluator:
             raise ValueError(
                 "`add` must be called before `result`, with a batch of 0 or more rows."
             )
-        counted = self._counts.in_order()
+        counted, self._is_shared = copy(self._counts.sort()), True
+        counted.card = counted.card.copy()
         counted.ids = frozenset(self._merged)
         if missed is not None:
             counted.card["broken_answers"] = as_number(missed)
@@ -195,7 +194,7 @@ class Evaluator:
         if self._counts is None:
             saved.write(file, {"options": self._options}, self._data.arrays())
         else:
-            self._counts.in_order().save(file)
+            self._counts.sort().save(file)
         return file.getvalue()
 
     @classmethod
@@ -215,7 +214,7 @@ class Evaluator:
                 options |= {name: tuple(options[name]) for name in ("k", "measures", "metrics")}
             else:
                 counted = Counted.of_saved(header, arrays, own)
-                evaluator._data, evaluator._counts = counted.data, OpenCounts(counted)
+                evaluator._data, evaluator._counts = counted.data, counted
                 evaluator._merged = {uuid4().hex}
         return evaluator
 

@@ -13,7 +13,7 @@ from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.display.table import Table, of_readings
 from nextloc_metrics.core.metric.collection import RankingCollection
 from nextloc_metrics.core.metric.collection_values import read_results
-from nextloc_metrics.core.queries.batch import Batch, GroupLabels
+from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.core.queries.record import Records
 
 #: Collections of metrics by name.
@@ -27,7 +27,6 @@ class Known(NamedTuple):
     """What is known before the first query is counted."""
 
     setting: Any  #: the `Setting`
-    labels: Mapping[str, GroupLabels]  #: of the groups by kind
     data: Any  #: the `Data` of the evaluation: bins, visits, locations, metrics
 
 

@@ -114,22 +114,20 @@ class GroupsPart(Part):
     """The means of each group, and those of clusters, from which intervals follow."""
 
     def make(self, known: Known, rows: Parts) -> Parts:
-        labels, cluster, means = known.labels, known.setting.cluster, _means(rows)
+        cluster, means = known.setting.cluster, _means(rows)
 
         def grouped(kind: str, average: Average | None = None) -> RankingCollection:
-            make: Any = partial(Grouped, average=average, by=kind, labels=labels[kind])
+            # the number of groups grows with those that are counted
+            make: Any = partial(Grouped, num_groups=1, by=kind, average=average)
             if average is None and cluster not in (None, kind):
-                clusters: Any = {"cluster": cluster, "num_clusters": len(labels[cluster])}
-                make = partial(ClusteredGroups, by=kind, labels=labels[kind], **clusters)
+                make = partial(ClusteredGroups, num_groups=1, by=kind, cluster=cluster)
             return RankingCollection({key: make(x) for key, x in means.items()})
 
-        parts = {f"by {kind}": grouped(kind) for kind, names in labels.items() if len(names)}
-        if cluster is not None and len(labels[cluster]):
-            parts["cluster"] = grouped(cluster, "queries")
-        return parts
+        parts = {f"by {kind}": grouped(kind) for kind in known.setting.groups}
+        return parts if cluster is None else {**parts, "cluster": grouped(cluster, "queries")}
 
     def rows(self, counted: Any, table: Mapping[str, Reading]) -> Iterator[Row]:
-        for kind in counted.setting.groups:
+        for kind in counted.kinds:
             for _, *columns in counted.columns_of(kind):
                 for group, metric, value, low, high, number in zip(*columns, strict=True):
                     reading = table[metric]._replace(value=value, bounds=(low, high), number=number)
@@ -149,15 +147,13 @@ class LeftOutPart(InnerPart):
 
     def make(self, known: Known, rows: Parts) -> Parts:
         cluster, every = known.setting.cluster, rows.values()
-        if cluster is not None and not len(known.labels[cluster]):
-            return {}
         members: list[Any] = [row for part in every for row in part.named_members()]
         found = {
             name: LocationAnswers(metric=one, cluster=cluster)
             for name, one in members
             if isinstance(one, LocationTally) and has_jackknife(one)
         }
-        return {LEFT_OUT: RankingCollection(found)} if found else {}
+        return {LEFT_OUT: RankingCollection(found)}
 
 
 class MapPart(InnerPart):
@@ -192,7 +188,7 @@ class DecilesPart(Part):
         assert known.data.bins is not None  # it applies
         made = decile_metrics(known.data.bins, k=max(known.setting.k))
         if cluster := known.setting.cluster:
-            made = made.clustered(max(1, len(known.labels[cluster])), by=cluster)
+            made = made.clustered(1, by=cluster)  # which grows with the groups
         return {"deciles": made}
 
     def sections(self, evaluation: Any) -> dict[str, str]:
