@@ -164,7 +164,7 @@ FILES = options_of(
         metavar="NAME=VALUE",
         help="How the cells of `--preds` are written; may be repeated. Lists: separator, of ids in "
         "text without brackets; padding, negative numbers beside -1. Text of a language model (in "
-        "score and report): form=json, lines, separated, codes or pattern=..., auto proposes; key, "
+        "score and report): form=json, lines, separated or pattern=..., auto proposes; key, "
         "of the list in json; take=last, of several lists; after, text before the answer, such as "
         "</think>; refusals, a pattern; fold, to compare names without case, accents and spaces.",
     ),

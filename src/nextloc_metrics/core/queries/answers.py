@@ -50,12 +50,6 @@ class Answers:
         return [OUTCOMES[x] for x in self.outcome.tolist()]
 
     @property
-    def shares(self) -> dict[str, float]:
-        """The share of answers with each outcome; NaN without answers."""
-        numbers = self.outcome.bincount(minlength=len(OUTCOMES)).double()
-        return dict(zip(OUTCOMES, (numbers / numbers.sum()).tolist(), strict=True))
-
-    @property
     def shape(self) -> torch.Size:
         """The shape of `preds`."""
         return self.preds.shape

@@ -25,7 +25,7 @@ from nextloc_metrics.report.files.ids import split
 from nextloc_metrics.report.files.opening import FilePart, check_memory, pa
 
 Take = Literal["last"]
-TextForm: TypeAlias = "str | re.Pattern[str] | Callable[[str], Sequence[str | int] | None]"
+TextForm: TypeAlias = "str | re.Pattern[str]"
 
 # Cells that tell how answers are written, and what stands between names that are joined to one.
 _SEEN = 1000
@@ -73,29 +73,23 @@ class Reader:
 
     def _make_form(self, names: Sequence[str]) -> tuple[Callable[[str], forms.Items], str]:
         """Return what reads a text, and its name for the card."""
-        form, knows, take = self.form, self._knows, self.take
+        form, knows, title = self.form, self._knows, str(self.form)
         reads: dict[str, Callable[[str], forms.Items]] = {
-            "json": partial(forms.by_json, self.key, take),
-            "lines": partial(forms.by_lines, knows, take),
+            "json": partial(forms.by_json, self.key, self.take),
+            "lines": partial(forms.by_lines, knows, self.take),
             "separated": partial(forms.by_commas, knows),
-            "codes": partial(forms.by_codes, take),
         }
-        rule = f"one of {', '.join(reads)}, `pattern=...` or a function (`auto` proposes one)"
-        if isinstance(form, str) and form.startswith("pattern="):
-            form = _pattern_of("form", form[8:])
-        title = getattr(form, "__qualname__", str(form))
-        if isinstance(form, re.Pattern):
-            title, rule = f"pattern={form.pattern}", "a pattern with one group, the id"
-            if form.groups == 1:
-                reads[title] = partial(forms.by_pattern, form)
-        elif callable(form):
-            reads[title] = partial(forms.by_function, form)
+        rule = f"one of {', '.join(reads)}, or `pattern=...` (`auto` proposes one)"
+        if isinstance(form, re.Pattern) or title.startswith("pattern="):
+            pattern = _pattern_of("form", form if isinstance(form, re.Pattern) else title[8:])
+            title, rule = f"pattern={pattern.pattern}", "a pattern with one group, the id"
+            reads = {title: partial(forms.by_pattern, pattern)} if pattern.groups == 1 else {}
         odd = [x for x in names if x != x.strip() or {*"\r\n"} & {*x}]
-        if self.key is not None and form != "json":
+        if self.key is not None and title != "json":
             rule = "'json' with `key`"
-        elif take is not None and form not in ("json", "lines", "codes"):
-            rule = "'json', 'lines' or 'codes' with `take`"
-        elif odd and form in ("lines", "separated"):
+        elif self.take is not None and title not in ("json", "lines"):
+            rule = "'json' or 'lines' with `take`"
+        elif odd and title in ("lines", "separated"):
             rule = f"'json' for ids such as {short(odd[0])}"
         elif title in reads:
             return reads[title], title
@@ -189,9 +183,7 @@ def read_answers(
     | `"json"` | a list, or an object with one, in JSON or of Python, also fenced or in prose |
     | `"lines"` | a numbered or bulleted list, in prose or not; without marks, a name per line |
     | `"separated"` | names between commas or newlines, but for those within double quotes |
-    | `"codes"` | codes such as `<a_12><b_3>`, each a name |
     | `r"pattern=id (\d+)"`, or `re.compile(...)` | what its group finds, in this order |
-    | a function | a list of names, or None, that it returns for a text |
     | `"auto"` | none: it prints how many of the first 1,000 texts each form reads |
 
     Of several lists in a text all must be equal, unless `take` or `after` says which one is meant;
@@ -245,7 +237,7 @@ def propose(texts: Sequence[Any], ids: Any, **options: Any) -> str:
     """Return how many of the first texts each form reads, and how many of these have an id."""
     texts = texts[:_SEEN]
     lines = [f"of the first {len(texts):,} answers"]
-    for form in ("json", "lines", "separated", "codes"):
+    for form in ("json", "lines", "separated"):
         try:
             found = Reader(ids, form, **options).read(texts)
         except ValueError as error:

@@ -8,10 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from string import ascii_lowercase
 from typing import Any, TypeAlias
-
-from nextloc_metrics.core.queries.messages import short
 
 #: what a form makes of a text: its items, an outcome, or `NO_LIST`
 Items: TypeAlias = "list[Any] | str"
@@ -163,36 +160,6 @@ def _without_quotes(knows: Knows, names: Sequence[str], may_be_prose: bool) -> I
     return found or NO_LIST
 
 
-# levels in alphabetical order, and what may stand between two codes of a list
-_CODE = re.compile("(?=<[a-z]_[0-9]+>)" + "".join(f"(?:<{x}_[0-9]+>)?" for x in ascii_lowercase))
-_BETWEEN = re.compile(r"[\s,;|\"'\[\]0-9.)*-]*")
-_CUT_CODE = re.compile(r"<(?:[a-z](?:_[0-9]*)?)?$")
-
-
-def by_codes(take: str | None, text: str) -> Items:
-    """Read codes; prose between two begins another list."""
-    lists: list[list[str]] = []
-    end = 0
-    for code in _CODE.finditer(text):
-        if not lists or not _BETWEEN.fullmatch(text, end, code.start()):
-            lists.append([])
-        lists[-1].append(code[0])
-        end = code.end()
-    return CUT if _CUT_CODE.search(text[-30:]) else _choose(lists, take)
-
-
 def by_pattern(pattern: re.Pattern[str], text: str) -> Items:
     """Read what the group of a pattern finds."""
     return [found[1] for found in pattern.finditer(text)] or NO_LIST
-
-
-def by_function(function: Callable[[str], Any], text: str) -> Items:
-    """Read what a function returns."""
-    found = function(text)
-    if found is None:
-        return NO_LIST
-    if isinstance(found, list | tuple) and all(type(x) in (str, int) for x in found):
-        return list(found)
-    raise TypeError(
-        f"`form` must be a function that returns a list of text or integers, got {short(found)}."
-    )
