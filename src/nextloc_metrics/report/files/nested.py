@@ -6,6 +6,7 @@ import codecs
 import json
 from collections import Counter
 from collections.abc import Mapping
+from itertools import count
 from typing import Any
 
 from nextloc_metrics.core.queries.messages import short
@@ -25,14 +26,10 @@ from nextloc_metrics.report.files.trec import read_trec
 _MOST = 1 << 30
 
 
-class _TwiceError(ValueError):
-    pass
-
-
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise _TwiceError(short(Counter(key for key, _ in pairs).most_common(1)[0][0]))
+        raise KeyError(Counter(key for key, _ in pairs).most_common(1)[0][0])
     return found
 
 
@@ -52,8 +49,10 @@ def read_json_objects(table: Any, may_be_single: bool = False) -> Any:
         try:
             part = json.loads(text, object_pairs_hook=_once)
             found = _once([*found.items(), *part.items()])
-        except _TwiceError as error:
-            raise ValueError(f"{file} must hold each key once, got {error} again.") from None
+        except KeyError as error:
+            raise ValueError(
+                f"{file} must hold each key once, got {short(error.args[0])} again."
+            ) from None
         except (ValueError, RecursionError):
             return table  # lines of JSON
     are_nested = all(isinstance(x, dict | list) for x in found.values())
@@ -63,55 +62,40 @@ def read_json_objects(table: Any, may_be_single: bool = False) -> Any:
 def as_tables(rows: Any, truth: Any, target: str, named: Any) -> tuple[Any, Any, str, Any]:
     """Return what is no table yet as one, with its truth and the names of their columns.
 
-    These are dicts, JSON objects of them, and TREC runs.
+    These are streams, which can be read only once, dicts, JSON objects of them, and TREC runs.
     """
     if kind_of_files(rows) in RUNS:
         qrels = truth_file(rows, target if truth is None else truth, "judgements (qrels)")
         if len(files := find_files(rows)) > 1:
             raise ValueError(f"`rows` must be one run, got {short(files)}; read them one by one.")
         return *read_trec(files[0], qrels), "target", ("query", "item", None, "rank", "grade")
-    rows, truth = on_disk(rows), on_disk(truth)
     found = read_json_objects(rows)
-    judged = read_json_objects(truth, isinstance(found, Mapping))
-    if truth is None and is_traces(found):
-        return table_of_traces(found), None, target, named
-    if not isinstance(found, Mapping) or truth is None:
-        if truth is None and _are_dicts(found):
+    if not isinstance(found, Mapping):
+        return on_disk(rows), on_disk(truth), target, named
+    if truth is None:
+        firsts = (x for of in found.values() if isinstance(of, Mapping) for x in of.values())
+        first = next(firsts, None)
+        if isinstance(first, Mapping) and {"loc_true", "loc_pred"} <= first.keys():
+            return _table_of_traces(found), None, target, named
+        if all(isinstance(x, Mapping) for x in found.values()):
             raise ValueError("`truth` must judge the items of `{query: {item: score}}`, got None.")
-        return rows, truth, target, named
-    if not isinstance(judged, Mapping):  # a run beside a table, whose columns are named
-        query, item, score, rank, grade = named
+        return rows, None, target, named
+    judged = read_json_objects(on_disk(truth), may_be_single=True)
+    query, item, score, rank, grade = named
+    names = [query if isinstance(query, str) else "".join(query) or "query", item or "item"]
+    if isinstance(judged, Mapping):
+        refuse_named(named, "dicts `{query: {item: score}}` or `{query: [items]}`")
+        judged, target = _table_of_dict("truth", judged), "item"
+        grade = "score" if "score" in judged.column_names else None
+    else:  # a table, whose columns are named
         refuse_named((None, None, score, rank, None), "a run that is a dict")
-        names = [query if isinstance(query, str) else "".join(query) or "query", item or "item"]
-        rows, order = _run_of(found)
-        rows = rows.rename_columns([*names, rows.column_names[2]])
-        return rows, truth, target, (*names, *order, grade)
-    refuse_named(named, "dicts `{query: {item: score}}` or `{query: [items]}`")
-    (rows, order), truth = _run_of(found), table_of_dict("truth", judged)
-    grade = "number" if "number" in truth.column_names else None
-    return rows, truth, "item", ("query", "item", *order, grade)
+    table = _table_of_dict("rows", found)
+    order = [x if x in table.column_names else None for x in ("score", "rank")]
+    table = table.rename_columns([*names, table.column_names[2]])
+    return table, judged, target, (*names, *order, grade)
 
 
-def _run_of(found: Mapping[Any, Any]) -> tuple[Any, list[str | None]]:
-    """Return the table of a run, and its columns of scores and of ranks, of which it has one."""
-    table = table_of_dict("rows", found)
-    return table, [x if x in table.column_names else None for x in ("number", "rank")]
-
-
-def _are_dicts(found: Any) -> bool:
-    return isinstance(found, Mapping) and all(isinstance(x, Mapping) for x in found.values())
-
-
-def is_traces(given: Any) -> bool:
-    """Return whether an object is LibCity's: users, their traces, each with `loc_pred`."""
-    if not isinstance(given, Mapping):
-        return False
-    traces = next((x for x in given.values() if isinstance(x, Mapping) and x), {})
-    first = next(iter(traces.values()), None)
-    return isinstance(first, Mapping) and {"loc_true", "loc_pred"} <= first.keys()
-
-
-def table_of_traces(given: Mapping[str, Any]) -> Any:
+def _table_of_traces(given: Mapping[str, Any]) -> Any:
     """Return LibCity's `{uid: {trace: {loc_true, loc_pred}}}` as a table, a row per query."""
     rows: list[dict[str, Any]] = []
     for user, traces in given.items():
@@ -132,33 +116,25 @@ def table_of_traces(given: Mapping[str, Any]) -> Any:
         raise ValueError(f"`loc_pred` must be lists of numbers of one type: {error}.") from error
 
 
-def table_of_dict(name: str, given: Mapping[Any, Any]) -> Any:
-    """Return a dict as a table with `query`, `item` and `value`: `score`, `rank` or `grade`.
+def _table_of_dict(name: str, given: Mapping[Any, Any]) -> Any:
+    """Return a dict as a table with `query`, `item` and `score`, which may be a grade, or `rank`.
 
     A dict of a query holds a number for each item, a list its items, best first, and any other
     value is its one item.
     """
-    keys: list[Any] = []
-    items: list[Any] = []
-    numbers: list[Any] = []
-    kinds = {dict if isinstance(x, Mapping) else list for x in given.values()}
-    if len(kinds) > 1:
+    are_dicts = {isinstance(x, Mapping) for x in given.values()}
+    if len(are_dicts) > 1:
         raise ValueError(f"`{name}` must hold dicts for all queries or lists for all, got both.")
+    rows: list[tuple[Any, Any, Any]] = []
     for key, found in given.items():
-        if isinstance(found, Mapping):
-            listed, of_items = list(found), list(found.values())
-        else:
-            listed = list(found) if isinstance(found, list | tuple) else [found]
-            of_items = list(range(1, len(listed) + 1))
-        keys += [key] * len(listed)
-        items += listed
-        numbers += of_items
-    value = "number" if dict in kinds else "rank"
+        listed = found if isinstance(found, list | tuple) else [found]
+        pairs = found.items() if isinstance(found, Mapping) else zip(listed, count(1), strict=False)
+        rows += ((key, item, number) for item, number in pairs)
+    names = ["query", "item", "score" if True in are_dicts else "rank"]
     try:
-        columns = {"query": pa.array(keys), "item": pa.array(items), value: pa.array(numbers)}
+        return pa.table([pa.array([row[i] for row in rows]) for i in range(3)], names)
     except (ValueError, TypeError, OverflowError) as error:
         raise ValueError(
             f"`{name}` must be `{{query: {{item: score}}}}` or `{{query: [items]}}`, with keys, "
             f"items and scores of one type each: {error}."
         ) from error
-    return pa.table(columns)
