@@ -291,7 +291,7 @@ def _warn_of_strangers(rows: TableRows, result: Evaluation, stacklevel: int) -> 
     """Warn if no id of any list is a target of any query, as ids are written in two ways."""
     hits = any(value for name, value in result.values.items() if name.startswith("mrr"))
     size, number = rows.num_locations, 0
-    if hits or size is None or rows.num_rows is None:
+    if hits or size is None:
         return
     shown = ""
     for batch, piece in rows.pieces():

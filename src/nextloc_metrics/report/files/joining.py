@@ -101,9 +101,6 @@ class Joined(RowSource):
     card: dict[str, Any] = field(default_factory=dict)
     is_joined = True
 
-    def __post_init__(self) -> None:
-        self.num_rows = self.db.value("SELECT count(*) FROM queries")
-
     def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
         """Yield the rows, in a part no more than one file."""
         cells = [self.columns[name] for name in columns]

@@ -258,13 +258,11 @@ class RowSource:
     """Parts of the named columns, from the first row to the last.
 
     Attributes:
-        num_rows: the number of rows, if that is known without reading them.
         untyped: whether all values are text, as in CSV and JSON, so that `7` may be a number.
         is_joined: whether the rows were joined, or their lists made of columns.
     """
 
     files: list[str]
-    num_rows: int | None = None
     untyped = is_joined = False
 
     def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:

@@ -56,8 +56,6 @@ class Files(RowSource):
         self.untyped = kind in TEXT
         readers: dict[str, Any] = {".parquet": _read_parquet, ".csv": read_csv, ".tsv": read_csv}
         self._read = readers.get(kind, _read_ipc if kind in ARROW else read_json)
-        if kind == ".parquet":
-            self.num_rows = sum(metadata_of(file).num_rows for file in files)
 
     def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
         """Yield the rows in parts; a folder such as `user=ann` is a column of its files."""
@@ -108,12 +106,6 @@ def _has_bytes(file: str) -> bool:
         return bool(opened.read(1))
 
 
-def metadata_of(file: str) -> Any:
-    """Return the metadata of a Parquet file."""
-    with _explained(file), open_bytes(file) as opened:
-        return _parquet.read_metadata(opened)
-
-
 def _read_parquet(file: str, choose: Choose) -> Iterator[FilePart]:
     """Read row groups in batches, so that wide rows of scores do not fill the memory.
 
@@ -124,24 +116,18 @@ def _read_parquet(file: str, choose: Choose) -> Iterator[FilePart]:
         names = choose(metadata.schema.to_arrow_schema().names)
         if names is None:
             return
-        number = max(1, metadata.num_rows)
-        values, sizes, texts = [1], [0], set()
-        for group in range(metadata.num_row_groups):
-            of_group = metadata.row_group(group)
-            cells = map(of_group.column, range(of_group.num_columns))
-            for cell in (x for x in cells if x.path_in_schema.split(".")[0] in names):
-                values.append(cell.num_values)
-                sizes.append(cell.total_uncompressed_size)
-                if cell.physical_type == "BYTE_ARRAY":
-                    texts.add(cell.path_in_schema)
-        groups = max(1, metadata.num_row_groups)
-        width = max(1, max(values) * groups // number)
+        stored = map(metadata.row_group, range(metadata.num_row_groups))
+        cells = [x.column(i) for x in stored for i in range(x.num_columns)]
+        cells = [x for x in cells if x.path_in_schema.split(".")[0] in names]
+        texts = {x.path_in_schema for x in cells if x.physical_type == "BYTE_ARRAY"}
+        rows, groups = max(1, metadata.num_rows), max(1, metadata.num_row_groups)
+        width = max(1, max((x.num_values for x in cells), default=0) * groups // rows)
         if width > _WIDEST:
             raise ValueError(
                 f"{file} must have at most {_WIDEST:,} values per row, got {width:,} on average; "
                 "store only the best ids of each row."
             )
-        size = max(1, max(sizes) * groups // number)
+        size = max(1, max((x.total_uncompressed_size for x in cells), default=0) * groups // rows)
         step = max(1, min(1 << 17, _VALUES // width, _BYTES // size))
         table = _parquet.ParquetFile(
             opened, metadata=metadata, read_dictionary=[*texts], pre_buffer=False,
@@ -226,8 +212,6 @@ class Stream(RowSource):
         if is_pandas(table):  # its export would convert all columns in every pass
             check_columns(self.files[0], list(table.columns), columns)
             table = self._explained(table_of, table[columns])
-        shape = getattr(table, "shape", None)
-        self.num_rows = shape[0] if isinstance(shape, tuple) and len(shape) == 2 else None
         self._table = table
 
     def _explained(self, make: Callable[[Any], Any], table: Any) -> Any:

@@ -107,7 +107,8 @@ class TableRows:
                 "queries would be hits."
             )
         self.source, self.names, self.on_error = source, names, on_error
-        self.num_rows, self.missed, self.reader = source.num_rows, 0, reader
+        self.num_rows: int | None = None
+        self.missed, self.reader = 0, reader
         first = self._peek()
         answers, relevant = first.columns[names.preds], first.columns[names.target]
         tuples = not (is_text(relevant.type) and pc.any(has_tuples(plain(relevant))).as_py())
@@ -164,13 +165,13 @@ class TableRows:
     def of_files(self, files: Sequence[str]) -> TableRows:
         """Return the rows of some of the files, with the same numbers of ids."""
         source = copy.copy(self.source)
-        source.files, source.num_rows = list(files), None
+        source.files = list(files)
         return self.of_source(source)
 
     def of_source(self, source: RowSource) -> TableRows:
         """Return the rows of another source of the same columns, with the same numbers of ids."""
         rows = self.hashed()
-        rows.source, rows.num_rows, rows.missed = source, source.num_rows, 0
+        rows.source, rows.num_rows, rows.missed = source, None, 0
         return rows
 
     def hashed(self) -> TableRows:
