@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +19,7 @@ ANSWERED, MISSING, EMPTY, CUT, REFUSED, UNREADABLE = range(6)
 
 #: in a rule, where nobody knows which queries should have an answer
 UNSEEN = "missing answers cannot be seen (`--truth`, `Answers.at`)"
+
 
 # Longer lists with many repeats would be taken for visit counts. Repeats count nothing.
 _LONG = 64
@@ -71,18 +71,13 @@ class Answers:
                 f"`rows` must be from -1 to {len(self) - 1}, rows of the answers, got "
                 f"{int(wrong[0])}."
             )
-        rule, one = self.rule.removesuffix(f"; {UNSEEN}"), torch.tensor([MISSING])
-        missing = replace(self, preds=one[:, None] * 0 - 1, outcome=one, lengths=one * 0)
-        return replace(Answers.cat([self, missing])[found.long()], rule=rule)
-
-    @classmethod
-    def cat(cls, parts: Sequence[Answers]) -> Answers:
-        """Return the answers of parts that were read alike, one after the other."""
-        width = max(part.preds.shape[1] for part in parts)
-        preds = [pad(part.preds, (0, width - part.preds.shape[1]), value=-1) for part in parts]
-        outcome, lengths = [x.outcome for x in parts], [x.lengths for x in parts]
+        rows = found.long()  # -1 is the last row, of a missing answer
         return replace(
-            parts[0], preds=torch.cat(preds), outcome=torch.cat(outcome), lengths=torch.cat(lengths)
+            self,
+            preds=pad(self.preds, (0, 0, 0, 1), value=-1)[rows],
+            outcome=pad(self.outcome, (0, 1), value=MISSING)[rows],
+            lengths=pad(self.lengths, (0, 1))[rows],
+            rule=self.rule.removesuffix(f"; {UNSEEN}"),
         )
 
     def table(self) -> Tensor:

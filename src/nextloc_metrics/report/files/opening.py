@@ -57,9 +57,7 @@ def kind_of_files(source: Any) -> str:
     paths = source if isinstance(source, list | tuple) else [source]
     if not paths or not isinstance(paths[0], str | os.PathLike):
         return ""
-    suffix = suffix_of(os.fspath(paths[0]))
-    is_named = suffix in SUFFIXES and not os.path.isdir(paths[0])
-    return suffix if is_named else suffix_of(find_files(source)[0])
+    return suffix_of(find_files(source)[0])
 
 
 def truth_file(rows: Any, truth: Any, what: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from nextloc_metrics.core.queries.checks import check_choice
 from nextloc_metrics.core.queries.messages import short
@@ -163,12 +164,7 @@ def _join(parts: Sequence[Tensor]) -> Tensor:
     width = max(part.shape[1] for part in parts)
     remedy = "use `report.evaluate`, which reads parts"
     check_memory("path", width, sum(map(len, parts)), remedy)
-    joined = parts[0].new_full((sum(map(len, parts)), width), -1)
-    start = 0
-    for part in parts:
-        joined[start : start + len(part), : part.shape[1]] = part
-        start += len(part)
-    return joined
+    return torch.cat([pad(x, (0, width - x.shape[1]), value=-1) for x in parts])
 
 
 def _number_far(answers: Tensor, num_locations: int) -> Tensor:
@@ -219,7 +215,7 @@ def same_queries(found: Mapping[str, Predictions], key: str | None) -> dict[str,
                 one = replace(one, preds=one.preds[rows], target=one.target[rows], groups=groups)
         _check_same("targets", path, _ids(one), of, _ids(first), keys)
         for name in (x for x in one.groups if x != key):
-            own, others = (_text(*x) for x in ((path, name, one), (of, name, first)))
+            own, others = (_text(x.groups[name]) for x in (one, first))
             _check_same(f"column {name!r}", path, own, of, others, keys)
         if not one.target.equal(first.target):
             raise ValueError(
@@ -238,24 +234,13 @@ def _ids(one: Predictions) -> Any:
     return np.array([*one.vocabulary, None], dtype=object)[numbers]
 
 
-def _text(path: str, name: str, one: Predictions) -> Any:
-    """Return the cells of a column as an array of `str`, each as long as its text.
-
-    NumPy's own text has the width of the longest, and no NUL at its end.
-    """
-    cells = np.asarray(one.groups[name]).tolist()
-    for row, cell in enumerate(cells):
-        if isinstance(cell, Mapping | list | tuple | np.ndarray):
-            raise ValueError(
-                f"the column {name!r} of {path} must hold text or numbers, got {short(cell)} in "
-                f"row {row}."
-            )
-    return np.array([*map(str, cells)], object)
+def _text(values: Any) -> Any:
+    """Return cells as an array of `str`, as NumPy's own text has no NUL at its end."""
+    return np.array([*map(str, np.asarray(values).tolist())], object)
 
 
 def _keys(path: str, key: str, one: Predictions) -> Any:
     """Return the key of each row as text."""
-    keys = _text(path, key, one)
     values = np.asarray(one.groups[key])
     missing = np.flatnonzero((values != values) | (values == np.array(None)))
     if len(missing):
@@ -263,7 +248,7 @@ def _keys(path: str, key: str, one: Predictions) -> Any:
             f"the column {key!r} of {path} must hold a key in each row, got none in "
             f"{len(missing):,} rows, the first is row {missing[0]}."
         )
-    return keys
+    return _text(values)
 
 
 def _rows_by_key(key: str, path: str, keys: Any, of: str, first: Any) -> Any:
@@ -276,9 +261,7 @@ def _rows_by_key(key: str, path: str, keys: Any, of: str, first: Any) -> Any:
         "extra": keys[~own.isin(others)],
         "repeated": keys[own.duplicated()],
     }
-    texts = [
-        f"{len(x):,} {what} (the first is {short(x[0])})" for what, x in wrong.items() if len(x)
-    ]
+    texts = [f"{len(x):,} {y} (the first is {short(x[0])})" for y, x in wrong.items() if len(x)]
     if texts:
         raise ValueError(
             f"the column {key!r} of {path} must hold each key of {of} once, got "
@@ -289,19 +272,16 @@ def _rows_by_key(key: str, path: str, keys: Any, of: str, first: Any) -> Any:
 
 def _check_same(what: str, path: str, a: Any, of: str, b: Any, keys: Any) -> None:
     """Raise if two arrays differ in any row."""
+    rule = f"the {what} of {path} must equal the {what} of {of}"
     if a.shape != b.shape:
-        raise ValueError(
-            f"the {what} of {path} must equal the {what} of {of}, got the shapes {a.shape} and "
-            f"{b.shape}."
-        )
-    rows = (a != b).any(tuple(range(1, a.ndim))).nonzero()[0]
+        raise ValueError(f"{rule}, got the shapes {a.shape} and {b.shape}.")
+    rows = np.flatnonzero((a != b).any(tuple(range(1, a.ndim))))
     if len(rows):
         row = rows[0]
-        cells = (x.tolist() if hasattr(x, "tolist") else x for x in (a[row], b[row]))
-        mine, other = map(short, cells)
+        mine, other = (short(np.asarray(x[row]).tolist()) for x in (a, b))
         where = f"row {row}" if keys is None else f"key {short(keys[row])}"
         remedy = "; join rows in another order by `--id`" if keys is None else ""
         raise ValueError(
-            f"the {what} of {path} must equal the {what} of {of}, row by row: {len(rows):,} of "
-            f"{len(a):,} rows differ, the first is {where} with {mine} instead of {other}{remedy}."
+            f"{rule}, row by row: {len(rows):,} of {len(a):,} rows differ, the first is {where} "
+            f"with {mine} instead of {other}{remedy}."
         )
