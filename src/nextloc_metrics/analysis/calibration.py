@@ -16,9 +16,6 @@ from nextloc_metrics.core.ranking.target import counted_by
 # Logits that are converted at once, few enough for a processor's cache.
 _AT_ONCE = 1 << 16
 
-# Logits of the sample that gives the first guess.
-_SAMPLE = 1 << 21
-
 # Of the best inverse temperature, relative: a step of Newton's method that is smaller is the last,
 # as its error is about its square; and a bracket that is narrower.
 _LAST_STEP, _PRECISION = 1e-7, 1e-10
@@ -60,36 +57,25 @@ def fit_temperature(logits: Array, target: Array, mask: Array | None = None) -> 
     # a power of two, by which logits are divided exactly
     scale = 2.0 ** min(1023, math.frexp(max(-float(lowest), float(highest.max())))[1])
     rows = scores, own.double() / scale, highest.double() / scale
-    if why := _without_root(rows, scale):
-        raise ValueError(why)
-    step = -(-scores.numel() // _SAMPLE)
-    sample = [tensor[::step] for tensor in rows]
-    guess = 1.0 if step == 1 or _without_root(sample, scale) else _find_root(sample, scale, 1.0)
-    return scale / _find_root(rows, scale, guess)
-
-
-def _without_root(rows: Sequence[Tensor], scale: float) -> str | None:
-    """Return why no temperature is best, None if one is."""
-    _, own, highest = rows
     if _slopes(rows, scale, 0.0)[0] >= 0:
-        return (
+        raise ValueError(
             "`logits` must be higher for the targets than by chance, or the temperature is "
             "infinite; check the order of the candidates."
         )
     if bool((highest <= own).all()):
-        return (
+        raise ValueError(
             "`logits` must not be highest for every target, or the temperature is 0; fit it on "
             "validation data."
         )
-    return None
+    return scale / _find_root(rows, scale)
 
 
-def _find_root(rows: Sequence[Tensor], scale: float, inverse: float) -> float:
-    """Return the inverse temperature at which the slope is 0, from a guess.
+def _find_root(rows: Sequence[Tensor], scale: float) -> float:
+    """Return the inverse temperature at which the slope is 0.
 
     By Newton's method; where it leaves the bracket, by doubling and bisection.
     """
-    low, high = 0.0, math.inf
+    low, high, inverse = 0.0, math.inf, 1.0
     while True:
         slope, curvature = _slopes(rows, scale, inverse)
         low, high = (inverse, high) if slope < 0 else (low, inverse)
