@@ -19,7 +19,6 @@ from nextloc_metrics import (
     MRR,
     AccuracyAtK,
     DecileNDCG,
-    F1AtK,
     Grouped,
     LocationF1,
     PerQueryScores,
@@ -135,45 +134,11 @@ def test_chance_refuses_impossible_numbers(arguments: dict[str, Any], message: s
         analysis.chance(MRR(), **{"num_candidates": 5, **arguments})
 
 
-def test_chance_without_excluded_candidates() -> None:
-    """The mean over all orders of the ranked candidates, each query with its own number."""
-    exclude = torch.tensor([[5, 4, 5], [-1, -1, -1], [3, 2, 1]])  # 4, 6 and 3 are ranked
-    metrics = {**next_location_metrics(6, k=(1, 2, 5)), "f1_at_2": F1AtK(2), "own": Optimist()}
-    found = analysis.chance(metrics, 6, exclude=exclude)
-    dense = torch.zeros(3, 7, dtype=torch.bool).scatter_(1, exclude % 7, True)[:, :6]
-    assert analysis.chance(metrics, 6, exclude=dense) == found
-    orders = -torch.tensor(list(itertools.permutations(range(6)))).double()
-    for name, value in found.items():
-        metric = metrics[name]
-        for row in exclude:
-            rows = row.expand(len(orders), -1)
-            metric.update(orders, torch.zeros(len(orders), dtype=torch.int64), exclude=rows)
-        assert value == pytest.approx(float(metric.compute()), abs=1e-6), name
-    assert analysis.chance(MRR(), 6, exclude=exclude[1:2]) == analysis.chance(MRR(), 6)
-    several = analysis.chance(RecallAtK(2), 6, num_relevant=3, exclude=exclude.numpy())
-    assert several == pytest.approx((2 / 4 + 2 / 6 + 2 / 3) / 3)
-    grouped = Grouped(MRR(), 2, average="queries")
-    assert analysis.chance(grouped, 6, exclude=exclude) == found["mrr"]
-
-
-@pytest.mark.parametrize(
-    ("metric", "exclude", "error", "message"),
-    [
-        (MRR(), [[0.5]], TypeError, "`exclude` must hold ids or bools"),
-        (MRR(), [0, 1], ValueError, "`exclude` must have a row per query"),
-        (MRR(), [[True]], ValueError, "a bool for each of the 5 candidates"),
-        (MRR(), [[1], [5]], ValueError, "below the 5 candidates, got 5"),
-        (MRR(), [[1], [-2]], ValueError, "below the 5 candidates, got -2"),
-        (MRR(), [[0, 1, 2, 3, 4]], ValueError, "candidates that are not excluded, 0, got 1"),
-        (Grouped(MRR(), 2), [[1], [-1]], ValueError, "an average over groups: call `chance` for"),
-    ],
-)
-def test_chance_refuses_to_exclude(
-    metric: Any, exclude: Any, error: type[Exception], message: str
-) -> None:
-    """With the argument, the rule and the value."""
-    with pytest.raises(error, match=message):
-        analysis.chance(metric, 5, exclude=exclude)
+def test_chance_of_what_is_no_metric() -> None:
+    """A dict of anything but metrics is named, like anything else."""
+    for wrong, shown in (({"a": 0}, r"\{'a': 0\}"), (3, "3"), ({"a": MRR(), "b": MRR}, "'b'")):
+        with pytest.raises(TypeError, match=rf"`metrics` must be a metric, .* got .*{shown}"):
+            analysis.chance(wrong, 3)  # type: ignore[call-overload]
 
 
 # Skill -------------------------------------------------------------------------------------------

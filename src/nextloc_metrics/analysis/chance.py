@@ -19,27 +19,19 @@ Value = TypeVar("Value", float, Tensor)
 
 
 @overload
-def chance(
-    metrics: RecordMetric,
-    num_candidates: int,
-    *,
-    num_relevant: int = 1,
-    exclude: Array | None = None,
-) -> float: ...
+def chance(metrics: RecordMetric, num_candidates: int, *, num_relevant: int = 1) -> float: ...
 @overload
 def chance(
     metrics: Mapping[str, RecordMetric] | RankingCollection,
     num_candidates: int,
     *,
     num_relevant: int = 1,
-    exclude: Array | None = None,
 ) -> dict[str, float]: ...
 def chance(
     metrics: RecordMetric | Mapping[str, RecordMetric] | RankingCollection,
     num_candidates: int,
     *,
     num_relevant: int = 1,
-    exclude: Array | None = None,
 ) -> float | dict[str, float]:
     r"""Return the exact expected value of metrics for a random ranking.
 
@@ -58,13 +50,10 @@ def chance(
         metrics: a metric, a dict of metrics, or a collection; they are not updated.
         num_candidates: C, the number of ranked candidates.
         num_relevant: the number of relevant candidates; 1 for a `score` of your own.
-        exclude: for each query, candidates that are not ranked: ids `[N, E]`, padded with -1, or
-            bool `[N, C]`. The value is the mean over the queries, each with its own number of
-            candidates. Relevant locations must not be among them.
 
     Raises:
         TypeError: a single metric has no chance level.
-        ValueError: `exclude` is passed with an average over groups.
+        ValueError: a number is out of range.
 
     Example:
         >>> from nextloc_metrics import MRR
@@ -73,61 +62,25 @@ def chance(
     """
     num_candidates = check_positive("num_candidates", num_candidates, LARGEST_STATE)
     num_relevant = check_positive("num_relevant", num_relevant, LARGEST_STATE)
-    sizes = {num_candidates: 1.0} if exclude is None else _ranked(exclude, num_candidates)
-    if num_relevant > min(sizes):
-        ranked = "`num_candidates`" if exclude is None else "the candidates that are not excluded"
+    if num_relevant > num_candidates:
         raise ValueError(
-            f"`num_relevant` must be at most {ranked}, {min(sizes)}, got {num_relevant}."
+            f"`num_relevant` must be at most `num_candidates`, {num_candidates}, got "
+            f"{num_relevant}."
         )
     if isinstance(metrics, RecordMetric):
-        return _mean_chance(metrics, sizes, num_relevant)
+        return metrics.chance(num_candidates, num_relevant)
     if isinstance(metrics, RankingCollection):
         metrics = dict(metrics.items(keep_base=False, copy_state=False))  # type: ignore[arg-type]
-    if not isinstance(metrics, Mapping):
+    known = metrics.values() if isinstance(metrics, Mapping) else [None]
+    if not all(isinstance(x, RecordMetric) for x in known):
         raise TypeError(
-            f"`metrics` must be a metric, a collection or a dict of them, got {describe(metrics)}."
+            f"`metrics` must be a metric, a collection or a dict of them, got {short(metrics)}."
         )
     found = {}
     for name, metric in metrics.items():
         with suppress(NoChanceError):
-            found[name] = _mean_chance(metric, sizes, num_relevant)
+            found[name] = metric.chance(num_candidates, num_relevant)
     return found
-
-
-def _ranked(exclude: Array, num_candidates: int) -> dict[int, float]:
-    """Return the numbers of ranked candidates, and the share of queries with each."""
-    ids = as_tensor("exclude", exclude).cpu()
-    is_bool = ids.dtype == torch.bool
-    if not (is_bool or is_integer(ids)):
-        raise TypeError(f"`exclude` must hold ids or bools, got {describe(ids)}.")
-    if ids.ndim != 2 or not len(ids) or (is_bool and ids.shape[1] != num_candidates):
-        raise ValueError(
-            "`exclude` must have a row per query, with ids or a bool for each of the "
-            f"{num_candidates} candidates, got {describe(ids)}."
-        )
-    if not is_bool:
-        ids = ids.long()
-        wrong = ids[(ids < -1) | (ids >= num_candidates)]
-        if len(wrong):
-            raise ValueError(
-                f"`exclude` must hold ids of at least 0 (-1 pads) and below the {num_candidates} "
-                f"candidates, got {int(wrong[0])}."
-            )
-        # an id may be repeated
-        ids = torch.nn.functional.pad(ids.sort(dim=1).values, (1, 0), value=-1)
-        ids = ids[:, 1:] != ids[:, :-1]
-    sizes, queries = torch.unique(num_candidates - ids.sum(1), return_counts=True)
-    return dict(zip(sizes.tolist(), (queries.double() / len(ids)).tolist(), strict=True))
-
-
-def _mean_chance(metric: Any, sizes: Mapping[int, float], num_relevant: int) -> float:
-    levels = {size: metric.chance(size, num_relevant) for size in sizes}
-    if len(sizes) > 1 and metric._groups and metric.average != "queries":
-        raise ValueError(
-            f"`exclude` must be None for {short(metric)}, an average over groups: call `chance` "
-            "for its `metric` with the rows of each group, or leave it out."
-        )
-    return math.fsum(share * levels[size] for size, share in sizes.items())
 
 
 @overload
