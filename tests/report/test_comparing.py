@@ -175,17 +175,16 @@ def test_a_table_of_models_as_papers_have_it() -> None:
     assert cells[other] == f"{100 * value:.2f} ({100 * low:.2f}-{100 * high:.2f}) a~"
     assert cells["a_1"].endswith(" b")
     assert repr(found) == str(table)
-    latex = found.to_latex(rows="models", spread="+-")
+    latex = found.to_latex(rows="models", spread="std")
     assert rf"{100 * value:.2f} a\textasciitilde{{}} &" in latex
-    assert rf"\scriptsize $\pm$ {50 * (high - low):.2f} &" in latex
+    assert r"\pm" not in latex  # of single runs
     assert r"a\_1" in latex
     assert "Holm's method for 3 tests of each metric" in latex
-    assert found.to_markdown(rows="models", spread="none").splitlines()[0].startswith("| percent |")
-    assert found.to_pandas(rows="models").loc["b", "Acc@1"] == found.values["b"]["acc_at_1"]
+    assert table.to_pandas().loc["b", "Acc@1"] == found.values["b"]["acc_at_1"]
     assert "Acc@1" in found.to_html()
     stars = report.compare(models, np.ones(60, dtype=int), k=1).by_model("none")
     assert [row[1].split()[1:] for row in stars.rows] == [[], ["***"], ["***"]]
-    with pytest.raises(ValueError, match="`rows` must be 'differences' or 'models', got 'all'"):
+    with pytest.raises(ValueError, match=r"`rows` must be one of .*, got 'all'"):
         found.to_latex(rows="all")  # type: ignore[arg-type]
 
 
@@ -241,6 +240,13 @@ def test_several_runs_have_the_variance_of_users_and_of_runs() -> None:
     assert found.values["a"]["acc_at_1"] == pytest.approx(mean_a)
     assert "Student's t" in found.card["p"]
     assert found.card["runs"] == "a 3 runs, b 2 runs"
+    stds = {name: 100 * of.mean(1).std(ddof=1) for name, of in runs.items()}
+    with_std = found.by_model("std", ["acc_at_1"])
+    assert [row[1].split("*")[0] for row in with_std.rows] == [
+        f"{100 * found.values[name]['acc_at_1']:.2f} ± {std:.2f}" for name, std in stds.items()
+    ]
+    assert with_std.notes[0].endswith("queries ± their standard deviation over runs")
+    assert rf"\scriptsize $\pm$ {stds['a']:.2f}" in found.to_latex("models", "std")
     assert found.card["notes"] == "few runs: intervals are rough"
     shuffled = {"a": [models["a"][i] for i in (2, 0, 1)], "b": models["b"][::-1]}
     again = report.compare(shuffled, np.ones(80, dtype=int), k=1)

@@ -8,6 +8,7 @@ makes the result, `Comparisons`, which has the tables.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -181,6 +182,7 @@ class Model(NamedTuple):
     f1: Mapping[str, LocationTally] = {}  #: those whose difference is tested by exchanged answers
     target: Any = None  #: of each query; where F1 is tested, -1 if it is left out
     decided: Sequence[Tensor] = ()  #: the decisions of each run, where F1 is tested
+    stds: Mapping[str, float] = {}  #: of the values over runs, by metric
 
     def clusters_of(self, kept: Any) -> Tensor | None:
         """Return the number of the cluster of each query that is kept; None without clusters."""
@@ -260,13 +262,14 @@ def _count_model(
     runs = [_count_run(one, f1, kinds, options) for one in rows]
     scores = {x: np.stack([one.scores[x].numpy() for one in runs]) for x in runs[0].scores}
     decided, target = [one.decided for one in runs], runs[0].target
-    model = Model({}, members, scores, clusters, f1=f1, target=target, decided=decided)
     first, *others = (readings_of(one.metrics, level) for one in runs)
+    every = {key: [one.value, *(x[key].value for x in others)] for key, one in first.items()}
+    stds = {key: statistics.stdev(of) for key, of in every.items()} if others else {}
+    model = Model({}, members, scores, clusters, f1=f1, target=target, decided=decided, stds=stds)
     for key, one in first.items():
         if others:
-            found = math.fsum([one.value, *(x[key].value for x in others)]) / len(runs)
             bounds = _interval_of(model, key, level) if key in scores else None
-            one = one._replace(value=found, bounds=bounds)
+            one = one._replace(value=math.fsum(every[key]) / len(runs), bounds=bounds)
         elif key in f1:
             answers = answers_of(target, decided[0], clusters)
             estimate = jackknife(f1[key], answers, clusters is not None).estimate()
@@ -411,7 +414,8 @@ def _test_models(
         *warned,
     ]
     tests = ByPair(found), ByPair(corrected), num_tests, marks, columns, card
-    return Comparisons(*tests, level, notes, models[first].members)
+    stds = {name: dict(of.stds) for name, of in models.items()}
+    return Comparisons(*tests, level, notes, models[first].members, stds)
 
 
 def _pair_models(first: Model, second: Model) -> dict[str, Pair]:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 from nextloc_metrics.analysis.comparison import Comparison, PairNames
 from nextloc_metrics.analysis.significance import MARKS, letters, level_of, stars
 from nextloc_metrics.core.display.page import Result, show_meanings, show_sentence, show_table
 from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.display.table import Table, check_metrics_of, of_readings, write_number
+from nextloc_metrics.core.queries.checks import check_choice
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.pages.sections import show_differences, show_values
 
 Layout = Literal["differences", "models"]
-Spread = Literal["interval", "+-", "none"]
+Spread = Literal["interval", "std", "none"]
 
 # After an interval that leaves out 0 where the test finds no difference, or the reverse.
 _DISAGREES = "!"
@@ -63,6 +64,7 @@ class Comparisons(Result):
     _confidence: float
     _below: Sequence[str]  #: the notes of `table`
     _members: Sequence[tuple[str, Any]]
+    _stds: dict[str, dict[str, float]]  #: over runs, of each model by metric
 
     @property
     def _first(self) -> str:
@@ -123,11 +125,13 @@ class Comparisons(Result):
         separated from the best, which does not say that they are as good.
 
         Args:
-            spread: what stands beside a value: `"interval"`, as in `22.58 (20.31-25.04) a`; `"+-"`
-                for half its width, as in `22.58 ± 2.37 a`; `"none"`, as in `22.58 a`.
+            spread: what stands beside a value: `"interval"`, as in `22.58 (20.31-25.04) a`; `"std"`
+                for the standard deviation over runs, as in `22.58 ± 0.41 a`; `"none"`, as in
+                `22.58 a`.
             metrics: the names of the metrics, in the order of the columns; None for all.
         """
-        return self._rows("models", spread, metrics)
+        check_choice("spread", spread, Spread)
+        return self._by_model(spread, metrics)
 
     def _by_model(
         self, spread: Spread, metrics: Sequence[str] | None, is_below: bool = False
@@ -147,13 +151,14 @@ class Comparisons(Result):
             cells = []
             for column, key in enumerate(keys, 1):
                 one, marks = readings[key], self._marks(model, key, best[key])
-                cells.append((write_number(one, one.value), _beside(one, spread), marks))
+                beside = _beside(one, spread, self._stds[model].get(key))
+                cells.append((write_number(one, one.value), beside, marks))
                 bold += [(len(rows), column)] if model == best[key] and key in tested else []
                 record |= _record(names[key], one, self.letters.get(model, {}).get(key))
             if is_below:
                 rows.append([model, *(f"{value} {marks}" for value, _, marks in cells)])
-                beside = [text.strip("()") for _, text, _ in cells]
-                rows += [["", *beside]] if any(beside) else []
+                below = [text.strip("()") for _, text, _ in cells]
+                rows += [["", *below]] if any(below) else []
             else:
                 rows.append([model, *(" ".join(filter(None, cell)) for cell in cells)])
             records.append(record)
@@ -175,12 +180,14 @@ class Comparisons(Result):
 
     def _notes(self, spread: Spread) -> list[str]:
         """Return the footnote: values, test, family, clusters, runs, and what marks say."""
-        level = f"{100 * self._confidence:g} % interval"
-        beside = {"interval": f", with {level}", "+-": f" ± half the {level}", "none": ""}[spread]
-        card = self.card
+        card, beside = self.card, ""
+        if spread == "interval":
+            beside = f", with {100 * self._confidence:g} % interval"
+        elif spread == "std" and "runs" in card:
+            beside = " ± their standard deviation over runs"
         notes = [
             f"means over {card['queries']:,} queries{beside}",
-            *([f"intervals: {card['intervals']}"] if spread != "none" else []),
+            *([f"intervals: {card['intervals']}"] if spread == "interval" else []),
             f"{card['p']}; {card['corrected_p']}",
             *([f"runs: {card['runs']}"] if "runs" in card else []),
             *card.get("notes", "").splitlines(),
@@ -197,20 +204,6 @@ class Comparisons(Result):
 
     def _others(self) -> Mapping[str, Table]:
         return {"By model": self.by_model()}
-
-    def _rows(
-        self,
-        rows: Layout,
-        spread: Spread,
-        metrics: Sequence[str] | None = None,
-        is_below: bool = False,
-    ) -> Table:
-        if rows not in ("differences", "models"):
-            raise ValueError(f"`rows` must be 'differences' or 'models', got {rows!r}.")
-        _check_spread(spread)
-        if rows == "models":
-            return self._by_model(spread, metrics, is_below)
-        return self.table.of_metrics(metrics)
 
     def to_latex(
         self,
@@ -229,36 +222,22 @@ class Comparisons(Result):
             spread: what stands below the values of models, as in `by_model`.
             metrics: the names of the metrics, in their order; None for all.
         """
-        found = self._rows(rows, spread, metrics, is_below=True)
-        return (_fold(found) if rows == "differences" else found).to_latex()
-
-    def to_markdown(
-        self,
-        rows: Layout | None = None,
-        spread: Spread = "interval",
-        *,
-        metrics: Sequence[str] | None = None,
-    ) -> str:
-        """Return one table as Markdown; None for all tables and the card."""
-        _check_spread(spread)
-        if rows is None:
-            return super().to_markdown()
-        return self._rows(rows, spread, metrics).to_markdown()
-
-    def to_pandas(self, rows: Layout = "differences") -> Any:
-        """Return the numbers of a table, unrounded, as a `pandas.DataFrame`."""
-        return self._rows(rows, "interval").to_pandas()
+        check_choice("rows", rows, Layout)
+        check_choice("spread", spread, Spread)
+        if rows == "models":
+            return self._by_model(spread, metrics, is_below=True).to_latex()
+        return _fold(self.table.of_metrics(metrics)).to_latex()
 
     def sections(self) -> dict[str, str]:
-        level = self._confidence
+        level, fractions = self._confidence, self._head == "percent"
         values = self.by_model()
         if not self.letters:
             values = of_readings(self.columns, level, ["bold: the best value"])
         return {
             "Result": show_sentence(self._sentences())
             + show_values(self.columns, values, level)
-            + show_differences(self._first, self._differences(), level)
-            + show_table(self._table_of_differences())
+            + (show_differences(self._first, self._differences(), level) if fractions else "")
+            + show_table(self.table)
             + show_meanings(self._members)
         }
 
@@ -277,13 +256,6 @@ class Comparisons(Result):
             if tested:
                 found.append(f"Of {len(tested)} tested metrics, {name} is {said}.")
         return " ".join(found)
-
-    def _table_of_differences(self) -> Table:
-        """Return the differences of the table; rows of two models need no name of a model."""
-        first, *others = self.columns
-        names = [x[0] for x in self.table.rows] if len(others) > 1 else list(self.values[first])
-        rows = [[name, *row[3:]] for name, row in zip(names, self.table.rows, strict=True)]
-        return Table(["percentage points", *self.table.header[3:]], rows, self.table.notes)
 
     def _differences(self) -> dict[str, dict[str, Reading]]:
         """Return the differences from the first model with their intervals, by metric."""
@@ -310,18 +282,13 @@ def _printed(name: str, member: Any) -> str:
     return label.replace("Accuracy@", "Acc@")
 
 
-def _check_spread(spread: str) -> None:
-    if spread not in get_args(Spread):
-        raise ValueError(f"`spread` must be one of {list(get_args(Spread))}, got {short(spread)}.")
-
-
-def _beside(one: Reading, spread: Spread) -> str:
+def _beside(one: Reading, spread: Spread, std: float | None) -> str:
     """Write what stands beside a value."""
+    if spread == "std":
+        return "" if std is None else f"± {write_number(one, std)}"
     if one.bounds is None or spread == "none" or math.isnan(one.bounds[0]):
         return ""
     low, high = one.bounds
-    if spread == "+-":
-        return f"± {write_number(one, (high - low) / 2)}"
     return f"({write_number(one, low)}-{write_number(one, high)})"
 
 
