@@ -580,15 +580,3 @@ def test_preset_has_every_scalar_in_order() -> None:
     assert all(value.ndim == 0 for value in computed.values())
     assert len(metrics.compute_groups) == 5
     assert not any(set(key) & set(".@ ") for key in computed)
-
-
-def test_plot_draws_bars_from_the_rarest_bin_to_the_most_popular() -> None:
-    """One bar per bin, `unmapped` apart, and a mark for bins without data."""
-    pyplot = pytest.importorskip("matplotlib.pyplot", reason="pictures need matplotlib")
-    metric = DecilePrecision(PopularityBins([2, 2, 1, 0], 2), k=1)
-    metric.update(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]]))
-    figure, axes = metric.plot()
-    assert [bar.get_height() for bar in axes.patches] == [1.0, 1.0, 0.0]
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2", "unmapped"]
-    assert "no data" in [text.get_text() for text in axes.texts]
-    pyplot.close(figure)

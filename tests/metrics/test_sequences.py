@@ -161,20 +161,8 @@ def test_a_metric_like_any_other() -> None:
         assert same(found["all"], metric.compute())
         assert found["one"] > found["all"]
     assert repr(SequenceAccuracy(2)) == "SequenceAccuracy(first=2)"
+    assert SequenceAccuracy().label == "Sequence accuracy"
     assert SequenceAccuracy(2).label == "Sequence accuracy, first 2"
-
-
-def test_it_is_drawn_and_listed() -> None:
-    """With its interval, in pictures and tables."""
-    metrics = RankingCollection({"all right": SequenceAccuracy()})
-    metrics.update(torch.eye(3)[None], torch.arange(3)[None])
-    assert "all right" in str(metrics.table(intervals=True))
-    pytest.importorskip("matplotlib", reason="pictures need matplotlib")
-    from matplotlib import pyplot
-
-    figure, axes = metrics["all right"].plot()
-    assert axes.get_ylabel() == "Sequence accuracy"
-    pyplot.close(figure)
 
 
 @pytest.mark.parametrize(
