@@ -25,7 +25,7 @@ class ByRemainder(report.Part):
 
     def applies(self, known: Any) -> bool:
         """Several relevant locations have several remainders."""
-        return known.setting.num_locations is not None
+        return known.num_locations is not None
 
     def groups(self, batch: Batch) -> dict[str, Tensor]:
         """Return the remainders."""

@@ -98,7 +98,7 @@ CHANGES: dict[str, Callable[[Any, Any], Any]] = {
     "groups in a wrong shape": lambda _, x: x.update({"by user/mrr": x["by user/mrr"][:-1]}),
     "pairs without a number": lambda _, x: x.update({"by hour/mrr": x["by hour/mrr"][:, 1:]}),
     "no k": lambda header, _: header["setting"].pop("k"),
-    "no labels": lambda header, _: header.pop("labels"),
+    "no labels": lambda header, _: header.pop("names"),
     "another version": lambda header, _: header.update(version=99),
 }
 

@@ -188,8 +188,8 @@ def _evaluate_arrays(given: Mapping[str, Any], options: Options) -> Evaluation:
     rows = read_rows(Batch(**given))
     check_cluster(options["cluster"], rows.groups)
     evaluator = Evaluator(**options)
-    counts, fixed = evaluator._data.train_counts, evaluator._options
-    fixed["num_locations"] = count_locations(rows, fixed["known_locations"], counts)
+    setting = evaluator._counts.setting
+    evaluator._infer(count_locations(rows, setting.known_locations, setting.train_counts))
     for batch in rows.chunks():
         evaluator.add(batch)
     return evaluator.result()
@@ -227,7 +227,6 @@ def _evaluate_table(rows: Any, given: Mapping[str, Any], options: Options) -> Ev
             check_rows_are_queries(rows, source.names)
     source = source.hashed()
     evaluator = _count_all(None if engine is None else rows, source, workers, options)
-    assert evaluator._counts is not None
     evaluator._counts.card.update(card)
     result = evaluator.result()
     if engine is None and reader is None:
@@ -316,7 +315,7 @@ def _count(rows: TableRows, chunks: Iterable[Batch], make: Callable[[], Evaluato
     counts = make()
     for batch in chunks:
         counts.add(batch)
-    if rows.on_error == "miss" and counts._counts is not None:
+    if rows.on_error == "miss":
         counts._counts.card["broken_answers"] += rows.missed
     return counts
 
@@ -355,5 +354,5 @@ def _maker(source: TableRows, options: Options) -> Any:
 
 def _make(inferred: int | None, **options: Unpack[Options]) -> Evaluator:
     evaluator = Evaluator(**options)
-    evaluator._options["num_locations"] = inferred
+    evaluator._infer(inferred)
     return evaluator

@@ -138,7 +138,7 @@ class Evaluation(Result):
             FileExistsError: the file exists, and `force` is False, or it is a link or a folder.
             ValueError: the name has another suffix.
         """
-        self._counted.save(Path(path), force)
+        self._counted.save(Path(path), force, self._counted.ids)
 
     def group_records(self, kind: str | None = None) -> list[dict[str, Any]]:
         """Return the values of all groups, one dict per kind, metric and group.
@@ -185,7 +185,7 @@ class Evaluation(Result):
         found = {f"By {name}": table for name, table in self.groups.items()}
         if self.deciles is not None:
             found["By popularity of the target"] = self.deciles
-        own = self._counted.data.parts.values()
+        own = self._counted.setting.parts.values()
         return found | {part.title: part.table(self._counted) for part in own}
 
     def sections(self) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
@@ -31,11 +31,10 @@ from nextloc_metrics.metrics.location_f1 import LocationF1
 from nextloc_metrics.report import saved
 from nextloc_metrics.report.evaluation_metrics import count_answers
 from nextloc_metrics.report.location_answers import FewSums, LocationAnswers
-from nextloc_metrics.report.part import Feed, Known, Part, Parts
+from nextloc_metrics.report.part import Feed, Part, Parts
 from nextloc_metrics.report.parts import LEFT_OUT, PARTS
 from nextloc_metrics.report.setting import (
     EXEMPT,
-    Data,
     OwnMetrics,
     Setting,
     check_alike,
@@ -57,8 +56,8 @@ class Counted:
     them. `sort` puts the groups in order, before states are read or saved.
     """
 
-    def __init__(self, setting: Setting, data: Data) -> None:
-        self.setting, self.data = setting, data
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
         self.names: dict[str, dict[str, int]] = {kind: {} for kind in setting.groups}
         self.labels: dict[str, GroupLabels] = {}  # the names in order, since `sort`
         self.card, self.longest = Counter[str](), 0  # and the length of the longest list
@@ -66,18 +65,18 @@ class Counted:
         self.made: dict[Part, Parts] = {}  # the collections of each part
         self.parts: Parts = {}  # all of them by name
         self._plans: dict[Feed | None, Plan] = {}  # of what is ranked; first of the predictions
-        self._make_parts(Known(setting, data))
-        self.headline = self.parts[""]
+        if setting.form is not None:
+            self._make_parts(setting)
 
-    def _make_parts(self, known: Known) -> None:
+    def _make_parts(self, known: Setting) -> None:
         """Make the parts that apply, those of the first table before the others."""
         prefixes = dict.fromkeys(PARTS, "")
-        prefixes |= {part: f"{name}/" for name, part in known.data.parts.items()}
+        prefixes |= {part: f"{name}/" for name, part in known.parts.items()}
         chosen = {part: prefix for part, prefix in prefixes.items() if part.applies(known)}
         made = {part: part.make(known, {}) for part in chosen if part._is_in_table}
         rows = {name: collection for of in made.values() for name, collection in of.items()}
         names = Counter(name for part in rows.values() for name, _ in part.named_members())
-        check_free([name for name, number in names.items() if number > 1], known.data.metrics)
+        check_free([name for name, number in names.items() if number > 1], known.metrics)
         fed: dict[Feed | None, list[RecordMetric]] = {None: []}
         for part, prefix in chosen.items():
             self.made[part] = own = made[part] if part in made else part.make(known, rows)
@@ -87,6 +86,7 @@ class Counted:
         self._plans = {feed: Plan(members) for feed, members in fed.items()}
         # the card reads all ranks, however few the metrics look at
         self._plans[None].needs[Ranking] |= Needs()
+        self.headline = self.parts[""]
 
     def add(self, chunks: Iterable[Batch]) -> None:
         """Count the queries of chunks of rows, or raise and change nothing."""
@@ -167,7 +167,7 @@ class Counted:
             "tied": (ranking.tied > 1).any(1) & counted,
             "tied_across_k": across & counted,
         }
-        if (visits := self.data.train_counts) is not None:
+        if (visits := self.setting.train_counts) is not None:
             known = (target >= 0) & (target < len(visits))
             unseen = known & (visits[target.clamp(0, len(visits) - 1)] == 0)
             unseen = unseen | (target >= len(visits))
@@ -314,7 +314,7 @@ class Counted:
     def cuts_beyond_lists(self) -> list[int]:
         """Return the cut-offs above the length of the longest list."""
         is_list = self.setting.candidates is None and self.card["queries"] > self.card["left_out"]
-        own = (getattr(metric, "k", None) for metric in self.data.metrics.values())
+        own = (getattr(metric, "k", None) for metric in self.setting.metrics.values())
         cuts = {*self.setting.k, *(k for k in own if isinstance(k, int))}
         return sorted(k for k in cuts if is_list and k > self.longest)
 
@@ -338,17 +338,17 @@ class Counted:
             return [f"intervals of one {kind}: queries independent"]
         return [f"intervals: clustered by {self.setting.cluster}"]
 
-    def save(self, path: Path | BytesIO, force: bool = False) -> None:
-        """Write the counts to a file; see `saved`."""
+    def save(self, path: Path | BytesIO, force: bool = False, ids: Iterable[str] = ()) -> None:
+        """Write the counts to a file; see `saved`. `ids` name the evaluations in it."""
         header = {
-            "setting": asdict(self.setting),
-            "labels": {kind: names.names for kind, names in self.labels.items()},
+            "setting": self.setting.header,
+            "names": {kind: [*names] for kind, names in self.names.items()},
             "card": self.card,
             "longest": self.longest,
-            "ids": sorted(self.ids),
+            "ids": sorted(ids),
         }
         arrays = {name: member.state for name, member in self._members().items()}
-        saved.write(path, header, {**arrays, **self.data.arrays()}, force)
+        saved.write(path, header, {**arrays, **self.setting.arrays()}, force)
 
     @classmethod
     def load(cls, path: Path | BytesIO, metrics: OwnMetrics) -> Counted:
@@ -356,27 +356,16 @@ class Counted:
         header, arrays = saved.read(path)
         saved.check_metrics(path, header, metrics)
         with saved.refused(path):
-            return cls.of_saved(header, arrays, metrics)
-
-    @classmethod
-    def of_saved(
-        cls, header: dict[str, Any], arrays: dict[str, Tensor], metrics: OwnMetrics
-    ) -> Counted:
-        """Make an object from the content of a file, or raise if parts of it do not fit."""
-        lists = {x: tuple(header["setting"][x]) for x in ("k", "groups", "measures", "metrics")}
-        setting = Setting(**{**header["setting"], **lists})
-        counted = cls(setting, Data.from_arrays(arrays, metrics))
-        counted.names = {
-            kind: {name: i for i, name in enumerate(names)}
-            for kind, names in header["labels"].items()
-        }
-        counted._grow()
-        counted.card, counted.longest = Counter(header["card"]), header["longest"]
-        counted.ids = frozenset(header["ids"])
-        for name, member in counted._members().items():
-            saved.check_state(name, member, arrays[name])
-            set_state(member, arrays[name])
-        return counted.sort()
+            counted = cls(Setting.from_header(header["setting"], arrays, metrics))
+            for kind, names in header["names"].items():
+                counted.names[kind] = {name: i for i, name in enumerate(names)}
+            counted._grow()
+            counted.card, counted.longest = Counter(header["card"]), header["longest"]
+            counted.ids = frozenset(header["ids"])
+            for name, member in counted._members().items():
+                saved.check_state(name, member, arrays[name])
+                set_state(member, arrays[name])
+            return counted.sort()
 
     def merge(self, other: Counted) -> None:
         """Add the counts of other queries with the same setting; groups are known by name."""
@@ -410,10 +399,10 @@ def merge_counted(shards: Sequence[tuple[str, Counted]]) -> Counted:
     """Add up shards, given with their names for messages; groups with equal labels are merged."""
     shards = [pair for pair in shards if pair[1].card["queries"]] or shards[:1]
     first_name, first = shards[0]
-    total = Counted(first.setting, first.data)
+    total = Counted(first.setting)
     seen: dict[str, str] = {}
     for name, one in shards:
-        check_alike(first_name, vars(first.setting), name, vars(one.setting))
+        check_alike(first_name, first.setting, name, one.setting)
         if known := one.ids & seen.keys():
             raise ValueError(
                 "every shard must be merged once, got the same evaluation in "

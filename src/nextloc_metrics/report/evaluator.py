@@ -9,35 +9,20 @@ from __future__ import annotations
 import io
 import warnings
 from copy import copy, deepcopy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from torch import Tensor
 
-from nextloc_metrics.core.distribution.distribution import Given
-from nextloc_metrics.core.means import intervals
 from nextloc_metrics.core.queries.answers import Answers
-from nextloc_metrics.core.queries.arrays import as_tensor
 from nextloc_metrics.core.queries.batch import Batch, Grouping, read_rows
-from nextloc_metrics.core.queries.checks import as_number, check_choice, check_positive, cut_offs
+from nextloc_metrics.core.queries.checks import as_number
 from nextloc_metrics.core.queries.messages import short
-from nextloc_metrics.metrics.bins import PopularityBins
-from nextloc_metrics.metrics.measures import cut_offs_of
-from nextloc_metrics.report import saved
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluation_counts import Counted
 from nextloc_metrics.report.evaluation_options import Options, with_options
-from nextloc_metrics.report.setting import (
-    Data,
-    Form,
-    OwnMetrics,
-    Setting,
-    check_alike,
-    check_metrics,
-    digest,
-    split,
-    write_about,
-)
+from nextloc_metrics.report.setting import Form, OwnMetrics, Setting, check_alike, check_metrics
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -72,87 +57,53 @@ class Evaluator:
         0.75
     """
 
-    # The state: `_counts` is None before the first batch. From then on their setting replaces
-    # `_options`. `_merged` names the evaluators whose batches are counted here.
-
     @with_options(Options)
     def __init__(self, **options: Unpack[Options]) -> None:
-        intervals.check_confidence_level(options["confidence_level"])
-        if options["given"] is not None:
-            check_choice("given", options["given"], Given)
-        measures, bins, counts = options["measures"], options["bins"], options["train_counts"]
-        names = tuple(str(measure).strip() for measure in measures)
-        counts = None if counts is None else as_tensor("train_counts", counts)
-        if bins is None and counts is not None:
-            bins = PopularityBins.from_counts(counts)
-        if (number := options["num_locations"]) is not None:
-            number = check_positive("num_locations", number)
-        own, words = check_metrics(options["metrics"]), options["vocabulary"]
-        self._data = Data(bins, counts, options["locations"], *split(own))
-        self._options: dict[str, Any] = {
-            "k": tuple(cut_offs(cut_offs_of(measures) if measures else options["k"])),
-            "cluster": options["cluster"],
-            "confidence_level": options["confidence_level"],
-            "vocabulary": "" if words is None else digest(*map(str, words)),
-            "km": options["km"],
-            "probabilities": options["given"] or "",
-            "measures": names,
-            "about": write_about(options["about"]),
-            **self._data.digests(),
-            "known_locations": number,
-            "num_locations": number,
-            "exempt_target": options["exempt_target"],
-        }
-        self._counts: Counted | None = None
+        self._counts = Counted(Setting.read(options))
         self._is_shared = False  # whether a result has the counts, too
-        self._merged: set[str] = set()
 
     @property
     def metrics(self) -> OwnMetrics:
         """Copies of the further metrics and parts, without counts."""
-        return self._data.own
+        return self._counts.setting.own
 
     def add(self, batch: Batch) -> None:
         """Count the queries of a batch of arrays as for `evaluate`, or raise and change nothing."""
         rows = read_rows(batch)
-        form = Form.of(rows)
-        setting = self._setting_of(form)
-        setting.form.check(form)
+        counts = self._own_counts(Form.of(rows))
         is_one_chunk = _is_chunk(batch) or len(rows.target) <= rows.step
-        counts = self._own_counts(setting)
         counts.add([rows.chunk(slice(None))] if is_one_chunk else rows.chunks())
+        counts.ids = counts.ids or frozenset([uuid4().hex])
         self._counts = counts
-        self._merged = self._merged or {uuid4().hex}
 
     def merge(self, other: Evaluator) -> Evaluator:
         """Add the counts of another evaluator, with equal options, and return this one."""
-        if self._merged & other._merged:
+        if self._counts.ids & other._counts.ids:
             raise ValueError(
                 "an evaluator must be merged once, got one whose batches are counted here; add "
                 "other batches to a new `Evaluator`."
             )
-        both = (self, other)
-        forms = [x._counts.setting.form for x in both if x._counts is not None]
-        first, second = (vars(x._setting_of(forms[0])) if forms else x._options for x in both)
+        both = [x._counts.setting for x in (self, other)]
+        form = both[0].form or both[1].form
+        first, second = (x if x.form or form is None else x.of_form(form) for x in both)
         check_alike("this evaluator", first, "the other", second)
-        if other._counts is not None:
-            counts = self._own_counts(other._counts.setting)
+        if both[1].form is not None:
+            counts = self._own_counts(both[1].form)
             counts.merge(other._counts.sort())
             self._counts = counts
-            self._merged = self._merged | other._merged
         return self
 
-    def _setting_of(self, form: Form) -> Setting:
-        """Return the setting that the first batch fixed, or that one of this form would fix."""
-        if self._counts is None:
-            return Setting.of(self._options, form)
-        return self._counts.setting
+    def _infer(self, num_locations: int | None) -> None:
+        """Have the number of ids that all rows have, before the first batch."""
+        self._counts.setting = replace(self._counts.setting, inferred=num_locations)
 
-    def _own_counts(self, setting: Setting) -> Counted:
-        """Return the counts, or a copy of them if a result has them, which stays as it is."""
-        if self._counts is None:
-            return Counted(setting, self._data)
-        counts = deepcopy(self._counts) if self._is_shared else self._counts
+    def _own_counts(self, form: Form) -> Counted:
+        """Return the counts of batches of a form; a copy if a result has them, which stays."""
+        counts = self._counts
+        if counts.setting.form is None:
+            return Counted(counts.setting.of_form(form))
+        counts.setting.form.check(form)
+        counts = deepcopy(counts) if self._is_shared else counts
         self._is_shared = False
         return counts
 
@@ -162,13 +113,12 @@ class Evaluator:
         `missed` is the number of unreadable answers, for the card; their rows count as misses, such
         as lists of -1. Without a batch, a `ValueError` is raised.
         """
-        if self._counts is None:
+        if self._counts.setting.form is None:
             raise ValueError(
                 "`add` must be called before `result`, with a batch of 0 or more rows."
             )
         counted, self._is_shared = copy(self._counts.sort()), True
         counted.card = counted.card.copy()
-        counted.ids = frozenset(self._merged)
         if missed is not None:
             counted.card["broken_answers"] = as_number(missed)
         unread, asked = (counted.card.get(x, 0) for x in ("unreadable", "num_asked"))
@@ -191,10 +141,7 @@ class Evaluator:
     def to_bytes(self) -> bytes:
         """Return the counts, or the options if no batch was added, with a checksum."""
         file = io.BytesIO()
-        if self._counts is None:
-            saved.write(file, {"options": self._options}, self._data.arrays())
-        else:
-            self._counts.sort().save(file)
+        self._counts.sort().save(file)
         return file.getvalue()
 
     @classmethod
@@ -203,19 +150,10 @@ class Evaluator:
 
         A `ValueError` if it is cut, changed or something else.
         """
-        evaluator, own = cls(), check_metrics(metrics)
-        file = io.BytesIO(data)
-        header, arrays = saved.read(file)
-        saved.check_metrics(file, header, own)
-        with saved.refused(file):
-            if "options" in header:
-                evaluator._data = Data.from_arrays(arrays, own)
-                evaluator._options = options = header["options"]
-                options |= {name: tuple(options[name]) for name in ("k", "measures", "metrics")}
-            else:
-                counted = Counted.of_saved(header, arrays, own)
-                evaluator._data, evaluator._counts = counted.data, counted
-                evaluator._merged = {uuid4().hex}
+        evaluator = cls()
+        evaluator._counts = Counted.load(io.BytesIO(data), check_metrics(metrics))
+        if evaluator._counts.setting.form is not None:
+            evaluator._counts.ids = frozenset([uuid4().hex])
         return evaluator
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from torch import Tensor
 
@@ -16,18 +16,14 @@ from nextloc_metrics.core.metric.collection_values import read_results
 from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.core.queries.record import Records
 
+if TYPE_CHECKING:
+    from nextloc_metrics.report.setting import Setting
+
 #: Collections of metrics by name.
 Parts = dict[str, RankingCollection]
 
 #: Returns the queries of a batch with other predictions; the records are those of the model's.
 Feed = Callable[[Batch, Records], Batch]
-
-
-class Known(NamedTuple):
-    """What is known before the first query is counted."""
-
-    setting: Any  #: the `Setting`
-    data: Any  #: the `Data` of the evaluation: bins, visits, locations, metrics
 
 
 class Row(NamedTuple):
@@ -50,6 +46,7 @@ class Row(NamedTuple):
 class Part:
     """One part of an evaluation: what it counts, and what it shows of the counts.
 
+    `known` is the `report.setting.Setting`: what is known before the first query is counted.
     `counted` are the counts, `report.evaluation_counts.Counted`, and `evaluation` their result.
 
     To add a part of your own, subclass this class, define `make`, and pass an object of it among
@@ -80,11 +77,11 @@ class Part:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{x}={y!r}' for x, y in vars(self).items())})"
 
-    def applies(self, known: Known) -> bool:
+    def applies(self, known: Setting) -> bool:
         """Return whether an evaluation has this part."""
         return True
 
-    def make(self, known: Known, rows: Parts) -> Parts:
+    def make(self, known: Setting, rows: Parts) -> Parts:
         """Return the metrics that are counted, by name; `rows` are those of the first table."""
         raise NotImplementedError(f"`make` of {type(self).__name__} must return collections.")
 
@@ -92,7 +89,7 @@ class Part:
         """Return the numbers of groups of its own, by kind, integer `[N]`."""
         return {}
 
-    def feed(self, known: Known) -> Feed | None:
+    def feed(self, known: Setting) -> Feed | None:
         """Return what its metrics rank in place of the model's predictions; None for these."""
         return None
 

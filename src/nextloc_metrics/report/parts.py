@@ -44,8 +44,8 @@ from nextloc_metrics.report.pages.sections import (
     show_probabilities,
     show_ties,
 )
-from nextloc_metrics.report.part import Feed, Known, Part, Parts, Row
-from nextloc_metrics.report.setting import CONFIDENCE, make_headline
+from nextloc_metrics.report.part import Feed, Part, Parts, Row
+from nextloc_metrics.report.setting import CONFIDENCE, Setting, make_headline
 
 # The kind of groups that the targets are; no name of a user's groups begins so.
 TARGET = "\0target"
@@ -76,10 +76,10 @@ class TablePart(InnerPart):
     _is_in_table: ClassVar[bool] = True
     name: ClassVar[str]  # of the collection
 
-    def make(self, known: Known, rows: Parts) -> Parts:
+    def make(self, known: Setting, rows: Parts) -> Parts:
         return {self.name: self._of_table(known)}
 
-    def _of_table(self, known: Known) -> RankingCollection:
+    def _of_table(self, known: Setting) -> RankingCollection:
         raise NotImplementedError
 
     def rows(self, counted: Any, table: Mapping[str, Reading]) -> Iterator[Row]:
@@ -93,10 +93,10 @@ class HeadlinePart(TablePart):
 
     name = ""
 
-    def _of_table(self, known: Known) -> RankingCollection:
-        setting, (ranked, _) = known.setting, _own_of(known)
-        options = setting.num_locations, setting.k, setting.measures, ranked
-        given: Any = {"locations": known.data.locations, "km": setting.km}
+    def _of_table(self, known: Setting) -> RankingCollection:
+        ranked, _ = _own_of(known)
+        options = known.num_locations, known.k, known.measures, ranked
+        given: Any = {"locations": known.locations, "km": known.km}
         return make_headline(*options, if_one_target="leave out", **given)
 
     def sections(self, evaluation: Any) -> dict[str, str]:
@@ -113,8 +113,8 @@ class HeadlinePart(TablePart):
 class GroupsPart(Part):
     """The means of each group, and those of clusters, from which intervals follow."""
 
-    def make(self, known: Known, rows: Parts) -> Parts:
-        cluster, means = known.setting.cluster, _means(rows)
+    def make(self, known: Setting, rows: Parts) -> Parts:
+        cluster, means = known.cluster, _means(rows)
 
         def grouped(kind: str, average: Average | None = None) -> RankingCollection:
             # the number of groups grows with those that are counted
@@ -123,7 +123,7 @@ class GroupsPart(Part):
                 make = partial(ClusteredGroups, num_groups=1, by=kind, cluster=cluster)
             return RankingCollection({key: make(x) for key, x in means.items()})
 
-        parts = {f"by {kind}": grouped(kind) for kind in known.setting.groups}
+        parts = {f"by {kind}": grouped(kind) for kind in known.groups}
         return parts if cluster is None else {**parts, "cluster": grouped(cluster, "queries")}
 
     def rows(self, counted: Any, table: Mapping[str, Reading]) -> Iterator[Row]:
@@ -145,8 +145,8 @@ class GroupsPart(Part):
 class LeftOutPart(InnerPart):
     """The counts of answers from which the intervals of F1 are read."""
 
-    def make(self, known: Known, rows: Parts) -> Parts:
-        cluster, every = known.setting.cluster, rows.values()
+    def make(self, known: Setting, rows: Parts) -> Parts:
+        cluster, every = known.cluster, rows.values()
         members: list[Any] = [row for part in every for row in part.named_members()]
         found = {
             name: LocationAnswers(metric=one, cluster=cluster)
@@ -159,11 +159,11 @@ class LeftOutPart(InnerPart):
 class MapPart(InnerPart):
     """The accuracy at each location, for the map of a page."""
 
-    def applies(self, known: Known) -> bool:
-        return known.data.locations is not None and known.setting.num_locations is not None
+    def applies(self, known: Setting) -> bool:
+        return known.locations is not None and known.num_locations is not None
 
-    def make(self, known: Known, rows: Parts) -> Parts:
-        number = len(known.data.locations or ())
+    def make(self, known: Setting, rows: Parts) -> Parts:
+        number = len(known.locations or ())
         by_location = Grouped(AccuracyAtK(1), number, by=TARGET)
         return {"map": RankingCollection({"acc_at_1": by_location})}
 
@@ -172,7 +172,7 @@ class MapPart(InnerPart):
 
     def sections(self, evaluation: Any) -> dict[str, str]:
         counted = evaluation._counted
-        by_location, locations = counted.parts["map"]["acc_at_1"], counted.data.locations
+        by_location, locations = counted.parts["map"]["acc_at_1"], counted.setting.locations
         return {"Distance": show_distances(by_location, locations, counted.headline)}
 
 
@@ -181,13 +181,13 @@ class DecilesPart(Part):
 
     title: ClassVar[str] = "By popularity of the target"
 
-    def applies(self, known: Known) -> bool:
-        return known.data.bins is not None
+    def applies(self, known: Setting) -> bool:
+        return known.bins is not None
 
-    def make(self, known: Known, rows: Parts) -> Parts:
-        assert known.data.bins is not None  # it applies
-        made = decile_metrics(known.data.bins, k=max(known.setting.k))
-        if cluster := known.setting.cluster:
+    def make(self, known: Setting, rows: Parts) -> Parts:
+        assert known.bins is not None  # it applies
+        made = decile_metrics(known.bins, k=max(known.k))
+        if cluster := known.cluster:
             made = made.clustered(1, by=cluster)  # which grows with the groups
         return {"deciles": made}
 
@@ -205,14 +205,14 @@ class ProbabilitiesPart(TablePart):
 
     name = "probabilities"
 
-    def applies(self, known: Known) -> bool:
-        return bool(known.setting.probabilities)
+    def applies(self, known: Setting) -> bool:
+        return bool(known.probabilities)
 
-    def _of_table(self, known: Known) -> RankingCollection:
-        given: Any = known.setting.probabilities
+    def _of_table(self, known: Setting) -> RankingCollection:
+        given: Any = known.probabilities
         if given == CONFIDENCE:
             return confidence_metrics()
-        return probability_metrics(given=given, locations=known.data.locations)
+        return probability_metrics(given=given, locations=known.locations)
 
     def sections(self, evaluation: Any) -> dict[str, str]:
         counted = evaluation._counted
@@ -225,7 +225,7 @@ class FurtherPart(TablePart):
 
     name = "own"
 
-    def _of_table(self, known: Known) -> RankingCollection:
+    def _of_table(self, known: Setting) -> RankingCollection:
         _, others = _own_of(known)
         return RankingCollection({name: metric.clone() for name, metric in others.items()})
 
@@ -235,17 +235,17 @@ class AnswerSharesPart(TablePart):
 
     name = "answers"
 
-    def applies(self, known: Known) -> bool:
-        return bool(known.setting.answers)
+    def applies(self, known: Setting) -> bool:
+        return bool(known.answers)
 
-    def _of_table(self, known: Known) -> RankingCollection:
-        return answer_shares(known.setting.k, UNSEEN not in known.setting.answers)
+    def _of_table(self, known: Setting) -> RankingCollection:
+        return answer_shares(known.k, UNSEEN not in known.answers)
 
 
 class OrdersOfTiesPart(InnerPart):
     """The rows with tied relevant locations last, and first."""
 
-    def make(self, known: Known, rows: Parts) -> Parts:
+    def make(self, known: Setting, rows: Parts) -> Parts:
         orders = [ties for ties in get_args(Ties) if ties != "expected"]
         made = {of: {x: _with_ties(y, of) for x, y in _means(rows).items()} for of in orders}
         return {of: RankingCollection({x: y for x, y in x.items() if y}) for of, x in made.items()}
@@ -261,7 +261,7 @@ class OrdersOfTiesPart(InnerPart):
 class ReferencePart(InnerPart):
     """The metrics of the first table for another ranking: columns beside the model's values."""
 
-    def make(self, known: Known, rows: Parts) -> Parts:
+    def make(self, known: Setting, rows: Parts) -> Parts:
         return {self.title: deepcopy(rows[""])}
 
     def rows(self, counted: Any, table: Mapping[str, Reading]) -> Iterator[Row]:
@@ -273,10 +273,10 @@ class AmongAnsweredPart(ReferencePart):
 
     title = AMONG_ANSWERED
 
-    def applies(self, known: Known) -> bool:
-        return bool(known.setting.answers)
+    def applies(self, known: Setting) -> bool:
+        return bool(known.answers)
 
-    def feed(self, known: Known) -> Feed:
+    def feed(self, known: Setting) -> Feed:
         return _keep_answered
 
     def rows(self, counted: Any, table: Mapping[str, Reading]) -> Iterator[Row]:
@@ -288,14 +288,14 @@ class ChancePart(ReferencePart):
 
     title = CHANCE
 
-    def applies(self, known: Known) -> bool:
-        return known.setting.candidates is not None
+    def applies(self, known: Setting) -> bool:
+        return known.candidates is not None
 
-    def make(self, known: Known, rows: Parts) -> Parts:
-        return super().make(known, rows) if known.setting.chance_varies else {}
+    def make(self, known: Setting, rows: Parts) -> Parts:
+        return super().make(known, rows) if known.chance_varies else {}
 
-    def feed(self, known: Known) -> Feed:
-        return _of_row(torch.zeros(1, known.setting.candidates or 1), known.data.locations)
+    def feed(self, known: Setting) -> Feed:
+        return _of_row(torch.zeros(1, known.candidates or 1), known.locations)
 
     def rows(self, counted: Any, table: Mapping[str, Reading]) -> Iterator[Row]:
         number = counted.setting.candidates or 1
@@ -314,12 +314,12 @@ class MostFrequentPart(ReferencePart):
 
     title = BASELINE
 
-    def applies(self, known: Known) -> bool:
-        return known.data.train_counts is not None
+    def applies(self, known: Setting) -> bool:
+        return known.train_counts is not None
 
-    def feed(self, known: Known) -> Feed:
-        assert known.data.train_counts is not None
-        return _of_row(analysis.most_frequent(known.data.train_counts, 1), known.data.locations)
+    def feed(self, known: Setting) -> Feed:
+        assert known.train_counts is not None
+        return _of_row(analysis.most_frequent(known.train_counts, 1), known.locations)
 
 
 class TrainingFrequenciesPart(ReferencePart):
@@ -328,17 +328,17 @@ class TrainingFrequenciesPart(ReferencePart):
     title = BASELINE
     name = "training frequencies"
 
-    def applies(self, known: Known) -> bool:
-        is_likely = known.setting.probabilities not in ("", CONFIDENCE)
-        has_counts = known.data.train_counts is not None
+    def applies(self, known: Setting) -> bool:
+        is_likely = known.probabilities not in ("", CONFIDENCE)
+        has_counts = known.train_counts is not None
         return is_likely and has_counts
 
-    def make(self, known: Known, rows: Parts) -> Parts:
+    def make(self, known: Setting, rows: Parts) -> Parts:
         return {self.name: likelihood_metrics(given="probabilities")}
 
-    def feed(self, known: Known) -> Feed:
-        assert known.data.train_counts is not None
-        smoothed = known.data.train_counts.double() + 1
+    def feed(self, known: Setting) -> Feed:
+        assert known.train_counts is not None
+        smoothed = known.train_counts.double() + 1
         return _of_row((smoothed / smoothed.sum())[None], None)
 
     def rows(self, counted: Any, table: Mapping[str, Reading]) -> Iterator[Row]:
@@ -391,9 +391,9 @@ def _keep_answered(batch: Batch, records: Records) -> Batch:
     return replace(batch, mask=answered & ranking.counted, confidence=None)
 
 
-def _own_of(known: Known) -> tuple[dict[str, Any], dict[str, Any]]:
+def _own_of(known: Setting) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the user's metrics of ranks, and the other ones."""
-    own = known.data.metrics
+    own = known.metrics
     ranked = {x: y for x, y in own.items() if y.record is Ranking and not y.needs.scores}
     return ranked, {x: y for x, y in own.items() if x not in ranked}
 

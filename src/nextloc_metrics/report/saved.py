@@ -21,7 +21,7 @@ from nextloc_metrics.core.queries.messages import clip, describe, short
 from nextloc_metrics.report.setting import OwnMetrics, names_of
 
 # Version of the files that `write` makes.
-_VERSION = 6
+_VERSION = 7
 
 
 def write(
@@ -93,7 +93,7 @@ def refused(path: Path | BytesIO) -> Iterator[None]:
 def check_metrics(path: Path | BytesIO, header: Mapping[str, Any], metrics: OwnMetrics) -> None:
     """Raise if a file is that of an evaluation with other further metrics."""
     with refused(path):
-        known = tuple(header["setting" if "setting" in header else "options"]["metrics"])
+        known = tuple(header["setting"]["metrics"])
     own = names_of(metrics)
     if known != own:
         has, got = (

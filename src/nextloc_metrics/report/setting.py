@@ -1,11 +1,12 @@
-"""What `evaluate` and `compare` know before they count: data, setting and further metrics."""
+"""What `evaluate` and `compare` know before they count: options, checked, and the form of rows."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from hashlib import blake2b
 from typing import Any, NamedTuple, TypeAlias
 
@@ -13,72 +14,30 @@ import torch
 from torch import Tensor
 from torchmetrics import MetricCollection
 
+from nextloc_metrics.core.distribution.distribution import Given
+from nextloc_metrics.core.means import intervals
 from nextloc_metrics.core.metric.collection import RankingCollection
 from nextloc_metrics.core.metric.mean import RecordMetric
 from nextloc_metrics.core.queries.answers import Answers
+from nextloc_metrics.core.queries.arrays import as_tensor
 from nextloc_metrics.core.queries.batch import ArrayRows
-from nextloc_metrics.core.queries.checks import check_named
+from nextloc_metrics.core.queries.checks import (
+    check_choice,
+    check_named,
+    check_positive,
+    cut_offs,
+)
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.geography.locations import check_locations
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.location_f1 import LocationF1
-from nextloc_metrics.metrics.measures import parse_measures
+from nextloc_metrics.metrics.measures import cut_offs_of, parse_measures
 from nextloc_metrics.metrics.presets import next_location_metrics, recommendation_metrics
 from nextloc_metrics.report.part import Part
 
 #: Metrics and parts of the user's own, by name.
 OwnMetrics: TypeAlias = Mapping[str, RecordMetric | Part]
-
-
-@dataclass(frozen=True, eq=False)
-class Data:
-    """What an evaluation knows of locations and users besides its queries."""
-
-    bins: PopularityBins | None = None
-    train_counts: Tensor | None = None  #: the visits of each location
-    locations: Locations | None = None
-    metrics: Mapping[str, RecordMetric] = field(default_factory=dict)  #: the further ones by name
-    parts: Mapping[str, Part] = field(default_factory=dict)  #: those of the user
-
-    def digests(self) -> dict[str, Any]:
-        """Return the digests by the attribute of `Setting`; "" for what is not there."""
-        bins, counts = self.bins, self.train_counts
-        points = None if self.locations is None else check_locations("locations", self.locations)
-        return {
-            "bins": "" if bins is None else digest(bins.state_key()),
-            "train_counts": "" if counts is None else digest(counts),
-            "locations": "" if points is None else digest(points.state_key()),
-            "metrics": names_of(self.own),
-        }
-
-    @property
-    def own(self) -> OwnMetrics:
-        """The metrics and the parts of the user, by name."""
-        return {**self.metrics, **self.parts}
-
-    def arrays(self) -> dict[str, Tensor]:
-        """Return the arrays of a file of counts."""
-        found = {"train_counts": self.train_counts}
-        if self.bins is not None:
-            found |= {"bin_of": self.bins.bin_of, "num_bins": torch.tensor(self.bins.num_bins)}
-        if self.locations is not None:
-            found["points"] = self.locations.points.contiguous()
-        return {name: array for name, array in found.items() if array is not None}
-
-    @classmethod
-    def from_arrays(cls, arrays: dict[str, Tensor], own: OwnMetrics) -> Data:
-        """Take what `arrays` wrote out of the arrays of a file, which has no metrics."""
-        bin_of, counts, points = (arrays.pop(x, None) for x in ("bin_of", "train_counts", "points"))
-        bins = None if bin_of is None else PopularityBins(bin_of, int(arrays.pop("num_bins")))
-        locations = None if points is None else Locations.from_points(points)
-        return cls(bins, counts, locations, *split(own))
-
-
-def split(own: OwnMetrics) -> tuple[dict[str, RecordMetric], dict[str, Part]]:
-    """Return the metrics, and the parts."""
-    metrics = {name: one for name, one in own.items() if not isinstance(one, Part)}
-    return metrics, {name: one for name, one in own.items() if isinstance(one, Part)}
 
 
 def digest(*values: Any) -> str:
@@ -171,15 +130,15 @@ _PER_QUERY = ("exclude", "confidence")
 
 
 class Form(NamedTuple):
-    """Which kind of batch is counted; `Setting` says what each field is."""
+    """Which kind of batch is counted."""
 
-    candidates: int | None
-    has_several: bool
-    groups: tuple[str, ...]
+    candidates: int | None  #: the number of scores per row; None for lists
+    has_several: bool  #: whether several locations may be relevant
+    groups: tuple[str, ...]  #: the names of the groups, such as "user"
     exclude: bool
     confidence: bool
-    answers: str = ""
-    num_ids: int | None = None
+    answers: str = ""  #: how answers of a language model were read; "" for other predictions
+    num_ids: int | None = None  #: of these answers
 
     @classmethod
     def of(cls, rows: ArrayRows) -> Form:
@@ -210,45 +169,69 @@ class Form(NamedTuple):
         return f"{preds} and {'several ids' if self.has_several else 'one id'} as `target`"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Setting:
-    """The options of an evaluation, as in `Options` where nothing is said.
+    """The options of an evaluation, as in `Options` where nothing is said, with the form of rows.
 
-    Counts with equal settings add up. `bins`, `train_counts`, `vocabulary` and `locations` are
-    digests, "" for none.
+    Counts of equal settings add up.
     """
 
-    k: tuple[int, ...]
-    num_locations: int | None  #: of ids for F1; None if several locations may be relevant
-    known_locations: int | None  #: of ids, if the user passed it
-    candidates: int | None  #: the number of scores per row; None for lists
-    groups: tuple[str, ...]  #: the names of the groups, such as "user"
-    cluster: str | None
-    confidence_level: float
-    exclude: str  #: "none", "given ids" or "given ids, but not the targets"
-    bins: str
-    train_counts: str
-    vocabulary: str
-    locations: str
-    km: float
-    probabilities: str = ""  #: what scores are; "confidence" for lists with that of each answer
+    k: tuple[int, ...] = ()
     measures: tuple[str, ...] = ()
-    metrics: tuple[str, ...] = ()  #: names, with those of the states
-    answers: str = ""  #: how answers of a language model were read; "" for other predictions
-    num_ids: int | None = None  #: of these answers
+    own: OwnMetrics = field(default_factory=dict)  #: the further metrics and parts, by name
+    known_locations: int | None = None  #: the number of ids, if the user passed it
+    cluster: str | None = None
+    exempt_target: bool = False
+    confidence_level: float = 0.95
     about: str = ""
+    bins: PopularityBins | None = None
+    train_counts: Tensor | None = None
+    vocabulary: str = ""  #: a digest; "" for none
+    locations: Locations | None = None
+    km: float = 1.0
+    given: str = ""
+    inferred: int | None = None  #: the number of ids that `evaluate` found in all rows
+    form: Form | None = None  #: None before the first batch
 
     @classmethod
-    def of(cls, options: Mapping[str, Any], form: Form) -> Setting:
+    def read(cls, options: Mapping[str, Any]) -> Setting:
+        """Read and check the options of `Evaluator`."""
+        intervals.check_confidence_level(options["confidence_level"])
+        if options["given"] is not None:
+            check_choice("given", options["given"], Given)
+        measures, bins, counts = (options[x] for x in ("measures", "bins", "train_counts"))
+        names = tuple(str(measure).strip() for measure in measures)
+        counts = None if counts is None else as_tensor("train_counts", counts)
+        if bins is None and counts is not None:
+            bins = PopularityBins.from_counts(counts)
+        if (number := options["num_locations"]) is not None:
+            number = check_positive("num_locations", number)
+        if (locations := options["locations"]) is not None:
+            check_locations("locations", locations)
+        words = options["vocabulary"]
+        return cls(
+            k=tuple(cut_offs(cut_offs_of(measures) if measures else options["k"])),
+            measures=names,
+            own=check_metrics(options["metrics"]),
+            known_locations=number,
+            about=write_about(options["about"]),
+            bins=bins,
+            train_counts=counts,
+            vocabulary="" if words is None else digest(*map(str, words)),
+            locations=locations,
+            given=options["given"] or "",
+            **{x: options[x] for x in ("cluster", "confidence_level", "exempt_target", "km")},
+        )
+
+    def of_form(self, form: Form) -> Setting:
         """Return the setting of batches of a form, or raise if the options do not allow it."""
-        options, is_scores = dict(options), form.candidates is not None
-        exempts, number = options.pop("exempt_target"), options.pop("num_locations")
-        number = number or form.candidates or form.num_ids
-        if options["locations"] and form.has_several:
+        found, is_scores = replace(self, form=form), form.candidates is not None
+        if self.locations is not None and form.has_several:
             raise ValueError(
                 "`locations` must be None if a query may have several relevant locations, got "
                 "`target` [N, M]; `geography.AccuracyWithin` accepts several."
             )
+        number = self.inferred or self.known_locations or form.candidates or form.num_ids
         if form.num_ids not in (None, number):
             raise ValueError(
                 f"`num_locations` must be {form.num_ids}, the number of ids of the answers, got "
@@ -258,46 +241,117 @@ class Setting:
             raise ValueError(
                 "`num_locations` must be given for lists of ids, got None: F1 counts each location."
             )
-        check_cluster(options["cluster"], form.groups)
-        for_scores, for_lists = bool(options["probabilities"]), form.confidence
-        is_other = for_lists if is_scores else for_scores
-        if is_other or ((for_scores or for_lists) and form.has_several):
+        check_cluster(self.cluster, form.groups)
+        is_other = form.confidence if is_scores else self.given
+        if is_other or (found.probabilities and form.has_several):
             raise ValueError(
                 "`target` must be one id per query for metrics of probabilities, with `given` for "
                 f"scores or `confidence` for lists of ids, got {form.describe()}."
             )
-        if for_lists:
-            options["probabilities"] = CONFIDENCE
-        return cls(
-            **options,
-            num_locations=None if form.has_several else number,
-            candidates=form.candidates,
-            groups=form.groups,
-            exclude=(EXEMPT if exempts else "given ids") if form.exclude else "none",
-            answers=form.answers,
-            num_ids=form.num_ids,
-        )
+        return found
 
     @property
-    def form(self) -> Form:
-        """The kind of batch that has this setting."""
-        several, excluded = self.num_locations is None, self.exclude != "none"
-        confidence = self.probabilities == CONFIDENCE
-        given = excluded, confidence, self.answers, self.num_ids
-        return Form(self.candidates, several, self.groups, *given)
+    def metrics(self) -> dict[str, RecordMetric]:
+        """The further metrics."""
+        return {name: one for name, one in self.own.items() if not isinstance(one, Part)}
+
+    @property
+    def parts(self) -> dict[str, Part]:
+        """The parts of the user."""
+        return {name: one for name, one in self.own.items() if isinstance(one, Part)}
+
+    @property
+    def num_locations(self) -> int | None:
+        """The number of ids for F1; None if several locations may be relevant."""
+        number = self.inferred or self.known_locations
+        if self.form is None:
+            return number
+        return None if self.form.has_several else number or self.candidates or self.form.num_ids
+
+    @property
+    def candidates(self) -> int | None:
+        """The number of scores per row; None for lists."""
+        return self.form.candidates if self.form else None
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The names of the groups, such as "user"."""
+        return self.form.groups if self.form else ()
+
+    @property
+    def answers(self) -> str:
+        """How answers of a language model were read; "" for other predictions."""
+        return self.form.answers if self.form else ""
+
+    @property
+    def probabilities(self) -> str:
+        """What scores are; "confidence" for lists with that of each answer."""
+        return CONFIDENCE if self.form and self.form.confidence else self.given
+
+    @property
+    def exclude(self) -> str:
+        """Say which candidates are excluded, on the card."""
+        if self.form is None or not self.form.exclude:
+            return "none"
+        return EXEMPT if self.exempt_target else "given ids"
 
     @property
     def chance_varies(self) -> bool:
         """Whether queries differ in their number of candidates or relevant locations."""
         return self.exclude != "none" or self.num_locations is None
 
+    @cached_property
+    def header(self) -> dict[str, Any]:
+        """The setting as JSON, with digests of arrays, by which settings are equal."""
+        points = None if self.locations is None else check_locations("locations", self.locations)
+        keys: dict[str, Any] = {
+            "bins": self.bins and self.bins.state_key(),
+            "train_counts": self.train_counts,
+        }
+        keys |= {"locations": points and points.state_key()}
+        same = ("known_locations", "measures", "cluster", "exempt_target", "confidence_level")
+        return {
+            "k": self.k,
+            "num_locations": self.num_locations,
+            **{name: getattr(self, name) for name in (*same, "about", "vocabulary", "km", "given")},
+            **{name: "" if key is None else digest(key) for name, key in keys.items()},
+            "metrics": names_of(self.own),
+            **(self.form._asdict() if self.form else {}),
+        }
 
-def check_alike(
-    first_name: str, first: Mapping[str, Any], name: str, other: Mapping[str, Any]
-) -> None:
+    def arrays(self) -> dict[str, Tensor]:
+        """Return the arrays of a file of counts."""
+        found = {"train_counts": self.train_counts}
+        if self.bins is not None:
+            found |= {"bin_of": self.bins.bin_of, "num_bins": torch.tensor(self.bins.num_bins)}
+        if self.locations is not None:
+            found["points"] = self.locations.points.contiguous()
+        return {name: array for name, array in found.items() if array is not None}
+
+    @classmethod
+    def from_header(
+        cls, header: Mapping[str, Any], arrays: dict[str, Tensor], own: OwnMetrics
+    ) -> Setting:
+        """Read `header`, and take `arrays` out of those of a file, which has no metrics."""
+        given: dict[str, Any] = {
+            x: tuple(y) if isinstance(y, list) else y for x, y in header.items()
+        }
+        bin_of, counts, points = (arrays.pop(x, None) for x in ("bin_of", "train_counts", "points"))
+        if bin_of is not None:
+            given["bins"] = PopularityBins(bin_of, int(arrays.pop("num_bins")))
+        else:
+            given["bins"] = None
+        given |= {"train_counts": counts, "own": own, "inferred": given.pop("num_locations")}
+        given["locations"] = None if points is None else Locations.from_points(points)
+        form = {name: given.pop(name) for name in Form._fields if name in given}
+        del given["metrics"]
+        return cls(**given, form=Form(**form) if form else None)
+
+
+def check_alike(first_name: str, first: Setting, name: str, other: Setting) -> None:
     """Raise if two shards have different settings."""
-    for option, a in first.items():
-        if a != (b := other[option]):
+    for option, a in first.header.items():
+        if a != (b := other.header[option]):
             remedy = ""
             if option in ("num_locations", "metrics"):
                 remedy = f"; pass the same `{option}` to all of them"
