@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor
 
@@ -15,9 +15,6 @@ from nextloc_metrics.core.metric.collection import RankingCollection
 from nextloc_metrics.core.metric.collection_values import read_results
 from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.core.queries.record import Records
-
-if TYPE_CHECKING:
-    from nextloc_metrics.report.setting import Setting
 
 #: Collections of metrics by name.
 Parts = dict[str, RankingCollection]
@@ -77,11 +74,11 @@ class Part:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{x}={y!r}' for x, y in vars(self).items())})"
 
-    def applies(self, known: Setting) -> bool:
+    def applies(self, known: Any) -> bool:
         """Return whether an evaluation has this part."""
         return True
 
-    def make(self, known: Setting, rows: Parts) -> Parts:
+    def make(self, known: Any, rows: Parts) -> Parts:
         """Return the metrics that are counted, by name; `rows` are those of the first table."""
         raise NotImplementedError(f"`make` of {type(self).__name__} must return collections.")
 
@@ -89,7 +86,7 @@ class Part:
         """Return the numbers of groups of its own, by kind, integer `[N]`."""
         return {}
 
-    def feed(self, known: Setting) -> Feed | None:
+    def feed(self, known: Any) -> Feed | None:
         """Return what its metrics rank in place of the model's predictions; None for these."""
         return None
 
