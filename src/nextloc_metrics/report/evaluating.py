@@ -22,13 +22,13 @@ from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluation_options import Options, with_options
 from nextloc_metrics.report.evaluator import Evaluator
 from nextloc_metrics.report.files.answers import cells_of, reader_of
-from nextloc_metrics.report.files.arrays import ARRAYS, open_arrays
+from nextloc_metrics.report.files.arrays import open_arrays
 from nextloc_metrics.report.files.columns import names_of_groups
 from nextloc_metrics.report.files.forms import open_form
 from nextloc_metrics.report.files.item_rows import check_rows_are_queries
 from nextloc_metrics.report.files.joining import Joined, TableForm, form_of
 from nextloc_metrics.report.files.nested import as_tables
-from nextloc_metrics.report.files.opening import kind_of_files
+from nextloc_metrics.report.files.opening import ARRAYS, kind_of_files
 from nextloc_metrics.report.files.tables import Names, TableRows, open_rows
 from nextloc_metrics.report.setting import check_cluster, count_locations
 

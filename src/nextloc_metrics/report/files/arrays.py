@@ -30,9 +30,6 @@ from nextloc_metrics.report.files.opening import (
     truth_file,
 )
 
-#: the kinds of files
-ARRAYS = (".npy", ".npz", ".pt", ".pth")
-
 # what users call the arrays of these names
 _NAMES = {"preds": ("preds", "logits", "scores"), "target": ("target", "labels")}
 

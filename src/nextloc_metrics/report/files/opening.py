@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import difflib
 import glob
-import gzip
 import io
 import os
 from collections import Counter
@@ -23,9 +22,9 @@ from nextloc_metrics.core.queries.messages import clip, describe, extra, short
 RUNS = (".run", ".trec")
 TEXT = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 ARROW = (".arrow", ".feather", ".ipc", ".arrows")
-TENSORS = (".pt", ".pth")
-SUFFIXES = (".npy", ".npz", *TENSORS, *TEXT, ".parquet", *ARROW, *RUNS)
-_PACKED = (".gz", ".zst")
+ARRAYS = (".npy", ".npz", ".pt", ".pth")
+SUFFIXES = (*ARRAYS, *TEXT, ".parquet", *ARROW, *RUNS)
+_PACKED = {".gz": "gzip", ".zst": "zstd"}
 
 
 class Lazy:
@@ -191,12 +190,8 @@ def open_bytes(file: str) -> Iterator[Any]:
             raw = opened.enter_context(system.open(path, "rb"))
         else:
             raw = opened.enter_context(open(file, "rb"))
-        if Path(file).suffix == ".gz":
-            yield opened.enter_context(gzip.open(raw))
-        elif Path(file).suffix == ".zst":
-            yield opened.enter_context(pa.CompressedInputStream(raw, "zstd"))
-        else:
-            yield raw
+        packing = _PACKED.get(Path(file).suffix)
+        yield opened.enter_context(pa.CompressedInputStream(raw, packing)) if packing else raw
 
 
 class FilePart(NamedTuple):
@@ -213,8 +208,7 @@ class FilePart(NamedTuple):
 
 def as_arrow(array: Any) -> Any:
     """Return an array as an Arrow column, its rows as lists; without a copy if it is contiguous."""
-    kind = np.float64 if array.dtype == np.longdouble else array.dtype.newbyteorder("=")
-    flat = pa.array(np.asarray(array, kind).reshape(-1))
+    flat = pa.array(array.reshape(-1))
     if array.ndim == 1:
         return flat
     width = array.size // max(1, len(array))

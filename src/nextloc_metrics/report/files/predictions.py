@@ -18,7 +18,7 @@ from torch.nn.functional import pad
 
 from nextloc_metrics.core.queries.checks import check_choice
 from nextloc_metrics.core.queries.messages import short
-from nextloc_metrics.report.files.arrays import ARRAYS, open_arrays
+from nextloc_metrics.report.files.arrays import open_arrays
 from nextloc_metrics.report.files.cells import OnError, integers_of, plain
 from nextloc_metrics.report.files.columns import names_of_groups
 from nextloc_metrics.report.files.forms import open_form
@@ -26,7 +26,7 @@ from nextloc_metrics.report.files.item_rows import check_rows_are_queries
 from nextloc_metrics.report.files.joining import form_of
 from nextloc_metrics.report.files.nested import as_tables
 from nextloc_metrics.report.files.numbers import DENSE
-from nextloc_metrics.report.files.opening import check_memory, kind_of_files, pa
+from nextloc_metrics.report.files.opening import ARRAYS, check_memory, kind_of_files, pa
 from nextloc_metrics.report.files.sources import open_table
 from nextloc_metrics.report.files.tables import Names, TableRows
 
