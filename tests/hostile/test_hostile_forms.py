@@ -318,13 +318,6 @@ def test_dicts_of_ranx_are_items(as_file: bool, tmp_path: Path) -> None:
     assert found.card["missing"] == found.card["without_truth"] == 1
 
 
-def test_lists_of_a_dict_are_ranked() -> None:
-    """A list per query is in order, and its target may be one id."""
-    found = evaluate({"u1": ["a", "b"], "u2": ["b"]}, truth={"u1": "b", "u2": "b"}, k=1)
-    assert found.values["mrr"] == pytest.approx(0.75)
-    assert found.values["acc_at_1"] == 0.5
-
-
 @pytest.mark.parametrize("name", ["preds", "logits", "scores"])
 def test_saved_tensors_are_arrays(name: str, tmp_path: Path) -> None:
     """A dict of `torch.save` is what `evaluate` gets, groups and all."""
@@ -332,10 +325,6 @@ def test_saved_tensors_are_arrays(name: str, tmp_path: Path) -> None:
     torch.save({name: preds, "labels": target, "g": target % 2}, tmp_path / "run.pt")
     found = evaluate(tmp_path / "run.pt", groups=["g"], k=[1, 3])
     same(found, evaluate(preds, target, groups={"g": target % 2}, k=[1, 3]))
-    torch.save(preds, tmp_path / "alone.pth")
-    torch.save(target, tmp_path / "truth.pt")
-    found = evaluate(tmp_path / "alone.pth", truth=tmp_path / "truth.pt", k=[1, 3])
-    same(found, evaluate(preds, target, k=[1, 3]))
 
 
 def test_saved_objects_are_not_unpickled(tmp_path: Path) -> None:

@@ -484,7 +484,6 @@ def write_table(path: Path, name: str, rows: list[tuple[Any, ...]]) -> Path:
 
 def test_a_table_of_answers(tmp_path: Path) -> None:
     """A table is read as arrays are; a table of all queries shows which are missing."""
-    pytest.importorskip("pyarrow")
     rows = [(f"q{i}", IDS[x], USERS[i], TEXTS[i]) for i, x in enumerate(TARGETS)]
     answers = write_table(tmp_path, "answer", rows)
     options: dict[str, Any] = {
@@ -536,19 +535,13 @@ def csv(*cells: str) -> bytes:
 
 HOME = '["Home"]'
 ODD_FILES: dict[str, tuple[bytes, Any]] = {
-    "bom.csv": (b"\xef\xbb\xbf" + csv(HOME), {"answered": 1}),
-    "blank.csv": (csv("", " ", "\xa0", "[]"), {"empty": 4}),
+    "bom.csv": (b"\xef\xbb\xbf" + csv(HOME, "", "\xa0"), {"answered": 1, "empty": 2}),
     "words.csv": (csv("NaN", "null", "[NaN]", "[Infinity]", "[null]"), {"unreadable": 5}),
-    "quotes.csv": (csv("['Home']", "[“Home”]"), {"answered": 1, "unreadable": 1}),
-    "cut.csv": (csv('["Home', '```json\n["Home"', '{"a": ["Home"'), {"cut": 3}),
     "deep.csv": (csv("[" * 9**6 + HOME + "]" * 9**6, '{"a":' * 9**5 + HOME), {"unreadable": 2}),
-    "long.csv": (csv("x" * 3 * 10**6 + HOME, HOME), {"answered": 2}),
-    "items.csv": (csv(json.dumps(["Home"] * 300_000)), {"answered": 1}),
+    "long.csv": (csv("x" * 3 * 10**6 + HOME, json.dumps(["Home"] * 300_000)), {"answered": 2}),
     "surrogate.jsonl": (
         b'{"said": "[\\"\\ud800\\", \\"Home\\"]", "target": "Home"}', "JSON object in UTF-8",
     ),
-    "empty.csv": (b"said,target\n", {}),
-    "half.jsonl": (b'{"said": "[1]", "target": "Home"}\n{"said": "[', "line 2.* JSON object"),
     "number.jsonl": (b'{"said": 5, "target": "Home"}', {"unreadable": 1}),
     "nan.jsonl": (b'{"said": NaN, "target": "Home"}', {"unreadable": 1}),
     "list.jsonl": (b'{"said": ["Home"], "target": "Home"}', {"answered": 1}),
@@ -556,18 +549,16 @@ ODD_FILES: dict[str, tuple[bytes, Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.slow  # reads 20 files, some of megabytes
-@pytest.mark.filterwarnings("ignore:.*should hold rows", "ignore:`k` should be at most 0")
+@pytest.mark.slow  # reads files of megabytes
 @pytest.mark.filterwarnings("ignore:.* answers are unreadable")
 @pytest.mark.parametrize("name", ODD_FILES)
 def test_nothing_in_an_odd_file_is_lost_in_silence(name: str, tmp_path: Path) -> None:
     """Each answer has the outcome that a reader gives it, or an error names the file."""
-    pytest.importorskip("pyarrow")
     content, wanted = ODD_FILES[name]
     (tmp_path / name).write_bytes(content)
     options: Any = {"preds": "said", "vocabulary": IDS, "answers": {}, "k": 1}
     if isinstance(wanted, str):
-        with pytest.raises((TypeError, ValueError), match=wanted) as error:
+        with pytest.raises(ValueError, match=wanted) as error:
             report.evaluate(tmp_path / name, **options)
         assert name in str(error.value)
         return

@@ -104,32 +104,31 @@ def _check(path: Any, answers: Tensor, target: str, held: Mapping[str, Any]) -> 
 def _load(path: Any, readers: Mapping[str, Callable[[str, Any], Any]]) -> dict[str, Any]:
     """Return arrays of files by name, joined; that of a file of one is `preds`.
 
-    Numbers are tensors, also those of a list of batches, and text is a list.
+    Numbers are tensors, also those of a list of batches, and text and dates are lists of text.
     """
-    held: list[dict[str, Any]] = []
+    parts: dict[str, list[Any]] = {}
     for file in find_files(path):
         with _opened(file) as found:
-            one = {name: found[name] for name in found if name in readers}
-        for name, value in one.items():
-            is_cut = isinstance(value, list) and value and isinstance(value[0], Tensor)
-            parts = [x.reshape(1) if not x.ndim else x for x in value] if is_cut else []
+            held = {name: found[name] for name in found if name in readers}
+        if parts and held.keys() != parts.keys():
+            raise ValueError(
+                f"{file} must hold the arrays or tensors of the files before, {short([*parts])}, "
+                f"got {short([*held])}."
+            )
+        for name, value in held.items():
+            if getattr(getattr(value, "dtype", None), "kind", "") == "M":
+                value = pa.array(value).cast(pa.string()).to_pylist()
+            are_batches = isinstance(value, list) and value and isinstance(value[0], Tensor)
+            batches = map(torch.atleast_1d, value) if are_batches else [value]
             try:
-                one[name] = torch.cat(parts) if is_cut else readers[name](name, value)
+                parts.setdefault(name, []).extend(readers[name](name, x) for x in batches)
             except (TypeError, ValueError) as error:
                 raise ValueError(f"{file} must hold arrays, tensors or lists: {error}") from error
-        held.append(one)
-        if one.keys() != held[0].keys():
-            raise ValueError(
-                f"{file} must hold the arrays or tensors of the files before, {short([*held[0]])}, "
-                f"got {short([*one])}."
-            )
-    return {name: _joined([one[name] for one in held]) for name in held[0]}
-
-
-def _joined(parts: list[Any]) -> Any:
-    if len(parts) == 1:
-        return parts[0]
-    return torch.cat(parts) if isinstance(parts[0], Tensor) else [*chain.from_iterable(parts)]
+    return {
+        name: of[0] if len(of) == 1
+        else torch.cat(of) if isinstance(of[0], Tensor) else [*chain.from_iterable(of)]
+        for name, of in parts.items()
+    }  # fmt: skip
 
 
 def load_array(file: str | Path) -> Any:

@@ -173,10 +173,8 @@ def _is_data(name: str) -> bool:
 
 def file_system(url: str) -> tuple[Any, str]:
     """Return the file system of an address, and the path there."""
-    try:
-        from fsspec.core import url_to_fs
-    except ModuleNotFoundError as error:
-        raise ImportError(f"addresses such as {clip(url)} need fsspec; {extra('cli')}.") from error
+    from fsspec.core import url_to_fs  # which PyTorch needs, too
+
     system, path = url_to_fs(url)
     return system, str(path)
 
