@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from nextloc_metrics import report
+from nextloc_metrics.cli.commands import main
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.report import saved
 from nextloc_metrics.report.evaluation import Evaluation
@@ -157,3 +159,55 @@ def test_a_pattern_is_no_list_of_files() -> None:
     """A text would be read letter by letter."""
     with pytest.raises(TypeError, match=r"`shards` must be a list .* got 'p\*.npz'; .*glob"):
         report.merge("p*.npz")
+
+
+# Two evaluations ---------------------------------------------------------------------------------
+
+
+def evaluated(hits: Any, users: Any = None) -> Evaluation:
+    """Lists of one id, which are right where `hits` is 1."""
+    options: Any = {} if users is None else {"groups": {"user": users}, "cluster": "user"}
+    preds = np.asarray(hits, dtype=int)[:, None]
+    return report.evaluate(preds, [1] * len(preds), k=1, num_locations=3, **options)
+
+
+def test_the_difference_of_two_shares_is_newcombes() -> None:
+    """56 of 70 less 48 of 80, in table II of Newcombe (1998), by method 10."""
+    both = {"b": evaluated([1] * 48 + [0] * 32), "a": evaluated([1] * 56 + [0] * 14)}
+    found = report.compare(both)
+    one = found.comparisons["a"]["acc_at_1"]
+    assert (one.low, one.high) == pytest.approx((0.0524, 0.3339), abs=5e-5)
+    assert one.difference == pytest.approx(0.2)
+    assert "intervals of differences: independent" in str(found)
+    assert "b: 80 queries, a: 70 queries" in str(found)
+    assert "nan" not in str(found) + found.to_latex("models") + found.to_markdown()
+    with pytest.raises(ValueError, match="`models` must be two evaluations, or files of them, got"):
+        report.compare({**both, "c": [[1]]})
+
+
+def test_users_of_both_files_are_paired_by_name(tmp_path: Path) -> None:
+    """The interval is that of each user's difference; of other users, that of independent ones."""
+    rng = np.random.default_rng(0)
+    users, ability = np.repeat(np.arange(300), 20), rng.beta(1, 1, 300)
+    hits = {day: rng.random(6000) < ability[users] for day in ("monday", "tuesday")}
+    order = rng.permutation(6000)
+    one = evaluated(hits["monday"], users.astype(str))
+    other = evaluated(hits["tuesday"][order], users[order].astype(str))
+    strangers = evaluated(hits["tuesday"], [f"new {x}" for x in users])
+    paths = {}
+    for name, e in (("monday", one), ("tuesday", other)):
+        e.save(tmp_path / f"{name}.npz")
+        paths[name] = tmp_path / f"{name}.npz"
+    found = report.compare(paths).comparisons["tuesday"]["mrr"]
+    alone = report.compare({"monday": one, "tuesday": strangers})
+    each = np.array([np.diff([hits[x][users == u].mean() for x in hits])[0] for u in range(300)])
+    error = each.std(ddof=1) / np.sqrt(300)
+    assert found.difference == pytest.approx(each.mean())
+    assert (found.high - found.low) / 2 == pytest.approx(1.968 * error, rel=0.01)
+    apart = alone.comparisons["tuesday"]["mrr"]
+    assert apart.high - apart.low > 3 * (found.high - found.low)
+    assert "by user (300 in both), F1 as independent" in str(report.compare(paths))
+    assert "independent" in alone.card["intervals"]
+    command = CliRunner().invoke(main, ["compare", *map(str, paths.values()), "--format", "json"])
+    (shown,) = json.loads(command.stdout)["comparisons"].values()
+    assert (shown["mrr"]["low"], shown["mrr"]["high"]) == (found.low, found.high)

@@ -194,16 +194,27 @@ def compare(
 ) -> None:
     """Compare the predictions in PATHS with those of one file; all have the same queries.
 
-    An .html `--out` is a page.
+    Files of `score --save` may have different queries. An .html `--out` is a page.
     """
     from nextloc_metrics.cli.files import given_options, read_same, write_comparisons
     from nextloc_metrics.report.comparing import compare as compare_models
+    from nextloc_metrics.report.comparing_saved import is_saved
     from nextloc_metrics.report.evaluation_options import SharedOptions
 
     cluster, known = reading["cluster"], [name_of(path) for path in paths]
     if against not in ("first", "all", *known):
         raise click.UsageError(f"`--against` must be one of PATHS, first or all, got {against}.")
     paths = tuple(sorted(paths, key=lambda path: name_of(path) != against))
+    if all(map(is_saved, paths)):
+        with explained():
+            options = {x: reading[x] for x in ("metrics", "confidence_level")}
+            days = dict(zip(short_names([name_of(path) for path in paths]), paths, strict=True))
+            result = compare_models(days, **given_options(SharedOptions, options))
+            text = write_comparisons(result, output.kind)
+            if output.is_page:
+                text = result.to_html(" and ".join(days), describe_read(paths, "all"))
+            output.write(text)
+        return
     with explained():
         found = read_same(paths, key, groups=(), **reading)
         first = found[paths[0]]

@@ -43,6 +43,7 @@ from nextloc_metrics.core.queries.runs import read_runs
 from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.metrics.location_f1 import LocationTally
 from nextloc_metrics.metrics.per_query import PerQueryScores, QueryScores
+from nextloc_metrics.report.comparing_saved import SAVED, compare_saved
 from nextloc_metrics.report.comparisons import ByPair, Comparisons, find_letters
 from nextloc_metrics.report.evaluation_options import SharedOptions, with_options
 from nextloc_metrics.report.part import Part
@@ -99,7 +100,9 @@ def compare(
     Args:
         models: predictions as for `evaluate`, by model name; a list of them for several runs. Or,
             without `target`, scores of queries: a `PerQueryScores`, the result of its `compute`, or
-            a floating tensor `[N]`. They are the metric `score`, and higher ones are better.
+            a floating tensor `[N]`, which are the metric `score`, and higher ones are better. Or
+            two evaluations of different queries, or files of them: differences have intervals, by
+            their `cluster` if it has groups in both, and no p-values.
         groups: as for `evaluate`, as are `target`, `mask` and `exclude`; only those of `cluster`
             matter, which test and intervals then take as independent. For a `PerQueryScores` they
             are in the order of ascending ids.
@@ -108,7 +111,8 @@ def compare(
             same scores count once: with `k=1` and lists of one id, accuracy and MRR are one.
         seed: the seed of the random signs.
         options: those of [`SharedOptions`][nextloc_metrics.report.SharedOptions]; for scores only
-            `cluster`, `confidence_level` and `about`.
+            `cluster`, `confidence_level` and `about`, for evaluations `metrics` and
+            `confidence_level`.
 
     Raises:
         TypeError: without `target`, a model is no scores of queries.
@@ -148,6 +152,8 @@ def compare(
     check_choice("against", against, Against)
     if len(given) < 2:
         raise ValueError(f"`models` must hold at least two models, got {short(list(given))}.")
+    if target is None and any(isinstance(x, SAVED) for x in given.values()):
+        return compare_saved(given, options["metrics"], level)
     if target is None:
         if mask is not None or exclude is not None or options["measures"] or options["metrics"]:
             raise ValueError("`mask`, `exclude`, `measures` and `metrics` need predictions.")

@@ -188,7 +188,7 @@ class Comparisons(Result):
         notes = [
             f"means over {card['queries']:,} queries{beside}",
             *([f"intervals: {card['intervals']}"] if spread == "interval" else []),
-            f"{card['p']}; {card['corrected_p']}",
+            "; ".join(card[x] for x in ("p", "corrected_p") if x in card),
             *([f"runs: {card['runs']}"] if "runs" in card else []),
             *card.get("notes", "").splitlines(),
         ]
@@ -245,9 +245,9 @@ class Comparisons(Result):
         """Say in how many metrics each model differs from the first one."""
         first, level = self._first, level_of(self._confidence)
         found = []
-        for (name, tested), p_values in zip(
-            self.comparisons.items(), self.corrected.values(), strict=True
-        ):
+        for name, p_values in self.corrected.items():
+            every = self.comparisons[name].items()
+            tested = {key: one for key, one in every if not math.isnan(p_values[key])}
             held = [one.difference for key, one in tested.items() if p_values[key] <= level]
             better = sum(x > 0 for x in held)
             ways = {"better than": better, "worse than": len(held) - better}

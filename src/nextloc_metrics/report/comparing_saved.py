@@ -1,0 +1,97 @@
+"""The comparison of two evaluations of different queries, such as those of two days.
+
+The interval of the difference follows from those of the two values (Newcombe's method 10, MOVER):
+their lengths from value to end add up as errors do, of which those of users in both evaluations are
+correlated. The correlation is that of what each user adds to the two values, 0 for other users.
+
+Sources: R. G. Newcombe, "Interval estimation for the difference between independent proportions",
+Statistics in Medicine 17, 1998; G. Y. Zou, "Toward using confidence intervals to compare
+correlations", Psychological Methods 12, 2007.
+"""
+
+from __future__ import annotations
+
+import math
+import zipfile
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from nextloc_metrics.analysis.comparison import Comparison
+from nextloc_metrics.core.means import exact
+from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.report.comparisons import ByPair, Comparisons
+from nextloc_metrics.report.evaluation import Evaluation
+from nextloc_metrics.report.evaluation_counts import Counted
+from nextloc_metrics.report.setting import check_metrics
+
+#: An evaluation, or a file that `Evaluation.save` wrote.
+SAVED = (str, Path, Evaluation)
+
+
+def is_saved(path: str) -> bool:
+    """Return whether a file is one that `Evaluation.save` wrote."""
+    if not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as file:
+        return {"header.npy", "checksum.npy"} <= {*file.namelist()}
+
+
+def compare_saved(given: Mapping[str, Any], metrics: Any, level: float) -> Comparisons:
+    """Compare two evaluations, by name."""
+    if len(given) != 2 or not all(isinstance(x, SAVED) for x in given.values()):
+        raise ValueError(
+            f"`models` must be two evaluations, or files of them, got {short(dict(given))}."
+        )
+    own = check_metrics(metrics)
+    read = [
+        copy(x._counted) if isinstance(x, Evaluation) else Counted.load(Path(x), own)
+        for x in given.values()
+    ]
+    for one in read:
+        one.setting = replace(one.setting, confidence_level=level)
+    (first, second), (a, b), (before, after) = [x.read_table() for x in read], read, given
+    by = a.setting.cluster or ""
+    is_shared = by == b.setting.cluster and by in a.names and by in b.names
+    shared = len(a.names[by].keys() & b.names[by].keys()) if is_shared else 0
+    found, queries = {}, [one.card["queries"] for one in read]
+    for key in [key for key in first if key in second]:
+        old, new = first[key], second[key]
+        if old.bounds is not None and new.bounds is not None:
+            alike = _correlation(*(_errors(key, by, one) for one in read)) if shared else 0.0
+            ends = []
+            for i in (0, 1):  # to the lower end, and to the upper one
+                up, down = abs(new.bounds[i] - new.value), abs(old.bounds[1 - i] - old.value)
+                ends.append(math.sqrt(max(0.0, up * up + down * down - 2 * alike * up * down)))
+            apart = new.value - old.value
+            numbers = apart, apart - ends[0], apart + ends[1], math.nan, math.nan, sum(queries)
+            found[key] = Comparison(*numbers, level, p_from="t")
+    sample = f"by {by} ({shared:,} in both), F1 as independent" if shared else "independent"
+    sizes = f"{before}: {queries[0]:,} queries, {after}: {queries[1]:,} queries"
+    columns = {before: {x: first[x] for x in found}, after: {x: second[x] for x in found}}
+    card = {"queries": sum(queries), "intervals": f"{sample}, not corrected", "p": "no tests"}
+    pair, untested = (before, after), dict.fromkeys(found, math.nan)
+    tests = ByPair({pair: found}), ByPair({pair: untested})
+    notes = [sizes, f"intervals of differences: {sample}"]
+    members = [x for x in a.rows() if x[0] in found]
+    stds: dict[str, dict[str, float]] = {before: {}, after: {}}
+    return Comparisons(*tests, {}, {}, columns, card, level, notes, members, stds)
+
+
+def _errors(key: str, by: str, counted: Counted) -> dict[str, float]:
+    """Return what each group adds to the error of a value; nothing of F1, which is no mean."""
+    grouped: Any = dict(counted.parts[f"by {by}"].named_members()).get(key)
+    if grouped is None:
+        return {}
+    means, _, sizes = exact.moments(grouped._sums)
+    off = (means - exact.mean(grouped._sums.sum(0))) * sizes / (sizes.sum() - sizes)
+    return dict(zip(counted.labels[by].names, off.nan_to_num(0, 0, 0).tolist(), strict=True))
+
+
+def _correlation(a: Mapping[str, float], b: Mapping[str, float]) -> float:
+    """Return the correlation of errors, of which each group has one or none."""
+    squares = math.fsum(x * x for x in a.values()) * math.fsum(x * x for x in b.values())
+    both = math.fsum(a[name] * b[name] for name in a.keys() & b.keys())
+    return both / math.sqrt(squares) if squares else 0.0
