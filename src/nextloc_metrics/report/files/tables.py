@@ -24,6 +24,7 @@ from nextloc_metrics.report.files.cells import (
     OnError,
     WrongTypeError,
     as_numpy,
+    filtered,
     is_list,
     is_text,
     plain,
@@ -47,7 +48,7 @@ from nextloc_metrics.report.files.ids import (
     read_cells,
     remedy,
 )
-from nextloc_metrics.report.files.numbers import Numbering, Survey
+from nextloc_metrics.report.files.numbers import DENSE, Numbering, arrow_ids
 from nextloc_metrics.report.files.opening import FilePart, RowSource, pa, pc
 from nextloc_metrics.report.files.sources import columns_of, open_table
 
@@ -109,7 +110,8 @@ class TableRows:
         self.source, self.names, self.on_error = source, names, on_error
         self.num_rows: int | None = None
         self.missed, self.reader = 0, reader
-        first = self._peek()
+        seen = self._peek()
+        first = next((part for part in seen if len(part.rows)), seen[-1])
         answers, relevant = first.columns[names.preds], first.columns[names.target]
         tuples = not (is_text(relevant.type) and pc.any(has_tuples(plain(relevant))).as_py())
         if reader is None and kind_of(answers) == "text":
@@ -119,20 +121,22 @@ class TableRows:
         is_listed = is_list(answers.type) or is_written_as_list(next(iter(answers), ""))
         self.are_single = reader is None and separator is None and not is_listed
         given = (padding,) if isinstance(padding, int) else padding
-        pads = frozenset({-1, *given})
+        pads = {-1, *given}
         is_loose = source.untyped or vocabulary is not None
-        self.num_candidates = self._num_candidates(first, separator) if reader is None else None
+        self.num_candidates = self._num_candidates(seen, separator) if reader is None else None
         kind: Any = "integers" if source.untyped else kind_of(relevant)
         if vocabulary is not None:
             kind = "text" if any(isinstance(x, str) for x in vocabulary) else "integers"
         may_be_list = source.untyped or is_text(answers.type)
         known = frozenset(map(str, vocabulary or ())) if source.untyped else None
         self._relevant = CellReading(kind, is_loose, separator, may_be_list, known)
-        survey = self._survey(pads, vocabulary is None, relevant)
-        kind = self._relevant.kind
-        self.has_several = survey.has_several
-        if vocabulary is None and self.num_candidates is None:
-            vocabulary = survey.vocabulary
+        ids = self._survey(pads, vocabulary is None, relevant)
+        kind, size = self._relevant.kind, None
+        if vocabulary is None and self.num_candidates is None and ids is not None:
+            if kind == "text" or ids.max(initial=0) > 4 * len(ids) + DENSE:
+                vocabulary = ids.tolist()
+            else:
+                size = int(ids.max(initial=0)) + 1
         if vocabulary is None and kind == "text":
             raise ValueError(
                 "`vocabulary` must list the ids of text if predictions are scores, got None."
@@ -144,7 +148,7 @@ class TableRows:
         if self.num_candidates is not None:
             self._answers = CellReading("scores", is_loose=source.untyped)
         self.vocabulary = None if vocabulary is None else tuple(vocabulary)
-        size = survey.size if vocabulary is None else max(1, len(vocabulary))
+        size = size if vocabulary is None else max(1, len(vocabulary))
         self.num_locations = size if self.num_candidates is None else None
 
     @property
@@ -180,46 +184,45 @@ class TableRows:
         rows._numbers = self._numbers.hashed()
         return rows
 
-    def _peek(self) -> FilePart:
-        """Return the first rows, or a part without."""
-        part = self._empty()
+    def _peek(self) -> list[FilePart]:
+        """Return the first rows, of several files if the first one has few; or a part without."""
+        first: list[FilePart] = []
+        left = _SEEN
         for part in self.source.parts(self.names.all):
-            if len(part.rows):
+            first.append(_rows_of(part, slice(left)))
+            left -= len(first[-1].rows)
+            if not left or (left < _SEEN and len(self.files) == 1):
                 break
-        columns = {name: column[:_SEEN] for name, column in part.columns.items()}
-        return part._replace(rows=part.rows[:_SEEN], columns=columns)
+        return first or [self._empty()]
 
     def _empty(self) -> FilePart:
         return FilePart("", (), {name: pa.nulls(0) for name in self.names.all})
 
-    def _num_candidates(self, first: FilePart, separator: str | None) -> int | None:
+    def _num_candidates(self, first: Sequence[FilePart], separator: str | None) -> int | None:
         """Return the number of scores of most of the first rows; None for lists of ids."""
         name = self.names.preds
-        columns, seen = [first.columns[name]], len(first.rows)
-        if seen < _SEEN and len(self.files) > 1:  # the rows of the first file may be broken
-            columns, seen = [], 0
-            for part in self.source.parts([name]):
-                columns.append(part.columns[name][: _SEEN - seen])
-                seen += len(part.rows)
-                if seen >= _SEEN:
-                    break
-        width = width_of_most(columns, separator)
+        width = width_of_most([part.columns[name] for part in first], separator)
         if width == 0:
             raise ValueError(f"{self.files[0]} must hold scores in `{name}`, got empty lists.")
         return width
 
-    def _survey(self, padding: Set[int], must_number: bool, relevant: Any) -> Survey:
-        """Read the targets once: their number, their kind, and the vocabulary they make."""
-        is_typed = not is_text(relevant.type)
-        if self.num_candidates and is_typed and not is_list(relevant.type):
-            return Survey.unknown(is_list(relevant.type))
-        survey = Survey(self._relevant.kind, padding, must_number)
-        has_ids = may_be_text = False
+    def _survey(self, padding: Set[int], must_number: bool, relevant: Any) -> Any:
+        """Read the targets once: their kind, and whether a row has not exactly one.
+
+        Return the distinct ones in rising order, of integers those from 0 on; None if they are not
+        read, and none if they are not numbered.
+        """
+        self.has_several = is_list(relevant.type)
+        if self.num_candidates and not is_text(relevant.type) and not self.has_several:
+            return None
+        kind = self._relevant.kind
+        pads, distinct = arrow_ids(kind, padding), arrow_ids(kind, ())
+        number, has_several, has_ids, may_be_text = 0, False, False, False
         for part in self.source.parts([self.names.target]):
             column = part.columns[self.names.target]
             cells = self._read(part, self.names.target, self._relevant)
             are_text: bool | None = False
-            if must_number and self._relevant.kind == "integers":
+            if must_number and kind == "integers":
                 if self.source.untyped:
                     are_text = are_words(column, cells.bad, self._relevant)
                 else:  # lists without an id do not tell what ids are
@@ -227,15 +230,23 @@ class TableRows:
             if are_text:
                 break
             may_be_text |= are_text is None
-            has_ids |= len(cells.values) > 0
-            survey.add(cells)
+            number, has_ids = number + len(part.rows), has_ids or len(cells.values) > 0
+            ids = arrow_ids(kind, cells.values)
+            is_pad = as_numpy(pc.is_in(ids, pads))
+            has_several |= bool((cells.lengths[~cells.bad] != 1).any())
+            # a list of nothing but padding has no relevant id
+            has_several |= bool(is_pad.any() and cells.lists[cells.rows[is_pad]].any())
+            if must_number:
+                new = filtered(ids, ~is_pad).unique()
+                distinct = pa.concat_arrays([distinct, new]).unique()
         else:
             are_text = may_be_text and not has_ids
         if are_text:
             self._relevant = self._relevant._replace(kind="text")
             return self._survey(padding, must_number, relevant)
-        self.num_rows = survey.num_rows
-        return survey
+        self.num_rows, self.has_several = number, has_several
+        found = np.sort(as_numpy(distinct))
+        return found if kind == "text" else found[found >= 0]
 
     def chunks(self) -> Iterator[Batch]:
         """Yield the rows in chunks; one without rows, and a warning, if there are none.
@@ -253,8 +264,7 @@ class TableRows:
         for part in self.source.parts(self.names.all):
             number += len(part.rows)
             for of in cut([part.columns[x] for x in {*padded, self.names.preds}], _VALUES):
-                columns = {name: x[of] for name, x in part.columns.items()}
-                piece = FilePart(part.file, part.rows[of], columns)
+                piece = _rows_of(part, of)
                 yield self._batch(piece), piece
         if not number:
             self.warn_of_none(stacklevel=4)
@@ -434,6 +444,11 @@ def open_rows(
     names = Names(preds, target, kinds, mask, exclude, (), confidence)
     rows = open_table(source, names.all)
     return TableRows(rows, names, padding, vocabulary, separator, on_error, reader)
+
+
+def _rows_of(part: FilePart, rows: slice) -> FilePart:
+    columns = {name: column[rows] for name, column in part.columns.items()}
+    return FilePart(part.file, part.rows[rows], columns)
 
 
 def has_column(source: Any, name: str) -> bool:
