@@ -89,7 +89,7 @@ def _read_text_cells(column: Any, how: CellReading) -> Cells:
     for mask, read in reads:
         if mask.any():
             found.append((mask, read(text if mask.all() else filtered(text, mask), how)))
-    cells = found[0][1] if len(found) == 1 else _interleave(len(text), found, how.kind)
+    cells = found[0][1] if len(found) == 1 else _interleave(found, how.kind)
     return Cells(cells.values, cells.lengths, cells.bad | bad, cells.lists)
 
 
@@ -154,40 +154,47 @@ def _single(text: Any, how: CellReading) -> Cells:
     return Cells(values, lengths, lists=lengths > 1).without(wrong)
 
 
-def _interleave(number: int, parts: Sequence[tuple[Any, Cells]], kind: CellKind) -> Cells:
+def _interleave(parts: Sequence[tuple[Any, Cells]], kind: CellKind) -> Cells:
     """Put cells that were read in groups in the order of the rows."""
-    lengths, bad = np.zeros(number, np.int64), np.zeros(number, bool)
-    lists = np.zeros(number, bool)
-    for mask, cells in parts:
-        lengths[mask], bad[mask], lists[mask] = cells.lengths, cells.bad, cells.lists
-    order, start = np.zeros(lengths.sum(), np.int64), 0
-    for mask, cells in parts:
-        order[np.repeat(mask, lengths)] = np.arange(start, start + len(cells.values))
-        start += len(cells.values)
+    cells, rows = [x for _, x in parts], [np.flatnonzero(mask) for mask, _ in parts]
+    order = np.concatenate(rows).argsort()
+    of_rows = ([x.lengths for x in cells], [x.bad for x in cells], [x.lists for x in cells])
+    found = [np.concatenate(x)[order] for x in of_rows]
+    of_values = [row[x.rows] for row, x in zip(rows, cells, strict=True)]
+    order, values = np.concatenate(of_values).argsort(kind="stable"), [x.values for x in cells]
     if kind == "text":
-        joined = pa.concat_arrays([cells.values for _, cells in parts])
-        return Cells(joined.take(pa.array(order)), lengths, bad, lists)
-    joined = np.concatenate([cells.values for _, cells in parts])
-    return Cells(joined[order], lengths, bad, lists)
+        return Cells(pa.concat_arrays(values).take(pa.array(order)), *found)
+    return Cells(np.concatenate(values)[order], *found)
 
 
-def _read_python_cells(column: Any, how: CellReading) -> Cells:
-    cells, flat = column.to_pylist(), list[Any]()
-    lengths, bad = np.zeros(len(cells), np.int64), np.zeros(len(cells), bool)
-    lists = np.zeros(len(cells), bool)
-    for row, cell in enumerate(cells):
-        found = split(cell, how)
-        tokens = None if found is None else _checked(found, cell, how)
-        if found is None or tokens is None:
-            bad[row] = True
-            continue
-        flat += tokens
-        lengths[row] = len(tokens)
-        lists[row] = found != [cell] and cell != ""
+def _read_python_cells(text: Any, how: CellReading) -> Cells:
+    lists = map(_literal, text.to_pylist())
+    cells = [None if x is None else [_typed(token, how) for token in x] for x in lists]
+    bad = np.array([cell is None or None in cell for cell in cells])
+    kept = [[] if cell is None or wrong else cell for cell, wrong in zip(cells, bad, strict=True)]
+    flat, lengths = [x for cell in kept for x in cell], np.array([*map(len, kept)], np.int64)
     if how.kind == "text":
-        return Cells(pa.array(flat, pa.string()), lengths, bad, lists)
-    kind = np.float64 if how.kind == "scores" else np.int64
-    return Cells(np.array(flat, kind), lengths, bad, lists)
+        return Cells(pa.array(flat, pa.string()), lengths, bad)
+    return Cells(np.array(flat, np.float64 if how.kind == "scores" else np.int64), lengths, bad)
+
+
+def _typed(token: Any, how: CellReading) -> Any:
+    """Return an item of a list in text as an id or a score; None if it is none.
+
+    The text 7 and the number 7 are the same, and 7.0 is 7, as pandas writes it beside a gap.
+    """
+    kind = type(token)
+    if how.kind == "scores":
+        return token if kind is float or (kind is int and abs(token) < 2**53) else None
+    is_name = kind is str and (how.known is None or token[-2:] != ".0" or token in how.known)
+    if how.kind == "text" and (is_name or kind is int):
+        return str(token)
+    whole = whole_of(str(token)) if kind in (str, int, float) else None
+    if how.kind == "integers":
+        return whole
+    if whole is None or (kind is float and how.known is None):
+        return token if kind is str else None
+    return str(whole)
 
 
 def split(cell: Any, how: CellReading) -> list[Any] | None:
@@ -224,38 +231,6 @@ def _literal(text: str) -> list[Any] | None:
     joined = texts in pairwise(x.type for x in tokens)
     odd = any(x.type == tokenize.NUMBER and re.search("[_xXoObBjJ]", x.string) for x in tokens)
     return found if isinstance(found, list) and not (joined or odd) else None
-
-
-def _checked(tokens: list[Any], cell: Any, how: CellReading) -> list[Any] | None:
-    """Return ids, or scores, of one kind; None if one is not."""
-    # a list in text says more than text: 7 in it is the text "7" where ids are text
-    loose = how.is_loose or (isinstance(cell, str) and tokens != [cell])
-    found: list[Any] = []
-    for token in tokens:
-        kind, value = type(token), token
-        if how.kind == "scores":
-            is_right = kind is float or (kind is int and abs(token) < 2**53 and loose)
-        elif how.kind == "text":
-            looks_whole = kind is float or (kind is str and token[-2:] == ".0")
-            if looks_whole and how.known is not None and token not in how.known:
-                whole = _whole(token)
-                value = token if whole is None else whole
-            is_right = type(value) is str or (type(value) is int and loose)
-            value = str(value)
-        else:
-            value = _whole(token) if loose and kind in (str, float) else token
-            is_right = type(value) is int and -(2**63) <= value < 2**63
-        if not is_right:
-            return None
-        found.append(value)
-    return found
-
-
-def _whole(token: Any) -> int | None:
-    """Return the integer that text or a float is, such as 7.0, as pandas writes it beside a gap."""
-    if isinstance(token, float):
-        return int(token) if token.is_integer() and abs(token) < 2**53 else None
-    return whole_of(token) if isinstance(token, str) else None
 
 
 def are_words(column: Any, bad: Any, how: CellReading) -> bool | None:
