@@ -8,11 +8,10 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from nextloc_metrics.core.queries.messages import clip, extra
-from nextloc_metrics.report.files.opening import pa
 
 # Rows of an Arrow batch that leaves.
 _ROWS = 100_000
@@ -49,7 +48,6 @@ class Database:
         if memory_limit is not None:
             config["memory_limit"] = memory_limit
         self._connection = duckdb.connect(":memory:", config=config)
-        self._raised: BaseException | None = None
 
     def add_files(self, system: Any) -> None:
         """Let addresses of a file system of fsspec be read."""
@@ -57,17 +55,16 @@ class Database:
         if not {*names} & {*self._connection.list_filesystems()}:
             self._connection.register_filesystem(system)
 
-    def run(self, query: str, values: Sequence[Any] = ()) -> Any:
-        """Run a statement; an error of DuckDB is ours, and one of a reader that it calls too."""
-        self._raised = None
+    def run(self, query: str) -> Any:
+        """Run a statement; an error of DuckDB is ours."""
         try:
-            return self._connection.execute(query, list(values))
+            return self._connection.execute(query)
         except self._error as error:
             raise self._explained(error) from error
 
-    def row(self, query: str, values: Sequence[Any] = ()) -> Any:
+    def row(self, query: str) -> Any:
         """Return the first row of a query, or None."""
-        return next(iter(self.run(query, values).fetchall()), None)
+        return next(iter(self.run(query).fetchall()), None)
 
     def value(self, query: str) -> Any:
         """Return the first value of a query that has a row."""
@@ -85,25 +82,12 @@ class Database:
         except (self._error, OSError) as error:  # OSError: Arrow hands it on
             raise self._explained(error) from error
 
-    def insert(self, table: str, schema: Any, batches: Iterator[Any]) -> None:
-        """Make a table of Arrow batches."""
-        reader = pa.RecordBatchReader.from_batches(schema, self._watched(batches))
-        self._connection.register("given", reader)
-        try:
-            self.run(f"CREATE TABLE {table} AS SELECT * FROM given")
-        except Exception:
-            if self._raised is not None:
-                raise self._raised from None
-            raise
-        finally:
-            self._connection.unregister("given")
-
-    def _watched(self, batches: Iterator[Any]) -> Iterator[Any]:
-        try:
-            yield from batches
-        except BaseException as error:
-            self._raised = error  # DuckDB would make text of it
-            raise
+    def insert(self, table: str, rows: Any) -> None:
+        """Add an Arrow table to a table of its schema, which is made if there is none."""
+        self._connection.register("given", rows)
+        self.run(f"CREATE TABLE IF NOT EXISTS {table} AS FROM given LIMIT 0")
+        self.run(f"INSERT INTO {table} FROM given")
+        self._connection.unregister("given")
 
     def _explained(self, error: Exception) -> ValueError:
         first = str(error).partition("\n")[0]

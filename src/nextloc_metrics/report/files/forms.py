@@ -50,14 +50,13 @@ def open_form(
     on_error: OnError = "raise",
     num_locations: int | None = None,
     threads: int = 1,
-    memory_limit: str | None = None,
     reader: Reader | None = None,
 ) -> tuple[TableRows, dict[str, Any]]:
     """Open predictions and truth as rows of queries, and count what did not fit, for the card.
 
     Of `names`, groups, mask and exclude are columns of the truth.
     """
-    db, words = Database(threads, memory_limit), None
+    db, words = Database(threads), None
     if truth is None and form.item is not None:  # each item has the target of its query beside it
         truth = rows
     options = names.mask, names.exclude
@@ -178,48 +177,42 @@ class _Joining:
             f"CREATE TABLE asked AS SELECT {listed}, min(stood) AS stood{first} FROM truth "
             f"GROUP BY {listed}"
         )
-        if kept:
-            self._check_constant(kept[2:])
+        self._check_constant()
         self._make_targets()
         if self.form.item is None:
             db.run(f"CREATE VIEW answers AS SELECT *, NULL AS places FROM ({found.select()})")
         return kind
 
-    def _check_constant(self, kept: str) -> None:
+    def _check_constant(self) -> None:
         """Raise if a column of the truth, or the target beside items, is not one of its query."""
-        wrong = self.db.row(
-            f"SELECT t.stood, t.now, a.first FROM (SELECT *, struct_pack({kept}) AS now FROM "
-            f"truth) t JOIN asked a USING ({self.listed}) WHERE t.now IS DISTINCT FROM a.first "
-            "ORDER BY t.stood LIMIT 1"
-        )
-        if wrong is None:
-            return
-        stood, now, first = wrong
-        role = next(x for x in self.constant if now[x] != first[x])
-        place, name = self.relevant.place(stood), self.constant[role]
-        remedy = (
-            "name further columns of `query`, or of labels that say which items are relevant, "
-            f"`target={short(self.form.item)}` and `grade={short(name)}`" if role == "item"
-            else "a column of the truth is constant within a query"
-        )  # fmt: skip
-        raise ValueError(
-            f"{place} must hold the same value in `{clip(name)}` as the rows before of its query, "
-            f"got {short(now[role])}; {remedy}."
-        )
+        for role, name in self.constant.items():
+            wrong = self.relevant.wrong(
+                f"SELECT t.stood, t.{role} FROM truth t JOIN asked a USING ({self.listed}) WHERE "
+                f"t.{role} IS DISTINCT FROM a.first.{role}"
+            )
+            if wrong is not None:
+                remedy = (
+                    "name further columns of `query`, or of labels that say which items are "
+                    f"relevant, `target={short(self.form.item)}` and `grade={short(name)}`"
+                    if role == "item" else "a column of the truth is constant within a query"
+                )  # fmt: skip
+                raise ValueError(
+                    f"{wrong[0]} must hold the same value in `{clip(name)}` as the rows before of "
+                    f"its query, got {wrong[1]}; {remedy}."
+                )
 
     def _make_targets(self) -> None:
         """Make the table of relevant ids, each once per query."""
         db, listed, grade, kept = self.db, self.listed, "", ""
         if self.form.grade is not None:
-            wrong = db.row(
+            wrong = self.relevant.wrong(
                 f"SELECT max(stood), item FROM truth GROUP BY {listed}, item "
-                "HAVING min(grade) < max(grade) ORDER BY 1 LIMIT 1"
+                "HAVING min(grade) < max(grade)"
             )
             if wrong is not None:
                 raise ValueError(
-                    f"{self.relevant.place(wrong[0])} must hold one grade in "
-                    f"`{clip(self.form.grade)}` for each item of a query, got another for "
-                    f"{short(wrong[1])}."
+                    f"{wrong[0]} must hold one grade in `{clip(self.form.grade)}` for each item of "
+                    f"a query, got another for {wrong[1]}."
                 )
             # of a query without a relevant item, one that is judged stays, and is never found
             first = f"row_number() OVER (PARTITION BY {listed} ORDER BY min(grade) DESC, item)"
@@ -287,16 +280,16 @@ class _Joining:
 
     def check_once(self) -> None:
         """Raise for a list of a query that has one before."""
-        twice = self.db.row(
+        twice = self.found.wrong(
             f"SELECT max(stood), {self.listed} FROM answers GROUP BY {self.listed} "
-            "HAVING count(*) > 1 ORDER BY 1 LIMIT 1"
+            "HAVING count(*) > 1"
         )
         if twice is not None:
-            stood, *values = twice
+            place, *values = twice
             raise ValueError(
-                f"{self.found.place(stood)} must hold a query once in "
-                f"`{', '.join(self.form.query)}`, got {', '.join(map(short, values))} twice; name "
-                "further columns that tell its rows apart, or number the queries in both."
+                f"{place} must hold a query once in `{', '.join(self.form.query)}`, got "
+                f"{', '.join(values)} twice; name further columns that tell its rows apart, or "
+                "number the queries in both."
             )
 
     def order(
@@ -316,17 +309,16 @@ class _Joining:
             f"count_if(list_unique(places) < len(places)) {found}"
         )
         several = "count(*) > 1" if form.rank is not None else "min(item) < max(item)"
-        equal = same and db.row(
+        equal = same and self.found.wrong(
             f"SELECT max(stood), value FROM placed {of_asked} WHERE value IS NOT NULL GROUP BY "
-            f"{self.listed}, value HAVING {several} ORDER BY 1 LIMIT 1"
+            f"{self.listed}, value HAVING {several}"
         )
         self.card |= {"repeated_items": repeated} if repeated else {}
         if form.rank is not None:
             if equal:
                 raise ValueError(
-                    f"{self.found.place(equal[0])} must hold another rank in `{clip(form.rank)}` "
-                    f"than the items before of its query, got {equal[1]} again; use `score` for "
-                    "tied items."
+                    f"{equal[0]} must hold another rank in `{clip(form.rank)}` than the items "
+                    f"before of its query, got {equal[1]} again; use `score` for tied items."
                 )
             self.first = int(db.value("SELECT min(value) FROM placed") != 0)
             most, gaps, self.card[f"ranks_from_{self.first}"] = db.row(
@@ -337,8 +329,8 @@ class _Joining:
         elif equal:
             if repeated:
                 raise ValueError(
-                    f"{self.found.place(equal[0])} must hold each item once per query where scores "
-                    f"are equal, got {repeated:,} repeated items; keep the best row of each."
+                    f"{equal[0]} must hold each item once per query where scores are equal, got "
+                    f"{repeated:,} repeated items; keep the best row of each."
                 )
             number, largest = db.row(f"SELECT count(DISTINCT item), max(item) FROM ({known})")
             if words is None and (vocabulary is not None or largest > 4 * number + DENSE):
@@ -378,16 +370,10 @@ class _Joining:
             vocabulary = _column(db, "SELECT DISTINCT item FROM targets ORDER BY 1")
         words = pa.array([*vocabulary], pa.int64() if kind == "integers" else pa.string())
         numbers = pa.array(range(len(words)), pa.int64())
-        batch = pa.RecordBatch.from_pydict({"item": words, "number": numbers})
-        db.insert("words", batch.schema, iter([batch]))
-        wrong = db.row(
-            "SELECT stood, item FROM targets ANTI JOIN words USING (item) ORDER BY stood LIMIT 1"
-        )
+        db.insert("words", pa.table({"item": words, "number": numbers}))
+        wrong = self.relevant.wrong("SELECT stood, item FROM targets ANTI JOIN words USING (item)")
         if wrong is not None:
-            raise ValueError(
-                f"{self.relevant.place(wrong[0])} must hold an id of `vocabulary`, got "
-                f"{short(wrong[1])}."
-            )
+            raise ValueError(f"{wrong[0]} must hold an id of `vocabulary`, got {wrong[1]}.")
         self.size = len(vocabulary)
         db.run(
             f"INSERT INTO words SELECT item, {self.size} + row_number() OVER (ORDER BY item) - 1 "

@@ -16,7 +16,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from itertools import groupby, pairwise
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -165,6 +165,11 @@ class Relation:
             )
         self.rules.clear()
 
+    def wrong(self, query: str) -> Any:
+        """Return what a query finds of the first row: where it stood, and values; or None."""
+        found = self.db.row(f"{query} ORDER BY 1 LIMIT 1")
+        return found and (self.place(found[0]), *map(short, found[1:]))
+
     def place(self, stood: int) -> str:
         """Return where a row stood, for messages."""
         return place(self.files[stood >> 40], stood & ((1 << 40) - 1))
@@ -197,37 +202,30 @@ def open_relation(
     names = list(dict.fromkeys(roles.values()))
     source = open_table(table, names)
     files = list(source.files)
-    numbers = {file: number for number, file in enumerate(files)}
-
-    def batch_of(part: FilePart) -> Any:
-        rows = part.rows
-        where = np.arange(rows.start, rows.stop) if isinstance(rows, range) else np.array(rows)
-        arrays = {x: plain(part.columns[column]) for x, column in roles.items()}
+    tables: dict[Any, str] = {}
+    for part in source.parts(names):
+        arrays = {role: plain(part.columns[column]) for role, column in roles.items()}
         for role in lists:
             if is_text(arrays[role].type):
                 arrays[role] = _as_lists(part, roles[role], separator, padding)
-        stood = where.astype(np.int64) + (numbers.get(part.file, 0) << 40)
-        return pa.RecordBatch.from_pydict(arrays | {"stood": pa.array(stood)})
-
-    tables: list[str] = []
-    types: dict[str, dict[str, str]] = {role: {} for role in roles}
-    for schema, group in groupby(map(batch_of, source.parts(names)), key=lambda x: x.schema):
-        tables.append(f"{name}_{len(tables)}")
-        db.insert(tables[-1], schema, group)
-        for role, of_type in types.items():
-            of_type.setdefault(_kind_of(schema.field(role).type), str(schema.field(role).type))
-    for role, of_type in types.items():
-        of_type.pop("null", None)
-        if len(of_type) > 1:
+        assert isinstance(part.rows, range)
+        stood = np.arange(part.rows.start, part.rows.stop, dtype=np.int64)
+        stood += (files.index(part.file) if part.file in files else 0) << 40
+        rows = pa.table(arrays | {"stood": pa.array(stood)})
+        db.insert(tables.setdefault(rows.schema, f"{name}_{len(tables)}"), rows)
+    for role, column in roles.items():
+        types = {_kind_of(x.field(role).type): str(x.field(role).type) for x in tables}
+        types.pop("null", None)
+        if len(types) > 1:
             raise ValueError(
-                f"{files[0]} must hold values of one type in `{clip(roles[role])}`, got "
-                f"{' and '.join(of_type.values())}; write all of them as text or all as numbers."
+                f"{files[0]} must hold values of one type in `{clip(column)}`, got "
+                f"{' and '.join(types.values())}; write all of them as text or all as numbers."
             )
     if not tables:
-        empty = [(x, pa.string()) for x in roles] + [("stood", pa.int64())]
-        tables.append(f"{name}_0")
-        db.insert(tables[0], pa.schema(empty), iter(()))
-    db.run(f"CREATE VIEW {name} AS {' UNION ALL '.join(f'FROM {x}' for x in tables)}")
+        tables[None] = f"{name}_0"
+        columns = ", ".join(f"{role} VARCHAR" for role in roles)
+        db.run(f"CREATE TABLE {name}_0 ({columns}, stood BIGINT)")
+    db.run(f"CREATE VIEW {name} AS {' UNION ALL '.join(f'FROM {x}' for x in tables.values())}")
     kinds = {x: str(kind) for x, kind, *_ in db.run(f"DESCRIBE {name}").fetchall()}
     none = "false"
     if "item" in lists and kinds["item"].endswith("]"):
