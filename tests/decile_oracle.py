@@ -238,8 +238,8 @@ def prediction_share(
         return math.nan
     found = 0
     for query in of:
-        kept = first_ranks(first_ranks(query.blocks, candidates), k)
-        found += len(own_list(list(itertools.chain.from_iterable(kept)), bin_of, number))
+        in_order = list(itertools.chain.from_iterable(query.blocks))  # tied ones by id
+        found += len(own_list(in_order[: min(k, candidates)], bin_of, number))
     return found / (k * len(of))
 
 

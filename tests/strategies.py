@@ -166,7 +166,6 @@ IGNORING_CASES = [
     Case("LocationRecall", {"num_locations": LOCATIONS, "ignore_index": 0}),
     Case("Coverage", {"num_locations": LOCATIONS, "k": 3, "ignore_index": 0}),
 ]
-# All candidates are within k: a block that crosses it needs scores, which a Ranking may not keep.
 PLACES = Locations.from_plane([0, 400, 1000, 1000, 3000, 9000], [0, 0, 0, 50, 0, 0])
 GEOGRAPHY_CASES = [
     Case("geography.AccuracyWithin", {"locations": PLACES, "km": 0.7, "k": LOCATIONS}),

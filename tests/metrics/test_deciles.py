@@ -285,18 +285,6 @@ def test_a_score_of_nan_above_a_hit_is_in_the_list(highest: float) -> None:
     assert updated(metric, scores, torch.tensor([1])).compute() == 0.5
 
 
-@pytest.mark.parametrize("kept", [2, 4])
-def test_shares_of_rows_of_nan_do_not_depend_on_ids_or_on_the_ranks_kept(kept: int) -> None:
-    """More NaNs than ranks are on none of them, for any ids and any number of ranks kept."""
-    scores = torch.full((1, 6), math.nan)
-    shares = []
-    for bin_of in ([1, 1, 1, 2, 2, 2], [2, 2, 2, 1, 1, 1]):
-        metric = DecilePredictionShare(PopularityBins(bin_of), k=2)
-        ranking = Ranking.from_scores(scores, torch.tensor([0]), top=kept)
-        shares.append(updated(metric, ranking).compute())
-    assert same(*shares)
-
-
 # Exact sums --------------------------------------------------------------------------------------
 
 
@@ -313,11 +301,11 @@ def test_more_ranks_than_needed_change_nothing(
     if form == "lists":
         preds = torch.randint(9, (40, 7))
     alone = updated(make(name, bins, options), preds, target)
-    for top in (alone.cut, alone.cut + 1, 9, 1000):
-        if top >= alone.cut:
-            ranking = Ranking.from_predictions(preds, target, top=top)
-            other = updated(make(name, bins, options), ranking)
-            assert same(state(other), state(alone)), top
+    needed = max(alone.needs.top, alone.needs.within)
+    for top in (needed, needed + 1, 1000):
+        ranking = Ranking.from_predictions(preds, target, top=top)
+        other = updated(make(name, bins, options), ranking)
+        assert same(state(other), state(alone)), top
 
 
 # Intervals ---------------------------------------------------------------------------------------

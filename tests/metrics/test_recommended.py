@@ -19,6 +19,7 @@ from nextloc_metrics import (
     Ranking,
     RankingCollection,
 )
+from nextloc_metrics.core.backends import Reference
 from strategies import DIRTY, dirty_scores, examples, id_lists, scores
 
 NAN = math.nan
@@ -122,18 +123,22 @@ def test_an_id_that_comes_again_later_is_one_recommendation() -> None:
 def test_many_candidates_with_ties_in_every_dtype(
     k: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Counts are equal for small chunks, one chunk, and without synchronisation."""
+    """Counts are equal in C, in PyTorch for small chunks, and without synchronisation."""
     preds, target = dirty_scores(30, 50, dtype), torch.arange(30)
     expected = counts_of([first_of_scores(row, k) for row in preds.tolist()], 50)
-    for at_once in (1, 120, 1 << 20):
-        monkeypatch.setattr("nextloc_metrics.metrics.recommended._AT_ONCE", at_once)
-        metric = Coverage(50, k)
-        metric.update(preds, target)
-        assert metric.counts.tolist() == expected
-    monkeypatch.setattr("nextloc_metrics.metrics.recommended.must_not_sync", lambda values: True)
-    metric.reset()
+    metric = Coverage(50, k)
     metric.update(preds, target)
     assert metric.counts.tolist() == expected
+    reference = Reference()
+    for elements, waits in ((1, False), (500, False), (1 << 18, True)):
+        monkeypatch.setattr("nextloc_metrics.core.backends.reference._BUFFER_ELEMENTS", elements)
+        monkeypatch.setattr(
+            "nextloc_metrics.core.backends.reference.must_not_sync", lambda _, waits=waits: waits
+        )
+        monkeypatch.setattr("nextloc_metrics.core.backends.choose", lambda _: reference)
+        metric.reset()
+        metric.update(preds, target)
+        assert metric.counts.tolist() == expected
 
 
 def test_ties_across_rank_k_take_the_lowest_ids() -> None:
@@ -158,18 +163,17 @@ def test_queries_that_count() -> None:
 
 
 def test_a_ranking_without_scores() -> None:
-    """It suffices if no block crosses rank k, or if it holds all ids of the block."""
+    """It suffices that it kept the first k candidates, of tied ones the lowest ids."""
     target = torch.tensor([0, 1])
     tied = torch.tensor([[1.0, 1.0, 1.0, 0.0], [4.0, 3.0, 2.0, 1.0]])
-    for metric in (Coverage(4, 2), Gini(4, 2)):
-        with pytest.raises(ValueError, match="crosses rank 2, and this Ranking does not hold"):
-            metric.update(Ranking.from_scores(tied, target, top=2))
-        assert metric.num_queries == 0
-        metric.update(Ranking.from_scores(tied, target, top=2)[1:])
-        metric.update(Ranking.from_scores(tied, target, target > 0, top=2))  # the tie is masked
-        metric.update(Ranking.from_scores(tied, target, top=3))
-        metric.update(metric.read(tied, target))
-        assert metric.counts.tolist() == [6, 6, 0, 0]
+    metric = Gini(4, 2)
+    with pytest.raises(ValueError, match="make it with `top=2`"):
+        metric.update(Ranking.from_scores(tied, target, top=1))
+    for top in (2, 3):
+        metric.update(Ranking.from_scores(tied, target, top=top))
+    metric.update(Ranking.from_scores(tied, target, target > 0, top=2))  # the tie is masked
+    metric.update(metric.read(tied, target))
+    assert metric.counts.tolist() == [7, 7, 0, 0]
     alone = Coverage(4, 1)
     alone.update(Ranking.from_embeddings(torch.ones(2, 1), torch.ones(4, 1), target, top=1))
     assert alone.counts.tolist() == [2, 0, 0, 0]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import reduce
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core.backends import UNRETRIEVED, choose
 from nextloc_metrics.core.means import exact, histogram, intervals
 from nextloc_metrics.core.metric.annotated_options import Computed, NumberFromZero, Positive
 from nextloc_metrics.core.metric.mean import MeanMetric
@@ -19,7 +18,6 @@ from nextloc_metrics.core.metric.ranking_metric import RankingMetric, counted_qu
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking
-from nextloc_metrics.core.scoring.formulas import any_of_block
 from nextloc_metrics.geography.locations import Locations, check_locations, km_of_squares
 
 Undecided = Literal["largest", "skip"]
@@ -29,13 +27,6 @@ _SMALLEST_KM = 1e-5
 _GROWTH = 1.01
 
 _LEAVE_OUT = "give this candidate the score -inf, or leave it out with `exclude`"
-
-# Scores that are searched for a crossing block at once.
-_AT_ONCE = 1 << 20
-
-
-# Of a tied block for each query: the candidates above it, its size, and how many are near.
-_Block: TypeAlias = tuple[Tensor, Tensor, Tensor]
 
 
 class _NearTarget(RankingMetric):
@@ -78,16 +69,13 @@ class AccuracyWithin(_NearTarget):
     r"""Accuracy within the first k ranks and d km: is one of the first k near the target?
 
     The share of queries with at least one of the first `k` candidates at most `km` from the target
-    (`<=`), by the coordinates `locations`, as `AccuracyAtK(k)` with all locations within `km` as
-    relevant ones. With several relevant locations, the distance to the nearest counts.
+    (`<=`), by the coordinates `locations`. With several relevant locations, the distance to the
+    nearest counts. Without ties it is `AccuracyAtK(k)` with all locations within `km` as relevant.
 
-    Expectation under ties: let the first tied block with a near candidate have `e` candidates, `r`
-    of them near, and `m` of its ranks within `k`. The query scores 1 - C(e - r, m) / C(e, m). If
-    the block crosses rank k, the metric finds the target's neighbours, which needs SciPy and the
-    scores of all candidates.
+    Ties: of a tied block that crosses rank `k`, the lowest ids are taken, to fill exactly `k`
+    ranks, so `ties` is not accepted.
 
     A candidate scored NaN, or an id of a list that is no location, takes a rank and is never near.
-    `update` waits for its device to find the blocks that cross rank k.
 
     Example:
         >>> from torch import tensor
@@ -104,106 +92,40 @@ class AccuracyWithin(_NearTarget):
 
     label = "Accuracy@{k} within {km:g} km"
 
+    _reads_ids = True
+
     km: NumberFromZero
     k: Positive
 
     @property
     def needs(self) -> Needs:
-        return Needs(max(2, self.k), crossing=True)
-
-    def _check(self, ranking: Ranking) -> None:
-        super()._check(ranking)
-        if ranking.scores is None and self._crossing(ranking).numel():
-            raise ValueError(
-                f"a block of tied candidates crosses rank {self.k}, and this Ranking does not hold "
-                "their scores; make it by `rank` of this metric, or of a collection with it."
-            )
+        return Needs(self.k)
 
     def _check_candidates(self, ranking: Ranking, rows: Tensor) -> None:
-        first = ranking.first
-        assert first is not None  # `rank` keeps the first candidates
-        ids = first.ids.masked_fill(~first.known | (first.above >= self.k), -1)
-        self.locations.check_known("preds", ids[rows], _LEAVE_OUT, rows)
-        if ranking.scores is None:
-            return  # `check` raises if a block crosses rank k
-        missing = self.locations.missing()[: ranking.num_candidates].nonzero()[:, 0]
-        for part, scores, _, block in self._crossing_blocks(ranking, self._crossing(ranking)):
-            ids = torch.where(scores[:, missing] == block, missing, -1)
-            self.locations.check_known("preds", ids, _LEAVE_OUT, part)
+        self.locations.check_known("preds", self._first(ranking)[rows], _LEAVE_OUT, rows)
 
     def score(self, ranking: Ranking) -> Tensor:
-        return self._score_block(self._first_near(ranking), [self.k])[0]
+        return self._are_near(ranking).any(1).double()
 
     @staticmethod
     def _score_many(metrics: Sequence[Any], record: Ranking) -> list[tuple[Tensor, Tensor]]:
-        together: dict[Any, dict[int, Any]] = {}
-        for number, metric in enumerate(metrics):
-            group = id(metric.locations), metric.km, metric.ties, metric.empty_target_action
-            together.setdefault(group, {})[number] = metric
-        found: dict[int, tuple[Tensor, Tensor]] = {}
-        for members in together.values():
-            same = list(members.values())
-            deepest = max(same, key=lambda metric: metric.k)
-            block = deepest._first_near(record)
-            scores = deepest._score_block(block, [metric.k for metric in same])
-            scores, counted = finish_scores(same, scores, record)
-            found |= {n: (one, counted) for n, one in zip(members, scores, strict=True)}
-        return [found[number] for number in range(len(metrics))]
+        """Compute the distances once for all k."""
+        by_k = sorted(metrics, key=lambda metric: metric.k)
+        deepest = {(id(metric.locations), metric.km): metric for metric in by_k}
+        near = {key: metric._are_near(record) for key, metric in deepest.items()}
+        found = []
+        for metric in metrics:
+            hits = near[id(metric.locations), metric.km][:, : metric.k].any(1)
+            scores, counted = finish_scores([metric], hits.double()[None], record)
+            found.append((scores[0], counted))
+        return found
 
-    def _score_block(self, block: _Block, cut_offs: Sequence[int]) -> Tensor:
-        """Return the probability that a near candidate of the block is among the first k.
+    def _are_near(self, ranking: Ranking) -> Tensor:
+        return self._distances(self._first(ranking), ranking.relevant) <= self.km
 
-        Float64 `[len(cut_offs), N]`, one row per k.
-        """
-        start, tied, near = block
-        if self.ties == "pessimistic":
-            start = start + (tied - near)
-        if self.ties != "expected":
-            tied, near = tied.clamp(max=1), near.clamp(max=1)
-        k = torch.tensor(cut_offs, device=start.device)[:, None]
-        within = (k - start).clamp(min=0).minimum(tied)
-        tied, near = tied.expand_as(within).flatten(), near.expand_as(within).flatten()
-        return any_of_block(tied, near, within.flatten()).view_as(within)
-
-    def _first_near(self, ranking: Ranking) -> _Block:
-        """Find the first tied block with a near candidate; a block beyond rank k may be missed."""
-        assert ranking.first is not None  # `check` has passed
-        ids, above = ranking.first.ids, ranking.first.above
-        is_near = self._distances(ids, ranking.relevant) <= self.km
-        is_near &= ranking.first.known
-        start = above.masked_fill(~is_near, UNRETRIEVED).amin(1)
-        in_block = above == start[:, None]
-        tied, near = (in_block & (ids >= 0)).sum(1), (in_block & is_near).sum(1)
-        rows = self._crossing(ranking)
-        rows = rows[start[rows] == UNRETRIEVED]  # only queries without a near candidate so far
-        for part, scores, above, block in self._crossing_blocks(ranking, rows):
-            places = self.locations.within(self.km, ranking.relevant[part])
-            inside = (places >= 0) & (places < scores.shape[1])
-            own = scores.gather(1, places.masked_fill(~inside, 0))
-            start[part], tied[part] = above, (scores == block).sum(1)
-            near[part] = ((own == block) & inside).sum(1)
-        return start, tied, near
-
-    def _crossing(self, ranking: Ranking) -> Tensor:
-        if ranking.num_candidates is None or ranking.first is None:
-            return ranking.num_relevant.new_empty(0)
-        kept = (ranking.first.ids >= 0).sum(1)
-        crosses = (kept < self.k) & (kept < ranking.first.retrieved)
-        return (crosses & ranking.answerable).nonzero()[:, 0]
-
-    @staticmethod
-    def _crossing_blocks(
-        ranking: Ranking, rows: Tensor
-    ) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
-        """Yield parts of the rows: their scores, the candidates above the block, its score."""
-        assert ranking.first is not None
-        for part in torch.split(rows, max(1, _AT_ONCE // (ranking.num_candidates or 1))):
-            if len(part):
-                assert ranking.scores is not None  # `check` has passed
-                scores = ranking.scores[part]
-                above = (ranking.first.ids[part] >= 0).sum(1)
-                first, _ = choose(scores).first(scores, int(above.max()) + 1)
-                yield part, scores, above, first.gather(1, above[:, None])
+    def _first(self, ranking: Ranking) -> Tensor:
+        first = ranking.top_candidates(self.k)
+        return first.ids.masked_fill(~first.known, -1)
 
 
 class DistanceError(QuantileMetric, _NearTarget):
@@ -237,9 +159,9 @@ class DistanceError(QuantileMetric, _NearTarget):
 
     higher_is_better = False
     plot_upper_bound = None
-    _of_decision = True
+    _reads_ids = True
     unit = "km"
-    needs = Needs(top=1)  # the decision, and whether it is tied
+    needs = Needs(top=2)  # the decision, and whether it is tied
     _score_many = staticmethod(MeanMetric._score_many)
 
     statistic: Computed[Statistic] = "mean"
@@ -276,7 +198,8 @@ class DistanceError(QuantileMetric, _NearTarget):
         scores, counted = self._score_queries(ranking)
         decided = self._decided(ranking)
         answerable = counted_queries(ranking, self.empty_target_action)
-        tied = decided & counted & (ranking.top_candidates(1).ids[:, 0] < 0)
+        is_tied = (ranking.top_candidates(2).above[:, 1:] == 0).any(1)
+        tied = decided & counted & is_tied
         km = scores * self.largest_value
         bins = 1 + ((km / _SMALLEST_KM).clamp(min=1).log() / math.log(_GROWTH)).long()
         bins = torch.where(km < _SMALLEST_KM, (km > 0).long(), bins)

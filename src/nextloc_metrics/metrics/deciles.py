@@ -91,7 +91,7 @@ class DecileMetric(RankingTally):
 
     @property
     def needs(self) -> Needs:
-        return Needs(within=self.cut)
+        return Needs(within=self.cut + 1)  # one more tells whether a tied block crosses
 
     @abstractmethod
     def values(self) -> Tensor:

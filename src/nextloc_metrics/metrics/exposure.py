@@ -19,9 +19,9 @@ class DecilePredictionShare(DecileAtK):
     r"""The share of all k x N predictions that falls into each popularity bin.
 
     The predictions are the first `k` ranks of the full lists of N queries. The shares add up to
-    less than 1 if a rank is in no bin: a rank without a candidate, a rank of a tied block that
-    crosses rank `k`, or an id that is no location, such as an invention of a language model;
-    `num_invented` counts these ids.
+    less than 1 if a rank is in no bin: a rank without a candidate, or an id that is no location,
+    such as an invention of a language model; `num_invented` counts these ids. Of a tied block that
+    crosses rank `k`, the lowest ids are taken, to fill exactly `k` ranks.
 
     Example:
         >>> from torch import tensor

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core import backends
-from nextloc_metrics.core.backends import must_not_sync
 from nextloc_metrics.core.means import exact
 from nextloc_metrics.core.metric.annotated_options import Computed, Positive
 from nextloc_metrics.core.metric.ranking_metric import RankingTally, Size
@@ -18,9 +17,6 @@ from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.metrics.bins import read_visits
 
 Definition = Literal["population", "sample", "evenness"]
-
-# Scores that are compared at once if a tied block crosses rank k.
-_AT_ONCE = 1 << 20
 
 # Integer sums below this are exact in 64 bits.
 _LARGEST_SUM = 2.0**62
@@ -42,62 +38,15 @@ class FirstRanks(RankingTally):
 
     @property
     def needs(self) -> Needs:
-        if self.k == 1:
-            return Needs(best=True, depth=1)
-        return Needs(self.k, crossing=True, depth=1)
-
-    def _check(self, ranking: Ranking) -> None:
-        super()._check(ranking)
-        if ranking.scores is None and (self.validate_args or not must_not_sync(ranking.above)):
-            crosses = self._crossing(ranking)[1]
-            if crosses is not None and bool((crosses & ranking.counted).any()):
-                raise ValueError(
-                    f"a block of tied candidates crosses rank {self.k}, and this Ranking does not "
-                    "hold their scores; make it by `rank` of this metric, or of a collection with "
-                    "it."
-                )
+        return Needs(self.k, depth=1)
 
     def read_first(self, ranking: Ranking) -> Tensor:
         """Return the distinct first k candidates `[N, T]`; -1 for none, and for skipped queries."""
-        ids = self._first(ranking).masked_fill(~ranking.counted[:, None], -1)
+        first = ranking.top_candidates(self.k)
+        ids = first.ids.masked_fill(~(first.known & ranking.counted[:, None]), -1)
         if ranking.num_candidates is None and ids.shape[1] > 1:
             ids = ids.sort(1).values
             ids[:, 1:] = ids[:, 1:].masked_fill(ids[:, 1:] == ids[:, :-1], -1)  # repeats of a list
-        return ids
-
-    def _crossing(self, ranking: Ranking) -> tuple[Tensor, Tensor | None]:
-        """Return how many of the first k ids are kept, and in which queries a block crosses k."""
-        assert ranking.first is not None  # `check` has passed
-        first = ranking.first
-        kept = (first.ids[:, : self.k] >= 0).sum(1)
-        if ranking.num_candidates is None or self.k == 1:
-            return kept, None
-        crosses = kept < first.retrieved.clamp(max=self.k)
-        return kept, crosses & ~((first.best < 0) & (kept == 0))  # not if all of them are NaN
-
-    def _first(self, ranking: Ranking) -> Tensor:
-        """Return the first k candidates `[N, T]`, the lowest ids of a tie first; -1 for none."""
-        if self.k == 1:
-            return ranking.best[:, None]
-        assert ranking.first is not None
-        ids = ranking.first.ids.masked_fill(~ranking.first.known, -1)[:, : self.k]
-        kept, crosses = self._crossing(ranking)
-        if crosses is None or ranking.scores is None:
-            return ids
-        waits = must_not_sync(ids)  # then handle all queries: `nonzero` would sync
-        rows = torch.arange(len(ids), device=ids.device) if waits else crosses.nonzero()[:, 0]
-        candidate = torch.arange(ranking.scores.shape[1], device=ids.device)
-        rank = torch.arange(ids.shape[1], device=ids.device)  # from 0
-        at_once = max(1, _AT_ONCE // len(candidate))
-        for part in torch.split(rows, at_once) if len(rows) else ():
-            scores, start = ranking.scores[part], kept[part][:, None]
-            values, _ = backends.choose(scores).first(scores, self.k)
-            block = values.gather(1, start.clamp(max=values.shape[1] - 1))
-            inside = torch.where(scores == block, candidate, len(candidate))
-            lowest = inside.topk(ids.shape[1], dim=1, largest=False).values
-            found = lowest.gather(1, (rank - start).clamp(min=0))
-            is_free = (rank >= start) & crosses[part][:, None]
-            ids[part] = torch.where(is_free, found, ids[part])
         return ids
 
 

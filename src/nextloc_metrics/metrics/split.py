@@ -71,10 +71,13 @@ def _sort(
     ranking: Ranking, bins: PopularityBins, rows: Tensor, candidates: int
 ) -> tuple[Tensor, Tensor, Lengths]:
     """Sort the first candidates by bin, and within a bin by rank."""
-    first = ranking.top_candidates(candidates)
-    width = first.ids.shape[1] + 1
-    ids = first.ids.masked_fill(~ranking.counted[:, None], -1)
-    keys = backends.choose(ids).sort(bins.of(ids) * width + first.above)
+    first = ranking.top_candidates(candidates + 1)
+    ids, above = first.ids[:, :candidates], first.above[:, :candidates]
+    if first.above.shape[1] > candidates:
+        ids = ids.masked_fill(above == first.above[:, candidates:], -1)  # a block that crosses
+    width = above.shape[1] + 1
+    ids = ids.masked_fill(~ranking.counted[:, None], -1)
+    keys = backends.choose(ids).sort(bins.of(ids) * width + above)
     edges = torch.arange(bins.num_bins + 2, device=keys.device) * width
     edges = torch.searchsorted(keys, edges.expand(len(ranking), -1).contiguous())
     own_bin = bins.of(ranking.relevant)

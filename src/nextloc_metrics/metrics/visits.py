@@ -128,7 +128,7 @@ class NewDecision(RankingMetric):
     """
 
     higher_is_better = None
-    _of_decision = True
+    _reads_ids = True
     needs = Needs(best=True)  # the decision
     _reads_groups = True
 

@@ -406,7 +406,7 @@ def _means(rows: Parts) -> dict[str, Any]:
 
 def _with_ties(metric: Any, ties: Ties) -> Any:
     """Return a metric of this library with other ties; None for one that reads none."""
-    if not isinstance(metric, RankingMetric) or not metric._is_ours or metric._of_decision:
+    if not isinstance(metric, RankingMetric) or not metric._is_ours or metric._reads_ids:
         return None
     options = {name: getattr(metric, name) for name in metric._options if name != "ties"}
     return type(metric)(**options, ties=ties)

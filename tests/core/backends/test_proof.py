@@ -100,7 +100,7 @@ def test_a_right_backend_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
         ("survey above", "`survey`"),
         ("survey tied", "`survey`"),
         ("survey best", "`survey`"),
-        ("first ids", "`first`"),
+        ("top ids", "`first`"),
         ("find found", "`find`"),
         ("tally sums", "`tally_scores`"),
         ("tally decisions", "`tally_scores`"),

@@ -55,7 +55,7 @@ _SCORES = "start rows columns stride infinity"
 #: the structure that each function of `kernels.c` reads
 _STRUCTURES = {
     "survey": _structure("Survey", f"{_SCORES} own width above tied best"),
-    "first": _structure("First", f"{_SCORES} number top ids above retrieved best"),
+    "top": _structure("Top", f"{_SCORES} number ids"),
     "bins": _structure(
         "Bins", f"{_SCORES} own of_columns of_rows most candidates above tied lengths"
     ),
@@ -112,19 +112,8 @@ class Cpu(Reference):
         if number > _MOST_FIRST:
             return super().first(scores, number)
         ids = _integers(len(scores), number)
-        self._of_scores("first", scores, number, number, ids, None, None, None)
+        self._of_scores("top", scores, number, ids)
         return scores.gather(1, ids), ids
-
-    def rank_first(
-        self, scores: Tensor, best: Tensor, top: int
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        number = min(top + 1, scores.shape[1])
-        if top == 1 or number > _MOST_FIRST:
-            return super().rank_first(scores, best, top)
-        ids, above = (_integers(len(scores), min(top, number)) for _ in range(2))
-        retrieved, best = torch.empty_like(best), best.clone()
-        self._of_scores("first", scores, number, ids.shape[1], ids, above, retrieved, best)
-        return retrieved, best, ids, above
 
     def survey_bins(
         self, scores: Tensor, own: Tensor, bins: Bins, candidates: int, most: int = 0
@@ -223,7 +212,7 @@ class Cpu(Reference):
 
         Args:
             name: the name of the function.
-            number: of rows; for `survey`, `first`, `bins` and `tally`, of the bytes of a score.
+            number: of rows; for `survey`, `top`, `bins` and `tally`, of the bytes of a score.
             elements: how many scores or comparisons it makes.
             members: those of its structure; tensors become addresses, None becomes 0.
         """

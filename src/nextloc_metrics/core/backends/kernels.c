@@ -68,9 +68,8 @@ typedef struct {
 
 typedef struct {
     Scores scores;
-    int64_t number, top, *ids; /* of `number` candidates, `top` are written */
-    int64_t *above, *retrieved, *best; /* those of `rank_first`, or NULL */
-} First;
+    int64_t number, *ids;
+} Top;
 
 typedef struct {
     Scores scores;
@@ -214,9 +213,9 @@ EXPORT int nextloc_survey(Parallel parallel, int64_t threads, int64_t bytes, Sur
     return run(parallel, threads, FOR_WIDTH(bytes, survey_rows), survey, survey->scores.rows);
 }
 
-EXPORT int nextloc_first(Parallel parallel, int64_t threads, int64_t bytes, First *first)
+EXPORT int nextloc_top(Parallel parallel, int64_t threads, int64_t bytes, Top *top)
 {
-    return run(parallel, threads, FOR_WIDTH(bytes, first_of_rows), first, first->scores.rows);
+    return run(parallel, threads, FOR_WIDTH(bytes, top_of_rows), top, top->scores.rows);
 }
 
 EXPORT int nextloc_bins(Parallel parallel, int64_t threads, int64_t bytes, Bins *bins)

@@ -92,19 +92,12 @@ def _answers(backend: Reference) -> Proofs:
         counts = backend.survey(scores, own, False)[:2]  # without the best, by other loops
         yield f"`survey` of {dtype}", (*several, *one, *counts)
         values, ids = backend.first(scores, 9)
-        # tied candidates may come in any order, but each of them once
-        repeats = (ids.sort(1).values.diff(dim=1) == 0).sum()
-        both = (
-            x.double().nan_to_num(torch.inf, torch.inf) for x in (values, scores.gather(1, ids))
-        )
-        yield f"`first` of {dtype}", (*both, repeats)
+        yield f"`first` of {dtype}", (values.double().nan_to_num(torch.inf, torch.inf), ids)
         bins = torch.from_numpy(np.arange(_COLUMNS) % 7)
         of_rows = (_TARGET % 7).where(own[:, 0] > -torch.inf, -1)
         for most in (0, 4):
             found = backend.survey_bins(scores, own[:, 0], (bins, of_rows), 30, most)
             yield f"`survey_bins` of {dtype}", found
-        found = backend.rank_first(scores, one[2], 9)  # type: ignore[arg-type,assignment]
-        yield f"`rank_first` of {dtype}", found
         tally = backend.tally_scores if backend.tallies_scores else _tally
         arguments = scores, _TARGET, _IGNORED, _FORMULAS, _COLUMNS
         yield f"`tally_scores` of {dtype}", tally(*arguments) or ()

@@ -22,12 +22,12 @@ UNLISTED = -1 << 63
 #: the bins of columns and of rows
 Bins = tuple[Tensor, Tensor]
 
-#: an id above all others: candidates are sorted by (rank, id) in 62 bits
-NO_ID = (1 << 31) - 1
-
 # Up to this many relevant locations, every candidate is compared with each; beyond, a binary search
 # among the sorted relevant scores takes log2(M) steps instead of M.
 FEW_RELEVANT = 64
+
+# Candidates are sorted by rank and id in one integer.
+_ID_BITS = 31
 
 # Elements of a work buffer: on the CPU few enough for the caches; on other devices enough to keep
 # every core busy, and few compared with the scores.
@@ -66,31 +66,27 @@ class Reference:
         return scores.shape[1] - below_or_tied, below_or_tied - below, best
 
     def first(self, scores: Tensor, number: int) -> tuple[Tensor, Tensor]:
-        """Return the scores and ids of the first candidates, `[N, min(number, C)]`, NaN first.
+        """Return the scores and ids of the first candidates, `[N, min(number, C)]`.
+
+        They are ordered by score, NaN first, and tied ones by id: of those tied for the last rank
+        the lowest ids are returned.
 
         Args:
             scores: floating `[N, C]`.
             number: the number of candidates.
         """
-        return scores.topk(min(number, scores.shape[1]), dim=1)
-
-    def rank_first(
-        self, scores: Tensor, best: Tensor, top: int
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return the first candidates in order, tied ones by id.
-
-        Args:
-            scores: floating `[N, C]`.
-            best: int64 `[N]`, the best candidate that `survey` returned.
-            top: the number of first ranks; 1 for the best candidate only.
-
-        Returns:
-            `retrieved`, `best`, `ids` and `above` of `ranking.counting.TopCandidates`.
-        """
-        maximum = scores.gather(1, best[:, None])[:, 0]
-        if top == 1:
-            return order_first(maximum, best, scores[:, :0], best[:, None][:, :0], top)
-        return order_first(maximum, best, *self.first(scores, top + 1), top)
+        values, ids = scores.topk(min(number + 1, scores.shape[1]), dim=1)
+        beyond, values, ids = values[:, number:], values[:, :number], ids[:, :number]
+        last = values[:, -1:]
+        if beyond.shape[1] and (must_not_sync(scores) or bool(_same(last, beyond).any())):
+            is_last = _same(values, last)
+            place = (is_last.cumsum(1) - 1).clamp(min=0)
+            for part in _parts(scores, 4):
+                lowest = _lowest_ids(scores[part], last[part], number).gather(1, place[part])
+                ids[part] = torch.where(is_last[part], lowest, ids[part])
+        in_order = ((count_above(values) << _ID_BITS) + ids).sort(1).values
+        ids = in_order & ((1 << _ID_BITS) - 1)
+        return scores.gather(1, ids), ids
 
     def survey_bins(
         self, scores: Tensor, own: Tensor, bins: Bins, candidates: int, most: int = 0
@@ -239,26 +235,21 @@ class Reference:
         return torch.stack(sums), decisions
 
 
-def order_first(
-    maximum: Tensor, best: Tensor, values: Tensor, ids: Tensor, top: int
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return what `rank_first` does, of the highest score, its first id, and the first ones."""
-    best = best.masked_fill(~(maximum > -torch.inf), -1)  # a NaN compares false
-    if not values.shape[1]:
-        return (maximum != -torch.inf).long(), best, ids, ids
-    present = values != -torch.inf  # NaN first, because it counts as above
-    retrieved = present[:, :top].sum(1)
-    if values.shape[1] > top:
-        present = present & ~_same(values, values[:, top:])  # drop a tied block that crosses `top`
-        present[:, top:] = False
-    change = torch.ones_like(present)
-    change[:, 1:] = ~_same(values[:, 1:], values[:, :-1])
-    rank = torch.arange(values.shape[1], device=values.device)
-    above = (rank * change).cummax(1).values[:, :top]
-    ids = ids.masked_fill(~present, NO_ID)[:, :top]
-    in_order = ((above << 31) + ids).sort(1).values
-    above, ids = in_order >> 31, in_order & NO_ID
-    return retrieved, best, ids.masked_fill(ids == NO_ID, -1), above
+def count_above(values: Tensor) -> Tensor:
+    """Count the candidates above each one, int64 `[N, T]`, of scores in order, NaN first."""
+    above = torch.zeros(values.shape, dtype=torch.int64, device=values.device)
+    if values.shape[1] > 1:
+        rank = torch.arange(1, values.shape[1], device=values.device)
+        is_tied = _same(values[:, 1:], values[:, :-1])
+        above[:, 1:] = rank.masked_fill(is_tied, 0).cummax(1).values
+    return above
+
+
+def _lowest_ids(scores: Tensor, score: Tensor, number: int) -> Tensor:
+    """Return the lowest ids of the candidates with a score `[N, 1]`."""
+    ids = torch.arange(scores.shape[1], device=scores.device)
+    tied = ids.where(_same(scores, score), scores.shape[1])
+    return tied.topk(number, dim=1, largest=False).values
 
 
 def _same(left: Tensor, right: Tensor) -> Tensor:

@@ -92,7 +92,7 @@ static ALWAYS_INLINE void NAME(count_row)(const SCORE *row, int64_t columns, con
 static ALWAYS_INLINE int64_t NAME(keep)(KEY *kept, int64_t *ids, int64_t size, int64_t number,
                                         KEY key, int64_t id)
 {
-    if (size == number && key <= kept[number - 1])
+    if (size == number && (key < kept[size - 1] || (key == kept[size - 1] && id > ids[size - 1])))
         return size;
     size += size < number;
     int64_t at = size - 1;
@@ -105,9 +105,9 @@ static ALWAYS_INLINE int64_t NAME(keep)(KEY *kept, int64_t *ids, int64_t size, i
     return size;
 }
 
-/* Find the first `number` candidates by score and id, of a bin as in `read_keys`, and their keys;
-   which of those tied at the end is not promised. They are in the groups of scores whose highest
-   are the first `number`: only these are searched. */
+/* Find the first `number` candidates by score and id, of a bin as in `read_keys`, and their keys.
+   They are in the groups of scores whose highest are the first `number`: only these are searched,
+   and none whose highest comes after the last one found. */
 static ALWAYS_INLINE void NAME(first_of_row)(const KEY *row, int64_t columns, KEY infinity,
                                              const KEY *bins, KEY wanted, int64_t number,
                                              int64_t *first, KEY *kept)
@@ -121,8 +121,11 @@ static ALWAYS_INLINE void NAME(first_of_row)(const KEY *row, int64_t columns, KE
         found = NAME(keep)(highest, groups, found, number, best, start);
     }
     const KEY lowest = found < number ? -LARGEST : highest[number - 1];
-    for (int64_t j = 0; j < found && (size < number || highest[j] > kept[number - 1]); j++) {
+    for (int64_t j = 0; j < found; j++) {
         const int64_t start = groups[j];
+        if (size == number && (highest[j] < kept[size - 1] ||
+                               (highest[j] == kept[size - 1] && start > first[size - 1])))
+            break;
         const int64_t here = columns - start < GROUP ? columns - start : GROUP;
         NAME(read_keys)(row + start, here, infinity, bins ? bins + start : NULL, wanted, keys);
         for (int64_t i = 0; i < here; i++)
@@ -153,31 +156,15 @@ ROWS void NAME(survey_rows)(void *about, int64_t begin, int64_t end)
     }
 }
 
-ROWS void NAME(first_of_rows)(void *about, int64_t begin, int64_t end)
+ROWS void NAME(top_of_rows)(void *about, int64_t begin, int64_t end)
 {
-    const First *first = about;
-    const Scores *scores = &first->scores;
+    const Top *top = about;
+    const Scores *scores = &top->scores;
     const KEY infinity = (KEY)scores->infinity;
-    const int64_t number = first->number, top = first->top;
     KEY kept[MOST_FIRST];
-    int64_t found[MOST_FIRST];
-    for (int64_t i = begin; i < end; i++) {
-        int64_t *ids = first->ids + i * top, *above = first->above + i * top;
+    for (int64_t i = begin; i < end; i++)
         NAME(first_of_row)((const KEY *)scores->start + i * scores->stride, scores->columns,
-                           infinity, NULL, 0, number, found, kept);
-        memcpy(ids, found, (size_t)top * sizeof *ids);
-        if (!first->above)
-            continue;
-        first->retrieved[i] = 0;
-        for (int64_t j = 0; j < top; j++) {
-            above[j] = j && kept[j] == kept[j - 1] ? above[j - 1] : j;
-            first->retrieved[i] += kept[j] != -infinity;
-            if (kept[j] == -infinity || (top < number && kept[j] == kept[top]))
-                ids[j] = -1;
-        }
-        if (kept[0] == LARGEST || kept[0] == -infinity)
-            first->best[i] = -1;
-    }
+                           infinity, NULL, 0, top->number, top->ids + i * top->number, kept);
 }
 
 /* Count the keys above, and those tied with, one key, of a bin as in `read_keys`. */

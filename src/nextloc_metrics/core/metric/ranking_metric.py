@@ -91,8 +91,8 @@ class RankingMetric(MeanMetric, RankingTally):
         (Decay(factor=0.5), tensor(0.6250))
     """
 
-    #: whether the score reads the best candidate only, so that `ties` have no meaning
-    _of_decision: ClassVar[bool] = False
+    #: whether the score reads ids of first candidates, tied ones by id, so `ties` have no meaning
+    _reads_ids: ClassVar[bool] = False
 
     _: KW_ONLY
     ties: Ties = "expected"
@@ -104,10 +104,10 @@ class RankingMetric(MeanMetric, RankingTally):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self._of_decision and self.ties != "expected":
+        if self._reads_ids and self.ties != "expected":
             raise ValueError(
-                f"`ties` must be 'expected', got {short(self.ties)}: the decision is always the "
-                "lowest id of tied candidates."
+                f"`ties` must be 'expected', got {short(self.ties)}: of tied candidates the lowest "
+                "ids always come first."
             )
         if self._formula is None and not self._has_own_score:
             raise TypeError(f"{short(self)} must define `at_rank`, `score`, or a `formula`.")

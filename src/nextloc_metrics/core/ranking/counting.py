@@ -11,25 +11,23 @@ from torch import Tensor
 
 from nextloc_metrics.core import backends
 from nextloc_metrics.core.backends import UNLISTED, UNRETRIEVED, must_not_sync
-from nextloc_metrics.core.backends.reference import NO_ID, order_first
+from nextloc_metrics.core.backends.reference import count_above
 from nextloc_metrics.core.queries.messages import got
 from nextloc_metrics.core.ranking.target import Relevant, fill_slots, slots_of_sizes
 
 
 @dataclass(eq=False)
 class TopCandidates:
-    """The first candidates of a batch of queries.
+    """The first candidates of a batch of queries: by score, tied ones by id.
 
-    `ids` holds -1 where no candidate is certain: read tables by `look_up`, not by indexing.
+    So of a tied block that crosses rank `top`, the lowest ids are taken. `ids` holds -1 where there
+    is no candidate: read tables by `look_up`, not by indexing.
 
     Attributes:
-        top: the number of first ranks; 0 if only `best` was kept.
-        retrieved: int64 `[N]`, the number of first ranks that have a candidate; of rank 1 if `top`
-            is 0.
+        top: the number of first ranks.
+        retrieved: int64 `[N]`, the number of first ranks that have a candidate.
         best: int64 `[N]`, as [`Ranking.best`][nextloc_metrics.Ranking.best].
-        ids: int64 `[N, T]`, T = min(top, C), best first, tied ones by id, -1 for none. A tied
-            block that crosses rank `top` is dropped; for `top=1` so is any tie for rank 1. A
-            candidate scored NaN comes first.
+        ids: int64 `[N, T]`, T = min(top, C), -1 for none. A candidate scored NaN comes first.
         above: int64 `[N, T]`, the number of candidates above each candidate.
     """
 
@@ -41,7 +39,7 @@ class TopCandidates:
 
     @property
     def known(self) -> Tensor:
-        """Which of `ids` are certain candidates, bool `[N, T]`: not -1, and not scored NaN."""
+        """Which of `ids` are candidates that are not scored NaN, bool `[N, T]`."""
         is_nan = (self.best < 0)[:, None] & (self.above == 0)
         return (self.ids >= 0) & ~is_nan
 
@@ -62,12 +60,23 @@ class TopCandidates:
         columns = zip(*[(x.retrieved, x.best, x.ids, x.above) for x in found], strict=True)
         return cls(found[0].top, *map(torch.cat, columns))
 
-    def cut(self, top: int) -> TopCandidates:
-        """Keep the first `top` ranks; drop a tied block that crosses rank `top`."""
-        ids, above = self.ids[:, :top], self.above[:, :top]
-        if self.above.shape[1] > top:
-            ids = ids.masked_fill(above == self.above[:, top : top + 1], -1)
-        return TopCandidates(top, self.retrieved.clamp(max=top), self.best, ids, above)
+    @classmethod
+    def of_scores(cls, found: Highest, top: int) -> TopCandidates:
+        """Make it of the first `top` candidates."""
+        scores, ids = found
+        is_ranked = scores != -torch.inf
+        best = ids[:, 0].masked_fill(~(scores[:, 0] > -torch.inf), -1)  # a NaN compares false
+        ids = ids.masked_fill(~is_ranked, -1)
+        return cls(top, is_ranked.sum(1), best, ids, count_above(scores))
+
+    @classmethod
+    def of_lists(cls, lists: Tensor, top: int) -> TopCandidates:
+        """Make it of lists of ids `[N, K]`."""
+        ids = lists[:, :top].clone()
+        above = torch.arange(ids.shape[1], device=lists.device).expand_as(ids)
+        # the list length; padding may also stand between ids
+        retrieved = (lists >= 0).sum(1).clamp(max=top)
+        return cls(top, retrieved, ids[:, 0], ids, above)
 
 
 def look_up(table: Tensor, ids: Tensor, known: Tensor, fill: float) -> Tensor:
@@ -85,41 +94,17 @@ def look_up(table: Tensor, ids: Tensor, known: Tensor, fill: float) -> Tensor:
 
 
 class Highest(NamedTuple):
-    """The first candidates of N queries: their scores and ids, `[N, 1 + T]`.
-
-    Column 0 is the best candidate, of tied ones the lowest id. For `top` above 1, the first
-    T = top + 1 candidates follow in columns of their own, tied ones in any order.
-    """
+    """The first candidates of N queries, by score and then by id: their scores and ids `[N, T]`."""
 
     scores: Tensor
     ids: Tensor
 
 
 def merge_top(slices: Sequence[Highest], top: int) -> Highest:
-    """Merge what was found in slices of the candidates, for the first `top` ranks."""
-    maxima = torch.stack([x.scores[:, 0] for x in slices], 1)
-    lowest = torch.stack([x.ids[:, 0] for x in slices], 1)
-    maximum = maxima.amax(1, keepdim=True)
-    best = lowest.masked_fill(maxima != maximum, NO_ID).amin(1, keepdim=True)
-    scores = torch.cat([x.scores[:, 1:] for x in slices], 1)
-    ids = torch.cat([x.ids[:, 1:] for x in slices], 1)
-    scores, order = scores.topk(min(top + 1, scores.shape[1]), dim=1)
-    return Highest(torch.cat([maximum, scores], 1), torch.cat([best, ids.gather(1, order)], 1))
-
-
-def candidates_of_scores(found: Highest, top: int) -> TopCandidates:
-    """Sort the candidates by rank, tied ones by id."""
-    columns = found.scores[:, 0], found.ids[:, 0], found.scores[:, 1:], found.ids[:, 1:]
-    return TopCandidates(top if top > 1 else 0, *order_first(*columns, top))
-
-
-def candidates_of_lists(lists: Tensor, top: int) -> TopCandidates:
-    """Return the first candidates of lists of ids `[N, K]`."""
-    ids = lists[:, :top].clone()
-    above = torch.arange(ids.shape[1], device=lists.device).expand_as(ids)
-    # the list length; padding may also stand between ids
-    retrieved = (lists >= 0).sum(1).clamp(max=top)
-    return TopCandidates(top, retrieved, ids[:, 0], ids, above)
+    """Merge what was found in slices of the candidates, which are in the order of their ids."""
+    scores, ids = (torch.cat(columns, 1) for columns in zip(*slices, strict=True))
+    scores, order = backends.choose(scores).first(scores, top)
+    return Highest(scores, ids.gather(1, order))
 
 
 # A sort key above all ranks.
@@ -160,11 +145,6 @@ class Found(NamedTuple):
         above = above.masked_fill(unretrieved, UNRETRIEVED)
         return cls(ids, above, tied.masked_fill(unretrieved, 1), first)
 
-    def cut(self, top: int) -> Found:
-        """Cut the first candidates to the first `top` ranks; 0 keeps the best only."""
-        first = self.first
-        return self if first is None or first.top <= top else self._replace(first=first.cut(top))
-
     @classmethod
     def cat(cls, parts: Sequence[Found]) -> Found:
         """Concatenate what was found for several blocks of queries."""
@@ -176,43 +156,31 @@ def find_ranks(scores: Tensor, relevant: Relevant, depth: int | None, top: int) 
     """Find the ranks of the relevant candidates in scores, floating `[N, C]`.
 
     `depth` first ranks matter, or all: without grades, some relevant candidates beyond may be
-    missing. `top` first ranks are kept: 1 for the best candidate only, 0 for none.
+    missing. The candidates of `top` first ranks are kept.
     """
     near = None if depth is None else _find_within(scores, relevant, depth)
     if near is not None:
         return Found(*near, find_first(scores, top) if top else None)
     ids = relevant.ids
     own = scores.gather(1, ids.clamp(min=0)).masked_fill(ids < 0, torch.nan)
-    return Found.of_counts(ids, own, *_count(scores, own, top))
+    above, tied, first = survey(scores, own, top)
+    candidates = None if first is None else TopCandidates.of_scores(first, top)
+    return Found.of_counts(ids, own, above, tied, candidates)
 
 
 def find_first(scores: Tensor, top: int) -> TopCandidates:
-    """Return the first `top` candidates; 1 for the best candidate only."""
-    first = _count(scores, scores[:, :0], top)[2]
-    assert first is not None  # `top` is not 0
-    return first
-
-
-def _count(scores: Tensor, own: Tensor, top: int) -> tuple[Tensor, Tensor, TopCandidates | None]:
-    """Do what `survey` does, and sort the first candidates."""
-    backend = backends.choose(scores)
-    above, tied, best = backend.survey(scores, own, top > 0)
-    if best is None:
-        return above, tied, None
-    found = backend.rank_first(scores, best, top)
-    return above, tied, TopCandidates(top if top > 1 else 0, *found)
+    """Return the first `top` candidates."""
+    return TopCandidates.of_scores(Highest(*backends.choose(scores).first(scores, top)), top)
 
 
 def survey(scores: Tensor, own: Tensor, top: int) -> tuple[Tensor, Tensor, Highest | None]:
     """Count around the scores `own` `[N, M]`, and find the first `top` candidates, if any."""
     backend = backends.choose(scores)
-    above, tied, best = backend.survey(scores, own, top > 0)
-    if best is None:
-        return above, tied, None
-    ids = best[:, None]
-    if top > 1:
-        ids = torch.cat([ids, backend.first(scores, top + 1)[1]], 1)
-    return above, tied, Highest(scores.gather(1, ids), ids)
+    above, tied, best = backend.survey(scores, own, top == 1)
+    if best is not None:
+        ids = best[:, None]
+        return above, tied, Highest(scores.gather(1, ids), ids)
+    return above, tied, Highest(*backend.first(scores, top)) if top else None
 
 
 def _find_within(

@@ -19,7 +19,7 @@ from nextloc_metrics.core.queries.messages import describe, got, short
 from nextloc_metrics.core.queries.record import Queries
 from nextloc_metrics.core.ranking.counting import (
     Found,
-    candidates_of_lists,
+    TopCandidates,
     check_lists,
     comparable,
     find_in_lists,
@@ -160,7 +160,6 @@ def of_scores(batch: Batch, needs: Needs) -> Attributes:
         scores = leave_out(scores, excluded) if needs.keeps_scores or needs.length else scores
     kept = scores if needs.keeps_scores else None
     length = (scores != -torch.inf).sum(1) if needs.length else None  # NaN are ranked
-    found = found.cut(needs.top)
     return _of_batch(
         batch, relevant, found, num_candidates=number, depth=depth, scores=kept, length=length
     )
@@ -180,8 +179,8 @@ def of_lists(batch: Batch, needs: Needs) -> Attributes:
             check_lists(lists, checked)
         lists, checked = remove_from_lists(lists, excluded), None
     above = find_in_lists(lists, relevant.ids, needs.depth, checked)
-    top = max(needs.top, needs.within, needs.best)
-    first = candidates_of_lists(lists, top) if top else None
+    top = max(needs.to_find, needs.within)
+    first = TopCandidates.of_lists(lists, top) if top else None
     found = Found(relevant.ids, above, torch.ones_like(above), first)
     length = (lists >= 0).sum(1) if needs.length else None
     return _of_batch(batch, relevant, found, depth=needs.depth, length=length)
@@ -201,7 +200,7 @@ def of_embeddings(
         chunk_size,
         needs.to_find,
     )
-    return _of_batch(batch, relevant, found.cut(needs.top), num_candidates=number)
+    return _of_batch(batch, relevant, found, num_candidates=number)
 
 
 def of_shards(batch: Batch, offset: int, process_group: Any, needs: Needs) -> Attributes:
@@ -218,7 +217,7 @@ def of_shards(batch: Batch, offset: int, process_group: Any, needs: Needs) -> At
     number, found = survey_shards(
         scores, relevant.ids, offset, needs.to_find, process_group, batch.validate_args
     )
-    return _of_batch(batch, relevant, found.cut(needs.top), num_candidates=number)
+    return _of_batch(batch, relevant, found, num_candidates=number)
 
 
 def read_ranks(

@@ -18,10 +18,8 @@ class Needs:
 
     Attributes:
         top: the number of first ranks whose candidates are read.
-        best: whether the best candidate is read; of tied ones, the lowest id.
+        best: whether the best candidate is read; the same as `top=1`.
         scores: whether the scores of all candidates are read.
-        crossing: whether a tied block that crosses rank `top` is resolved, which takes the scores
-            of all candidates where there is one.
         depth: the number of first ranks in which relevant locations are looked for; None for all.
         length: whether the number of ranked candidates is read.
         within: the number of first ranks whose candidates are counted, which takes their ids or the
@@ -29,19 +27,18 @@ class Needs:
 
     Example:
         >>> Needs(top=3, depth=3) | Needs(best=True, depth=5)
-        Needs(top=3, best=True, scores=False, crossing=False, depth=5, length=False, within=0)
+        Needs(top=3, best=True, scores=False, depth=5, length=False, within=0)
     """
 
     top: int = 0
     best: bool = False
     scores: bool = False
-    crossing: bool = False
     depth: int | None = None
     length: bool = False
     within: int = 0
     #: whether the record keeps the scores of all candidates
     keeps_scores: bool = field(init=False, repr=False, compare=False)
-    #: the number of first candidates to find: a tie for rank 1 needs the second one
+    #: the number of first candidates to find
     to_find: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -52,22 +49,21 @@ class Needs:
         for name in ("top", "within"):
             if type(value := getattr(self, name)) is not int or value < 0:
                 raise ValueError(f"`{name}` must be an integer of at least 0, got {short(value)}.")
-        for name in ("best", "scores", "crossing", "length"):
+        for name in ("best", "scores", "length"):
             if type(value := getattr(self, name)) is not bool:
                 check_bool(name, value)
         if self.depth is not None and (type(self.depth) is not int or self.depth < 1):
             raise ValueError(
                 f"`depth` must be None or a positive integer, got {short(self.depth)}."
             )
-        object.__setattr__(self, "keeps_scores", bool(self.scores or self.crossing or self.within))
-        object.__setattr__(self, "to_find", 2 if self.top == 1 else self.top or int(self.best))
+        object.__setattr__(self, "keeps_scores", bool(self.scores or self.within))
+        object.__setattr__(self, "to_find", max(self.top, int(self.best)))
 
     def __or__(self, other: Needs) -> Needs:
         return Needs(
             max(self.top, other.top),
             self.best or other.best,
             self.scores or other.scores,
-            self.crossing or other.crossing,
             None if None in (self.depth, other.depth) else max(self.depth, other.depth),  # type: ignore[type-var]
             self.length or other.length,
             max(self.within, other.within),

@@ -106,7 +106,7 @@ class Ranking(Record):
             target: as for `RankingMetric.update`, like `mask`, `exclude` and `exempt_target`.
             ignore_index: as for `RankingMetric`, like `validate_args`.
             top: the number of first ranks whose candidate ids are kept.
-            best: keep the best candidate, of tied ones the lowest id; cheaper than `top=1`.
+            best: keep the best candidate, of tied ones the lowest id; the same as `top=1`.
             depth: the number of first ranks that are read; None for all. Relevant locations beyond
                 may be missing, which is faster for several per query.
             length: count the ranked candidates: those scored above -inf or NaN, and not excluded.
@@ -367,7 +367,7 @@ class Ranking(Record):
         )
 
     def top_candidates(self, k: int) -> TopCandidates:
-        """Return the first k candidates, of at least k that were kept.
+        """Return the first k candidates, of at least k that were kept, tied ones by id.
 
         Example:
             >>> from torch import tensor
@@ -376,18 +376,21 @@ class Ranking(Record):
             >>> ranking.top_candidates(2).ids
             tensor([[1, 2],
                     [0, 2]])
-            >>> ranking.top_candidates(1).ids  # a tie for rank 1
-            tensor([[ 1],
-                    [-1]])
         """
         first = self._at_least(k)
-        return first if first.top == k else first.cut(k)
+        return replace(
+            first,
+            top=k,
+            retrieved=first.retrieved.clamp(max=k),
+            ids=first.ids[:, :k],
+            above=first.above[:, :k],
+        )
 
     def _at_least(self, k: int) -> TopCandidates:
         """Return the first candidates that are kept, or raise if they are fewer than k."""
         self._check_ids()
         if self.scores is not None and (self.first is None or self.first.top < k):
-            self.first = find_first(self.scores, max(2, k))
+            self.first = find_first(self.scores, k)
         if self.first is None or self.first.top < k:
             kept = 0 if self.first is None else self.first.top
             raise ValueError(

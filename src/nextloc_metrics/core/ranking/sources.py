@@ -21,7 +21,7 @@ from nextloc_metrics.core.queries.messages import describe, got, short
 from nextloc_metrics.core.ranking.counting import (
     Found,
     Highest,
-    candidates_of_scores,
+    TopCandidates,
     find_in_lists,
     merge_top,
     survey,
@@ -129,9 +129,9 @@ def _survey_block(
         tied += equal
         if best is not None:
             found.append(Highest(best.scores, best.ids + start))
-        if _KEPT_SHARE * len(found) * (top + 1) > step:
+        if _KEPT_SHARE * len(found) * top > step:
             found = [merge_top(found, top)]
-    first = candidates_of_scores(merge_top(found, top), top) if top else None
+    first = TopCandidates.of_scores(merge_top(found, top), top) if top else None
     return Found.of_counts(ids, own, above, tied, first)
 
 
@@ -229,7 +229,7 @@ def survey_shards(
     if top:
         _, _, found = survey(scores, scores[:, :0], top)
         assert found is not None  # `top` is not 0
-        missing = (0, top + 2 - found.ids.shape[1]) if top > 1 else (0, 0)
+        missing = 0, top - found.ids.shape[1]
         columns.append(pad(found.scores, missing, value=-torch.inf))
         columns.append(pad(found.ids + offset, missing))
     # float64 holds every score and id exactly, so that one message suffices; its last two rows are
@@ -237,12 +237,14 @@ def survey_shards(
     message = pad(torch.cat([column.double() for column in columns], 1), (0, 0, 0, 2))
     message[-2], message[-1] = offset, num_local
     gathered = _all_gather(message, process_group)
+    gathered = gathered[gathered[:, -2, 0].argsort()]  # ids rise from shard to shard
     number = _check_slices(gathered[:, -2:, 0].long().tolist())
     slices = torch.split(gathered[:, :-2], [column.shape[1] for column in columns], 2)
-    known, best = slices[1].sum(0) > 0, None
+    known, first = slices[1].sum(0) > 0, None
     if top:
         shards = zip(slices[2].to(scores.dtype), slices[3].long(), strict=True)
-        best = merge_top([Highest(*shard) for shard in shards], min(top, number - 1))
+        merged = merge_top([Highest(*shard) for shard in shards], min(top, number))
+        first = TopCandidates.of_scores(merged, top)
     if validate_args and bool(((ids >= 0) & ~known).any()):
         raise ValueError(
             f"`target` must hold ids below the {number} candidates of all processes, "
@@ -253,7 +255,6 @@ def survey_shards(
     counts = torch.stack([above, tied])
     if _is_distributed():
         torch.distributed.all_reduce(counts, group=process_group)
-    first = None if best is None else candidates_of_scores(best, top)
     return number, Found.of_counts(ids, own, counts[0], counts[1], first)
 
 
