@@ -367,11 +367,6 @@ def f1_meanings() -> str:
         ],
         ["F1@3", "`F1AtK(3)`", of(F1AtK(K), SCORES, TARGET)],
         [
-            "the same, pooled over queries",
-            '`F1AtK(3, average="pooled")`',
-            of(F1AtK(K, average="pooled"), SCORES, TARGET),
-        ],
-        [
             "a hit rate",
             'torchmetrics `MulticlassF1Score(8, average="micro", top_k=3)`',
             of(MulticlassF1Score(LAST, average="micro", top_k=K), SCORES, TARGET),

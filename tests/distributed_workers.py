@@ -39,7 +39,6 @@ from nextloc_metrics import (
     DecileNDCG,
     DecilePrecision,
     Distribution,
-    F1AtK,
     Grouped,
     LocationF1,
     Perplexity,
@@ -399,7 +398,7 @@ def draw(rank: int, shares: list[Share]) -> list[str]:
     import matplotlib
 
     matplotlib.use("Agg")
-    metrics = RankingCollection({"mrr": MRR(), "hit": AccuracyAtK(3), "f1": F1AtK(3, "pooled")})
+    metrics = RankingCollection({"mrr": MRR(), "hit": AccuracyAtK(3), "f1": LocationF1(LOCATIONS)})
     for batch in shares[rank]:
         add(metrics, rows(*batch))
     with _no_warning_before_update(), collectives() as called:

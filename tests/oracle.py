@@ -314,23 +314,9 @@ def score(metric: str, query: Query | None, *, brute: bool = False, **options: A
 
 def value(metric: str, batch: Sequence[Query | None], **options: Any) -> float:
     """The value of a metric over a batch, NaN where nothing counts."""
-    if metric == "F1AtK" and options.get("average") == "pooled":
-        return _pooled_f1(batch, **options)
     scores = [score(metric, query, **options) for query in batch]
     counted = [one for one in scores if not math.isnan(one)]
     return math.fsum(counted) / len(counted) if counted else math.nan
-
-
-def _pooled_f1(
-    batch: Sequence[Query | None], k: int, ties: str = "expected", average: str = "pooled"
-) -> float:
-    counted = [query for query in batch if query is not None and query.n > 0]
-    if not counted:
-        return math.nan
-    hits = math.fsum(walk(settle(query, ties), k).hits for query in counted)
-    precision = hits / (k * len(counted))
-    recall = hits / sum(query.n for query in counted)
-    return 2 * precision * recall / (precision + recall) if hits else 0.0
 
 
 def decision(row: Sequence[float] | Sequence[int], *, by_scores: bool) -> int | None:

@@ -84,7 +84,7 @@ def metrics() -> list[Metric]:
         MAPAtK(10, normalizer="relevant"),
         PrecisionAtK(10, denominator="retrieved"),
         RecallAtK(10, normalized=True),
-        F1AtK(10, average="pooled"),
+        F1AtK(10),
         LocationF1(100, average=None),
         LocationF1(num_locations=100, average="macro", ignore_index=-100),
         LocationPrecision(100, average="micro"),

@@ -111,11 +111,22 @@ def test_libcity_metrics_beside_the_others() -> None:
     assert city["NDCG@5"] == papers["ndcg_at_5"]
     assert city["MRR@5"] < papers["mrr"]
     assert city["F1@5"] == pytest.approx(2 * city["Recall@5"] / 6)
-    several = torch.tensor([[0, 9], [0, 9]]), torch.tensor([[0, -1, -1], [0, 1, 2]])
-    assert computed(libcity_metrics(2), *several)["F1@2"] == 2 * 2 / (4 + 4)  # of pooled counts
     others = computed(recommendation_metrics(5), preds, target)
     for name in ("Precision", "Recall", "MRR", "MAP", "NDCG"):
         assert city[f"{name}@5"] == others[f"{name.lower()}_at_5"]
+
+
+def test_libcity_metrics_are_of_one_relevant_location() -> None:
+    """Several, and a score for none, are errors, because LibCity's F1 is no mean there."""
+    metrics = libcity_metrics(2)
+    for preds in (torch.rand(2, 9), torch.tensor([[0, 8], [0, 8]])):
+        metrics.update(preds, torch.tensor([[0, -1], [-1, 1]]))
+        with pytest.raises(ValueError, match=r"one relevant location .*got up to 2; use"):
+            metrics.update(preds, torch.tensor([[0, -1], [0, 1]]))
+    assert {member.num_queries for member in metrics.values()} == {4}
+    for action in ("neg", "pos"):
+        with pytest.raises(ValueError, match="`empty_target_action` must be 'skip' or 'error'"):
+            libcity_metrics(2, empty_target_action=action)
 
 
 # Graded relevance --------------------------------------------------------------------------------

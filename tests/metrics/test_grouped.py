@@ -225,7 +225,6 @@ def test_wrong_options_raise(options: dict[str, Any], says: str) -> None:
     "metric",
     [
         LocationF1(LOCATIONS),
-        F1AtK(2, average="pooled"),
         DecilePrecision(PopularityBins([1, 2]), 1),
         Grouped(MRR(), 2),
         MRR,

@@ -13,7 +13,6 @@ from torchmetrics import MetricCollection
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
-    F1AtK,
     LocationF1,
     MAPAtK,
     NDCGAtK,
@@ -122,7 +121,7 @@ def test_ids_must_fit(ids: Any) -> None:
 
 def test_metrics_that_have_no_scores() -> None:
     """A metric that is not a mean of scores is an error."""
-    for metric in (LocationF1(3), F1AtK(2, average="pooled"), AccuracyAtK):
+    for metric in (LocationF1(3), AccuracyAtK):
         with pytest.raises(TypeError, match="`metric` must be"):
             PerQueryScores(metric)  # type: ignore[arg-type]
 

@@ -208,7 +208,7 @@ def test_formulas_are_drawn(site: Path) -> None:
 
 #: names without an underscore that only modules of this library use
 INNER = """core.backends.Reference core.backends.choose core.backends.must_not_sync
-core.scoring.any_of_block core.scoring.evaluate
+core.scoring.evaluate
 distributed.count_surplus integrations.hugging_face.EvalPrediction integrations.libcity.Config"""
 
 

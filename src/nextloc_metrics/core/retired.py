@@ -40,6 +40,7 @@ INSTEAD: dict[str, str] = {
     "events": "use the metrics of HoTPP.",
     "mobility": "use `nextloc_metrics.trajectories` for pairs of trajectories; docs/retired.md has "
     "the rest.",
+    "any_of_block": "use `scoring.accuracy` of a Ranking.",
     "DiscreteFrechet Hausdorff EDR LCSS EditDistance": "use tslearn, SciPy, or the lines of "
     "docs/retired.md.",
 }

@@ -1,16 +1,8 @@
 """The ranking metrics. Each class declares its options and the formula of its score."""
 
-from typing import Literal
-
-import torch
-from torch import Tensor
-
 from nextloc_metrics.core import scoring
-from nextloc_metrics.core.means import exact
 from nextloc_metrics.core.metric.annotated_options import Positive
-from nextloc_metrics.core.metric.mean import check_score_range
-from nextloc_metrics.core.metric.ranking_metric import RankingMetric, counted_queries
-from nextloc_metrics.core.ranking.ranking import Ranking
+from nextloc_metrics.core.metric.ranking_metric import RankingMetric
 
 
 class AccuracyAtK(RankingMetric):
@@ -199,10 +191,6 @@ class F1AtK(RankingMetric):
     Next-location papers report another F1, the mean over locations:
     [`LocationF1`][nextloc_metrics.LocationF1].
 
-    Args:
-        average: `"queries"`, the mean of every query's F1; `"pooled"`, one F1 from the hits, k and
-            n, each summed over all queries (not with `empty_target_action="pos"`).
-
     Example:
         >>> from torch import tensor
         >>> f1 = F1AtK(k=2)
@@ -212,53 +200,7 @@ class F1AtK(RankingMetric):
     """
 
     k: Positive
-    average: Literal["queries", "pooled"] = "queries"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.average == "pooled" and self.empty_target_action == "pos":
-            raise ValueError(
-                "`empty_target_action='pos'` scores single queries and has no meaning with "
-                "`average='pooled'`; use 'skip', 'neg' or 'error'."
-            )
 
     @property
     def formula(self) -> scoring.Formula | None:
         return scoring.Formula("count", self.k, of="all", over="(n + k) / 2")
-
-    def empty_tally(self) -> Tensor:
-        """Return the zero state; pooled: whole hits, relevant locations, queries, parts of hits."""
-        return torch.zeros(3 if self.average == "queries" else 4, dtype=torch.int64)
-
-    @property
-    def _scored(self) -> "F1AtK | None":
-        return self if self._averages_scores and type(self).tally is F1AtK.tally else None
-
-    def tally(self, ranking: Ranking) -> Tensor:
-        if self.average == "queries":
-            return super().tally(ranking)
-        # expected hits are an integer part and a fraction in units of 2^-32: they cannot overflow
-        hits = scoring.hits(ranking.break_ties(self.ties), self.k)
-        counted = counted_queries(ranking, self.empty_target_action)
-        share = hits / ranking.num_relevant.clamp(min=1)
-        check_score_range([self], share.masked_fill(~counted, 0)[None])
-        whole, part = exact.split_fixed_point(hits, ranking.num_relevant)
-        columns = whole, ranking.num_relevant, torch.ones_like(whole), part
-        return torch.stack([(column * counted).sum() for column in columns])
-
-    def compute(self) -> Tensor:
-        if self.average == "queries":
-            return super().compute()
-        exact.check_overflow(self.state[2])
-        whole, relevant, queries, part = self.state.tolist()
-        divisor = (self.k * queries + relevant) * exact.ONE
-        pooled = 2 * (whole * exact.ONE + part) / divisor if queries else torch.nan
-        return torch.tensor(pooled, dtype=torch.float64, device="cpu")
-
-    @property
-    def _averages_scores(self) -> bool:
-        return self.average == "queries"
-
-    def chance(self, num_candidates: int, num_relevant: int = 1) -> float:
-        # if all queries have equally many relevant locations, the pooled F1 is the mean F1
-        return self._mean_of_random(num_candidates, num_relevant)

@@ -11,7 +11,7 @@ from nextloc_metrics.core import backends
 from nextloc_metrics.core.backends import must_not_sync
 from nextloc_metrics.core.means import exact
 from nextloc_metrics.core.metric.annotated_options import Computed
-from nextloc_metrics.core.metric.ranking_metric import RankingTally, Size
+from nextloc_metrics.core.metric.ranking_metric import RankingTally, Size, check_one_relevant
 from nextloc_metrics.core.queries.checks import check_num_locations
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking
@@ -50,12 +50,7 @@ class LocationTally(RankingTally):
         super()._check(ranking)
         check_num_locations(self.num_locations, ranking.num_candidates)
         candidates, relevant = ranking.num_candidates, ranking.relevant
-        may_be_several = self.validate_args and len(relevant) and relevant.shape[1] > 1
-        if may_be_several and (most := int(ranking.num_relevant.max())) > 1:
-            raise ValueError(
-                "`target` must hold one relevant location per query for "
-                f"{type(self).__name__}, got up to {most}; use {self._for_several} for several."
-            )
+        check_one_relevant(self, ranking, f"use {self._for_several} for several")
         # check even without `validate_args` if that does not sync: a too large id would be counted
         # for another location
         must_check = self.validate_args and candidates is None

@@ -14,6 +14,7 @@ from torchmetrics import Metric, MetricCollection
 from nextloc_metrics.core.meant import OTHERS, use
 from nextloc_metrics.core.metric.collection import RankingCollection
 from nextloc_metrics.core.metric.mean import RecordMetric
+from nextloc_metrics.core.metric.ranking_metric import check_one_relevant
 from nextloc_metrics.core.queries.checks import (
     as_number,
     check_number,
@@ -22,6 +23,7 @@ from nextloc_metrics.core.queries.checks import (
     cut_offs,
 )
 from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.core.scoring.formulas import Gain
 from nextloc_metrics.geography import AccuracyWithin, DistanceError, ExpectedDistance, Locations
 from nextloc_metrics.metrics import at_k
@@ -270,7 +272,7 @@ def libcity_metrics(
     For N queries with one relevant location each, h of them within the first k ranks:
 
     - `Precision@k` = P = h / (N k), at most 1/k; `Recall@k` = R = h / N, the accuracy within k;
-    - `F1@k` = 2 P R / (P + R) of these pooled values, equal to 2 R / (k + 1); 0 without a hit;
+    - `F1@k` = 2 P R / (P + R), equal to 2 R / (k + 1), the mean F1; 0 without a hit;
     - `MRR@k` = the mean of 1 / rank, 0 beyond k; `MAP@k` is the same number;
     - `NDCG@k` = the mean of 1 / log2(rank + 1), 0 beyond k: the ideal DCG is 1.
 
@@ -278,7 +280,8 @@ def libcity_metrics(
     here ties count as their expectation, and a relevant location scored NaN is a miss. To use its
     order, pass its lists: `scores.topk(max(k)).indices`. docs/coming-from.md says what differs.
     The keys are the evaluator's; MLflow refuses their `@`, and `recommendation_metrics` has the
-    same values, except F1.
+    same values, except F1. Several relevant locations, and `empty_target_action` of `"neg"` or
+    `"pos"`, are errors: there the evaluator's F1 would be another one.
 
     Example:
         >>> from torch import tensor
@@ -300,12 +303,30 @@ def libcity_metrics(
         members |= {
             f"Precision@{cut}": at_k.PrecisionAtK(cut, **kwargs),
             f"Recall@{cut}": at_k.RecallAtK(cut, **kwargs),
-            f"F1@{cut}": at_k.F1AtK(cut, "pooled", **kwargs),
+            f"F1@{cut}": _F1OfLibCity(cut, **kwargs),
             f"MRR@{cut}": at_k.MRR(cut, **kwargs),
             f"MAP@{cut}": at_k.MAPAtK(cut, **kwargs),
             f"NDCG@{cut}": at_k.NDCGAtK(cut, **kwargs),
         }
     return RankingCollection(members, prefix=prefix, postfix=postfix)
+
+
+class _F1OfLibCity(at_k.F1AtK):
+    """F1 of queries with one relevant location, whose mean is also that of pooled counts."""
+
+    label = "F1@{k}"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.empty_target_action not in ("skip", "error"):
+            raise ValueError(
+                "`empty_target_action` must be 'skip' or 'error' for `libcity_metrics`, got "
+                f"{short(self.empty_target_action)}; use `recommendation_metrics` for others."
+            )
+
+    def _check(self, record: Ranking) -> None:
+        super()._check(record)
+        check_one_relevant(self, record, "use `recommendation_metrics` for several")
 
 
 @_names_others

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -14,14 +13,12 @@ from nextloc_metrics import (
     MRR,
     AccuracyAtK,
     CalibrationError,
-    F1AtK,
     Grouped,
+    LocationF1,
     MAPAtK,
     NDCGAtK,
     PrecisionAtK,
-    Ranking,
     RankingCollection,
-    RankingMetric,
     RecallAtK,
 )
 from strategies import Case
@@ -37,7 +34,6 @@ COUNTING_QUERIES = [
     Case("PrecisionAtK", {"k": 2}),
     Case("RecallAtK", {"k": 2}),
     Case("F1AtK", {"k": 2}),
-    Case("F1AtK", {"k": 2, "average": "pooled"}),
 ]
 
 
@@ -105,48 +101,6 @@ def test_histograms_count_as_many(metric: Any, read: Any, expected: Any) -> None
             read(metric)
 
 
-@pytest.mark.parametrize("way", ["update", "forward"])
-@pytest.mark.parametrize("k", [10**6, 2**31, 2**62, 10**20])
-def test_pooled_f1_of_a_large_k(k: int, way: str) -> None:
-    """Thousands of queries times a large k are no more than thousands of queries."""
-    f1: Any = F1AtK(k, average="pooled")
-    scores, target = SCORES.expand(2200, -1), torch.tensor([[0, 2, -1]]).expand(2200, -1)
-    value = f1(scores, target) if way == "forward" else f1.update(scores, target)
-    expected = 2 * 2 / (k + 2)
-    if way == "forward":
-        assert float(value) == pytest.approx(expected, rel=1e-6)
-    f1.update(scores, target)
-    assert float(f1.compute()) == pytest.approx(expected, rel=1e-6)
-    assert f1.num_queries == 4400
-
-
-def test_pooled_f1_of_more_hits_than_queries_fit() -> None:
-    """Billions of hits, thirds of one among them, are counted exactly."""
-    f1: Any = F1AtK(2, average="pooled")
-    scores = torch.tensor([[1.0, 1, 1, 0], [3, 2, 1, 0]])  # 2 of 3 tied ones, and 2 of 4
-    f1.update(scores, torch.tensor([[0, 1, -1, -1], [0, 1, 2, 3]]))
-    doubled(f1, 30)
-    hits = Fraction(4, 3) + 2
-    expected = 2 * hits / (2 * 2 + 2 + 4)
-    assert f1.num_queries * hits / 2 > MOST
-    assert float(f1.compute()) == pytest.approx(float(expected), rel=1e-7)
-    whole, _, _, part = f1.state.tolist()
-    assert whole * 2**32 + part == 2**30 * sum(round(x * 2**32) for x in (Fraction(4, 3), 2))
-
-
-def test_pooled_f1_of_fewer_relevant_locations_than_were_hit() -> None:
-    """A Ranking of impossible numbers raises; unchecked, there are no more hits than relevant."""
-    ranking = Ranking.from_scores(SCORES, torch.tensor([[0, 1]]))
-    ranking.num_relevant = torch.tensor([1])
-    checked: Any = F1AtK(2, average="pooled")
-    with pytest.raises(ValueError, match=r"in \[0, 1\], got 2\.0"):
-        checked.update(ranking)
-    assert checked.num_queries == 0
-    unchecked: Any = F1AtK(2, average="pooled", validate_args=False)
-    unchecked.update(ranking)
-    assert float(unchecked.compute()) == pytest.approx(2 * 1 / (2 + 1))
-
-
 class Fails(MRR):
     """A value that cannot be computed of three queries."""
 
@@ -175,9 +129,9 @@ def test_an_error_of_compute_in_forward_loses_no_state() -> None:
 @pytest.mark.parametrize("position", [0, 1, 2])
 def test_an_error_of_a_member_in_forward_changes_no_member(position: int) -> None:
     """Members before and after the one that fails stay as they are."""
-    members: list[tuple[str, RankingMetric]] = [
+    members: list[tuple[str, Any]] = [
         ("hit", AccuracyAtK(1)),
-        ("f1", F1AtK(2, average="pooled")),
+        ("f1", LocationF1(4)),
         ("ndcg", NDCGAtK(2)),
         ("recall", RecallAtK(1)),  # shares no state, and comes in a group of its own
     ]

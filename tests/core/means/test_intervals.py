@@ -212,7 +212,6 @@ def test_a_confidence_level_is_a_fraction(confidence_level: float) -> None:
     "metric",
     [
         LocationF1(3),
-        F1AtK(2, average="pooled"),
         DecileKForRecall(PopularityBins([1, 1, 2]), 1.0, decile=1),
     ],
     ids=repr,

@@ -110,7 +110,7 @@ BAD: dict[str, list[Any]] = {
 KINDS = [
     Case("AccuracyAtK", {"k": 3}),
     Case("MRR"),
-    Case("F1AtK", {"k": 3, "average": "pooled"}),
+    Case("F1AtK", {"k": 3}),
     Case("PrecisionAtK", {"k": 3, "denominator": "retrieved"}),
     Case("LocationF1", {"num_locations": LOCATIONS}),
 ]

@@ -50,15 +50,6 @@ def kept(fixed: Tensor) -> Tensor:
     return (float64(fixed) / ONE).masked_fill(fixed == _INFINITE, torch.inf)
 
 
-def split_fixed_point(values: Tensor, most: Tensor) -> tuple[Tensor, Tensor]:
-    """Split float64 values into an integer part and a fraction in multiples of 2^-32, int64.
-
-    A value outside [0, `most`], int64 and below 2^31, counts as the nearest bound, and NaN as 0.
-    """
-    fixed = _round(values.nan_to_num(nan=0.0).clamp_(min=0.0).minimum(most.double()))
-    return fixed // ONE, fixed % ONE
-
-
 def bounded(values: Tensor) -> Tensor:
     """Return a copy in which values outside [0, 1] are the nearest bound, and NaN is 0."""
     return values.nan_to_num(nan=0.0).clamp_(min=0.0, max=1.0)

@@ -316,6 +316,16 @@ def _block(above: Tensor, tied: int, num_candidates: int, num_relevant: int) -> 
     return replace(found, first=first, length=length)
 
 
+def check_one_relevant(metric: RankingTally, ranking: Ranking, remedy: str) -> None:
+    """Raise, with the remedy, if a query has several relevant locations."""
+    may_be_several = metric.validate_args and len(ranking) and ranking.relevant.shape[1] > 1
+    if may_be_several and (most := int(ranking.num_relevant.max())) > 1:
+        raise ValueError(
+            f"`target` must hold one relevant location per query for {type(metric).__name__}, got "
+            f"up to {most}; {remedy}."
+        )
+
+
 def counted_queries(ranking: Ranking, action: EmptyTargetAction) -> Tensor:
     """Return which queries count, bool `[N]`; "skip" excludes those without a relevant location."""
     return ranking.answerable if action == "skip" else ranking.queries.counted

@@ -401,21 +401,6 @@ def _of_first_block(
     return _where_several(first, score, of_several, SUMMED_RANKS)
 
 
-def any_of_block(tied: Tensor, relevant: Tensor, within: Tensor) -> Tensor:
-    """Return the probability that a relevant one of a block is on one of its first m ranks.
-
-    Args:
-        tied: `e`, int64 `[N]`, the number of candidates in the block.
-        relevant: `r`, the number of relevant ones; 0 for a miss.
-        within: `m`, the number of ranks of the block that count.
-    """
-    score = within.double() / tied.clamp(min=1)
-    score = score.masked_fill(relevant == 0, 0)
-    most = max(1, int(relevant.max())) if len(relevant) else 1
-    blocks = tied, relevant, within, within
-    return _where_several(blocks, score, partial(_any_of_several, most=most), most)
-
-
 def _any_of_several(
     tied: Tensor, relevant: Tensor, within: Tensor, _above: Tensor, most: int
 ) -> Tensor:
