@@ -197,5 +197,5 @@ def test_answers_say_how_lists_are_written() -> None:
     table = pd.DataFrame({"preds": ["2 1 -100", "0 -100 -100"], "target": [1, 0]})
     found = report.evaluate(table, answers={"separator": " ", "padding": -100}, k=1)
     assert found.values["mrr"] == (1 / 2 + 1) / 2
-    with pytest.raises(ValueError, match=r"`answers` must be of lists, .* got 'form' beside these"):
+    with pytest.raises(TypeError, match=r"or of `separator` .* alone, got 'separator'"):
         report.evaluate(table, answers={"separator": " ", "form": "lines"}, vocabulary=["0", "1"])

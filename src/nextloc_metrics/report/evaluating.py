@@ -201,7 +201,9 @@ def _evaluate_table(rows: Any, given: Mapping[str, Any], options: Options) -> Ev
     workers, cluster = check_positive("workers", given["workers"]), options["cluster"]
     kinds = names_of_groups([*names_of_groups(groups), *([] if cluster is None else [cluster])])
     engine = engines.engine_of(rows)
-    lists, answers = _split(given["answers"])
+    lists, answers = {"padding": -1, "separator": None}, given["answers"]
+    if isinstance(answers, Mapping) and answers and answers.keys() <= lists.keys():
+        lists, answers = {**lists, **answers}, None
     asked = {name: given[name] for name in ("preds", "target", "mask", "exclude", "confidence")}
     how = {**lists, "on_error": given["on_error"], "vocabulary": options["vocabulary"]}
     named = tuple(given[name] for name in ("query", "item", "score", "rank", "grade"))
@@ -232,19 +234,6 @@ def _evaluate_table(rows: Any, given: Mapping[str, Any], options: Options) -> Ev
     if engine is None and reader is None:
         _warn_of_strangers(source, result, stacklevel=5)
     return result
-
-
-def _split(answers: Any) -> tuple[dict[str, Any], Any]:
-    """Return how lists are written, and how texts of a language model are, None for lists."""
-    lists = {"padding": -1, "separator": None}
-    if not isinstance(answers, Mapping) or not answers.keys() & lists:
-        return lists, answers
-    if texts := [name for name in answers if name not in lists]:
-        raise ValueError(
-            "`answers` must be of lists, with `separator` and `padding`, or of text, got "
-            f"{texts[0]!r} beside these."
-        )
-    return {**lists, **answers}, None
 
 
 def _count_all(rows: Any, source: TableRows, workers: int, options: Options) -> Evaluator:

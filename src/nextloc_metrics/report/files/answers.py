@@ -148,13 +148,15 @@ class Reader:
 
 def reader_of(ids: Any, options: Any) -> Reader:
     """Return what reads the answers of a table, with a dict of options of `read_answers`."""
-    if ids is None:
-        raise ValueError("`answers` needs `vocabulary`, got None.")
     known = [x.name for x in fields(Reader)][1:]
     given = options if isinstance(options, Mapping) else [options]
     if wrong := [short(x) for x in given if x not in known]:
-        rule = f"a dict of options of `read_answers`, of {', '.join(known)}"
-        raise TypeError(f"`answers` must be {rule}, got {wrong[0]}.")
+        raise TypeError(
+            f"`answers` must be a dict of options of `read_answers`, of {', '.join(known)}, or of "
+            f"`separator` and `padding` of lists alone, got {wrong[0]}."
+        )
+    if ids is None:
+        raise ValueError("`answers` needs `vocabulary`, got None.")
     return Reader(ids, **options)
 
 
