@@ -31,7 +31,7 @@ from nextloc_metrics.report.files.opening import (
 )
 
 # what users call the arrays of these names
-_NAMES = {"preds": ("preds", "logits", "scores"), "target": ("target", "labels")}
+_NAMES = {"logits": "preds", "scores": "preds", "labels": "target"}
 
 
 def open_arrays(
@@ -48,22 +48,19 @@ def open_arrays(
     if suffix_of(find_files(path)[0]) == ".npy":
         truth = truth_file(path, asked["target"] if truth is None else truth, "targets")
     columns = {name: column for name, column in asked.items() if column is not None}
-    names = {x: _NAMES.get(x, (x,)) for x in (*columns.values(), *groups)}
     readers: dict[str, Any] = dict.fromkeys(groups, as_tensor_or_text)
-    readers |= {x: as_tensor for column in columns.values() for x in names[column]}
-    found = _load(path, readers)
+    readers |= dict.fromkeys(columns.values(), as_tensor)
+    held = _load(path, readers)
     if truth is not None:
         given = _load(truth, readers | {"preds": as_tensor})
-        found |= {asked["target"]: given["preds"]} if [*given] == ["preds"] else given
-    held: dict[str, Any] = {}
-    for name, options in names.items():
-        if (one := next((x for x in options if x in found), None)) is None:
-            hint = "; `truth` names a file of targets" if name == asked["target"] else ""
-            raise ValueError(
-                f"{path} must hold an array named {' or '.join(map(repr, options))}, got "
-                f"{short([*found])}{hint}."
-            )
-        held[name] = found[one]
+        held |= {columns["target"]: given["preds"]} if [*given] == ["preds"] else given
+    if missing := next((x for x in readers if x not in held), None):
+        names = missing, *(x for x, of in _NAMES.items() if of == missing)
+        hint = "; `truth` names a file of targets" if missing == columns["target"] else ""
+        raise ValueError(
+            f"{path} must hold an array named {' or '.join(map(repr, names))}, got "
+            f"{short([*held])}{hint}."
+        )
     preds, mask = columns["preds"], columns.get("mask")
     are_lists = is_integer(held[preds])
     if are_lists and held[preds].ndim == 1:
@@ -109,7 +106,8 @@ def _load(path: Any, readers: Mapping[str, Callable[[str, Any], Any]]) -> dict[s
     parts: dict[str, list[Any]] = {}
     for file in find_files(path):
         with _opened(file) as found:
-            held = {name: found[name] for name in found if name in readers}
+            names = {_NAMES[x]: x for x in reversed(_NAMES) if x in found} | {x: x for x in found}
+            held = {x: found[names[x]] for x in readers if x in names}
         if parts and held.keys() != parts.keys():
             raise ValueError(
                 f"{file} must hold the arrays or tensors of the files before, {short([*parts])}, "
