@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import difflib
 import glob
+import gzip
 import io
 import os
 from collections import Counter
@@ -24,7 +25,7 @@ TEXT = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 ARROW = (".arrow", ".feather", ".ipc", ".arrows")
 ARRAYS = (".npy", ".npz", ".pt", ".pth")
 SUFFIXES = (*ARRAYS, *TEXT, ".parquet", *ARROW, *RUNS)
-_PACKED = {".gz": "gzip", ".zst": "zstd"}
+_PACKED = (".gz", ".zst")
 
 
 class Lazy:
@@ -188,8 +189,12 @@ def open_bytes(file: str) -> Iterator[Any]:
             raw = opened.enter_context(system.open(path, "rb"))
         else:
             raw = opened.enter_context(open(file, "rb"))
-        packing = _PACKED.get(Path(file).suffix)
-        yield opened.enter_context(pa.CompressedInputStream(raw, packing)) if packing else raw
+        if Path(file).suffix == ".gz":  # not by Arrow: what reads Parquet seeks
+            yield opened.enter_context(gzip.open(raw))
+        elif Path(file).suffix == ".zst":
+            yield opened.enter_context(pa.CompressedInputStream(raw, "zstd"))
+        else:
+            yield raw
 
 
 class FilePart(NamedTuple):
