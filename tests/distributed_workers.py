@@ -393,8 +393,8 @@ def evaluate_intervals(rank: int, shares: list[Share]) -> tuple[Any, Any, str]:
     return found, intervals_one_by_one(metrics), text
 
 
-def draw(rank: int, shares: list[Share]) -> list[str]:
-    """Draw the metrics of a process' share of the rows, and return what is written in them."""
+def draw(rank: int, shares: list[Share]) -> list[list[float]]:
+    """Draw the metrics of a process' share of the rows, and return the values and bounds."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -404,7 +404,7 @@ def draw(rank: int, shares: list[Share]) -> list[str]:
     with _no_warning_before_update(), collectives() as called:
         pictures = metrics.plot()
     assert called == (["all_reduce"] if torch.distributed.is_initialized() else []), called
-    return [text.get_text() for _, axes in pictures for text in axes.texts]
+    return [[float(x) for x in line.get_xdata()] for _, axes in pictures for line in axes.lines]
 
 
 def intervals_one_by_one(metrics: RankingCollection) -> dict[str, Any]:

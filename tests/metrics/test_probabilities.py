@@ -13,7 +13,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, tensor
-from torchmetrics.classification import MulticlassCalibrationError
 
 from nextloc_metrics import (
     AURC,
@@ -416,27 +415,6 @@ def test_confidences_on_an_edge_are_in_the_lower_bin(bins: int) -> None:
     lists = torch.zeros(bins, 1, dtype=torch.int64)
     metric.update(lists, lists[:, 0], confidence=tensor(edges, dtype=torch.float64))
     assert metric.reliability().number.tolist() == [1] * bins
-
-
-def test_full_confidence_is_in_the_last_bin() -> None:
-    """Where torchmetrics opens a bin of its own: issue 3510."""
-    preds, target = as_rows([1.0, 1.0, 0.95, 0.95], [True, True, False, True])
-    for edges in ("right", "left"):
-        metric = updated(CalibrationError(10, edges=edges, given="probabilities"), preds, target)
-        assert float(metric.compute()) == pytest.approx(0.225)  # one bin: accuracy .75, .975 sure
-        assert metric.reliability().number.tolist() == [0] * 9 + [4]
-
-
-@pytest.mark.parametrize("norm", ["l1", "l2", "max"])
-def test_as_torchmetrics_where_its_bins_agree(norm: Any) -> None:
-    """Without a confidence of 1, for the three norms and two numbers of bins."""
-    torch.manual_seed(4)
-    preds = (2 * torch.randn(500, 6)).softmax(1)
-    target = torch.randint(6, (500,))
-    for bins in (10, 15):
-        theirs = MulticlassCalibrationError(6, n_bins=bins, norm=norm)(preds, target)
-        ours = value(CalibrationError(bins, norm, given="probabilities"), preds, target)
-        assert ours == pytest.approx(float(theirs), abs=1e-5)
 
 
 def test_bins_of_equal_mass_split_equal_confidences() -> None:

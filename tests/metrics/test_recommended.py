@@ -105,11 +105,6 @@ def test_lists_are_counted_as_in_loops(batch: tuple[Tensor, Tensor], k: int) -> 
     check([first_of_list(row, k) for row in lists.tolist()], len(lists), k, lists, target)
 
 
-def test_an_id_that_comes_again_later_is_one_recommendation() -> None:
-    """Another id stands between the two."""
-    check([[1, 2]], 1, 3, torch.tensor([[1, 2, 1]]), torch.tensor([1]))
-
-
 @pytest.mark.parametrize(
     ("k", "dtype"),
     [
@@ -139,17 +134,6 @@ def test_many_candidates_with_ties_in_every_dtype(
         metric.reset()
         metric.update(preds, target)
         assert metric.counts.tolist() == expected
-
-
-def test_ties_across_rank_k_take_the_lowest_ids() -> None:
-    """A model that has learnt nothing recommends the first k ids to everybody."""
-    scores, target = torch.zeros(9, 6), torch.zeros(9, dtype=torch.long)
-    metric = Coverage(6, 2)
-    metric.update(scores, target)
-    assert metric.counts.tolist() == [9, 9, 0, 0, 0, 0]
-    metric.reset()
-    metric.update(scores, target, exclude=torch.tensor([[1, 3]]).expand(9, 2))
-    assert metric.counts.tolist() == [9, 0, 9, 0, 0, 0]
 
 
 def test_queries_that_count() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from nextloc_metrics import RBP, Ranking, RankingMetric
+from nextloc_metrics import Ranking, RankingMetric
 
 
 class Slow(RankingMetric):
@@ -102,25 +102,6 @@ def test_a_constant_model_has_the_mean_over_all_ranks(number: int) -> None:
     expected = math.fsum(1 / rank**2 for rank in range(1, number + 1)) / number
     assert float(metric.state[0]) / 2**32 == pytest.approx(expected, abs=2**-31)
     assert metric.chance(number) == pytest.approx(expected, rel=1e-9)
-
-
-def test_it_is_rank_biased_precision_of_one_location() -> None:
-    """The library's own closed form, with and without ties."""
-
-    class Biased(RankingMetric):
-        """The score of one rank."""
-
-        p: float = 0.8
-
-        def at_rank(self, rank: Tensor) -> Tensor:
-            """Go on to the next rank with probability p."""
-            return (1 - self.p) * self.p ** (rank - 1)
-
-    scores = torch.rand(300, 40, generator=torch.Generator().manual_seed(0)).mul(12).round()
-    target = torch.arange(300) % 40
-    assert torch.allclose(Biased(0.6)(scores, target), RBP(0.6)(scores, target), rtol=1e-6)
-    constant = torch.full((1000, 200), 0.5), torch.arange(1000) % 200
-    assert float(Biased(0.5)(*constant)) == pytest.approx(0.005)
 
 
 @pytest.mark.parametrize("tied", [1, 3])

@@ -152,24 +152,6 @@ def test_scores_of_decisions_share_one_state(kind: type[MetricCollection]) -> No
     assert all(same(values[name], metric.compute()) for name, metric in alone.items())
 
 
-@PRESETS
-def test_clones_with_a_prefix(make: Make, keys: list[str]) -> None:
-    """The usual train, validation and test copies are independent."""
-    metrics = make()
-    train, valid = metrics.clone(prefix="train/"), metrics.clone(prefix="val/", postfix="_x")
-    one, other = batch(), batch()
-    train.update(*one)
-    valid.update(*other)
-    assert sorted(train.compute()) == sorted(f"train/{key}" for key in keys)
-    assert sorted(valid.compute()) == sorted(f"val/{key}_x" for key in keys)
-    alone = make()
-    alone.update(*one)
-    for key in keys:
-        assert same(train.compute()[f"train/{key}"], alone.compute()[key])
-    assert all(metric.num_queries == 0 for metric in metrics.values())
-    assert type(train) is RankingCollection
-
-
 # What may be in it -------------------------------------------------------------------------------
 
 
@@ -356,17 +338,6 @@ def test_keys_without_data(make: Make, keys: list[str]) -> None:
     for values in (metrics(preds, target, mask=nothing), metrics.compute()):
         assert sorted(values) == sorted(keys)
         assert all(value.isnan() for value in values.values())
-
-
-def test_nested_in_a_module() -> None:
-    """A collection is a module: it is found, moved and listed with the model it belongs to."""
-    module = torch.nn.Module()
-    module.val = next_location_metrics(LOCATIONS)
-    names = [name for name, _ in module.named_modules()]
-    assert "val" in names
-    assert any(name.endswith("ndcg_at_10") for name in names)
-    assert list(module.parameters()) == []
-    assert module.state_dict() == {}
 
 
 def test_what_cannot_be_clustered_is_refused_or_stays() -> None:

@@ -27,11 +27,7 @@ import distributed_workers as work
 import nextloc_metrics
 from nextloc_metrics import (
     MRR,
-    AccuracyAtK,
-    LocationF1,
-    LocationRecall,
     MeanMetric,
-    NDCGAtK,
     Ranking,
     RankingMetric,
     backends,
@@ -238,21 +234,6 @@ def test_nan_when_nothing_counts(case: Case) -> None:
     assert metric(preds, target, mask=mask).isnan()
 
 
-@BY_FAMILY
-def test_the_number_of_queries(case: Case) -> None:
-    """`num_queries` is a plain int that counts what counted."""
-    preds, target = batch(n=9)
-    mask = torch.tensor([True] * 5 + [False] * 4)
-    metric = case.make()
-    metric.update(preds, target, mask=mask)
-    ignored = metric.ignore_index
-    expected = sum(t != ignored for t in target[:5].tolist())
-    assert metric.num_queries == expected
-    assert type(metric.num_queries) is int
-    metric.reset()
-    assert metric.num_queries == 0
-
-
 def test_flags() -> None:
     """What torchmetrics and trackers ask a metric class."""
     for case in CASES:
@@ -366,24 +347,6 @@ def test_without_validation_the_numbers_are_the_same(case: Case) -> None:
 
 
 # Names -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("make", "text"),
-    [
-        (lambda: NDCGAtK(k=3), "NDCGAtK(k=3)"),
-        (lambda: NDCGAtK(3), "NDCGAtK(k=3)"),
-        (lambda: AccuracyAtK(10), "AccuracyAtK(k=10)"),
-        (lambda: nextloc_metrics.HitRateAtK(10), "AccuracyAtK(k=10)"),
-        (lambda: MRR(), "MRR()"),
-        (lambda: MRR(5), "MRR(k=5)"),
-        (lambda: LocationF1(7), "LocationF1(num_locations=7)"),
-        (lambda: LocationRecall(7), "LocationRecall(num_locations=7)"),
-    ],
-)
-def test_repr_is_the_call(make: Callable[[], Metric], text: str) -> None:
-    """A metric prints as the call that makes it."""
-    assert repr(make()) == text
 
 
 def test_repr_shows_what_was_chosen() -> None:
@@ -596,16 +559,6 @@ def test_a_ranking_outlives_what_it_was_made_of(form: str, relevance: str) -> No
     assert torch.equal(ranking.first.ids, kept.first.ids)
     assert torch.equal(ranking.first.best, kept.first.best)
     assert torch.equal(ranking.first.retrieved, kept.first.retrieved)
-
-
-def test_a_ranking_leaves_queries_out() -> None:
-    """`counted` is False for masked queries and for those whose ids are all ignored."""
-    preds = torch.zeros(4, 3)
-    target = torch.tensor([[0, 1], [1, 1], [1, 2], [-1, -1]])
-    mask = torch.tensor([False, True, True, True])
-    ranking = Ranking.from_scores(preds, target, mask, ignore_index=1)
-    assert ranking.counted.tolist() == [False, False, True, True]
-    assert ranking.num_relevant[2:].tolist() == [1, 0]
 
 
 @BY_FAMILY

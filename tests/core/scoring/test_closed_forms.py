@@ -1,72 +1,31 @@
-"""Scores of tied blocks that are no formula: brute force over every tie order, laws, by hand."""
+"""Scores of tied blocks that are no formula: laws, and by hand."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from test_against_oracle import FORMS
 from torch import Tensor
 
-import oracle
-import strategies
 from nextloc_metrics import (
     AUC,
     RBP,
     ERRAtK,
     MeanRank,
     Ranking,
-    RankingCollection,
     RankQuantile,
     analysis,
     scoring,
 )
 from strategies import (
-    BLOCK_CASES,
     DIRTY,
-    RANK_CASES,
-    Case,
-    examples,
     several_relevant,
     updated,
 )
-
-OPTIONS = [
-    Case("AUC", {"num_candidates": 6}),
-    Case("AUC", {"num_candidates": 6, "ties": "pessimistic"}),
-    Case("RPrecision"),
-    Case("RBP"),
-    Case("RBP", {"p": 0.3, "k": 3}),
-    *(Case("ERRAtK", {"k": k, "max_grade": 3}) for k in (2, 3, 8)),
-    Case("MeanRank"),
-    Case("MeanRank", {"ties": "pessimistic"}),
-]
-
-
-def check_queries(preds: Tensor, target: Tensor) -> None:
-    """Every score of every query equals the mean over all orders, and the same queries count."""
-    for case in OPTIONS:
-        metric: Any = case.make()
-        scores, counted = metric._score_queries(metric.read(preds, target))
-        for query, score, counts in zip(
-            oracle.queries(preds, target), scores.tolist(), counted.tolist(), strict=True
-        ):
-            expected = oracle.score(case.name, query, brute=True, **case.options)
-            assert counts != math.isnan(expected), (str(case), query)
-            assert not counts or score == pytest.approx(expected, abs=1e-9), (str(case), query)
-
-
-@pytest.mark.parametrize("form", FORMS)
-@examples(8)
-@given(data=st.data())
-def test_scores_by_brute_force(form: str, data: st.DataObject) -> None:
-    """Every form of a batch, over every tie order."""
-    check_queries(*data.draw(FORMS[form]))
 
 
 def test_expected_reciprocal_rank_of_long_blocks() -> None:
@@ -145,17 +104,6 @@ def test_excluded_candidates_are_no_pairs() -> None:
     exclude = torch.tensor([[0]])
     assert AUC()(scores, target) == pytest.approx(2 / 3)
     assert AUC()(scores, target, exclude=exclude) == 1
-
-
-def test_a_collection_of_all() -> None:
-    """One update of a collection equals separate metrics, whatever a batch has."""
-    own = [*BLOCK_CASES, *RANK_CASES, *strategies.QUANTILE_CASES, *strategies.BEYOND_CASES]
-    cases = {str(i): case for i, case in enumerate([*strategies.RANKING_CASES, *own])}
-    together = RankingCollection({name: case.make() for name, case in cases.items()})
-    preds, target = strategies.batch()
-    together.update(preds, target)
-    for name, value in together.compute().items():
-        assert torch.equal(value, updated(cases[name].make(), preds, target).compute()), name
 
 
 @pytest.mark.parametrize("candidates", [2, 5])

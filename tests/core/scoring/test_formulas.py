@@ -13,7 +13,6 @@ import pytest
 import torch
 from torch import Tensor
 
-import nextloc_metrics
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -241,51 +240,3 @@ def test_a_sum_of_precisions_is_of_harmonic_weights(target: Tensor) -> None:
     with pytest.raises(ValueError, match=r"`weight` must be 'harmonic' for `of='precision'`, got"):
         metric.update(torch.tensor([[0.1, 0.5, 0.5]]), target)
     assert metric.num_queries == 0
-
-
-#: how scores that are summed to rank 10 are said, and by what they are divided
-SUMMED = {
-    "NDCGAtK(10)": ("gain / log2(rank + 1) of each relevant one", "the DCG of the best min(n, k)"),
-    'NDCGAtK(10, gain="exponential")': (
-        "(2^gain - 1) / log2(rank + 1) of each relevant one",
-        "the DCG of the best min(n, k)",
-    ),
-    'NDCGAtK(10, ideal="full")': (
-        "gain / log2(rank + 1) of each relevant one",
-        "the DCG of the best n",
-    ),
-    "MAPAtK(10)": ("1 / rank of each relevant one x the relevant ones up to it", "min(n, k)"),
-    'MAPAtK(10, normalizer="relevant")': (
-        "1 / rank of each relevant one x the relevant ones up to it",
-        "n",
-    ),
-    "PrecisionAtK(10)": ("1 for each relevant one", "k"),
-    'PrecisionAtK(10, denominator="retrieved")': ("1 for each relevant one", "min(k, list length)"),
-    "RecallAtK(10)": ("1 for each relevant one", "n"),
-    "RecallAtK(10, normalized=True)": ("1 for each relevant one", "min(n, k)"),
-    "RecallAtK(10, weighted=True)": ("gain of each relevant one", "the gains of all n"),
-    "RecallAtK(10, normalized=True, weighted=True)": (
-        "gain of each relevant one",
-        "the gains of the best min(n, k)",
-    ),
-    "F1AtK(10)": ("1 for each relevant one", "(n + k) / 2"),
-}
-SAID = {
-    "AccuracyAtK(5)": "1 for the first relevant one, 0 beyond rank 5",
-    "MRR()": "1 / rank of the first relevant one",
-    "MRR(10)": "1 / rank of the first relevant one, 0 beyond rank 10",
-    **{
-        call: f"{score}, summed, 0 beyond rank 10, divided by {divisor}"
-        for call, (score, divisor) in SUMMED.items()
-    },
-}
-
-
-def test_a_formula_is_said_in_one_line() -> None:
-    """The lines are those above, and each class with a formula has one."""
-    said = {call: eval(f"metrics.{call}", {"metrics": nextloc_metrics}) for call in SAID}
-    for call, metric in said.items():
-        assert str(metric.formula) == f"{SAID[call]}; ties: mean over orders"
-    assert {type(metric) for metric in said.values()} == {
-        type(make(case)) for case in RANKING_CASES
-    }

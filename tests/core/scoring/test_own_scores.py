@@ -499,13 +499,6 @@ def test_an_invented_id_is_a_wrong_decision() -> None:
     assert metrics.compute()["acc_at_5"].item() == 1
 
 
-def test_what_follows_from_a_ranking_cannot_be_set() -> None:
-    """It would be swallowed."""
-    ranking = Ranking.from_scores(SCORES, TARGET)
-    with pytest.raises(AttributeError):
-        ranking.answerable = torch.ones(3, dtype=torch.bool)  # type: ignore[misc]
-
-
 # The fused update of subclasses ------------------------------------------------------------------
 
 

@@ -151,21 +151,6 @@ def test_a_diverged_model_scores_nothing(k: int) -> None:
         assert metric.num_queries == 3
 
 
-def test_the_places_of_a_ranking() -> None:
-    """Relevant 0, 1 and 3 of the scores 2, 3, 3, 2, 1: where each landed, best place first."""
-    ranking = Ranking.from_scores(
-        torch.tensor([[2.0, 3.0, 3.0, 2.0, 1.0]]), torch.tensor([[0, 1, 3]])
-    )
-    assert ranking.above.tolist() == [[0, 2, 2]]
-    assert ranking.tied.tolist() == [[2, 2, 2]]
-    assert ranking.relevant_above.tolist() == [[0, 1, 1]]
-    assert ranking.relevant_tied.tolist() == [[1, 2, 2]]
-    assert ranking.num_relevant.tolist() == [3]
-    assert ranking.relevant[0, 0] == 1
-    assert sorted(ranking.relevant[0].tolist()) == [0, 1, 3]
-    assert ranking.counted.tolist() == [True]
-
-
 def test_location_f1_of_rows_that_decide_nothing() -> None:
     """A row with a NaN, or with nothing above -inf, counts as a visit and as no decision."""
     preds = torch.tensor([[9.0, 0.0, 0.0], [9.0, 0.0, nan], [-inf, -inf, -inf]])
