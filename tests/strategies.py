@@ -90,6 +90,7 @@ RANKING_CASES = [
     Case("RecallAtK", {"k": 3}),
     Case("RecallAtK", {"k": 2, "normalized": True}),
     Case("RecallAtK", {"k": 2, "weighted": True}),
+    Case("RecallAtK", {"k": 2, "weighted": True, "normalized": True}),
     Case("RecallAtK", {"k": 3, "ties": "optimistic"}),
     Case("RecallAtK", {"k": 3, "empty_target_action": "neg"}),
     Case("F1AtK", {"k": 2}),

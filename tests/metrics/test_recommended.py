@@ -105,6 +105,11 @@ def test_lists_are_counted_as_in_loops(batch: tuple[Tensor, Tensor], k: int) -> 
     check([first_of_list(row, k) for row in lists.tolist()], len(lists), k, lists, target)
 
 
+def test_an_id_that_comes_again_later_is_one_recommendation() -> None:
+    """Another id stands between the two."""
+    check([[1, 2]], 1, 3, torch.tensor([[1, 2, 1]]), torch.tensor([1]))
+
+
 @pytest.mark.parametrize(
     ("k", "dtype"),
     [

@@ -146,7 +146,7 @@ def test_a_score_set_after_an_update_with_scores_counts() -> None:
 
 # the parts of a line: a weight of a rank, what is summed, the cut-off, the divisor
 LINE = re.compile(
-    r"(?P<weight>.+?) (?:of|for) (?P<of>the first|each)"
+    r"(?P<weight>.+?) (?P<joint>of|for) (?P<of>the first|each)"
     r" relevant one(?P<up_to> x the relevant ones up to it)?(?:, summed)?"
     r"(?:, 0 beyond rank (?P<k>\d+))?(?:, divided by (?P<over>.+))?; ties: mean over orders"
 )
@@ -156,6 +156,7 @@ def as_said(line: str) -> Callable[[tuple[int, ...], list[float], int], float]:
     """Return what a formula's line says, of the ranks, the gains and the length of the list."""
     found = LINE.fullmatch(line)
     assert found, line
+    assert (found["joint"] == "for") == (found["weight"] == "1"), line
     cut = math.inf if found["k"] is None else int(found["k"])
     weight = compile(found["weight"].replace("^", "**"), line, "eval")
     over = (found["over"] or "1").replace("list length", "length")
