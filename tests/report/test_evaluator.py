@@ -208,6 +208,8 @@ def test_a_result_stays_what_it_was_when_batches_follow(
     found = evaluators[0].result(missed=2)
     shown = found.to_markdown(), found.group_records()
     found.save(tmp_path / "first.npz")
+    with pytest.raises(ValueError, match="`target`"):
+        evaluators[0].add(Batch([[1, 2]], [9], groups={x: y[:1] for x, y in kinds.items()} or None))
     evaluators[0].add(Batch([[1, 2], [4, 0]], [2, 4], groups=kinds or None))
     assert (found.to_markdown(), found.group_records()) == shown
     found.save(tmp_path / "again.npz")

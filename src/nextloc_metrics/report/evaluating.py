@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial, reduce
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -185,13 +186,13 @@ def _check_kinds(beside: Mapping[str, Any], of_tables: Mapping[str, Any], is_tab
 
 def _evaluate_arrays(given: Mapping[str, Any], options: Options) -> Evaluation:
     """Evaluate the arrays of a `Batch`."""
-    rows = read_rows(Batch(**given))
+    batch = Batch(**given)
+    rows = read_rows(batch)
     check_cluster(options["cluster"], rows.groups)
     evaluator = Evaluator(**options)
     setting = evaluator._counts.setting
     evaluator._infer(count_locations(rows, setting.known_locations, setting.train_counts))
-    for batch in rows.chunks():
-        evaluator.add(batch)
+    evaluator.add(replace(batch, groups=rows.kinds))  # whose values are numbered
     return evaluator.result()
 
 

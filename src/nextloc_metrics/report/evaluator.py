@@ -13,10 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from torch import Tensor
-
-from nextloc_metrics.core.queries.answers import Answers
-from nextloc_metrics.core.queries.batch import Batch, Grouping, read_rows
+from nextloc_metrics.core.queries.batch import Batch, read_rows
 from nextloc_metrics.core.queries.checks import as_number
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.evaluation import Evaluation
@@ -71,8 +68,7 @@ class Evaluator:
         """Count the queries of a batch of arrays as for `evaluate`, or raise and change nothing."""
         rows = read_rows(batch)
         counts = self._own_counts(Form.of(rows))
-        is_one_chunk = _is_chunk(batch) or len(rows.target) <= rows.step
-        counts.add([rows.chunk(slice(None))] if is_one_chunk else rows.chunks())
+        counts.add(rows.chunks())
         counts.ids = counts.ids or frozenset([uuid4().hex])
         self._counts = counts
 
@@ -103,9 +99,9 @@ class Evaluator:
         if counts.setting.form is None:
             return Counted(counts.setting.of_form(form))
         counts.setting.form.check(form)
-        counts = deepcopy(counts) if self._is_shared else counts
-        self._is_shared = False
-        return counts
+        if self._is_shared:
+            self._counts, self._is_shared = deepcopy(counts), False
+        return self._counts
 
     def result(self, missed: int | None = None) -> Evaluation:
         """Return the evaluation of all queries that were added.
@@ -155,10 +151,3 @@ class Evaluator:
         if evaluator._counts.setting.form is not None:
             evaluator._counts.ids = frozenset([uuid4().hex])
         return evaluator
-
-
-def _is_chunk(batch: Batch) -> bool:
-    """Return whether rows are tensors with numbered groups, as a table's, which are few enough."""
-    kinds: Any = batch.groups or {}
-    are_tensors = isinstance(batch.preds, Tensor | Answers) and isinstance(batch.target, Tensor)
-    return are_tensors and all(isinstance(kind, Grouping) for kind in kinds.values())
