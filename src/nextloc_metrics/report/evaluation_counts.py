@@ -148,10 +148,16 @@ class Counted:
         self.labels = {kind: GroupLabels.sorted(names) for kind, names in self.names.items()}
         numbers = {kind: labels.number([*self.names[kind]]) for kind, labels in self.labels.items()}
         self.names = {kind: dict(labels._numbers) for kind, labels in self.labels.items()}
+        is_sorted = all((x.diff() > 0).all() for x in numbers.values())
         for member in self._members().values():
-            set_state(member, member._renumbered(member.state, numbers))
             if isinstance(member, Grouped) and member.by in self.labels:
                 member._options["labels"] = self.labels[member.by]
+            held = vars(member)[member._state_name]
+            if isinstance(held, list) and not is_sorted:  # entries, which are merged when read
+                entries = (member._renumbered(x, numbers) for x in held)
+                set_state(member, [member.empty_tally(), *entries])
+            elif not is_sorted:
+                set_state(member, member._renumbered(held, numbers))
         return self
 
     def _describe(self, batch: Batch, ranking: Ranking) -> tuple[dict[str, int], int]:
@@ -364,7 +370,8 @@ class Counted:
             counted.ids = frozenset(header["ids"])
             for name, member in counted._members().items():
                 saved.check_state(name, member, arrays[name])
-                set_state(member, arrays[name])
+                is_keyed = isinstance(member, KeyedMetric)
+                set_state(member, [arrays[name]] if is_keyed else arrays[name])
             return counted.sort()
 
     def merge(self, other: Counted) -> None:
@@ -389,8 +396,6 @@ class Counted:
 
 def set_state(member: Any, state: Any) -> None:
     """Replace the state of a metric."""
-    if isinstance(member, KeyedMetric) and isinstance(state, Tensor):
-        state = member._summand(state).__radd__([])
     vars(member).update({member._state_name: state, "_computed": None})
     member._update_count += 1  # without this, TorchMetrics warns in `compute`
 

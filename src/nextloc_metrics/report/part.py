@@ -67,7 +67,7 @@ class Part:
     """
 
     #: of the section of a page; the part of its rows
-    title: ClassVar[str] = ""
+    title: str = ""
     #: whether its values are rows of the first table
     _is_in_table: ClassVar[bool] = False
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -62,8 +62,14 @@ BASELINE = "most frequent"
 class InnerPart(Part):
     """A part that is shown with the first table or by a picture: it has no table of its own."""
 
+    def values(self, counted: Any) -> Mapping[str, Any]:
+        """Return the values beside those of the first table, by metric."""
+        return {}
+
     def rows(self, counted: Any, table: Mapping[str, Reading]) -> Iterator[Row]:
-        yield from ()
+        for name, value in self.values(counted).items():
+            reading = table.get(name, Reading(math.nan, None, is_fraction=False))
+            yield Row(self.title, name, "", reading._replace(value=float(value), bounds=None))
 
     def sections(self, evaluation: Any) -> dict[str, str]:
         return {}
@@ -72,7 +78,7 @@ class InnerPart(Part):
 class TablePart(InnerPart):
     """A part whose values are rows of the first table."""
 
-    title: ClassVar[str] = "value"
+    title = "value"
     _is_in_table: ClassVar[bool] = True
     name: ClassVar[str]  # of the collection
 
@@ -179,7 +185,7 @@ class MapPart(InnerPart):
 class DecilesPart(Part):
     """The metrics by popularity of the target."""
 
-    title: ClassVar[str] = "By popularity of the target"
+    title = "By popularity of the target"
 
     def applies(self, known: Setting) -> bool:
         return known.bins is not None
@@ -242,30 +248,31 @@ class AnswerSharesPart(TablePart):
         return answer_shares(known.k, UNSEEN not in known.answers)
 
 
-class OrdersOfTiesPart(InnerPart):
-    """The rows with tied relevant locations last, and first."""
-
-    def make(self, known: Setting, rows: Parts) -> Parts:
-        orders = [ties for ties in get_args(Ties) if ties != "expected"]
-        made = {of: {x: _with_ties(y, of) for x, y in _means(rows).items()} for of in orders}
-        return {of: RankingCollection({x: y for x, y in x.items() if y}) for of, x in made.items()}
-
-    def rows(self, counted: Any, table: Mapping[str, Reading]) -> Iterator[Row]:
-        for order, collection in counted.made[self].items():
-            yield from _beside(order, collection.compute(), table)
-
-    def sections(self, evaluation: Any) -> dict[str, str]:
-        return {"Ties": show_ties(evaluation.values, evaluation.ties)}
-
-
 class ReferencePart(InnerPart):
     """The metrics of the first table for another ranking: columns beside the model's values."""
 
     def make(self, known: Setting, rows: Parts) -> Parts:
         return {self.title: deepcopy(rows[""])}
 
-    def rows(self, counted: Any, table: Mapping[str, Reading]) -> Iterator[Row]:
-        yield from _beside(self.title, counted.parts[self.title].compute(), table)
+    def values(self, counted: Any) -> Mapping[str, Any]:
+        found: dict[str, Any] = {}
+        for collection in counted.made[self].values():
+            found |= collection.compute()
+        return found
+
+
+class TiesPart(ReferencePart):
+    """The rows with tied relevant locations last, or first."""
+
+    def __init__(self, ties: Ties) -> None:
+        self.title = self.ties = ties
+
+    def make(self, known: Setting, rows: Parts) -> Parts:
+        made = {name: _with_ties(one, self.ties) for name, one in _means(rows).items()}
+        return {self.ties: RankingCollection({name: one for name, one in made.items() if one})}
+
+    def sections(self, evaluation: Any) -> dict[str, str]:
+        return {"Ties": show_ties(evaluation.values, evaluation.ties)}
 
 
 class AmongAnsweredPart(ReferencePart):
@@ -279,8 +286,9 @@ class AmongAnsweredPart(ReferencePart):
     def feed(self, known: Setting) -> Feed:
         return _keep_answered
 
-    def rows(self, counted: Any, table: Mapping[str, Reading]) -> Iterator[Row]:
-        yield from _beside(self.title, counted.parts[self.title].results(None).values, table)
+    def values(self, counted: Any) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = counted.parts[self.title].results(None).values
+        return found
 
 
 class ChancePart(ReferencePart):
@@ -297,7 +305,7 @@ class ChancePart(ReferencePart):
     def feed(self, known: Setting) -> Feed:
         return _of_row(torch.zeros(1, known.candidates or 1), known.locations)
 
-    def rows(self, counted: Any, table: Mapping[str, Reading]) -> Iterator[Row]:
+    def values(self, counted: Any) -> Mapping[str, Any]:
         number = counted.setting.candidates or 1
         values: Mapping[str, Any] = analysis.chance(counted.headline, number)
         if counted.setting.chance_varies:  # metrics of decisions have no chance level
@@ -306,7 +314,7 @@ class ChancePart(ReferencePart):
         if counted.setting.probabilities:
             equal = {"nll": math.log(number), "perplexity": float(number), "brier": 1 - 1 / number}
             values = {**values, **equal}
-        yield from _beside(self.title, values, table)
+        return values
 
 
 class MostFrequentPart(ReferencePart):
@@ -341,9 +349,6 @@ class TrainingFrequenciesPart(ReferencePart):
         smoothed = known.train_counts.double() + 1
         return _of_row((smoothed / smoothed.sum())[None], None)
 
-    def rows(self, counted: Any, table: Mapping[str, Reading]) -> Iterator[Row]:
-        yield from _beside(self.title, counted.parts[self.name].compute(), table)
-
 
 #: All parts, in the order of a page; those of the user's own follow.
 PARTS: tuple[Part, ...] = (
@@ -355,19 +360,13 @@ PARTS: tuple[Part, ...] = (
     ProbabilitiesPart(),
     FurtherPart(),
     AnswerSharesPart(),
-    OrdersOfTiesPart(),
+    TiesPart("optimistic"),
+    TiesPart("pessimistic"),
     AmongAnsweredPart(),
     ChancePart(),
     MostFrequentPart(),
     TrainingFrequenciesPart(),
 )
-
-
-def _beside(part: str, values: Mapping[str, Any], table: Mapping[str, Reading]) -> Iterator[Row]:
-    """Yield values beside those of the first table, without intervals."""
-    for name, value in values.items():
-        reading = table.get(name, Reading(math.nan, None, is_fraction=False))
-        yield Row(part, name, "", reading._replace(value=float(value), bounds=None))
 
 
 def _of_row(row: Tensor, locations: Locations | None) -> Feed:
