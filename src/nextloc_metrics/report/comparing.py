@@ -32,11 +32,10 @@ from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.means import exact, intervals
 from nextloc_metrics.core.metric.collection import RankingCollection
 from nextloc_metrics.core.metric.collection_values import readings_of
-from nextloc_metrics.core.metric.grouped import Grouped
 from nextloc_metrics.core.metric.joint_update import Plan
 from nextloc_metrics.core.metric.mean import MeanMetric
 from nextloc_metrics.core.queries.arrays import Array
-from nextloc_metrics.core.queries.batch import ArrayRows, Batch, Grouping, read_rows
+from nextloc_metrics.core.queries.batch import ArrayRows, Batch, read_rows
 from nextloc_metrics.core.queries.checks import as_number, check_choice, check_named
 from nextloc_metrics.core.queries.messages import describe, short
 from nextloc_metrics.core.queries.runs import read_runs
@@ -168,7 +167,8 @@ def compare(
             name: [read_rows(Batch(run, target, mask, kinds, exclude)) for run in of]
             for name, of in runs.items()
         }
-        read = {name: _count_model(of, kinds, options) for name, of in rows.items()}
+        clusters = kinds[cluster].numbers if cluster else None
+        read = {name: _count_model(of, clusters, options) for name, of in rows.items()}
     texts = {name: write_about(about[name]) for name in given if name in about}
     return _test_models(read, cluster, texts, against, level, seed)
 
@@ -226,12 +226,7 @@ def _score_models(
     for (name, (_, given)), scores in zip(read.items(), every, strict=True):
         one = Reading(float(scores.mean()), None, is_fraction)
         if is_fraction:
-            kept = torch.ones(len(scores), dtype=torch.bool)
-            if clusters is None:
-                estimate = intervals.of_queries(exact.tally(scores[None], kept)[0])
-            else:
-                number = int(clusters.max()) + 1
-                estimate = intervals.of_clusters(exact.tally_by(clusters, number, scores, kept))
+            estimate = _mean_of(scores, clusters)
             low, high = map(float, estimate.interval(level))
             one = one._replace(value=float(estimate.mean), bounds=(low, high))
         last_place = torch.finfo(given.dtype).eps if given.is_floating_point() else 0.0
@@ -240,6 +235,14 @@ def _score_models(
         cells = {"score": scores[None].numpy()}
         found[name] = Model({"score": one}, members, cells, clusters, unit, errors)
     return found
+
+
+def _mean_of(scores: Tensor, clusters: Tensor | None) -> intervals.Estimate:
+    """Return the mean of scores, float64 `[N]`, that are not NaN, as metrics have it."""
+    kept = ~scores.isnan()
+    if clusters is None:
+        return intervals.of_queries(exact.tally(scores[None], kept)[0])
+    return intervals.of_clusters(exact.tally_by(clusters, int(clusters.max()) + 1, scores, kept))
 
 
 def _read_scores(name: str, scores: Any) -> tuple[Tensor, Tensor]:
@@ -258,30 +261,34 @@ def _read_scores(name: str, scores: Any) -> tuple[Tensor, Tensor]:
 
 
 def _count_model(
-    rows: Sequence[ArrayRows], kinds: Mapping[str, Grouping], options: SharedOptions
+    rows: Sequence[ArrayRows], clusters: Tensor | None, options: SharedOptions
 ) -> Model:
     """Count all runs of a model."""
     level, members = options["confidence_level"], _headline_of(rows[0], options).named_members()
     f1 = {x: y for x, y in members if isinstance(y, LocationTally) and has_jackknife(y)}
-    kind = next(iter(kinds.values()), None)
-    clusters = None if kind is None else kind.numbers
-    runs = [_count_run(one, f1, kinds, options) for one in rows]
-    scores = {x: np.stack([one.scores[x].numpy() for one in runs]) for x in runs[0].scores}
-    decided, target = [one.decided for one in runs], runs[0].target
-    first, *others = (readings_of(one.metrics, level) for one in runs)
-    every = {key: [one.value, *(x[key].value for x in others)] for key, one in first.items()}
-    stds = {key: statistics.stdev(of) for key, of in every.items()} if others else {}
-    model = Model({}, members, scores, clusters, f1=f1, target=target, decided=decided, stds=stds)
-    for key, one in first.items():
-        if others:
+    runs = [_count_run(one, f1, clusters, options) for one in rows]
+    scores = {x: torch.stack([one.scores[x] for one in runs]) for x in runs[0].scores}
+    cells = {x: of.numpy() for x, of in scores.items()}
+    decided, target, stds = [one.decided for one in runs], runs[0].target, dict[str, float]()
+    model = Model({}, members, cells, clusters, f1=f1, target=target, decided=decided, stds=stds)
+    for key, metric in members:
+        if key in scores and key not in f1:
+            estimates = [_mean_of(one, clusters) for one in scores[key]]
+            values = [float(one.mean) for one in estimates]
+            low, high = map(float, estimates[0].interval(level))
+            found = Reading(values[0], (low, high), True, higher_is_better=metric.higher_is_better)
+        else:
+            values, found = [one.others[key].value for one in runs], runs[0].others[key]
+        if len(runs) > 1:
             bounds = _interval_of(model, key, level) if key in scores else None
-            one = one._replace(value=math.fsum(every[key]) / len(runs), bounds=bounds)
+            found = found._replace(value=math.fsum(values) / len(runs), bounds=bounds)
+            stds[key] = statistics.stdev(values)
         elif key in f1:
             answers = answers_of(target, decided[0], clusters)
             estimate = jackknife(f1[key], answers, clusters is not None).estimate()
             low, high = map(float, estimate.interval(level))
-            one = one._replace(bounds=(low, high))
-        model.columns[key] = one
+            found = found._replace(bounds=(low, high))
+        model.columns[key] = found
     return model
 
 
@@ -311,8 +318,8 @@ def _headline_of(rows: ArrayRows, options: SharedOptions) -> RankingCollection:
 class _Run(NamedTuple):
     """What is kept of one run of a model."""
 
-    metrics: RankingCollection  #: with their counts
-    scores: dict[str, Tensor]
+    others: dict[str, Reading]  #: the values that are no means of scores
+    scores: dict[str, Tensor]  #: of each query; NaN if it is left out
     target: Tensor
     decided: Tensor
 
@@ -320,26 +327,19 @@ class _Run(NamedTuple):
 def _count_run(
     rows: ArrayRows,
     f1: Mapping[str, LocationTally],
-    kinds: Mapping[str, Grouping],
+    clusters: Tensor | None,
     options: SharedOptions,
 ) -> _Run:
-    """Count all queries, and score each of them by each metric."""
+    """Score each query by each metric, and count what is no mean of scores."""
     members: dict[str, Any] = dict(_headline_of(rows, options).named_members())
     means = {x: y for x, y in members.items() if isinstance(y, MeanMetric) and y._averages_scores}
-    clusters = torch.arange(len(rows.target))
-    for name, kind in kinds.items():
-        clusters = kind.numbers
-        if len(kind.labels):
-            by: Any = {"by": name, "labels": kind.labels, "average": "queries"}
-            members |= {key: Grouped(metric, **by) for key, metric in means.items()}
-    metrics, plan = RankingCollection(members), Plan([*members.values(), *means.values()])
+    others = RankingCollection({x: y for x, y in members.items() if x not in means})
+    plan, answers = Plan([*members.values()]), list[Tensor]()
     scores: dict[str, list[Tensor]] = {key: [] for key in means}
-    answers: list[Tensor] = []
     for batch in rows.chunks():
-        of_batch: Any = batch.groups
-        groups = {name: of.numbers for name, of in of_batch.items()} or None
-        records = plan.read(replace(batch, groups=groups, exempt_target=options["exempt_target"]))
-        metrics.update(records)
+        exempts = options["exempt_target"]
+        records = plan.read(replace(batch, groups=None, exempt_target=exempts))
+        others.update(records)
         for key, metric in means.items():
             found, counted = metric._score_queries(records[metric.record])
             scores[key].append(found.clamp(0, 1).masked_fill(~counted, torch.nan))
@@ -348,9 +348,10 @@ def _count_run(
             answers.append(torch.stack([ranking.relevant[:, 0], ranking.best]))
     joined = {key: torch.cat(of) for key, of in scores.items()}
     target, decided = torch.cat(answers, 1) if answers else (rows.target, rows.target)
+    by = torch.arange(len(target)) if clusters is None else clusters
     for key, of_f1 in f1.items():
-        joined[key] = _shares_of_f1(of_f1, target, decided, clusters)
-    return _Run(metrics, joined, target, decided)
+        joined[key] = _shares_of_f1(of_f1, target, decided, by)
+    return _Run(readings_of(others, options["confidence_level"]), joined, target, decided)
 
 
 def _shares_of_f1(
