@@ -52,7 +52,7 @@ def test_entropy_rate_is_that_of_the_paper(visits: list[int]) -> None:
 
 
 def test_entropy_rate_of_long_sequences() -> None:
-    """Some thousand positions share slots of the hash table, and strings get long."""
+    """Some thousand positions, of which strings get long."""
     draw = random.Random(0)
     week = [draw.randrange(30) for _ in range(50)]
     visits = [one if draw.random() < 0.9 else draw.randrange(10**12) for one in week * 12]
@@ -179,14 +179,6 @@ def test_stays_are_counted_once_on_request() -> None:
     assert flagged.few_visits.tolist() == [True]
 
 
-def test_a_given_number_of_locations() -> None:
-    """N of Fano's inequality; the number of own locations stays."""
-    found = analysis.predictability(ANN, [0] * len(ANN), num_locations=5000)
-    assert found.limit == analysis.fano_limit(analysis.entropy_rate(ANN), 5000)
-    assert float(found.random) == pytest.approx(1 / 5000)
-    assert int(found.num_locations) == len(set(ANN))
-
-
 def test_means_leave_out_flagged_users() -> None:
     """The mean over the others, with an interval by users; NaN without any."""
     draw = np.random.default_rng(2)
@@ -214,7 +206,6 @@ def test_one_visit_and_one_location() -> None:
     ("options", "message"),
     [
         ({"stays": None}, "`stays` must be True or False"),
-        ({"num_locations": 0}, "`num_locations` must be a positive integer, got 0"),
         ({"min_visits": 0}, "`min_visits` must be a positive integer"),
         ({"num_shuffles": 0}, "`num_shuffles` must be a positive integer"),
         ({"seed": -1}, "`seed` must be an integer from 0"),

@@ -47,7 +47,6 @@ RESULTS: dict[str, Callable[[], Any]] = {
     "TrajectoryEvaluation": lambda: report.evaluate_trajectories({**DAY, "x": [84, 112]}, DAY),
     "Predictability": predictable,
     "Summary": summary,
-    "Runs": lambda: summary().models["GRU"],
 }
 
 

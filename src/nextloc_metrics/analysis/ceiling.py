@@ -88,7 +88,6 @@ def predictability(
     visits: Array,
     users: Array,
     *,
-    num_locations: int | None = None,
     stays: bool = True,
     min_visits: int = 100,
     num_shuffles: int = 20,
@@ -98,7 +97,8 @@ def predictability(
 
     The entropy rate S of the user's visits by Lempel-Ziv
     ([`entropy_rate`][nextloc_metrics.analysis.entropy_rate]) gives the limit by Fano's inequality
-    ([`fano_limit`][nextloc_metrics.analysis.fano_limit]).
+    ([`fano_limit`][nextloc_metrics.analysis.fano_limit]), with the number of the user's different
+    locations; `fano_limit(found.entropy, N)` is the limit for another N.
 
     **The limit is too high for short histories**, because the entropy rate is too low: 300 visits
     spread evenly over 200 locations have 7.64 bits, and are estimated at about 5.5. So report it
@@ -112,8 +112,6 @@ def predictability(
     Args:
         visits: the location of each visit, integers `[V]`; each user's in the order of time.
         users: the user of each visit, integers or text `[V]`.
-        num_locations: N of Fano's inequality for all users; None for the number of the user's
-            different locations.
         stays: whether consecutive visits to one location count each; False counts them as one.
             Predicting whether a user stays is easier than predicting where the user goes.
         min_visits: the fewest visits of a user who is not flagged, counted after `stays`.
@@ -142,8 +140,6 @@ def predictability(
     "Examining the limits of predictability of human mobility", Entropy 21, 2019.
     """
     check_bool("stays", stays)
-    if num_locations is not None:
-        num_locations = check_positive("num_locations", num_locations)
     min_visits = check_positive("min_visits", min_visits)
     num_shuffles, seed = check_positive("num_shuffles", num_shuffles), as_number(seed)
     if type(seed) is not int or not 0 <= seed < 2**63:
@@ -165,15 +161,14 @@ def predictability(
     bits = torch.from_numpy(np.array(rates))
     num_visits = torch.tensor([len(one) for one in histories])
     own = torch.tensor([len(one) for one in counts])
-    size = own if num_locations is None else torch.full_like(own, num_locations)
     shares = [torch.from_numpy(one / one.sum()) for one in counts]
     by_share = torch.stack([torch.special.entr(one).sum() for one in shares]) / math.log(2)
     return Predictability(
-        limit=entropy.fano_limit(bits[:, 0], size),
+        limit=entropy.fano_limit(bits[:, 0], own),
         entropy=bits[:, 0],
-        shuffled=entropy.fano_limit(bits[:, 1:], size[:, None]).mean(1),
-        random=entropy.fano_limit(size.double().log2(), size),
-        uncorrelated=entropy.fano_limit(by_share, size),
+        shuffled=entropy.fano_limit(bits[:, 1:], own[:, None]).mean(1),
+        random=entropy.fano_limit(own.double().log2(), own),
+        uncorrelated=entropy.fano_limit(by_share, own),
         num_visits=num_visits,
         num_locations=own,
         users=distinct.tolist(),

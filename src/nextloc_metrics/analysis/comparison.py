@@ -4,7 +4,7 @@ import itertools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -190,20 +190,12 @@ def decide_family(
     return Family(tests, number, most)
 
 
-@dataclass(frozen=True, repr=False)
-class Runs(Result):
+class Runs(NamedTuple):
     """The `mean` and `std` (n - 1; NaN for a single run) of `num_runs` runs of one model."""
-
-    title: ClassVar[str] = "Runs"
 
     mean: float
     std: float
     num_runs: int
-
-    @property
-    def table(self) -> Table:
-        """The three numbers."""
-        return Summary({"runs": self}, {}).table
 
 
 @dataclass(frozen=True, repr=False)
@@ -227,7 +219,7 @@ class Summary(Result):
             notes.append(f"{second} - {first}: {difference:+.4g}, p = {p_value:.3f}")
         runs = self.models.items()
         rows = [[str(name), f"{x.mean:.4g}", f"{x.std:.2g}", str(x.num_runs)] for name, x in runs]
-        records = [{"model": name, **asdict(x)} for name, x in runs]
+        records = [{"model": name, **x._asdict()} for name, x in runs]
         return Table(["model", "mean", "std", "runs"], rows, notes, records)
 
 

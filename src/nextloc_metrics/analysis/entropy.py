@@ -14,9 +14,6 @@ from nextloc_metrics.core.queries.messages import describe
 # Halvings of an interval shorter than 1, to 2^-50.
 _STEPS = 50
 
-# Odd factors of a multiplicative hash: 2^64 divided by the golden ratio, and a random number.
-_FACTOR, _NEXT_FACTOR = 0x9E3779B97F4A7C15, 0x5851F42D4C957F2D
-
 
 def entropy_rate(visits: Array) -> float:
     r"""Estimate the entropy rate of a sequence of visits by Lempel-Ziv, in bits per visit.
@@ -108,13 +105,10 @@ def longest_matches(rows: Any) -> Any:
     leave; the work is the sum over positions of the lengths of their matches.
     """
     num_rows, size = rows.shape
-    least, most = int(rows.min()), int(rows.max())
-    if least < 0 or most >= rows.size:
-        names, rows = np.unique(rows, return_inverse=True)
-        rows, most = rows.reshape(num_rows, size), len(names) - 1
+    names, numbers = np.unique(rows, return_inverse=True)
     width = size + 1
-    ids = np.full((num_rows, width), most + 1)  # an id that ends each row, in no match
-    ids[:, :size] = rows
+    ids = np.full((num_rows, width), len(names))  # an id that ends each row, in no match
+    ids[:, :size] = numbers.reshape(num_rows, size)
     ids = ids.reshape(-1)
     matches = np.zeros(ids.size, dtype=np.int64)
     position = np.arange(ids.size)
@@ -122,8 +116,9 @@ def longest_matches(rows: Any) -> Any:
     is_needed = np.zeros(ids.size, dtype=bool)
     while len(position):
         length += 1
-        pairs = kind * (most + 2) + ids.take(position + (length - 1))
-        kind = position.take(_first_equal(pairs))
+        pairs = kind * (len(names) + 1) + ids.take(position + (length - 1))
+        _, first, inverse = np.unique(pairs, return_index=True, return_inverse=True)
+        kind = position.take(first[inverse])
         found = np.flatnonzero(kind + length <= position)
         matches[position.take(found)] = length
         is_needed[kind] = False
@@ -131,26 +126,3 @@ def longest_matches(rows: Any) -> Any:
         stays = np.flatnonzero(is_needed.take(kind))
         position, kind = position.take(stays), kind.take(stays)
     return matches.reshape(num_rows, width)[:, :size]
-
-
-def _first_equal(values: Any) -> Any:
-    """Return for each value the index of the first equal one, int64, by a hash table.
-
-    In each slot the first value decides: those equal to it are done, the others get a new hash.
-    """
-    found = np.empty(len(values), dtype=np.int64)
-    index, factor = np.arange(len(values)), _FACTOR
-    while len(index):
-        bits = len(index).bit_length() + 1
-        slot = (values.view(np.uint64) * np.uint64(factor)) >> np.uint64(64 - bits)
-        slot = slot.view(np.int64)
-        first = np.empty(1 << bits, dtype=np.int64)
-        first[slot[::-1]] = np.arange(len(index))[::-1]  # the first is assigned last
-        owner = first.take(slot)
-        is_equal = values.take(owner) == values
-        if is_equal.all() and len(index) == len(found):
-            return owner
-        found[index[is_equal]] = index[owner[is_equal]]
-        values, index = values[~is_equal], index[~is_equal]
-        factor = (factor * _NEXT_FACTOR) % 2**64 | 1
-    return found
