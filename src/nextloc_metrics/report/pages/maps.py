@@ -81,7 +81,8 @@ def error_map(by_location: Grouped, locations: Locations, *, ax: Any = None) -> 
         drawn = _draw_hexagons(axes, points, values[seen], numbers[seen])
         add_note(axes, "a hexagon is the mean over its queries")
     else:
-        sizes = 4 + 200 * numbers[seen] / numbers.max()
+        most = int(numbers.max())
+        sizes = 4 + 200 * numbers[seen] / most
         drawn = axes.scatter(
             *points.T.numpy(),
             s=sizes.numpy(),
@@ -90,7 +91,8 @@ def error_map(by_location: Grouped, locations: Locations, *, ax: Any = None) -> 
             edgecolors="black",
             linewidths=0.3,
         )
-        _explain_sizes(axes, numbers)
+        counts = drawn.legend_elements("sizes", 3, "{x:,g}", lambda size: (size - 4) * most / 200)
+        axes.legend(*counts, title="queries", loc="upper left", bbox_to_anchor=(1, 1))
     drawn.set_clim(scale.lower, scale.upper)
     axes.set(aspect="equal", xlabel="km to the east", ylabel="km to the north")
     scale.label(figure.colorbar(drawn, ax=axes, shrink=0.8).ax.yaxis)
@@ -111,14 +113,6 @@ def _draw_hexagons(axes: Any, points: Tensor, values: Tensor, numbers: Tensor) -
     queries.remove()
     drawn.set_cmap(_COLORS)
     return drawn
-
-
-def _explain_sizes(axes: Any, numbers: Tensor) -> None:
-    most = int(numbers.max())
-    for number in sorted({1, max(1, most // 4), most}):
-        size = 4 + 200 * number / most
-        axes.scatter([], [], s=size, c="0.7", edgecolors="black", label=f"{number:,}")
-    add_legend(axes, "queries")
 
 
 @style()
