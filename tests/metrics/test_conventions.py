@@ -16,29 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.version import Version
 from torch import Tensor
-from torchmetrics import Metric
-from torchmetrics.retrieval import (
-    RetrievalHitRate,
-    RetrievalMAP,
-    RetrievalMRR,
-    RetrievalNormalizedDCG,
-    RetrievalPrecision,
-    RetrievalRecall,
-)
 
 from nextloc_metrics import (
-    MRR,
-    AccuracyAtK,
-    MAPAtK,
-    NDCGAtK,
-    PrecisionAtK,
     RankingCollection,
-    RecallAtK,
     libcity_metrics,
     next_location_metrics,
     recommendation_metrics,
 )
-from strategies import one_relevant, updated
+from strategies import one_relevant
 
 DROPS = Version("1.7.4") <= Version(torchmetrics.__version__) <= Version("1.9.0")
 
@@ -116,38 +101,6 @@ def test_libcity_metrics_are_of_one_relevant_location() -> None:
 
 
 # Graded relevance --------------------------------------------------------------------------------
-
-
-# torchmetrics ------------------------------------------------------------------------------------
-
-
-@pytest.mark.skipif(not DROPS, reason="torchmetrics 1.7.4 to 1.9.0 drop scores of 0 and below")
-@pytest.mark.parametrize(
-    ("ours", "theirs", "drops"),
-    [
-        (MRR, RetrievalMRR, True),
-        (MAPAtK, RetrievalMAP, True),
-        (PrecisionAtK, RetrievalPrecision, True),
-        (RecallAtK, RetrievalRecall, True),
-        (AccuracyAtK, RetrievalHitRate, False),
-        (NDCGAtK, RetrievalNormalizedDCG, False),
-    ],
-)
-def test_log_probabilities_score_zero_in_torchmetrics(
-    ours: type[Metric], theirs: type[Metric], drops: bool
-) -> None:
-    """All metrics agree on the softmax; those that drop scores are 0 on its logarithm."""
-    logits, target = torch.randn(64, 30), torch.randint(30, (64,))
-    indexes = torch.arange(64).repeat_interleave(30)
-    hot = torch.nn.functional.one_hot(target, 30).flatten()
-    got = {}
-    for name, scores in {"softmax": logits.softmax(1), "log": logits.log_softmax(1)}.items():
-        got[name] = updated(theirs(top_k=9), scores.flatten(), hot, indexes).compute().item()
-        expected = updated(ours(9), scores, target).compute().item()
-        if name == "softmax" or not drops:
-            assert got[name] == pytest.approx(expected, abs=1e-6)
-    assert got["softmax"] > 0
-    assert got["log"] == (0 if drops else pytest.approx(got["softmax"], abs=1e-6))
 
 
 # The pages ---------------------------------------------------------------------------------------

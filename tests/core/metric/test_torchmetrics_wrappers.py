@@ -23,11 +23,9 @@ from nextloc_metrics import (
     MRR,
     AccuracyAtK,
     DecileNDCG,
-    DecilePrecision,
     Grouped,
     LocationF1,
     PopularityBins,
-    Ranking,
     RankingCollection,
     decile_metrics,
     next_location_metrics,
@@ -43,16 +41,6 @@ def _batch(*targets: int) -> tuple[Tensor, Tensor]:
 
 
 # MetricTracker ------------------------------------------------------------------------------------
-
-
-def test_tracker_of_a_metric():
-    """The best epoch is that of the highest value, without being told which way is better."""
-    tracker = MetricTracker(MRR())
-    for target in (2, 0, 1):
-        tracker.increment()
-        tracker.update(*_batch(target))
-    work.same(tracker.compute_all(), tensor([1 / 3, 1.0, 1 / 2]))
-    assert tracker.best_metric(return_step=True) == (1.0, 1)
 
 
 @pytest.mark.filterwarnings("ignore:all targets are location")  # of two of three steps
@@ -102,13 +90,6 @@ def test_bootstrap():
     work.same(certain.compute(), {"mean": tensor(0.5), "std": tensor(0.0)})
 
 
-def test_bootstrap_of_a_ranking_cannot_work():
-    """It resamples tensors it is given, and a `Ranking` is none: an error, not a wrong value."""
-    ranking = Ranking.from_lists(*_batch(0, 1, 2))
-    with pytest.raises(TypeError, match="Ranking"):
-        BootStrapper(MRR()).update(ranking)
-
-
 # MinMaxMetric, Running ----------------------------------------------------------------------------
 
 
@@ -120,14 +101,6 @@ def test_minimum_and_maximum():
         value = metric.compute()
     expected = {"raw": 13 / 24, "max": 3 / 4, "min": 1 / 2}
     assert {name: float(each) for name, each in value.items()} == pytest.approx(expected)
-
-
-def test_minimum_of_several_values_cannot_work():
-    """A metric of several values has no minimum, which TorchMetrics says."""
-    metric = MinMaxMetric(DecilePrecision(PopularityBins([2, 1, 1]), 2))
-    metric.update(*_batch(0))
-    with pytest.raises(RuntimeError, match="should be a float or scalar tensor"):
-        metric.compute()
 
 
 SINGLE = work.single_metrics()
