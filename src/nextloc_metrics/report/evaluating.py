@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial, reduce
 from os import PathLike
@@ -239,14 +240,14 @@ def _evaluate_table(rows: Any, given: Mapping[str, Any], options: Options) -> Ev
 
 def _count_all(rows: Any, source: TableRows, workers: int, options: Options) -> Evaluator:
     """Count the rows of a cluster, or those of files or a table, in several processes or here."""
-    make = _maker(source, options)
-    count, merge = partial(_count_share, make=make), partial(_merge, make=make)
+    empty = _empty_evaluator(source, options)
+    count, merge = partial(_count_share, empty=empty), partial(_merge, empty=empty)
     if rows is not None:
-        return _read([engines.count(rows, source, count, merge)], make)
+        return _read([engines.count(rows, source, count, merge)], empty)
     if workers > 1 and len(source.files) > 1:
         shares = [source.of_files(share) for share in divide(source.files, workers)]
-        return _read(run(count, shares, workers), make)
-    return _count(source, track(source.chunks(), source.num_rows), make)
+        return _read(run(count, shares, workers), empty)
+    return _count(source, track(source.chunks(), source.num_rows), empty)
 
 
 def _open_form(
@@ -300,9 +301,9 @@ def _warn_of_strangers(rows: TableRows, result: Evaluation, stacklevel: int) -> 
         )
 
 
-def _count(rows: TableRows, chunks: Iterable[Batch], make: Callable[[], Evaluator]) -> Evaluator:
+def _count(rows: TableRows, chunks: Iterable[Batch], empty: Evaluator) -> Evaluator:
     """Count the chunks of rows, and the answers that are unreadable if they are misses."""
-    counts = make()
+    counts = deepcopy(empty)
     for batch in chunks:
         counts.add(batch)
     if rows.on_error == "miss":
@@ -310,21 +311,21 @@ def _count(rows: TableRows, chunks: Iterable[Batch], make: Callable[[], Evaluato
     return counts
 
 
-def _count_share(rows: TableRows, make: Callable[[], Evaluator]) -> bytes:
-    return _count(rows, rows.chunks(), make).to_bytes()
+def _count_share(rows: TableRows, empty: Evaluator) -> bytes:
+    return _count(rows, rows.chunks(), empty).to_bytes()
 
 
-def _read(parts: Sequence[bytes], make: Callable[[], Evaluator]) -> Evaluator:
-    own = make().metrics
-    return reduce(Evaluator.merge, (Evaluator.from_bytes(part, own) for part in parts))
+def _read(parts: Sequence[bytes], empty: Evaluator) -> Evaluator:
+    read = (Evaluator.from_bytes(part, empty.metrics) for part in parts)
+    return reduce(Evaluator.merge, read)
 
 
-def _merge(parts: Sequence[bytes], make: Callable[[], Evaluator]) -> bytes:
-    return _read(parts, make).to_bytes()
+def _merge(parts: Sequence[bytes], empty: Evaluator) -> bytes:
+    return _read(parts, empty).to_bytes()
 
 
-def _maker(source: TableRows, options: Options) -> Any:
-    """Return what makes the evaluators of all parts."""
+def _empty_evaluator(source: TableRows, options: Options) -> Evaluator:
+    """Return an evaluator without counts, of which those of all parts are copies."""
     number, vocabulary = options["num_locations"], options["vocabulary"]
     known = len(vocabulary) if number is None and vocabulary is not None else number
     counts, places = options["train_counts"], options["locations"]
@@ -339,10 +340,6 @@ def _maker(source: TableRows, options: Options) -> Any:
     words = None if source.vocabulary is None else tuple(map(str, source.vocabulary))
     inferred = known if source.num_candidates is not None or known is not None else max(sizes)
     made: Options = {**options, "num_locations": known, "vocabulary": words}
-    return partial(_make, inferred, **made)
-
-
-def _make(inferred: int | None, **options: Unpack[Options]) -> Evaluator:
-    evaluator = Evaluator(**options)
+    evaluator = Evaluator(**made)
     evaluator._infer(inferred)
     return evaluator
