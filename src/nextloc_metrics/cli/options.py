@@ -346,7 +346,7 @@ def explained() -> Iterator[None]:
                     click.echo(f"Warning: {for_command(str(warning.message))}", err=True)
     except BrokenPipeError:  # click ends in silence, as what reads has ended
         raise
-    except (ImportError, OSError, TypeError, ValueError) as error:
+    except (ImportError, MemoryError, OSError, TypeError, ValueError) as error:
         message = for_command(str(error))
         raise click.ClickException(message + say_columns(message, error)) from error
 

@@ -22,7 +22,7 @@ from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files import texts as forms
 from nextloc_metrics.report.files.cells import CellReading, is_text, plain
 from nextloc_metrics.report.files.ids import split
-from nextloc_metrics.report.files.opening import FilePart, check_memory, pa
+from nextloc_metrics.report.files.opening import FilePart, pa
 
 Take = Literal["last"]
 TextForm: TypeAlias = "str | re.Pattern[str]"
@@ -119,7 +119,6 @@ class Reader:
         of_all = np.array(lengths, np.int64)
         ranked = of_all.clip(0, self.k)
         width = max(1, int(ranked.max(initial=0)))
-        check_memory("texts", width, len(ranked), "pass `k`")
         preds = pad_rows(number_of[np.array(flat, np.int64)], ranked, -1, width)
         read = [torch.from_numpy(x) for x in (preds, np.array(outcomes, np.int64), of_all)]
         return Answers(read[0], read[1], read[2], size, self.rule)

@@ -79,19 +79,6 @@ def refuse_named(named: Sequence[Any], what: str) -> None:
             )
 
 
-def check_memory(name: str, width: int, rows: int, remedy: str) -> None:
-    """Raise if lists do not fit into the memory of the machine, where that is known."""
-    try:
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return
-    if (needed := 8 * width * rows) > memory:
-        raise ValueError(
-            f"`{name}` must hold lists that fit into memory when all are padded to the longest, of "
-            f"{width} ids, got {needed / 2**30:,.1f} GiB; {remedy}."
-        )
-
-
 def delimiter_of(file: str) -> str:
     """Return what separates the cells of a file of text."""
     return "\t" if suffix_of(file) == ".tsv" else ","

@@ -26,7 +26,7 @@ from nextloc_metrics.report.files.item_rows import check_rows_are_queries
 from nextloc_metrics.report.files.joining import form_of
 from nextloc_metrics.report.files.nested import as_tables
 from nextloc_metrics.report.files.numbers import DENSE
-from nextloc_metrics.report.files.opening import ARRAYS, check_memory, kind_of_files, pa
+from nextloc_metrics.report.files.opening import ARRAYS, kind_of_files, pa
 from nextloc_metrics.report.files.sources import open_table
 from nextloc_metrics.report.files.tables import Names, TableRows
 
@@ -162,8 +162,6 @@ def _join(parts: Sequence[Tensor]) -> Tensor:
     if len(parts) == 1 or parts[0].ndim == 1:
         return torch.cat(list(parts))
     width = max(part.shape[1] for part in parts)
-    remedy = "use `report.evaluate`, which reads parts"
-    check_memory("path", width, sum(map(len, parts)), remedy)
     return torch.cat([pad(x, (0, width - x.shape[1]), value=-1) for x in parts])
 
 
@@ -205,7 +203,7 @@ def same_queries(found: Mapping[str, Predictions], key: str | None) -> dict[str,
     of, first = next(iter(found.items()))
     if not len(first.target):
         raise ValueError(f"{of} must hold at least one query to compare or audit, got none.")
-    keys = None if key is None else _keys(of, key, first)
+    wanted, keys = _cells(first, key), None if key is None else _keys(of, key, first)
     same = {}
     for path, one in found.items():
         if key is not None and keys is not None:
@@ -213,10 +211,8 @@ def same_queries(found: Mapping[str, Predictions], key: str | None) -> dict[str,
             if (rows != np.arange(len(rows))).any():  # else scores may stay on the disk
                 groups = {name: np.asarray(values)[rows] for name, values in one.groups.items()}
                 one = replace(one, preds=one.preds[rows], target=one.target[rows], groups=groups)
-        _check_same("targets", path, _ids(one), of, _ids(first), keys)
-        for name in (x for x in one.groups if x != key):
-            own, others = (_text(x.groups[name]) for x in (one, first))
-            _check_same(f"column {name!r}", path, own, of, others, keys)
+        for what, cells in _cells(one, key).items():
+            _check_same(what, path, cells, of, wanted[what], keys)
         if not one.target.equal(first.target):
             raise ValueError(
                 f"the ids of {path} must be numbered as those of {of}: they are far larger than "
@@ -226,12 +222,13 @@ def same_queries(found: Mapping[str, Predictions], key: str | None) -> dict[str,
     return same
 
 
-def _ids(one: Predictions) -> Any:
-    """Return the relevant ids as they are in the file; None for padding."""
-    numbers = one.target.numpy()
-    if one.vocabulary is None:
-        return numbers
-    return np.array([*one.vocabulary, None], dtype=object)[numbers]
+def _cells(one: Predictions, key: str | None) -> dict[str, Any]:
+    """Return the relevant ids as they are in the file, None for padding, and groups as text."""
+    ids = one.target.numpy()
+    if one.vocabulary is not None:
+        ids = np.array([*one.vocabulary, None], dtype=object)[ids]
+    groups = {f"column {x!r}": _text(y) for x, y in one.groups.items() if x != key}
+    return {"targets": ids, **groups}
 
 
 def _text(values: Any) -> Any:
