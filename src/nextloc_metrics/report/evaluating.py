@@ -210,7 +210,8 @@ def _evaluate_table(rows: Any, given: Mapping[str, Any], options: Options) -> Ev
     how = {**lists, "on_error": given["on_error"], "vocabulary": options["vocabulary"]}
     named = tuple(given[name] for name in ("query", "item", "score", "rank", "grade"))
     if kind_of_files(rows) in ARRAYS:
-        rows, truth = open_arrays(rows, truth, asked, kinds, named), None
+        rows = open_arrays(rows, truth, asked, kinds, named, options["vocabulary"])
+        truth = None
         if isinstance(rows, dict):
             return _evaluate_arrays(rows | {"groups": rows["groups"] or None}, options)
     if engine is None:

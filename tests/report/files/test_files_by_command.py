@@ -411,6 +411,14 @@ def test_equal_queries_are_compared(tmp_path: Path) -> None:
     np.savez(tmp_path / "s.npz", preds=np.zeros((1, far + 1), np.float32), target=[far])
     path = made({"preds": [[1]], "target": [far]}, ".jsonl", tmp_path)
     refused("pass `--vocabulary`", "compare", tmp_path / "s.npz", path)
+    np.savez(tmp_path / "s.npz", preds=np.eye(9)[[3, 5, 2, 8]], target=TARGETS)
+    path, words = made(COLUMNS, ".jsonl", tmp_path), tmp_path / "words.txt"
+    words.write_text("\n".join(map(str, range(9))), "utf-8")
+    options = ["compare", tmp_path / "s.npz", path, "--k", "1", "--vocabulary", words]
+    values = found(*options)["values"]
+    assert [x["acc_at_1"] for x in values.values()] == [3 / 4, 1 / 4]
+    words.write_text("0\n1", "utf-8")
+    refused("must list the 9 ids of the scores", *options)
 
 
 @pytest.mark.slow

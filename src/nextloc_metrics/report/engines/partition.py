@@ -78,9 +78,7 @@ def merge_targets(parts: Sequence[bytes], name: str) -> bytes:
 
 def rows_of(table: Any, name: str) -> Stream:
     """Return a table as rows with this name in messages."""
-    source = Stream(table, table.column_names)
-    source.files = [name]
-    return source
+    return Stream(table.replace_schema_metadata({"file": name}), table.column_names)
 
 
 def count_rows(table: Any, rows: TableRows, count: Callable[[TableRows], bytes]) -> bytes:

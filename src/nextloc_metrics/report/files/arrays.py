@@ -35,8 +35,9 @@ _NAMES = {"logits": "preds", "scores": "preds", "labels": "target"}
 
 
 def open_arrays(
-    path: Any, truth: Any, asked: Mapping[str, Any], groups: Sequence[str], named: Sequence[Any]
-) -> Any:
+    path: Any, truth: Any, asked: Mapping[str, Any], groups: Sequence[str], named: Sequence[Any],
+    vocabulary: Sequence[Any] | None,
+) -> Any:  # fmt: skip
     """Return scores and what is beside them, by the names of `evaluate`; or lists, as a table.
 
     `asked` has the name of each array. The targets may be in another file; those of `.npy` are.
@@ -69,6 +70,11 @@ def open_arrays(
     if are_lists:
         table = pa.table({x: as_arrow(np.asarray(y)) for x, y in held.items()})
         return table.replace_schema_metadata({"file": str(path)})
+    if vocabulary is not None and len(vocabulary) != held[preds].shape[1]:
+        raise ValueError(
+            f"`vocabulary` must list the {held[preds].shape[1]} ids of the scores in {path}, got "
+            f"{len(vocabulary)}."
+        )
     if not len(held[preds]):
         warnings.warn(f"{path} should hold rows, got none; all values are NaN.", stacklevel=4)
     if mask is not None:  # may be 0 and 1

@@ -119,9 +119,9 @@ def read(
     named: Any = query, item, score, rank, grade
     if kind_of_files(path) in ARRAYS:
         asked = {"preds": preds, "target": target, "mask": mask, "exclude": exclude}
-        table, truth = open_arrays(path, truth, asked, groups, named), None
+        table, truth = open_arrays(path, truth, asked, groups, named, vocabulary), None
         if isinstance(table, dict):
-            return Predictions(**table)
+            return Predictions(**table, vocabulary=tuple(vocabulary) if vocabulary else None)
     else:
         table, truth, target, named = as_tables(path, truth, target, named)
     card: dict[str, int] = {}
