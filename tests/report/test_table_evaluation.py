@@ -84,7 +84,7 @@ def test_counts_of_text_ids_need_their_order(tmp_path: Path) -> None:
     assert found.baseline.keys() >= {"acc_at_1", "mrr"}
 
 
-@pytest.mark.parametrize("read", [report.evaluate, report.read, tables.open_rows])
+@pytest.mark.parametrize("read", [report.evaluate, report.read])
 def test_one_name_for_groups_is_an_error(read: Any, tmp_path: Path) -> None:
     """A text is not taken for the list of its letters."""
     path = tmp_path / "answers.csv"

@@ -31,7 +31,7 @@ from nextloc_metrics.report.files.item_rows import check_rows_are_queries
 from nextloc_metrics.report.files.joining import Joined, TableForm, form_of
 from nextloc_metrics.report.files.nested import as_tables
 from nextloc_metrics.report.files.opening import ARRAYS, kind_of_files
-from nextloc_metrics.report.files.tables import Names, TableRows, open_rows
+from nextloc_metrics.report.files.tables import Names, TableRows
 from nextloc_metrics.report.setting import check_cluster, count_locations
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def evaluate(
             first, padded with -1; or the `Answers` of `read_answers`, whose outcomes get rows. Or a
             table: a path, a pattern, a folder or a list of them, what exports an Arrow stream
             (polars, pandas, pyarrow, DuckDB), a stream, which is written to a temporary file, or
-            dicts of ranx; `files.tables.open_rows` says what a cell may hold. A
+            dicts of ranx; `files.tables.TableRows` says what a cell may hold. A
             `dask.dataframe.DataFrame`, a `ray.data.Dataset` or a `pyspark.sql.DataFrame` is counted
             on its cluster.
         target: integer `[N]`, one relevant id per query; or `[N, M]`, several, padded with -1.
@@ -226,10 +226,11 @@ def _evaluate_table(rows: Any, given: Mapping[str, Any], options: Options) -> Ev
         source, card = _open_form(rows, truth, form, names, reading, refused, options)
         workers = 1
     else:
-        reading = {**asked, **how, "groups": kinds, "reader": reader}
-        source = (open_rows if engine is None else engines.open_rows_of)(rows, **reading)
+        names = Names(groups=kinds, **asked)
+        open_rows = TableRows if engine is None else engines.open_rows_of
+        source = open_rows(rows, names, **how, reader=reader)
         if engine is None and source.are_single:
-            check_rows_are_queries(rows, source.names)
+            check_rows_are_queries(rows, names)
     source = source.hashed()
     evaluator = _count_all(None if engine is None else rows, source, workers, options)
     evaluator._counts.card.update(card)

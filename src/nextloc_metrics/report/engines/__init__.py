@@ -16,7 +16,7 @@ from typing import Any
 from nextloc_metrics.report.engines import partition
 from nextloc_metrics.report.files.cells import is_list, is_text
 from nextloc_metrics.report.files.opening import check_columns
-from nextloc_metrics.report.files.tables import Names, TableRows, open_rows
+from nextloc_metrics.report.files.tables import Names, TableRows
 
 #: By the start of the module of a type, and its name: the engine.
 _ENGINES = {
@@ -42,18 +42,17 @@ def check_names(rows: Any, columns: Sequence[str]) -> None:
     check_columns(type(rows).__name__, engine.names(rows), columns)
 
 
-def open_rows_of(rows: Any, **reading: Any) -> TableRows:
+def open_rows_of(rows: Any, names: Names, **reading: Any) -> TableRows:
     """Open a table without rows that tells how all partitions are read.
 
     It is opened as a table that has the types of the rows, the first of them, and, where targets
     number the ids, all distinct targets, which one pass finds on the workers. `reading` is as for
-    `files.tables.open_rows`.
+    `files.tables.TableRows`.
     """
     engine: Any = engine_of(rows)
-    names = Names(**{name: reading[name] for name in Names._fields if name in reading})
     check_names(rows, names.all)
     table = engine.peek(rows, names.all)
-    opened = open_rows(table, **reading)
+    opened = TableRows(table, names, **reading)
     kind = table.schema.field(names.target).type
     must_number = opened.num_candidates is None and reading.get("vocabulary") is None
     if must_number or is_list(kind) or is_text(kind):
@@ -61,7 +60,7 @@ def open_rows_of(rows: Any, **reading: Any) -> TableRows:
         merge = partial(partition.merge_targets, name=names.target)
         if targets := fold(rows, [names.target], find, merge):
             table = partition.concat([table, partition.table_of_bytes(targets)])
-            opened = open_rows(table, **reading)
+            opened = TableRows(table, names, **reading)
     empty = partition.rows_of(table.schema.empty_table(), type(rows).__name__)
     return opened.of_source(empty)
 

@@ -2,5 +2,5 @@
 
 Paths, frames and streams come in, rows of tensors go out, or an error that names file and row.
 `coordinates_and_counts` reads whole what evaluations need besides: points, days, visits, words. It
-imports `core`, and pyarrow when a table is read. Begin with `tables.open_rows`.
+imports `core`, and pyarrow when a table is read. Begin with `tables.TableRows`.
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -77,13 +77,13 @@ def kind_of(column: Any) -> str:
     return "text" if is_text(kind) else "integers"
 
 
-def width_of_most(columns: Iterable[Any], separator: str | None) -> int | None:
-    """Return the number of scores of most lists in some columns; None if most are lists of ids.
+def width_of_most(parts: Sequence[FilePart], name: str, separator: str | None) -> int | None:
+    """Return the number of scores of most lists in a column; None if most are lists of ids.
 
     Of as many lists of either, the first one decides.
     """
     how, found = CellReading("scores", separator=separator), Counter[int | None]()
-    for column in columns:
+    for column in (part.columns[name] for part in parts):
         if is_list(column.type):
             is_float = pa.types.is_floating(column.type.value_type)
             found.update(
@@ -97,7 +97,10 @@ def width_of_most(columns: Iterable[Any], separator: str | None) -> int | None:
     balance = found[None] - sum(scores.values())
     if not scores or balance > 0 or (not balance and None in [*found][:1]):
         return None
-    return max(scores, key=lambda width: (scores[width] * (width > 0), width))
+    most = max(scores, key=lambda width: (scores[width] * (width > 0), width))
+    if most == 0:
+        raise ValueError(f"{parts[0].file} must hold scores in `{name}`, got empty lists.")
+    return most
 
 
 _TRUE = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}

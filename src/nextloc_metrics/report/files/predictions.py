@@ -79,10 +79,10 @@ def read(
     rank: str | None = None,
     grade: str | None = None,
 ) -> Predictions:
-    r"""Read all predictions and targets of a file; `files.tables.open_rows` says what is an id.
+    r"""Read all predictions and targets of a file; `files.tables.TableRows` says what is an id.
 
     Args:
-        path: a file, a folder or a pattern as for `open_rows`, or `.run` or `.trec`, a TREC run;
+        path: a file, a folder or a pattern as for `evaluate`, or `.run` or `.trec`, a TREC run;
             also tensors of `torch.save`, and dicts of ranx or traces of LibCity in `.json`.
         preds: the column of the predictions, or the array in `.npz`.
         target: the column of the relevant ids, or the array in `.npz`.

@@ -33,7 +33,6 @@ from nextloc_metrics.report.files.columns import (
     cut,
     kind_of,
     miss_unmet,
-    names_of_groups,
     pad,
     read_confidence,
     read_group,
@@ -80,7 +79,23 @@ class Names(NamedTuple):
 
 
 class TableRows:
-    """Rows of a table, read in chunks; see `open_rows`.
+    r"""Rows of a table, read in chunks.
+
+    Integers are read as integers of 64 bits and text as text, byte for byte. A cell of text that
+    begins with `[` is a list in JSON or as Python writes it; any other is one id. In CSV a name
+    among the targets makes all ids text; 7.0 is 7 in either case. A target of CSV that looks like a
+    number written otherwise, or like a missing value, such as `1e3` or `nan`, is refused unless it
+    is in `vocabulary`; and so are several numbers, such as `3,4`, beside integers alone.
+
+    Text ids, and integers that are far larger than their number, are numbered: by `vocabulary`, or
+    by the targets in rising order, which takes one pass over the targets. An answer that is not
+    among them gets a number from `num_locations` on, and is a miss.
+
+    Args:
+        source: the rows, or a table or files for `open_table`.
+        names: the columns.
+        reader: what reads `preds` as answers of a language model; the options are as for
+            `report.read`.
 
     Attributes:
         num_candidates: the number of scores per row; None for lists of ids.
@@ -90,24 +105,39 @@ class TableRows:
         vocabulary: the id of each number, if ids are text or sparse.
         missed: the number of unreadable answers of the chunks so far.
         are_single: whether the first answer is one id, and no list.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "answers.csv"
+        >>> lines = ["preds,target", "\"['Zoo', 'Bar']\",Bar", "['Bar'],Cafe (north)", ""]
+        >>> _ = path.write_text("\n".join(lines), "utf-8")
+        >>> rows = TableRows(path, Names("preds", "target"))
+        >>> rows.vocabulary, rows.num_locations
+        (('Bar', 'Cafe (north)'), 2)
+        >>> [(batch.preds.tolist(), batch.target.tolist()) for batch in rows.chunks()]
+        [([[2, 0], [0, -1]], [0, 1])]
     """
 
     def __init__(
         self,
-        source: RowSource,
+        source: Any,
         names: Names,
-        padding: int | Sequence[int],
-        vocabulary: Sequence[str | int] | None,
-        separator: str | None,
-        on_error: OnError,
+        padding: int | Sequence[int] = -1,
+        vocabulary: Sequence[str | int] | None = None,
+        separator: str | None = None,
+        on_error: OnError = "raise",
         reader: Reader | None = None,
     ) -> None:
+        pads = {-1, *((padding,) if isinstance(padding, int) else padding)}
         if names.preds == names.target:
             raise ValueError(
                 f"`target` must be another column than `preds`, got {names.target!r} for both: all "
                 "queries would be hits."
             )
-        self.source, self.names, self.on_error = source, names, on_error
+        check_choice("on_error", on_error, OnError)
+        is_open = isinstance(source, RowSource)
+        self.source: RowSource = source if is_open else open_table(source, names.all)
+        self.names, self.on_error = names, on_error
         self.num_rows: int | None = None
         self.missed, self.reader = 0, reader
         seen = self._peek()
@@ -120,35 +150,40 @@ class TableRows:
             check_no_answers(first, names.preds, names.target, separator)
         is_listed = is_list(answers.type) or is_written_as_list(next(iter(answers), ""))
         self.are_single = reader is None and separator is None and not is_listed
-        given = (padding,) if isinstance(padding, int) else padding
-        pads = {-1, *given}
-        is_loose = source.untyped or vocabulary is not None
-        self.num_candidates = self._num_candidates(seen, separator) if reader is None else None
-        kind: Any = "integers" if source.untyped else kind_of(relevant)
+        is_loose = self.source.untyped or vocabulary is not None
+        self.num_candidates = (
+            None if reader is not None else width_of_most(seen, names.preds, separator)
+        )
+        kind: Any = "integers" if self.source.untyped else kind_of(relevant)
         if vocabulary is not None:
             kind = "text" if any(isinstance(x, str) for x in vocabulary) else "integers"
-        may_be_list = source.untyped or is_text(answers.type)
-        known = frozenset(map(str, vocabulary or ())) if source.untyped else None
+        may_be_list = self.source.untyped or is_text(answers.type)
+        known = frozenset(map(str, vocabulary or ())) if self.source.untyped else None
         self._relevant = CellReading(kind, is_loose, separator, may_be_list, known)
         ids = self._survey(pads, vocabulary is None, relevant)
-        kind, size = self._relevant.kind, None
-        if vocabulary is None and self.num_candidates is None and ids is not None:
-            if kind == "text" or ids.max(initial=0) > 4 * len(ids) + DENSE:
-                vocabulary = ids.tolist()
-            else:
-                size = int(ids.max(initial=0)) + 1
-        if vocabulary is None and kind == "text":
-            raise ValueError(
-                "`vocabulary` must list the ids of text if predictions are scores, got None."
-            )
-        self._numbers = Numbering(kind, vocabulary, pads)
+        self._number(pads, vocabulary, ids)
+        kind = self._relevant.kind
         # an answer that looks like a gap is wrong: no target does
         known = None if known is None else known | MISSING
         self._answers = CellReading(kind, is_loose, separator, known=known, tuples=tuples)
         if self.num_candidates is not None:
-            self._answers = CellReading("scores", is_loose=source.untyped)
+            self._answers = CellReading("scores", is_loose=self.source.untyped)
+
+    def _number(self, pads: Set[int], vocabulary: Sequence[str | int] | None, ids: Any) -> None:
+        """Number ids by the vocabulary, or by the distinct targets if they are text or sparse."""
+        kind, size = self._relevant.kind, None
+        if vocabulary is not None:
+            size = max(1, len(vocabulary))
+        elif self.num_candidates is None:
+            are_numbered = kind == "text" or ids.max(initial=0) > 4 * len(ids) + DENSE
+            vocabulary = ids.tolist() if are_numbered else None
+            size = max(1, len(ids)) if are_numbered else int(ids.max(initial=0)) + 1
+        elif kind == "text":
+            raise ValueError(
+                "`vocabulary` must list the ids of text if predictions are scores, got None."
+            )
+        self._numbers = Numbering(kind, vocabulary, pads)
         self.vocabulary = None if vocabulary is None else tuple(vocabulary)
-        size = size if vocabulary is None else max(1, len(vocabulary))
         self.num_locations = size if self.num_candidates is None else None
 
     @property
@@ -197,14 +232,6 @@ class TableRows:
 
     def _empty(self) -> FilePart:
         return FilePart("", (), {name: pa.nulls(0) for name in self.names.all})
-
-    def _num_candidates(self, first: Sequence[FilePart], separator: str | None) -> int | None:
-        """Return the number of scores of most of the first rows; None for lists of ids."""
-        name = self.names.preds
-        width = width_of_most([part.columns[name] for part in first], separator)
-        if width == 0:
-            raise ValueError(f"{self.files[0]} must hold scores in `{name}`, got empty lists.")
-        return width
 
     def _survey(self, padding: Set[int], must_number: bool, relevant: Any) -> Any:
         """Read the targets once: their kind, and whether a row has not exactly one.
@@ -267,17 +294,13 @@ class TableRows:
                 piece = _rows_of(part, of)
                 yield self._batch(piece), piece
         if not number:
-            self.warn_of_none(stacklevel=4)
+            warnings.warn(
+                f"{', '.join(self.files[:3])} should hold rows, got none; all values are NaN.",
+                stacklevel=3,
+            )
             # it has what other chunks have, as their counts are added
             empty = self._empty()
             yield self._batch(empty), empty
-
-    def warn_of_none(self, stacklevel: int) -> None:
-        """Warn that there are no rows."""
-        warnings.warn(
-            f"{', '.join(self.files[:3])} should hold rows, got none; all values are NaN.",
-            stacklevel=stacklevel,
-        )
 
     def _batch(self, piece: FilePart) -> Batch:
         names = self.names
@@ -384,66 +407,6 @@ class TableRows:
         if (width := getattr(self.source, "width", None)) is not None:
             ids = ids.masked_fill(ids >= width, -1)  # that no model recommends
         return ids
-
-
-def open_rows(
-    source: Any,
-    *,
-    preds: str = "preds",
-    target: str = "target",
-    groups: Sequence[str] = (),
-    mask: str | None = None,
-    exclude: str | None = None,
-    confidence: str | None = None,
-    padding: int | Sequence[int] = -1,
-    vocabulary: Sequence[str | int] | None = None,
-    separator: str | None = None,
-    on_error: OnError = "raise",
-    reader: Reader | None = None,
-) -> TableRows:
-    r"""Open a table of predictions; its rows are read in chunks by `TableRows.chunks`.
-
-    Integers are read as integers of 64 bits and text as text, byte for byte. A cell of text that
-    begins with `[` is a list in JSON or as Python writes it; any other is one id. In CSV a name
-    among the targets makes all ids text; 7.0 is 7 in either case. A target of CSV that looks like a
-    number written otherwise, or like a missing value, such as `1e3` or `nan`, is refused unless it
-    is in `vocabulary`; and so are several numbers, such as `3,4`, beside integers alone.
-
-    Text ids, and integers that are far larger than their number, are numbered: by `vocabulary`, or
-    by the targets in rising order, which takes one pass over the targets. An answer that is not
-    among them gets a number from `num_locations` on, and is a miss.
-
-    Args:
-        source: a path, a folder, a pattern, an address such as `s3://...` (with fsspec), or a list
-            of them: Parquet, CSV, Arrow IPC or JSON lines, also compressed; or a table of polars,
-            pandas, DuckDB or Arrow, or an Arrow stream.
-        preds: the column of lists of ids, best first, or of scores.
-        target: the column of relevant ids.
-        groups: as for `report.read`, as are `mask`, `exclude` and the options.
-        confidence: the column of the confidence of each answer, from 0 to 1.
-        reader: what reads `preds` as answers of a language model.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ImportError: pyarrow is not installed.
-        ValueError: a column is missing, occurs twice or has another type, or a row is not readable.
-
-    Example:
-        >>> import pathlib, tempfile
-        >>> path = pathlib.Path(tempfile.mkdtemp()) / "answers.csv"
-        >>> lines = ["preds,target", "\"['Zoo', 'Bar']\",Bar", "['Bar'],Cafe (north)", ""]
-        >>> _ = path.write_text("\n".join(lines), "utf-8")
-        >>> rows = open_rows(path)
-        >>> rows.vocabulary, rows.num_locations
-        (('Bar', 'Cafe (north)'), 2)
-        >>> [(batch.preds.tolist(), batch.target.tolist()) for batch in rows.chunks()]
-        [([[2, 0], [0, -1]], [0, 1])]
-    """
-    check_choice("on_error", on_error, OnError)
-    kinds = names_of_groups(groups)
-    names = Names(preds, target, kinds, mask, exclude, (), confidence)
-    rows = open_table(source, names.all)
-    return TableRows(rows, names, padding, vocabulary, separator, on_error, reader)
 
 
 def _rows_of(part: FilePart, rows: slice) -> FilePart:
