@@ -110,7 +110,6 @@ def _wide(db: Database, rows: Any, form: TableForm, others: Mapping[str, str]) -
     ranks = {f"p{i}": x for i, x in enumerate(matching(rows, form.preds))}
     found = open_relation(db, "found", rows, {**ranks, "target": form.target, **others})
     list_columns(found, [*ranks])
-    found.check()
     db.run(f"CREATE TABLE queries AS {found.select()} ORDER BY stood")
     return Joined(db, found.files, _columns(others, form.target), found.untyped)
 
@@ -168,8 +167,6 @@ class _Joining:
         if self.seen is not None:
             is_text = found.untyped and self.form.item is None
             to_lists(relevant, self.seen, kind == "integers" and not is_text)
-        found.check()
-        relevant.check()
         db.run(f"CREATE VIEW truth AS {relevant.select()}")
         kept = "".join(f", {x} := {x}" for x in self.constant)
         first = f", arg_min(struct_pack({kept[2:]}), stood) AS first" if kept else ""

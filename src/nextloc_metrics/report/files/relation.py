@@ -68,13 +68,15 @@ _INTEGER = Rule(
     "write it without zeros in front, sign, exponent or fraction",
 )
 _IDS = {
-    "floats": Rule(
-        "NOT ({0} = floor({0}) AND abs({0}) < 9007199254740992)",
-        "whole numbers below 2^53",
-        "write ids and keys as integers or as text",
-    ),
-    "large": Rule("abs({0}) > 9223372036854775807", "integers of 64 bits", "write them as text"),
-    "none": Rule("true", "text or integers", "the column is {1}; name another or convert it"),
+    "floats": [
+        Rule(
+            "NOT ({0} = floor({0}) AND abs({0}) < 9007199254740992)",
+            "whole numbers below 2^53",
+            "write ids and keys as integers or as text",
+        )
+    ],
+    "large": [Rule("abs({0}) > 9223372036854775807", "integers of 64 bits", "write them as text")],
+    "none": [Rule("true", "text or integers", "the column is {1}; name another or convert it")],
 }
 _NUMBER = Rule(
     "{0} IS NOT NULL AND (TRY_CAST({0} AS DOUBLE) IS NULL OR {0} IN ('true', 'false') "
@@ -109,7 +111,6 @@ class Relation:
         untyped: whether all values are text, as in CSV and JSON.
         kinds: DuckDB's type of each role.
         sql: the expression of each role.
-        rules: what is refused: the role, the SQL of what is wrong, and the rule.
         none: SQL of rows that stand for an empty list of targets.
     """
 
@@ -121,7 +122,6 @@ class Relation:
     kinds: dict[str, str]
     none: str = "false"
     sql: dict[str, str] = field(default_factory=dict)
-    rules: list[tuple[str, str, Rule]] = field(default_factory=list)
 
     def family(self, role: str) -> str:
         """Return what a column holds."""
@@ -133,37 +133,20 @@ class Relation:
 
     def is_all(self, role: str, pattern: str) -> bool:
         """Return whether all cells of text are of one pattern."""
-        return self.first(f"NOT regexp_full_match({self.sql[role]}, '{pattern}')", role) is None
+        other = f"NOT regexp_full_match({self.sql[role]}, '{pattern}')"
+        return self.db.row(f"SELECT 1 FROM {self.name} WHERE {other} LIMIT 1") is None
 
-    def first(self, wrong: str, cells: str = "stood") -> Any:
-        """Return cells of the first row of which something is true, or None."""
-        query = f"SELECT {cells} FROM {self.name} WHERE {wrong} ORDER BY stood LIMIT 1"
-        return self.db.row(query)
-
-    def refuse(self, role: str, rule: Rule | None) -> None:
-        """Refuse what is wrong in a role, by `check`."""
-        if rule is not None:
-            wrong = rule.wrong.replace("{0}", self.sql[role]).replace("{1}", self.none)
-            self.rules.append((role, wrong, rule))
-
-    def check(self) -> None:
-        """Raise for the first row that breaks a rule."""
-        if not self.rules:
-            return
-        cases = " ".join(f"WHEN {wrong} THEN {i}" for i, (_, wrong, _) in enumerate(self.rules))
-        roles = list(self.columns)
-        found = self.db.row(
-            f"SELECT broken, stood, {', '.join(roles)} FROM (SELECT *, CASE {cases} END AS broken "
-            f"FROM {self.name}) WHERE broken IS NOT NULL ORDER BY stood LIMIT 1"
-        )
-        if found is not None:
-            role, _, rule = self.rules[found[0]]
-            raise ValueError(
-                f"{self.place(found[1])} must hold {rule.must} in `{clip(self.columns[role])}`, "
-                f"got {short(found[2 + roles.index(role)])}; "
-                f"{rule.remedy.replace('{1}', self.kinds[role])}."
-            )
-        self.rules.clear()
+    def refuse(self, role: str, *rules: Rule) -> None:
+        """Raise for the first row where a role breaks a rule."""
+        for rule in rules:
+            broken = rule.wrong.replace("{0}", self.sql[role]).replace("{1}", self.none)
+            found = self.wrong(f"SELECT stood, {role} FROM {self.name} WHERE {broken}")
+            if found is not None:
+                remedy = rule.remedy.replace("{1}", self.kinds[role])
+                raise ValueError(
+                    f"{found[0]} must hold {rule.must} in `{clip(self.columns[role])}`, got "
+                    f"{found[1]}; {remedy}."
+                )
 
     def wrong(self, query: str) -> Any:
         """Return what a query finds of the first row: where it stood, and values; or None."""
@@ -304,8 +287,7 @@ def align(role: str, *sides: Relation, beside: str | None = None) -> str:
     for one, family, own in zip(sides, families, kinds, strict=True):
         is_target = one.name.startswith("relevant") and role == "item"
         one.refuse(role, _NO_TARGET if is_target else _GAP)
-        one.refuse(role, _NUL if one.untyped else None)
-        one.refuse(role, _IDS.get(family))
+        one.refuse(role, *([_NUL] if one.untyped else _IDS.get(family, ())))
         if own == "untyped" and whole:
             one.refuse(role, _INTEGER)
         if len(typed) == 1 or not typed:
@@ -313,8 +295,6 @@ def align(role: str, *sides: Relation, beside: str | None = None) -> str:
             if whole and role == "item":
                 one.refuse(role, _NEGATIVE[is_target])
     if len(typed) > 1:
-        for one in sides:
-            one.check()
         examples = [f"lists of {beside}"] if beside is not None else []
         examples += [
             f"{own} such as {one.example(role)} in `{one.columns[role]}` of {one.files[0]}"
@@ -343,8 +323,7 @@ def to_numbers(one: Relation, role: str, rules: Sequence[Rule] = (_NUMBER,)) -> 
     if kind in ("FLOAT", "DOUBLE"):
         cell = f"CASE WHEN isnan({cell}) OR {cell} = '-inf'::DOUBLE THEN NULL ELSE {cell} END"
     one.sql[role] = cell
-    for rule in rules[1:]:
-        one.refuse(role, rule)
+    one.refuse(role, *rules[1:])
 
 
 def list_columns(one: Relation, roles: Sequence[str]) -> str:
@@ -355,7 +334,7 @@ def list_columns(one: Relation, roles: Sequence[str]) -> str:
     families = {x: one.family(x) for x in roles}
     are_floats = {*families.values()} == {"floats"}
     fractions = " OR ".join(f"NOT isnan({x}) AND ({x} <> floor({x}) OR isinf({x}))" for x in roles)
-    if are_floats and one.first(fractions) is not None:
+    if are_floats and one.db.row(f"SELECT 1 FROM {one.name} WHERE {fractions} LIMIT 1"):
         cells = (f"coalesce({x}, 'nan'::DOUBLE)" for x in roles)
         one.sql["preds"] = f"[{', '.join(cells)}]"
         for x in roles:
@@ -367,7 +346,7 @@ def list_columns(one: Relation, roles: Sequence[str]) -> str:
     for x, after in pairwise(roles):
         one.refuse(x, _LAST._replace(wrong=f"{{0}} IS NULL AND {one.sql[after]} IS NOT NULL"))
     for x in roles:
-        one.refuse(x, _IDS.get(families[x]))
+        one.refuse(x, *_IDS.get(families[x], ()))
         if families[x] == "floats":
             one.sql[x] = f"TRY_CAST({one.sql[x]} AS BIGINT)"
     if len({families[x] == "text" for x in roles}) > 1:
@@ -387,7 +366,7 @@ def list_cells(one: Relation) -> str:
     if kind.endswith("]"):
         found = (x for x in ("text", "floats") if kind.startswith(_FAMILIES[x]))
         return next(found, "integers")
-    one.refuse("preds", _IDS.get(family))  # one id per query
+    one.refuse("preds", *_IDS.get(family, ()))  # one id per query
     to = "VARCHAR" if family in ("times", "others") else "BIGINT"
     one.sql["preds"] = f"[CAST(preds AS {to})]"
     return "text" if to == "VARCHAR" else "integers"
