@@ -137,16 +137,11 @@ def filtered(values: Any, keep: Any) -> Any:
 
 def convert(values: Any, how: CellReading) -> tuple[Any, Any]:
     """Convert Arrow values to what cells hold; return also which of them are wrong, or None."""
+    types, missing = pa.types, as_numpy(values.is_null()) if values.null_count else None
+    if types.is_null(values.type):
+        wanted = {"scores": pa.float64(), "text": pa.string(), "integers": pa.int64()}
+        values = values.cast(wanted[how.kind])
     kind = values.type
-    types = pa.types
-    missing = as_numpy(values.is_null()) if values.null_count else None
-    if types.is_null(kind):
-        kinds = {"scores": float}
-        empty = (
-            pa.array([""] * len(values)) if how.kind == "text"
-            else np.zeros(len(values), kinds.get(how.kind, int))
-        )  # fmt: skip
-        return empty, missing
     if how.kind == "scores":
         if types.is_floating(kind) or (types.is_integer(kind) and how.is_loose):
             cast = values.cast(pa.float32()) if types.is_float16(kind) else values
@@ -154,9 +149,7 @@ def convert(values: Any, how: CellReading) -> tuple[Any, Any]:
             return as_numpy(cast), missing
         raise WrongTypeError(f"scores as in the rows before, got {kind}")
     if types.is_integer(kind) and how.kind == "integers":
-        if missing is not None:
-            values = values.fill_null(0)
-        numbers = as_numpy(values)
+        numbers = as_numpy(values.fill_null(0))
         if types.is_uint64(kind):
             large = numbers >= 2**63
             missing = large if missing is None else missing | large
@@ -167,7 +160,6 @@ def convert(values: Any, how: CellReading) -> tuple[Any, Any]:
         return integers_of(values.fill_null(""))
     if types.is_integer(kind) and how.is_loose:
         return values.cast(pa.string()), missing
-    wanted = "integers" if how.kind == "integers" else "text"
     remedy = ""
     if types.is_floating(kind):
         remedy = "; floats are scores, so cast ids to int64 where they are made"
@@ -175,7 +167,7 @@ def convert(values: Any, how: CellReading) -> tuple[Any, Any]:
         remedy = f"; {of_nested(types.is_struct(kind))}"
     elif types.is_integer(kind) or is_text(kind):
         remedy = "; targets and predictions must be of one type"
-    raise WrongTypeError(f"ids, {wanted} as the targets, got {kind}{remedy}")
+    raise WrongTypeError(f"ids, {how.kind} as the targets, got {kind}{remedy}")
 
 
 def integers_of(text: Any) -> tuple[Any, Any]:

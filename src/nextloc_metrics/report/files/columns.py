@@ -33,17 +33,16 @@ def cut(columns: Sequence[Any], values: int) -> list[slice]:
     """Cut rows into pieces of about so many values; padding makes at most four times as many."""
     lengths = np.stack([_lengths(column) for column in columns]).max(0)
     step = max(1, values // max(1, int(lengths.mean()) if len(lengths) else 1))
-    pieces = [slice(x, min(x + step, len(lengths))) for x in range(0, len(lengths), step)]
-    found = []
-    while pieces:
-        piece = pieces.pop()
-        number = piece.stop - piece.start
-        if number > 1 and number * lengths[piece].max() > _PADDED * values:
-            middle = piece.start + number // 2
-            pieces += [slice(piece.start, middle), slice(middle, piece.stop)]
-        else:
-            found.append(piece)
-    return found[::-1]
+
+    def divided(rows: slice) -> list[slice]:
+        number = rows.stop - rows.start
+        if number < 2 or number * lengths[rows].max() <= _PADDED * values:
+            return [rows]
+        middle = rows.start + number // 2
+        return divided(slice(rows.start, middle)) + divided(slice(middle, rows.stop))
+
+    pieces = (slice(x, min(x + step, len(lengths))) for x in range(0, len(lengths), step))
+    return [piece for rows in pieces for piece in divided(rows)]
 
 
 def _lengths(column: Any) -> Any:
@@ -117,13 +116,6 @@ def names_of_groups(groups: Sequence[str]) -> tuple[str, ...]:
 
 def read_group(part: FilePart, name: str) -> Grouping:
     """Number the groups of rows, text, integers or dates, with labels; raise for a missing one."""
-    values, numbers = _of_arrow(part, name)
-    # a part has its own labels: the same name may have another number in the next
-    return Grouping(torch.from_numpy(numbers.astype(np.int64)), GroupLabels(list(map(str, values))))
-
-
-def _of_arrow(part: FilePart, name: str) -> tuple[list[Any], Any]:
-    """Return distinct groups, and the number of each row's."""
     column = plain(part.columns[name])
     kind, types = column.type, pa.types
     if column.null_count:
@@ -139,7 +131,10 @@ def _of_arrow(part: FilePart, name: str) -> tuple[list[Any], Any]:
             "to text."
         )
     found = column.dictionary_encode()
-    return found.dictionary.to_pylist(), found.indices.to_numpy(zero_copy_only=False)
+    labels = [*map(str, found.dictionary.to_pylist())]
+    # a part has its own labels: the same name may have another number in the next
+    numbers = found.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return Grouping(torch.from_numpy(numbers), GroupLabels(labels))
 
 
 def read_mask(part: FilePart, name: str) -> Tensor:

@@ -157,14 +157,9 @@ def _explained(file: str, error: ValueError) -> ValueError:
 def _broken_line(file: str) -> tuple[int, str] | None:
     """Return the first line that is no JSON, as versions of DuckDB count lines in several ways."""
     with open_bytes(file) as opened:
-        lines = ((number, line.strip()) for number, line in enumerate(opened, 1))
-        wrong = next((x for x in lines if x[1] and not _is_json(x[1])), None)
-    return None if wrong is None else (wrong[0], wrong[1].decode(errors="replace"))
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        json.loads(line)
-    except (ValueError, RecursionError):
-        return False
-    return True
+        for number, line in enumerate(opened, 1):
+            try:
+                json.loads(line.strip() or b"0")
+            except (ValueError, RecursionError):  # noqa: PERF203 - it ends the loop
+                return number, line.strip().decode(errors="replace")
+    return None
