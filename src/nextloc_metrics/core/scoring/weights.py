@@ -23,6 +23,10 @@ TABLE_LENGTH = 1 << 17
 #: ranks of a tied block that are summed one by one if several of its locations are relevant
 SUMMED_RANKS = 1 << 8
 
+# Nodes and weights of Gauss-Legendre on [0, 1]; `torch.compile` does not trace `leggauss`.
+_NODES, _WEIGHTS_OF_NODES = np.polynomial.legendre.leggauss(16)
+_RULE = np.stack([(1 + _NODES) / 2, _WEIGHTS_OF_NODES / 2], 1).tolist()
+
 # From this value on, Stirling's expansion is exact to float64.
 _SMALLEST_IN_SERIES = 16
 
@@ -146,12 +150,11 @@ _tables: dict[tuple[str, torch.device], Tensor] = {}  # `functools.cache` does n
 
 def _quadrature(device: torch.device) -> Tensor:
     """Return the nodes and weights of Gauss-Legendre on [0, 1], float64 `[16, 2]`."""
-    return _made_once("quadrature", device, _gauss_legendre)
+    return _made_once("quadrature", device, _rule)
 
 
-def _gauss_legendre() -> Tensor:
-    nodes, weights = np.polynomial.legendre.leggauss(16)
-    return torch.from_numpy(np.stack([(1 + nodes) / 2, weights / 2], 1))
+def _rule() -> Tensor:
+    return torch.tensor(_RULE, dtype=torch.float64, device="cpu")
 
 
 def table_of_sums(device: torch.device) -> Tensor:
