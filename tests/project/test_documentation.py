@@ -22,7 +22,7 @@ from project.test_imports import SOURCE, WINGS
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     [ROOT / x for x in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")]
-    + [page for page in (ROOT / "docs").rglob("*.md") if page.parent.name != "paper"]
+    + [*(ROOT / "docs").rglob("*.md")]
 )
 NOTEBOOK = ROOT / "examples" / "next_location.ipynb"
 BLOCK = re.compile(r"^(`{3,})(\w*)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
