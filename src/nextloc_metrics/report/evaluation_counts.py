@@ -60,6 +60,7 @@ class Counted:
         self.setting = setting
         self.names: dict[str, dict[str, int]] = {kind: {} for kind in setting.groups}
         self.labels: dict[str, GroupLabels] = {}  # the names in order, since `sort`
+        self._last: dict[str, tuple[GroupLabels, Tensor]] = {}  # and the numbers of these
         self.card, self.longest = Counter[str](), 0  # and the length of the longest list
         self.ids: frozenset[str] = frozenset()  # of the evaluations that were merged
         self.made: dict[Part, Parts] = {}  # the collections of each part
@@ -97,7 +98,7 @@ class Counted:
             for chunk in chunks:
                 self._count(chunk)
         except BaseException:
-            self.card, self.longest = card, longest
+            self.card, self.longest, self._last = card, longest, {}
             for member, state in states:
                 vars(member)[member._state_name] = state
             for kind, names in self.names.items():
@@ -128,10 +129,13 @@ class Counted:
 
     def _number(self, kind: str, labels: GroupLabels) -> Tensor:
         """Return the numbers of groups, of which new ones are added."""
-        names = self.names[kind]
-        for name in labels.names:
-            names.setdefault(name, len(names))
-        return torch.tensor([names[name] for name in labels.names], dtype=torch.int64)
+        if self._last.get(kind, (None,))[0] is not labels:  # many chunks of a table have the same
+            names = self.names[kind]
+            for name in labels.names:
+                names.setdefault(name, len(names))
+            numbers = torch.tensor([names[name] for name in labels.names], dtype=torch.int64)
+            self._last[kind] = labels, numbers
+        return self._last[kind][1]
 
     def _grow(self) -> None:
         """Give each metric of groups a sum for all of them."""
@@ -148,6 +152,7 @@ class Counted:
         self.labels = {kind: GroupLabels.sorted(names) for kind, names in self.names.items()}
         numbers = {kind: labels.number([*self.names[kind]]) for kind, labels in self.labels.items()}
         self.names = {kind: dict(labels._numbers) for kind, labels in self.labels.items()}
+        self._last = {}
         is_sorted = all((x.diff() > 0).all() for x in numbers.values())
         for member in self._members().values():
             if isinstance(member, Grouped) and member.by in self.labels:
