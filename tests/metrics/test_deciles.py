@@ -226,8 +226,7 @@ def test_more_ranks_than_needed_change_nothing(
     if form == "lists":
         preds = torch.randint(9, (40, 7))
     alone = updated(make(name, bins, options), preds, target)
-    needed = max(alone.needs.top, alone.needs.within)
-    for top in (needed, needed + 1, 1000):
+    for top in (alone.cut, alone.cut + 1, 1000):
         ranking = Ranking.from_predictions(preds, target, top=top)
         other = updated(make(name, bins, options), ranking)
         assert same(state(other), state(alone)), top

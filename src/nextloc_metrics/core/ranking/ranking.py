@@ -122,7 +122,7 @@ class Ranking(Record):
             Ranking(above=[[1]], tied=[[2]], relevant_above=[[0]], relevant_tied=[[1]])
         """
         batch = _batch(preds, target, mask, exclude, exempt_target, ignore_index, validate_args)
-        return cls(**forms.of_scores(batch, Needs(top, best, depth=depth, length=length)))
+        return cls(**forms.of_scores(batch, _needs(top, best, depth=depth, length=length)))
 
     @classmethod
     def from_lists(
@@ -153,7 +153,7 @@ class Ranking(Record):
                     relevant_tied=[[1, 1]])
         """
         batch = _batch(preds, target, mask, exclude, exempt_target, ignore_index, validate_args)
-        return cls(**forms.of_lists(batch, Needs(top, best, depth=depth, length=length)))
+        return cls(**forms.of_lists(batch, _needs(top, best, depth=depth, length=length)))
 
     @classmethod
     def from_predictions(cls, preds: Array, target: Array, *args: Any, **kwargs: Any) -> Ranking:
@@ -198,7 +198,7 @@ class Ranking(Record):
             >>> Ranking.from_embeddings(queries, table, tensor([2]))
             Ranking(above=[[1]], tied=[[1]], relevant_above=[[0]], relevant_tied=[[1]])
         """
-        needs = Needs(top, best)
+        needs = _needs(top, best)
         check_embeddings(queries, table, bias, chunk_size)
         batch = _batch(queries, target, mask, exclude, exempt_target, ignore_index, validate_args)
         return cls(**forms.of_embeddings(batch, table, bias, chunk_size, needs))
@@ -232,7 +232,7 @@ class Ranking(Record):
             offset: the id of this process' first candidate; a gap or overlap is a `ValueError`.
             process_group: the processes that hold the candidates; None for the default group.
         """
-        needs = Needs(top, best)
+        needs = _needs(top, best)
         if not isinstance(local_scores, Tensor) or not local_scores.is_floating_point():
             raise TypeError(
                 "`local_scores` must be a floating tensor of scores, "
@@ -481,6 +481,12 @@ class Ranking(Record):
                 "ids of candidates are needed, but a Ranking from ranks has none; make it from "
                 "scores or lists."
             )
+
+
+def _needs(top: int, best: bool, **others: Any) -> Needs:
+    """Return what to keep; one candidate more tells whether a tied block crosses rank `top`."""
+    needs = Needs(top, best, **others)
+    return replace(needs, top=needs.top + 1) if needs.top else needs
 
 
 def _batch(
