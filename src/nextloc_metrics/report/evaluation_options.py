@@ -114,24 +114,20 @@ def with_options(options: Any) -> Callable[[Function], Function]:
     def decorate(function: Function) -> Function:
         own = signature(function)
         *first, _ = own.parameters.values()
-        known = {one.name: one for one in (*first, *added.values())}
+        known = [*first, *added.values()]
+        names = [one.name for one in known if one.name != "self"]
         title = function.__qualname__.removesuffix(".__init__")
 
         @wraps(function)
         def call(*args: Any, **given: Any) -> Any:
-            check_names(title, given, [name for name in known if name != "self"])
+            if unknown := next((name for name in given if name not in names), None):
+                remedy = use(
+                    unknown, names, f"its options are {', '.join(f'`{x}`' for x in names)}"
+                )
+                raise TypeError(f"{title} has no option `{unknown}`; {remedy}.")
             return function(*args, **{**defaults, **given})
 
-        call.__signature__ = own.replace(parameters=[*known.values()])  # type: ignore[attr-defined]
+        call.__signature__ = own.replace(parameters=known)  # type: ignore[attr-defined]
         return call  # type: ignore[return-value]
 
     return decorate
-
-
-def check_names(title: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
-    """Raise for an option that `title` does not have, and name the nearest."""
-    for name in given:
-        if name not in known:
-            names = ", ".join(f"`{x}`" for x in known)
-            remedy = use(name, known, f"its options are {names}")
-            raise TypeError(f"{title} has no option `{name}`; {remedy}.")
