@@ -734,13 +734,15 @@ def test_arrays_that_declare_more_than_they_hold(tmp_path: Path) -> None:
 
 
 def test_excluded_candidates_may_be_an_array_of_bools(tmp_path: Path) -> None:
-    """One per candidate, in a .npz of scores."""
+    """One per candidate, beside scores and beside lists."""
     excluded = np.array([[0, 0, 1], [0, 1, 0], [0, 0, 0]], bool)
     np.savez(tmp_path / "a.npz", preds=np.eye(3), target=[0, 2, 2], seen=excluded)
     read: Any = report.read(tmp_path / "a.npz", exclude="seen")
     assert torch.equal(read.exclude, torch.tensor(excluded))
     found = evaluated(tmp_path / "a.npz", exclude="seen").values
     assert found["mrr"] == pytest.approx((1 + 0.75 + 1) / 3)
+    np.savez(tmp_path / "a.npz", preds=[[2, 0], [1, 2], [2, 0]], target=[0, 2, 2], seen=excluded)
+    assert evaluated(tmp_path / "a.npz", exclude="seen").values["mrr"] == 1
 
 
 # Runs of TREC ------------------------------------------------------------------------------------

@@ -68,6 +68,10 @@ def open_arrays(
         held[preds] = held[preds][:, None]
     _check(path, held[preds], columns["target"], held)
     if are_lists:
+        exclude = columns.get("exclude")
+        if exclude is not None and held[exclude].dtype == torch.bool:  # one per location
+            flags = held[exclude]
+            held[exclude] = torch.where(flags, torch.arange(flags.shape[-1]), -1)
         table = pa.table({x: as_arrow(np.asarray(y)) for x, y in held.items()})
         return table.replace_schema_metadata({"file": str(path)})
     if vocabulary is not None and len(vocabulary) != held[preds].shape[1]:
@@ -80,7 +84,8 @@ def open_arrays(
     if mask is not None:  # may be 0 and 1
         column = {mask: as_arrow(np.asarray(held[mask]))}
         held[mask] = read_mask(FilePart(str(path), range(len(held[mask])), column), mask)
-    return {x: held[y] for x, y in columns.items()} | {"groups": {x: held[x] for x in groups}}
+    kinds = {x: held[x].numpy() if isinstance(held[x], Tensor) else held[x] for x in groups}
+    return {name: held[column] for name, column in columns.items()} | {"groups": kinds}
 
 
 def _check(path: Any, answers: Tensor, target: str, held: Mapping[str, Any]) -> None:
