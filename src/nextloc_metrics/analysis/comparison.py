@@ -110,17 +110,16 @@ def pair_up(first: Any, second: Any, groups: Tensor | None, unit: float, errors:
         second = np.where(np.abs(second - first) > errors, second, first)
         slack = math.ceil(np.sum(errors) / unit)
     cells = [np.floor(x / unit + 0.5).astype(np.int64) for x in (second, first)]
-    sums, sizes = zip(*(sum_by(groups, x) for x in cells), strict=True)
-    found = contrast(sums, sizes[0], unit)
+    sums, sizes = sum_by(groups, np.concatenate(cells))
+    found = contrast([sums[: len(second)], sums[len(second) :]], sizes, unit)
     a, b = (x.mean(0) * unit for x in cells)
-    each = a - b
+    each, counts = np.unique(a - b, return_counts=True)
     rounded = np.where(np.abs(each) < unit, 0, each)
-    slack += 2 * len(each) * found.per_score
-    wins, losses = int((rounded > 0).sum()), int((rounded < 0).sum())
-    effect, size = _effect_size(*np.unique(each, return_counts=True)), math.nan
-    if all(x.min() >= 0 and x.max() <= 1 for x in (first, second)):
-        size = size_of(*np.unique(rounded, return_counts=True))
-    return Pair(found, not is_single, slack, len(each), effect, wins, losses, size)
+    wins, losses = int(counts[rounded > 0].sum()), int(counts[rounded < 0].sum())
+    are_fractions = all(x.min() >= 0 and x.max() <= 1 for x in (first, second))
+    size = size_of(rounded, counts) if are_fractions else math.nan
+    effect, slack = _effect_size(each, counts), slack + 2 * len(a) * found.per_score
+    return Pair(found, not is_single, slack, len(a), effect, wins, losses, size)
 
 
 def _effect_size(differences: Any, counts: Any) -> float:

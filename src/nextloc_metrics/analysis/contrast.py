@@ -99,7 +99,6 @@ def sum_by(groups: Tensor | None, units: Any) -> tuple[Any, Any]:
     if groups is None:
         return units, np.ones(units.shape[1], dtype=np.int64)
     _, group, sizes = np.unique(groups.numpy(), return_inverse=True, return_counts=True)
-    sums = np.zeros((len(units), len(sizes)), dtype=np.int64)
-    for row, column in zip(sums, units, strict=True):
-        np.add.at(row, group.reshape(-1), column)
-    return sums, sizes.astype(np.int64)
+    sums = torch.zeros(len(units), len(sizes), dtype=torch.int64)
+    sums.index_add_(1, torch.from_numpy(group.reshape(-1)), torch.from_numpy(units))
+    return sums.numpy(), sizes.astype(np.int64)
