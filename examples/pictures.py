@@ -36,7 +36,7 @@ def rank(
     """Yield the ranking of every batch of the test part, with the batch and its hours."""
     for rows, batch, scores in score_test_part(model, data):
         target = batch["targets"][:, -1]
-        yield Ranking.from_scores(scores, target, top=501), batch, data.hour[rows]
+        yield Ranking.from_scores(scores, target, top=500), batch, data.hour[rows]
 
 
 def main(argv: list[str] | None = None) -> dict[str, Figure]:
