@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.stats
+import torch
 
 from nextloc_metrics import report
 from nextloc_metrics.analysis.contrast import contrast
@@ -186,6 +187,21 @@ def test_a_table_of_models_as_papers_have_it() -> None:
     assert [row[1].split()[1:] for row in stars.rows] == [[], ["***"], ["***"]]
     with pytest.raises(ValueError, match=r"`rows` must be one of .*, got 'all'"):
         found.to_latex(rows="all")  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("blank_pictures")
+def test_scores_of_queries_have_tables_and_letters_too() -> None:
+    """Scores in km are written as they are, and two models of all pairs have no name of a pair."""
+    km = {"a": torch.tensor([1.0, 2.0, 3.0]), "b": torch.tensor([2.0, 4.0, 3.0])}
+    found = report.compare(km, against="all", groups={"user": list("xyz")}, cluster="user")
+    assert found.table.header[:2] == ("metric", "a")
+    assert found.table.rows[0][:4] == ("score, b", "2", "3", "+1")
+    assert [row[1] for row in found.by_model().rows] == ["2 a~", "3 a"]
+    assert "singleton" not in found.to_html()
+    shares = report.compare({name: x / 4 for name, x in km.items()})
+    assert shares.table.rows[0][1:4] == ("50.00", "75.00", "+25.00")
+    low, high = shares.columns["b"]["score"].bounds or (1, 0)
+    assert low < 0.75 < high
 
 
 @pytest.mark.parametrize("number", [0, 3])

@@ -92,9 +92,10 @@ class Comparisons(Result):
         others = ["value", "difference", interval, "p", "corrected p"]
         names = ["metric", "first", "value", "difference", "low", "high", "p", "corrected p"]
         rows, records, footnotes = [], [], []
+        is_first = all(a == self._first for a, _ in self.pairs)
         for key, one in self.columns[self._first].items():
             for (a, b), tests in self.pairs.items():
-                title = f"{key}, {b} - {a}" if self.letters else f"{key}, {b}"
+                title = f"{key}, {b}" if is_first else f"{key}, {b} - {a}"
                 base, value = self.columns[a][key].value, self.columns[b][key].value
                 numbers, ends = [value - base, *[math.nan] * 4], "-"
                 if key in tests:
@@ -108,7 +109,7 @@ class Comparisons(Result):
                 cells += [write_number(one, numbers[0], sign="+"), ends]
                 rows.append([title, *cells, *map(_p_value, numbers[3:])])
                 records.append(dict(zip(names, [title, base, value, *numbers], strict=True)))
-        header = [self._head, "first" if self.letters else self._first, *others]
+        header = [self._head, self._first if is_first else "first", *others]
         return Table(header, rows, [*self._below, *footnotes], records)
 
     @property
@@ -238,7 +239,7 @@ class Comparisons(Result):
             + show_values(self.columns, values, level)
             + (show_differences(self._first, self._differences(), level) if fractions else "")
             + show_table(self.table)
-            + show_meanings(self._members)
+            + show_meanings(x for x in self._members if x[1] is not None)
         }
 
     def _sentences(self) -> str:
