@@ -7,7 +7,7 @@ import io
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from pathlib import Path
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from nextloc_metrics.core.display.style import FILES, import_pyplot, style
@@ -21,11 +21,10 @@ _LONG = 30
 
 @cache
 def _template() -> Any:
-    from jinja2 import Environment, FileSystemLoader
+    from jinja2 import Environment
 
-    loader = FileSystemLoader(Path(__file__).parent)
-    found = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return found.get_template("page.jinja")
+    text = files(__package__).joinpath("page.jinja").read_text("utf-8")  # also in a zip
+    return Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(text)
 
 
 def _show(part: str, *values: Any) -> str:
