@@ -65,6 +65,7 @@ class Counted:
         self.ids: frozenset[str] = frozenset()  # of the evaluations that were merged
         self.made: dict[Part, Parts] = {}  # the collections of each part
         self.parts: Parts = {}  # all of them by name
+        self._members: dict[str, Any] = {}  # their metrics, by the names of their states
         self._plans: dict[Feed | None, Plan] = {}  # of what is ranked; first of the predictions
         if setting.form is not None:
             self._make_parts(setting)
@@ -84,6 +85,11 @@ class Counted:
             self.parts |= {f"{prefix}{name}": collection for name, collection in own.items()}
             if members := [x for collection in own.values() for x in collection.members()]:
                 fed.setdefault(part.feed(known), []).extend(members)
+        self._members = {
+            f"{part}/{name}": member
+            for part, collection in self.parts.items()
+            for name, member in collection.named_members()
+        }
         self._plans = {feed: Plan(members) for feed, members in fed.items()}
         # the card reads all ranks, however few the metrics look at
         self._plans[None].needs[Ranking] |= Needs()
@@ -92,7 +98,7 @@ class Counted:
     def add(self, chunks: Iterable[Batch]) -> None:
         """Count the queries of chunks of rows, or raise and change nothing."""
         card, longest = self.card.copy(), self.longest
-        states = [(member, vars(member)[member._state_name]) for member in self._members().values()]
+        states = [(member, vars(member)[member._state_name]) for member in self._members.values()]
         numbers = {kind: len(names) for kind, names in self.names.items()}
         try:
             for chunk in chunks:
@@ -139,7 +145,7 @@ class Counted:
 
     def _grow(self) -> None:
         """Give each metric of groups a sum for all of them."""
-        for member in self._members().values():
+        for member in self._members.values():
             if isinstance(member, Grouped) and member.by in self.names:
                 number = vars(member)["num_groups"] = max(1, len(self.names[member.by]))
                 if not isinstance(member, KeyedMetric) and len(member.state) < number:
@@ -154,7 +160,7 @@ class Counted:
         self.names = {kind: dict(labels._numbers) for kind, labels in self.labels.items()}
         self._last = {}
         is_sorted = all((x.diff() > 0).all() for x in numbers.values())
-        for member in self._members().values():
+        for member in self._members.values():
             if isinstance(member, Grouped) and member.by in self.labels:
                 member._options["labels"] = self.labels[member.by]
             held = vars(member)[member._state_name]
@@ -358,7 +364,7 @@ class Counted:
             "longest": self.longest,
             "ids": sorted(ids),
         }
-        arrays = {name: member.state for name, member in self._members().items()}
+        arrays = {name: member.state for name, member in self._members.items()}
         saved.write(path, header, {**arrays, **self.setting.arrays()}, force)
 
     @classmethod
@@ -373,7 +379,7 @@ class Counted:
             counted._grow()
             counted.card, counted.longest = Counter(header["card"]), header["longest"]
             counted.ids = frozenset(header["ids"])
-            for name, member in counted._members().items():
+            for name, member in counted._members.items():
                 saved.check_state(name, member, arrays[name])
                 is_keyed = isinstance(member, KeyedMetric)
                 set_state(member, [arrays[name]] if is_keyed else arrays[name])
@@ -386,17 +392,10 @@ class Counted:
         self.card.update(other.card)
         self.longest = max(self.longest, other.longest)
         self.ids |= other.ids
-        members = other._members()
-        for name, member in self._members().items():
+        members = other._members
+        for name, member in self._members.items():
             state = member._renumbered(members[name].state, numbers)
             set_state(member, vars(member)[member._state_name] + member._summand(state))
-
-    def _members(self) -> dict[str, Any]:
-        return {
-            f"{part}/{name}": member
-            for part, collection in self.parts.items()
-            for name, member in collection.named_members()
-        }
 
 
 def set_state(member: Any, state: Any) -> None:
