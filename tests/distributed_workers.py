@@ -343,6 +343,8 @@ def takes(metric: Any, several: bool) -> bool:
 def evaluated(several: bool) -> dict[str, Any]:
     """Make everything that is evaluated on targets of one, or of several locations."""
     everything = {**single_metrics(), **presets()}
+    if several:
+        del everything["libcity_metrics"]  # it refuses them
     return {name: metric for name, metric in everything.items() if takes(metric, several)}
 
 

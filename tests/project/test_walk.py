@@ -15,7 +15,7 @@ LIMITS = {
     "AccuracyAtK(5), mask": (100, 15, 50),
     "AccuracyAtK(5), fused": (36, 8, 12),
     "preset of six, fused": (55, 9, 23),
-    "score FILE, 64 rows": (3150, 54, 1200),
+    "score FILE, 64 rows": (3210, 54, 1265),  # values are computed apart from intervals
 }
 
 

@@ -33,8 +33,9 @@ class Launches(TorchDispatchMode):
     ("metric", "most"),
     [
         (AccuracyAtK(5, validate_args=False), 47),
-        (next_location_metrics(3000, validate_args=False), 80),
-        (decile_metrics(BINS, validate_args=False), 252),
+        (next_location_metrics(3000, validate_args=False), 83),
+        # on a device, tied blocks that cross rank k are ordered by id whether there are any or not
+        (decile_metrics(BINS, validate_args=False), 295),
     ],
     ids=["AccuracyAtK", "next locations", "deciles"],
 )
