@@ -75,7 +75,7 @@ def test_counts_of_probabilities_are_saved_and_merged(tmp_path: Path) -> None:
     assert merged.values == whole.values
     assert merged.intervals == whole.intervals
     other = report.evaluate(logits.log_softmax(1), target, given="log_probabilities", **options)
-    with pytest.raises(ValueError, match="shards must agree on `probabilities`"):
+    with pytest.raises(ValueError, match="shards must agree on `given`"):
         report.merge([tmp_path / "0.npz", other])
 
 
