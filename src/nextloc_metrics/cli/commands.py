@@ -198,8 +198,8 @@ def compare(
     """
     from nextloc_metrics.cli.files import given_options, read_same, write_comparisons
     from nextloc_metrics.report.comparing import compare as compare_models
-    from nextloc_metrics.report.comparing_saved import is_saved
     from nextloc_metrics.report.evaluation_options import SharedOptions
+    from nextloc_metrics.report.saved import is_saved
 
     cluster, known = reading["cluster"], [name_of(path) for path in paths]
     if against not in ("first", "all", *known):

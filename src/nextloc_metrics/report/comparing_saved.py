@@ -12,7 +12,6 @@ correlations", Psychological Methods 12, 2007.
 from __future__ import annotations
 
 import math
-import zipfile
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
@@ -29,14 +28,6 @@ from nextloc_metrics.report.setting import check_metrics
 
 #: An evaluation, or a file that `Evaluation.save` wrote.
 SAVED = (str, Path, Evaluation)
-
-
-def is_saved(path: str) -> bool:
-    """Return whether a file is one that `Evaluation.save` wrote."""
-    if not zipfile.is_zipfile(path):
-        return False
-    with zipfile.ZipFile(path) as file:
-        return {"header.npy", "checksum.npy"} <= {*file.namelist()}
 
 
 def compare_saved(given: Mapping[str, Any], metrics: Any, level: float) -> Comparisons:

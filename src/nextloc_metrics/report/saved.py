@@ -52,6 +52,14 @@ def checksum(header: str, arrays: Mapping[str, Any]) -> str:
     return found.hexdigest()
 
 
+def is_saved(path: str) -> bool:
+    """Return whether a file is one that `write` wrote."""
+    if not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as file:
+        return {"header.npy", "checksum.npy"} <= {*file.namelist()}
+
+
 def read(path: Path | BytesIO) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Read what `write` wrote; a ValueError if it is cut, was changed, or is something else."""
     opened: Any = nullcontext(path) if isinstance(path, BytesIO) else path.open("rb")
