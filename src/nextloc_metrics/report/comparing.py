@@ -264,9 +264,8 @@ def _count_model(
     rows: Sequence[ArrayRows], clusters: Tensor | None, options: SharedOptions
 ) -> Model:
     """Count all runs of a model."""
-    level, members = options["confidence_level"], _headline_of(rows[0], options).named_members()
-    f1 = {x: y for x, y in members if isinstance(y, LocationTally) and has_jackknife(y)}
-    runs = [_count_run(one, f1, clusters, options) for one in rows]
+    runs = [_count_run(one, clusters, options) for one in rows]
+    level, members, f1 = options["confidence_level"], runs[0].members, runs[0].f1
     scores = {x: torch.stack([one.scores[x] for one in runs]) for x in runs[0].scores}
     cells = {x: of.numpy() for x, of in scores.items()}
     decided, target, stds = [one.decided for one in runs], runs[0].target, dict[str, float]()
@@ -318,20 +317,18 @@ def _headline_of(rows: ArrayRows, options: SharedOptions) -> RankingCollection:
 class _Run(NamedTuple):
     """What is kept of one run of a model."""
 
+    members: list[tuple[str, Any]]  #: the metrics by name
+    f1: dict[str, LocationTally]  #: those whose difference is tested by exchanged answers
     others: dict[str, Reading]  #: the values that are no means of scores
     scores: dict[str, Tensor]  #: of each query; NaN if it is left out
     target: Tensor
     decided: Tensor
 
 
-def _count_run(
-    rows: ArrayRows,
-    f1: Mapping[str, LocationTally],
-    clusters: Tensor | None,
-    options: SharedOptions,
-) -> _Run:
+def _count_run(rows: ArrayRows, clusters: Tensor | None, options: SharedOptions) -> _Run:
     """Score each query by each metric, and count what is no mean of scores."""
     members: dict[str, Any] = dict(_headline_of(rows, options).named_members())
+    f1 = {x: y for x, y in members.items() if isinstance(y, LocationTally) and has_jackknife(y)}
     means = {x: y for x, y in members.items() if isinstance(y, MeanMetric) and y._averages_scores}
     others = RankingCollection({x: y for x, y in members.items() if x not in means})
     plan, answers = Plan([*members.values()]), list[Tensor]()
@@ -351,7 +348,8 @@ def _count_run(
     by = torch.arange(len(target)) if clusters is None else clusters
     for key, of_f1 in f1.items():
         joined[key] = _shares_of_f1(of_f1, target, decided, by)
-    return _Run(readings_of(others, options["confidence_level"]), joined, target, decided)
+    readings = readings_of(others, options["confidence_level"])
+    return _Run([*members.items()], f1, readings, joined, target, decided)
 
 
 def _shares_of_f1(
