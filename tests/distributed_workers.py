@@ -58,6 +58,7 @@ from nextloc_metrics.core.metric.summed import all_reduce
 from nextloc_metrics.distributed import PaddedDataset
 from nextloc_metrics.metrics.exposure import DecileCoverage, DecilePredictionShare
 from nextloc_metrics.metrics.location_f1 import LocationTally
+from nextloc_metrics.metrics.presets import _F1OfLibCity
 from strategies import CLASSES, LOCATIONS
 
 TIME_OUT = timedelta(seconds=300)
@@ -336,15 +337,14 @@ def add(metric: Any, batch: dict[str, Tensor], forward: bool = False) -> Any:
 def takes(metric: Any, several: bool) -> bool:
     """Tell whether the metric scores queries with several relevant locations."""
     members = metric.values() if isinstance(metric, RankingCollection) else [metric]
-    of_one = [isinstance(x, LocationTally) or x.record is Distribution for x in members]
+    kinds = LocationTally, _F1OfLibCity
+    of_one = [isinstance(x, kinds) or x.record is Distribution for x in members]
     return not (several and any(of_one))
 
 
 def evaluated(several: bool) -> dict[str, Any]:
     """Make everything that is evaluated on targets of one, or of several locations."""
     everything = {**single_metrics(), **presets()}
-    if several:
-        del everything["libcity_metrics"]  # it refuses them
     return {name: metric for name, metric in everything.items() if takes(metric, several)}
 
 
