@@ -30,9 +30,8 @@ class Evaluator:
 
     Add batches in any order, merge evaluators of other batches, and read the result. The value is
     the same bit for bit for any split into batches and evaluators (of probabilities, up to
-    rounding). Groups are numbered as they
-    appear. Memory grows with locations and groups, not with queries. The arguments are those of
-    [`Options`][nextloc_metrics.report.Options].
+    rounding). Groups are numbered as they appear. Memory grows with locations and groups, not with
+    queries. The arguments are those of [`Options`][nextloc_metrics.report.Options].
 
     The first batch fixes what all batches hold: scores of so many candidates or lists of ids, one
     or several relevant ids, the groups, and whether `exclude` and `confidence` are given. An
