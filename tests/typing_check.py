@@ -162,10 +162,10 @@ class Batch(NamedTuple):
 
 def evaluations(preds: Tensor, target: Tensor, path: str) -> list[report.Evaluation]:
     """Options are known by name and type."""
-    evaluator = report.Evaluator(k=(1, 5), num_locations=100, km=2.0)
+    evaluator = report.Evaluator(k=(1, 5), num_locations=100, confidence_level=0.9)
     report.compare({"a": preds, "b": preds}, target, k=1, cluster=None)
     report.evaluate(preds, target, kmm=1)  # type: ignore[call-arg]
-    report.Evaluator(km="far")  # type: ignore[arg-type]
+    report.Evaluator(k="far")  # type: ignore[arg-type]
     return [
         report.evaluate(preds, target, k=5, train_counts=[1, 2], given="logits"),
         report.evaluate(path, preds="lists", vocabulary=["a", "b"], workers=2),

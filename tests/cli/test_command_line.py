@@ -242,7 +242,7 @@ def test_options_offer_what_the_library_accepts(
 
 
 def test_answers_of_a_language_model_are_scored(tmp_path: Path) -> None:
-    """A column of text, all queries in another file, and what made them; without it, an error."""
+    """A column of text, all queries in another file; without it, an error."""
     (tmp_path / "places.txt").write_text("Cafe\nHome\n", encoding="utf-8")
     texts = {"q1": 'It is ["Home"].', "q2": '{"next": ["Mars", "Cafe"], "old": [1]}', "q3": "{...}"}
     rows = [{"id": x, "target": "Home", "said": y} for x, y in texts.items()]
@@ -255,10 +255,9 @@ def test_answers_of_a_language_model_are_scored(tmp_path: Path) -> None:
     preds = ["--preds", "said", "--vocabulary", str(tmp_path / "places.txt")]
     common = ["score", str(lines), "--k", "1", "--format", "json", *preds, *written[:2]]
     options = ["--truth", str(asked), "--query", "id", *written]
-    shown = json.loads(run(*common, *options, "--about", "decoding=free").stdout)
+    shown = json.loads(run(*common, *options).stdout)
     assert shown["card"]["num_asked"] == 4
     assert shown["missing"]["value"] == 0.25
-    assert shown["card"]["about"] == "decoding: free"
     for part in ("'next'", "fold=True", "last", "after=':'"):
         assert part in shown["card"]["answers"]
     shown = json.loads(run(*common).stdout)

@@ -136,7 +136,7 @@ def test_an_empty_evaluator_adds_nothing() -> None:
 
 def test_bytes_keep_the_options() -> None:
     """Of an evaluator with and without batches: what is added next counts as before."""
-    options: dict[str, Any] = {"cluster": "user", "confidence_level": 0.5, "km": 2.0}
+    options: dict[str, Any] = {"cluster": "user", "confidence_level": 0.5}
     options["locations"] = MORE["locations"]
     more = {**rows_of("lists", range(30, 60)), "exclude": np.full((30, 1), 8)}
     for number in (9, None):  # None for several targets

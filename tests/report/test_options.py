@@ -61,7 +61,7 @@ def test_the_command_line_is_made_of_the_options() -> None:
     for command, options in (("score", report.Options), ("compare", report.SharedOptions)):
         params = {str(x.name): x for x in main.commands[command].params}
         names = set(options.__annotations__) - {"bins"}
-        lacks = {"exempt_target", "about"} if command == "compare" else set()
+        lacks = {"exempt_target"} if command == "compare" else set()
         assert names - params.keys() == lacks
         for name in names & params.keys():
             default = inspect.signature(report.evaluate).parameters[name].default

@@ -75,9 +75,9 @@ _SECTIONS = {
     "Columns and files": "--preds --target --truth --query --item --score --rank --grade --answers "
     "--vocabulary --on-error --mask --exclude --confidence --workers",
     "Metrics": "--k --measure --metrics --num-locations --given --exempt-target --train-counts "
-    "--coordinates --km",
+    "--coordinates",
     "Groups and intervals": "--group --cluster --confidence-level",
-    "Output": "--format --group-table --out --save --force --about --title --help",
+    "Output": "--format --group-table --out --save --force --title --help",
 }
 
 # Options under other names, by what they are here.

@@ -70,12 +70,6 @@ def _split(_context: click.Context, _option: click.Parameter, values: Sequence[s
         ) from None
 
 
-def _named(_context: click.Context, _option: click.Parameter, values: Sequence[str]) -> Any:
-    """Return texts by name, of texts such as decoding=free."""
-    pairs = (value.partition("=") for value in values)
-    return {x if equals else "": y if equals else x for x, equals, y in pairs} or None
-
-
 # What `--answers` names: how lists are written, and the options of `read_answers`.
 LISTS, TEXTS = ("separator", "padding"), ("form", "key", "take", "after", "refusals", "fold")
 
@@ -224,8 +218,6 @@ EVALUATING = options_of(
         "--coordinates",
         type=FILE,
     ),
-    option_of("km", type=float),
-    option_of("about", "; may be repeated", multiple=True, metavar="[NAME=]TEXT", callback=_named),
 )
 FORMAT = click.option(
     "--format",

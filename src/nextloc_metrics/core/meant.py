@@ -25,6 +25,8 @@ def use(name: str, known: Iterable[str], otherwise: str) -> str:
             return 'pass `cluster="user"`, and `groups={"user": users}` with each batch'
         of_table = ', or of a table `groups=["user"], cluster="user"`' if "truth" in names else ""
         return f'pass `groups={{"user": users}}, cluster="user"`{of_table}'
+    if name == "km" and "locations" in names:
+        return "`metrics` takes an `AccuracyWithin(locations, km)`"
     if name in ("separator", "padding") and "answers" in names:
         return f'pass `answers={{"{name}": ...}}`'
     near = [x for x in [OTHERS.get(name)] if x in names] or get_close_matches(name, names, 1)

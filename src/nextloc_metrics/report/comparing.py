@@ -50,9 +50,7 @@ from nextloc_metrics.report.setting import (
     check_cluster,
     check_metrics,
     count_locations,
-    decoding_in,
     make_headline,
-    write_about,
 )
 
 if TYPE_CHECKING:
@@ -110,8 +108,7 @@ def compare(
             same scores count once: with `k=1` and lists of one id, accuracy and MRR are one.
         seed: the seed of the random signs.
         options: those of [`SharedOptions`][nextloc_metrics.report.SharedOptions]; for scores only
-            `cluster`, `confidence_level` and `about`, for evaluations `metrics` and
-            `confidence_level`.
+            `cluster` and `confidence_level`, for evaluations `metrics` and `confidence_level`.
 
     Raises:
         TypeError: without `target`, a model is no scores of queries.
@@ -137,12 +134,6 @@ def compare(
     """
     check_named("models", models, '{"gru": preds, "lstm": others}')
     given = {str(name): of for name, of in models.items()}
-    about: Any = options["about"] or {}
-    if not isinstance(about, Mapping) or not about.keys() <= given.keys():
-        raise ValueError(
-            f"`about` must have a text for models, by their names {short(list(given))}, got "
-            f"{short(about)}."
-        )
     level, cluster = options["confidence_level"], options["cluster"]
     intervals.check_confidence_level(level)
     seed = as_number(seed)
@@ -169,8 +160,7 @@ def compare(
         }
         clusters = kinds[cluster].numbers if cluster else None
         read = {name: _count_model(of, clusters, options) for name, of in rows.items()}
-    texts = {name: write_about(about[name]) for name in given if name in about}
-    return _test_models(read, cluster, texts, against, level, seed)
+    return _test_models(read, cluster, against, level, seed)
 
 
 # Scores ------------------------------------------------------------------------------------------
@@ -369,7 +359,6 @@ def _shares_of_f1(
 def _test_models(
     models: Mapping[str, Model],
     cluster: str | None,
-    about: Mapping[str, str],
     against: Against,
     level: float,
     seed: int,
@@ -408,12 +397,9 @@ def _test_models(
         + " of each metric" * is_all,
         **({"runs": ", ".join(several)} if several else {}),
         **({} if models[first].target is None else {"ties": "expected value over random orders"}),
-        **{f"about {name}": text for name, text in about.items()},
         **({"notes": "; ".join(warned)} if warned else {}),
     }
-    decoded = [f"{name} {of}" for name, text in about.items() if (of := decoding_in(text))]
     notes = [
-        *([f"decoding: {', '.join(decoded)}"] if decoded else []),
         f"{queries:,} queries, {_p_text(found, f1)} {clusters}".rstrip(),
         f"corrected p: {card['corrected_p']}; intervals are not corrected",
         *warned,

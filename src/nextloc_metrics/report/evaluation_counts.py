@@ -39,7 +39,6 @@ from nextloc_metrics.report.setting import (
     Setting,
     check_alike,
     check_free,
-    decoding_in,
 )
 
 # Fewer groups do not tell whether intervals by query are too narrow. With these many standard
@@ -218,7 +217,6 @@ class Counted:
         if not dirt.get("tied_across_k"):
             dirt.pop("tied_across_k", None)
         excluded = {} if setting.exclude == "none" else {"excluded": setting.exclude}
-        given = {"about": setting.about, "answers": setting.answers}
         sample = "queries independent"
         if setting.cluster is not None:
             sample = f"clustered by {setting.cluster}"
@@ -226,7 +224,7 @@ class Counted:
             "queries": self.card["queries"],
             "candidates": setting.candidates,
             **excluded,
-            **{name: text for name, text in given.items() if text},
+            **({"answers": setting.answers} if setting.answers else {}),
             **dirt,
             "averaged_over": "queries",
             "intervals": f"{100 * setting.confidence_level:g} %, {sample}",
@@ -341,8 +339,6 @@ class Counted:
             return []
         cuts = ", ".join(map(str, self.cuts_beyond_lists()))
         notes = [f"k = {cuts}: no list has more than {self.longest} ids"] if cuts else []
-        if decoding := decoding_in(self.setting.about):
-            notes.append(f"decoding: {decoding}")
         if "mrr" in self.headline and self.longest < _ENDLESS:
             notes.append(f"mrr: lists are cut at {self.longest}")
         return notes

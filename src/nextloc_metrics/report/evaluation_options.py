@@ -44,9 +44,6 @@ class SharedOptions(TypedDict, total=False):
             independent.
         exempt_target: rank a target that is excluded. Otherwise it is an error.
         confidence_level: the level of the intervals.
-        about: what made the predictions, for the card. It is text, or texts by name, such as
-            `{"model": ..., "decoding": "constrained", "prompt": ...}`, of which tables name the
-            `decoding`; `compare` takes one for each model, by its name.
     """
 
     k: Annotated[int | Sequence[int], (1, 5, 10)]
@@ -56,7 +53,6 @@ class SharedOptions(TypedDict, total=False):
     cluster: Annotated[str | None, None]
     exempt_target: Annotated[bool, False]
     confidence_level: Annotated[float, 0.95]
-    about: Annotated[str | Mapping[str, Any] | None, None]
 
 
 class Options(SharedOptions, total=False):
@@ -68,9 +64,9 @@ class Options(SharedOptions, total=False):
         train_counts: the training visits of each location. They are integers `[C]`, for the decile
             metrics and the baseline.
         vocabulary: the text of each id. Evaluations with different vocabularies cannot be merged.
-        locations: the coordinates of each location. They add the distance metrics and a map. Not
+        locations: the coordinates of each location. They add the distance metrics and a map. A hit
+            is at most 1 km away; `metrics` may have an `AccuracyWithin` of another radius. Not
             with `target` `[N, M]`.
-        km: the largest distance of a hit. It is that of `next_location_metrics`.
         given: what scores are; adds the metrics of probabilities. These are those of
             `probability_metrics`, beside chance and the training frequencies (each count plus
             one). None adds none.
@@ -80,7 +76,6 @@ class Options(SharedOptions, total=False):
     train_counts: Annotated["Array | None", None]
     vocabulary: Annotated[Sequence[str | int] | None, None]
     locations: Annotated["Locations | None", None]
-    km: Annotated[float, 1.0]
     given: Annotated[Literal["logits", "log_probabilities", "probabilities"] | None, None]
 
 

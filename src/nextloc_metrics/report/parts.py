@@ -102,8 +102,7 @@ class HeadlinePart(TablePart):
     def _of_table(self, known: Setting) -> RankingCollection:
         ranked, _ = _own_of(known)
         options = known.num_locations, known.k, known.measures, ranked
-        given: Any = {"locations": known.locations, "km": known.km}
-        return make_headline(*options, if_one_target="leave out", **given)
+        return make_headline(*options, if_one_target="leave out", locations=known.locations)
 
     def sections(self, evaluation: Any) -> dict[str, str]:
         counted = evaluation._counted

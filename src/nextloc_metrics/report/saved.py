@@ -21,7 +21,7 @@ from nextloc_metrics.core.queries.messages import clip, describe, short
 from nextloc_metrics.report.setting import OwnMetrics, names_of
 
 # Version of the files that `write` makes.
-_VERSION = 7
+_VERSION = 8
 
 
 def write(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -104,23 +103,6 @@ def check_free(rows: Iterable[Any], metrics: Mapping[str, RecordMetric]) -> None
         )
 
 
-def write_about(about: Any) -> str:
-    """Return what made predictions as one text; "" for None."""
-    texts = about if isinstance(about, Mapping) else {"": "" if about is None else about}
-    if not all(isinstance(x, str) for pair in texts.items() for x in pair):
-        raise TypeError(
-            '`about` must be text, or texts by name such as {"decoding": "free"}, got '
-            f"{short(about)}."
-        )
-    return "; ".join(f"{name}: {text}" if name else text for name, text in texts.items())
-
-
-def decoding_in(about: str) -> str:
-    """Return how a model was decoded, as `write_about` wrote it; "" if it is not said."""
-    found = re.search(r"(?:^|; )decoding: ([^;]+)", about)
-    return "" if found is None else found[1].strip()
-
-
 # How a setting names excluded candidates that leave the targets, and confidences of lists.
 EXEMPT = "given ids, but not the targets"
 CONFIDENCE = "confidence"
@@ -183,12 +165,10 @@ class Setting:
     cluster: str | None = None
     exempt_target: bool = False
     confidence_level: float = 0.95
-    about: str = ""
     bins: PopularityBins | None = None
     train_counts: Tensor | None = None
     vocabulary: str = ""  #: a digest; "" for none
     locations: Locations | None = None
-    km: float = 1.0
     given: str = ""
     inferred: int | None = None  #: the number of ids that `evaluate` found in all rows
     form: Form | None = None  #: None before the first batch
@@ -214,13 +194,12 @@ class Setting:
             measures=names,
             own=check_metrics(options["metrics"]),
             known_locations=number,
-            about=write_about(options["about"]),
             bins=bins,
             train_counts=counts,
             vocabulary="" if words is None else digest(*map(str, words)),
             locations=locations,
             given=options["given"] or "",
-            **{x: options[x] for x in ("cluster", "confidence_level", "exempt_target", "km")},
+            **{x: options[x] for x in ("cluster", "confidence_level", "exempt_target")},
         )
 
     def of_form(self, form: Form) -> Setting:
@@ -313,7 +292,7 @@ class Setting:
         return {
             "k": self.k,
             "num_locations": self.num_locations,
-            **{name: getattr(self, name) for name in (*same, "about", "vocabulary", "km", "given")},
+            **{name: getattr(self, name) for name in (*same, "vocabulary", "given")},
             **{name: "" if key is None else digest(key) for name, key in keys.items()},
             "metrics": names_of(self.own),
             **(self.form._asdict() if self.form else {}),

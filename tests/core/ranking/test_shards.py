@@ -122,7 +122,6 @@ ERRORS: dict[str, tuple[Callable[[], list[Any]], str]] = {
         "agree on `bins`|agree on `train_counts`",
     ),
     "cluster": (lambda: [of(0), of(1, cluster=None)], "agree on `cluster`"),
-    "km": (lambda: [lists(), lists(km=2.0)], r"agree on `km`, got 1.0 in evaluation 0 and 2.0"),
     "confidence_level": (
         lambda: [lists(), lists(confidence_level=0.9)],
         "agree on `confidence_level`, got 0.95",

@@ -448,22 +448,11 @@ def test_answers_add_up(tmp_path: Path) -> None:
     assert masked.card["num_asked"] == 9
 
 
-def test_models_are_compared_with_what_made_them() -> None:
-    """Answers stand where predictions do, and tables tell how models were decoded."""
+def test_answers_are_compared_like_lists() -> None:
+    """Answers stand where predictions do."""
     found, target = read_all(), [TARGETS[0], 3, *TARGETS[1:]]
-    about = {"a": {"model": "x", "decoding": "free"}, "b": {"decoding": "constrained"}}
-    both = report.compare({"a": found, "b": found.preds}, target, k=1, about=about)
+    both = report.compare({"a": found, "b": found.preds}, target, k=1)
     assert both.values["a"] == both.values["b"]
-    assert "decoding: a free, b constrained" in str(both)
-    assert both.card["about a"] == "model: x; decoding: free"
-    e = evaluated(about={"decoding": "constrained", "prompt": "Where?"})
-    assert "decoding: constrained" in str(e.table)
-    assert e.card["about"] == "decoding: constrained; prompt: Where?"
-    assert evaluated(about="free text").card["about"] == "free text"
-    with pytest.raises(TypeError, match="`about` must be text"):
-        evaluated(about={"decoding": 3})
-    with pytest.raises(ValueError, match="`about` must have a text for models"):
-        report.compare({"a": found, "b": found}, target, about={"c": "x"})
 
 
 def test_long_repeats_are_no_visit_counts() -> None:

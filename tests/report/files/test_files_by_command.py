@@ -205,10 +205,10 @@ def test_the_command_takes_the_options_of_evaluate(form: str, tmp_path: Path) ->
     places = np.array([[x / 100, x / 50] for x in range(11)] + [[np.nan, np.nan]])
     e = report.evaluate(
         LISTS, TARGETS, k=(1, 3), mask=use, exclude=[[*x, -1, -1][:2] for x in seen],
-        exempt_target=True, groups={"user": USERS}, train_counts=np.arange(12), km=3.0,
+        exempt_target=True, groups={"user": USERS}, train_counts=np.arange(12),
         locations=Locations(places[:, 0], places[:, 1]),
     )  # fmt: skip
-    assert {"mean_distance", "acc_within_3000m_at_1"} <= e.values.keys()
+    assert {"mean_distance", "acc_within_1000m_at_1"} <= e.values.keys()
     (tmp_path / "counts.txt").write_text("\n".join(map(str, range(12))), "utf-8")
     lines = ["latitude,longitude", *(f"{x / 100},{x / 50}" for x in range(11)), ","]
     (tmp_path / "places.csv").write_text("\n".join(lines), "utf-8")
@@ -217,7 +217,7 @@ def test_the_command_takes_the_options_of_evaluate(form: str, tmp_path: Path) ->
     for counts, of in (("counts.txt", "places.csv"), ("counts.npy", "places.npy")):
         shown = run(
             "score", str(path), "--k", "1", "--k", "3", "--mask", "use", "--exclude", "seen",
-            "--exempt-target", "--group", "user", "--km", "3",
+            "--exempt-target", "--group", "user",
             "--train-counts", str(tmp_path / counts), "--coordinates", str(tmp_path / of),
         )  # fmt: skip
         deciles = f"by popularity of the target\n{e.deciles}"

@@ -100,9 +100,9 @@ def test_errors_say_what_is_missing() -> None:
 def test_an_evaluation_with_coordinates() -> None:
     """The preset's metrics, and a map on the page."""
     locations, scores, target = batch(40)
-    options: dict[str, Any] = {"locations": locations, "km": 0.5, "k": (1, 5)}
+    options: dict[str, Any] = {"locations": locations, "k": (1, 5)}
     whole = report.evaluate(scores, target, train_counts=torch.arange(40), **options)
-    metrics = next_location_metrics(40, (1, 5), locations=locations, km=0.5)
+    metrics = next_location_metrics(40, (1, 5), locations=locations)
     metrics.update(scores, target)
     assert float32(whole.values) == {name: float(x) for name, x in metrics.compute().items()}
     assert "mean_distance" in whole.intervals
