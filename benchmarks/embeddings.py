@@ -56,7 +56,7 @@ def measure(seconds: float, candidates: int = 1_000_000) -> list[Result]:
     rank = partial(Ranking.from_embeddings, queries, table, target)
     contestants: Contestants = {PRODUCT: lambda: product(queries, table)}
     contestants |= both_backends(lambda: rank)
-    contestants |= both_backends(lambda: partial(rank, best=True), ", and the best candidate")
+    contestants |= both_backends(lambda: partial(rank, top=1), ", and the best candidate")
     title = f"{QUERIES} queries, {candidates:,} candidates of {DIMENSIONS} dimensions"
     result = report(title, contestants, seconds, "embeddings")
     if Path("/proc/self/clear_refs").exists():

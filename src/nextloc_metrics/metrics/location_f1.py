@@ -27,7 +27,7 @@ class LocationTally(RankingTally):
 
     _counted_as = "LocationTally"
     plot_legend_name = "location"
-    needs = Needs(best=True)  # the decision
+    needs = Needs(top=1)  # the decision
     _for_several: ClassVar[str]
 
     num_locations: Size

@@ -33,7 +33,7 @@ class SequenceAccuracy(MeanMetric, RankingTally):
         (tensor(0.5000), tensor(1.))
     """
 
-    needs = Needs(best=True)  # the decision
+    needs = Needs(top=1)  # the decision
 
     first: Positive | None = None
 

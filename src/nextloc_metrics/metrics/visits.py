@@ -129,7 +129,7 @@ class NewDecision(RankingMetric):
 
     higher_is_better = None
     _reads_ids = True
-    needs = Needs(best=True)  # the decision
+    needs = Needs(top=1)  # the decision
     _reads_groups = True
 
     visits: Annotated[Visits, _check_visits]

@@ -57,7 +57,7 @@ class LocationAnswers(KeyedMetric, RankingTally):
         cluster: the key in `groups` of the groups that are independent; None for queries.
     """
 
-    needs = Needs(best=True)
+    needs = Needs(top=1)
     _num_keys = 3
     _sums_by_key = FewSums
 

@@ -250,7 +250,7 @@ def test_generated_code_gives_the_same_bits() -> None:
     """The code that Inductor makes of the places and the cut scores."""
 
     def rank_and_cut(scores: Tensor, target: Tensor) -> tuple[Tensor, ...]:
-        ranking = Ranking.from_scores(scores, target, validate_args=False, best=True)
+        ranking = Ranking.from_scores(scores, target, validate_args=False, top=1)
         first = ranking.best
         return (
             ranking.above,

@@ -272,7 +272,7 @@ def test_a_ranking_in_place_of_scores() -> None:
     metrics.update(Ranking.from_scores(preds, target, top=1))
     assert same(metrics.compute(), expected.compute())
     before = states(metrics)
-    with pytest.raises(ValueError, match="best=True"):
+    with pytest.raises(ValueError, match="make it with `top=1`"):
         metrics.update(Ranking.from_scores(preds, target))
     assert same(states(metrics), before)
 

@@ -582,9 +582,7 @@ def test_places_alone_are_enough(case: Case) -> None:
     """A ranking that kept as many first ranks as a metric asks for is all that it needs."""
     preds, target = batch()
     needs = case.make().needs
-    ranking = Ranking.from_scores(
-        preds, target, top=needs.top, best=needs.best, length=needs.length
-    )
+    ranking = Ranking.from_scores(preds, target, top=needs.top, length=needs.length)
     expected = updated(case.make(), preds, target)
     assert same(state(updated(case.make(), ranking)), state(expected))
 

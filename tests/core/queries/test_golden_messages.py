@@ -166,7 +166,6 @@ OTHERS: dict[str, Callable[[Any], Any]] = {
     "ties": RANKING.break_ties,
     "top": lambda x: Ranking.from_scores(SCORES, IDS, top=x),
     "depth": lambda x: Ranking.from_scores(SCORES, IDS, depth=x),
-    "best": lambda x: Ranking.from_scores(SCORES, IDS, best=x),
     "bias": lambda x: Ranking.from_embeddings(SCORES, SCORES, IDS % 4, bias=x),
     "chunk_size": lambda x: Ranking.from_embeddings(SCORES, SCORES, IDS % 4, chunk_size=x),
     "confidence_level": MRR().interval,

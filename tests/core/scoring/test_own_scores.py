@@ -280,7 +280,7 @@ class Best(FirstIds):
 class Decided(FirstIds):
     """A score of the best candidate, of tied ones the lowest id."""
 
-    needs = Needs(best=True)
+    needs = Needs(top=1)
 
     def score(self, ranking: Ranking) -> Tensor:
         """Tell whether it is the relevant location."""
@@ -365,11 +365,11 @@ def test_an_own_metric_sees_as_many_places_in_any_collection() -> None:
 
 def test_a_ranking_without_candidates_has_no_ids() -> None:
     """An error has the remedy; of the best alone, the first rank is kept."""
-    ranking = Ranking.from_scores(SCORES, TARGET, best=True)
+    ranking = Ranking.from_scores(SCORES, TARGET, top=1)
     assert ranking.best.tolist() == ranking.top_candidates(1).ids[:, 0].tolist() == [1, 0, 1]
     with pytest.raises(ValueError, match="make it with `top=2`"):
         ranking.top_candidates(2)
-    with pytest.raises(ValueError, match=r"best candidate.*make it with `best=True`"):
+    with pytest.raises(ValueError, match="make it with `top=1`"):
         _ = Ranking.from_scores(SCORES, TARGET).best
 
 

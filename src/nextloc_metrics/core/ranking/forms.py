@@ -154,9 +154,9 @@ def of_scores(batch: Batch, needs: Needs) -> Attributes:
     if relevant.most == 1 or must_not_sync(scores) or excluded is not None:
         depth = None  # counting all ranks is as fast here
     if excluded is None:
-        found = find_ranks(scores, relevant, depth, needs.to_find)
+        found = find_ranks(scores, relevant, depth, needs.top)
     else:
-        found = find_ranks_without(scores, relevant, excluded, needs.to_find)
+        found = find_ranks_without(scores, relevant, excluded, needs.top)
         scores = leave_out(scores, excluded) if needs.keeps_scores or needs.length else scores
     kept = scores if needs.keeps_scores else None
     length = (scores != -torch.inf).sum(1) if needs.length else None  # NaN are ranked
@@ -179,7 +179,7 @@ def of_lists(batch: Batch, needs: Needs) -> Attributes:
             check_lists(lists, checked)
         lists, checked = remove_from_lists(lists, excluded), None
     above = find_in_lists(lists, relevant.ids, needs.depth, checked)
-    top = max(needs.to_find, needs.within)
+    top = max(needs.top, needs.within)
     first = TopCandidates.of_lists(lists, top) if top else None
     found = Found(relevant.ids, above, torch.ones_like(above), first)
     length = (lists >= 0).sum(1) if needs.length else None
@@ -198,7 +198,7 @@ def of_embeddings(
         relevant.ids,
         read_exclude(batch, relevant, number),
         chunk_size,
-        needs.to_find,
+        needs.top,
     )
     return _of_batch(batch, relevant, found, num_candidates=number)
 
@@ -215,7 +215,7 @@ def of_shards(batch: Batch, offset: int, process_group: Any, needs: Needs) -> At
         is_here = (excluded >= offset) & (excluded < offset + scores.shape[1])
         scores = leave_out(scores, (excluded - offset).where(is_here, -1))
     number, found = survey_shards(
-        scores, relevant.ids, offset, needs.to_find, process_group, batch.validate_args
+        scores, relevant.ids, offset, needs.top, process_group, batch.validate_args
     )
     return _of_batch(batch, relevant, found, num_candidates=number)
 

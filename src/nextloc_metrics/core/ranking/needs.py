@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from types import NoneType
@@ -18,7 +18,6 @@ class Needs:
 
     Attributes:
         top: the number of first ranks whose candidates are read.
-        best: whether the best candidate is read; the same as `top=1`.
         scores: whether the scores of all candidates are read.
         depth: the number of first ranks in which relevant locations are looked for; None for all.
         length: whether the number of ranked candidates is read.
@@ -26,20 +25,15 @@ class Needs:
             scores of all candidates.
 
     Example:
-        >>> Needs(top=3, depth=3) | Needs(best=True, depth=5)
-        Needs(top=3, best=True, scores=False, depth=5, length=False, within=0)
+        >>> Needs(top=3, depth=3) | Needs(length=True, depth=5)
+        Needs(top=3, scores=False, depth=5, length=True, within=0)
     """
 
     top: int = 0
-    best: bool = False
     scores: bool = False
     depth: int | None = None
     length: bool = False
     within: int = 0
-    #: whether the record keeps the scores of all candidates
-    keeps_scores: bool = field(init=False, repr=False, compare=False)
-    #: the number of first candidates to find
-    to_find: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Raise if a value is wrong; NumPy integers become Python's."""
@@ -49,20 +43,17 @@ class Needs:
         for name in ("top", "within"):
             if type(value := getattr(self, name)) is not int or value < 0:
                 raise ValueError(f"`{name}` must be an integer of at least 0, got {short(value)}.")
-        for name in ("best", "scores", "length"):
+        for name in ("scores", "length"):
             if type(value := getattr(self, name)) is not bool:
                 check_bool(name, value)
         if self.depth is not None and (type(self.depth) is not int or self.depth < 1):
             raise ValueError(
                 f"`depth` must be None or a positive integer, got {short(self.depth)}."
             )
-        object.__setattr__(self, "keeps_scores", bool(self.scores or self.within))
-        object.__setattr__(self, "to_find", max(self.top, int(self.best)))
 
     def __or__(self, other: Needs) -> Needs:
         return Needs(
             max(self.top, other.top),
-            self.best or other.best,
             self.scores or other.scores,
             None if None in (self.depth, other.depth) else max(self.depth, other.depth),  # type: ignore[type-var]
             self.length or other.length,
@@ -70,9 +61,14 @@ class Needs:
         )
 
     @property
+    def keeps_scores(self) -> bool:
+        """Whether the record keeps the scores of all candidates."""
+        return bool(self.scores or self.within)
+
+    @property
     def only_ranks(self) -> bool:
         """Whether nothing but ranks of relevant locations is read."""
-        return not (self.top or self.best or self.keeps_scores)
+        return not (self.top or self.keeps_scores)
 
 
 def merge_needs(needs: Iterable[Needs]) -> Needs:

@@ -93,7 +93,6 @@ class Ranking(Record):
         ignore_index: int | None = None,
         validate_args: bool = True,
         top: int = 0,
-        best: bool = False,
         depth: int | None = None,
         length: bool = False,
         exclude: Array | None = None,
@@ -106,7 +105,6 @@ class Ranking(Record):
             target: as for `RankingMetric.update`, like `mask`, `exclude` and `exempt_target`.
             ignore_index: as for `RankingMetric`, like `validate_args`.
             top: the number of first ranks whose candidate ids are kept.
-            best: keep the best candidate, of tied ones the lowest id; the same as `top=1`.
             depth: the number of first ranks that are read; None for all. Relevant locations beyond
                 may be missing, which is faster for several per query.
             length: count the ranked candidates: those scored above -inf or NaN, and not excluded.
@@ -122,7 +120,7 @@ class Ranking(Record):
             Ranking(above=[[1]], tied=[[2]], relevant_above=[[0]], relevant_tied=[[1]])
         """
         batch = _batch(preds, target, mask, exclude, exempt_target, ignore_index, validate_args)
-        return cls(**forms.of_scores(batch, _needs(top, best, depth=depth, length=length)))
+        return cls(**forms.of_scores(batch, Needs(top, depth=depth, length=length)))
 
     @classmethod
     def from_lists(
@@ -134,7 +132,6 @@ class Ranking(Record):
         ignore_index: int | None = None,
         validate_args: bool = True,
         top: int = 0,
-        best: bool = False,
         depth: int | None = None,
         length: bool = False,
         exclude: Array | None = None,
@@ -153,7 +150,7 @@ class Ranking(Record):
                     relevant_tied=[[1, 1]])
         """
         batch = _batch(preds, target, mask, exclude, exempt_target, ignore_index, validate_args)
-        return cls(**forms.of_lists(batch, _needs(top, best, depth=depth, length=length)))
+        return cls(**forms.of_lists(batch, Needs(top, depth=depth, length=length)))
 
     @classmethod
     def from_predictions(cls, preds: Array, target: Array, *args: Any, **kwargs: Any) -> Ranking:
@@ -175,7 +172,6 @@ class Ranking(Record):
         ignore_index: int | None = None,
         validate_args: bool = True,
         top: int = 0,
-        best: bool = False,
         exclude: Array | None = None,
         exempt_target: bool = False,
     ) -> Ranking:
@@ -198,7 +194,7 @@ class Ranking(Record):
             >>> Ranking.from_embeddings(queries, table, tensor([2]))
             Ranking(above=[[1]], tied=[[1]], relevant_above=[[0]], relevant_tied=[[1]])
         """
-        needs = _needs(top, best)
+        needs = Needs(top)
         check_embeddings(queries, table, bias, chunk_size)
         batch = _batch(queries, target, mask, exclude, exempt_target, ignore_index, validate_args)
         return cls(**forms.of_embeddings(batch, table, bias, chunk_size, needs))
@@ -215,7 +211,6 @@ class Ranking(Record):
         ignore_index: int | None = None,
         validate_args: bool = True,
         top: int = 0,
-        best: bool = False,
         exclude: Array | None = None,
         exempt_target: bool = False,
     ) -> Ranking:
@@ -232,7 +227,7 @@ class Ranking(Record):
             offset: the id of this process' first candidate; a gap or overlap is a `ValueError`.
             process_group: the processes that hold the candidates; None for the default group.
         """
-        needs = _needs(top, best)
+        needs = Needs(top)
         if not isinstance(local_scores, Tensor) or not local_scores.is_floating_point():
             raise TypeError(
                 "`local_scores` must be a floating tensor of scores, "
@@ -297,8 +292,6 @@ class Ranking(Record):
         return cls(**forms.of_found(relevant, found, queries))
 
     def require(self, needs: Needs, reader: object) -> None:
-        if needs.best:
-            _ = self.best
         if needs.top:
             self._at_least(needs.top)
         if needs.within and self.scores is None:
@@ -394,8 +387,8 @@ class Ranking(Record):
         if self.first is None or self.first.top < k:
             kept = 0 if self.first is None else self.first.top
             raise ValueError(
-                f"the first {k} candidates are needed, but this Ranking kept {kept}; "
-                f"make it with `top={k}`."
+                f"candidates up to rank {k} are needed, but this Ranking kept {kept}; make it with "
+                f"`top={k}`."
             )
         return self.first
 
@@ -405,13 +398,7 @@ class Ranking(Record):
 
         -1 where a row of scores has a NaN or nothing above -inf, or a list is empty.
         """
-        self._check_ids()
-        if self.first is None:
-            raise ValueError(
-                "the best candidate is needed, but this Ranking did not keep it; make it with "
-                "`best=True`."
-            )
-        return self.first.best
+        return self._at_least(1).best
 
     @property
     def has_lengths(self) -> bool:
@@ -481,12 +468,6 @@ class Ranking(Record):
                 "ids of candidates are needed, but a Ranking from ranks has none; make it from "
                 "scores or lists."
             )
-
-
-def _needs(top: int, best: bool, **others: Any) -> Needs:
-    """Return what to keep; one candidate more tells whether a tied block crosses rank `top`."""
-    needs = Needs(top, best, **others)
-    return replace(needs, top=needs.top + 1) if needs.top else needs
 
 
 def _batch(
