@@ -23,16 +23,14 @@ class ByRemainder(report.Part):
     def __init__(self, divisor: int) -> None:
         self.divisor = divisor
 
-    def applies(self, known: Any) -> bool:
-        """Several relevant locations have several remainders."""
-        return known.num_locations is not None
-
     def groups(self, batch: Batch) -> dict[str, Tensor]:
         """Return the remainders."""
         return {"remainder": batch.target % self.divisor}
 
     def make(self, known: Any, rows: Any) -> dict[str, RankingCollection]:
-        """Count two metrics."""
+        """Count two metrics; several relevant locations have several remainders."""
+        if known.num_locations is None:
+            return {}
         by: Any = {"num_groups": self.divisor, "by": "remainder"}
         metrics = {"mrr": Grouped(MRR(), **by), "hit": Grouped(AccuracyAtK(2), **by)}
         return {"each": RankingCollection(metrics), "all": RankingCollection({"mrr@2": MRR(2)})}
@@ -111,7 +109,7 @@ def test_it_is_merged_saved_and_read_again(tmp_path: Path) -> None:
 
 
 def test_it_has_a_section_and_a_table() -> None:
-    """Under its title, which is escaped; a part that does not apply has none."""
+    """Under its title, which is escaped; a part that counts nothing has none."""
     e = report.evaluate(SCORES, TARGET, k=2, metrics=own())
     page = e.to_html()
     assert "By remainder &lt;of the target&gt;" in page

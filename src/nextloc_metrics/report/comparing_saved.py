@@ -43,7 +43,11 @@ def compare_saved(given: Mapping[str, Any], metrics: Any, level: float) -> Compa
     ]
     for one in read:
         one.setting = replace(one.setting, confidence_level=level)
-    (first, second), (a, b), (before, after) = [x.read_table() for x in read], read, given
+    (first, second), (a, b), (before, after) = (
+        [Evaluation(x).columns["value"] for x in read],
+        read,
+        given,
+    )
     by = a.setting.cluster or ""
     is_shared = by == b.setting.cluster and by in a.names and by in b.names
     shared = len(a.names[by].keys() & b.names[by].keys()) if is_shared else 0

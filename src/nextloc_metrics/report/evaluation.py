@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from nextloc_metrics import analysis
-from nextloc_metrics.core.display.page import Result
+from nextloc_metrics.core.display.page import Result, show_meanings, show_sentence, show_table
 from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.display.table import Table, across, csv_cell, in_percent, of_readings
-from nextloc_metrics.core.metric.collection_values import readings_of
+from nextloc_metrics.core.metric.collection import RankingCollection
+from nextloc_metrics.core.metric.collection_values import read_results, readings_of
 from nextloc_metrics.core.outputs import new_file
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.by_group import (
@@ -23,10 +25,20 @@ from nextloc_metrics.report.by_group import (
 )
 from nextloc_metrics.report.evaluation_counts import Counted, merge_counted
 from nextloc_metrics.report.files.opening import Lazy, pa
-from nextloc_metrics.report.parts import AMONG_ANSWERED, BASELINE, CHANCE, InnerPart
+from nextloc_metrics.report.pages.sections import (
+    show_deciles,
+    show_distances,
+    show_groups,
+    show_headline,
+    show_probabilities,
+    show_ties,
+)
+from nextloc_metrics.report.parts import AMONG_ANSWERED, BASELINE, BOUNDS, CHANCE, FREQUENCIES
 from nextloc_metrics.report.setting import check_metrics
 
 Interval = tuple[float, float]
+
+_DECILES = "By popularity of the target"
 
 
 class Evaluation(Result):
@@ -45,12 +57,13 @@ class Evaluation(Result):
     @cached_property
     def values(self) -> dict[str, float]:
         """The value of each metric: a fraction, or km for distances."""
-        return self._values_of("value")
+        return {name: one.value for name, one in self._readings.items()}
 
     @cached_property
     def intervals(self) -> dict[str, Interval]:
         """The lower and upper bound of the confidence interval of each mean of scores."""
-        return {name: one.bounds for name, one in self.columns["value"].items() if one.bounds}
+        found = self._counted.intervals()
+        return {name: found[name] for name in self._readings if name in found}
 
     @cached_property
     def chance(self) -> dict[str, float]:
@@ -69,13 +82,13 @@ class Evaluation(Result):
         return {
             name: analysis.skill(values[name], x)
             for name, x in self.baseline.items()
-            if self._beside["value"][name].is_fraction and metrics[name].higher_is_better
+            if self._readings[name].is_fraction and metrics[name].higher_is_better
         }
 
     @cached_property
     def ties(self) -> dict[str, Interval]:
         """Two values: tied relevant locations come last, and they come first."""
-        low, high = map(self._values_of, ("pessimistic", "optimistic"))
+        high, low = map(self._values_of, BOUNDS)
         return {name: (low[name], high[name]) for name in low}
 
     @cached_property
@@ -106,7 +119,8 @@ class Evaluation(Result):
     @cached_property
     def columns(self) -> dict[str, dict[str, Reading]]:
         """The numbers of the headline, by column and row."""
-        table, beside = self._counted.read_table(), self._beside
+        beside, bounds = self._beside, self.intervals
+        table = {x: one._replace(bounds=bounds.get(x)) for x, one in self._readings.items()}
         return {"value": table} | {
             title: {name: beside[title][name] for name in table if name in beside[title]}
             for title in (AMONG_ANSWERED, CHANCE, BASELINE)
@@ -114,15 +128,25 @@ class Evaluation(Result):
         }
 
     @cached_property
+    def _readings(self) -> dict[str, Reading]:
+        """The values of the first table, without intervals."""
+        return readings_of(RankingCollection(dict(self._counted.rows())))
+
+    @cached_property
     def _beside(self) -> dict[str, dict[str, Reading]]:
-        """The values of the parts without a table of their own, by title, without intervals."""
-        counted, found = self._counted, dict[str, dict[str, Reading]]()
-        table = counted.read_values()
-        for part in counted.made:
-            if isinstance(part, InnerPart):
-                for row in part.rows(counted, table):
-                    found.setdefault(row.part, {})[row.metric] = row.reading
-        return found
+        """The values beside those of the first table, without intervals, by title."""
+        none = Reading(math.nan, None, is_fraction=False)
+        return {
+            title: {x: self._readings.get(x, none)._replace(value=float(y)) for x, y in of.items()}
+            for title, of in _values_beside(self._counted).items()
+        }
+
+    @cached_property
+    def _by_group(self) -> dict[str, dict[str, Reading]]:
+        """The values of each part of the user's own, with intervals, by title."""
+        level, parts = self._counted.setting.confidence_level, self._counted.setting.parts
+        own = self._counted.own.items()
+        return {parts[name].title: _readings_by_group(of.values(), level) for name, of in own}
 
     def _values_of(self, title: str) -> dict[str, float]:
         return {name: one.value for name, one in self._beside.get(title, {}).items()}
@@ -177,22 +201,52 @@ class Evaluation(Result):
             [('value', 0.75), ('optimistic', 0.75), ('pessimistic', 0.75)]
         """
         counted = self._counted
-        for part in counted.made:
-            for row in part.rows(counted, self.columns["value"]):
-                yield row.record()
+        alone = {"value": self.columns["value"], **self._beside}
+        rows = [(title, name, "", one) for title, of in alone.items() for name, one in of.items()]
+        by_group = self._by_group
+        if "deciles" in counted.parts:
+            found = _readings_by_group([counted.parts["deciles"]], counted.setting.confidence_level)
+            by_group = {_DECILES: found, **by_group}
+        for title, of in by_group.items():
+            rows += [(title, *name.partition(", ")[::2], one) for name, one in of.items()]
+        for part, metric, group, one in rows:
+            low, high = one.bounds or (math.nan, math.nan)
+            numbers = {"value": one.value, "low": low, "high": high, "queries": one.number}
+            yield {"part": part, "metric": metric, "group": group, **numbers, "note": one.note}
+        for record in self.group_records():
+            yield {"part": f"by {record.pop('kind')}", **record, "note": ""}
+
+    def _own_tables(self) -> dict[str, Table]:
+        level = self._counted.setting.confidence_level
+        return {title: of_readings({"value": of}, level) for title, of in self._by_group.items()}
 
     def _others(self) -> dict[str, Table]:
         found = {f"By {name}": table for name, table in self.groups.items()}
         if self.deciles is not None:
-            found["By popularity of the target"] = self.deciles
-        own = self._counted.setting.parts.values()
-        return found | {part.title: part.table(self._counted) for part in own}
+            found[_DECILES] = self.deciles
+        return found | self._own_tables()
 
     def sections(self) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for part in self._counted.made:
-            found |= part.sections(self)
-        return found
+        counted, level = self._counted, self._counted.setting.confidence_level
+        parts: Any = counted.parts
+        found = {
+            "Result": show_sentence(self._sentence())
+            + show_headline(self.columns, self.table, self.skill, level)
+            + show_meanings(counted.rows())
+        }
+        for kind, table in self.groups.items():
+            members, notes = parts[f"by {kind}"], counted.note_intervals(kind)
+            found[f"By {kind}"] = show_groups(kind, notes, members, table, level)
+        if (places := counted.setting.locations) is not None:
+            found["Distance"] = show_distances(parts["map"]["acc_at_1"], places, counted.headline)
+        if self.deciles is not None:
+            numbers, notes = queries_of_deciles(parts["deciles"]), counted.note_intervals()
+            deciles = parts["deciles"], [*numbers.values()], self.deciles, notes, level
+            found[_DECILES] = show_deciles(*deciles)
+        if "probabilities" in parts:
+            found["Probabilities"] = show_probabilities(parts["probabilities"], level)
+        found["Ties"] = show_ties(self.values, self.ties)
+        return found | {title: show_table(table) for title, table in self._own_tables().items()}
 
     def _sentence(self) -> str:
         """Return the result in a sentence."""
@@ -238,6 +292,32 @@ def merge(shards: Iterable[str | Path | Evaluation], *, metrics: Any = None) -> 
     if not read:
         raise ValueError("`shards` must hold at least one evaluation, got none.")
     return Evaluation(merge_counted(read))
+
+
+def _values_beside(counted: Counted) -> dict[str, dict[str, Any]]:
+    """Compute what stands beside the values of the first table, by title and metric."""
+    parts, number = counted.parts, counted.setting.candidates
+    titles = [title for title in (*BOUNDS, CHANCE, BASELINE) if title in parts]
+    found = {title: parts[title].compute() for title in titles}
+    if AMONG_ANSWERED in parts:
+        found[AMONG_ANSWERED] = parts[AMONG_ANSWERED].results(None).values
+    if FREQUENCIES in parts:
+        found[BASELINE] |= parts[FREQUENCIES].compute()
+    if number is not None:  # metrics of decisions have no chance level
+        expected = analysis.chance(counted.headline, number)
+        found[CHANCE] = {name: found.get(CHANCE, expected)[name] for name in expected}
+        if counted.setting.probabilities:
+            equal = {"nll": math.log(number), "perplexity": float(number), "brier": 1 - 1 / number}
+            found[CHANCE] |= equal
+    return found
+
+
+def _readings_by_group(parts: Iterable[RankingCollection], level: float) -> dict[str, Reading]:
+    """Read the values of collections by metric, those of groups by metric and group."""
+    found: dict[str, Reading] = {}
+    for one in parts:
+        found |= read_results(one, one.results(level), keep_base=False, by_group=True)
+    return found
 
 
 def _table_of_headline(counted: Counted, columns: Mapping[str, Mapping[str, Reading]]) -> Table:

@@ -15,10 +15,8 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core import backends
-from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.means import exact, intervals
 from nextloc_metrics.core.metric.collection import RankingCollection
-from nextloc_metrics.core.metric.collection_values import read_results, readings_of
 from nextloc_metrics.core.metric.grouped import Grouped
 from nextloc_metrics.core.metric.joint_update import Plan
 from nextloc_metrics.core.metric.keyed import KeyedMetric
@@ -31,8 +29,14 @@ from nextloc_metrics.metrics.location_f1 import LocationF1
 from nextloc_metrics.report import saved
 from nextloc_metrics.report.evaluation_metrics import count_answers
 from nextloc_metrics.report.location_answers import FewSums, LocationAnswers
-from nextloc_metrics.report.part import Feed, Part, Parts
-from nextloc_metrics.report.parts import LEFT_OUT, PARTS
+from nextloc_metrics.report.part import Feed, Parts
+from nextloc_metrics.report.parts import (
+    LEFT_OUT,
+    TARGET,
+    make_beside,
+    make_references,
+    make_table,
+)
 from nextloc_metrics.report.setting import (
     EXEMPT,
     OwnMetrics,
@@ -62,37 +66,38 @@ class Counted:
         self._last: dict[str, tuple[GroupLabels, Tensor]] = {}  # and the numbers of these
         self.card, self.longest = Counter[str](), 0  # and the length of the longest list
         self.ids: frozenset[str] = frozenset()  # of the evaluations that were merged
-        self.made: dict[Part, Parts] = {}  # the collections of each part
-        self.parts: Parts = {}  # all of them by name
+        self.parts: Parts = {}  # all collections of metrics by name
+        self.table: Parts = {}  # those of them that are rows of the first table
+        self.own: dict[str, Parts] = {}  # those of each part of the user
         self._members: dict[str, Any] = {}  # their metrics, by the names of their states
         self._plans: dict[Feed | None, Plan] = {}  # of what is ranked; first of the predictions
         if setting.form is not None:
             self._make_parts(setting)
 
     def _make_parts(self, known: Setting) -> None:
-        """Make the parts that apply, those of the first table before the others."""
-        prefixes = dict.fromkeys(PARTS, "")
-        prefixes |= {part: f"{name}/" for name, part in known.parts.items()}
-        chosen = {part: prefix for part, prefix in prefixes.items() if part.applies(known)}
-        made = {part: part.make(known, {}) for part in chosen if part._is_in_table}
-        rows = {name: collection for of in made.values() for name, collection in of.items()}
-        names = Counter(name for part in rows.values() for name, _ in part.named_members())
+        """Make all collections, those of the first table before the others."""
+        self.table = table = make_table(known)
+        names = Counter(name for name, _ in self.rows())
         check_free([name for name, number in names.items() if number > 1], known.metrics)
-        fed: dict[Feed | None, list[RecordMetric]] = {None: []}
-        for part, prefix in chosen.items():
-            self.made[part] = own = made[part] if part in made else part.make(known, rows)
-            self.parts |= {f"{prefix}{name}": collection for name, collection in own.items()}
-            if members := [x for collection in own.values() for x in collection.members()]:
-                fed.setdefault(part.feed(known), []).extend(members)
+        made: list[tuple[Feed | None, Parts]] = [(None, table), (None, make_beside(known, table))]
+        made += make_references(known, table)
+        for prefix, part in known.parts.items():
+            if own := part.make(known, table):
+                self.own[prefix] = own
+                made.append((part.feed(known), {f"{prefix}/{x}": y for x, y in own.items()}))
+        fed: dict[Feed | None, list[RecordMetric]] = {}
+        for feed, parts in made:
+            self.parts |= parts
+            fed.setdefault(feed, []).extend(x for one in parts.values() for x in one.members())
         self._members = {
             f"{part}/{name}": member
             for part, collection in self.parts.items()
             for name, member in collection.named_members()
         }
-        self._plans = {feed: Plan(members) for feed, members in fed.items()}
+        self._plans = {feed: Plan(members) for feed, members in fed.items() if members}
         # the card reads all ranks, however few the metrics look at
         self._plans[None].needs[Ranking] |= Needs()
-        self.headline = self.parts[""]
+        self.headline = table[""]
 
     def add(self, chunks: Iterable[Batch]) -> None:
         """Count the queries of chunks of rows, or raise and change nothing."""
@@ -116,8 +121,10 @@ class Counted:
         self._grow()
         exempts = self.setting.exclude == EXEMPT
         batch = replace(chunk, groups=None, exempt_target=exempts).read()
-        for part in self.made:
-            groups |= part.groups(batch)
+        if "map" in self.parts:
+            groups[TARGET] = batch.target
+        for name in self.own:
+            groups |= self.setting.parts[name].groups(batch)
         batch = replace(batch, groups=groups or None)
         records = self._plans[None].read(batch)
         for feed, plan in self._plans.items():
@@ -279,26 +286,18 @@ class Counted:
 
     def rows(self) -> list[tuple[str, Any]]:
         """Return name and metric of each row of the table of all queries."""
-        of_table = (made for part, made in self.made.items() if part._is_in_table)
-        return [row for made in of_table for one in made.values() for row in one.named_members()]
+        return [row for one in self.table.values() for row in one.named_members()]
 
-    def read_values(self) -> dict[str, Reading]:
-        """Compute the metrics of the first table, without intervals."""
-        return readings_of(RankingCollection(dict(self.rows())))
-
-    def read_table(self) -> dict[str, Reading]:
-        """Compute the metrics of the first table; intervals are clustered if asked."""
-        collection = RankingCollection(dict(self.rows()))
-        confidence_level = self.setting.confidence_level
-        results = collection.results(confidence_level, count=False)
+    def intervals(self) -> dict[str, tuple[float, float]]:
+        """Compute the intervals of the first table by row; they are clustered if asked."""
+        level, collection = self.setting.confidence_level, RankingCollection(dict(self.rows()))
         if self.setting.cluster in self.kinds:
-            clustered = self.parts["cluster"].results(confidence_level, count=False)
-            results = results._replace(intervals=clustered.intervals)
+            collection = self.parts["cluster"]
+        found = collection.results(level, count=False).intervals
         empty = self._of_one_target()
-        estimates = {x: y._estimate() for x, y in self.left_out().items() if x not in empty}
-        of_f1 = {name: x.interval(confidence_level) for name, x in estimates.items()}
-        results = results._replace(intervals=results.intervals | of_f1)
-        return read_results(collection, results, keep_base=False, by_group=False)
+        of_f1 = {name: x for name, x in self.left_out().items() if name not in empty}
+        found |= {name: x._estimate().interval(level) for name, x in of_f1.items()}
+        return {name: (float(low), float(high)) for name, (low, high) in found.items()}
 
     def columns_of(self, kind: str) -> Iterator[list[list[Any]]]:
         """Yield the columns of each metric of groups; none if there is no group.
