@@ -73,7 +73,7 @@ class KnowingCommand(click.Command):
 # The options of each section of a help page; others are in the first one.
 _SECTIONS = {
     "Columns and files": "--preds --target --truth --query --item --score --rank --grade --answers "
-    "--vocabulary --on-error --mask --exclude --confidence --workers",
+    "--vocabulary --on-error --on-missing --mask --exclude --confidence --workers",
     "Metrics": "--k --measure --metrics --num-locations --given --exempt-target --train-counts "
     "--coordinates",
     "Groups and intervals": "--group --cluster --confidence-level",

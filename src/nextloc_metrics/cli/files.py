@@ -112,7 +112,7 @@ def given_options(kind: Any, reading: Mapping[str, Any]) -> dict[str, Any]:
 
 # what else files and tables are read by
 _OF_TRUTH = ("truth", "query", "item", "score", "rank", "grade")
-_OF_FILES = ("preds", "target", "on_error", "mask", "exclude", *_OF_TRUTH)
+_OF_FILES = ("preds", "target", "on_error", "on_missing", "mask", "exclude", *_OF_TRUTH)
 _OF_TABLES = {*_OF_FILES, "confidence", "groups", "workers", "answers"}
 
 # what reads the file of an option

@@ -169,6 +169,12 @@ FILES = options_of(
         default="raise",
         help="Treat an unreadable answer as an error or as a miss.",
     ),
+    click.option(
+        "--on-missing",
+        type=click.Choice(["raise", "miss"]),
+        default="raise",
+        help="Treat a query without a target as an error or as a miss.",
+    ),
 )
 GROUPS = click.option("--group", "groups", multiple=True, help="Column of groups; may be repeated.")
 METRICS = option_of(

@@ -25,7 +25,7 @@ from nextloc_metrics.report.evaluation_options import Options, with_options
 from nextloc_metrics.report.evaluator import Evaluator
 from nextloc_metrics.report.files.answers import cells_of, reader_of
 from nextloc_metrics.report.files.arrays import open_arrays
-from nextloc_metrics.report.files.columns import names_of_groups
+from nextloc_metrics.report.files.columns import names_of_groups, with_missing
 from nextloc_metrics.report.files.forms import open_form
 from nextloc_metrics.report.files.item_rows import check_rows_are_queries
 from nextloc_metrics.report.files.joining import Joined, TableForm, form_of
@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
 # The arguments that only tables have, with their defaults.
 _OF_TABLES: dict[str, Any] = {"preds": "preds", "truth": None, "query": (), "item": None}
-_OF_TABLES |= {"score": None, "rank": None, "on_error": "raise", "answers": None, "workers": 1}
+_OF_TABLES |= {"score": None, "rank": None, "on_error": "raise", "on_missing": "raise"}
+_OF_TABLES |= {"answers": None, "workers": 1}
 
 # What names a column or a file.
 _NAME = str | PathLike  # type: ignore[type-arg]
@@ -67,6 +68,7 @@ def evaluate(
     score: str | None = None,
     rank: str | None = None,
     on_error: OnError = "raise",
+    on_missing: OnError = "raise",
     answers: Mapping[str, Any] | None = None,
     workers: int = 1,
     **options: Unpack[Options],
@@ -111,7 +113,8 @@ def evaluate(
         score: the column of the score of an item, of which equal ones are tied; NaN and empty is
             not retrieved. Or
         rank: the column of its rank, from 0 if any is 0, else from 1; a gap between ranks stays.
-        on_error: as for `report.read`.
+        on_error: as for `report.read`, as is
+        on_missing: for a query without a target.
         answers: how the cells of `preds` are written: `separator` and `padding` of lists as for
             `report.read`, such as `{"separator": " "}`; or, for the text of a language model, the
             options of `read_answers`, such as `{"form": "json"}`, with the ids of `vocabulary`.
@@ -146,7 +149,7 @@ def evaluate(
     """
     if rows is None:
         rows, preds = preds, "preds"
-    values = preds, truth, query, item, score, rank, on_error, answers, workers
+    values = preds, truth, query, item, score, rank, on_error, on_missing, answers, workers
     of_tables = dict(zip(_OF_TABLES, values, strict=True))
     beside: dict[str, Any] = {"target": target, "mask": mask, "exclude": exclude}
     beside |= {"confidence": confidence, "grade": grade}
@@ -206,8 +209,11 @@ def _evaluate_table(rows: Any, given: Mapping[str, Any], options: Options) -> Ev
     lists, answers = {"padding": -1, "separator": None}, given["answers"]
     if isinstance(answers, Mapping) and answers and answers.keys() <= lists.keys():
         lists, answers = {**lists, **answers}, None
+    if given["on_missing"] == "miss":
+        options = _with_missing_id(options)
     asked = {name: given[name] for name in ("preds", "target", "mask", "exclude", "confidence")}
     how = {**lists, "on_error": given["on_error"], "vocabulary": options["vocabulary"]}
+    how["on_missing"] = given["on_missing"]
     named = tuple(given[name] for name in ("query", "item", "score", "rank", "grade"))
     if kind_of_files(rows) in ARRAYS:
         rows = open_arrays(rows, truth, asked, kinds, named, options["vocabulary"])
@@ -238,6 +244,18 @@ def _evaluate_table(rows: Any, given: Mapping[str, Any], options: Options) -> Ev
     if engine is None and reader is None:
         _warn_of_strangers(source, result, stacklevel=5)
     return result
+
+
+def _with_missing_id(options: Options) -> Options:
+    """Return the options with an id more, that of missing targets, or raise if it has no place."""
+    for name in ("train_counts", "bins", "locations"):
+        if options[name] is not None:
+            raise ValueError(
+                f"`{name}` must be None with `on_missing='miss'`, got one: it does not know the id "
+                "of a missing target; leave the rows out."
+            )
+    number, words = options["num_locations"], with_missing(options["vocabulary"], "miss")
+    return {**options, "num_locations": number and number + 1, "vocabulary": words}
 
 
 def _count_all(rows: Any, source: TableRows, workers: int, options: Options) -> Evaluator:
@@ -310,6 +328,8 @@ def _count(rows: TableRows, chunks: Iterable[Batch], empty: Evaluator) -> Evalua
         counts.add(batch)
     if rows.on_error == "miss":
         counts._counts.card["broken_answers"] += rows.missed
+    if rows.without_target:
+        counts._counts.card["missing_targets"] += rows.without_target
     return counts
 
 

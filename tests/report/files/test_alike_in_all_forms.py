@@ -202,18 +202,57 @@ def test_excluded_ids_are_alike_in_all_forms(container: str, written: Any) -> No
 @pytest.mark.parametrize("target", [-1, None])
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_a_row_without_a_target_is_left_out_or_is_a_miss(container: str, target: Any) -> None:
-    """The error names the row of the truth, and says how to do either."""
+    """The error names the row of the truth, and says how to do either; a miss is one in all."""
     write, rows = CONTAINERS[container], pd.array([3, target], dtype="Int64")
     truth = pd.DataFrame({"u": [1, 2], "target": rows})
     says = (
         r"row 1 of (t\.|o\.|DataFrame).* must hold .* in `target`, got .*; leave the row out, or "
     )
-    says += "write an id that no list has, which counts as a miss"
+    says += "count it as a miss with `on_missing='miss'`"
     for table, named in BOTH:
         with pytest.raises(ValueError, match=says):
             report.evaluate(write(table, "p"), truth=write(truth, "t"), query="u", k=1, **named)
+    one = LISTED.assign(target=rows)
     with pytest.raises(ValueError, match=says):
-        report.evaluate(write(LISTED.assign(target=rows), "o"), k=1)
+        report.evaluate(write(one, "o"), k=1)
+    filled = truth.assign(target=[3, 77])  # an id that no list has
+    for table, named in BOTH:
+        given: Any = {"query": "u", "k": 1, **named}
+        expected = report.evaluate(write(table, "p"), truth=write(filled, "t"), **given)
+        truths = [truth, truth.assign(target=truth.target.astype(float))]
+        for gap in truths if container in ("frame", "parquet") else truths[:1]:
+            given["truth"] = write(gap, "t")
+            found = report.evaluate(write(table, "p"), on_missing="miss", **given)
+            assert found.values == expected.values
+            assert found.card["missing_targets"] == 1
+    found = report.evaluate(write(one, "o"), k=1, on_missing="miss")
+    expected = report.evaluate(write(one.assign(target=[3, 77]), "o"), k=1)
+    assert (found.values, found.card["missing_targets"]) == (expected.values, 1)
+
+
+def test_a_missing_target_is_a_miss_beside_words_and_a_vocabulary() -> None:
+    """Its id is one more than the vocabulary; what cannot have such an id is refused."""
+    rows = pd.DataFrame({"preds": [["a", "b"], ["b"], ["a"]], "target": ["b", None, "a"]})
+    for words in (None, ["a", "b"]):
+        found = report.evaluate(rows, k=1, vocabulary=words, on_missing="miss")
+        assert found.values["acc_at_1"] == pytest.approx(1 / 3)
+        assert found.values["mrr"] == pytest.approx((1 / 2 + 0 + 1) / 3)
+        assert found.card["missing_targets"] == 1
+    found = report.evaluate(rows.dropna(), k=1, on_missing="miss")
+    assert found.values["mrr"] == 0.75
+    assert "missing_targets" not in found.card
+    numbers = pd.DataFrame({"preds": [[0, 1], [1]], "target": [1, -1]})
+    found = report.evaluate(numbers, k=1, num_locations=2, on_missing="miss")
+    assert found.values["mrr"] == 0.25
+    assert report.read(numbers, on_missing="miss").target.tolist() == [0, 1]
+    for given, says in (
+        ({"train_counts": [1, 2]}, "`train_counts` must be None with `on_missing='miss'`"),
+        ({"preds": "s"}, "`on_missing` must be 'raise' beside scores"),
+        ({"on_missing": "count"}, "`on_missing` must be one of .*, got 'count'"),
+    ):
+        scored = numbers.assign(s=[[0.1, 0.2], [0.3, 0.4]])
+        with pytest.raises(ValueError, match=says):
+            report.evaluate(scored, k=1, **{"on_missing": "miss", **given})
 
 
 @pytest.mark.parametrize("container", CONTAINERS)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Set
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,12 @@ from torch import Tensor
 from nextloc_metrics.core.queries.arrays import as_tensor, pad_rows
 from nextloc_metrics.core.queries.batch import Grouping, GroupLabels
 from nextloc_metrics.core.queries.messages import short
-from nextloc_metrics.report.files.cells import CellReading, Cells, is_list, is_text, plain
+from nextloc_metrics.report.files.cells import CellReading, Cells, OnError, is_list, is_text, plain
 from nextloc_metrics.report.files.ids import printed, split
 from nextloc_metrics.report.files.opening import FilePart, pa, pc
+
+#: the id of a missing target that counts as a miss; as text and as a number it is the largest id
+MISSING_TARGET = 10**18 - 1
 
 # How many times as many values padding may make.
 _PADDED = 4
@@ -53,6 +57,45 @@ def _lengths(column: Any) -> Any:
     count = pc.list_value_length if is_list(column.type) else pc.binary_length
     found = count(column).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     return found if is_list(column.type) else found // 4
+
+
+def with_missing(
+    vocabulary: Sequence[str | int] | None, on_missing: OnError
+) -> Sequence[str | int] | None:
+    """Return a vocabulary, to which the id of a missing target is added if it is a miss."""
+    if vocabulary is None or on_missing == "raise":
+        return vocabulary
+    are_text = any(isinstance(x, str) for x in vocabulary)
+    return [*vocabulary, str(MISSING_TARGET) if are_text else MISSING_TARGET]
+
+
+def gaps_of(padding: Iterable[int], on_missing: OnError) -> Set[str]:
+    """Return what stands where a target is missing, as text; nothing if that is an error."""
+    return {"", "-1", *map(str, padding)} if on_missing == "miss" else frozenset()
+
+
+def fill_gaps(column: Any, gaps: Set[str]) -> Any:
+    """Write the id of a missing target where a cell is null, NaN or one of `gaps`."""
+    column, types = plain(column), pa.types
+    if types.is_floating(column.type):  # as pandas writes integers beside a gap
+        column = pc.if_else(pc.is_nan(column), None, column)
+        with suppress(pa.ArrowInvalid):
+            column = column.cast(pa.int64())
+    elif types.is_integer(column.type) or types.is_null(column.type):
+        column = column.cast(pa.int64())
+    found: Any = MISSING_TARGET
+    missing = column.is_null()
+    if is_text(column.type):
+        missing = pc.or_(missing, pc.is_in(column, pa.array(gaps, pa.string())).fill_null(False))
+        found = str(found)
+    elif types.is_integer(column.type):
+        numbers = pa.array([int(x) for x in gaps if x], pa.int64())
+        missing = pc.or_(missing, pc.is_in(column, numbers).fill_null(False))
+    elif is_list(column.type):
+        found = [str(found) if is_text(column.type.value_type) else found]
+    else:
+        return column
+    return pc.if_else(missing, pa.scalar(found, column.type), column)
 
 
 def miss_unmet(batch: Any) -> None:

@@ -13,12 +13,13 @@ where the query stood. A query of the truth without predictions is a miss.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from nextloc_metrics.core.queries.messages import clip, short
 from nextloc_metrics.report.files.answers import Reader
 from nextloc_metrics.report.files.cells import OnError
+from nextloc_metrics.report.files.columns import gaps_of
 from nextloc_metrics.report.files.database import Database
 from nextloc_metrics.report.files.joining import Joined, TableForm
 from nextloc_metrics.report.files.numbers import DENSE
@@ -48,6 +49,7 @@ def open_form(
     vocabulary: Sequence[str | int] | None = None,
     separator: str | None = None,
     on_error: OnError = "raise",
+    on_missing: OnError = "raise",
     num_locations: int | None = None,
     threads: int = 1,
     reader: Reader | None = None,
@@ -73,7 +75,8 @@ def open_form(
     else:
         pads = (padding,) if isinstance(padding, int) else padding
         seen = next((role for role, name in roles.items() if name == names.exclude), None)
-        joining = _Joining(db, rows, truth, form, roles, seen, (separator, pads))
+        gaps = gaps_of(pads, on_missing)
+        joining = _Joining(db, rows, truth, form, roles, seen, (separator, pads, gaps))
         kind = joining.gather()
         if form.item is not None:
             words = joining.order(kind, vocabulary, num_locations)
@@ -87,7 +90,7 @@ def open_form(
         kept = names._replace(target="target", grade=grade)
     known = vocabulary if words is None else range(len(words))
     kept = kept._replace(preds="preds")
-    read = TableRows(source, kept, padding, known, separator, on_error, reader)
+    read = TableRows(source, kept, padding, known, separator, on_error, reader, on_missing)
     if words is not None:
         read.vocabulary = tuple(words)
         if read.num_candidates is None:
@@ -122,7 +125,7 @@ class _Joining:
 
     def __init__(
         self, db: Database, rows: Any, truth: Any, form: TableForm, others: Mapping[str, str],
-        seen: str | None, reading: tuple[str | None, Sequence[int]],
+        seen: str | None, reading: tuple[str | None, Sequence[int], Set[str]],
     ) -> None:  # fmt: skip
         self.db, self.form, self.others, self.seen = db, form, others, seen
         keys = {f"k{i}": x for i, x in enumerate(form.query)}

@@ -20,7 +20,7 @@ from nextloc_metrics.core.queries.checks import check_choice
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files.arrays import open_arrays
 from nextloc_metrics.report.files.cells import OnError, integers_of, plain
-from nextloc_metrics.report.files.columns import names_of_groups
+from nextloc_metrics.report.files.columns import names_of_groups, with_missing
 from nextloc_metrics.report.files.forms import open_form
 from nextloc_metrics.report.files.item_rows import check_rows_are_queries
 from nextloc_metrics.report.files.joining import form_of
@@ -72,6 +72,7 @@ def read(
     vocabulary: Sequence[str | int] | None = None,
     separator: str | None = None,
     on_error: OnError = "raise",
+    on_missing: OnError = "raise",
     truth: str | Path | None = None,
     query: str | Sequence[str] = (),
     item: str | None = None,
@@ -95,6 +96,8 @@ def read(
             the next number, and is a miss.
         separator: what separates the ids of a cell of text without brackets.
         on_error: `"raise"`, an unreadable answer is an error; `"miss"`, it counts as a miss.
+        on_missing: `"raise"`, a target that is empty or padding is an error; `"miss"`, beside lists
+            its query counts as a miss, as its target is an id of its own, 999999999999999999.
         truth: the table of the relevant ids, if it is another, as for `evaluate`, like
             `query`, `item`, `score`, `rank` and `grade`; the columns `query` are groups, too, and
             `groups` and `mask` are columns of `truth`. Of a `.npy` it is another `.npy`, and of a
@@ -115,7 +118,9 @@ def read(
     """
     check_choice("on_error", on_error, OnError)
     groups = names_of_groups(groups)
+    vocabulary = with_missing(vocabulary, on_missing)
     how: Any = {"padding": padding, "vocabulary": vocabulary, "separator": separator}
+    how |= {"on_error": on_error, "on_missing": on_missing}
     named: Any = query, item, score, rank, grade
     if kind_of_files(path) in ARRAYS:
         asked = {"preds": preds, "target": target, "mask": mask, "exclude": exclude}
@@ -129,10 +134,10 @@ def read(
     if form is not None:
         groups = tuple(dict.fromkeys([*groups, *form.query]))
         names = Names("preds", target, groups, mask, exclude)
-        rows, card = open_form(table, truth, form, names, on_error=on_error, **how)
+        rows, card = open_form(table, truth, form, names, **how)
     else:
         names = Names(preds, target, (), mask, exclude, groups)
-        rows = TableRows(open_table(table, names.all), names, **how, on_error=on_error)
+        rows = TableRows(open_table(table, names.all), names, **how)
         if rows.are_single:
             check_rows_are_queries(table, names)
     return replace(_collect(rows, groups), card=card)

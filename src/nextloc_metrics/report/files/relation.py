@@ -13,7 +13,7 @@ Names of a user's columns do not get there: each column has a role.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import pairwise
@@ -23,6 +23,7 @@ import numpy as np
 
 from nextloc_metrics.core.queries.messages import clip, short
 from nextloc_metrics.report.files.cells import CellReading, as_numpy, is_list, is_text, plain
+from nextloc_metrics.report.files.columns import fill_gaps
 from nextloc_metrics.report.files.database import Database
 from nextloc_metrics.report.files.ids import read_cells
 from nextloc_metrics.report.files.opening import FilePart, pa, pc, place
@@ -170,12 +171,12 @@ class Relation:
 
 def open_relation(
     db: Database, name: str, table: Any, roles: Mapping[str, str], lists: Sequence[str] = (),
-    separator: str | None = None, padding: Sequence[int] = (),
+    separator: str | None = None, padding: Sequence[int] = (), gaps: Set[str] = frozenset(),
 ) -> Relation:  # fmt: skip
     """Read columns of a table into a relation; `roles` has the user's name of each.
 
     Text of the roles `lists` is read as lists of ids. Of lists of targets, in the role `item`,
-    each id has a row.
+    each id has a row; one that is missing or in `gaps`, if there are any, counts as a miss.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -187,6 +188,8 @@ def open_relation(
     files = list(source.files)
     tables: dict[Any, str] = {}
     for part in source.parts(names):
+        if gaps:
+            part.columns[roles["item"]] = fill_gaps(part.columns[roles["item"]], gaps)
         arrays = {role: plain(part.columns[column]) for role, column in roles.items()}
         for role in lists:
             if is_text(arrays[role].type):

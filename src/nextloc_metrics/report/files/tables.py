@@ -6,6 +6,7 @@ import copy
 import warnings
 from collections.abc import Iterator, Sequence, Set
 from contextlib import suppress
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +31,10 @@ from nextloc_metrics.report.files.cells import (
     plain,
 )
 from nextloc_metrics.report.files.columns import (
+    MISSING_TARGET,
     cut,
+    fill_gaps,
+    gaps_of,
     kind_of,
     miss_unmet,
     pad,
@@ -52,7 +56,7 @@ from nextloc_metrics.report.files.opening import FilePart, RowSource, pa, pc
 from nextloc_metrics.report.files.sources import columns_of, open_table
 
 #: what to do about a query without a target
-OF_GAPS = "leave the row out, or write an id that no list has, which counts as a miss"
+OF_GAPS = "leave the row out, or count it as a miss with `on_missing='miss'`"
 # Rows that tell what columns hold, and values of lists per chunk.
 _SEEN = 1000
 _VALUES = 1 << 21
@@ -104,6 +108,7 @@ class TableRows:
         has_several: whether a row may have several relevant locations.
         vocabulary: the id of each number, if ids are text or sparse.
         missed: the number of unreadable answers of the chunks so far.
+        without_target: the number of missing targets of the chunks so far, if they are misses.
         are_single: whether the first answer is one id, and no list.
 
     Example:
@@ -127,19 +132,22 @@ class TableRows:
         separator: str | None = None,
         on_error: OnError = "raise",
         reader: Reader | None = None,
+        on_missing: OnError = "raise",
     ) -> None:
         pads = {-1, *((padding,) if isinstance(padding, int) else padding)}
+        self._gaps = gaps_of(pads, on_missing)
         if names.preds == names.target:
             raise ValueError(
                 f"`target` must be another column than `preds`, got {names.target!r} for both: all "
                 "queries would be hits."
             )
         check_choice("on_error", on_error, OnError)
+        check_choice("on_missing", on_missing, OnError)
         is_open = isinstance(source, RowSource)
         self.source: RowSource = source if is_open else open_table(source, names.all)
         self.names, self.on_error = names, on_error
         self.num_rows: int | None = None
-        self.missed, self.reader = 0, reader
+        self.missed, self.without_target, self.reader = 0, 0, reader
         seen = self._peek()
         first = next((part for part in seen if len(part.rows)), seen[-1])
         answers, relevant = first.columns[names.preds], first.columns[names.target]
@@ -158,6 +166,11 @@ class TableRows:
         if vocabulary is not None:
             kind = "text" if any(isinstance(x, str) for x in vocabulary) else "integers"
         may_be_list = self.source.untyped or is_text(answers.type)
+        if self._gaps and self.num_candidates and getattr(self.source, "width", None) is None:
+            raise ValueError(
+                "`on_missing` must be 'raise' beside scores, got 'miss': the id of a missing "
+                "target is no candidate; leave the row out."
+            )
         known = frozenset(map(str, vocabulary or ())) if self.source.untyped else None
         self._relevant = CellReading(kind, is_loose, separator, may_be_list, known)
         ids = self._survey(pads, vocabulary is None, relevant)
@@ -223,12 +236,26 @@ class TableRows:
         """Return the first rows, of several files if the first one has few; or a part without."""
         first: list[FilePart] = []
         left = _SEEN
-        for part in self.source.parts(self.names.all):
+        for part in self._parts(self.names.all):
             first.append(_rows_of(part, slice(left)))
             left -= len(first[-1].rows)
             if not left or (left < _SEEN and len(self.files) == 1):
                 break
         return first or [self._empty()]
+
+    def _parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
+        """Yield the parts of the source; a missing target that counts as a miss has its id."""
+        target = self.names.target
+        for part in self.source.parts(columns):
+            if self._gaps:
+                part.columns[target] = fill_gaps(part.columns[target], self._gaps)
+            yield part
+
+    @cached_property
+    def _missing(self) -> int:
+        """The number of the missing target; -2 if there is none."""
+        known = self.vocabulary or ()
+        return next((i for i, x in enumerate(known) if str(x) == str(MISSING_TARGET)), -2)
 
     def _empty(self) -> FilePart:
         return FilePart("", (), {name: pa.nulls(0) for name in self.names.all})
@@ -245,7 +272,7 @@ class TableRows:
         kind = self._relevant.kind
         pads, distinct = arrow_ids(kind, padding), arrow_ids(kind, ())
         number, has_several, has_ids, may_be_text = 0, False, False, False
-        for part in self.source.parts([self.names.target]):
+        for part in self._parts([self.names.target]):
             column = part.columns[self.names.target]
             cells = self._read(part, self.names.target, self._relevant)
             are_text: bool | None = False
@@ -284,11 +311,11 @@ class TableRows:
 
     def pieces(self) -> Iterator[tuple[Batch, FilePart]]:
         """Yield chunks, each with the columns it was made of."""
-        self.missed, number = 0, 0
+        self.missed, self.without_target, number = 0, 0, 0
         padded = [x for x in (self.names.target, self.names.exclude) if x is not None]
         if self.num_candidates is None:
             padded.append(self.names.preds)
-        for part in self.source.parts(self.names.all):
+        for part in self._parts(self.names.all):
             number += len(part.rows)
             for of in cut([part.columns[x] for x in {*padded, self.names.preds}], _VALUES):
                 piece = _rows_of(part, of)
@@ -305,6 +332,8 @@ class TableRows:
     def _batch(self, piece: FilePart) -> Batch:
         names = self.names
         target, are_lists = self._targets(piece)
+        if self._gaps:
+            self.without_target += int((target == self._missing).sum())
         preds: Any
         if self.reader is not None:
             preds = self.reader.answers(piece, names.preds)
