@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial, reduce
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -28,10 +28,10 @@ from nextloc_metrics.report.files.arrays import open_arrays
 from nextloc_metrics.report.files.columns import names_of_groups, with_missing
 from nextloc_metrics.report.files.forms import open_form
 from nextloc_metrics.report.files.item_rows import check_rows_are_queries
-from nextloc_metrics.report.files.joining import Joined, TableForm, form_of
 from nextloc_metrics.report.files.nested import as_tables
 from nextloc_metrics.report.files.opening import ARRAYS, kind_of_files
-from nextloc_metrics.report.files.tables import Names, TableRows
+from nextloc_metrics.report.files.roles import Roles
+from nextloc_metrics.report.files.tables import TableRows
 from nextloc_metrics.report.setting import check_cluster, count_locations
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ def _evaluate_arrays(given: Mapping[str, Any], options: Options) -> Evaluation:
 
 def _evaluate_table(rows: Any, given: Mapping[str, Any], options: Options) -> Evaluation:
     """Evaluate a table, with the arguments of `evaluate` that `given` has by name."""
-    preds, target, truth, groups = (given[x] for x in ("preds", "target", "truth", "groups"))
+    truth, groups = given["truth"], given["groups"]
     workers, cluster = check_positive("workers", given["workers"]), options["cluster"]
     kinds = names_of_groups([*names_of_groups(groups), *([] if cluster is None else [cluster])])
     engine = engines.engine_of(rows)
@@ -211,32 +211,30 @@ def _evaluate_table(rows: Any, given: Mapping[str, Any], options: Options) -> Ev
         lists, answers = {**lists, **answers}, None
     if given["on_missing"] == "miss":
         options = _with_missing_id(options)
-    asked = {name: given[name] for name in ("preds", "target", "mask", "exclude", "confidence")}
+    named = {x.name: given[x.name] for x in fields(Roles) if x.name in given}
+    roles = Roles(**{**named, "groups": kinds})
     how = {**lists, "on_error": given["on_error"], "vocabulary": options["vocabulary"]}
     how["on_missing"] = given["on_missing"]
-    named = tuple(given[name] for name in ("query", "item", "score", "rank", "grade"))
     if kind_of_files(rows) in ARRAYS:
-        rows = open_arrays(rows, truth, asked, kinds, named, options["vocabulary"])
+        rows = open_arrays(rows, truth, roles, options["vocabulary"])
         truth = None
         if isinstance(rows, dict):
             return _evaluate_arrays(rows | {"groups": rows["groups"] or None}, options)
     if engine is None:
-        rows, truth, target, named = as_tables(rows, truth, target, named)
-    form, reader, card = form_of(rows, preds, target, truth, *named), None, dict[str, Any]()
-    if answers is not None and (form is None or form.is_of_lists):
+        rows, truth, roles = as_tables(rows, truth, roles)
+    are_apart, reader, card = roles.are_apart(rows, truth), None, dict[str, Any]()
+    if answers is not None and (not are_apart or roles.is_of_lists):
         reader, answers = reader_of(options["vocabulary"], answers), None
-    if form is not None:
-        refused = {"answers": answers, "confidence": given["confidence"]}
-        names = Names("preds", target, kinds, asked["mask"], asked["exclude"])
+    if are_apart:
+        refused = {"answers": answers, "confidence": roles.confidence}
         reading = {**how, "threads": workers, "reader": reader}
-        source, card = _open_form(rows, truth, form, names, reading, refused, options)
+        source, card = _open_form(rows, truth, roles, reading, refused, options)
         workers = 1
     else:
-        names = Names(groups=kinds, **asked)
         open_rows = TableRows if engine is None else engines.open_rows_of
-        source = open_rows(rows, names, **how, reader=reader)
+        source = open_rows(rows, roles, **how, reader=reader)
         if engine is None and source.are_single:
-            check_rows_are_queries(rows, names)
+            check_rows_are_queries(rows, roles)
     source = source.hashed()
     evaluator = _count_all(None if engine is None else rows, source, workers, options)
     evaluator._counts.card.update(card)
@@ -271,8 +269,8 @@ def _count_all(rows: Any, source: TableRows, workers: int, options: Options) -> 
 
 
 def _open_form(
-    rows: Any, truth: Any, form: TableForm, names: Names, reading: dict[str, Any],
-    given: Mapping[str, Any], options: Options,
+    rows: Any, truth: Any, roles: Roles, reading: dict[str, Any], given: Mapping[str, Any],
+    options: Options,
 ) -> tuple[TableRows, dict[str, Any]]:  # fmt: skip
     """Open predictions that are joined to their truth, or have a column per rank."""
     for name, table in (("rows", rows), ("truth", truth)):
@@ -287,14 +285,14 @@ def _open_form(
             f"`{wrong}` must not be given with `truth`, `item` or several `preds`, got "
             f"{short(given[wrong])}."
         )
-    if form.item is not None and options["given"] is not None:
+    if roles.item is not None and options["given"] is not None:
         raise ValueError(
             "`given` needs a score for every location, in a column of lists, got `item`."
         )
     counts, size = options["train_counts"], options["num_locations"]
     if size is None and counts is not None:
         size = len(as_tensor("train_counts", counts))
-    return open_form(rows, truth, form, names, **reading, num_locations=size)
+    return open_form(rows, truth, roles, **reading, num_locations=size)
 
 
 def _warn_of_strangers(rows: TableRows, result: Evaluation, stacklevel: int) -> None:
@@ -309,7 +307,7 @@ def _warn_of_strangers(rows: TableRows, result: Evaluation, stacklevel: int) -> 
         if ((batch.preds >= 0) & (batch.preds < size)).any():
             return
         number += int((batch.preds >= 0).any(1).sum())
-        if not shown and len(piece.rows) and not isinstance(rows.source, Joined):
+        if not shown and len(piece.rows) and not rows.source.is_joined:
             names = rows.names.preds, rows.names.target
             shown = " and ".join(short(cells_of(piece.columns[x][:1])[0]) for x in names)
     if number >= _MANY:

@@ -16,7 +16,8 @@ from typing import Any
 from nextloc_metrics.report.engines import partition
 from nextloc_metrics.report.files.cells import is_list, is_text
 from nextloc_metrics.report.files.opening import check_columns
-from nextloc_metrics.report.files.tables import Names, TableRows
+from nextloc_metrics.report.files.roles import Roles
+from nextloc_metrics.report.files.tables import TableRows
 
 #: By the start of the module of a type, and its name: the engine.
 _ENGINES = {
@@ -42,7 +43,7 @@ def check_names(rows: Any, columns: Sequence[str]) -> None:
     check_columns(type(rows).__name__, engine.names(rows), columns)
 
 
-def open_rows_of(rows: Any, names: Names, **reading: Any) -> TableRows:
+def open_rows_of(rows: Any, names: Roles, **reading: Any) -> TableRows:
     """Open a table without rows that tells how all partitions are read.
 
     It is opened as a table that has the types of the rows, the first of them, and, where targets

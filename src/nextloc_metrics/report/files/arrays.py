@@ -25,31 +25,29 @@ from nextloc_metrics.report.files.opening import (
     as_arrow,
     find_files,
     pa,
-    refuse_named,
     suffix_of,
     truth_file,
 )
+from nextloc_metrics.report.files.roles import Roles
 
 # what users call the arrays of these names
 _NAMES = {"logits": "preds", "scores": "preds", "labels": "target"}
 
 
-def open_arrays(
-    path: Any, truth: Any, asked: Mapping[str, Any], groups: Sequence[str], named: Sequence[Any],
-    vocabulary: Sequence[Any] | None,
-) -> Any:  # fmt: skip
+def open_arrays(path: Any, truth: Any, roles: Roles, vocabulary: Sequence[Any] | None) -> Any:
     """Return scores and what is beside them, by the names of `evaluate`; or lists, as a table.
 
-    `asked` has the name of each array. The targets may be in another file; those of `.npy` are.
+    `roles` has the name of each array. The targets may be in another file; those of `.npy` are.
 
     Raises:
         ValueError: an array is missing or has another shape, or a file holds something else.
     """
-    refuse_named(named, "a file of arrays or tensors, a row per query")
+    roles.refuse("a file of arrays or tensors, a row per query")
     if suffix_of(find_files(path)[0]) == ".npy":
-        truth = truth_file(path, asked["target"] if truth is None else truth, "targets")
-    columns = {name: column for name, column in asked.items() if column is not None}
-    readers: dict[str, Any] = dict.fromkeys(groups, as_tensor_or_text)
+        truth = truth_file(path, roles.target if truth is None else truth, "targets")
+    named = {x: getattr(roles, x) for x in ("preds", "target", "mask", "exclude", "confidence")}
+    columns = {name: column for name, column in named.items() if column is not None}
+    readers: dict[str, Any] = dict.fromkeys(roles.groups, as_tensor_or_text)
     readers |= dict.fromkeys(columns.values(), as_tensor)
     held = _load(path, readers)
     if truth is not None:
@@ -84,7 +82,7 @@ def open_arrays(
     if mask is not None:  # may be 0 and 1
         column = {mask: as_arrow(np.asarray(held[mask]))}
         held[mask] = read_mask(FilePart(str(path), range(len(held[mask])), column), mask)
-    kinds = {x: held[x].numpy() if isinstance(held[x], Tensor) else held[x] for x in groups}
+    kinds = {x: held[x].numpy() if isinstance(held[x], Tensor) else held[x] for x in roles.groups}
     return {name: held[column] for name, column in columns.items()} | {"groups": kinds}
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 from typing import Any
 
 from nextloc_metrics.core.queries.messages import clip, short
@@ -21,7 +22,7 @@ from nextloc_metrics.report.files.answers import Reader
 from nextloc_metrics.report.files.cells import OnError
 from nextloc_metrics.report.files.columns import gaps_of
 from nextloc_metrics.report.files.database import Database
-from nextloc_metrics.report.files.joining import Joined, TableForm
+from nextloc_metrics.report.files.joining import Joined
 from nextloc_metrics.report.files.numbers import DENSE
 from nextloc_metrics.report.files.opening import pa
 from nextloc_metrics.report.files.relation import (
@@ -35,15 +36,15 @@ from nextloc_metrics.report.files.relation import (
     to_lists,
     to_numbers,
 )
+from nextloc_metrics.report.files.roles import Roles
 from nextloc_metrics.report.files.sources import columns_of, columns_of_both
-from nextloc_metrics.report.files.tables import Names, TableRows
+from nextloc_metrics.report.files.tables import TableRows
 
 
 def open_form(
     rows: Any,
     truth: Any,
-    form: TableForm,
-    names: Names,
+    roles: Roles,
     *,
     padding: int | Sequence[int] = -1,
     vocabulary: Sequence[str | int] | None = None,
@@ -56,16 +57,16 @@ def open_form(
 ) -> tuple[TableRows, dict[str, Any]]:
     """Open predictions and truth as rows of queries, and count what did not fit, for the card.
 
-    Of `names`, groups, mask and exclude are columns of the truth.
+    Groups, mask and exclude are columns of the truth.
     """
-    db, words = Database(threads), None
+    db, words, form = Database(threads), None, roles
     if truth is None and form.item is not None:  # each item has the target of its query beside it
         truth = rows
-    options = names.mask, names.exclude
-    others = dict.fromkeys([*names.groups, *(x for x in options if x is not None)])
-    roles = {f"o{i}": name for i, name in enumerate(others)}
+    options = form.mask, form.exclude
+    others = dict.fromkeys([*form.groups, *(x for x in options if x is not None)])
+    columns = {f"o{i}": name for i, name in enumerate(others)}
     if truth is None:
-        source, kept = _wide(db, rows, form, roles), names
+        source, kept = _wide(db, rows, form, columns), form
     elif not form.query:
         both = columns_of_both(rows, truth)
         raise ValueError(
@@ -74,9 +75,9 @@ def open_form(
         )
     else:
         pads = (padding,) if isinstance(padding, int) else padding
-        seen = next((role for role, name in roles.items() if name == names.exclude), None)
+        seen = next((role for role, name in columns.items() if name == form.exclude), None)
         gaps = gaps_of(pads, on_missing)
-        joining = _Joining(db, rows, truth, form, roles, seen, (separator, pads, gaps))
+        joining = _Joining(db, rows, truth, form, columns, seen, (separator, pads, gaps))
         kind = joining.gather()
         if form.item is not None:
             words = joining.order(kind, vocabulary, num_locations)
@@ -87,9 +88,9 @@ def open_form(
             joining.check_once()
         source = joining.leave(words is not None)
         grade = None if form.grade is None else "grade"
-        kept = names._replace(target="target", grade=grade)
+        kept = replace(form, target="target", grade=grade)
     known = vocabulary if words is None else range(len(words))
-    kept = kept._replace(preds="preds")
+    kept = replace(kept, preds="preds")
     read = TableRows(source, kept, padding, known, separator, on_error, reader, on_missing)
     if words is not None:
         read.vocabulary = tuple(words)
@@ -108,7 +109,7 @@ def _columns(others: Mapping[str, str], target: str = "target") -> dict[str, str
     return columns | {"preds": "preds", target: "target", "grade": "grade"}
 
 
-def _wide(db: Database, rows: Any, form: TableForm, others: Mapping[str, str]) -> Joined:
+def _wide(db: Database, rows: Any, form: Roles, others: Mapping[str, str]) -> Joined:
     """Return the rows of one table with a column per rank."""
     ranks = {f"p{i}": x for i, x in enumerate(matching(rows, form.preds))}
     found = open_relation(db, "found", rows, {**ranks, "target": form.target, **others})
@@ -124,7 +125,7 @@ class _Joining:
     """
 
     def __init__(
-        self, db: Database, rows: Any, truth: Any, form: TableForm, others: Mapping[str, str],
+        self, db: Database, rows: Any, truth: Any, form: Roles, others: Mapping[str, str],
         seen: str | None, reading: tuple[str | None, Sequence[int], Set[str]],
     ) -> None:  # fmt: skip
         self.db, self.form, self.others, self.seen = db, form, others, seen

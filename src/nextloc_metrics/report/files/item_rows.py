@@ -9,8 +9,8 @@ from typing import Any
 from nextloc_metrics.core.queries.messages import clip, short
 from nextloc_metrics.report.files.answers import cells_of
 from nextloc_metrics.report.files.ids import is_written_as_list
+from nextloc_metrics.report.files.roles import Roles
 from nextloc_metrics.report.files.sources import columns_of, open_table
-from nextloc_metrics.report.files.tables import Names
 
 # What columns are called; RecBole writes `user_id:token`. A rating may be the truth, and no score.
 _QUERY = r"(query|q|user|customer|session|uid|qid)(_?id)?$"
@@ -27,7 +27,7 @@ class ItemRowsError(ValueError):
         self.named = named
 
 
-def check_rows_are_queries(table: Any, names: Names) -> None:
+def check_rows_are_queries(table: Any, names: Roles) -> None:
     """Raise if rows with one id each are the items of fewer queries.
 
     So it is if there is a column of scores or ranks, and a column such as `user`, alone or with

@@ -1,4 +1,4 @@
-"""Which columns of predictions and truth hold what, and the rows of queries that a join leaves."""
+"""The rows of queries that a join leaves."""
 
 from __future__ import annotations
 
@@ -9,79 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files.database import Database
 from nextloc_metrics.report.files.opening import FilePart, RowSource, as_arrow, pa
-from nextloc_metrics.report.files.tables import has_column
 
 # Numbers of a part that holds a score for each candidate, or a list with gaps.
 _SCORES = 1 << 22
-
-
-@dataclass(frozen=True)
-class TableForm:
-    """Which columns hold what, in two tables or in one.
-
-    Attributes:
-        query: the columns that together name a query, in both tables; empty for one wide table.
-        preds: the column of lists or of scores, a pattern such as `pred_*`, or several columns.
-        target: the column of relevant ids, of the truth.
-        item: the column of one item per row, in place of `preds`.
-        score: the column of its score, or
-        rank: the column of its rank, from 0 or from 1.
-        grade: the column of grades of the truth.
-    """
-
-    query: tuple[str, ...] = ()
-    preds: str | tuple[str, ...] = "preds"
-    target: str = "target"
-    item: str | None = None
-    score: str | None = None
-    rank: str | None = None
-    grade: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.item is None:
-            if named := [x for x in ("score", "rank") if getattr(self, x) is not None]:
-                raise ValueError(f"`{named[0]}` needs `item`, the column of items, got None.")
-        elif (self.score is None) == (self.rank is None):
-            raise ValueError(
-                "`item` needs one of `score` and `rank`, the column that orders the items of a "
-                f"query, got {short(self.score)} and {short(self.rank)}."
-            )
-
-    @property
-    def is_of_lists(self) -> bool:
-        """Whether a row is a query with its answer in one column, and no target has a grade."""
-        return self.item is None and self.grade is None and not self.is_wide
-
-    @property
-    def is_wide(self) -> bool:
-        """Whether a list has a column per rank."""
-        return not isinstance(self.preds, str) or any(x in self.preds for x in "*?")
-
-
-def form_of(
-    rows: Any,
-    preds: str | Sequence[str],
-    target: str,
-    truth: Any,
-    query: str | Sequence[str],
-    *named: Any,
-) -> TableForm | None:
-    """Return the form of predictions that are no rows of one table with lists, else None."""
-    columns = (query,) if isinstance(query, str) else tuple(query)
-    kept = preds if isinstance(preds, str) else tuple(preds)
-    form = TableForm(columns, kept, target, *named)
-    if truth is None and not (form.item is not None and has_column(rows, target)):
-        needs = {"query": columns, "item": form.item, "grade": form.grade}
-        if wrong := next((name for name, x in needs.items() if x), None):
-            raise ValueError(
-                f"`{wrong}` needs `truth`, the table of the relevant ids of each query, got None."
-            )
-    is_column = isinstance(preds, str) and form.is_wide and has_column(rows, preds)
-    is_apart = truth is not None or form.item is not None
-    return form if is_apart or (form.is_wide and not is_column) else None
 
 
 @dataclass(eq=False)

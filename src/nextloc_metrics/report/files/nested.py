@@ -6,6 +6,7 @@ import codecs
 import json
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -16,9 +17,9 @@ from nextloc_metrics.report.files.opening import (
     kind_of_files,
     open_bytes,
     pa,
-    refuse_named,
     truth_file,
 )
+from nextloc_metrics.report.files.roles import Roles
 from nextloc_metrics.report.files.sources import on_disk
 from nextloc_metrics.report.files.trec import read_trec
 
@@ -59,40 +60,43 @@ def read_json_objects(table: Any, may_be_single: bool = False) -> Any:
     return found if found and (are_nested or may_be_single) else table
 
 
-def as_tables(rows: Any, truth: Any, target: str, named: Any) -> tuple[Any, Any, str, Any]:
-    """Return what is no table yet as one, with its truth and the names of their columns.
+def as_tables(rows: Any, truth: Any, roles: Roles) -> tuple[Any, Any, Roles]:
+    """Return what is no table yet as one, with its truth and the roles of their columns.
 
     These are streams, which can be read only once, dicts, JSON objects of them, and TREC runs.
     """
     if kind_of_files(rows) in RUNS:
-        qrels = truth_file(rows, target if truth is None else truth, "judgements (qrels)")
+        qrels = truth_file(rows, roles.target if truth is None else truth, "judgements (qrels)")
         if len(files := find_files(rows)) > 1:
             raise ValueError(f"`rows` must be one run, got {short(files)}; read them one by one.")
-        return *read_trec(files[0], qrels), "target", ("query", "item", None, "rank", "grade")
+        named: Any = {"query": ["query"], "item": "item", "score": None, "rank": "rank"}
+        return *read_trec(files[0], qrels), replace(roles, target="target", grade="grade", **named)
     found = read_json_objects(rows)
     if not isinstance(found, Mapping):
-        return on_disk(rows), on_disk(truth), target, named
+        return on_disk(rows), on_disk(truth), roles
     if truth is None:
         firsts = (x for of in found.values() if isinstance(of, Mapping) for x in of.values())
         first = next(firsts, None)
         if isinstance(first, Mapping) and {"loc_true", "loc_pred"} <= first.keys():
-            return _table_of_traces(found), None, target, named
+            return _table_of_traces(found), None, roles
         if all(isinstance(x, Mapping) for x in found.values()):
             raise ValueError("`truth` must judge the items of `{query: {item: score}}`, got None.")
-        return rows, None, target, named
+        return rows, None, roles
     judged = read_json_objects(on_disk(truth), may_be_single=True)
-    query, item, score, rank, grade = named
-    names = [query if isinstance(query, str) else "".join(query) or "query", item or "item"]
     if isinstance(judged, Mapping):
-        refuse_named(named, "dicts `{query: {item: score}}` or `{query: [items]}`")
-        judged, target = _table_of_dict("truth", judged), "item"
+        roles.refuse("dicts `{query: {item: score}}` or `{query: [items]}`")
+        judged = _table_of_dict("truth", judged)
         grade = "score" if "score" in judged.column_names else None
+        roles = replace(roles, target="item", grade=grade)
     else:  # a table, whose columns are named
-        refuse_named((None, None, score, rank, None), "a run that is a dict")
-    table = _table_of_dict("rows", found)
-    order = [x if x in table.column_names else None for x in ("score", "rank")]
-    table = table.rename_columns([*names, table.column_names[2]])
-    return table, judged, target, (*names, *order, grade)
+        roles.refuse("a run that is a dict", "score", "rank")
+    table, names = (
+        _table_of_dict("rows", found),
+        ["".join(roles.query) or "query", roles.item or "item"],
+    )
+    order = table.column_names[2]
+    table = table.rename_columns([*names, order])
+    return table, judged, replace(roles, query=names[:1], item=names[1], **{order: order})
 
 
 def _table_of_traces(given: Mapping[str, Any]) -> Any:

@@ -69,16 +69,6 @@ def truth_file(rows: Any, truth: Any, what: str) -> str:
     return str(truth)
 
 
-def refuse_named(named: Sequence[Any], what: str) -> None:
-    """Raise if columns are named of a form that has none."""
-    for name, given in zip(("query", "item", "score", "rank", "grade"), named, strict=True):
-        if given:
-            raise ValueError(
-                f"`{name}` must be None for {what}, got {short(given)}; pass columns as a table, "
-                "such as `pandas.DataFrame(rows)`."
-            )
-
-
 def delimiter_of(file: str) -> str:
     """Return what separates the cells of a file of text."""
     return "\t" if suffix_of(file) == ".tsv" else ","

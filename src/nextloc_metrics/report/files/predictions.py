@@ -23,12 +23,11 @@ from nextloc_metrics.report.files.cells import OnError, integers_of, plain
 from nextloc_metrics.report.files.columns import names_of_groups, with_missing
 from nextloc_metrics.report.files.forms import open_form
 from nextloc_metrics.report.files.item_rows import check_rows_are_queries
-from nextloc_metrics.report.files.joining import form_of
 from nextloc_metrics.report.files.nested import as_tables
 from nextloc_metrics.report.files.numbers import DENSE
 from nextloc_metrics.report.files.opening import ARRAYS, kind_of_files, pa
-from nextloc_metrics.report.files.sources import open_table
-from nextloc_metrics.report.files.tables import Names, TableRows
+from nextloc_metrics.report.files.roles import Roles
+from nextloc_metrics.report.files.tables import TableRows
 
 
 @dataclass
@@ -121,25 +120,23 @@ def read(
     vocabulary = with_missing(vocabulary, on_missing)
     how: Any = {"padding": padding, "vocabulary": vocabulary, "separator": separator}
     how |= {"on_error": on_error, "on_missing": on_missing}
-    named: Any = query, item, score, rank, grade
+    roles = Roles(preds, target, groups, mask, exclude, None, query, item, score, rank, grade)
     if kind_of_files(path) in ARRAYS:
-        asked = {"preds": preds, "target": target, "mask": mask, "exclude": exclude}
-        table, truth = open_arrays(path, truth, asked, groups, named, vocabulary), None
+        table, truth = open_arrays(path, truth, roles, vocabulary), None
         if isinstance(table, dict):
             return Predictions(**table, vocabulary=tuple(vocabulary) if vocabulary else None)
     else:
-        table, truth, target, named = as_tables(path, truth, target, named)
+        table, truth, roles = as_tables(path, truth, roles)
     card: dict[str, int] = {}
-    form = form_of(table, preds, target, truth, *named)
-    if form is not None:
-        groups = tuple(dict.fromkeys([*groups, *form.query]))
-        names = Names("preds", target, groups, mask, exclude)
-        rows, card = open_form(table, truth, form, names, **how)
+    if roles.are_apart(table, truth):
+        groups = tuple(dict.fromkeys([*groups, *roles.query]))
+        roles = replace(roles, groups=groups)
+        rows, card = open_form(table, truth, roles, **how)
     else:
-        names = Names(preds, target, (), mask, exclude, groups)
-        rows = TableRows(open_table(table, names.all), names, **how)
+        roles = replace(roles, groups=(), others=groups)
+        rows = TableRows(table, roles, **how)
         if rows.are_single:
-            check_rows_are_queries(table, names)
+            check_rows_are_queries(table, roles)
     return replace(_collect(rows, groups), card=card)
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Iterator, Sequence, Set
-from contextlib import suppress
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -53,33 +52,14 @@ from nextloc_metrics.report.files.ids import (
 )
 from nextloc_metrics.report.files.numbers import DENSE, Numbering, arrow_ids
 from nextloc_metrics.report.files.opening import FilePart, RowSource, pa, pc
-from nextloc_metrics.report.files.sources import columns_of, open_table
+from nextloc_metrics.report.files.roles import Roles
+from nextloc_metrics.report.files.sources import open_table
 
 #: what to do about a query without a target
 OF_GAPS = "leave the row out, or count it as a miss with `on_missing='miss'`"
 # Rows that tell what columns hold, and values of lists per chunk.
 _SEEN = 1000
 _VALUES = 1 << 21
-
-
-class Names(NamedTuple):
-    """The columns that are read; `others` are in the pieces as they are."""
-
-    preds: str
-    target: str
-    groups: tuple[str, ...] = ()
-    mask: str | None = None
-    exclude: str | None = None
-    others: tuple[str, ...] = ()
-    confidence: str | None = None
-    grade: str | None = None
-
-    @property
-    def all(self) -> list[str]:
-        """Every column once."""
-        options = self.mask, self.exclude, self.confidence, self.grade
-        named = [self.preds, self.target, *self.groups, *options, *self.others]
-        return list(dict.fromkeys(name for name in named if name is not None))
 
 
 class TableRows:
@@ -116,7 +96,7 @@ class TableRows:
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "answers.csv"
         >>> lines = ["preds,target", "\"['Zoo', 'Bar']\",Bar", "['Bar'],Cafe (north)", ""]
         >>> _ = path.write_text("\n".join(lines), "utf-8")
-        >>> rows = TableRows(path, Names("preds", "target"))
+        >>> rows = TableRows(path, Roles())
         >>> rows.vocabulary, rows.num_locations
         (('Bar', 'Cafe (north)'), 2)
         >>> [(batch.preds.tolist(), batch.target.tolist()) for batch in rows.chunks()]
@@ -126,7 +106,7 @@ class TableRows:
     def __init__(
         self,
         source: Any,
-        names: Names,
+        names: Roles,
         padding: int | Sequence[int] = -1,
         vocabulary: Sequence[str | int] | None = None,
         separator: str | None = None,
@@ -205,7 +185,7 @@ class TableRows:
         return self.source.files
 
     @property
-    def groups(self) -> tuple[str, ...]:
+    def groups(self) -> Sequence[str]:
         """The names of the kinds of groups."""
         return self.names.groups
 
@@ -441,13 +421,6 @@ class TableRows:
 def _rows_of(part: FilePart, rows: slice) -> FilePart:
     columns = {name: column[rows] for name, column in part.columns.items()}
     return FilePart(part.file, part.rows[rows], columns)
-
-
-def has_column(source: Any, name: str) -> bool:
-    """Return whether a table has a column, as far as that is known without an error."""
-    with suppress(ValueError, OSError):
-        return name in columns_of(source)
-    return False
 
 
 def check_read(
