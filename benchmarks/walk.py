@@ -82,8 +82,8 @@ def walks(folder: Path) -> dict[str, Walk]:
     preset = next_location_metrics(LOCATIONS)
     return {
         "AccuracyAtK(5), mask": nth(3, partial(AccuracyAtK(5).update, scores, target, mask)),
-        "AccuracyAtK(5), fused": nth(3, partial(AccuracyAtK(5).update, scores, target)),
-        "preset of six, fused": nth(3, partial(preset.update, scores, target)),
+        "AccuracyAtK(5), planned": nth(3, partial(AccuracyAtK(5).update, scores, target)),
+        "preset of six, planned": nth(3, partial(preset.update, scores, target)),
         f"score FILE, {ROWS} rows": nth(2, partial(score, path)),
     }
 

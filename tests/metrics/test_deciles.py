@@ -337,7 +337,7 @@ def test_bad_input_raises_and_changes_no_state(name: str, options: Options) -> N
         ((preds, target + 5), r"`target` must hold ids"),
         ((preds,), r"`target` must be given"),
         ((preds, target, torch.ones(3, dtype=torch.bool)), r"`mask` must be"),
-        ((Ranking.from_scores(preds, target),), r"candidates are needed"),
+        ((Ranking.from_scores(preds, target),), r"candidates up to rank"),
     ]
     for arguments, message in wrong:
         for way in (metric.update, metric):

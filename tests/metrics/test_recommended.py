@@ -157,7 +157,7 @@ def test_a_ranking_without_scores() -> None:
     tied = torch.tensor([[1.0, 1.0, 1.0, 0.0], [4.0, 3.0, 2.0, 1.0]])
     metric = Gini(4, 2)
     with pytest.raises(ValueError, match="make it with `top=2`"):
-        metric.update(Ranking.from_scores(tied, target, top=1))
+        metric.update(Ranking.from_scores(tied, target))
     for top in (2, 3):
         metric.update(Ranking.from_scores(tied, target, top=top))
     metric.update(Ranking.from_scores(tied, target, target > 0, top=2))  # the tie is masked

@@ -134,7 +134,7 @@ def test_the_tables_have_every_wing_and_room() -> None:
     }
     assert max(map(len, folders)) == 2
     assert imported("core.metric.collection").keys() >= {
-        "core.metric.joint_update",
+        "core.metric.plan",
         "core.display.table",
     }
 

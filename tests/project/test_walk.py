@@ -13,8 +13,8 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "walk.py"
 #: the largest numbers of calls, files and moves
 LIMITS = {
     "AccuracyAtK(5), mask": (100, 15, 50),
-    "AccuracyAtK(5), fused": (36, 8, 12),
-    "preset of six, fused": (55, 9, 23),
+    "AccuracyAtK(5), planned": (36, 8, 12),
+    "preset of six, planned": (55, 9, 23),
     "score FILE, 64 rows": (3210, 54, 1265),  # values are computed apart from intervals
 }
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from nextloc_metrics.core.display.table import Table, of_readings
 from nextloc_metrics.core.metric.collection import RankingCollection
-from nextloc_metrics.core.metric.collection_values import count_notes, read_results
+from nextloc_metrics.core.metric.results import count_notes, read_results
 
 __all__ = ["Table", "side_by_side"]
 

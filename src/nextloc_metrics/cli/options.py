@@ -20,7 +20,7 @@ import click
 from click.core import ParameterSource
 
 from nextloc_metrics.cli.hints import ARGUMENTS, COLUMNS, say_columns
-from nextloc_metrics.core.outputs import check_free, new_file
+from nextloc_metrics.core.new_file import check_free, new_file
 from nextloc_metrics.core.version import __version__
 from nextloc_metrics.report.evaluation_options import Options, parameters_of, summaries
 

@@ -15,8 +15,8 @@ from importlib.util import find_spec
 from pkgutil import get_data
 from typing import Any
 
-from nextloc_metrics.core.meant import METRICS
 from nextloc_metrics.core.retired import instead_of
+from nextloc_metrics.core.suggestions import METRICS
 
 
 @cache

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import torch
 
-from nextloc_metrics.core.outputs import new_file
+from nextloc_metrics.core.new_file import new_file
 from nextloc_metrics.core.queries.messages import describe, short
 from nextloc_metrics.metrics.presets import libcity_metrics
 

@@ -72,9 +72,8 @@ class LocationTally(RankingTally):
         return counts.view(3, width)[:, 1:]
 
     @property
-    def _one_pass(self) -> int | None:
-        own = self._overrides(LocationTally, "tally", "_tallies", "_check")
-        return None if own else self.num_locations
+    def _planned(self) -> int | None:
+        return self.num_locations if type(self).tally is LocationTally.tally else None
 
     def compute(self) -> Tensor:
         state = exact.float64(self.state)

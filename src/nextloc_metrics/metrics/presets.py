@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 
-from nextloc_metrics.core.meant import OTHERS, use
 from nextloc_metrics.core.metric.collection import RankingCollection
 from nextloc_metrics.core.metric.mean import RecordMetric
 from nextloc_metrics.core.metric.ranking_metric import check_one_relevant
@@ -25,6 +24,7 @@ from nextloc_metrics.core.queries.checks import (
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.core.scoring.formulas import Gain
+from nextloc_metrics.core.suggestions import OTHERS, use
 from nextloc_metrics.geography import AccuracyWithin, DistanceError, ExpectedDistance, Locations
 from nextloc_metrics.metrics import at_k
 from nextloc_metrics.metrics.bins import PopularityBins
@@ -315,6 +315,7 @@ class _F1OfLibCity(at_k.F1AtK):
     """F1 of queries with one relevant location, whose mean is also that of pooled counts."""
 
     label = "F1@{k}"
+    _planned = None  # `_check` reads the record
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nextloc_metrics.core.display.reading import Reading, plural, quantiles
-from nextloc_metrics.core.metric.collection_values import MOST_ROWS, Results
+from nextloc_metrics.core.metric.results import MOST_ROWS, Results
 from nextloc_metrics.report.evaluation_metrics import ClusteredGroups
 
 _WORST = 10

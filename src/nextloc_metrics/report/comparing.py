@@ -31,9 +31,9 @@ from nextloc_metrics.analysis.significance import level_of
 from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.means import exact, intervals
 from nextloc_metrics.core.metric.collection import RankingCollection
-from nextloc_metrics.core.metric.collection_values import readings_of
-from nextloc_metrics.core.metric.joint_update import Plan
 from nextloc_metrics.core.metric.mean import MeanMetric
+from nextloc_metrics.core.metric.plan import Plan
+from nextloc_metrics.core.metric.results import readings_of
 from nextloc_metrics.core.queries.arrays import Array
 from nextloc_metrics.core.queries.batch import ArrayRows, Batch, read_rows
 from nextloc_metrics.core.queries.checks import as_number, check_choice, check_named

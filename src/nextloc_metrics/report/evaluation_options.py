@@ -6,7 +6,7 @@ from functools import wraps
 from inspect import Parameter, cleandoc, signature
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypedDict, TypeVar
 
-from nextloc_metrics.core.meant import use
+from nextloc_metrics.core.suggestions import use
 
 if TYPE_CHECKING:
     from torchmetrics import MetricCollection

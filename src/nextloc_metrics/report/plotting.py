@@ -15,9 +15,9 @@ from nextloc_metrics.core.display.lines import draw_bands, draw_readings
 from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.display.style import Scale, import_pyplot, save, style
 from nextloc_metrics.core.metric.collection import Collections, RankingCollection
-from nextloc_metrics.core.metric.collection_values import members_of, named, read_counted
 from nextloc_metrics.core.metric.mean import RecordMetric
 from nextloc_metrics.core.metric.plots import plot_groups
+from nextloc_metrics.core.metric.results import members_of, named, read_counted
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.metrics.at_k import AccuracyAtK
 from nextloc_metrics.report.pages.maps import accuracy_within_km, distance_errors, error_map

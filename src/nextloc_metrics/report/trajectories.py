@@ -12,8 +12,8 @@ from torch import Tensor
 from nextloc_metrics.core.display.page import Result, show_meanings, show_picture, show_table
 from nextloc_metrics.core.display.table import Table, one_line
 from nextloc_metrics.core.metric.collection import RankingCollection
-from nextloc_metrics.core.metric.collection_values import readings_of
 from nextloc_metrics.core.metric.grouped import Grouped
+from nextloc_metrics.core.metric.results import readings_of
 from nextloc_metrics.geography.locations import Units
 from nextloc_metrics.report.files.coordinates_and_counts import read_days
 from nextloc_metrics.report.pages.maps import draw_days, draw_errors

@@ -290,7 +290,7 @@ def updates(backend: str, members: list[Any], batch: Any, **options: Any) -> Any
 @examples(60)
 @given(tables(), RANDOM, st.data())
 def test_sums_over_scores(scores: Tensor, random: Random, data: Any) -> None:
-    """The fused update, which `tally_scores` makes; targets score infinity and NaN, too."""
+    """Updates by a plan, which `tally_scores` makes; targets score infinity and NaN, too."""
     target = random.integers(0, scores.shape[1], len(scores))
     ignored = data.draw(st.sampled_from([None, 0]))
     kinds: list[Any] = [MRR, NDCGAtK, AccuracyAtK, LocationF1]
@@ -321,7 +321,7 @@ def batches(draw: st.DrawFn) -> tuple[Tensor, Tensor]:
 def test_updates_have_the_same_bits(
     batch: tuple[Tensor, Tensor], random: Random, data: Any
 ) -> None:
-    """The fused updates and those through a `Ranking`, of all forms, masked or not."""
+    """Updates by a plan and through a `Ranking`, of all forms, masked or not."""
     preds, target = batch
     mask = data.draw(st.sampled_from([None, random.happens(0.7, len(preds))]))
     options = {"top": data.draw(st.sampled_from([0, 1, 3, 200]))}

@@ -1,4 +1,4 @@
-"""Why a batch is not tallied in one pass: each reason has a batch, and the value stays the same."""
+"""What a plan tallies without a record, and what not: values are the same."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from nextloc_metrics import MRR, AccuracyAtK, LocationF1
-from nextloc_metrics.core.metric.joint_update import REASONS, Plan
+from nextloc_metrics.core.metric.plan import Plan
 from nextloc_metrics.core.queries.batch import Batch
 
 SCORES = torch.tensor([[0.5, 0.25, 0.125], [0.25, 0.5, 0.125]])
@@ -19,16 +19,8 @@ class Tensors(torch.Tensor):
     """Tensors of one's own."""
 
 
-def with_own_score() -> MRR:
-    """A metric whose score was set after it was made."""
-    metric = MRR()
-    metric.score = metric.score  # type: ignore[method-assign]
-    return metric
-
-
 CASES: dict[str, tuple[list[Any], tuple[Any, Any], dict[str, Any]]] = {
     "a metric has no formula": ([], (SCORES, TARGET), {}),
-    "a metric has a score that was set later": ([with_own_score()], (SCORES, TARGET), {}),
     "an option is given": ([MRR()], (SCORES, TARGET), {"mask": torch.tensor([True, False])}),
     "arrays are no plain tensors": ([MRR()], (SCORES.as_subclass(Tensors), TARGET), {}),
     "memory is not strided": ([MRR()], (SCORES.to_sparse(), TARGET), {}),
@@ -48,18 +40,18 @@ CASES: dict[str, tuple[list[Any], tuple[Any, Any], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("reason", REASONS)
+@pytest.mark.parametrize("reason", CASES)
 def test_each_reason_has_a_batch(reason: str) -> None:
-    """The first reason that holds is named."""
+    """A backend, which trusts its arguments, never sees such a batch."""
     metrics, given, options = CASES[reason]
-    assert Plan(metrics).why_not_at_once(Batch(*given, **options)) == reason
+    assert not Plan(metrics)._is_planned(Batch(*given, **options))
 
 
 @pytest.mark.parametrize("preds", [SCORES, LISTS], ids=["scores", "lists"])
 def test_plain_batches_have_no_reason(preds: torch.Tensor) -> None:
-    """Nor does a reason change a value: all rows by a mask give what one pass gives."""
+    """Nor does a reason change a value: all rows by a mask give the same."""
     metrics = [MRR(), AccuracyAtK(1)]
-    assert Plan(metrics).why_not_at_once(Batch(preds, TARGET)) is None
+    assert Plan(metrics)._is_planned(Batch(preds, TARGET))
     for metric in metrics:
         value = metric(preds, TARGET)
         assert metric(preds, TARGET, mask=torch.ones(2, dtype=torch.bool)) == value

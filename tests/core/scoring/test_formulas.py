@@ -124,24 +124,11 @@ def test_no_batch_outlives_its_update() -> None:
         gc.enable()
 
 
-def test_a_score_set_after_an_update_is_refused_ranks_that_were_not_read() -> None:
-    """Lists are read to rank `k` for the formula, and another score could read beyond it."""
-    metric = AccuracyAtK(1)
-    lists, target = torch.tensor([[3, 1, 2]]), torch.tensor([2])
-    metric.update(lists, target)
-    metric.score = lambda ranking: 1 / (1 + ranking.above[:, 0].double())  # type: ignore[method-assign]
-    with pytest.raises(ValueError, match="reads all ranks"):
-        metric.update(lists, target)
-
-
-def test_a_score_set_after_an_update_with_scores_counts() -> None:
-    """The fused update knows formulas only."""
-    metric = AccuracyAtK(1)
-    scores, target = torch.tensor([[0.2, 0.8]]), torch.tensor([0])
-    metric.update(scores, target)
-    metric.score = lambda ranking: torch.full((len(ranking),), 0.25)  # type: ignore[method-assign]
-    metric.update(scores, target)
-    assert metric.compute() == 0.125
+@pytest.mark.parametrize("name", ["score", "at_rank", "tally"])
+def test_a_method_of_one_object_is_refused(name: str) -> None:
+    """The state is shared, and tallied, by what the class says."""
+    with pytest.raises(AttributeError, match=f"`{name}` of AccuracyAtK.* is fixed"):
+        setattr(AccuracyAtK(1), name, lambda ranking: ranking)
 
 
 # the parts of a line: a weight of a rank, what is summed, the cut-off, the divisor
@@ -228,7 +215,7 @@ def test_a_formula_says_what_it_computes(
 
 @pytest.mark.parametrize("target", [torch.tensor([2]), torch.tensor([[2, 1]])])
 def test_a_sum_of_precisions_is_of_harmonic_weights(target: Tensor) -> None:
-    """Others are refused, for one relevant location (the fused update) and for several."""
+    """Others are refused, for one relevant location (by a plan) and for several."""
 
     class Counted(RankingMetric):
         """The number of relevant ones up to each."""

@@ -367,8 +367,8 @@ def test_a_ranking_without_candidates_has_no_ids() -> None:
     """An error has the remedy; of the best alone, the first rank is kept."""
     ranking = Ranking.from_scores(SCORES, TARGET, top=1)
     assert ranking.best.tolist() == ranking.top_candidates(1).ids[:, 0].tolist() == [1, 0, 1]
-    with pytest.raises(ValueError, match="make it with `top=2`"):
-        ranking.top_candidates(2)
+    with pytest.raises(ValueError, match="make it with `top=3`"):
+        ranking.top_candidates(3)
     with pytest.raises(ValueError, match="make it with `top=1`"):
         _ = Ranking.from_scores(SCORES, TARGET).best
 
@@ -448,20 +448,17 @@ def test_the_default_device_changes_nothing(relevant: int) -> None:
     }
 
 
-def test_an_update_of_ones_own_is_called_for_every_batch() -> None:
-    """A collection adds batches itself where nobody would notice, and only there."""
-    batches: list[int] = []
+def test_an_update_of_ones_own_is_refused_by_a_collection() -> None:
+    """It reads each batch once for all members; alone the metric is as it was written."""
 
     class Watched(AccuracyAtK):
         def update(self, preds: Any, target: Any = None, mask: Any = None) -> None:
-            batches.append(len(preds))
             super().update(preds, target, mask)
 
-    metrics = RankingCollection({"watched": Watched(1), "mrr": MRR()})
-    for size in (3, 2, 1):
-        metrics.update(torch.eye(4)[:size], torch.arange(size))
-    assert batches == [3, 2, 1]
-    assert [metric.num_queries for metric in metrics.values()] == [6, 6]
+    watched = Watched(1)
+    assert watched(torch.eye(4), torch.arange(4)) == 1
+    with pytest.raises(TypeError, match=r"must not override `update`.*define `score` or `tally`"):
+        RankingCollection({"watched": watched, "mrr": MRR()})
 
 
 @ON_THE_CPU
@@ -499,7 +496,7 @@ def test_an_invented_id_is_a_wrong_decision() -> None:
     assert metrics.compute()["acc_at_5"].item() == 1
 
 
-# The fused update of subclasses ------------------------------------------------------------------
+# What a plan tallies of subclasses ----------------------------------------------------------------
 
 
 def changed(kind: Any, name: str) -> Any:
@@ -515,13 +512,13 @@ def changed(kind: Any, name: str) -> Any:
 @pytest.mark.parametrize(
     ("kind", "name"),
     [
-        *itertools.product([AccuracyAtK, F1AtK], ["score", "_score_queries", "tally", "compute"]),
-        *itertools.product([AccuracyAtK, F1AtK, LocationF1], ["_check", "tally"]),
+        *itertools.product([AccuracyAtK, F1AtK], ["score", "tally", "compute"]),
+        (LocationF1, "tally"),
     ],
 )
-def test_a_subclass_that_changes_the_tally_is_not_fused(kind: Any, name: str) -> None:
+def test_a_subclass_that_changes_the_tally_is_not_planned(kind: Any, name: str) -> None:
     """Whichever method it overrides."""
-    assert changed(kind, name)(3)._one_pass is None
+    assert changed(kind, name)(3)._planned is None
 
 
 @pytest.mark.parametrize(
@@ -531,6 +528,6 @@ def test_a_subclass_that_changes_the_tally_is_not_fused(kind: Any, name: str) ->
         *(type("Mine", (kind,), {}) for kind in (AccuracyAtK, F1AtK, LocationF1)),
     ],
 )
-def test_a_subclass_that_changes_no_tally_keeps_the_fused_update(kind: Any) -> None:
+def test_a_subclass_that_changes_no_tally_is_planned(kind: Any) -> None:
     """A class of a user's module that changes nothing, or what is computed from the counts."""
-    assert kind(3)._one_pass is not None
+    assert kind(3)._planned is not None

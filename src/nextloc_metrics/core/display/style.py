@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 
 from nextloc_metrics.core.display.reading import plural
-from nextloc_metrics.core.outputs import new_file
+from nextloc_metrics.core.new_file import new_file
 from nextloc_metrics.core.queries.messages import describe, extra, short
 
 # Their lightness differs by 9 % or more, so that they differ in grey and for the colour-blind.

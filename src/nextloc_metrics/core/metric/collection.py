@@ -18,16 +18,16 @@ from nextloc_metrics.core.metric.base import (
     unchanged_by_errors,
     unrounded,
 )
-from nextloc_metrics.core.metric.collection_values import (
+from nextloc_metrics.core.metric.grouped import Grouped
+from nextloc_metrics.core.metric.mean import MeanMetric, RecordMetric
+from nextloc_metrics.core.metric.plan import Plan
+from nextloc_metrics.core.metric.plots import plot_collection
+from nextloc_metrics.core.metric.results import (
     Results,
     count_notes,
     read_results,
     write_sample,
 )
-from nextloc_metrics.core.metric.grouped import Grouped
-from nextloc_metrics.core.metric.joint_update import Plan
-from nextloc_metrics.core.metric.mean import MeanMetric, RecordMetric
-from nextloc_metrics.core.metric.plots import plot_collection
 from nextloc_metrics.core.metric.summed import all_reduce
 from nextloc_metrics.core.queries.arrays import Array
 from nextloc_metrics.core.queries.batch import Batch, BatchOptions, GroupLabels, takes_batch
@@ -96,6 +96,11 @@ class RankingCollection(Unscripted, MetricCollection):
                     f"a {type(self).__name__} holds metrics of nextloc_metrics only, got "
                     f"{short(member)}; put it into a torchmetrics.MetricCollection."
                 )
+            if member._has_own_update:
+                raise TypeError(
+                    f"{short(member)} must not override `update` in a {type(self).__name__}, which "
+                    "reads each batch once for all members; define `score` or `tally`."
+                )
         ignored = {member.ignore_index for member in (*self._modules.values(), *members)}
         if len(ignored) > 1:
             raise ValueError(
@@ -134,18 +139,8 @@ class RankingCollection(Unscripted, MetricCollection):
         """
         batch = Batch(preds, target, mask, groups, **given)
         self._check_groups(batch)
-        own = [member for member in self.members() if member._has_own_update]
         self._form_groups()
-        if not own:
-            self.plan.update(batch, count=True)
-            return
-        # a user's `update` cannot be computed beforehand; if it raises, it is undone
-        with unchanged_by_errors(self.members()):
-            records = self.plan.read(batch)
-            for member in own:
-                member.update(records[member.record])
-            others = [member for member in self.members() if not member._has_own_update]
-            Plan(others).update(Batch(records, None), count=True)
+        self.plan.update(batch, count=True)
 
     @outside_graphs
     @takes_batch

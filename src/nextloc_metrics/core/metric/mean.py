@@ -16,7 +16,7 @@ from typing_extensions import Unpack
 from nextloc_metrics.core import scoring
 from nextloc_metrics.core.means import exact, intervals
 from nextloc_metrics.core.metric.base import rounded
-from nextloc_metrics.core.metric.joint_update import Plan
+from nextloc_metrics.core.metric.plan import Plan
 from nextloc_metrics.core.metric.plots import plot_metric
 from nextloc_metrics.core.metric.summed import SummedMetric
 from nextloc_metrics.core.queries.arrays import Array
@@ -90,11 +90,11 @@ class RecordMetric(SummedMetric):
         return self.needs
 
     @property
-    def _one_pass(self) -> scoring.Formula | int | None:
-        """What the fused update computes where every query has one relevant location.
+    def _planned(self) -> scoring.Formula | int | None:
+        """What a plan tallies without a record; None where it needs one.
 
         A formula, whose scores are averaged, or the number of locations, whose decisions are
-        counted; None where the fused update cannot serve this metric.
+        counted.
         """
         return None
 

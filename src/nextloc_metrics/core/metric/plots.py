@@ -20,7 +20,7 @@ from nextloc_metrics.core.display.lines import (
 from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.display.style import Scale, count, import_pyplot
 from nextloc_metrics.core.means.intervals import check_confidence_level
-from nextloc_metrics.core.metric.collection_values import (
+from nextloc_metrics.core.metric.results import (
     keys_of,
     read_counted,
     read_values,

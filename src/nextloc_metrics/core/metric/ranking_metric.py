@@ -137,9 +137,9 @@ class RankingMetric(MeanMetric, RankingTally):
 
     @property
     def _has_own_score(self) -> bool:
-        """Whether a subclass, or an attribute of this object, overrides `score` or `at_rank`."""
-        ours = {"score": RankingMetric.score, "at_rank": RankingMetric.at_rank}
-        return any(getattr(getattr(self, x), "__func__", None) is not ours[x] for x in ours)
+        """Whether a subclass overrides `score` or `at_rank`."""
+        ours = RankingMetric.score, RankingMetric.at_rank
+        return (type(self).score, type(self).at_rank) != ours
 
     @property
     def formula(self) -> scoring.Formula | None:
@@ -157,13 +157,9 @@ class RankingMetric(MeanMetric, RankingTally):
         return Needs() if formula is None else formula.needs
 
     @property
-    def _one_pass(self) -> scoring.Formula | None:
-        known = next(kind for kind in type(self).__mro__ if "formula" in vars(kind))
-        own = self._overrides(
-            known, "tally", "_score_many", "_sum_many", "compute"
-        ) or self._overrides(RankingMetric, "_score_queries", "_check")
-        plain = self._averages_scores and self.ties == "expected"
-        return self._formula if plain and not own and not self._has_own_score else None
+    def _planned(self) -> scoring.Formula | None:
+        is_plain = self._averages_scores and self.ties == "expected" and not self._has_own_score
+        return self._formula if is_plain else None
 
     def _score_queries(self, record: Ranking) -> tuple[Tensor, Tensor]:
         return self._score_many([self], record)[0]
@@ -194,7 +190,7 @@ class RankingMetric(MeanMetric, RankingTally):
     def _mean_of_random(self, num_candidates: int, num_relevant: int) -> float:
         """Return the expected score of a random order: of one tied block, or over all ranks."""
         is_ours = type(self).score.__module__.startswith("nextloc_metrics.")
-        of_blocks = self.needs.only_ranks and is_ours and "score" not in vars(self)
+        of_blocks = self.needs.only_ranks and is_ours
         if not self._has_own_score or of_blocks:
             block = _block(torch.zeros(1).long(), num_candidates, num_candidates, num_relevant)
             block.has_ids = not self._has_own_score

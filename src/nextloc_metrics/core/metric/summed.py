@@ -10,7 +10,6 @@ import torch
 import torch.distributed
 from torch import Tensor
 
-from nextloc_metrics.core.meant import use
 from nextloc_metrics.core.metric.annotated_options import (
     REQUIRED,
     Option,
@@ -24,11 +23,14 @@ from nextloc_metrics.core.metric.base import BaseMetric
 from nextloc_metrics.core.queries.batch import takes_batch
 from nextloc_metrics.core.queries.checks import as_number
 from nextloc_metrics.core.queries.messages import clip, describe, short
+from nextloc_metrics.core.suggestions import use
 
 Read = TypeVar("Read")
 
 # Types of attributes that TorchMetrics and `update` set for every batch.
 _PLAIN = (Tensor, int, type(None))
+# Methods that are those of the class, as the name of the state says which.
+_METHODS = "at_rank", "score", "tally"
 # and those that they set while a metric is made
 _PLAIN_AT_FIRST = (*_PLAIN, bool, float, str, dict, list)
 
@@ -104,9 +106,9 @@ class SummedMetric(BaseMetric, ABC):
         for name, value in own.items():
             setattr(self, name, value)
         self._options = own
-        self._declared = frozenset(declared)
-        for name in self._declared & self.__dict__.keys() - self._options.keys():
+        for name in declared.keys() & self.__dict__.keys() - own.keys():
             self._refuse(name)
+        self._declared = frozenset({*declared, *_METHODS})
         self.__post_init__()
         # sorted: classes that share a state may declare the same options in another order
         computed = {name for name, option in declared.items() if option.is_computed}
@@ -163,10 +165,6 @@ class SummedMetric(BaseMetric, ABC):
     def _is_ours(self) -> bool:
         """Whether the class is of this library."""
         return type(self).__module__.startswith("nextloc_metrics.")
-
-    def _overrides(self, base: type, *methods: str) -> bool:
-        """Return whether this class overrides one of these methods of a base class."""
-        return any(getattr(type(self), name) is not getattr(base, name) for name in methods)
 
     @abstractmethod
     def empty_tally(self) -> Tensor:
@@ -257,11 +255,10 @@ class SummedMetric(BaseMetric, ABC):
             object.__setattr__(self, name, value)  # skips the search for parameters and modules
         else:
             super().__setattr__(name, value)
-            own.pop("_needs", None)  # a `score` of this object may read more
 
     def _refuse(self, name: str) -> NoReturn:
         """Raise for an option that was not set by `SummedMetric.__init__`."""
-        if name in self._options:
+        if name in self._options or name in _METHODS:
             raise AttributeError(
                 f"`{name}` of {short(self)} is fixed, because its state depends on it; make a "
                 f"new {type(self).__name__} instead."

@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core.meant import use
 from nextloc_metrics.core.queries.answers import Answers
 from nextloc_metrics.core.queries.arrays import Array, as_tensor, as_tensor_or_text
 from nextloc_metrics.core.queries.checks import INTEGERS, check_candidates, check_named, is_integer
 from nextloc_metrics.core.queries.messages import describe, short
+from nextloc_metrics.core.suggestions import use
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 

@@ -61,14 +61,9 @@ class Needs:
         )
 
     @property
-    def keeps_scores(self) -> bool:
-        """Whether the record keeps the scores of all candidates."""
-        return bool(self.scores or self.within)
-
-    @property
     def only_ranks(self) -> bool:
         """Whether nothing but ranks of relevant locations is read."""
-        return not (self.top or self.keeps_scores)
+        return not (self.top or self.scores or self.within)
 
 
 def merge_needs(needs: Iterable[Needs]) -> Needs:

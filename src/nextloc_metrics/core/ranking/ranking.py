@@ -120,7 +120,7 @@ class Ranking(Record):
             Ranking(above=[[1]], tied=[[2]], relevant_above=[[0]], relevant_tied=[[1]])
         """
         batch = _batch(preds, target, mask, exclude, exempt_target, ignore_index, validate_args)
-        return cls(**forms.of_scores(batch, Needs(top, depth=depth, length=length)))
+        return cls(**forms.of_scores(batch, Needs(_kept(top), depth=depth, length=length)))
 
     @classmethod
     def from_lists(
@@ -150,7 +150,7 @@ class Ranking(Record):
                     relevant_tied=[[1, 1]])
         """
         batch = _batch(preds, target, mask, exclude, exempt_target, ignore_index, validate_args)
-        return cls(**forms.of_lists(batch, Needs(top, depth=depth, length=length)))
+        return cls(**forms.of_lists(batch, Needs(_kept(top), depth=depth, length=length)))
 
     @classmethod
     def from_predictions(cls, preds: Array, target: Array, *args: Any, **kwargs: Any) -> Ranking:
@@ -194,7 +194,7 @@ class Ranking(Record):
             >>> Ranking.from_embeddings(queries, table, tensor([2]))
             Ranking(above=[[1]], tied=[[1]], relevant_above=[[0]], relevant_tied=[[1]])
         """
-        needs = Needs(top)
+        needs = Needs(_kept(top))
         check_embeddings(queries, table, bias, chunk_size)
         batch = _batch(queries, target, mask, exclude, exempt_target, ignore_index, validate_args)
         return cls(**forms.of_embeddings(batch, table, bias, chunk_size, needs))
@@ -227,7 +227,7 @@ class Ranking(Record):
             offset: the id of this process' first candidate; a gap or overlap is a `ValueError`.
             process_group: the processes that hold the candidates; None for the default group.
         """
-        needs = Needs(top)
+        needs = Needs(_kept(top))
         if not isinstance(local_scores, Tensor) or not local_scores.is_floating_point():
             raise TypeError(
                 "`local_scores` must be a floating tensor of scores, "
@@ -468,6 +468,14 @@ class Ranking(Record):
                 "ids of candidates are needed, but a Ranking from ranks has none; make it from "
                 "scores or lists."
             )
+
+
+def _kept(top: int) -> int:
+    """Return how many candidates are kept: one more tells whether a tied block crosses rank `top`.
+
+    Decile metrics leave such a block out.
+    """
+    return top + 1 if type(top) is int and top > 0 else top
 
 
 def _batch(

@@ -20,8 +20,8 @@ from nextloc_metrics.core.display.style import (
     style,
 )
 from nextloc_metrics.core.metric.collection import Collections, RankingCollection
-from nextloc_metrics.core.metric.collection_values import members_of, named, readings_of
 from nextloc_metrics.core.metric.grouped import Grouped
+from nextloc_metrics.core.metric.results import members_of, named, readings_of
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.geography import AccuracyWithin, DistanceError, Locations
 

@@ -17,7 +17,7 @@ from nextloc_metrics.core.display.style import (
 )
 from nextloc_metrics.core.means import exact, intervals
 from nextloc_metrics.core.metric.collection import Collections
-from nextloc_metrics.core.metric.collection_values import members_of, named
+from nextloc_metrics.core.metric.results import members_of, named
 from nextloc_metrics.metrics.confidence import AURC, CalibrationError, Reliability
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -54,10 +54,11 @@ class Plan:
         ]
         self._kinds_of_groups = {(one.by, one.number) for one in self._groups}
         self._of_ranks = [n for n, record in enumerate(self._records) if record is Ranking]
-        self._one_pass = _read_one_pass([self.kinds[number] for number in self._of_ranks])
-        decided = [one for one in self._one_pass if isinstance(one, int)]
+        self._planned = [self.kinds[number]._planned for number in self._of_ranks]
+        decided = [one for one in self._planned if isinstance(one, int)]
         self._num_locations: int | None = decided[0] if decided else None
-        self._formulas = tuple(one for one in self._one_pass if not isinstance(one, int))
+        self._formulas = tuple(one for one in self._planned if isinstance(one, Formula))
+        self._needs_record = None in self._planned or not self._planned or len(decided) > 1
 
     def serves(self, members: Sequence[Any]) -> bool:
         """Whether the plan was made for these metric objects, in this order."""
@@ -150,7 +151,7 @@ class Plan:
         if isinstance(batch.preds, Record | Records):
             found = self._tally(self.read(batch))
         else:
-            found = self._tally_at_once(batch) or {}
+            found = self._tally_planned(batch) or {}
             kinds = {k: needs for k, needs in self.needs.items() if k is not Ranking or not found}
             if kinds:
                 found |= self._tally(self._read(self._convert(batch), kinds))
@@ -196,16 +197,31 @@ class Plan:
             )
         }
 
-    def why_not_at_once(self, batch: Batch) -> str | None:
-        """Return the first reason for which a batch is not tallied in one pass; None without one.
+    def _is_planned(self, batch: Batch) -> bool:
+        """Whether a backend may tally the batch without a record."""
+        preds, target = batch.preds, batch.target
+        if self._needs_record or any(getattr(batch, name) is not None for name in _OPTIONS):
+            return False
+        for values in (preds, target):
+            if type(values) not in _PLAIN or is_batched(values) or values.is_neg():
+                return False
+        if preds.layout != torch.strided or preds.is_nested or target.dtype != torch.int64:
+            return False
+        if preds.ndim != 2 or target.shape[:1] != preds.shape[:1] or target.ndim > 2:
+            return False
+        devices = {target.device, *(self.kinds[number].state.device for number in self._of_ranks)}
+        if devices != {preds.device}:
+            return False
+        if preds.is_floating_point():
+            is_beyond = self._num_locations and preds.shape[1] > self._num_locations
+            return preds.element_size() > 1 and target.ndim == 1 and not is_beyond
+        has_one = target.ndim == 1 or target.shape[1] == 1
+        is_plain = preds.dtype == torch.int64 and self.ignore_index is None
+        return is_plain and (has_one or not self._num_locations)
 
-        The backend must also be able to, as `backends.available()` says.
-        """
-        return next((reason for reason, holds in REASONS.items() if holds(self, batch)), None)
-
-    def _tally_at_once(self, batch: Batch) -> dict[int, Tensor] | None:
-        """Fused update: tally in one pass, without a record, where the backend can; else None."""
-        if self.why_not_at_once(batch) is not None:
+    def _tally_planned(self, batch: Batch) -> dict[int, Tensor] | None:
+        """Tally the kinds that read ranks without a record, where the backend can; else None."""
+        if not self._is_planned(batch):
             return None
         preds, target = batch.preds, batch.target
         backend = backends.choose(preds)
@@ -216,7 +232,7 @@ class Plan:
         sums = iter(found[0])
         return {
             number: found[1] if isinstance(one, int) else next(sums)  # type: ignore[misc]
-            for number, one in zip(self._of_ranks, self._one_pass, strict=True)
+            for number, one in zip(self._of_ranks, self._planned, strict=True)
         }
 
     def _tally_scores(
@@ -254,62 +270,3 @@ class Plan:
             changes.append(change)
         # one call in C, so that an interrupt cannot update only some metrics
         deque(map(dict.update, map(vars, self.members), changes), maxlen=0)
-
-
-def _read_one_pass(kinds: Sequence[Any]) -> tuple[Formula | int, ...]:
-    """Return each kind's `one_pass`.
-
-    Empty if a kind has none, or if two count decisions.
-    """
-    formulas = [member._one_pass for member in kinds]
-    known = tuple(formula for formula in formulas if formula is not None)
-    decisions = sum(isinstance(formula, int) for formula in known)
-    return known if len(known) == len(kinds) and decisions <= 1 else ()
-
-
-#: Why a batch is read into a record, and not tallied in one pass; each may assume those before.
-REASONS: dict[str, Callable[[Plan, Batch], Any]] = {
-    "a metric has no formula": lambda plan, _: not plan._one_pass,
-    "a metric has a score that was set later": lambda plan, _: any(
-        vars(member).keys() & {"score", "at_rank"} for member in plan.members
-    ),
-    "an option is given": lambda _, x: any(getattr(x, name) is not None for name in _OPTIONS),
-    "arrays are no plain tensors": lambda _, x: (
-        type(x.preds) not in _PLAIN
-        or type(x.target) not in _PLAIN
-        or is_batched(x.preds)
-        or is_batched(x.target)
-    ),
-    "memory is not strided": lambda _, x: x.preds.layout != torch.strided or x.preds.is_nested,
-    "values are lazily negated": lambda _, x: x.preds.is_neg() or x.target.is_neg(),
-    "shapes do not fit": lambda _, x: (
-        x.preds.ndim != 2 or x.target.shape[:1] != x.preds.shape[:1] or x.target.ndim > 2
-    ),
-    "ids are not int64": lambda _, x: (
-        x.target.dtype != torch.int64
-        or not (x.preds.is_floating_point() or x.preds.dtype == torch.int64)
-    ),
-    "devices differ": lambda plan, x: (
-        {x.target.device, *(plan.kinds[n].state.device for n in plan._of_ranks)} != {x.preds.device}
-    ),
-    "scores have one byte": lambda _, x: (
-        x.preds.is_floating_point() and x.preds.element_size() == 1
-    ),
-    "scores have several relevant ids": lambda _, x: (
-        x.preds.is_floating_point() and x.target.ndim != 1
-    ),
-    "scores are of more than `num_locations`": lambda plan, x: (
-        x.preds.is_floating_point()
-        and plan._num_locations
-        and x.preds.shape[1] > plan._num_locations
-    ),
-    "lists have an `ignore_index`": lambda plan, x: (
-        not x.preds.is_floating_point() and plan.ignore_index is not None
-    ),
-    "decisions are counted of lists with several relevant ids": lambda plan, x: (
-        not x.preds.is_floating_point()
-        and plan._num_locations
-        and x.target.ndim == 2
-        and x.target.shape[1] != 1
-    ),
-}

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from nextloc_metrics import MRR, plotting, report
-from nextloc_metrics.core.outputs import new_file
+from nextloc_metrics.core.new_file import new_file
 from nextloc_metrics.integrations.libcity import ExactEvaluator
 from nextloc_metrics.report.evaluation import write_groups
 
