@@ -22,7 +22,6 @@ from nextloc_metrics import (
 from nextloc_metrics.trajectories import DTW
 from strategies import named
 
-BY_USER = r'pass `groups=\{"user": users\}, cluster="user"`'
 NAMES = {
     "compare": r"; did you mean `report\.compare`\?",
     "evaluate": r"; did you mean `report\.evaluate`\?",
@@ -56,10 +55,10 @@ def test_a_name_of_the_package(name: str, says: str) -> None:
         (lambda: RecallAtK(3, top_k=3), "`top_k`; use `k`"),
         (lambda: AccuracyAtK(1, unknown=2), "^AccuracyAtK has no .*`unknown`; its options are `k`"),
         (lambda: report.evaluate([[1]], [1], top_k=3), "`top_k`; use `k`"),
-        (lambda: report.evaluate([[1]], [1], users=[3]), BY_USER),
-        (lambda: report.compare({}, [1], users=[3]), BY_USER),
+        (lambda: report.evaluate([[1]], [1], ignore_index=-100), "pass `mask=target != -100`"),
+        (lambda: report.evaluate([[1]], [1], km=3), r"takes an `AccuracyWithin\(locations, km\)`"),
+        (lambda: report.evaluate([[1]], [1], user=[3]), "use `users`"),
         (lambda: report.Evaluator(users=[3]), r'`cluster="user"`, and `groups=\{"user": users\}`'),
-        (lambda: report.evaluate({}, users="u"), r'`groups=\["user"\], cluster="user"`'),
         (lambda: report.evaluate({}, kk=2), "evaluate has no option `kk`; use `k`"),
         (lambda: MRR().update(1, 2, indexes=3), "`indexes`; a row of `preds` is a query"),
         (lambda: RankingCollection([MRR()])(1, 2, indexes=3), "`indexes`; a row of `preds` is a q"),

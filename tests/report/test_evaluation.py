@@ -36,6 +36,37 @@ def batch() -> tuple[Any, Any, Any, Any]:
     return scores, generator.integers(0, 9, 40), users, generator.integers(0, 24, 40)
 
 
+def test_sequences_of_queries_are_their_rows() -> None:
+    """Scores, lists, masks and histories `[N, T, ...]` of `users` `[N]` count as rows do."""
+    scores, target, *_ = batch()
+    lists, seen = np.argsort(-scores)[:, :4], (target[:, None] + 1) % 9
+    mask, users = scores[:, 0] > 0, [f"user {x % 4}" for x in range(10)]
+    rows: dict[str, Any] = {"mask": mask, "exclude": seen, "k": 3}
+    folded = rows | {"mask": mask.reshape(10, 4), "exclude": seen.reshape(10, 4, 1)}
+    each = np.repeat(users, 4)
+    for preds in (scores, lists):
+        e = report.evaluate(preds.reshape(10, 4, -1), target.reshape(10, 4), users=users, **folded)
+        expected = report.evaluate(preds, target, groups={"user": each}, cluster="user", **rows)
+        assert (str(e), e.intervals) == (str(expected), expected.intervals)
+        assert str(e.groups["user"]) == str(expected.groups["user"])
+    models = {"scores": [scores, scores[::-1]], "lists": [lists, lists]}
+    long = {name: [x.reshape(10, 4, -1) for x in runs] for name, runs in models.items()}
+    found = report.compare(long, target.reshape(10, 4), users=users, **folded)
+    assert str(found) == str(report.compare(models, target, users=each, **rows))
+    several = np.stack([target, target], 1)
+    e = report.evaluate(scores.reshape(10, 4, 9), several.reshape(10, 4, 2))
+    assert e.values == report.evaluate(scores, several).values
+    for given, says in (
+        ({"target": target.reshape(5, 8)}, r"or be \[N, T, C or K\] and \[N, T\]"),
+        ({"mask": mask[:10]}, "a row for each of the 40 queries"),
+        ({"users": users[:9]}, "a value for each of the 40 queries"),
+        ({"users": users, "cluster": "user"}, r"`users` must be None with `cluster`"),
+        ({"users": users, "groups": {"user": users}}, r"`users` must be None with `cluster` or"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            report.evaluate(scores.reshape(10, 4, 9), **{"target": target.reshape(10, 4), **given})
+
+
 def test_headline_is_that_of_the_preset() -> None:
     """Values, intervals, chance; and ties have a lowest and a highest value."""
     scores, target, *_ = batch()

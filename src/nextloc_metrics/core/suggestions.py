@@ -20,11 +20,10 @@ def use(name: str, known: Iterable[str], otherwise: str) -> str:
     names = [*known]
     if name == "indexes":
         return "a row of `preds` is a query: pass `preds` `[N, C]` without `indexes`"
-    if name in ("user", "users") and "cluster" in names:
-        if "groups" not in names:
-            return 'pass `cluster="user"`, and `groups={"user": users}` with each batch'
-        of_table = ', or of a table `groups=["user"], cluster="user"`' if "truth" in names else ""
-        return f'pass `groups={{"user": users}}, cluster="user"`{of_table}'
+    if name in ("user", "users") and "cluster" in names and "groups" not in names:
+        return 'pass `cluster="user"`, and `groups={"user": users}` with each batch'
+    if name == "ignore_index" and "mask" in names:
+        return "pass `mask=target != -100`, or the id that stands for no target"
     if name == "km" and "locations" in names:
         return "`metrics` takes an `AccuracyWithin(locations, km)`"
     if name in ("separator", "padding") and "answers" in names:

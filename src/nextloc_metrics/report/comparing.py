@@ -51,6 +51,7 @@ from nextloc_metrics.report.setting import (
     check_metrics,
     count_locations,
     make_headline,
+    with_users,
 )
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def compare(
     *,
     mask: Array | None = None,
     groups: Mapping[str, Array] | None = None,
+    users: Array | None = None,
     exclude: Array | None = None,
     against: Against = "first",
     seed: int = 0,
@@ -103,6 +105,7 @@ def compare(
         groups: as for `evaluate`, as are `target`, `mask` and `exclude`; only those of `cluster`
             matter, which test and intervals then take as independent. For a `PerQueryScores` they
             are in the order of ascending ids.
+        users: short for `groups={"user": users}, cluster="user"`.
         against: `"first"` compares each model with the first, and Holm's method corrects all tests
             together; `"all"` compares all pairs, and it corrects those of each metric. Tests of the
             same scores count once: with `k=1` and lists of one id, accuracy and MRR are one.
@@ -134,7 +137,8 @@ def compare(
     """
     check_named("models", models, '{"gru": preds, "lstm": others}')
     given = {str(name): of for name, of in models.items()}
-    level, cluster = options["confidence_level"], options["cluster"]
+    level = options["confidence_level"]
+    groups, cluster = with_users(users, groups, options["cluster"])
     intervals.check_confidence_level(level)
     seed = as_number(seed)
     if type(seed) is not int or not 0 <= seed < 2**63:

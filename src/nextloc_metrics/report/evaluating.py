@@ -32,7 +32,7 @@ from nextloc_metrics.report.files.nested import as_tables
 from nextloc_metrics.report.files.opening import ARRAYS, kind_of_files
 from nextloc_metrics.report.files.roles import Roles
 from nextloc_metrics.report.files.tables import TableRows
-from nextloc_metrics.report.setting import check_cluster, count_locations
+from nextloc_metrics.report.setting import check_cluster, count_locations, with_users
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -58,6 +58,7 @@ def evaluate(
     *,
     preds: Array | Answers | str | Sequence[str] = "preds",
     groups: Mapping[str, Array] | Sequence[str] | None = None,
+    users: Array | str | None = None,
     mask: Array | str | None = None,
     exclude: Array | str | None = None,
     confidence: Array | str | None = None,
@@ -85,7 +86,8 @@ def evaluate(
 
     Args:
         rows: floating `[N, C]`, scores of all candidates; integer `[N, K]`, lists of ids, best
-            first, padded with -1; or the `Answers` of `read_answers`, whose outcomes get rows. Or a
+            first, padded with -1; or the `Answers` of `read_answers`, whose outcomes get rows. Of
+            sequences of T queries, what is `[N, ...]` here may be `[N, T, ...]`. Or a
             table: a path, a pattern, a folder or a list of them, what exports an Arrow stream
             (polars, pandas, pyarrow, DuckDB), a stream, which is written to a temporary file, or
             dicts of ranx; `files.tables.TableRows` says what a cell may hold. A
@@ -96,6 +98,8 @@ def evaluate(
             or as a pattern such as `pred_*`. Without `rows`, it is the array.
         groups: by name, the group of each query, integers or text `[N]`: `{"user": users}`; beside
             a table `["user"]`.
+        users: whose queries these are, integers or text `[N]`; short for
+            `groups={"user": users}, cluster="user"`. Beside a table, the column, as `cluster`.
         mask: bool `[N]`, False leaves a query out.
         exclude: as for `RankingMetric.update`.
         confidence: for lists, floating `[N]` in [0, 1], the confidence of each first id; adds the
@@ -155,9 +159,13 @@ def evaluate(
     beside |= {"confidence": confidence, "grade": grade}
     if not _is_table(rows, target):
         _check_kinds(beside, of_tables, is_table=False)
+        groups, options["cluster"] = with_users(users, groups, options["cluster"])
         beside |= {"groups": groups, "grades": beside.pop("grade")}
         return _evaluate_arrays({"preds": rows, **beside}, options)
-    _check_kinds(beside | {"groups": groups}, {}, is_table=True)
+    _check_kinds(beside | {"groups": groups, "users": users}, {}, is_table=True)
+    if users is not None:
+        with_users(users, None, options["cluster"])  # which raises if both are given
+        options["cluster"] = str(users)
     beside |= {"groups": groups or (), "target": str(target)}
     with one_thread():
         return _evaluate_table(rows, beside | of_tables, options)

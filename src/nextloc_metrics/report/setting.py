@@ -55,6 +55,20 @@ def check_cluster(cluster: str | None, groups: Sequence[str]) -> None:
         )
 
 
+def with_users(users: Any, groups: Any, cluster: str | None) -> tuple[Any, str | None]:
+    """Return the groups and the cluster that `users` is short for."""
+    if users is None:
+        return groups, cluster
+    if groups is not None:
+        check_named("groups", groups, '{"length": lengths}')
+    if cluster is not None or "user" in (groups or {}):
+        raise ValueError(
+            '`users` must be None with `cluster` or `groups["user"]`, got both: it is short for '
+            '`groups={"user": users}, cluster="user"`.'
+        )
+    return {**(groups or {}), "user": users}, "user"
+
+
 def count_locations(rows: ArrayRows, given: int | None, train_counts: Tensor | None) -> int | None:
     """Return the number of ids for F1; None if several locations may be relevant."""
     if rows.has_several or given is not None:

@@ -122,7 +122,7 @@ def _of_array(name: str, value: Any, array: Any, device: torch.device | None) ->
         array = array.astype(np.float64)
     native = array.dtype.newbyteorder("=")
     if any(stride < 0 for stride in array.strides) or native != array.dtype:
-        array = np.ascontiguousarray(array, native)
+        array = np.array(array, native, order="C")  # a copy; one row is contiguous as it is
     with warnings.catch_warnings():
         # a read-only array is safe: nothing here writes to it
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, wraps
 from inspect import Parameter, signature
+from math import prod
 from operator import lt
 from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, get_type_hints
 
@@ -240,7 +241,11 @@ def track(batches: Iterable[Batch], number: int | None) -> Iterator[Batch]:
 
 
 def read_rows(batch: Batch) -> ArrayRows:
-    """Read and check the arguments; a NumPy array of scores is not copied, as it may be on disk."""
+    """Read and check the arguments; a NumPy array of scores is not copied, as it may be on disk.
+
+    Sequences of queries, `preds` `[N, T, C]` or `[N, T, K]` with `target` `[N, T]`, become rows;
+    groups of a sequence are those of its queries.
+    """
     preds: Any = batch.preds
     groups: Any = batch.groups
     if groups is not None:
@@ -248,40 +253,50 @@ def read_rows(batch: Batch) -> ArrayRows:
         if wrong := [name for name in groups if "\0" in str(name)]:
             raise ValueError(f"names in `groups` must have no NUL, got {short(wrong[0])}.")
     rows = preds
-    if not (isinstance(preds, Answers) or (isinstance(preds, np.ndarray) and preds.ndim == 2)):
+    if not (isinstance(preds, Answers) or (isinstance(preds, np.ndarray) and preds.ndim in (2, 3))):
         rows = as_tensor("preds", preds)
     target = as_tensor("target", batch.target)
     if isinstance(rows, Tensor):
         check_candidates(rows, target)
-    if len(rows.shape) != 2 or target.ndim not in (1, 2) or len(rows) != len(target):
+    shape = tuple(rows.shape[:-1])
+    is_fit = target.shape[: len(shape)] == shape and target.ndim - len(shape) in (0, 1)
+    if len(shape) not in (1, 2) or not is_fit:
         raise ValueError(
-            "`preds` [N, C or K] and `target` [N] or [N, M] must have one row per query, got "
+            "`preds` [N, C or K] and `target` [N] or [N, M] must have one row per query, or be "
+            "[N, T, C or K] and [N, T] or [N, T, M], got "
             f"{describe(preds)} and {describe(target)}."
         )
     if not is_integer(target):
         raise TypeError(f"`target` must be integers, ids of locations, got {describe(target)}.")
-    target = target.long()
-    kinds = {name: _read_kind(name, x, len(target)) for name, x in (groups or {}).items()}
+    kinds = {name: _read_kind(name, x, shape) for name, x in (groups or {}).items()}
     given = {x: y for x in _OPTIONS if (y := getattr(batch, x)) is not None}
     read: dict[str, Any] = {x: as_tensor(x, y) for x, y in given.items()}
     for name, option in read.items():
-        if not option.ndim or len(option) != len(target):
+        if option.shape[: len(shape)] != shape:
             raise ValueError(
-                f"`{name}` must have a row for each of the {len(target)} queries, got "
+                f"`{name}` must have a row for each of the {prod(shape)} queries, got "
                 f"{describe(option)}."
             )
-    return ArrayRows(rows, target, kinds, **read)
+    if len(shape) == 2:
+        read = {name: option.flatten(0, 1) for name, option in read.items()}
+        rows, target = rows.reshape(-1, rows.shape[-1]), target.flatten(0, 1)
+    return ArrayRows(rows, target.long(), kinds, **read)
 
 
-def _read_kind(name: str, values: Array | Grouping, queries: int) -> Grouping:
-    """Return values that have numbers, or number them."""
+def _read_kind(name: str, values: Array | Grouping, shape: tuple[int, ...]) -> Grouping:
+    """Return values that have numbers, or number them; of sequences, repeat them."""
     kind = values if isinstance(values, Grouping) else number_values(f"groups[{name!r}]", values)
-    if kind.numbers.shape != (queries,):
+    numbers, queries = kind.numbers, prod(shape)
+    if numbers.shape == shape[:1]:
+        numbers = numbers.repeat_interleave(prod(shape[1:]))
+    elif numbers.shape == shape:
+        numbers = numbers.flatten()
+    if numbers.shape != (queries,):
         raise ValueError(
             f"`groups[{name!r}]` must have a value for each of the {queries} queries, got "
-            f"{describe(kind.numbers)}."
+            f"{describe(numbers)}."
         )
-    return kind
+    return Grouping(numbers, kind.labels)
 
 
 def number_values(name: str, values: Array) -> Grouping:

@@ -18,6 +18,6 @@ def _is_run(one: Any) -> bool:
     if isinstance(one, Answers):
         return True
     if hasattr(one, "shape"):
-        return len(one.shape) == 2
+        return len(one.shape) in (2, 3)
     first = one[0] if isinstance(one, (list, tuple)) and one else None
     return isinstance(first, (list, tuple)) or getattr(first, "shape", ()) != ()
