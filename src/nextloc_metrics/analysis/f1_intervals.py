@@ -181,11 +181,15 @@ class Exchange:
         decided: tuple[Tensor, Tensor],
         units: Tensor | None = None,
     ) -> None:
-        self._metric = metric
+        self._metric, self._target, self._decided, self._units = metric, target, decided, units
+
+    def _prepare(self) -> None:
+        """Find the changes of TP and P, and the terms of locations where nothing changes."""
+        metric, target, units = self._metric, self._target, self._units
         units = torch.arange(len(target)) if units is None else units
         self._number = len(torch.unique(units))
         one = torch.ones_like(target)
-        first, second = (_cells(metric, units, target, x, one) for x in decided)
+        first, second = (_cells(metric, units, target, x, one) for x in self._decided)
         both = torch.cat([first, second])
         apart = torch.cat([second, first * first.new_tensor([1, 1, -1, -1, -1])])
         cells = KeyedSums([apart], 2).merge()
@@ -220,6 +224,13 @@ class Exchange:
 
     def test(self, least: int, most: int, seed: int) -> SignTest | None:
         """Return the share of exchanges with a difference as large: as `signs.sign_tests`."""
+        if self._units is None:  # where each decision that differs moves one, it is soon too much
+            differs = self._decided[0] != self._decided[1]
+            is_location = sum((x >= 0) & (x < self._metric.num_locations) for x in self._decided)
+            number = int((differs & (is_location > 0)).sum())
+            if number > MOST_EXACT_SIGNS and number * most > _MOST_WORK:
+                return None
+        self._prepare()
         width = len(self._signs)
         if self._number < 2:
             return math.nan, 0
@@ -233,7 +244,7 @@ class Exchange:
             return None
         rows, number_far, drawn = max(64, _AT_ONCE // size // 64 * 64), 0, 0
         while drawn < (least if number_far >= ENOUGH else most) and number_far < _MANY:
-            signs = torch.from_numpy(random_signs(seed, drawn, rows, width).T.copy())
+            signs = torch.from_numpy(random_signs(seed, drawn, rows, width))
             number_far += int((self._differences(signs).abs() >= observed).sum())
             drawn += rows
         return (1 + number_far) / (1 + drawn), drawn

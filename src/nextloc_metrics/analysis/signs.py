@@ -106,8 +106,8 @@ def _draw(units: Any, observed: Any, least: int, most: int, seed: int) -> list[S
         while drawn < end:
             number = min(rows, end - drawn)
             signs = random_signs(seed, drawn, number, len(units))
-            totals = _multiply(signs, units[:, active])
-            as_far[active] += (np.abs(totals) >= observed[active]).sum(0)
+            totals = _multiply(units[:, active].T, signs)
+            as_far[active] += (np.abs(totals) >= observed[active, None]).sum(1)
             drawn += number
         for i in active.tolist():  # the observed signs are one assignment
             found[i] = (1 + int(as_far[i])) / (1 + drawn), drawn
@@ -117,19 +117,19 @@ def _draw(units: Any, observed: Any, least: int, most: int, seed: int) -> list[S
     return found
 
 
-def _multiply(signs: Any, units: Any) -> Any:
+def _multiply(units: Any, signs: Any) -> Any:
     """Return the sums of units with signs, exactly, although matrices multiply in float64."""
-    if units.sum(0).max() < _EXACT:
-        return (signs @ units.astype(np.float64)).astype(np.int64)
+    if units.sum(1).max() < _EXACT:
+        return (units.astype(np.float64) @ signs).astype(np.int64)
     upper = units >> 26
-    parts = [(signs @ part.astype(np.float64)).astype(np.int64) for part in (upper, units % 2**26)]
+    parts = [(part.astype(np.float64) @ signs).astype(np.int64) for part in (upper, units % 2**26)]
     return (parts[0] << 26) + parts[1]
 
 
 def random_signs(seed: int, start: int, number: int, width: int) -> Any:
-    """Return the signs of draws from `start` on, float64 `[number, width]`.
+    """Return the signs of draws from `start` on, float64 `[width, number]`.
 
-    The sign of column j in draw d is a bit of SplitMix64 at the counter of d // 64 and j (Steele,
+    The sign of row j in draw d is a bit of SplitMix64 at the counter of d // 64 and j (Steele,
     Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
     """
     first = start // 64
@@ -139,5 +139,5 @@ def random_signs(seed: int, start: int, number: int, width: int) -> Any:
         words = mix(mix(key) + np.arange(width, dtype=np.uint64))
     octets = words.astype("<u8").view(np.uint8).reshape(*words.shape, 8)
     bits = np.unpackbits(octets, axis=-1, bitorder="little").view(np.int8) * 2 - 1
-    signs = bits.transpose(0, 2, 1).reshape(-1, width)
-    return signs[start - 64 * first :][:number].astype(np.float64)
+    signs = bits.transpose(1, 0, 2).reshape(width, -1)
+    return signs[:, start - 64 * first :][:, :number].astype(np.float64)
