@@ -92,7 +92,7 @@ def has_jackknife(metric: LocationTally) -> bool:
 def answers_of(
     target: Tensor, decided: Tensor, clusters: Tensor | None = None, merge: bool = True
 ) -> Tensor:
-    """Count equal answers: int64 `[E, 4]` of cluster (0 without), target, decision and number.
+    """Count equal answers: int64 `[E, 4]` of user (0 without), target, decision and number.
 
     Args:
         target: the location of each query, int64 `[N]`; -1 leaves it out.
@@ -107,7 +107,7 @@ def answers_of(
 
 
 def jackknife(metric: LocationTally, answers: Tensor, by_cluster: bool) -> Jackknife:
-    """Leave out each cluster of `answers_of`, or each query, and return what it adds to the value.
+    """Leave out each user of `answers_of`, or each query, and return what it adds to the value.
 
     `metric` has the average `"weighted"` or `"macro"`, and reports ask `has_jackknife`.
 
@@ -120,9 +120,9 @@ def jackknife(metric: LocationTally, answers: Tensor, by_cluster: bool) -> Jackk
         >>> f"{found.value:.4f}", found.sizes.tolist()  # (1 * 2/3 + 3 * 1/2) / 4
         ('0.5417', [2.0, 1.0, 1.0])
     """
-    cluster, target, decided, times = answers.cpu().unbind(1)
+    user, target, decided, times = answers.cpu().unbind(1)
     if by_cluster:
-        known, unit = torch.unique(cluster, return_inverse=True)
+        known, unit = torch.unique(user, return_inverse=True)
         cells, times = _cells(metric, unit, target, decided, times), torch.ones_like(known)
         cells = KeyedSums([cells], 2).merge()
     else:  # one query of each kind is left out at once

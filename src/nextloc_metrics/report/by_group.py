@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nextloc_metrics.core.display.reading import Reading, plural, quantiles
-from nextloc_metrics.core.metric.results import MOST_ROWS, Results
+from nextloc_metrics.core.metric.results import MOST_ROWS, Results, read_results
 from nextloc_metrics.report.evaluation_metrics import ClusteredGroups
 
 _WORST = 10
@@ -34,12 +34,7 @@ def rows_of_groups(
     name, first = next(iter(members.items()))
     kinds = plural(first._groups.by)
     title, worst = _worst(members, results)
-    medians = {
-        x: Reading.of(results.values[x], None, one.plot_upper_bound == 1, kinds)._replace(
-            unit=one.unit
-        )
-        for x, one in members.items()
-    }
+    medians = read_results(collection, results, keep_base=False, by_group=False)
     rows = {medians[name].note: medians}
     rows |= {groups[i]: _row(members, results, i) for i in worst}
     return rows, [
@@ -120,7 +115,9 @@ def clusters_of(collection: Any, groups: Sequence[str]) -> dict[str, dict[str, i
     (_, first), *_ = collection.named_members()
     if not isinstance(first, ClusteredGroups):
         return {}
-    return {plural(first.cluster): dict(zip(groups, first.clusters_by_group.tolist(), strict=True))}
+    return {
+        plural(first.sampled_by): dict(zip(groups, first.clusters_by_group.tolist(), strict=True))
+    }
 
 
 def _in_order(name: str) -> tuple[bool, float, str]:

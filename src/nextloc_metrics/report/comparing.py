@@ -1,6 +1,6 @@
 """Several models on the same queries: each is read and scored, and pairs of them are tested.
 
-`compare` reads models as `Model`: predictions are counted by `_count_model`, and scores of queries
+`compare` reads models as `Model`: predictions are counted by `_count_run`, and scores of queries
 are read by `_score_models`. Then `_test_models` tests the pairs, by `analysis.comparison`, and
 makes the result, `Comparisons`, which has the tables.
 """
@@ -163,7 +163,10 @@ def compare(
             for name, of in runs.items()
         }
         clusters = kinds[cluster].numbers if cluster else None
-        read = {name: _count_model(of, clusters, options) for name, of in rows.items()}
+        read = {
+            name: _join_runs([_count_run(one, clusters, options) for one in of], level)
+            for name, of in rows.items()
+        }
     return _test_models(read, cluster, against, level, seed)
 
 
@@ -221,8 +224,7 @@ def _score_models(
         one = Reading(float(scores.mean()), None, is_fraction)
         if is_fraction:
             estimate = _mean_of(scores, clusters)
-            low, high = map(float, estimate.interval(level))
-            one = one._replace(value=float(estimate.mean), bounds=(low, high))
+            one = one._replace(value=float(estimate.mean), bounds=_ends(estimate, level))
         last_place = torch.finfo(given.dtype).eps if given.is_floating_point() else 0.0
         errors = _ROUNDED * last_place * scores.abs().numpy()
         members = [("score", getattr(models[name], "metric", None))]
@@ -254,47 +256,6 @@ def _read_scores(name: str, scores: Any) -> tuple[Tensor, Tensor]:
     return ids, scores.detach().cpu()
 
 
-def _count_model(
-    rows: Sequence[ArrayRows], clusters: Tensor | None, options: SharedOptions
-) -> Model:
-    """Count all runs of a model."""
-    runs = [_count_run(one, clusters, options) for one in rows]
-    level, members, f1 = options["confidence_level"], runs[0].members, runs[0].f1
-    scores = {x: torch.stack([one.scores[x] for one in runs]) for x in runs[0].scores}
-    cells = {x: of.numpy() for x, of in scores.items()}
-    decided, target, stds = [one.decided for one in runs], runs[0].target, dict[str, float]()
-    model = Model({}, members, cells, clusters, f1=f1, target=target, decided=decided, stds=stds)
-    for key, metric in members:
-        if key in scores and key not in f1:
-            estimates = [_mean_of(one, clusters) for one in scores[key]]
-            values = [float(one.mean) for one in estimates]
-            low, high = map(float, estimates[0].interval(level))
-            found = Reading(values[0], (low, high), True, higher_is_better=metric.higher_is_better)
-        else:
-            values, found = [one.others[key].value for one in runs], runs[0].others[key]
-        if len(runs) > 1:
-            bounds = _interval_of(model, key, level) if key in scores else None
-            found = found._replace(value=math.fsum(values) / len(runs), bounds=bounds)
-            stds[key] = statistics.stdev(values)
-        elif key in f1:
-            answers = answers_of(target, decided[0], clusters)
-            estimate = jackknife(f1[key], answers, clusters is not None).estimate()
-            low, high = map(float, estimate.interval(level))
-            found = found._replace(bounds=(low, high))
-        model.columns[key] = found
-    return model
-
-
-def _interval_of(model: Model, key: str, level: float) -> tuple[float, float]:
-    """Return the interval of the mean over runs of a metric that scores queries."""
-    scores = model.scores[key]
-    kept = ~np.isnan(scores).any(0)
-    units = np.floor(scores[:, kept] / model.unit + 0.5).astype(np.int64)
-    sums, sizes = sum_by(model.clusters_of(kept), units)
-    low, high = contrast([sums], sizes, model.unit).estimate().interval(level)
-    return float(low), float(high)
-
-
 def _headline_of(rows: ArrayRows, options: SharedOptions) -> RankingCollection:
     """Make the metrics of the table, or raise if one cannot be compared."""
     number = count_locations(rows, options["num_locations"], None)
@@ -308,53 +269,75 @@ def _headline_of(rows: ArrayRows, options: SharedOptions) -> RankingCollection:
     return make_headline(number, options["k"], options["measures"], own)
 
 
-class _Run(NamedTuple):
-    """What is kept of one run of a model."""
-
-    members: list[tuple[str, Any]]  #: the metrics by name
-    f1: dict[str, LocationTally]  #: those whose difference is tested by exchanged answers
-    others: dict[str, Reading]  #: the values that are no means of scores
-    scores: dict[str, Tensor]  #: of each query; NaN if it is left out
-    target: Tensor
-    decided: Tensor
-
-
-def _count_run(rows: ArrayRows, clusters: Tensor | None, options: SharedOptions) -> _Run:
-    """Score each query by each metric, and count what is no mean of scores."""
+def _count_run(rows: ArrayRows, clusters: Tensor | None, options: SharedOptions) -> Model:
+    """Score each query of one run by each metric, and count what is no mean of scores."""
+    level, exempts = options["confidence_level"], options["exempt_target"]
     members: dict[str, Any] = dict(_headline_of(rows, options).named_members())
     f1 = {x: y for x, y in members.items() if isinstance(y, LocationTally) and has_jackknife(y)}
     means = {x: y for x, y in members.items() if isinstance(y, MeanMetric) and y._averages_scores}
     others = RankingCollection({x: y for x, y in members.items() if x not in means})
     plan, answers = Plan([*members.values()]), list[Tensor]()
-    scores: dict[str, list[Tensor]] = {key: [] for key in means}
+    parts: dict[str, list[Tensor]] = {key: [] for key in means}
     for batch in rows.chunks():
-        exempts = options["exempt_target"]
         records = plan.read(replace(batch, groups=None, exempt_target=exempts))
         others.update(records)
         for key, metric in means.items():
             found, counted = metric._score_queries(records[metric.record])
-            scores[key].append(found.clamp(0, 1).masked_fill(~counted, torch.nan))
+            parts[key].append(found.clamp(0, 1).masked_fill(~counted, torch.nan))
         if f1:
             ranking: Ranking = records[Ranking]
             answers.append(torch.stack([ranking.relevant[:, 0], ranking.best]))
-    joined = {key: torch.cat(of) for key, of in scores.items()}
+    scores, columns = {key: torch.cat(of) for key, of in parts.items()}, readings_of(others, level)
+    for key, metric in means.items():
+        estimate, better = _mean_of(scores[key], clusters), metric.higher_is_better
+        bounds = _ends(estimate, level)
+        columns[key] = Reading(float(estimate.mean), bounds, True, higher_is_better=better)
     target, decided = torch.cat(answers, 1) if answers else (rows.target, rows.target)
-    by = torch.arange(len(target)) if clusters is None else clusters
     for key, of_f1 in f1.items():
-        joined[key] = _shares_of_f1(of_f1, target, decided, by)
-    readings = readings_of(others, options["confidence_level"])
-    return _Run([*members.items()], f1, readings, joined, target, decided)
+        answers_by = answers_of(target, decided, clusters)
+        estimate = jackknife(of_f1, answers_by, clusters is not None).estimate()
+        columns[key] = columns[key]._replace(bounds=_ends(estimate, level))
+        scores[key] = _shares_of_f1(of_f1, target, decided, clusters)
+    columns = {key: columns[key] for key in members}
+    cells = {x: of[None].numpy() for x, of in scores.items()}
+    known: Any = {"f1": f1, "target": target, "decided": [decided]}
+    return Model(columns, [*members.items()], cells, clusters, **known)
+
+
+def _ends(estimate: intervals.Estimate, level: float) -> tuple[float, float]:
+    low, high = estimate.interval(level)
+    return float(low), float(high)
 
 
 def _shares_of_f1(
-    metric: LocationTally, target: Tensor, decided: Tensor, clusters: Tensor
+    metric: LocationTally, target: Tensor, decided: Tensor, clusters: Tensor | None
 ) -> Tensor:
     """Return what each cluster adds to F1, at its first query: it is summed by cluster."""
-    found = jackknife(metric, answers_of(target, decided, clusters, merge=False), True)
+    by = torch.arange(len(target)) if clusters is None else clusters
+    found = jackknife(metric, answers_of(target, decided, by, merge=False), True)
     kept = (target >= 0).nonzero()[:, 0]
-    first = torch.from_numpy(np.unique(clusters[kept].numpy(), return_index=True)[1])
+    first = torch.from_numpy(np.unique(by[kept].numpy(), return_index=True)[1])
     shares = torch.zeros(len(target), dtype=torch.float64).masked_fill_(target < 0, torch.nan)
     return shares.index_copy_(0, kept[first], found.shares())
+
+
+def _join_runs(runs: Sequence[Model], level: float) -> Model:
+    """Return a model of several runs: values are means over them, with standard deviations."""
+    if len(runs) == 1:
+        return runs[0]
+    first, decided = runs[0], [x for one in runs for x in one.decided]
+    scores = {x: np.concatenate([one.scores[x] for one in runs]) for x in first.scores}
+    columns, stds = dict[str, Reading](), dict[str, float]()
+    for key, one in first.columns.items():
+        values, bounds = [of.columns[key].value for of in runs], None
+        if key in scores:
+            kept = ~np.isnan(scores[key]).any(0)
+            units = np.floor(scores[key][:, kept] / first.unit + 0.5).astype(np.int64)
+            sums, sizes = sum_by(first.clusters_of(kept), units)
+            bounds = _ends(contrast([sums], sizes, first.unit).estimate(), level)
+        columns[key] = one._replace(value=math.fsum(values) / len(runs), bounds=bounds)
+        stds[key] = statistics.stdev(values)
+    return first._replace(columns=columns, scores=scores, decided=decided, stds=stds)
 
 
 # Tests -------------------------------------------------------------------------------------------

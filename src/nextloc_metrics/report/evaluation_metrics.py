@@ -22,7 +22,8 @@ AnswerKind = Literal[
     "answered", "missing", "empty", "cut", "refused", "unreadable", "invented", "repeated", "short"
 ]
 
-# A key has the number of the group in the upper 32 bits and that of the cluster in the lower ones.
+# A key has the number of the group in the upper 32 bits and that of the user, or what else is
+# independent, in the lower ones.
 _BITS = 32
 _LOWER = (1 << _BITS) - 1
 
@@ -30,15 +31,14 @@ _LOWER = (1 << _BITS) - 1
 class ClusteredGroups(Grouped, KeyedMetric):
     """`Grouped` with a clustered interval for each group, such as clustered by user.
 
-    The state has a key, of a group and a cluster, and its three sums, for each pair that has
-    queries.
+    The state has a key, of a group and a user, and its three sums, for each pair that has queries.
 
     Args:
-        cluster: the key of the clusters in `groups`.
+        sampled_by: the key in `groups` of the users, or what else is independent.
     """
 
     _: KW_ONLY
-    cluster: str
+    sampled_by: str
 
     def empty_tally(self) -> Tensor:
         return torch.nn.functional.pad(super().empty_tally()[:0], (1, 0))
@@ -49,20 +49,20 @@ class ClusteredGroups(Grouped, KeyedMetric):
     ) -> Sequence[Any]:
         pairs = {}
         for metric in metrics:
-            if (metric.by, metric.cluster) not in pairs:
-                groups, clusters = (record.group_of(x) for x in (metric.by, metric.cluster))
+            if (metric.by, metric.sampled_by) not in pairs:
+                groups, clusters = (record.group_of(x) for x in (metric.by, metric.sampled_by))
                 keys = ((groups << _BITS) + clusters)[counted]
-                pairs[metric.by, metric.cluster] = torch.unique(keys, return_inverse=True)
+                pairs[metric.by, metric.sampled_by] = torch.unique(keys, return_inverse=True)
         kept, sums = counted[counted], []
         for metric, own in zip(metrics, scores, strict=True):
-            keys, numbers = pairs[metric.by, metric.cluster]
+            keys, numbers = pairs[metric.by, metric.sampled_by]
             is_bounded = metric.metric._is_bounded
             found = exact.tally_by(numbers, len(keys), own[counted], kept, is_bounded)
             sums.append(metric._summand(torch.cat([keys[:, None], found], 1)))
         return sums
 
     def _renumbered(self, state: Tensor, numbers: Mapping[str, Tensor]) -> Tensor:
-        groups, clusters = numbers[str(self.by)][state[:, 0] >> _BITS], numbers[self.cluster]
+        groups, clusters = numbers[str(self.by)][state[:, 0] >> _BITS], numbers[self.sampled_by]
         keys = (groups << _BITS) + clusters[state[:, 0] & _LOWER]
         return torch.cat([keys[:, None], state[:, 1:]], 1)
 

@@ -54,7 +54,7 @@ class LocationAnswers(KeyedMetric, RankingTally):
 
     Args:
         metric: its average is `"weighted"` or `"macro"`.
-        cluster: the key in `groups` of the groups that are independent; None for queries.
+        by: the key in `groups` of the groups that are independent; None for queries.
     """
 
     needs = Needs(top=1)
@@ -62,21 +62,21 @@ class LocationAnswers(KeyedMetric, RankingTally):
     _sums_by_key = FewSums
 
     metric: Computed[LocationTally]
-    cluster: str | None = None
+    by: str | None = None
 
     def empty_tally(self) -> Tensor:
         return torch.zeros(0, self._num_keys + 1, dtype=torch.int64)
 
     def tally(self, record: Ranking) -> Any:
-        clusters = None if self.cluster is None else record.group_of(self.cluster)
+        clusters = None if self.by is None else record.group_of(self.by)
         # an id that is no location has any number above them
         decided = record.best.clamp(max=self.metric.num_locations)
         return self._summand(answers_of(record.relevant[:, 0], decided, clusters, merge=False))
 
     def _renumbered(self, state: Tensor, numbers: Mapping[str, Tensor]) -> Tensor:
-        if self.cluster is None or _is_full(state):
+        if self.by is None or _is_full(state):
             return state
-        return torch.cat([numbers[self.cluster][state[:, :1]], state[:, 1:]], 1)
+        return torch.cat([numbers[self.by][state[:, :1]], state[:, 1:]], 1)
 
     @property
     def is_full(self) -> bool:
@@ -85,14 +85,14 @@ class LocationAnswers(KeyedMetric, RankingTally):
 
     @property
     def _reads_groups(self) -> bool:
-        return self.cluster is not None
+        return self.by is not None
 
     @property
     def _averages_scores(self) -> bool:
         return True
 
     def _jackknife(self) -> Jackknife:
-        return jackknife(self.metric, self.state, self.cluster is not None)
+        return jackknife(self.metric, self.state, self.by is not None)
 
     def _estimate(self) -> intervals.Estimate:
         return self._jackknife().estimate()

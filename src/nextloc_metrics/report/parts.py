@@ -78,13 +78,13 @@ def make_beside(known: Setting, table: Parts) -> Parts:
     for kind in known.groups:
         make: Any = partial(Grouped, num_groups=1, by=kind)
         if cluster not in (None, kind):
-            make = partial(ClusteredGroups, num_groups=1, by=kind, cluster=cluster)
+            make = partial(ClusteredGroups, num_groups=1, by=kind, sampled_by=cluster)
         found[f"by {kind}"] = {name: make(x) for name, x in means.items()}
     if cluster is not None:
         make = partial(Grouped, num_groups=1, by=cluster, average="queries")
         found["cluster"] = {name: make(x) for name, x in means.items()}
     found[LEFT_OUT] = {
-        name: LocationAnswers(metric=x, cluster=cluster)
+        name: LocationAnswers(metric=x, by=cluster)
         for name, x in members
         if isinstance(x, LocationTally) and has_jackknife(x)
     }

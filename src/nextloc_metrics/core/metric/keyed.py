@@ -1,4 +1,4 @@
-"""Metrics whose state grows with the keys that occur, such as pairs of a group and a cluster."""
+"""Metrics whose state grows with the keys that occur, such as pairs of a group and a user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cluster that holds the rows, Dask, Ray or Spark; and processes that share files.
+"""What holds the rows, Dask, Ray or Spark; and processes that share files.
 
 In come rows, a function that counts a partition, and one that merges counts; out come the counts of
 all rows, as bytes. A file per engine has `names` and `fold`; it is imported when rows are of its
