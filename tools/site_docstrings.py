@@ -57,13 +57,13 @@ class Docstrings(griffe.Extension):
         kinds, hints = griffe.ParameterKind, get_type_hints(made)
         parameters = [griffe.Parameter("self", kind=kinds.positional_or_keyword)]
         for name, option in made._all_options.items():
-            if option.by_name_only and name not in made._own_options:
+            if option.kind is option.KEYWORD_ONLY and name not in made._own_options:
                 continue
             parameters.append(
                 griffe.Parameter(
                     name,
                     annotation=inspect.formatannotation(hints.get(name, Any)),
-                    kind=kinds[option.parameter(name).kind.name.lower()],
+                    kind=kinds[option.kind.name.lower()],
                     default=None if option.default is inspect._empty else repr(option.default),
                 )
             )

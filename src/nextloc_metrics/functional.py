@@ -70,7 +70,7 @@ def _function_of(name: str, kind: type[SummedMetric]) -> Callable[..., Any]:
                 metric, args, kwargs = metric.to(record.device), (record,), {}
             return _compute(metric, args, kwargs) if reduction == "mean" else _scores(metric, *args)
 
-    by_name = [one.parameter(x).replace(kind=last.kind) for x, one in options.items()]
+    by_name = [one.replace(kind=last.kind, annotation=last.annotation) for one in options.values()]
     function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         sorted([*given, *by_name, *[last] * is_mean], key=lambda one: one.kind)
     )

@@ -15,10 +15,12 @@ from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from hashlib import blake2b
+from inspect import Parameter
+from operator import attrgetter
 from types import BuiltinFunctionType, FunctionType, NoneType
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
 import numpy as np
 import torch
@@ -43,65 +45,52 @@ Positive = Annotated[int, check_positive]
 PositiveNumber = Annotated[float, check_number]
 NumberFromZero = Annotated[float, partial(check_number, or_zero=True)]
 
-REQUIRED = inspect.Parameter.empty
+REQUIRED = Parameter.empty
+_UNKNOWN = Parameter("unknown", Parameter.KEYWORD_ONLY)
 
 
-class Option(NamedTuple):
-    """An option of a metric; `check` returns the value that is kept."""
-
-    default: Any
-    check: Check | None = None
-    by_name_only: bool = False
-    is_annotated: bool = False
-    is_computed: bool = False
-
-    def parameter(self, name: str) -> inspect.Parameter:
-        """Return the parameter of a constructor."""
-        kind = inspect.Parameter
-        form = kind.KEYWORD_ONLY if self.by_name_only else kind.POSITIONAL_OR_KEYWORD
-        return kind(name, form, default=self.default)
-
-
-def own_options(cls: type) -> dict[str, Option]:
+def own_options(cls: type) -> dict[str, Parameter]:
     """Return the options that a class adds, by its annotations or its own `__init__`."""
-    found: dict[str, Option] = {}
-    by_name_only = False
-    for name, hint in inspect.get_annotations(cls).items():
-        kind = _evaluated(cls, hint)
-        by_name_only |= kind is KW_ONLY
+    found: dict[str, Parameter] = {}
+    kind: Any = Parameter.POSITIONAL_OR_KEYWORD
+    for name, text in inspect.get_annotations(cls).items():
+        hint: Any = _evaluated(cls, text)
+        kind = Parameter.KEYWORD_ONLY if hint is KW_ONLY else kind
         default = vars(cls).get(name, REQUIRED)
-        is_list = get_origin(kind) is list and get_args(kind) == (Tensor,)
-        is_state = default is REQUIRED and (kind is Tensor or is_list)
-        is_of_class = kind is ClassVar or get_origin(kind) is ClassVar
+        is_list = get_origin(hint) is list and get_args(hint) == (Tensor,)
+        is_state = default is REQUIRED and (hint is Tensor or is_list)
+        is_of_class = ClassVar in (hint, get_origin(hint))
         if not (name.startswith("_") or hasattr(Metric, name) or is_of_class or is_state):
-            marks = get_args(kind)[1:] if get_origin(kind) is Annotated else ()
-            found[name] = Option(default, check_of(kind), by_name_only, True, COMPUTED in marks)
+            found[name] = Parameter(name, kind, default=default, annotation=hint)
     if "__init__" not in vars(cls):
         return found
     _self, *parameters = inspect.signature(vars(cls)["__init__"]).parameters.values()
     return {  # the parameters, checked as the annotations of their names say
-        one.name: found.get(one.name, Option(REQUIRED))._replace(
-            default=one.default, by_name_only=one.kind is one.KEYWORD_ONLY, is_annotated=False
+        one.name: one.replace(
+            annotation=found[one.name].annotation if one.name in found else REQUIRED
         )
         for one in parameters
         if one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)
     }
 
 
-def all_options(cls: type) -> dict[str, Option]:
+def all_options(cls: type) -> dict[str, Parameter]:
     """Return a class's options: those by position as bases declare them, then its own by name."""
     owners = [vars(kind)["_own_options"] for kind in cls.__mro__ if "_own_options" in vars(kind)]
-    latest: dict[str, Option] = {}
+    latest: dict[str, Parameter] = {}
     for own in reversed(owners):
         latest |= own
-    by_position = [name for name, one in latest.items() if not one.by_name_only]
+    by_position = [name for name, one in latest.items() if one.kind != one.KEYWORD_ONLY]
     by_name = [name for own in owners for name in own]
     return {name: latest[name] for name in dict.fromkeys([*by_position, *by_name])}
 
 
-def constructor(cls: Any, options: dict[str, Option]) -> Callable[..., None]:
+def constructor(cls: Any, options: dict[str, Parameter]) -> Callable[..., None]:
     """Return an `__init__` that hands its arguments on by name; the last of them checks all."""
-    by_position = [name for name, one in options.items() if not one.by_name_only]
+    shown = sorted(
+        (one.replace(annotation=REQUIRED) for one in options.values()), key=attrgetter("kind")
+    )
+    by_position = [one.name for one in shown if one.kind != one.KEYWORD_ONLY]
 
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         name = f"{type(self).__name__}.__init__()"
@@ -116,20 +105,16 @@ def constructor(cls: Any, options: dict[str, Option]) -> Callable[..., None]:
             raise TypeError(f"{name} got `{min(twice)}` by position and by name.")
         super(cls, self).__init__(**given, **kwargs)
 
-    kind = inspect.Parameter
-    init.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [
-            kind("self", kind.POSITIONAL_ONLY),
-            *sorted((one.parameter(name) for name, one in options.items()), key=lambda x: x.kind),
-            kind("kwargs", kind.VAR_KEYWORD),
-        ]
-    )
+    first = Parameter("self", Parameter.POSITIONAL_ONLY)
+    last = Parameter("kwargs", Parameter.VAR_KEYWORD)
+    init.__signature__ = inspect.Signature([first, *shown, last])  # type: ignore[attr-defined]
     init.__name__, init.__qualname__ = "__init__", f"{cls.__qualname__}.__init__"
     init.__module__ = cls.__module__
     init.__doc__ = f"Make a `{cls.__name__}`; its docstring has the options."
     return init
 
 
+@cache
 def check_of(kind: Any) -> Check | None:
     """Return what checks a value of an annotation; None where any value will do."""
     if kind is bool:

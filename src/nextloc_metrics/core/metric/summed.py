@@ -3,17 +3,19 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY
+from inspect import Parameter
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar, get_args
 
 import torch
 import torch.distributed
 from torch import Tensor
 
 from nextloc_metrics.core.metric.annotated_options import (
+    COMPUTED,
     REQUIRED,
-    Option,
     all_options,
+    check_of,
     constructor,
     describe_option,
     is_default,
@@ -67,8 +69,8 @@ class SummedMetric(BaseMetric, ABC):
         sync_on_compute: bool = True
         compute_with_cache: bool = True
 
-    _own_options: ClassVar[dict[str, Option]] = {}
-    _all_options: ClassVar[dict[str, Option]] = {}
+    _own_options: ClassVar[dict[str, Parameter]] = {}
+    _all_options: ClassVar[dict[str, Parameter]] = {}
     _names: ClassVar[dict[str, int]] = {}
     _namesake: ClassVar[str] = ""
 
@@ -80,10 +82,9 @@ class SummedMetric(BaseMetric, ABC):
         for method in ("__init__", "update", "read"):
             if isinstance(own := vars(cls).get(method), FunctionType):
                 setattr(cls, method, takes_batch(own))
-        annotated = {name for name, option in cls._own_options.items() if option.is_annotated}
-        for name in annotated & vars(cls).keys():
-            delattr(cls, name)  # PyTorch finds modules and buffers after attributes of the class
-        if annotated:
+        if cls._own_options and "__init__" not in vars(cls):
+            for name in cls._own_options.keys() & vars(cls).keys():
+                delattr(cls, name)  # PyTorch finds modules and buffers after those of the class
             cls.__init__ = constructor(cls, cls._all_options)  # type: ignore[method-assign]
         name = f"{cls.__module__}.{cls.__qualname__}"
         number = SummedMetric._names[name] = SummedMetric._names.get(name, 0) + 1
@@ -111,7 +112,7 @@ class SummedMetric(BaseMetric, ABC):
         self._declared = frozenset({*declared, *_METHODS})
         self.__post_init__()
         # sorted: classes that share a state may declare the same options in another order
-        computed = {name for name, option in declared.items() if option.is_computed}
+        computed = {x for x, one in declared.items() if COMPUTED in get_args(one.annotation)}
         read_by_update = sorted(own.keys() - computed)
         owner = "" if self._is_ours else f"{type(self).__module__}."
         kind = self._counted_as if self._is_ours else vars(type(self)).get("_counted_as")
@@ -125,11 +126,13 @@ class SummedMetric(BaseMetric, ABC):
         found = {}
         for name, option in self._all_options.items():
             if name in given:
-                value = as_number(given.pop(name))
-                found[name] = option.check(name, value) if option.check else value
-            elif option.default is not REQUIRED and option.is_annotated:
+                value, check = as_number(given.pop(name)), check_of(option.annotation)
+                found[name] = check(name, value) if check else value
+            elif option.annotation is REQUIRED:
+                continue  # of an `__init__` that did not pass it on
+            elif option.default is not REQUIRED:
                 found[name] = option.default
-            elif option.is_annotated:
+            else:
                 other = given.keys() - self._all_options.keys()
                 got = f", got `{min(other)}`" if other else ""
                 raise TypeError(f"{type(self).__name__}.__init__() needs the option `{name}`{got}.")
