@@ -149,7 +149,7 @@ PROBABILITY_CASES = [
     Case("Perplexity", {"given": "logits", "temperature": 2.0}),
     Case("BrierScore", {"given": "logits"}),
     Case("CalibrationError", {"given": "logits"}),
-    Case("CalibrationError", {"given": "logits", "norm": "l2", "debiased": True, "bins": 10}),
+    Case("CalibrationError", {"given": "logits", "norm": "l2", "bins": 10}),
     Case("CalibrationError", {"given": "logits", "edges": "left"}),
     Case("AURC", {"given": "logits"}),
     Case("AccuracyAtCoverage", {"given": "logits", "coverage": 0.5}),

@@ -24,15 +24,13 @@ _ROUNDING = 2.0**-52
 
 BinEdges = Literal["right", "left"]
 Norm = Literal["l1", "l2", "max"]
-Binning = Literal["width", "mass"]
-Area = Literal["mean", "trapezoid"]
 
 
 class Reliability(NamedTuple):
     """What a reliability diagram shows: one number per bin, float64 `[bins]`.
 
     Attributes:
-        number: of queries; a fraction for bins of equal mass that split tied queries.
+        number: of queries.
         confidence: the mean confidence, NaN for an empty bin.
         accuracy: the share of correct answers, NaN for an empty bin.
         low: the lowest confidence of the bin, exclusive.
@@ -112,21 +110,16 @@ class CalibrationError(ConfidenceTally):
     |---|---|
     | `"l1"` | sum of n_b / n x abs(gap_b): the expected calibration error (ECE) |
     | `"l2"` | square root of the sum of n_b / n x gap_b^2 |
-    | `"l2"`, `debiased` | the same with gap_b^2 - accuracy_b (1 - accuracy_b) / (n_b - 1) |
     | `"max"` | the largest abs(gap_b): the maximum calibration error (MCE) |
 
-    With `edges="right"` bins are as in Guo et al., with `"left"` as torchmetrics intends. Bins of
-    `"width"` have equal width, those of `"mass"` equally many queries: equally sure ones on
-    their edge are split in proportion. A debiased sum below 0 counts as 0, and a bin with one query
-    adds nothing to it. The value depends on the number of bins, and for few queries it is too high:
-    compare models on the same queries and bins. What confidence and a correct answer are:
+    Bins have equal width: with `edges="right"` as in Guo et al., with `"left"` as torchmetrics
+    intends. The value depends on their number, and for few queries it is too high: compare models
+    on the same queries and bins. What confidence and a correct answer are:
     [`ConfidenceTally`][nextloc_metrics.metrics.confidence.ConfidenceTally].
 
     Args:
-        bins: the number of bins; for `"width"` a divisor of 50,400, such as 10, 15, 20 or 100.
+        bins: the number of bins, a divisor of 50,400, such as 10, 15, 20 or 100.
         norm: how gaps are summed.
-        binning: what bins have in common.
-        debiased: subtract what chance adds to `"l2"`.
 
     Example:
         >>> from torch import tensor
@@ -135,27 +128,21 @@ class CalibrationError(ConfidenceTally):
         >>> error.compute()  # half of them are correct
         tensor(0.2500)
 
-    Sources: C. Guo, G. Pleiss, Y. Sun and K. Q. Weinberger, "On calibration of modern neural
-    networks", ICML 2017; `debiased`: A. Kumar, P. Liang and T. Ma, "Verified uncertainty
-    calibration", NeurIPS 2019.
+    Source: C. Guo, G. Pleiss, Y. Sun and K. Q. Weinberger, "On calibration of modern neural
+    networks", ICML 2017.
     """
 
     higher_is_better = False
 
     bins: Computed[Positive] = 15
     norm: Computed[Norm] = "l1"
-    binning: Computed[Binning] = "width"
-    debiased: Computed[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.binning == "width" and NUM_CELLS % self.bins:
+        if NUM_CELLS % self.bins:
             raise ValueError(
-                f"`bins` of equal width must divide {NUM_CELLS:,}, such as 10, 15, 20 or 100, got "
-                f"{self.bins}."
+                f"`bins` must divide {NUM_CELLS:,}, such as 10, 15, 20 or 100, got {self.bins}."
             )
-        if self.debiased and self.norm != "l2":
-            raise ValueError(f"`debiased` needs `norm='l2'`, got {short(self.norm)}.")
         name = {"l1": "ECE", "l2": "RMS calibration error", "max": "MCE"}[self.norm]
         self.label = f"{name}, {self.bins} bins"
 
@@ -164,41 +151,20 @@ class CalibrationError(ConfidenceTally):
         return self._of_all_processes(self._bins)
 
     def _bins(self) -> Reliability:
-        cells = self._cells()
-        summed = torch.nn.functional.pad(cells.cumsum(1), (1, 0))  # below each edge of a cell
-        at = torch.arange(self.bins + 1, device=cells.device).double() * NUM_CELLS / self.bins
-        if self.binning == "mass":
-            at = _where_reached(summed[0], at / NUM_CELLS * summed[0, -1])
-        below = at.floor().long().clamp(max=NUM_CELLS - 1)
-        totals = summed[:, below] + (at - below) * cells[:, below]
-        number, correct, confidence = totals.diff(dim=1)
-        edges = at / NUM_CELLS
+        number, correct, confidence = self._cells().view(3, self.bins, -1).sum(2)
+        edges = torch.arange(self.bins + 1, device=number.device).double() / self.bins
         return Reliability(number, confidence / number, correct / number, edges[:-1], edges[1:])
 
     def compute(self) -> Tensor:
         found = self._bins()
-        number, gap = found.number, (found.accuracy - found.confidence).abs()
-        used = number > 0
-        number, gap, accuracy = number[used], gap[used], found.accuracy[used]
-        total = number.sum()
+        used = found.number > 0
+        number, gap = found.number[used], (found.accuracy - found.confidence)[used].abs()
         if not len(number):
             return self._value(math.nan)
         if self.norm == "max":
             return self._value(float(gap.max()))
-        if self.norm == "l1":
-            return self._value(float((number * gap).sum() / total))
-        squares = gap * gap
-        if self.debiased:
-            by_chance = accuracy * (1 - accuracy) / (number - 1)
-            squares = (squares - by_chance).where(number > 1, 0)
-        return self._value(math.sqrt(max(0.0, float((number * squares).sum() / total))))
-
-
-def _where_reached(summed: Tensor, wanted: Tensor) -> Tensor:
-    """Return where, in cells, a rising sum at the edges of cells reaches the wanted numbers."""
-    cell = (torch.searchsorted(summed, wanted) - 1).clamp(min=0)
-    size = summed[cell + 1] - summed[cell]
-    return cell + ((wanted - summed[cell]) / size).nan_to_num(nan=0.0, posinf=0.0)
+        mean = (number * gap ** (2 if self.norm == "l2" else 1)).sum() / number.sum()
+        return self._value(float(mean.sqrt() if self.norm == "l2" else mean))
 
 
 class _Selective(ConfidenceTally):
@@ -229,11 +195,6 @@ class AURC(_Selective):
     the state) their expected number, as in random order. Lower is better; a model that is as often
     wrong at any confidence has its error rate as area.
 
-    Args:
-        kind: `"mean"`, the mean over the n coverages; `"trapezoid"`, the area by the trapezoidal
-            rule over the coverages from 1/n to 1, divided by their range 1 - 1/n, as
-            torch-uncertainty has it.
-
     Example:
         >>> from torch import tensor
         >>> area = AURC(given="probabilities")
@@ -247,8 +208,6 @@ class AURC(_Selective):
 
     higher_is_better = False
 
-    kind: Computed[Area] = "mean"
-
     def compute(self) -> Tensor:
         number, wrong, before, wrong_before = self._levels()
         # the risk at j = before + i is rate + (wrong_before - rate x before) / j
@@ -256,9 +215,6 @@ class AURC(_Selective):
         harmonic = torch.digamma(before + number + 1) - torch.digamma(before + 1)
         area = float((wrong + (wrong_before - rate * before) * harmonic).sum())
         n = float(number.sum())
-        if self.kind == "trapezoid" and n:
-            area -= float(rate[0] + wrong.sum() / n) / 2
-            n -= 1
         return self._value(area / n if n else math.nan)
 
 

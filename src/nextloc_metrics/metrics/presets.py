@@ -115,7 +115,6 @@ def next_location_metrics(
     return RankingCollection(members, prefix=prefix, postfix=postfix)
 
 
-@_names_others
 def recommendation_metrics(
     k: int | Sequence[int] = (5, 10),
     *,
@@ -157,7 +156,6 @@ def recommendation_metrics(
     return RankingCollection(members, prefix=prefix, postfix=postfix)
 
 
-@_names_others
 def probability_metrics(
     *,
     coverage: float = 0.5,
@@ -199,7 +197,6 @@ def probability_metrics(
     return RankingCollection(members, prefix=prefix, postfix=postfix)
 
 
-@_names_others
 def likelihood_metrics(**kwargs: Any) -> RankingCollection:
     """Collect the members of `probability_metrics` that a baseline without a model has, too."""
     from nextloc_metrics.metrics import probabilities
@@ -213,7 +210,6 @@ def likelihood_metrics(**kwargs: Any) -> RankingCollection:
     )
 
 
-@_names_others
 def confidence_metrics(
     *,
     coverage: float = 0.5,
@@ -259,7 +255,6 @@ def _of_confidence(coverage: float, bins: int, **kwargs: Any) -> dict[str, Recor
     }
 
 
-@_names_others
 def libcity_metrics(
     k: int | Sequence[int] = (1, 5, 10),
     *,
@@ -330,7 +325,6 @@ class _F1OfLibCity(at_k.F1AtK):
         check_one_relevant(self, record, "use `recommendation_metrics` for several")
 
 
-@_names_others
 def click_through_metrics(
     *,
     threshold: float = 0.5,
@@ -396,7 +390,6 @@ def click_through_metrics(
     return metrics
 
 
-@_names_others
 def decile_metrics(
     bins: PopularityBins,
     k: int = 5,

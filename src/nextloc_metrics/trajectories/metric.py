@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import KW_ONLY
 from typing import Annotated, Literal, get_args
 
@@ -12,11 +11,8 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core.metric.mean import MeanMetric
-from nextloc_metrics.core.queries.arrays import Array
-from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.core.queries.checks import as_number
 from nextloc_metrics.core.queries.messages import short
-from nextloc_metrics.core.queries.record import Record, Records
 from nextloc_metrics.geography.locations import (
     EARTH_RADIUS,
     Locations,
@@ -45,6 +41,10 @@ _LIMITS = (("latitude", -90, 90), ("longitude", -180, 360))
 class PairMetric(MeanMetric):
     """Base class: the mean of a score over pairs of sequences.
 
+    `preds` of `update` are floating `[..., L, 2]`, coordinates of the predicted points, padded with
+    NaN at the end; or integer `[..., L]`, predicted ids, padded with -1; or a `Pairs`. `target` is
+    the same for the true points. `...` is the shape of the queries, such as `[N]`.
+
     A subclass defines `score`. A pair whose target has no point does not count; with
     `validate_args` it is an error.
 
@@ -68,26 +68,6 @@ class PairMetric(MeanMetric):
             )
         if self.unit and "label" in vars(self):
             self.label += f" ({self.unit})"
-
-    def update(  # type: ignore[override]  # there are no candidates to exclude
-        self,
-        preds: Array | Record | Records,
-        target: Array | None = None,
-        mask: Array | None = None,
-        groups: Array | Mapping[str, Array] | None = None,
-    ) -> None:
-        """Add a batch of pairs.
-
-        Args:
-            preds: floating `[..., L, 2]`, coordinates of the predicted points, padded with NaN at
-                the end; or integer `[..., L]`, predicted ids, padded with -1; or a `Pairs` without
-                `target` and `mask`. `...` is the shape of the queries, such as `[N]`.
-            target: the same for the true points, `[..., M, 2]` or `[..., M]`.
-            mask: bool `[...]`; False leaves the pair out, and its points are not read.
-            groups: integer `[...]`, the group of every pair, for `Grouped`; text if it has
-                `labels`; or several kinds by name, such as `{"user": users, "day": days}`.
-        """
-        self._plan.update(Batch(preds, target, mask, groups), count=False)
 
     @abstractmethod
     def score(self, record: Pairs) -> Tensor | tuple[Tensor, Tensor]:

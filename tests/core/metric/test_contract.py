@@ -377,7 +377,7 @@ SHARED = [
     ({"BrierScore"}, {"normalized"}),
     (
         {"CalibrationError", "AURC", "AccuracyAtCoverage"},
-        {"bins", "norm", "binning", "debiased", "kind", "coverage"},
+        {"bins", "norm", "coverage"},
     ),
 ]
 

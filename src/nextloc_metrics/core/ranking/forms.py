@@ -1,6 +1,5 @@
 """Each form of predictions, and what is excluded: from a batch to the attributes of a `Ranking`."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -90,21 +89,13 @@ def read_exclude(batch: Batch, relevant: Relevant, num_candidates: int | None) -
 
 def find_ranks_without(scores: Tensor, relevant: Relevant, excluded: Tensor, top: int) -> Found:
     """Call `find_ranks` on copies of the scores in which excluded ids `[N, E]` score -inf."""
-    size = scores.element_size() * (scores.shape[1] + 1)
-    return find_in_parts(lambda part: leave_out(scores[part], excluded[part]), size, relevant, top)
-
-
-def find_in_parts(
-    make: Callable[[slice], Tensor], size: int, relevant: Relevant, top: int
-) -> Found:
-    """Call `find_ranks` on scores that are made for some rows at a time, of `size` bytes each."""
-    rows = max(1, _COPIED_BYTES // max(1, size))
+    rows = max(1, _COPIED_BYTES // (scores.element_size() * (scores.shape[1] + 1)))
     parts = []
     for start in range(0, max(1, len(relevant.ids)), rows):
         part = slice(start, start + rows)
         grades = None if relevant.grades is None else relevant.grades[part]
         here = Relevant(relevant.ids[part], grades, relevant.counted[part])
-        parts.append(find_ranks(make(part), here, None, top))
+        parts.append(find_ranks(leave_out(scores[part], excluded[part]), here, None, top))
     return Found.cat(parts)
 
 
