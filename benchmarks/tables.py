@@ -2,8 +2,9 @@
 
 Lists of ten ids in Parquet, also by users, in CSV and in JSON lines, and as many items in random
 order, which are ranked and joined to their truth. Each figure is of a process of its own, on one
-thread: the seconds of its processor, which other work on the machine changes little, and the peak
-of its memory. All contestants print MRR, which must agree.
+thread: the seconds of its processor, which other work on the machine changes little, after a file
+of 100 rows was read and all modules are imported; and the peak of its memory, with them. All
+contestants print MRR, which must agree.
 
     python benchmarks/tables.py --rows 1000000
 """
@@ -11,6 +12,7 @@ of its memory. All contestants print MRR, which must agree.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -35,71 +37,90 @@ QUERIES = {
     "lists.jsonl": f"SELECT {VALUES} FROM ({LISTS})",
     "items.parquet": f"SELECT {VALUES} FROM ({ITEMS})",
 }
+SCORE = """
+import sys
+from nextloc_metrics.cli.commands import main
+
+def run(*arguments):
+    main(["score", *arguments], standalone_mode=False)
+"""
 DUCKDB = """
-import sys, duckdb
-found = duckdb.connect(config={"threads": 1}).sql(sys.argv[1])
-print(dict(zip(found.columns, found.fetchall()[0]))["mrr"])
+import duckdb
+
+def run(query):
+    found = duckdb.connect(config={"threads": 1}).sql(query)
+    print("mrr", dict(zip(found.columns, found.fetchall()[0]))["mrr"])
 """
 LOOP = """
-import json, sys
+import json
 import numpy as np, pyarrow as pa
 from pyarrow import compute, csv, parquet
 from pyarrow import json as lines
 pa.set_cpu_count(1)
-name, path, truth = sys.argv[1:]
 
-def batches():
+def batches(path):
     if path.endswith(".parquet"):
         yield from parquet.ParquetFile(path).iter_batches(1 << 17)
     else:
         read = csv.open_csv(path) if path.endswith(".csv") else lines.read_json(path).to_batches()
         yield from read
 
-total, by_user = np.zeros(6), {}
-def add(ranks, found):
+def add(total, ranks, found):
     scores = [found & (ranks <= k) for k in (1, 5, 10)]
     scores += [found / ranks, np.where(found & (ranks <= 10), 1 / np.log2(ranks + 1), 0)]
     total[:] += [len(ranks), *map(np.sum, scores)]
     return scores[3]
 
-if name == "items.parquet":
-    items, asked = (parquet.read_table(x).to_pandas() for x in (path, truth))
-    order = np.lexsort((-items.score.to_numpy(), items["query"].to_numpy()))
-    query, item = items["query"].to_numpy()[order], items.item.to_numpy()[order]
-    starts = np.flatnonzero(np.r_[True, query[1:] != query[:-1]])
-    ranks = np.arange(len(query)) - np.repeat(starts, np.diff(np.r_[starts, len(query)])) + 1
-    target = asked.set_index("query").item.reindex(query).to_numpy()
-    hit = item == target
-    all_ranks, found = np.ones(len(asked)), np.zeros(len(asked), bool)
-    at = asked["query"].searchsorted(query[hit])
-    all_ranks[at], found[at] = ranks[hit], True
-    add(all_ranks, found)
-else:
-    for batch in batches():
-        preds, target = batch["preds"], batch["target"].to_numpy()
-        if path.endswith(".csv"):
-            values = np.array(json.loads("[" + ",".join(preds.to_pylist()) + "]"))
-        else:
-            values = preds.flatten().to_numpy().reshape(len(batch), -1)
-        hits = values == target[:, None]
-        reciprocal = add(hits.argmax(1) + 1, hits.any(1))
-        if name == "by user":
-            users = batch["user"].dictionary_encode()
-            sums = np.bincount(users.indices, reciprocal)
-            for user, value in zip(users.dictionary.to_pylist(), sums):
-                by_user[user] = by_user.get(user, 0) + value
-print(total[4] / total[0])
+def run(name, path, truth):
+    total, by_user = np.zeros(6), {}
+    if name == "items.parquet":
+        items, asked = (parquet.read_table(x).to_pandas() for x in (path, truth))
+        order = np.lexsort((-items.score.to_numpy(), items["query"].to_numpy()))
+        query, item = items["query"].to_numpy()[order], items.item.to_numpy()[order]
+        starts = np.flatnonzero(np.r_[True, query[1:] != query[:-1]])
+        ranks = np.arange(len(query)) - np.repeat(starts, np.diff(np.r_[starts, len(query)])) + 1
+        target = asked.set_index("query").item.reindex(query).to_numpy()
+        hit = item == target
+        all_ranks, found = np.ones(len(asked)), np.zeros(len(asked), bool)
+        at = asked["query"].searchsorted(query[hit])
+        all_ranks[at], found[at] = ranks[hit], True
+        add(total, all_ranks, found)
+    else:
+        for batch in batches(path):
+            preds, target = batch["preds"], batch["target"].to_numpy()
+            if path.endswith(".csv"):
+                values = np.array(json.loads("[" + ",".join(preds.to_pylist()) + "]"))
+            else:
+                values = preds.flatten().to_numpy().reshape(len(batch), -1)
+            hits = values == target[:, None]
+            reciprocal = add(total, hits.argmax(1) + 1, hits.any(1))
+            if name == "by user":
+                users = batch["user"].dictionary_encode()
+                sums = np.bincount(users.indices, reciprocal)
+                for user, value in zip(users.dictionary.to_pylist(), sums):
+                    by_user[user] = by_user.get(user, 0) + value
+    print("mrr", total[4] / total[0])
+"""
+# Prints the seconds of the second run, and the memory of this process alone.
+TWICE = """
+import json, re, sys, time
+few, many = json.loads(sys.argv[1])
+run(*few)
+start = time.process_time()
+run(*many)
+seconds = time.process_time() - start
+print(seconds, *re.findall("VmHWM:\\s+(\\d+)", open("/proc/self/status").read()))
 """
 
 
-def write(folder: Path, rows: int) -> None:
+def write(folder: Path, rows: int, users: int) -> None:
     """Write lists of ten ids with users, and as many items, in random order, with their truth."""
     import pyarrow as pa
     from pyarrow import csv, parquet
 
     generator = np.random.default_rng(0)
     lists = generator.integers(0, 5000, (rows, 10))
-    user = np.char.add("user ", generator.integers(0, 20000, rows).astype(str))
+    user = np.char.add("user ", generator.integers(0, users, rows).astype(str))
     target = pa.array(generator.integers(0, 5000, rows))
     preds = pa.array([*lists], pa.list_(pa.int64()))
     table = pa.table({"preds": preds, "target": target, "user": user})
@@ -121,69 +142,55 @@ def write(folder: Path, rows: int) -> None:
     parquet.write_table(pa.table(truth), folder / "truth.parquet")
 
 
-def measure(name: str, command: list[str]) -> float:
-    """Run a command; print and return its processor's seconds; print its memory and last line."""
-    counted = (
-        "import resource, subprocess, sys; "
-        "done = subprocess.run(sys.argv[1:], check=True, stdout=subprocess.PIPE); "
-        "used = resource.getrusage(resource.RUSAGE_CHILDREN); "
-        "print(done.stdout.decode()); print(used.ru_utime + used.ru_stime, used.ru_maxrss)"
-    )
+def measure(name: str, source: str, few: list[str], many: list[str]) -> float:
+    """Run a contestant; print and return its processor's seconds; print its memory and MRR."""
+    command = [sys.executable, "-c", source + TWICE, json.dumps([few, many])]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, "-c", counted, *command],
-        check=True,
-        stdout=subprocess.PIPE,
-        encoding="utf-8",
-        env=environment,
+        command, check=True, stdout=subprocess.PIPE, encoding="utf-8", env=environment
     )
-    *shown, last = done.stdout.split("\n")[:-1]
+    *shown, last = done.stdout.splitlines()
     seconds, kilobytes = map(float, last.split())
-    mrr = next((x.split()[1] for x in shown if x.startswith("mrr ")), "".join(shown[-2:]))
+    mrr = [x.split()[1] for x in shown if x.startswith("mrr ")][-1]
     print(f"{name:16} {seconds:6.2f} s {kilobytes / 1e6:5.2f} GB  mrr {mrr}", flush=True)
     return seconds
 
 
-def contest(form: str, folder: Path) -> list[float]:
-    """Measure the contestants on one form of the files in a folder."""
-    path = str(folder / ("lists.parquet" if form == "by user" else form))
-    truth = str(folder / "truth.parquet")
-    preds = "CAST(preds AS BIGINT[])" if form == "lists.csv" else "preds"
-    user = "user," if form == "by user" else ""
-    asked = QUERIES[form].format(path=path, truth=truth, preds=preds, user=user)
-    score = [sys.executable, "-m", "nextloc_metrics", "score", path]
-    if form == "by user":
-        score += ["--group", "user", "--cluster", "user"]
-    if form == "items.parquet":
-        score += ["--truth", truth, "--query", "query", "--item", "item", "--score", "score"]
-    return [
-        measure("nextloc-metrics", score),
-        measure("DuckDB", [sys.executable, "-c", DUCKDB, asked]),
-        measure("NumPy", [sys.executable, "-c", LOOP, form, path, truth]),
-    ]
+def contest(form: str, few: Path, many: Path) -> list[float]:
+    """Measure the contestants on one form of the files in two folders."""
+    given: dict[str, list[list[str]]] = {SCORE: [], DUCKDB: [], LOOP: []}
+    for folder in (few, many):
+        path = str(folder / ("lists.parquet" if form == "by user" else form))
+        truth = str(folder / "truth.parquet")
+        preds = "CAST(preds AS BIGINT[])" if form == "lists.csv" else "preds"
+        user = "user," if form == "by user" else ""
+        score = [path]
+        if form == "by user":
+            score += ["--group", "user", "--cluster", "user"]
+        if form == "items.parquet":
+            score += ["--truth", truth, "--query", "query", "--item", "item", "--score", "score"]
+        given[SCORE].append(score)
+        given[DUCKDB].append([QUERIES[form].format(path=path, truth=truth, preds=preds, user=user)])
+        given[LOOP].append([form, path, truth])
+    names = ("nextloc-metrics", "DuckDB", "NumPy")
+    return [measure(name, x, *of) for name, (x, of) in zip(names, given.items(), strict=True)]
 
 
 def main() -> None:
-    """Write files, and measure each form in turn, and the start of each process."""
+    """Write files, and measure each form in turn."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--users", type=int, default=20_000)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder, few = Path(name), Path(name) / "few"
         few.mkdir()
-        write(folder, arguments.rows)
-        write(few, 100)
-        print("start, with 100 rows")
-        starts = contest("lists.parquet", few)
+        write(folder, arguments.rows, arguments.users)
+        write(few, 100, arguments.users)
         for form in QUERIES:
             print(f"{form}, {arguments.rows:,} rows")
-            own, *others = contest(form, folder)
-            rest = [max(x - y, 0.01) for x, y in zip([own, *others], starts, strict=True)]
-            print(
-                f"{own / others[0]:.2f} of DuckDB, {own / others[1]:.2f} of NumPy; without the "
-                f"start {rest[0] / rest[1]:.2f} and {rest[0] / rest[2]:.2f}\n",
-                flush=True,
-            )
+            own, *others = contest(form, few, folder)
+            print(f"{own / others[0]:.2f} of DuckDB, {own / others[1]:.2f} of NumPy\n", flush=True)
 
 
 if __name__ == "__main__":

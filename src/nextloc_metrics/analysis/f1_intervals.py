@@ -121,22 +121,33 @@ def jackknife(metric: LocationTally, answers: Tensor, by_cluster: bool) -> Jackk
         ('0.5417', [2.0, 1.0, 1.0])
     """
     user, target, decided, times = answers.cpu().unbind(1)
+    is_miss = (target != decided).long()
+    is_other = is_miss * (decided >= 0) * (decided < metric.num_locations)
+    other = decided * is_other
+    size = metric.num_locations
+    support, right, wrong = (
+        place.bincount((times * of).double(), size)
+        for place, of in ((target, 1), (target, 1 - is_miss), (other, is_other))
+    )
+    totals = torch.stack([right, right + wrong, support], 1).long()
+    whole = _terms(metric, totals)
     if by_cluster:
         known, unit = torch.unique(user, return_inverse=True)
-        cells, times = _cells(metric, unit, target, decided, times), torch.ones_like(known)
-        cells = KeyedSums([cells], 2).merge()
-    else:  # one query of each kind is left out at once
-        unit = torch.arange(len(target))
-        cells = _cells(metric, unit, target, decided, torch.ones_like(unit))
-    unit, counts = cells[:, 0], cells[:, 2:]
-    locations, place = torch.unique(cells[:, 1], return_inverse=True)
-    totals = counts.new_zeros(len(locations), 3).index_add_(0, place, counts * times[unit, None])
-    both = zip(_terms(metric, totals), _terms(metric, totals[place] - counts), strict=True)
-    (above, gone), (below, less) = (
-        (math.fsum(whole.tolist()), unit.bincount(whole[place] - others, len(times)))
-        for whole, others in both
-    )
-    hits, _, sizes = counts.new_zeros(len(times), 3).index_add_(0, unit, counts).double().unbind(1)
+        cells = KeyedSums([_cells(metric, unit, target, decided, times)], 2).merge()
+        unit, place, counts = cells[:, 0], cells[:, 1], cells[:, 2:]
+        rest, times = _terms(metric, totals[place] - counts), torch.ones_like(known)
+        gone, less = (
+            unit.bincount(x[place] - y, len(known)) for x, y in zip(whole, rest, strict=True)
+        )
+        sums = counts.new_zeros(len(known), 3).index_add_(0, unit, counts)
+        hits, sizes = sums[:, 0].double(), sums[:, 2].double()
+    else:  # one query of each kind: its target loses a hit or a miss, another location a decision
+        lost = totals.new_tensor([[1, 1, 1], [0, 0, 1], [0, 1, 0]])
+        rest = _terms(metric, totals[:, None] - lost)
+        changes = (x[:, None] - y for x, y in zip(whole, rest, strict=True))
+        gone, less = (x[target, is_miss] + x[other, 2] * is_other for x in changes)
+        hits, sizes = 1.0 - is_miss, torch.ones_like(gone)
+    above, below = (math.fsum(x.tolist()) for x in whole)
     total = int((sizes * times).sum())
     value = above / below if total else math.nan
     added = (value - (above - gone) / (below - less)) * (total - sizes)
