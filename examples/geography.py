@@ -150,14 +150,9 @@ def train(data: CheckIns, epochs: int) -> nn.Module:
 
 def draw(found: dict[str, Found], locations: Locations, target: Tensor, output: Path) -> None:
     """Write the pictures."""
-    headlines = {name: one.headline for name, one in found.items()}
     by_location = Grouped(AccuracyAtK(1), len(locations))
     by_location.update(found["GRU"].scores, target, groups=target)
     pictures = {
-        "distance_errors": plotting.distance_errors(headlines),
-        "accuracy_within_km": plotting.accuracy_within_km(
-            {name: one.by_distance for name, one in found.items()}
-        ),
         "error_map": plotting.error_map(by_location, locations),
         "by_hour": found["GRU"].by_hour["acc_at_1"].plot(),
         "by_step": found["GRU"].by_step["acc_at_1"].plot(),

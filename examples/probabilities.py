@@ -73,7 +73,6 @@ def main(arguments: list[str] | None = None) -> dict[str, RankingCollection]:
     pictures = {
         "reliability.png": plotting.reliability(found["as trained"]["ece"]),
         "reliability_after.png": plotting.reliability(last["ece"]),
-        "risk_coverage.png": plotting.risk_coverage(found),
     }
     for name, (figure, _) in pictures.items():
         plotting.save(figure, options.output / name)

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from nextloc_metrics import report
 from nextloc_metrics.cli.commands import main
-from nextloc_metrics.trajectories import DTW, GeoBLEU, PairMetric
+from nextloc_metrics.trajectories import DTW, GeoBLEU
 from trajectories.test_trajectory_tables import by_loops, make
 from trajectories.trajectory_oracle import distance, geo_bleu, haversine, path
 
@@ -166,28 +166,14 @@ def test_degrees_and_metrics_of_ones_own() -> None:
     own = {"warped": DTW(), "geo_bleu": GeoBLEU()}
     found = report.evaluate_trajectories(preds, target, metrics=own)
     assert list(found.values) == ["warped", "geo_bleu"]
-    assert "worst: warped" in str([day[0] for day in found._days("warped", own["warped"])])
 
 
 @pytest.mark.usefixtures("blank_pictures")
-@pytest.mark.parametrize(("name", "metric"), [("geo_bleu", GeoBLEU()), ("dtw", DTW())])
-def test_the_best_and_the_worst_day_are_drawn(name: str, metric: PairMetric) -> None:
-    """By the first metric, with their true and predicted points."""
-    preds, target = make(3)
-    found = report.evaluate_trajectories(preds, target, metrics={name: metric})
-    best, _, worst = found._days(name, metric)
-    scores = found.scores[name] * (1 if metric.higher_is_better else -1)
-    assert best[0].startswith(f"best: {name} {abs(float(scores.max())):.3g}")
-    assert worst[0].startswith(f"worst: {name} {abs(float(scores.min())):.3g}")
-    query = int(scores.argmin())
-    number = int((found.rows.slots[query] >= 0).sum())
-    assert torch.equal(worst[2], found.rows.target[query, :number])
-    if name == "dtw":
-        return
-    html = found.to_html("Days <1>")
-    assert html.count("<img ") == 3
-    titles = re.findall("<h2>(.*?)</h2>", html)
-    assert titles == ["Result", "Users", "By slot of the day", "Days", "Protocol"]
+def test_the_page_draws_users() -> None:
+    """By the first metric, below the table."""
+    html = report.evaluate_trajectories(*make(3)).to_html("Days <1>")
+    assert html.count("<img ") == 1
+    assert re.findall("<h2>(.*?)</h2>", html) == ["Result", "Users", "Protocol"]
     assert "Days &lt;1&gt;" in html
 
 

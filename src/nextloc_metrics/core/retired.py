@@ -15,6 +15,8 @@ INSTEAD: dict[str, str] = {
     "graph_flashback hmt_grn hotpp hstu llm4poi llm_mob llmmove lstpm massive_steps rallm_poi "
     "rotan stan sthgcn think2go tool4poi": "`protocols` has `libcity`, `mie_lab`, `recbole`, "
     "`sasrec` and `middle_rank`; docs/retired.md shows how others average.",
+    "distance_errors accuracy_within_km risk_coverage": "draw the numbers with Matplotlib, as "
+    "docs/retired.md shows.",
     "Weighted": "average the scores of `PerQueryScores` with your weights; the mean has no "
     "interval.",
     "IntraListDiversity Serendipity": "use the class of RecTools, or `LinkPredDiversity` of PyG.",

@@ -27,9 +27,9 @@ from nextloc_metrics.report.evaluation_counts import Counted, merge_counted
 from nextloc_metrics.report.files.opening import Lazy, pa
 from nextloc_metrics.report.pages.sections import (
     show_deciles,
-    show_distances,
     show_groups,
     show_headline,
+    show_map,
     show_probabilities,
     show_ties,
 )
@@ -238,7 +238,7 @@ class Evaluation(Result):
             members, notes = parts[f"by {kind}"], counted.note_intervals(kind)
             found[f"By {kind}"] = show_groups(kind, notes, members, table, level)
         if (places := counted.setting.locations) is not None:
-            found["Distance"] = show_distances(parts["map"]["acc_at_1"], places, counted.headline)
+            found["Distance"] = show_map(parts["map"]["acc_at_1"], places)
         if self.deciles is not None:
             numbers, notes = queries_of_deciles(parts["deciles"]), counted.note_intervals()
             deciles = parts["deciles"], [*numbers.values()], self.deciles, notes, level

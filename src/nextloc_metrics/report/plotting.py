@@ -1,4 +1,4 @@
-"""Pictures: of a metric's value, of groups, of models side by side, of accuracy within every k.
+"""Pictures of groups, models side by side, accuracy within every k, a map, and confidences.
 
 They need matplotlib, which the extra `plot` installs; without it they raise a ModuleNotFoundError.
 Each draws on the axes `ax`, or makes a figure for None, and returns the figure and its axes.
@@ -20,17 +20,14 @@ from nextloc_metrics.core.metric.plots import plot_groups
 from nextloc_metrics.core.metric.results import members_of, named, read_counted
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.metrics.at_k import AccuracyAtK
-from nextloc_metrics.report.pages.maps import accuracy_within_km, distance_errors, error_map
-from nextloc_metrics.report.pages.probability_plots import reliability, risk_coverage
+from nextloc_metrics.report.pages.maps import error_map
+from nextloc_metrics.report.pages.probability_plots import reliability
 
 __all__ = [
     "accuracy_within_k",
-    "accuracy_within_km",
     "by_group",
-    "distance_errors",
     "error_map",
     "reliability",
-    "risk_coverage",
     "save",
     "side_by_side",
     "style",
@@ -150,7 +147,7 @@ def accuracy_within_k(
     curves = {name: curve for name, (curve, _) in found.items()}
     queries = _join_counts({name: number for name, (_, number) in found.items()})
     scale = Scale("accuracy within k", 0, 1)
-    figure, axes = draw_bands(curves, scale, confidence_level, ax, queries, from_lowest=True)
+    figure, axes = draw_bands(curves, scale, confidence_level, ax, queries)
     axes.set_xlabel("k (number of ranks that count)")
     axes.locator_params(axis="x", integer=True)
     return figure, axes

@@ -9,14 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 from torch import Tensor
 
-from nextloc_metrics.core.display.page import Result, show_meanings, show_picture, show_table
-from nextloc_metrics.core.display.table import Table, one_line
+from nextloc_metrics.core.display.page import Result, show_meanings, show_table
+from nextloc_metrics.core.display.table import Table
 from nextloc_metrics.core.metric.collection import RankingCollection
 from nextloc_metrics.core.metric.grouped import Grouped
 from nextloc_metrics.core.metric.results import readings_of
 from nextloc_metrics.geography.locations import Units
 from nextloc_metrics.report.files.coordinates_and_counts import read_days
-from nextloc_metrics.report.pages.maps import draw_days, draw_errors
 from nextloc_metrics.report.pages.sections import show_users
 from nextloc_metrics.trajectories import (
     DTW,
@@ -60,7 +59,6 @@ class TrajectoryEvaluation(Result):
     rows: TrajectoryPairs
     errors: dict[int, float]
     _by_user: RankingCollection
-    _unit: str
 
     def user_records(self) -> list[dict[str, Any]]:
         """Return the mean over days of each user and metric, one dict each."""
@@ -76,34 +74,11 @@ class TrajectoryEvaluation(Result):
 
     def sections(self) -> dict[str, str]:
         name, metric = next(iter(self._metrics().items()))
-        sections = {
+        return {
             "Result": show_table(self.table)
             + show_meanings((name, x.metric) for name, x in self._metrics().items()),
             "Users": show_users(metric.metric, metric._means(), name),
         }
-        if self.errors:
-            caption = "Mean point error by slot of the day"
-            drawn = show_picture(caption, draw_errors, self.errors, self._unit)
-            sections["By slot of the day"] = drawn
-        days, by_degrees = self._days(name, metric.metric), self.card["units"] == "degrees"
-        caption = "The best, the median and the worst day"
-        sections["Days"] = show_picture(caption, draw_days, days, by_degrees)
-        return sections
-
-    def _days(self, name: str, metric: Any) -> list[tuple[str, Tensor, Tensor]]:
-        """Return the best, the median and the worst day by a metric, with their points."""
-        order = self.scores[name].argsort(descending=metric.higher_is_better, stable=True)
-        days = []
-        for what, at in (("best", 0), ("median", len(order) // 2), ("worst", len(order) - 1)):
-            query = int(order[at])
-            user = self.rows.users[int(self.rows.groups["user"][query])]
-            day = int(self.rows.groups["day"][query])
-            score = float(self.scores[name][query])
-            points = [x[query] for x in (self.rows.preds, self.rows.target)]
-            known = [one[~one.isnan().any(1)] for one in points]
-            title = f"{what}: {name} {score:.3g}\nuser {one_line(str(user))}, day {day}"
-            days.append((title, known[0], known[1]))
-        return days
 
 
 def evaluate_trajectories(
@@ -128,7 +103,7 @@ def evaluate_trajectories(
             from 1 to 200; a cell outside this grid is an error, as is a repeated row.
         units: what the columns x and y are, `"degrees"` for latitude and longitude; other units
             than cells have the metrics of `trajectory_metrics`.
-        metrics: other metrics, by name; the first one orders users and days on the page.
+        metrics: other metrics, by name; the page has a picture of the first.
         on_missing: `"raise"` or `"count"`, as for `from_table`.
         confidence_level: the confidence level of the intervals.
         columns: the names of the columns `user`, `day`, `slot`, `x` and `y`.
@@ -156,8 +131,8 @@ def evaluate_trajectories(
     )
     by_user.update(record)
     readings = readings_of(by_user, confidence_level)
-    of_points = MeanPointError(units=units)
     scores = {name: metric._score_queries(record)[0] for name, metric in chosen.items()}
+    pairs = MeanPointError(units=units).sequences(record)
     note = "mean over users of their means over days"
     return TrajectoryEvaluation(
         values={name: one.value for name, one in readings.items()},
@@ -176,9 +151,8 @@ def evaluate_trajectories(
         },
         scores=scores,
         rows=rows,
-        errors={} if rows.num_missing else _errors_of_slots(rows, of_points.sequences(record)),
+        errors={} if rows.num_missing else _errors_of_slots(rows, pairs),
         _by_user=by_user,
-        _unit=of_points.unit,
     )
 
 

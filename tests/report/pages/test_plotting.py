@@ -192,7 +192,6 @@ SHOWN |= {
     },
     "within k": lambda: {"a": every_k(), "b": every_k(5, 60)},
     "within 3 of one": lambda: every_k(3),
-    "within km": lambda: models(near, 40, 60),
     "a distance": lambda: near(40)["mean"],
 }
 #: how it is drawn, if not by `plot`
@@ -203,7 +202,6 @@ DRAWN: dict[str, Callable[[Any], Any]] = {
     "side by side": lambda x: plotting.side_by_side(x, confidence_level=0.9),
     "within k": lambda x: plotting.accuracy_within_k(x, confidence_level=0.8),
     "within 3 of one": plotting.accuracy_within_k,
-    "within km": lambda x: plotting.accuracy_within_km(x, confidence_level=0.9),
 }
 
 
@@ -240,7 +238,6 @@ OTHERS: dict[str, Callable[[], Any]] = {
     "many values of steps": lambda: updated(decile_metrics(BINS, k=2), *batch()).plot(
         [updated(decile_metrics(BINS, k=2), *batch()).compute()] * 2, together=True
     ),
-    "distance errors": lambda: plotting.distance_errors(models(near, 40, 60)),
     "thirteen models": lambda: plotting.side_by_side({f"m{x}": collection() for x in range(13)}),
 }
 
@@ -324,8 +321,8 @@ def golden() -> dict[str, str]:
 
 #: the level of pictures that have another than 95 %, and members that they do not show
 LEVELS = {"groups of models": 0.9, "deciles of models": 0.5, "side by side": 0.9}
-LEVELS |= {"within k": 0.8, "within km": 0.9}
-UNSHOWN = {"within k": "val/mrr", "within 3 of one": "val/mrr", "within km": "mean"}
+LEVELS |= {"within k": 0.8}
+UNSHOWN = {"within k": "val/mrr", "within 3 of one": "val/mrr"}
 
 
 def numbers_of(shown: Any, name: str) -> list[float]:
@@ -436,13 +433,9 @@ WRONG: dict[str, Callable[[], Any]] = {
     "side_by_side at 95": lambda: plotting.side_by_side(collection(), confidence_level=95),
     "accuracy_within_k of others": lambda: plotting.accuracy_within_k(none()),
     "accuracy_within_k of GRU": lambda: plotting.accuracy_within_k({"GRU": none()}),
-    "accuracy_within_km of GRU": lambda: plotting.accuracy_within_km({"GRU": none()}),
-    "distance_errors of GRU": lambda: plotting.distance_errors({"GRU": none()}),
-    "risk_coverage of GRU": lambda: plotting.risk_coverage({"GRU": none()}),
     "reliability of GRU": lambda: plotting.reliability({"GRU": none()}),
     "accuracy_within_k of 2 twice": lambda: plotting.accuracy_within_k({"GRU": twice()}),
     "side_by_side of 7": lambda: plotting.side_by_side({"gru": 7}),  # type: ignore[dict-item]
-    "risk_coverage of 7": lambda: plotting.risk_coverage({"gru": 7}),  # type: ignore[dict-item]
     "a file of another ending": lambda: plotting.save(pyplot.figure(), "picture.gif"),
     "a file of figure and axes": lambda: plotting.save((1, 2), "a.pdf"),  # type: ignore[arg-type]
 }

@@ -64,12 +64,12 @@ def _draw_ranges(axes: Any, series: Sequence[Tensor], group: str) -> str:
     return f"of {count(len(series[0]), group or 'group')}"
 
 
-def draw_lines(curves: Mapping[str, Any], axes: Any, **options: Any) -> None:
+def draw_lines(curves: Mapping[str, Any], axes: Any) -> None:
     """Draw a line for every name, through x and y, with a few markers."""
     for (name, (x, y)), look in zip(curves.items(), looks(curves).values(), strict=True):
         own = {"color": look.color, "linestyle": look.dash, "marker": look.marker}
         own |= {"markevery": max(1, len(x) // _MARKED), "label": name or None, "clip_on": False}
-        axes.plot(x, y, **own | options)
+        axes.plot(x, y, **own)
 
 
 def _draw_shades(series: Mapping[str, Tensor], scale: Scale, ax: Any) -> Any:
@@ -110,7 +110,7 @@ def draw_readings(models: Models, level: float | None, ax: Any, queries: str = "
     interval = "value" if level is None else f"value and {100 * level:g} % interval"
     absent = "" if level is None else _explain_absent(models, names)
     limits = (0, 1) if fractions else (None, None)
-    Scale(interval, *limits).finish(axes, "x", queries, absent, grid="both")
+    Scale(interval, *limits).finish(axes, "x", queries, absent)
     add_legend(axes)
     return figure, axes
 
@@ -162,7 +162,7 @@ def draw_differences(models: Models, level: float, ax: Any = None) -> Any:
     for (model, readings), look in zip(models.items(), others, strict=True):
         _draw_intervals(axes, _rows(names, readings, look), look, model)
     scale = Scale(f"difference and {100 * level:g} % interval, percentage points", None, 1)
-    scale.finish(axes, "x", _explain_absent(models, names), grid="both")
+    scale.finish(axes, "x", _explain_absent(models, names))
     axes.xaxis.set_major_formatter(lambda value, _place: f"{100 * value:+.6g}" if value else "0")
     add_legend(axes)
     return figure, axes
@@ -174,13 +174,9 @@ def draw_bands(
     scale: Scale,
     level: float,
     ax: Any,
-    *notes: str,
-    **options: Any,
+    queries: str,
 ) -> Any:
-    """Draw lines over the numbers of readings, in the bands of their intervals.
-
-    `options` are those of `Scale.finish`.
-    """
+    """Draw lines over the numbers of readings, in the bands of their intervals."""
     figure, axes = make_axes(ax)
     for name, look in looks(curves).items():
         places = list(curves[name])
@@ -191,7 +187,7 @@ def draw_bands(
         name: (list(curve), [one.value for one in curve.values()]) for name, curve in curves.items()
     }
     draw_lines(values, axes)
-    scale.finish(axes, "y", f"bands: {100 * level:g} % intervals", *notes, **options)
+    scale.finish(axes, "y", f"bands: {100 * level:g} % intervals", queries, from_lowest=True)
     add_legend(axes)
     return figure, axes
 

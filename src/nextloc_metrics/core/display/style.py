@@ -172,9 +172,7 @@ class Scale(NamedTuple):
         """Write a value with the unit of the axis."""
         return f"{100 * value:.2f} %" if self.upper == 1 else f"{value:.4g}"
 
-    def finish(
-        self, axes: Any, which: str, *notes: str, grid: str = "", from_lowest: bool = False
-    ) -> None:
+    def finish(self, axes: Any, which: str, *notes: str, from_lowest: bool = False) -> None:
         """Name an axis after the drawing, keep it within the possible values, and add notes.
 
         `which` is `"x"` or `"y"`; `from_lowest` begins at the lowest possible value, as bars do.
@@ -187,7 +185,7 @@ class Scale(NamedTuple):
             low = self.lower if from_lowest else max(low, self.lower)
         high = high if self.upper is None else min(high, self.upper)
         getattr(axes, f"set_{which}lim")(low, high)
-        axes.grid(axis=grid or which)
+        axes.grid(axis="both" if which == "x" else which)
         add_note(axes, *notes)
 
 

@@ -59,16 +59,16 @@ def named(models: Mapping[str, Model] | Model) -> Mapping[str, Model]:
 
 
 def members_of(
-    model: str, members: Iterable[tuple[str, Any]], kind: type[Member], remedy: str, which: str = ""
+    model: str, members: Iterable[tuple[str, Any]], kind: type[Member], remedy: str
 ) -> dict[str, Member]:
     """Return those members of a model that are of a class, by name; raise if there is none.
 
-    `which` says what else the members were chosen by, and `remedy` how to make one.
+    `remedy` says how to make one.
     """
     found = {key: member for key, member in members if isinstance(member, kind)}
     if not found:
         raise ValueError(
-            f"`models` must have members {kind.__name__}{which}, and {model or 'the collection'} "
+            f"`models` must have members {kind.__name__}, and {model or 'the collection'} "
             f"has none; {remedy}."
         )
     return found

@@ -1,4 +1,4 @@
-"""Pictures of probabilities: reliability, and risk over coverage."""
+"""The picture of probabilities: a reliability diagram."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from nextloc_metrics.core.display.lines import draw_lines
 from nextloc_metrics.core.display.style import (
     Scale,
     add_legend,
@@ -18,7 +17,7 @@ from nextloc_metrics.core.display.style import (
 from nextloc_metrics.core.means import exact, intervals
 from nextloc_metrics.core.metric.collection import Collections
 from nextloc_metrics.core.metric.results import members_of, named
-from nextloc_metrics.metrics.confidence import AURC, CalibrationError, Reliability
+from nextloc_metrics.metrics.confidence import CalibrationError, Reliability
 
 
 @style()
@@ -82,38 +81,3 @@ def _bins_of(metric: CalibrationError, confidence_level: float) -> tuple[Reliabi
     state = (counts * torch.tensor([exact.ONE, exact.ONE, 1])).round().long()
     bounds = intervals.of_queries(state).interval(confidence_level)
     return used, [[float(a), float(b)] for a, b in zip(*bounds, strict=True)]
-
-
-@style()
-def risk_coverage(models: Collections, *, ax: Any = None) -> Any:
-    """Draw the share of wrong answers over the share of queries answered, most confident first.
-
-    Args:
-        models: a collection with an `AURC`, or several by the names of the models.
-
-    Raises:
-        ValueError: a collection has no `AURC`.
-
-    Example:
-        >>> from torch import tensor
-        >>> from nextloc_metrics import plotting, probability_metrics
-        >>> metrics = probability_metrics(given="probabilities")
-        >>> metrics.update(tensor([[0.9, 0.1], [0.6, 0.4]]), tensor([0, 1]))
-        >>> figure, axes = plotting.risk_coverage(metrics)
-        >>> axes.lines[0].get_ydata().tolist()
-        [0.0, 0.5]
-    """
-    curves = {}
-    for name, model in named(models).items():
-        make = "make it with `probability_metrics(given=...)`"
-        found = members_of(name, model.named_members(), AURC, make)
-        curves[name] = next(iter(found.values())).curve()
-    figure, axes = make_axes(ax, 4.2, 3.6)
-    draw_lines(curves, axes)
-    axes.set_xlim(0, 1)
-    axes.set_ylim(bottom=0)
-    Scale("share of queries answered", 0, 1).label(axes.xaxis)
-    Scale("share of wrong answers", 0, 1).label(axes.yaxis)
-    axes.grid()
-    add_legend(axes)
-    return figure, axes

@@ -18,8 +18,8 @@ from nextloc_metrics.core.display.table import Table, in_percent
 from nextloc_metrics.core.metric.collection import RankingCollection
 from nextloc_metrics.core.metric.plots import plot_groups
 from nextloc_metrics.geography import Locations
-from nextloc_metrics.report.pages.maps import distance_errors, error_map
-from nextloc_metrics.report.pages.probability_plots import reliability, risk_coverage
+from nextloc_metrics.report.pages.maps import error_map
+from nextloc_metrics.report.pages.probability_plots import reliability
 
 
 def show_headline(
@@ -71,24 +71,20 @@ def show_groups(
     return show_choice(pictures) + show_table(table)
 
 
-def show_distances(by_location: Any, locations: Locations, headline: RankingCollection) -> str:
-    """Draw a map of the accuracy, and the distribution of the distance errors."""
+def show_map(by_location: Any, locations: Locations) -> str:
+    """Draw a map of the accuracy."""
     if not int(by_location._numbers()[0].sum()):
         return ""
-    return show_picture(
-        "acc_at_1 by target location", error_map, by_location, locations
-    ) + show_picture("Distance from decision to target", distance_errors, headline)
+    return show_picture("acc_at_1 by target location", error_map, by_location, locations)
 
 
 def show_probabilities(metrics: RankingCollection, confidence_level: float) -> str:
-    """Draw the reliability diagram, and the risk over the coverage."""
+    """Draw the reliability diagram."""
     error: Any = metrics["ece"]
     if not error._numbers()[0]:
         return ""
     draw = partial(reliability, confidence_level=confidence_level)
-    return show_picture("Accuracy by confidence", draw, error) + show_picture(
-        "Wrong answers, if only the most confident queries are answered", risk_coverage, metrics
-    )
+    return show_picture("Accuracy by confidence", draw, error)
 
 
 def show_deciles(
