@@ -42,8 +42,7 @@ ROOMS: dict[str, list[str]] = {
     "core.metric": ["core.scoring", "core.distribution", "core.means", "core.display"],
     "report.files": [],
     "report.engines": ["report.files"],
-    "report.pages": [],
-    "report": ["report.files", "report.engines", "report.pages"],
+    "report": ["report.files", "report.engines"],
 }
 
 #: Imported inside of a function: a backend when it is chosen, the command line when it is called,

@@ -12,7 +12,7 @@ import torch
 from nextloc_metrics import AccuracyAtK, DecileNDCG, Grouped, PopularityBins, report
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.report.evaluation import Evaluation
-from nextloc_metrics.report.pages import sections
+from nextloc_metrics.report import sections
 
 NUMBER = 240
 

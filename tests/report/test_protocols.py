@@ -268,9 +268,9 @@ def test_an_audit_of_several_models_has_a_row_for_each() -> None:
     """The first column is the model; the text is in percent."""
     audit = protocols.audit({"a": SCORES, "b": -SCORES}, TARGET, k=1)
     frame = audit.to_pandas()
-    assert list(frame.columns)[:3] == ["model", "protocol", "metric"]
+    assert [frame.index.name, *frame.columns][:3] == ["model", "protocol", "metric"]
     alone = protocols.audit(-SCORES, TARGET, k=1).to_pandas()
-    assert frame[frame.model == "b"].drop(columns="model").reset_index(drop=True).equals(alone)
+    assert frame.loc["b"].set_index("protocol").equals(alone)
     exact = float(updated(MRR(), SCORES, TARGET).compute())
     (row,) = (row for row in audit.table.rows if row[:3] == ("a", "mie_lab", "mrr"))
     assert row[3:5] == (f"{100 * exact:.2f}",) * 2

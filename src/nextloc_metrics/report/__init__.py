@@ -1,7 +1,7 @@
 """An evaluation in one call, of predictions or of days; models side by side.
 
 Arrays or files come in, a `Result` goes out: tables, a card and the sections of a page. Its rooms
-are `files`, `engines` and `pages`. It imports all wings but `integrations` and `cli`.
+are `files` and `engines`. It imports all wings but `integrations` and `cli`.
 Begin with `evaluating.evaluate`; `public_names` has them.
 """
 

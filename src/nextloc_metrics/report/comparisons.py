@@ -14,7 +14,7 @@ from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.display.table import Table, check_metrics_of, of_readings, write_number
 from nextloc_metrics.core.queries.checks import check_choice
 from nextloc_metrics.core.queries.messages import short
-from nextloc_metrics.report.pages.sections import show_differences, show_values
+from nextloc_metrics.report.sections import show_differences, show_values
 
 Layout = Literal["differences", "models"]
 Spread = Literal["interval", "std", "none"]

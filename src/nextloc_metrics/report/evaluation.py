@@ -25,7 +25,8 @@ from nextloc_metrics.report.by_group import (
 )
 from nextloc_metrics.report.evaluation_counts import Counted, merge_counted
 from nextloc_metrics.report.files.opening import Lazy, pa
-from nextloc_metrics.report.pages.sections import (
+from nextloc_metrics.report.parts import AMONG_ANSWERED, BASELINE, BOUNDS, CHANCE, FREQUENCIES
+from nextloc_metrics.report.sections import (
     show_deciles,
     show_groups,
     show_headline,
@@ -33,7 +34,6 @@ from nextloc_metrics.report.pages.sections import (
     show_probabilities,
     show_ties,
 )
-from nextloc_metrics.report.parts import AMONG_ANSWERED, BASELINE, BOUNDS, CHANCE, FREQUENCIES
 from nextloc_metrics.report.setting import check_metrics
 
 Interval = tuple[float, float]

@@ -11,17 +11,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from nextloc_metrics.core.display.lines import draw_bands, draw_readings
 from nextloc_metrics.core.display.reading import Reading
-from nextloc_metrics.core.display.style import Scale, import_pyplot, save, style
+from nextloc_metrics.core.display.style import (
+    Scale,
+    add_legend,
+    add_note,
+    import_pyplot,
+    looks,
+    make_axes,
+    save,
+    style,
+)
+from nextloc_metrics.core.means import exact, intervals
 from nextloc_metrics.core.metric.collection import Collections, RankingCollection
+from nextloc_metrics.core.metric.grouped import Grouped
 from nextloc_metrics.core.metric.mean import RecordMetric
 from nextloc_metrics.core.metric.plots import plot_groups
 from nextloc_metrics.core.metric.results import members_of, named, read_counted
 from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.geography import Locations
 from nextloc_metrics.metrics.at_k import AccuracyAtK
-from nextloc_metrics.report.pages.maps import error_map
-from nextloc_metrics.report.pages.probability_plots import reliability
+from nextloc_metrics.metrics.confidence import CalibrationError, Reliability
 
 __all__ = [
     "accuracy_within_k",
@@ -32,6 +46,12 @@ __all__ = [
     "side_by_side",
     "style",
 ]
+
+# More locations than this are drawn as hexagons.
+MOST_DOTS = 1000
+
+# Dark to light in grey as well, and the same to the colour-blind.
+_COLORS = "viridis"
 
 
 def side_by_side(
@@ -173,3 +193,149 @@ def _accuracies(
             )
         found[metric.k] = readings[key]
     return dict(sorted(found.items())), queries
+
+
+@style()
+def error_map(by_location: Grouped, locations: Locations, *, ax: Any = None) -> Any:
+    """Draw where a model is right: the value and the number of queries at each target location.
+
+    Up to a thousand locations are drawn as dots, whose area is the number of queries. More are
+    drawn as hexagons, whose value is the mean over the queries there. The map is to scale.
+
+    Args:
+        by_location: the metric grouped by the target's location, such as
+            `Grouped(AccuracyAtK(1), num_locations)` with the targets as `groups`.
+        locations: the coordinates.
+
+    Raises:
+        ValueError: the numbers of groups and of locations differ, there is no query, or a
+            location with a query has NaN as coordinates.
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics import AccuracyAtK, Grouped, plotting
+        >>> from nextloc_metrics.geography import Locations
+        >>> by_location = Grouped(AccuracyAtK(1), 2)
+        >>> by_location.update(tensor([[0, 1], [0, 1]]), [0, 1], groups=[0, 1])
+        >>> figure, axes = plotting.error_map(by_location, Locations([40.7, 40.8], [-74.0, -73.9]))
+        >>> len(axes.collections[0].get_offsets())  # a dot for each location
+        2
+    """
+    if by_location.num_groups != len(locations):
+        raise ValueError(
+            f"`by_location` must have a group for each of the {len(locations)} locations, got "
+            f"{by_location.num_groups}."
+        )
+    numbers = torch.as_tensor(by_location._numbers()[0]).double().cpu()
+    seen = numbers > 0
+    if not seen.any():
+        raise ValueError("`by_location` must have counted a query, got none.")
+    if (wrong := seen & locations.missing().cpu()).any():
+        raise ValueError(
+            "`locations` must have coordinates for each location with a query, got NaN for "
+            f"location {int(wrong.nonzero()[0])}."
+        )
+    values = by_location.compute().double().cpu()
+    points = locations.project().cpu()[seen]
+    figure, axes = make_axes(ax, 5.2, 4.4)
+    metric = by_location.metric
+    scale = Scale(metric.label, metric.plot_lower_bound, metric.plot_upper_bound)
+    if int(seen.sum()) > MOST_DOTS:
+        drawn = _draw_hexagons(axes, points, values[seen], numbers[seen])
+        add_note(axes, "a hexagon is the mean over its queries")
+    else:
+        most = int(numbers.max())
+        sizes = 4 + 200 * numbers[seen] / most
+        drawn = axes.scatter(
+            *points.T.numpy(),
+            s=sizes.numpy(),
+            c=values[seen].numpy(),
+            cmap=_COLORS,
+            edgecolors="black",
+            linewidths=0.3,
+        )
+        counts = drawn.legend_elements("sizes", 3, "{x:,g}", lambda size: (size - 4) * most / 200)
+        axes.legend(*counts, title="queries", loc="upper left", bbox_to_anchor=(1, 1))
+    drawn.set_clim(scale.lower, scale.upper)
+    axes.set(aspect="equal", xlabel="km to the east", ylabel="km to the north")
+    scale.label(figure.colorbar(drawn, ax=axes, shrink=0.8).ax.yaxis)
+    return figure, axes
+
+
+def _draw_hexagons(axes: Any, points: Tensor, values: Tensor, numbers: Tensor) -> Any:
+    low, high = points.amin(0).tolist(), points.amax(0).tolist()
+    options = {"gridsize": 45, "extent": (low[0], high[0], low[1], high[1]), "linewidths": 0.2}
+    x, y = points.T.numpy()
+
+    def total(weights: Tensor) -> Any:
+        return axes.hexbin(x, y, C=weights.numpy(), reduce_C_function=sum, **options)
+
+    queries = total(numbers)
+    drawn = total(numbers * values)
+    drawn.set_array(drawn.get_array() / queries.get_array())
+    queries.remove()
+    drawn.set_cmap(_COLORS)
+    return drawn
+
+
+@style()
+def reliability(
+    models: Collections | CalibrationError | Mapping[str, CalibrationError],
+    *,
+    confidence_level: float = 0.95,
+    ax: Any = None,
+) -> Any:
+    """Draw a reliability diagram: the accuracy of each bin over its mean confidence.
+
+    A dot is the accuracy of the queries of a bin, with Wilson's interval; for one model the number
+    of queries is written above it. Dots below the diagonal are overconfident.
+
+    Args:
+        models: a `CalibrationError` or a collection with one; or several by the names of the
+            models.
+
+    Raises:
+        ValueError: a collection has no `CalibrationError`.
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics import CalibrationError, plotting
+        >>> error = CalibrationError(10, given="probabilities")
+        >>> error.update(tensor([[0.75, 0.25], [0.75, 0.25]]), tensor([0, 1]))
+        >>> figure, axes = plotting.reliability(error)
+        >>> axes.get_xlabel(), axes.get_ylabel()
+        ('confidence', 'accuracy')
+    """
+    found: dict[str, Any] = {}
+    each: Mapping[str, Any] = named(models)
+    for name, model in each.items():
+        own = [("", model)] if isinstance(model, CalibrationError) else model.named_members()
+        make = "make it with `probability_metrics(given=...)`"
+        metric = next(iter(members_of(name, own, CalibrationError, make).values()))
+        found[name] = _bins_of(metric, confidence_level)
+    figure, axes = make_axes(ax, 4.2, 3.6)
+    for (name, (bins, bounds)), look in zip(found.items(), looks(found).values(), strict=True):
+        sure = bins.confidence.tolist()
+        look.draw_dots(axes, sure, bins.accuracy.tolist(), name, bounds, "y")
+        if len(found) == 1:
+            for x, (_, top), number in zip(sure, bounds, bins.number.tolist(), strict=True):
+                at: Any = {"textcoords": "offset points", "ha": "center"}
+                axes.annotate(f"{number:,.0f}", (x, top), (0, 2), **at)
+    axes.plot([0, 1], [0, 1], color="0.6", linestyle=":", zorder=0)
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1.08)
+    for axis, label in ((axes.xaxis, "confidence"), (axes.yaxis, "accuracy")):
+        Scale(label, 0, 1).label(axis)
+    add_legend(axes)
+    return figure, axes
+
+
+def _bins_of(metric: CalibrationError, confidence_level: float) -> tuple[Reliability, list[Any]]:
+    """Return the bins with queries, and the interval of the accuracy of each."""
+    found = metric.reliability()
+    used = Reliability(*(x[found.number > 0] for x in found))
+    right = used.accuracy * used.number
+    counts = torch.stack([right, right, used.number], 1)
+    state = (counts * torch.tensor([exact.ONE, exact.ONE, 1])).round().long()
+    bounds = intervals.of_queries(state).interval(confidence_level)
+    return used, [[float(a), float(b)] for a, b in zip(*bounds, strict=True)]

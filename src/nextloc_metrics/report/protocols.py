@@ -280,12 +280,6 @@ class Audit(Result):
 
     table: Table
 
-    def to_pandas(self) -> Any:
-        """Return the records of `table`, fractions, as a `pandas.DataFrame`."""
-        import pandas
-
-        return pandas.DataFrame(self.table.records)
-
 
 def audit(
     preds: Array | Mapping[str, Array],

@@ -16,7 +16,7 @@ from nextloc_metrics.core.metric.grouped import Grouped
 from nextloc_metrics.core.metric.results import readings_of
 from nextloc_metrics.geography.locations import Units
 from nextloc_metrics.report.files.coordinates_and_counts import read_days
-from nextloc_metrics.report.pages.sections import show_users
+from nextloc_metrics.report.sections import show_users
 from nextloc_metrics.trajectories import (
     DTW,
     GeoBLEU,

@@ -18,8 +18,7 @@ from nextloc_metrics.core.display.table import Table, in_percent
 from nextloc_metrics.core.metric.collection import RankingCollection
 from nextloc_metrics.core.metric.plots import plot_groups
 from nextloc_metrics.geography import Locations
-from nextloc_metrics.report.pages.maps import error_map
-from nextloc_metrics.report.pages.probability_plots import reliability
+from nextloc_metrics.report.plotting import error_map, reliability
 
 
 def show_headline(
