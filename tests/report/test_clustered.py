@@ -11,8 +11,8 @@ import torch
 
 from nextloc_metrics import AccuracyAtK, DecileNDCG, Grouped, PopularityBins, report
 from nextloc_metrics.geography import Locations
-from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report import sections
+from nextloc_metrics.report.evaluation import Evaluation
 
 NUMBER = 240
 
