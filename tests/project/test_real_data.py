@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -77,26 +75,6 @@ def test_intervals_of_the_page_on_uncertainty(data: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "comparing.md").read_text(encoding="utf-8")
     assert repr(compared).split(", p =")[0] in page
     assert compared.p_value < 0.001
-
-
-def test_the_command_of_the_readme_prints_what_stands_below(
-    lists: tuple[Tensor, Tensor], tmp_path: Path
-) -> None:
-    """The answers of the language model, in a Parquet file, have the README's table."""
-    pandas = pytest.importorskip("pandas")
-    pytest.importorskip("click", reason="needs click, of the extra `cli`")
-    preds, target = lists
-    ids = [[x for x in row if x >= 0] for row in preds.tolist()]
-    pandas.DataFrame({"preds": ids, "target": target}).to_parquet(tmp_path / "predictions.parquet")
-    done = subprocess.run(
-        [sys.executable, "-m", "nextloc_metrics", "score", "predictions.parquet"],
-        cwd=tmp_path,
-        capture_output=True,
-        encoding="utf-8",
-        check=True,
-    )
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    assert f"score predictions.parquet\n```\n\n```text\n{done.stdout}```" in readme
 
 
 def test_stored_answers_have_their_printed_numbers(

@@ -37,10 +37,13 @@ def line_of(name: str, key: str) -> str:
 
 
 def test_the_citation_says_what_the_package_says(project: dict[str, Any]) -> None:
-    """The version, the licence and the author; the page of versions has the version too."""
+    """The version, the licence and the author; README and project.md have the version too."""
     assert line_of("CITATION.cff", "version") == project["version"]
     assert line_of("CITATION.cff", "license") == project["license"]
     assert line_of("CITATION.cff", "  - name") == project["authors"][0]["name"]
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert f"version {project['version']}. " in readme
+    assert f"version = {{{project['version']}}}," in readme
     assert nextloc_metrics.__version__ == project["version"]
     assert f"Version {project['version']}," in (ROOT / "docs/project.md").read_text("utf-8")
 
