@@ -268,8 +268,8 @@ def test_gaps_between_ranks_are_not_short_lists(container: str) -> None:
     assert found.card["short_lists"] == 1  # of the first query, which has no gap
     assert "no list has more" not in str(found)
     assert "lists are cut" not in str(found)
-    for wrong, says in ((1.5, "whole"), (-1, "a rank from 0"), (None, "a value|whole")):
-        with pytest.raises(ValueError, match=rf"row 3 of .* must hold ({says}).* in `r`"):
+    for wrong in (1.5, -1, None, 100_001):
+        with pytest.raises(ValueError, match="row 3 of .* must hold a whole rank from 0 .* in `r`"):
             report.evaluate(write(rows.assign(r=[1, 2, 12, wrong]), "p"), **named)
 
 
@@ -288,20 +288,6 @@ def test_a_run_that_is_a_dict_meets_other_judgements(container: str) -> None:
         assert report.evaluate(rows, truth=other, k=1).values["mrr"] == (1 / 2 + 1) / 2
     with pytest.raises(ValueError, match="`score` must be None for a run that is a dict"):
         report.evaluate(RUN, **named, score="g")
-
-
-@pytest.mark.parametrize("key", [["u"], ["user", "u"]])
-def test_times_as_text_in_two_spellings_are_warned_of(key: list[str]) -> None:
-    """Text is compared byte for byte: the second query is a miss, and there is a warning."""
-    truth = pd.DataFrame({"u": ["2024-01-01 09:00", "2024-01-01 10:00"], "item": [7, 9], "user": 1})
-    named: Any = {"query": key, "item": "item", "score": "s", "k": 1}
-    rows = truth.assign(u=["2024-01-01 09:00", "2024-01-01T10:00"], s=0.9)
-    with pytest.warns(UserWarning, match=r"'u' .* differ only in how a time is written"):
-        assert report.evaluate(rows, truth=truth, **named).values["acc_at_1"] == 0.5
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for u in (truth.u, ["2024-01-01 09:00", "2024-01-01 11:00"]):
-            report.evaluate(rows.assign(u=u), truth=truth, **named)
 
 
 def test_excluded_ids_beyond_scores_are_refused() -> None:

@@ -13,21 +13,21 @@ where the query stood. A query of the truth without predictions is a miss.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any
 
+import numpy as np
+
 from nextloc_metrics.core.queries.messages import clip, short
-from nextloc_metrics.report.files.answers import Reader
-from nextloc_metrics.report.files.cells import OnError
-from nextloc_metrics.report.files.columns import gaps_of
 from nextloc_metrics.report.files.database import Database
-from nextloc_metrics.report.files.joining import Joined
 from nextloc_metrics.report.files.numbers import DENSE
-from nextloc_metrics.report.files.opening import pa
+from nextloc_metrics.report.files.opening import FilePart, RowSource, as_arrow, pa
 from nextloc_metrics.report.files.relation import (
     GRADES,
     RANKS,
+    SCORES,
     align,
     list_cells,
     list_columns,
@@ -40,26 +40,25 @@ from nextloc_metrics.report.files.roles import Roles
 from nextloc_metrics.report.files.sources import columns_of, columns_of_both
 from nextloc_metrics.report.files.tables import TableRows
 
+# Numbers of a part that holds a score for each candidate, or a list with gaps.
+_SCORES = 1 << 22
+
 
 def open_form(
     rows: Any,
     truth: Any,
-    roles: Roles,
+    form: Roles,
     *,
-    padding: int | Sequence[int] = -1,
-    vocabulary: Sequence[str | int] | None = None,
-    separator: str | None = None,
-    on_error: OnError = "raise",
-    on_missing: OnError = "raise",
     num_locations: int | None = None,
     threads: int = 1,
-    reader: Reader | None = None,
+    **reading: Any,
 ) -> tuple[TableRows, dict[str, Any]]:
     """Open predictions and truth as rows of queries, and count what did not fit, for the card.
 
-    Groups, mask and exclude are columns of the truth.
+    Groups, mask and exclude are columns of the truth; `reading` is as for `TableRows`.
     """
-    db, words, form = Database(threads), None, roles
+    db, words, pads = Database(threads), None, reading["padding"]
+    reading["padding"] = {-1, *((pads,) if isinstance(pads, int) else pads)}
     if truth is None and form.item is not None:  # each item has the target of its query beside it
         truth = rows
     options = form.mask, form.exclude
@@ -74,24 +73,22 @@ def open_form(
             f"none; both have {short(both)}."
         )
     else:
-        pads = (padding,) if isinstance(padding, int) else padding
         seen = next((role for role, name in columns.items() if name == form.exclude), None)
-        gaps = gaps_of(pads, on_missing)
-        joining = _Joining(db, rows, truth, form, columns, seen, (separator, pads, gaps))
+        joining = _Joining(db, rows, truth, form, columns, seen, reading)
         kind = joining.gather()
         if form.item is not None:
-            words = joining.order(kind, vocabulary, num_locations)
+            words = joining.order(kind, reading["vocabulary"], num_locations)
         joining.count(rows, truth)
-        if reader is not None:
+        if reading.get("reader") is not None:
             joining.check_asked()
         if form.item is None:
             joining.check_once()
         source = joining.leave(words is not None)
         grade = None if form.grade is None else "grade"
         kept = replace(form, target="target", grade=grade)
-    known = vocabulary if words is None else range(len(words))
-    kept = replace(kept, preds="preds")
-    read = TableRows(source, kept, padding, known, separator, on_error, reader, on_missing)
+    if words is not None:
+        reading["vocabulary"] = range(len(words))
+    read = TableRows(source, replace(kept, preds="preds"), **reading)
     if words is not None:
         read.vocabulary = tuple(words)
         if read.num_candidates is None:
@@ -126,7 +123,7 @@ class _Joining:
 
     def __init__(
         self, db: Database, rows: Any, truth: Any, form: Roles, others: Mapping[str, str],
-        seen: str | None, reading: tuple[str | None, Sequence[int], Set[str]],
+        seen: str | None, reading: Mapping[str, Any],
     ) -> None:  # fmt: skip
         self.db, self.form, self.others, self.seen = db, form, others, seen
         keys = {f"k{i}": x for i, x in enumerate(form.query)}
@@ -142,7 +139,7 @@ class _Joining:
         elif form.is_wide:
             of_rows = keys | {f"p{i}": x for i, x in enumerate(matching(rows, form.preds))}
         lists = ["item"] if seen is None else ["item", seen]
-        self.relevant = open_relation(db, "relevant", truth, of_truth, lists, *reading)
+        self.relevant = open_relation(db, "relevant", truth, of_truth, lists, reading)
         self.found = open_relation(db, "found", rows, of_rows)
         self.keys, self.listed, self.constant = [*keys], ", ".join(keys), dict(others)
         if truth is rows and form.grade is None:
@@ -160,7 +157,7 @@ class _Joining:
             to_numbers(relevant, "grade", GRADES)
         if self.form.item is not None:
             kind = align("item", found, relevant)
-            to_numbers(found, "value", *([RANKS] if self.form.rank is not None else []))
+            to_numbers(found, "value", SCORES if self.form.rank is None else RANKS)
         else:
             ranks = [x for x in found.columns if x[0] == "p" and x != "preds"]
             of = list_columns(found, ranks) if ranks else list_cells(found)
@@ -244,17 +241,6 @@ class _Joining:
                 "misses.",
                 stacklevel=5,
             )
-        for key, name in zip(self.keys, form.query, strict=True) if missing and without else ():
-            sides = (f"(SELECT DISTINCT {key}::VARCHAR AS x FROM {a} ANTI JOIN {b} USING ({key}))"
-                     for a, b in (("asked", "answers"), ("answers", "asked")))  # fmt: skip
-            same = "{} a JOIN {} b ON TRY_CAST(a.x AS TIMESTAMP) = TRY_CAST(b.x AS TIMESTAMP)"
-            if alike := db.row(f"SELECT a.x, b.x FROM {same.format(*sides)} LIMIT 1"):
-                warnings.warn(
-                    f"values of {name!r} in truth and predictions differ only in how a time is "
-                    f"written, such as {' and '.join(map(short, alike))}; text is compared byte "
-                    "for byte. Write times alike, or store them as times.",
-                    stacklevel=5,
-                )
         several = db.value(f"SELECT count(*) FROM (FROM targets SELECT {listed} GROUP BY {listed} "
                            "HAVING count(*) > 1)")  # fmt: skip
         used = {*form.query, form.item, form.score, form.rank, form.grade, form.target, form.preds}
@@ -413,3 +399,57 @@ class _Joining:
         )
         names = _columns(self.others)
         return Joined(self.db, files, names, untyped, self.width, self.first, self.card)
+
+
+@dataclass(eq=False)
+class Joined(RowSource):
+    """The rows of the table `queries`, one per query, of a database.
+
+    `columns` has the SQL column of each name. Where `width` is not None, `preds` has numbers of
+    candidates and `places` their scores, or their ranks, the first of which is `first`.
+    """
+
+    db: Database
+    files: list[str]
+    columns: dict[str, str]
+    untyped: bool = False
+    width: int | None = None
+    first: int | None = None
+    card: dict[str, Any] = field(default_factory=dict)
+    is_joined = True
+
+    def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
+        """Yield the rows, in a part no more than one file."""
+        cells = [self.columns[name] for name in columns]
+        places = ["places"] if self.width is not None and "preds" in cells else []
+        rows = max(1, _SCORES // self.width) if self.width and places else 100_000
+        listed = ", ".join(["stood", *cells, *places])
+        for batch in self.db.batches(f"SELECT {listed} FROM queries", rows):
+            stood, start = batch.column(0).to_numpy(zero_copy_only=False), 0
+            for file, group in groupby((stood >> 40).tolist()):
+                piece = batch.slice(start, len(list(group)))
+                found = {name: piece.column(i + 1) for i, name in enumerate(columns)}
+                if places:
+                    of = cells.index("preds")
+                    found[columns[of]] = self._laid(piece.column(of + 1), piece.columns[-1])
+                where = stood[start : start + len(piece)]
+                where = np.where(where < 0, -1, where & ((1 << 40) - 1)).tolist()
+                yield FilePart(self.files[max(file, 0)], where, found)
+                start += len(piece)
+
+    def _laid(self, items: Any, places: Any) -> Any:
+        """Return a score for each candidate, -inf if it has none, or lists with -1 in the gaps."""
+        lengths = items.value_lengths().to_numpy()
+        ids, values = (x.flatten().to_numpy(zero_copy_only=False) for x in (items, places))
+        starts, rows = lengths.cumsum() - lengths, np.repeat(np.arange(len(items)), lengths)
+        if self.first is None:
+            steps = np.append(0, (values[1:] != values[:-1]).cumsum())[: len(values)]
+            dense = np.full((len(items), self.width or 0), -np.inf, np.float32)
+            dense[rows, ids] = steps[starts[rows]] - steps - 1
+            return as_arrow(dense)
+        ends, values = np.zeros(len(items) + 1, np.int64), values.astype(np.int64)
+        ends[1:][lengths > 0] = values[(starts + lengths - 1)[lengths > 0]] + 1 - self.first
+        ends = ends.cumsum()
+        laid = np.full(ends[-1], -1, np.int64)
+        laid[ends[rows] + values - self.first] = ids
+        return pa.LargeListArray.from_arrays(ends, laid)

@@ -13,17 +13,17 @@ Names of a user's columns do not get there: each column has a role.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from itertools import pairwise
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from nextloc_metrics.core.queries.messages import clip, short
 from nextloc_metrics.report.files.cells import CellReading, as_numpy, is_list, is_text, plain
-from nextloc_metrics.report.files.columns import fill_gaps
+from nextloc_metrics.report.files.columns import fill_gaps, gaps_of
 from nextloc_metrics.report.files.database import Database
 from nextloc_metrics.report.files.ids import read_cells
 from nextloc_metrics.report.files.opening import FilePart, pa, pc, place
@@ -32,7 +32,7 @@ from nextloc_metrics.report.files.tables import OF_GAPS, check_read
 
 
 class Rule(NamedTuple):
-    """What is wrong in SQL, of a cell `{0}`; what a row must hold, and what to do."""
+    """What is wrong in SQL, of a cell `{0}` that is read as `{1}`; what must be, and the remedy."""
 
     wrong: str
     must: str
@@ -51,54 +51,33 @@ _FAMILIES = {
     "times": ("DATE", "TIMESTAMP"),
     "none": ("BOOLEAN", "STRUCT", "MAP", "BLOB"),
 }
-_GAP = Rule("{0} IS NULL", "a value", "leave the row out or fill it")
-_NO_TARGET = Rule("{0} IS NULL AND NOT {1}", "a target", OF_GAPS)
-_NEGATIVE = (
-    Rule("{0} < 0", "an id from 0 on", "leave the row out"),
-    Rule("{0} < 0", "a target", OF_GAPS),
-)
 _NUL = Rule("contains({0}, chr(0))", "a value without NUL", "write it again")
-_TIME = Rule(
-    "TRY_CAST({0} AS TIMESTAMP) IS NULL",
-    "a time, as in the other table",
-    "write it as 2026-01-31 12:30:00",
-)
+_TIME = Rule("{1} IS NULL", "a time, as in the other table", "write it as 2026-01-31 12:30:00")
 _INTEGER = Rule(
     f"NOT regexp_full_match({{0}}, '{_WHOLE}')",
     "an integer, as in the other table",
     "write it without zeros in front, sign, exponent or fraction",
 )
 _IDS = {
-    "floats": [
-        Rule(
-            "NOT ({0} = floor({0}) AND abs({0}) < 9007199254740992)",
-            "whole numbers below 2^53",
-            "write ids and keys as integers or as text",
-        )
-    ],
-    "large": [Rule("abs({0}) > 9223372036854775807", "integers of 64 bits", "write them as text")],
-    "none": [Rule("true", "text or integers", "the column is {1}; name another or convert it")],
+    "floats": Rule(
+        "NOT ({0} = floor({0}) AND abs({0}) < 9007199254740992)",
+        "whole numbers below 2^53",
+        "write ids and keys as integers or as text",
+    ),
+    "large": Rule("abs({0}) > 9223372036854775807", "integers of 64 bits", "write them as text"),
+    "none": Rule("true", "text or integers", "name another column or convert it"),
 }
-_NUMBER = Rule(
-    "{0} IS NOT NULL AND (TRY_CAST({0} AS DOUBLE) IS NULL OR {0} IN ('true', 'false') "
-    "OR contains({0}, '_'))",
+SCORES = Rule(
+    "{0} IS NOT NULL AND {2} IS NULL",
     "a number",
     "leave it empty if the item is not retrieved",
 )
-_NO_NUMBER = Rule("{0} IS NOT NULL", "a number", "the column is {1}; convert it to numbers")
-GRADES = (_NUMBER, Rule("{0} IS NULL", "a grade", "write 0 for what is not relevant"))
-RANKS = (
-    _NUMBER._replace(must="whole ranks", remedy="use `score` for scores"),
-    _GAP,
-    Rule("{0} <> floor({0})", "whole ranks", "use `score` for scores"),
-    Rule(
-        f"{{0}} NOT BETWEEN 0 AND {_LARGEST_RANK}",
-        f"a rank from 0 to {_LARGEST_RANK:,}",
-        "ranks begin at 0 or at 1; use `score` for scores",
-    ),
+GRADES = Rule("{1} IS NULL", "a grade", "write a number, 0 for what is not relevant")
+RANKS = Rule(
+    f"{{1}} IS NULL OR {{1}} <> floor({{1}}) OR {{1}} NOT BETWEEN 0 AND {_LARGEST_RANK}",
+    f"a whole rank from 0 to {_LARGEST_RANK:,}",
+    "ranks begin at 0 or at 1; use `score` for scores",
 )
-# Of columns per rank.
-_LAST = Rule("{0} IS NULL", "an id before the next", "only the last columns of a row may be empty")
 
 
 @dataclass(eq=False)
@@ -132,22 +111,34 @@ class Relation:
         found = (x for x, kinds in _FAMILIES.items() if kind.startswith(kinds))
         return next(found, "others")
 
+    def ids(self, role: str) -> list[Rule]:
+        """Return the rule of ids and keys of a typed column."""
+        found = _IDS.get(self.family(role))
+        return [] if found is None else [found]
+
     def is_all(self, role: str, pattern: str) -> bool:
         """Return whether all cells of text are of one pattern."""
         other = f"NOT regexp_full_match({self.sql[role]}, '{pattern}')"
         return self.db.row(f"SELECT 1 FROM {self.name} WHERE {other} LIMIT 1") is None
 
-    def refuse(self, role: str, *rules: Rule) -> None:
-        """Raise for the first row where a role breaks a rule."""
-        for rule in rules:
-            broken = rule.wrong.replace("{0}", self.sql[role]).replace("{1}", self.none)
-            found = self.wrong(f"SELECT stood, {role} FROM {self.name} WHERE {broken}")
-            if found is not None:
-                remedy = rule.remedy.replace("{1}", self.kinds[role])
-                raise ValueError(
-                    f"{found[0]} must hold {rule.must} in `{clip(self.columns[role])}`, got "
-                    f"{found[1]}; {remedy}."
-                )
+    def read(self, role: str, cell: str, *rules: Rule) -> None:
+        """Read a role as an expression; raise for the first row that breaks a rule."""
+        cases = [
+            f"WHEN {x.wrong.replace('{0}', self.sql[role]).replace('{1}', cell)} THEN {i}"
+            for i, x in enumerate(rules)
+        ]
+        broken = f"CASE {' '.join(cases)} END" if cases else "NULL"
+        found = self.db.row(
+            f"SELECT * FROM (SELECT stood, {role} AS cell, {broken} AS rule FROM {self.name}) "
+            "WHERE rule IS NOT NULL ORDER BY 1 LIMIT 1"
+        )
+        if found is not None:
+            rule = rules[found[2]]
+            raise ValueError(
+                f"{self.place(found[0])} must hold {rule.must} in `{clip(self.columns[role])}`, "
+                f"got {short(found[1])}; {rule.remedy}."
+            )
+        self.sql[role] = cell
 
     def wrong(self, query: str) -> Any:
         """Return what a query finds of the first row: where it stood, and values; or None."""
@@ -171,7 +162,7 @@ class Relation:
 
 def open_relation(
     db: Database, name: str, table: Any, roles: Mapping[str, str], lists: Sequence[str] = (),
-    separator: str | None = None, padding: Sequence[int] = (), gaps: Set[str] = frozenset(),
+    reading: Mapping[str, Any] | None = None,
 ) -> Relation:  # fmt: skip
     """Read columns of a table into a relation; `roles` has the user's name of each.
 
@@ -183,7 +174,8 @@ def open_relation(
         TypeError: it is no table.
         ValueError: a column is missing or of several types, or a row is not readable.
     """
-    names = list(dict.fromkeys(roles.values()))
+    names, how = list(dict.fromkeys(roles.values())), reading or {}
+    gaps = gaps_of(how["padding"], how["on_missing"]) if how else ()
     source = open_table(table, names)
     files = list(source.files)
     tables: dict[Any, str] = {}
@@ -193,7 +185,7 @@ def open_relation(
         arrays = {role: plain(part.columns[column]) for role, column in roles.items()}
         for role in lists:
             if is_text(arrays[role].type):
-                arrays[role] = _as_lists(part, roles[role], separator, padding)
+                arrays[role] = _as_lists(part, roles[role], how)
         assert isinstance(part.rows, range)
         stood = np.arange(part.rows.start, part.rows.stop, dtype=np.int64)
         stood += (files.index(part.file) if part.file in files else 0) << 40
@@ -215,7 +207,7 @@ def open_relation(
     kinds = {x: str(kind) for x, kind, *_ in db.run(f"DESCRIBE {name}").fetchall()}
     none = "false"
     if "item" in lists and kinds["item"].endswith("]"):
-        kept, none, pads = "item", "none", ", ".join(map(str, {-1, *padding}))
+        kept, none, pads = "item", "none", ", ".join(map(str, how["padding"]))
         if kinds["item"] != "VARCHAR[]":
             kept = f"list_filter(item, lambda x: x IS NULL OR x NOT IN ({pads}))"
         db.run(
@@ -229,13 +221,13 @@ def open_relation(
     return Relation(db, name, files, dict(roles), source.untyped, kinds, none, cells)
 
 
-def _as_lists(part: FilePart, name: str, separator: str | None, pads: Sequence[int]) -> Any:
+def _as_lists(part: FilePart, name: str, reading: Mapping[str, Any]) -> Any:
     """Read text as lists of ids; an empty cell is missing."""
-    column, how = plain(part.columns[name]), CellReading("text", True, separator)
+    column, how = plain(part.columns[name]), CellReading("text", True, reading["separator"])
     found = read_cells(column, how)
     check_read(part, name, found.bad & as_numpy(column.is_valid()), how)
     is_none, rows = ~found.lists & (found.lengths == 0), found.rows
-    is_pad = as_numpy(pc.is_in(found.values, pa.array([*map(str, {-1, *pads})])))
+    is_pad = as_numpy(pc.is_in(found.values, pa.array([*map(str, reading["padding"])])))
     kept = ~found.lists[rows] | ~is_pad
     ends = np.append(0, np.bincount(rows[kept], minlength=len(is_none)).cumsum())
     offsets = pa.array(ends, pa.int32(), mask=np.append(is_none, False))
@@ -274,10 +266,9 @@ def align(role: str, *sides: Relation, beside: str | None = None) -> str:
     families = [x.family(role) for x in sides]
     if "times" in families:  # the same time may be written in several ways
         for one, family in zip(sides, families, strict=True):
-            if family == "text":
-                one.refuse(role, _TIME)
             if family in ("text", "times"):
-                one.sql[role] = f"CAST(TRY_CAST({one.sql[role]} AS TIMESTAMP) AS VARCHAR)"
+                time = f"CAST(TRY_CAST({one.sql[role]} AS TIMESTAMP) AS VARCHAR)"
+                one.read(role, time, *([_TIME] if family == "text" else []))
         families = ["times" if x == "text" else x for x in families]
     kinds = [
         "untyped" if x == "text" and one.untyped
@@ -286,17 +277,18 @@ def align(role: str, *sides: Relation, beside: str | None = None) -> str:
     ]  # fmt: skip
     typed = {*kinds, beside} - {"untyped", None}
     whole = typed == {"integers"} or (not typed and all(x.is_all(role, _WHOLE) for x in sides))
-    kind = "integers" if whole else "text"
-    for one, family, own in zip(sides, families, kinds, strict=True):
-        is_target = one.name.startswith("relevant") and role == "item"
-        one.refuse(role, _NO_TARGET if is_target else _GAP)
-        one.refuse(role, *([_NUL] if one.untyped else _IDS.get(family, ())))
-        if own == "untyped" and whole:
-            one.refuse(role, _INTEGER)
-        if len(typed) == 1 or not typed:
-            one.sql[role] = f"TRY_CAST({one.sql[role]} AS {'BIGINT' if whole else 'VARCHAR'})"
-            if whole and role == "item":
-                one.refuse(role, _NEGATIVE[is_target])
+    for one, own in zip(sides, kinds, strict=True):
+        gap, below = ("a value", "leave the row out"), ("an id from 0 on", "leave the row out")
+        if one.name.startswith("relevant") and role == "item":
+            gap = below = ("a target", OF_GAPS)
+        rules = [Rule(f"{{0}} IS NULL AND NOT {one.none}", *gap)]
+        rules += [_NUL] if one.untyped else one.ids(role)
+        rules += [_INTEGER] if own == "untyped" and whole else []
+        rules += [Rule("{1} < 0", *below)] if whole and role == "item" else []
+        cell = one.sql[role]
+        if len(typed) < 2:
+            cell = f"TRY_CAST({cell} AS {'BIGINT' if whole else 'VARCHAR'})"
+        one.read(role, cell, *rules)
     if len(typed) > 1:
         examples = [f"lists of {beside}"] if beside is not None else []
         examples += [
@@ -307,26 +299,25 @@ def align(role: str, *sides: Relation, beside: str | None = None) -> str:
             f"both tables must hold text or both integers, got {' and '.join(examples)}; convert "
             "one of the columns."
         )
-    return kind
+    return "integers" if whole else "text"
 
 
-def to_numbers(one: Relation, role: str, rules: Sequence[Rule] = (_NUMBER,)) -> None:
+def to_numbers(one: Relation, role: str, rule: Rule) -> None:
     """Read numbers: a gap, NaN and minus infinity become NULL, and integers stay integers.
 
-    The first rule is of text, the others of what is read.
+    In the rule `{2}` is the number with NaN and infinity.
     """
     family, cell, kind = one.family(role), one.sql[role], one.kinds[role]
     if family == "text" and one.untyped:
-        one.refuse(role, rules[0])
         kind = "BIGINT" if one.is_all(role, "-?(0|[1-9][0-9]{0,17})") else "DOUBLE"
-        cell = f"TRY_CAST({cell} AS {kind})"
+        is_word = f"{cell} IN ('true', 'false') OR contains({cell}, '_')"
+        cell = f"CASE WHEN NOT ({is_word}) THEN TRY_CAST({cell} AS {kind}) END"
     elif family not in ("integers", "large", "floats"):
-        one.refuse(role, _NO_NUMBER)
         kind, cell = "DOUBLE", "CAST(NULL AS DOUBLE)"
+    number = cell
     if kind in ("FLOAT", "DOUBLE"):
         cell = f"CASE WHEN isnan({cell}) OR {cell} = '-inf'::DOUBLE THEN NULL ELSE {cell} END"
-    one.sql[role] = cell
-    one.refuse(role, *rules[1:])
+    one.read(role, cell, rule._replace(wrong=rule.wrong.replace("{2}", number)))
 
 
 def list_columns(one: Relation, roles: Sequence[str]) -> str:
@@ -335,27 +326,22 @@ def list_columns(one: Relation, roles: Sequence[str]) -> str:
     Floats are ids beside gaps, as pandas writes them, or scores if one is no whole number.
     """
     families = {x: one.family(x) for x in roles}
-    are_floats = {*families.values()} == {"floats"}
     fractions = " OR ".join(f"NOT isnan({x}) AND ({x} <> floor({x}) OR isinf({x}))" for x in roles)
+    are_floats = {*families.values()} == {"floats"}
     if are_floats and one.db.row(f"SELECT 1 FROM {one.name} WHERE {fractions} LIMIT 1"):
-        cells = (f"coalesce({x}, 'nan'::DOUBLE)" for x in roles)
+        cells = [f"coalesce({one.sql.pop(x)}, 'nan'::DOUBLE)" for x in roles]
         one.sql["preds"] = f"[{', '.join(cells)}]"
-        for x in roles:
-            del one.sql[x]
         return "floats"
-    for x in roles:
-        if families[x] == "floats":
-            one.sql[x] = f"nullif({x}, 'nan')"
-    for x, after in pairwise(roles):
-        one.refuse(x, _LAST._replace(wrong=f"{{0}} IS NULL AND {one.sql[after]} IS NOT NULL"))
-    for x in roles:
-        one.refuse(x, *_IDS.get(families[x], ()))
-        if families[x] == "floats":
-            one.sql[x] = f"TRY_CAST({one.sql[x]} AS BIGINT)"
-    if len({families[x] == "text" for x in roles}) > 1:
+    if len({x == "text" for x in families.values()}) > 1:
         raise ValueError(
             f"{one.files[0]} must hold ids of one type in `preds`, got {short(one.kinds)}."
         )
+    one.sql |= {x: f"nullif({x}, 'nan')" for x in roles if families[x] == "floats"}
+    for x, *after in zip_longest(roles, roles[1:], fillvalue="NULL"):
+        gap = f"{{0}} IS NULL AND {one.sql.get(after[0], 'NULL')} IS NOT NULL"
+        last = Rule(gap, "an id before the next", "only the last columns of a row may be empty")
+        cell = f"TRY_CAST({one.sql[x]} AS BIGINT)" if families[x] == "floats" else one.sql[x]
+        one.read(x, cell, last, *one.ids(x))
     listed = ", ".join(one.sql.pop(x) for x in roles)
     one.sql["preds"] = f"list_filter([{listed}], lambda x: x IS NOT NULL)"
     return "text" if families[roles[0]] == "text" else "integers"
@@ -369,17 +355,17 @@ def list_cells(one: Relation) -> str:
     if kind.endswith("]"):
         found = (x for x in ("text", "floats") if kind.startswith(_FAMILIES[x]))
         return next(found, "integers")
-    one.refuse("preds", *_IDS.get(family, ()))  # one id per query
     to = "VARCHAR" if family in ("times", "others") else "BIGINT"
-    one.sql["preds"] = f"[CAST(preds AS {to})]"
+    one.read("preds", f"[TRY_CAST(preds AS {to})]", *one.ids("preds"))  # one id per query
     return "text" if to == "VARCHAR" else "integers"
 
 
 def to_lists(one: Relation, role: str, are_integers: bool) -> None:
     """Read lists of ids, of which a gap is empty, with the type of the targets."""
-    cell = role if one.kinds[role].endswith("]") else f"[{role}]"
-    one.sql[role] = f"CASE WHEN {role} IS NULL THEN [] ELSE {cell} END"
-    if are_integers and one.kinds[role].startswith("VARCHAR"):
-        wrong = f"len(list_filter({{0}}, lambda x: NOT regexp_full_match(x, '{_WHOLE}'))) > 0"
-        one.refuse(role, Rule(wrong, "ids of locations", "write integers, as the targets are"))
-    one.sql[role] = f"TRY_CAST({one.sql[role]} AS {'BIGINT' if are_integers else 'VARCHAR'}[])"
+    cell, kind = role, one.kinds[role]
+    cell = cell if kind.endswith("]") else f"[{cell}]"
+    cell = f"CASE WHEN {role} IS NULL THEN [] ELSE {cell} END"
+    wrong = f"len(list_filter({cell}, lambda x: NOT regexp_full_match(x, '{_WHOLE}'))) > 0"
+    rule = Rule(wrong, "ids of locations", "write integers, as the targets are")
+    rules = [rule] if are_integers and kind.startswith("VARCHAR") else []
+    one.read(role, f"TRY_CAST({cell} AS {'BIGINT' if are_integers else 'VARCHAR'}[])", *rules)
