@@ -184,34 +184,29 @@ class _Joining:
     def _check_constant(self) -> None:
         """Raise if a column of the truth, or the target beside items, is not one of its query."""
         for role, name in self.constant.items():
-            wrong = self.relevant.wrong(
-                f"SELECT t.stood, t.{role} FROM truth t JOIN asked a USING ({self.listed}) WHERE "
-                f"t.{role} IS DISTINCT FROM a.first.{role}"
-            )
-            if wrong is not None:
+            remedy = "a column of the truth is constant within a query"
+            if role == "item":
                 remedy = (
                     "name further columns of `query`, or of labels that say which items are "
                     f"relevant, `target={short(self.form.item)}` and `grade={short(name)}`"
-                    if role == "item" else "a column of the truth is constant within a query"
-                )  # fmt: skip
-                raise ValueError(
-                    f"{wrong[0]} must hold the same value in `{clip(name)}` as the rows before of "
-                    f"its query, got {wrong[1]}; {remedy}."
                 )
+            self.relevant.refuse(
+                f"SELECT t.stood, t.{role} FROM truth t JOIN asked a USING ({self.listed}) WHERE "
+                f"t.{role} IS DISTINCT FROM a.first.{role}",
+                f"the same value in `{clip(name)}` as the rows before of its query, got {{got}}; "
+                f"{remedy}",
+            )
 
     def _make_targets(self) -> None:
         """Make the table of relevant ids, each once per query."""
         db, listed, grade, kept = self.db, self.listed, "", ""
         if self.form.grade is not None:
-            wrong = self.relevant.wrong(
+            self.relevant.refuse(
                 f"SELECT max(stood), item FROM truth GROUP BY {listed}, item "
-                "HAVING min(grade) < max(grade)"
+                "HAVING min(grade) < max(grade)",
+                f"one grade in `{clip(self.form.grade)}` for each item of a query, got another for "
+                "{got}",
             )
-            if wrong is not None:
-                raise ValueError(
-                    f"{wrong[0]} must hold one grade in `{clip(self.form.grade)}` for each item of "
-                    f"a query, got another for {wrong[1]}."
-                )
             # of a query without a relevant item, one that is judged stays, and is never found
             first = f"row_number() OVER (PARTITION BY {listed} ORDER BY min(grade) DESC, item)"
             grade, kept = ", min(grade) AS grade", f" QUALIFY min(grade) > 0 OR {first} = 1"
@@ -267,17 +262,12 @@ class _Joining:
 
     def check_once(self) -> None:
         """Raise for a list of a query that has one before."""
-        twice = self.found.wrong(
+        self.found.refuse(
             f"SELECT max(stood), {self.listed} FROM answers GROUP BY {self.listed} "
-            "HAVING count(*) > 1"
+            "HAVING count(*) > 1",
+            f"a query once in `{', '.join(self.form.query)}`, got {{got}} twice; name further "
+            "columns that tell its rows apart, or number the queries in both",
         )
-        if twice is not None:
-            place, *values = twice
-            raise ValueError(
-                f"{place} must hold a query once in `{', '.join(self.form.query)}`, got "
-                f"{', '.join(values)} twice; name further columns that tell its rows apart, or "
-                "number the queries in both."
-            )
 
     def order(
         self, kind: str, vocabulary: Sequence[str | int] | None, num_locations: int | None
@@ -295,17 +285,19 @@ class _Joining:
             "SELECT coalesce(sum(len(preds) - list_unique(preds)), 0)::BIGINT, "
             f"count_if(list_unique(places) < len(places)) {found}"
         )
+        self.card |= {"repeated_items": repeated} if repeated else {}
         several = "count(*) > 1" if form.rank is not None else "min(item) < max(item)"
-        equal = same and self.found.wrong(
+        ties = (
             f"SELECT max(stood), value FROM placed {of_asked} WHERE value IS NOT NULL GROUP BY "
             f"{self.listed}, value HAVING {several}"
         )
-        self.card |= {"repeated_items": repeated} if repeated else {}
+        equal = same and form.rank is None and db.row(f"{ties} LIMIT 1")
         if form.rank is not None:
-            if equal:
-                raise ValueError(
-                    f"{equal[0]} must hold another rank in `{clip(form.rank)}` than the items "
-                    f"before of its query, got {equal[1]} again; use `score` for tied items."
+            if same:
+                self.found.refuse(
+                    ties,
+                    f"another rank in `{clip(form.rank)}` than the items before of its query, got "
+                    "{got} again; use `score` for tied items",
                 )
             self.first = int(db.value("SELECT min(value) FROM placed") != 0)
             most, gaps, self.card[f"ranks_from_{self.first}"] = db.row(
@@ -315,9 +307,10 @@ class _Joining:
             self.width = int(most) + 1 - self.first if gaps else None
         elif equal:
             if repeated:
-                raise ValueError(
-                    f"{equal[0]} must hold each item once per query where scores are equal, got "
-                    f"{repeated:,} repeated items; keep the best row of each."
+                self.found.refuse(
+                    ties,
+                    "each item once per query where scores are equal, got "
+                    f"{repeated:,} repeated items; keep the best row of each",
                 )
             number, largest = db.row(f"SELECT count(DISTINCT item), max(item) FROM ({known})")
             if words is None and (vocabulary is not None or largest > 4 * number + DENSE):
@@ -358,9 +351,10 @@ class _Joining:
         words = pa.array([*vocabulary], pa.int64() if kind == "integers" else pa.string())
         numbers = pa.array(range(len(words)), pa.int64())
         db.insert("words", pa.table({"item": words, "number": numbers}))
-        wrong = self.relevant.wrong("SELECT stood, item FROM targets ANTI JOIN words USING (item)")
-        if wrong is not None:
-            raise ValueError(f"{wrong[0]} must hold an id of `vocabulary`, got {wrong[1]}.")
+        self.relevant.refuse(
+            "SELECT stood, item FROM targets ANTI JOIN words USING (item)",
+            "an id of `vocabulary`, got {got}",
+        )
         self.size = len(vocabulary)
         db.run(
             f"INSERT INTO words SELECT item, {self.size} + row_number() OVER (ORDER BY item) - 1 "

@@ -140,10 +140,11 @@ class Relation:
             )
         self.sql[role] = cell
 
-    def wrong(self, query: str) -> Any:
-        """Return what a query finds of the first row: where it stood, and values; or None."""
-        found = self.db.row(f"{query} ORDER BY 1 LIMIT 1")
-        return found and (self.place(found[0]), *map(short, found[1:]))
+    def refuse(self, query: str, says: str) -> None:
+        """Raise for the first row that a query finds, with its values for `{got}`."""
+        if found := self.db.row(f"{query} ORDER BY 1 LIMIT 1"):
+            got = ", ".join(map(short, found[1:]))
+            raise ValueError(f"{self.place(found[0])} must hold {says.replace('{got}', got)}.")
 
     def place(self, stood: int) -> str:
         """Return where a row stood, for messages."""
