@@ -368,15 +368,15 @@ def words_of(*targets: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("one", "other", "options", "says"), [
-    ({}, {"target": [3, 1, 1, 1]}, "", "2 of 4 rows .* row 2 .* 1 instead of 5"),
+    ({}, {"target": [3, 1, 1, 1]}, "", "2 of 4 rows .* 1 instead of 5 is row 2"),
     ({}, {"user": ["ann", "eve", "ann", "bob"]}, "--cluster user",
-     "2 of 4 rows .* row 2 .* 'eve' instead of 'bob'"),
+     "2 of 4 rows .* 'eve' instead of 'bob' is row 2"),
     ({}, {"target": [3, 5, 1]}, "", r"\(3,\) and \(4,\)"),
-    ({}, {"target": [3, 5, 1, 9]}, "--id id", "1 of 4 rows .* 'q4' with 9 instead of 8"),
+    ({}, {"target": [3, 5, 1, 9]}, "--id id", "1 of 4 rows .* with 9 instead of 8 is key 'q4'"),
     ({}, {"user": ["ann"] * 4}, "--id id --cluster user",
-     "2 of 4 rows .* 'q2' with 'ann' instead of 'bob'"),
+     "2 of 4 rows .* with 'ann' instead of 'bob' is key 'q2'"),
     (words_of("Bar", "Gym", "Zoo"), words_of("Baq", "Gyl", "Zoo"), "",
-     "2 of 3 rows .* row 1 .* 'Baq' instead of 'Bar'"),
+     "2 of 3 rows .* 'Baq' instead of 'Bar' is row"),
     ({"target": [10000000007, 5]}, {"target": [10000000008, 5]}, "", "instead of 10000000007"),
     (words_of(["Gym", "Bar"], ["Zoo"]), words_of(["Gym", "Bar"], ["Zop"]), "", "'Zop'.*'Zoo'"),
     ({}, {"id": ["q1", "q2", "q3"]}, "--id id", r"3 keys, 1 missing \(the first is 'q4'\)"),

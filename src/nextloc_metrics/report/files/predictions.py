@@ -205,16 +205,28 @@ def same_queries(found: Mapping[str, Predictions], key: str | None) -> dict[str,
     of, first = next(iter(found.items()))
     if not len(first.target):
         raise ValueError(f"{of} must hold at least one query to compare or audit, got none.")
-    wanted, keys = _cells(first, key), None if key is None else _keys(of, key, first)
-    same = {}
+    wanted, same = _queries(of, first, key), {}
     for path, one in found.items():
-        if key is not None and keys is not None:
-            rows = _rows_by_key(key, path, _keys(path, key, one), of, keys)
+        cells = _queries(path, one, key)
+        if key is not None:
+            rows = _rows_by_key(key, path, cells.index, of, wanted.index)
             if (rows != np.arange(len(rows))).any():  # else scores may stay on the disk
                 groups = {name: np.asarray(values)[rows] for name, values in one.groups.items()}
                 one = replace(one, preds=one.preds[rows], target=one.target[rows], groups=groups)
-        for what, cells in _cells(one, key).items():
-            _check_same(what, path, cells, of, wanted[what], keys)
+                cells = cells.iloc[rows]
+        for what in wanted:
+            rule = f"the {what} of {path} must equal the {what} of {of}"
+            mine, others = cells[what].to_numpy(), wanted[what].to_numpy()
+            if mine.shape != others.shape:
+                raise ValueError(f"{rule}, got the shapes {mine.shape} and {others.shape}.")
+            if len(wrong := np.flatnonzero(mine != others)):
+                row = wrong[0]
+                where = f"row {row}; join rows in another order by `--id`"
+                where = where if key is None else f"key {short(wanted.index[row])}"
+                raise ValueError(
+                    f"{rule}, row by row: {len(wrong):,} of {len(mine):,} rows differ, the first "
+                    f"with {short(mine[row])} instead of {short(others[row])} is {where}."
+                )
         if not one.target.equal(first.target):
             raise ValueError(
                 f"the ids of {path} must be numbered as those of {of}: they are far larger than "
@@ -224,63 +236,38 @@ def same_queries(found: Mapping[str, Predictions], key: str | None) -> dict[str,
     return same
 
 
-def _cells(one: Predictions, key: str | None) -> dict[str, Any]:
-    """Return the relevant ids as they are in the file, None for padding, and groups as text."""
+def _queries(path: str, one: Predictions, key: str | None) -> Any:
+    """Return the relevant ids as they are in the file, and groups as text, by key or by row."""
+    import pandas
+
     ids = one.target.numpy()
     if one.vocabulary is not None:
         ids = np.array([*one.vocabulary, None], dtype=object)[ids]
-    groups = {f"column {x!r}": _text(y) for x, y in one.groups.items() if x != key}
-    return {"targets": ids, **groups}
+    texts = {x: [*map(str, np.asarray(y).tolist())] for x, y in one.groups.items()}
+    keys = None
+    if key is not None:
+        missing = np.flatnonzero(pandas.isna(np.asarray(one.groups[key])))
+        if len(missing):
+            raise ValueError(
+                f"the column {key!r} of {path} must hold a key in each row, got none in "
+                f"{len(missing):,} rows, the first is row {missing[0]}."
+            )
+        keys = pandas.Index(texts.pop(key), dtype=object)
+    columns = {f"column {x!r}": pandas.Series(y, keys, object) for x, y in texts.items()}
+    return pandas.DataFrame({"targets": pandas.Series(ids.tolist(), keys, object), **columns})
 
 
-def _text(values: Any) -> Any:
-    """Return cells as an array of `str`, as NumPy's own text has no NUL at its end."""
-    return np.array([*map(str, np.asarray(values).tolist())], object)
-
-
-def _keys(path: str, key: str, one: Predictions) -> Any:
-    """Return the key of each row as text."""
-    values = np.asarray(one.groups[key])
-    missing = np.flatnonzero((values != values) | (values == np.array(None)))
-    if len(missing):
-        raise ValueError(
-            f"the column {key!r} of {path} must hold a key in each row, got none in "
-            f"{len(missing):,} rows, the first is row {missing[0]}."
-        )
-    return _text(values)
-
-
-def _rows_by_key(key: str, path: str, keys: Any, of: str, first: Any) -> Any:
+def _rows_by_key(key: str, path: str, own: Any, of: str, others: Any) -> Any:
     """Return the row of each key of the first file, or raise if the keys are not the same."""
-    import pandas
-
-    own, others = (pandas.Index(x, dtype=object) for x in (keys, first))
     wrong = {
-        "missing": first[~others.isin(own)],
-        "extra": keys[~own.isin(others)],
-        "repeated": keys[own.duplicated()],
+        "missing": others[~others.isin(own)],
+        "extra": own[~own.isin(others)],
+        "repeated": own[own.duplicated()],
     }
     texts = [f"{len(x):,} {y} (the first is {short(x[0])})" for y, x in wrong.items() if len(x)]
     if texts:
         raise ValueError(
-            f"the column {key!r} of {path} must hold each key of {of} once, got "
-            f"{len(keys):,} keys, {', '.join(texts)}."
+            f"the column {key!r} of {path} must hold each key of {of} once, got {len(own):,} keys, "
+            f"{', '.join(texts)}."
         )
     return own.get_indexer(others)
-
-
-def _check_same(what: str, path: str, a: Any, of: str, b: Any, keys: Any) -> None:
-    """Raise if two arrays differ in any row."""
-    rule = f"the {what} of {path} must equal the {what} of {of}"
-    if a.shape != b.shape:
-        raise ValueError(f"{rule}, got the shapes {a.shape} and {b.shape}.")
-    rows = np.flatnonzero((a != b).any(tuple(range(1, a.ndim))))
-    if len(rows):
-        row = rows[0]
-        mine, other = (short(np.asarray(x[row]).tolist()) for x in (a, b))
-        where = f"row {row}" if keys is None else f"key {short(keys[row])}"
-        remedy = "; join rows in another order by `--id`" if keys is None else ""
-        raise ValueError(
-            f"{rule}, row by row: {len(rows):,} of {len(a):,} rows differ, the first is {where} "
-            f"with {mine} instead of {other}{remedy}."
-        )
