@@ -255,19 +255,13 @@ def remedy(cell: Any, how: CellReading) -> str:
     items = [cell] if isinstance(cell, dict) else split(cell, how) or []
     if nested := next((x for x in items if isinstance(x, dict | list | tuple)), None):
         return of_nested(isinstance(nested, dict))
-    if isinstance(cell, str) and re.fullmatch(r"\s*(\(.*\)|\{.*\})\s*", cell, re.DOTALL):
-        return "this is a tuple or a set of Python; write a list, such as [3, 5]"
     if isinstance(cell, str) and "\0" in cell:
         return "write it without NUL"
     if isinstance(cell, str) and cell.lstrip().startswith("["):
-        words = cell.strip(" []").split()
-        is_print = "..." in cell or "np." in cell or (len(words) > 1 and "," not in cell)
         return (
-            "this is what NumPy prints, which leaves ids out or cannot be split; write "
-            "lists with `.tolist()`, as JSON or in Parquet" if is_print
-            else "text that begins with [ must be a list in JSON or of Python; the answers of a "
-            "language model, some of which are cut, are read with `answers`"
-        )  # fmt: skip
+            "text that begins with [ must be a list in JSON or of Python, as `.tolist()` makes it, "
+            "and not what NumPy has cut; the answers of a language model are read with `answers`"
+        )
     if isinstance(cell, str) and how.kind == "integers":
         marks = [mark for mark in (",", ";", "|", "\t", " ") if mark in cell.strip("(){} ")]
         if marks and any(x.isdecimal() for x in cell.split(marks[0])):
