@@ -269,7 +269,9 @@ def test_gaps_between_ranks_are_not_short_lists(container: str) -> None:
     assert "no list has more" not in str(found)
     assert "lists are cut" not in str(found)
     for wrong in (1.5, -1, None, 100_001):
-        with pytest.raises(ValueError, match="row 3 of .* must hold a whole rank from 0 .* in `r`"):
+        with pytest.raises(
+            ValueError, match=r"row 3 of .* must hold a whole rank from 0 .* in `r`"
+        ):
             report.evaluate(write(rows.assign(r=[1, 2, 12, wrong]), "p"), **named)
 
 

@@ -20,8 +20,7 @@ from nextloc_metrics.core.queries.checks import check_bool, check_choice, check_
 from nextloc_metrics.core.queries.hashing import unknown_numbers
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files import texts as forms
-from nextloc_metrics.report.files.cells import CellReading, is_text, plain
-from nextloc_metrics.report.files.ids import split
+from nextloc_metrics.report.files.cells import CellReading, is_text, plain, split
 from nextloc_metrics.report.files.opening import FilePart, pa
 
 Take = Literal["last"]

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from nextloc_metrics.core.queries.messages import clip, short
+from nextloc_metrics.report.files.columns import DENSE
 from nextloc_metrics.report.files.database import Database
-from nextloc_metrics.report.files.numbers import DENSE
 from nextloc_metrics.report.files.opening import FilePart, RowSource, as_arrow, pa
 from nextloc_metrics.report.files.relation import (
     GRADES,

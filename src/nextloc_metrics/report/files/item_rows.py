@@ -8,7 +8,7 @@ from typing import Any
 
 from nextloc_metrics.core.queries.messages import clip, short
 from nextloc_metrics.report.files.answers import cells_of
-from nextloc_metrics.report.files.ids import is_written_as_list
+from nextloc_metrics.report.files.cells import is_written_as_list
 from nextloc_metrics.report.files.opening import pa
 from nextloc_metrics.report.files.roles import Roles
 from nextloc_metrics.report.files.sources import columns_of, open_table

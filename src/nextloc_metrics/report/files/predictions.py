@@ -20,11 +20,10 @@ from nextloc_metrics.core.queries.checks import check_choice
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files.arrays import open_arrays
 from nextloc_metrics.report.files.cells import OnError, integers_of, plain
-from nextloc_metrics.report.files.columns import names_of_groups, with_missing
+from nextloc_metrics.report.files.columns import DENSE, names_of_groups, with_missing
 from nextloc_metrics.report.files.forms import open_form
 from nextloc_metrics.report.files.item_rows import check_rows_are_queries
 from nextloc_metrics.report.files.nested import as_tables
-from nextloc_metrics.report.files.numbers import DENSE
 from nextloc_metrics.report.files.opening import ARRAYS, kind_of_files, pa
 from nextloc_metrics.report.files.roles import Roles
 from nextloc_metrics.report.files.tables import TableRows

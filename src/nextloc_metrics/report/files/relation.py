@@ -22,10 +22,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nextloc_metrics.core.queries.messages import clip, short
-from nextloc_metrics.report.files.cells import CellReading, as_numpy, is_list, is_text, plain
+from nextloc_metrics.report.files.cells import (
+    CellReading,
+    as_numpy,
+    is_list,
+    is_text,
+    plain,
+    read_cells,
+)
 from nextloc_metrics.report.files.columns import fill_gaps, gaps_of
 from nextloc_metrics.report.files.database import Database
-from nextloc_metrics.report.files.ids import read_cells
 from nextloc_metrics.report.files.opening import FilePart, pa, pc, place
 from nextloc_metrics.report.files.sources import columns_of, open_table
 from nextloc_metrics.report.files.tables import OF_GAPS, check_read

@@ -23,14 +23,23 @@ from nextloc_metrics.report.files.cells import (
     Cells,
     OnError,
     WrongTypeError,
+    are_words,
     as_numpy,
     filtered,
+    has_tuples,
     is_list,
     is_text,
+    is_written_as_list,
     plain,
+    printed,
+    read_cells,
+    remedy,
 )
 from nextloc_metrics.report.files.columns import (
+    DENSE,
     MISSING_TARGET,
+    Numbering,
+    arrow_ids,
     cut,
     fill_gaps,
     gaps_of,
@@ -42,15 +51,6 @@ from nextloc_metrics.report.files.columns import (
     read_mask,
     width_of_most,
 )
-from nextloc_metrics.report.files.ids import (
-    are_words,
-    has_tuples,
-    is_written_as_list,
-    printed,
-    read_cells,
-    remedy,
-)
-from nextloc_metrics.report.files.numbers import DENSE, Numbering, arrow_ids
 from nextloc_metrics.report.files.opening import FilePart, RowSource, pa, pc
 from nextloc_metrics.report.files.roles import Roles
 from nextloc_metrics.report.files.sources import open_table
