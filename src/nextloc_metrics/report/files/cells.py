@@ -93,15 +93,13 @@ class Cells:
 
     def without(self, wrong: Any) -> Cells:
         """Make the cells bad that hold a wrong value, and drop the values of bad cells."""
-        if wrong is None or not wrong.any():
+        if not wrong.any():
             return self
-        rows = self.rows
-        bad = self.bad.copy()
+        rows, bad = self.rows, self.bad.copy()
         bad[rows[wrong]] = True
-        values = self.values
-        values = (
-            values[~bad[rows]] if isinstance(values, np.ndarray) else filtered(values, ~bad[rows])
-        )
+        keep = ~bad[rows]
+        is_array = isinstance(self.values, np.ndarray)
+        values = self.values[keep] if is_array else filtered(self.values, keep)
         return Cells(values, np.where(bad, 0, self.lengths), bad, self.lists)
 
 
@@ -143,51 +141,37 @@ def filtered(values: Any, keep: Any) -> Any:
 
 
 def convert(values: Any, how: CellReading) -> tuple[Any, Any]:
-    """Convert Arrow values to what cells hold; return also which of them are wrong, or None."""
-    types, missing = pa.types, as_numpy(values.is_null()) if values.null_count else None
+    """Convert Arrow values to what cells hold; return also which of them are wrong."""
+    types, missing = pa.types, as_numpy(values.is_null())
     if types.is_null(values.type):
         wanted = {"scores": pa.float64(), "text": pa.string(), "integers": pa.int64()}
         values = values.cast(wanted[how.kind])
-    kind = values.type
-    if how.kind == "scores":
-        if types.is_floating(kind) or (types.is_integer(kind) and how.is_loose):
-            cast = values.cast(pa.float32()) if types.is_float16(kind) else values
-            cast = cast.cast(pa.float64()) if types.is_integer(kind) else cast
-            return as_numpy(cast), missing
-        raise WrongTypeError(f"scores as in the rows before, got {kind}")
-    if types.is_integer(kind) and how.kind == "integers":
+    kind, is_integer = values.type, types.is_integer(values.type)
+    if how.kind == "scores" and (types.is_floating(kind) or (is_integer and how.is_loose)):
+        return as_numpy(values if types.is_float32(kind) else values.cast(pa.float64())), missing
+    if is_integer and how.kind == "integers":
         numbers = as_numpy(values.fill_null(0))
-        if types.is_uint64(kind):
-            large = numbers >= 2**63
-            missing = large if missing is None else missing | large
-        return numbers.astype(np.int64, copy=False), missing
+        is_large = numbers >= 2**63 if types.is_uint64(kind) else False
+        return numbers.astype(np.int64, copy=False), missing | is_large
     if is_text(kind) and how.kind == "text":
         return (values, missing) if how.known is None else _names(values, how.known)
-    if is_text(kind) and how.is_loose:
+    if is_text(kind) and how.kind == "integers" and how.is_loose:
         return integers_of(values.fill_null(""))
-    if types.is_integer(kind) and how.is_loose:
+    if is_integer and how.kind == "text" and how.is_loose:
         return values.cast(pa.string()), missing
-    remedy = ""
-    if types.is_floating(kind):
-        remedy = "; floats are scores, so cast ids to int64 where they are made"
-    elif types.is_nested(kind):
-        remedy = f"; {of_nested(types.is_struct(kind))}"
-    elif types.is_integer(kind) or is_text(kind):
-        remedy = "; targets and predictions must be of one type"
-    raise WrongTypeError(f"ids, {how.kind} as the targets, got {kind}{remedy}")
+    raise WrongTypeError(
+        f"{how.kind} as in the rows before, or as the targets, got {kind}; floats are scores, and "
+        "objects, lists and times are no ids"
+    )
 
 
 def integers_of(text: Any) -> tuple[Any, Any]:
-    """Read Arrow text as integers; return also which of it are none, or None."""
+    """Read Arrow text as integers; return also which of it are none."""
     matched = pc.match_substring_regex(text, f"^{SHORT}$")
-    ok = as_numpy(matched)
-    if ok.all():
-        return as_numpy(text.cast(pa.int64())), None
-    numbers, wrong = np.zeros(len(text), np.int64), ~ok
-    numbers[ok] = as_numpy(text.filter(matched).cast(pa.int64()))
+    numbers = as_numpy(pc.if_else(matched, text, "0").cast(pa.int64())).copy()
+    wrong = ~as_numpy(matched)
     for i in np.flatnonzero(wrong):
-        number = whole_of(text[i].as_py())
-        if number is not None:
+        if (number := whole_of(text[i].as_py())) is not None:
             numbers[i], wrong[i] = number, False
     return numbers, wrong
 
@@ -201,11 +185,11 @@ def is_odd(text: Any) -> Any:
 
 
 def _names(text: Any, known: frozenset[str]) -> tuple[Any, Any]:
-    """Write 7.0 as 7, as for integers; return also which text is no id, or None."""
-    odd = is_odd(text)
+    """Write 7.0 as 7, as for integers; return also which text is no id."""
+    odd, wrong = is_odd(text), np.zeros(len(text), bool)
     if not odd.any():
-        return text, None
-    wrong, written = np.zeros(len(text), bool), text.to_pylist()
+        return text, wrong
+    written = text.to_pylist()
     for i in np.flatnonzero(odd):
         if written[i] not in known:
             number = whole_of(written[i])
@@ -221,15 +205,6 @@ def whole_of(text: str) -> int | None:
     number = int(found[1])
     most = 2**53 if found[2] else 2**63
     return number if -most <= number < most else None
-
-
-def of_nested(are_objects: bool) -> str:
-    """Return what to do about items that are objects or lists."""
-    what = "objects" if are_objects else "lists"
-    return (
-        f"the items are {what}, not ids; write one list for each query, the ids alone and best "
-        "first, such as ['Cafe', 'Zoo']"
-    )
 
 
 _LIST = rf"^\[ *(?:{SHORT}(?: *, *{SHORT})*)? *\]$"
@@ -453,7 +428,11 @@ def remedy(cell: Any, how: CellReading) -> str:
     """Return what to do about a cell that cannot be read, for the end of a message."""
     items = [cell] if isinstance(cell, dict) else split(cell, how) or []
     if nested := next((x for x in items if isinstance(x, dict | list | tuple)), None):
-        return of_nested(isinstance(nested, dict))
+        what = "objects" if isinstance(nested, dict) else "lists"
+        return (
+            f"the items are {what}, not ids; write one list for each query, the ids alone and best "
+            "first, such as ['Cafe', 'Zoo']"
+        )
     if isinstance(cell, str) and "\0" in cell:
         return "write it without NUL"
     if isinstance(cell, str) and cell.lstrip().startswith("["):

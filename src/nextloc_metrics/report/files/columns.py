@@ -265,15 +265,16 @@ class Numbering:
         return numbers
 
     def answers(self, values: Any) -> tuple[Any, Any]:
-        """Return the number of each id, and which of them are wrong, or None."""
+        """Return the number of each id, and which of them are wrong."""
         if self._size is None:
             if len(self._padding) > 1:
                 values = np.where(np.isin(values, self._padding), -1, values)
-            return values, values < -1 if len(values) and values.min() < -1 else None
+            return values, values < -1
         ids, numbers, unknown = self._known(values)
-        wrong = unknown & (values < 0) if self._kind == "integers" else None
-        if wrong is not None:
-            unknown &= ~wrong
+        wrong = np.zeros(len(numbers), bool)
+        if self._kind == "integers":
+            wrong = unknown & (values < 0)
+        unknown &= ~wrong
         if unknown.any():
             new = filtered(ids, unknown)
             if self._is_hashed:

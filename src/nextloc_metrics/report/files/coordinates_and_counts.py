@@ -87,7 +87,7 @@ def read_days(rows: Any, user: str, day: str, slot: str, x: str, y: str) -> Any:
     days = dict(zip(readers, columns, strict=True))
     if source.untyped and days[user].dtype == object:  # integers where all are, as in other files
         numbers, wrong = integers_of(pa.array(days[user], "string"))
-        days |= {} if wrong is not None else {user: numbers}
+        days |= {} if wrong.any() else {user: numbers}
     return days
 
 

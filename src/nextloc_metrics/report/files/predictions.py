@@ -183,7 +183,7 @@ def join_column(parts: Sequence[Any], untyped: bool) -> Any:
 
     if untyped:
         numbers, wrong = integers_of(plain(pa.chunked_array(parts)).fill_null(""))
-        if wrong is None:
+        if not wrong.any():
             return pandas.Series(numbers)
     columns = [plain(part).to_pandas(integer_object_nulls=True) for part in parts]
     return pandas.concat(columns, ignore_index=True)
