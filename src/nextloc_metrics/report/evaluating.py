@@ -270,8 +270,8 @@ def _count_all(rows: Any, source: TableRows, workers: int, options: Options) -> 
     count, merge = partial(_count_share, empty=empty), partial(_merge, empty=empty)
     if rows is not None:
         return _read([engines.count(rows, source, count, merge)], empty)
-    if workers > 1 and len(source.files) > 1:
-        shares = [source.of_files(share) for share in divide(source.files, workers)]
+    if workers > 1 and len(source.source.files) > 1:
+        shares = [source.of_files(share) for share in divide(source.source.files, workers)]
         return _read(run(count, shares, workers), empty)
     return _count(source, track(source.chunks(), source.num_rows), empty)
 

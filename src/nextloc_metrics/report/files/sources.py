@@ -253,6 +253,8 @@ def on_disk(rows: Any) -> Any:
 
 def open_table(table: Any, columns: Sequence[str]) -> RowSource:
     """Return the source of the rows of files or of a table; `columns` are those that are read."""
+    if isinstance(table, RowSource):
+        return table
     if isinstance(table, str | os.PathLike | list | tuple):
         return Files(find_files(table))
     if hasattr(table, "__arrow_c_stream__") or is_pandas(table):

@@ -123,8 +123,7 @@ class TableRows:
             )
         check_choice("on_error", on_error, OnError)
         check_choice("on_missing", on_missing, OnError)
-        is_open = isinstance(source, RowSource)
-        self.source: RowSource = source if is_open else open_table(source, names.all)
+        self.source = open_table(source, names.all)
         self.names, self.on_error = names, on_error
         self.num_rows: int | None = None
         self.missed, self.without_target, self.reader = 0, 0, reader
@@ -139,9 +138,9 @@ class TableRows:
         is_listed = is_list(answers.type) or is_written_as_list(next(iter(answers), ""))
         self.are_single = reader is None and separator is None and not is_listed
         is_loose = self.source.untyped or vocabulary is not None
-        self.num_candidates = (
-            None if reader is not None else width_of_most(seen, names.preds, separator)
-        )
+        self.num_candidates = None
+        if reader is None:
+            self.num_candidates = width_of_most(seen, names.preds, separator)
         kind: Any = "integers" if self.source.untyped else kind_of(relevant)
         if vocabulary is not None:
             kind = "text" if any(isinstance(x, str) for x in vocabulary) else "integers"
@@ -180,16 +179,6 @@ class TableRows:
         self.num_locations = size if self.num_candidates is None else None
 
     @property
-    def files(self) -> list[str]:
-        """The names of the files."""
-        return self.source.files
-
-    @property
-    def groups(self) -> Sequence[str]:
-        """The names of the kinds of groups."""
-        return self.names.groups
-
-    @property
     def others(self) -> tuple[str | int, ...]:
         """The ids of answers that are not in the vocabulary, in the order of their numbers."""
         return tuple(self._numbers.others)
@@ -219,7 +208,7 @@ class TableRows:
         for part in self._parts(self.names.all):
             first.append(_rows_of(part, slice(left)))
             left -= len(first[-1].rows)
-            if not left or (left < _SEEN and len(self.files) == 1):
+            if not left or (left < _SEEN and len(self.source.files) == 1):
                 break
         return first or [self._empty()]
 
@@ -301,10 +290,9 @@ class TableRows:
                 piece = _rows_of(part, of)
                 yield self._batch(piece), piece
         if not number:
-            warnings.warn(
-                f"{', '.join(self.files[:3])} should hold rows, got none; all values are NaN.",
-                stacklevel=3,
-            )
+            files = ", ".join(self.source.files[:3])
+            says = f"{files} should hold rows, got none; all values are NaN."
+            warnings.warn(says, stacklevel=3)
             # it has what other chunks have, as their counts are added
             empty = self._empty()
             yield self._batch(empty), empty
@@ -329,7 +317,7 @@ class TableRows:
                 preds = pad(cells)
             else:
                 preds = self._scores(piece, cells)
-        batch = Batch(preds, target, groups={x: read_group(piece, x) for x in self.groups})
+        batch = Batch(preds, target, groups={x: read_group(piece, x) for x in self.names.groups})
         if names.mask is not None:
             batch.mask = read_mask(piece, names.mask)
         if names.exclude is not None:
@@ -353,24 +341,16 @@ class TableRows:
 
     def _targets(self, piece: FilePart) -> tuple[Tensor, Any]:
         """Return the numbers of relevant ids, and which cells are lists."""
-        column, how = piece.columns[self.names.target], self._relevant
-        cells = self._read(piece, self.names.target, how)
-        numbers, wrong = self._numbers.targets(cells.values)
-        found = cells.numbered(numbers, wrong)
-        bad = found.bad | (~found.lists & (found.lengths == 0))
-        if not self.has_several:
-            bad |= found.lengths != 1
-        check_read(piece, self.names.target, bad, how, is_target=True)
-        gaps = found.rows[numbers < 0]  # padding is right in a list, if any row may be one
-        if self.has_several:
-            gaps = gaps[~found.lists[gaps]]
-        if len(gaps):
-            row = gaps[0]
-            raise ValueError(
-                f"{piece.place(row)} must hold a target in `{self.names.target}`, got "
-                f"{short(column[row].as_py())}; {OF_GAPS}."
-            )
-        return pad(found) if self.has_several else as_tensor("target", numbers), found.lists
+        cells = self._read(piece, self.names.target, self._relevant)
+        found = cells.numbered(*self._numbers.targets(cells.values))
+        gaps = ~found.bad & (found.lengths == 0)
+        gaps[found.rows[found.values < 0]] = (
+            True  # padding is right in a list, if any row may be one
+        )
+        gaps &= ~(found.lists & self.has_several)
+        bad = found.bad | gaps | ((found.lengths != 1) & (not self.has_several))
+        check_read(piece, self.names.target, bad, self._relevant, gaps)
+        return pad(found) if self.has_several else as_tensor("target", found.values), found.lists
 
     def _check_swapped(self, piece: FilePart, answers: Cells, are_lists: Any) -> None:
         """Raise if the targets are lists and the predictions single ids."""
@@ -423,15 +403,14 @@ def _rows_of(part: FilePart, rows: slice) -> FilePart:
     return FilePart(part.file, part.rows[rows], columns)
 
 
-def check_read(
-    piece: FilePart, name: str, bad: Any, how: CellReading, is_target: bool = False
-) -> None:
-    """Raise for the first row that is bad."""
+def check_read(piece: FilePart, name: str, bad: Any, how: CellReading, gaps: Any = None) -> None:
+    """Raise for the first row that is bad; `gaps` are the rows without a target."""
     if bad.any():
         row = int(bad.argmax())
         cell = piece.columns[name][row].as_py()
         what = "scores, as many as the rows before" if how.kind == "scores" else "ids of locations"
-        advice = OF_GAPS if is_target and cell in (None, "") else remedy(cell, how)
+        is_gap = gaps is not None and (gaps[row] or cell is None)
+        advice = OF_GAPS if is_gap else remedy(cell, how)
         raise ValueError(
             f"{piece.place(row)} must hold {what} in `{clip(name)}`, got {short(cell)}; {advice}."
         )
