@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nextloc_metrics.core.display.reading import Reading, plural, quantiles
+from nextloc_metrics.core.display.reading import Reading, plural
 from nextloc_metrics.core.metric.results import MOST_ROWS, Results, read_results
 from nextloc_metrics.report.evaluation_metrics import ClusteredGroups
 
@@ -54,30 +53,6 @@ def queries_of_deciles(collection: Any) -> dict[str, int]:
     if first._groups:
         return {x: int(one._numbers()[0].sum()) for x, one in members.items()}
     return dict(zip(members, first.num_queries.tolist(), strict=True))
-
-
-def sentence_of(
-    values: Mapping[str, float], queries: int, by_kind: Mapping[str, tuple[Any, int]]
-) -> str:
-    """Return the result in a sentence: the hits, and how far groups differ.
-
-    `by_kind` are the collection and the number of groups of each kind.
-    """
-    hits = {int(x[7:]): y for x, y in values.items() if re.fullmatch(r"acc_at_\d+", x)}
-    if not hits or any(math.isnan(x) for x in hits.values()):
-        return ""
-    place = {1: "first", **{k: f"among the first {k}" for k in hits if k > 1}}
-    ends = dict.fromkeys([min(hits), max(hits)])
-    text = " and ".join(f"{place[k]} in {100 * hits[k]:.1f} %" for k in ends)
-    text = f"Of {queries:,} queries, the true location was {text}."
-    for kind, (collection, number) in by_kind.items():
-        (name, *_), results = list(collection.results(None).values), collection.results(None)
-        shares = (0.1, 0.9) if number > MOST_ROWS else (0.0, 1.0)
-        low, high = (f"{100 * x:.1f}" for x in quantiles(results.values[name], shares))
-        which = f" for the middle 80 % of {number:,} {plural(kind)}" if number > MOST_ROWS else ""
-        if number > 1:
-            text += f" By {kind}, {name} is between {low} and {high} %{which}."
-    return text
 
 
 def _row(members: dict[str, Any], results: Results, i: int) -> dict[str, Reading]:

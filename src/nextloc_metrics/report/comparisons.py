@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Literal
 
 from nextloc_metrics.analysis.comparison import Comparison, PairNames
 from nextloc_metrics.analysis.significance import MARKS, letters, level_of, stars
-from nextloc_metrics.core.display.page import Result, show_meanings, show_sentence, show_table
+from nextloc_metrics.core.display.page import Result, show_meanings, show_table
 from nextloc_metrics.core.display.reading import Reading
-from nextloc_metrics.core.display.table import Table, check_metrics_of, of_readings, write_number
+from nextloc_metrics.core.display.table import Table, check_metrics_of, write_number
 from nextloc_metrics.core.queries.checks import check_choice
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.sections import show_differences, show_values
@@ -231,45 +231,22 @@ class Comparisons(Result):
 
     def sections(self) -> dict[str, str]:
         level, fractions = self._confidence, self._head == "percent"
-        values = self.by_model()
-        if not self.letters:
-            values = of_readings(self.columns, level, ["bold: the best value"])
         return {
-            "Result": show_sentence(self._sentences())
-            + show_values(self.columns, values, level)
+            "Result": show_values(self.columns, self.by_model(), level)
             + (show_differences(self._first, self._differences(), level) if fractions else "")
             + show_table(self.table)
             + show_meanings(x for x in self._members if x[1] is not None)
         }
 
-    def _sentences(self) -> str:
-        """Say in how many metrics each model differs from the first one."""
-        first, level = self._first, level_of(self._confidence)
-        found = []
-        for name, p_values in self.corrected.items():
-            every = self.comparisons[name].items()
-            tested = {key: one for key, one in every if not math.isnan(p_values[key])}
-            held = [one.difference for key, one in tested.items() if p_values[key] <= level]
-            better = sum(x > 0 for x in held)
-            ways = {"better than": better, "worse than": len(held) - better}
-            ways["not separated from"] = len(tested) - len(held)
-            said = ", ".join(f"{way} {first} in {number}" for way, number in ways.items() if number)
-            if tested:
-                found.append(f"Of {len(tested)} tested metrics, {name} is {said}.")
-        return " ".join(found)
-
     def _differences(self) -> dict[str, dict[str, Reading]]:
-        """Return the differences from the first model with their intervals, by metric."""
-        first, *others = self.columns.values()
-        found = {}
-        for (name, tested), readings in zip(self.comparisons.items(), others, strict=True):
-            found[name] = {
-                key: one._replace(value=one.value - first[key].value, bounds=None)
-                for key, one in readings.items()
-            }
+        """Return the tested differences from the first model with their intervals, by metric."""
+        found: dict[str, dict[str, Reading]] = {}
+        for name, tested in self.comparisons.items():
+            found[name] = {}
             for key, one in tested.items():
                 bounds = None if math.isnan(one.low) else (one.low, one.high)
-                found[name][key] = found[name][key]._replace(value=one.difference, bounds=bounds)
+                reading = self.columns[name][key]
+                found[name][key] = reading._replace(value=one.difference, bounds=bounds)
         return found
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from nextloc_metrics import analysis
-from nextloc_metrics.core.display.page import Result, show_meanings, show_sentence, show_table
+from nextloc_metrics.core.display.page import Result, show_meanings, show_table
 from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.display.table import Table, across, csv_cell, in_percent, of_readings
 from nextloc_metrics.core.metric.collection import RankingCollection
@@ -21,7 +21,6 @@ from nextloc_metrics.report.by_group import (
     clusters_of,
     queries_of_deciles,
     rows_of_groups,
-    sentence_of,
 )
 from nextloc_metrics.report.evaluation_counts import Counted, merge_counted
 from nextloc_metrics.report.files.opening import Lazy, pa
@@ -230,30 +229,20 @@ class Evaluation(Result):
         counted, level = self._counted, self._counted.setting.confidence_level
         parts: Any = counted.parts
         found = {
-            "Result": show_sentence(self._sentence())
-            + show_headline(self.columns, self.table, self.skill, level)
+            "Result": show_headline(self.columns, self.table, self.skill, level)
             + show_meanings(counted.rows())
         }
         for kind, table in self.groups.items():
-            members, notes = parts[f"by {kind}"], counted.note_intervals(kind)
-            found[f"By {kind}"] = show_groups(kind, notes, members, table, level)
+            found[f"By {kind}"] = show_groups(kind, parts[f"by {kind}"], table, level)
         if (places := counted.setting.locations) is not None:
             found["Distance"] = show_map(parts["map"]["acc_at_1"], places)
         if self.deciles is not None:
-            numbers, notes = queries_of_deciles(parts["deciles"]), counted.note_intervals()
-            deciles = parts["deciles"], [*numbers.values()], self.deciles, notes, level
-            found[_DECILES] = show_deciles(*deciles)
+            numbers = [*queries_of_deciles(parts["deciles"]).values()]
+            found[_DECILES] = show_deciles(parts["deciles"], numbers, self.deciles, level)
         if "probabilities" in parts:
             found["Probabilities"] = show_probabilities(parts["probabilities"], level)
         found["Ties"] = show_ties(self.values, self.ties)
         return found | {title: show_table(table) for title, table in self._own_tables().items()}
-
-    def _sentence(self) -> str:
-        """Return the result in a sentence."""
-        counted = self._counted
-        by_kind = {x: (counted.parts[f"by {x}"], len(counted.labels[x])) for x in counted.kinds}
-        queries = counted.card["queries"] - counted.card["left_out"]
-        return sentence_of(self.values, queries, by_kind)
 
 
 def merge(shards: Iterable[str | Path | Evaluation], *, metrics: Any = None) -> Evaluation:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core.display.bars import MOST_BARS, Groups, draw_groups, draw_histogram
+from nextloc_metrics.core.display.bars import Groups, draw_groups, draw_histogram
 from nextloc_metrics.core.display.lines import draw_differences, draw_readings
 from nextloc_metrics.core.display.page import show_choice, show_picture, show_sentence, show_table
 from nextloc_metrics.core.display.reading import Models, Reading
@@ -45,28 +45,18 @@ def show_values(columns: Models, table: Table, confidence_level: float) -> str:
 
 
 def show_differences(first: str, differences: Models, confidence_level: float) -> str:
-    """Draw the differences of models from the first one; one model needs no legend."""
-    who, it = "each model", "the model"
-    if len(differences) == 1:
-        ((who, only),) = differences.items()
-        it, differences = who, {"": only}
-    caption = f"{who} minus {first}: right of 0, {it} is better"
+    """Draw the differences of models from the first one."""
+    caption = f"Differences from {first}: right of 0, the model is better"
     return show_picture(caption, draw_differences, differences, confidence_level)
 
 
-def show_groups(
-    kind: str, notes: Sequence[str], collection: Any, table: Table, confidence_level: float
-) -> str:
-    """Draw each metric for each group, by a choice, and show the table of all metrics.
-
-    The notes are about intervals, which a histogram of many groups has not.
-    """
+def show_groups(kind: str, collection: Any, table: Table, confidence_level: float) -> str:
+    """Draw each metric for each group, by a choice, and show the table of all metrics."""
     draw = partial(plot_groups, confidence_level=confidence_level, ax=None)
-    pictures = {}
-    for name, metric in collection.named_members():
-        own = [] if metric.num_groups > MOST_BARS else notes
-        caption = "; ".join([f"{name} by {kind}", *own])
-        pictures[name] = show_picture(caption, draw, metric)
+    pictures = {
+        name: show_picture(f"{name} by {kind}", draw, metric)
+        for name, metric in collection.named_members()
+    }
     return show_choice(pictures) + show_table(table)
 
 
@@ -90,7 +80,6 @@ def show_deciles(
     members: RankingCollection,
     numbers: Sequence[int],
     table: Table,
-    notes: Sequence[str],
     confidence_level: float,
 ) -> str:
     """Draw precision and NDCG for each decile of the target, and show the table of all metrics.
@@ -107,7 +96,7 @@ def show_deciles(
         labels = [name.rpartition("_")[2].lstrip("0") for name in names]
         shared = names[0].partition("_decile_")[0]
         decile = f"decile of the target ({len(labels) - 1} = most popular)"
-        caption = "; ".join([f"{shared} by popularity of the target", *notes])
+        caption = f"{shared} by popularity of the target"
         scale = Scale(shared, 0, 1)
         draw = partial(draw_groups, confidence_level=confidence_level)
         pictures += show_picture(caption, draw, {"": found}, labels, scale, decile, None)
