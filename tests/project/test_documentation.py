@@ -17,7 +17,6 @@ from types import FunctionType, ModuleType
 import pytest
 
 import nextloc_metrics
-from project.test_imports import SOURCE, WINGS
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -26,29 +25,6 @@ PAGES = sorted(
 )
 NOTEBOOK = ROOT / "examples" / "next_location.ipynb"
 BLOCK = re.compile(r"^(`{3,})(\w*)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
-# Shell lines that no script of .ci runs as they stand, and why.
-NOT_RUN = {
-    "git clone https://example.org/nextloc-metrics": "needs the network",
-    "cd nextloc-metrics": "needs the clone",
-    "nextloc-metrics score predictions.parquet": "is run by tests/project/test_real_data.py",
-    "pip install -e .": "is part of `pip install -e '.[test]'`",
-    "pip install -e '.[cli]'": "is part of the extra `test`",
-    "pip install -e '.[plot,analysis]'": "is part of the extra `test`",
-    'printf \'preds,target,user\\n"[7, 3]",3,ann\\n"[5, 4]",5,bob\\n"[2, 9]",8,ann\\n\' > '
-    "answers.csv": "is run below",
-    "nextloc-metrics score answers.csv --k 1,2": "is run below",
-    "nextloc-metrics score answers.csv --k 1 --group user --cluster user": "is run on other files "
-    "by tests/report/files/test_files_by_command.py",
-    "torchrun --nproc-per-node 2 --max-restarts 3 examples/score_shards.py PARTS OUT": "is run "
-    "by tests/core/ranking/test_shards.py",
-    "nextloc-metrics merge OUT/*.npz --out report.html": "is run by "
-    "tests/report/files/test_files_by_command.py",
-    "git clone https://github.com/xlwang233/LLM-Mob": "needs the network",
-    "python examples/llm_mob.py LLM-Mob": "is run on other files by tests/project/test_examples.py",
-    "pip install -e '.[lint,docs]'": "is installed by uv: `lint` in .ci/run, `docs` in .ci/extra",
-    "pip install -e '.[examples]'": "is part of the extra `test`",
-    "mkdocs build --strict": "is run below",
-}
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
@@ -70,21 +46,6 @@ def test_every_block_of_python_is_a_doctest() -> None:
             assert text.endswith("\n\n"), (page, text)
         else:
             assert ">>> " not in text, (page, text)
-
-
-def test_every_shell_command_is_run() -> None:
-    """A command that is shown is one that CI runs, or listed here with a reason."""
-    if not (ROOT / ".ci").is_dir():
-        pytest.skip("needs the scripts of a clone, which the source distribution does not have")
-    run = "".join(
-        (ROOT / ".ci" / name).read_text(encoding="utf-8") for name in ("run", "extra", "rare")
-    )
-    for page, language, text in BLOCKS:
-        if language in ("bash", "shell"):
-            for line in text.replace("\\\n", "").splitlines():
-                for part in line.split("#")[0].split("&&"):
-                    command = " ".join(part.split())
-                    assert command in NOT_RUN or command in run, (page, command)
 
 
 def test_links_lead_somewhere_in_the_repository() -> None:
@@ -156,17 +117,6 @@ def test_the_module_of_the_tasks_counts_each_row_once(tmp_path: Path) -> None:
     assert printed[0] == printed[1]
 
 
-def test_the_contributing_page_names_what_exists() -> None:
-    """Its table of wings is the one that imports are held against, and its files are there."""
-    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `(\w+)` \| .+ \| (.*)\|$", page, re.MULTILINE)
-    assert {wing: re.findall(r"`(\w+)`", below) for wing, below in rows} == WINGS
-    files = re.findall(r"`([\w/]+/[\w.]+\.(?:py|md))`", page)
-    assert len(files) >= 10
-    for file in files:
-        assert (ROOT / file).exists() or (SOURCE / file).exists(), file
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built from this tree as a reader of the contributing page builds it."""
@@ -186,24 +136,18 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_site_needs_nothing_from_elsewhere(site: Path) -> None:
-    """No script, style, font or picture is fetched from another host."""
+def test_the_site_is_whole(site: Path) -> None:
+    """Nothing is fetched from another host, and every formula is drawn as MathML."""
     pages = list(site.rglob("*.html"))
     assert len(pages) > len(PAGES)
+    assert (site / "metrics" / "ranking" / "index.html").read_text("utf-8").count("<math") >= 10
     for page in pages:
         html = page.read_text(encoding="utf-8")
+        assert 'class="arithmatex"' not in html, page
         for tag in re.findall(r"<(?:script|link|img|iframe)\b[^>]*>", html):
             assert not re.search(r'(?:src|href)="(?:https?:)?//', tag), (page, tag)
     for style in site.rglob("*.css"):
         assert not re.search(r"url\(['\"]?(?:https?:)?//", style.read_text(encoding="utf-8")), style
-
-
-def test_formulas_are_drawn(site: Path) -> None:
-    """Every formula is MathML: none is left as it was typed."""
-    html = (site / "metrics" / "ranking" / "index.html").read_text(encoding="utf-8")
-    assert html.count("<math") >= 10
-    for page in site.rglob("*.html"):
-        assert 'class="arithmatex"' not in page.read_text(encoding="utf-8"), page
 
 
 #: names without an underscore that only modules of this library use
@@ -214,32 +158,31 @@ distributed.count_surplus integrations.hugging_face.EvalPrediction integrations.
 
 def public_names() -> set[str]:
     """Return the path of every public class and function."""
-    top = {name: getattr(nextloc_metrics, name) for name in nextloc_metrics.__all__}
-    modules = [value for value in top.values() if isinstance(value, ModuleType)]
+    modules = [
+        y
+        for x in nextloc_metrics.__all__
+        if isinstance(y := getattr(nextloc_metrics, x), ModuleType)
+    ]
     folder = str(Path(nextloc_metrics.__file__).parent / "integrations")
     modules += [
         importlib.import_module(f"nextloc_metrics.integrations.{adapter.name}")
         for adapter in pkgutil.iter_modules([folder])
     ]
-    paths = {f"nextloc_metrics.{x}" for x, y in top.items() if not isinstance(y, ModuleType)}
-    for module in modules:
+    modules.remove(nextloc_metrics.functional)  # made from classes that have entries
+    paths = set()
+    for module in (nextloc_metrics, *modules):
         here = {x: y for x, y in inspect.getmembers(module) if isinstance(y, type | FunctionType)}
         own = [x for x, y in here.items() if y.__module__ == module.__name__ and x[0] != "_"]
-        public = here.keys() & {*getattr(module, "__all__", own)}
-        if module is not nextloc_metrics.functional:  # made from classes that have entries
-            paths |= {f"{module.__name__}.{name}" for name in public}
+        paths |= {
+            f"{module.__name__}.{x}" for x in here.keys() & {*getattr(module, "__all__", own)}
+        }
     return paths
 
 
-@pytest.fixture(scope="module")
-def entries(site: Path) -> set[str]:
-    """Every name that has an entry on the API page."""
-    html = (site / "api" / "index.html").read_text(encoding="utf-8")
-    return set(re.findall(r'id="(nextloc_metrics[\w.]*)"', html))
-
-
-def test_the_api_page_has_what_users_call(entries: set[str]) -> None:
+def test_the_api_page_has_what_users_call(site: Path) -> None:
     """Every public name has an entry, and the methods that pages use; nothing private has one."""
+    html = (site / "api" / "index.html").read_text(encoding="utf-8")
+    entries = set(re.findall(r'id="(nextloc_metrics[\w.]*)"', html))
     inner = {f"nextloc_metrics.{name}" for name in INNER.split()}
     assert sorted(public_names() - entries - inner) == []
     calls = {
@@ -253,15 +196,12 @@ def test_the_api_page_has_what_users_call(entries: set[str]) -> None:
     assert not [entry for entry in entries if re.search(r"\._(?!_call__)", entry)]
 
 
-def test_the_notebook_is_stored_without_outputs() -> None:
-    """What it prints is made anew, and its differences can be read."""
+@pytest.mark.slow  # starts a kernel
+def test_the_notebook_runs_from_top_to_bottom() -> None:
+    """Stored without outputs, a kernel runs every cell in the folder of the examples."""
     for cell in json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]:
         assert not cell.get("outputs")
         assert cell.get("execution_count") is None
-
-
-def test_the_notebook_runs_from_top_to_bottom() -> None:
-    """A kernel runs every cell in the folder of the examples, as a reader does."""
     pytest.importorskip("nbclient", reason="needs nbclient, of the extra `docs`")
     pytest.importorskip("ipykernel", reason="needs ipykernel, of the extra `docs`")
     # in a process of its own: the kernel's libraries warn of each other

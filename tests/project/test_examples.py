@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 import warnings
-from collections import Counter, defaultdict
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -33,14 +33,11 @@ from check_ins import (
     UNSEEN,
     CheckIns,
     Histories,
-    read_check_ins,
-    read_parts,
     simulate_check_ins,
     split_in_time,
 )
 from models import Markov, MostVisited, ReturnOrExploreGRU
 from next_location import Loaders, parse_arguments
-from nextloc_metrics import analysis
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -181,54 +178,6 @@ def test_gru_scores_do_not_depend_on_later_visits(check_ins: CheckIns) -> None:
     assert torch.allclose(scores.exp().sum(-1), torch.ones(2, 12), atol=1e-4)
 
 
-@pytest.mark.slow  # simulates thousands of visits
-def test_the_simulation_follows_its_laws() -> None:
-    """A user with S locations explores with probability rho S^-gamma, else returns by its habits.
-
-    The chance of a return is proportional to the visits at this time, with fading weights.
-    """
-    table = simulate_check_ins(num_users=60, num_visits=150, num_locations=2000, seed=1)
-    assert table.equals(simulate_check_ins(60, 150, 2000, seed=1))
-    time = table["start_day"] * 1440 + table["start_min"]
-    assert (time.groupby(table["user_id"]).diff().dropna().between(29, 17 * 60 + 1)).all()
-    chances: dict[str, list[float]] = defaultdict(list)
-    happens: dict[str, list[bool]] = defaultdict(list)
-    for _, user in table.groupby("user_id"):
-        seen: list[tuple[int, int]] = []  # the time of the week and the location of each visit
-        for day, minute, here in zip(
-            user["start_day"], user["start_min"], user["location_id"], strict=True
-        ):
-            now = minute // 60 // 4 + (6 if day % 7 >= 5 else 0)
-            worth: Counter[int] = Counter()
-            for age, (time_of_week, location) in enumerate(reversed(seen)):
-                worth[location] += (0.02 + (time_of_week == now)) * 0.97**age
-            if seen:
-                kind = f"explores after {10 * (len(worth) // 10)} locations"
-                chances[kind].append(0.3 * len(worth) ** -0.21)
-                happens[kind].append(here not in worth)
-            if here in worth:  # was it to the location of the largest worth?
-                kind = f"returns on day {day % 7}"
-                chances[kind].append(max(worth.values()) / sum(worth.values()))
-                happens[kind].append(worth[here] == max(worth.values()))
-            seen.append((now, here))
-    for kind, chance in chances.items():
-        error = math.sqrt(sum(x * (1 - x) for x in chance))
-        assert sum(happens[kind]) == pytest.approx(sum(chance), abs=4 * error), kind
-
-
-def test_split_puts_later_days_into_later_parts(simulated: pd.DataFrame) -> None:
-    """A user's parts follow each other in time, and no day is in two parts."""
-    for _, user in simulated.groupby("user_id"):
-        last = user.groupby("part")["start_day"].max()
-        first = user.groupby("part")["start_day"].min()
-        assert last[0] < first[1] <= last[1] < first[2]
-        span = user["start_day"].max() - user["start_day"].min() + 1
-        assert first[1] >= 0.6 * span
-        assert first[2] >= 0.8 * span
-    one_day = pd.DataFrame({"user_id": [1, 1], "start_day": [3, 3], "start_min": [1, 2]})
-    assert split_in_time(one_day)["part"].tolist() == [0, 0]
-
-
 def test_histories_hold_only_the_visits_before() -> None:
     """Histories end before their target, cross parts but not users, and are padded in front."""
     table = pd.DataFrame(
@@ -255,15 +204,6 @@ def test_histories_hold_only_the_visits_before() -> None:
     assert batch["hours"][0].tolist()[1:] == [1, 0, 23]
 
 
-def test_training_histories_cover_every_visit_once(check_ins: CheckIns) -> None:
-    """The training histories hold every visit with a visit before it once, as a target."""
-    rows = check_ins.training_rows(length=7)
-    batch = Histories(check_ins, rows, length=7).batch(list(range(len(rows))))
-    learned = torch.bincount(batch["targets"].flatten())
-    expected = torch.bincount(check_ins.location[check_ins.queries(0)])
-    assert torch.equal(learned[1:], expected[1:])
-
-
 def test_training_batches_hold_the_same_rows_on_two_processes(check_ins: CheckIns) -> None:
     """In every step, the histories of two processes together are those of one process."""
     loaders = Loaders(check_ins, length=8, batch_size=4, seed=3)
@@ -280,52 +220,6 @@ def test_training_batches_hold_the_same_rows_on_two_processes(check_ins: CheckIn
     for one, first, second in zip(alone, batches(2, 0), batches(2, 1), strict=True):
         assert len(first) == len(second) == 2
         assert sorted(one) == sorted(first + second)
-
-
-def test_reads_own_columns_and_folders(simulated: pd.DataFrame, tmp_path: Path) -> None:
-    """A gzipped file with other column names and a folder of parts give the same check-ins."""
-    names = {"user_id": "who", "location_id": "where", "start_day": "day", "start_min": "minute"}
-    renamed = simulated.drop(columns="part").rename(columns=names)
-    renamed.to_csv(tmp_path / "all.csv.gz", index=False)
-    columns = {own: ours for ours, own in names.items()}
-    assert read_parts(tmp_path / "all.csv.gz", columns).equals(simulated)
-    with pytest.raises(ValueError, match=r"user_id, .* not found among who, where"):
-        read_check_ins(tmp_path / "all.csv.gz")
-
-    (tmp_path / "parts").mkdir()
-    for number, part in enumerate(("train", "valid", "test")):
-        rows = simulated[simulated["part"] == number].drop(columns="part")
-        rows.to_csv(tmp_path / "parts" / f"my_{part}.csv", index=False)
-    joined = read_parts(tmp_path / "parts").sort_values(["user_id", "start_day", "start_min"])
-    assert joined.reset_index(drop=True).equals(simulated)
-    (tmp_path / "parts/my_test.csv").unlink()
-    with pytest.raises(ValueError, match=r"one \*test\*\.csv or \.csv\.gz, got 0"):
-        read_parts(tmp_path / "parts")
-
-
-@pytest.mark.slow  # runs the script of an example
-def test_uncertainty_prints_a_table_for_every_baseline(capsys: pytest.CaptureFixture[str]) -> None:
-    """The values by query and by user are equal, and the table prints them."""
-    found = uncertainty.main(["--limit", "30"])
-    printed = capsys.readouterr().out
-    assert printed.count("mean over users") == 3
-    assert printed.count("Comparison(difference") == 2
-    for evaluation in found.values():
-        for name, value in evaluation.by_query.compute().items():
-            assert torch.equal(value, evaluation.by_user.compute()[name])
-            assert f"{name:6}  {100 * float(value):6.2f}" in printed
-
-
-@pytest.mark.slow  # runs the script of an example
-def test_ceiling_prints_limits_and_their_errors(capsys: pytest.CaptureFixture[str]) -> None:
-    """Every row of values, and a row of limits for each process."""
-    found = ceiling.main(["--epochs", "1", "--repeats", "1", "--lengths", "100", "300"])
-    printed = capsys.readouterr().out
-    assert all(row in printed for row in ceiling.rows(found))
-    assert found["most frequent of all users"].value < found["limit"].value
-    for name, (_, bits, size) in ceiling.processes().items():
-        limit = 100 * float(analysis.fano_limit(bits, size))
-        assert f"{name:39}{limit:8.1f}" in printed.split("\n\n")[1]
 
 
 def write_llm_mob(folder: Path) -> None:
@@ -401,44 +295,28 @@ def test_llm_mob_reproduces_the_published_figures(capsys: pytest.CaptureFixture[
         assert line.rsplit("  ", 1)[0] in printed  # p, the last column, comes from random draws
 
 
-@pytest.mark.slow  # runs the script of an example
-def test_pictures_draws_every_kind(
+@pytest.mark.slow  # runs the scripts of examples
+def test_scripts_print_what_they_compute(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The program writes the documentation's pictures, and its tables show the same values."""
+    """Tables of uncertainty, ceiling and ties have the values found, and pictures are drawn."""
     monkeypatch.setenv("MPLBACKEND", "Agg")
-    drawn = pictures.main(["--limit", "6", "--output", str(tmp_path)])
-    shown = {path.stem for path in (EXAMPLES.parent / "docs/pictures").iterdir()}
-    page = (EXAMPLES.parent / "docs/pictures.md").read_text(encoding="utf-8")
-    for name, figure in drawn.items():
-        assert (tmp_path / f"{name}.png").stat().st_size > 5_000
-        assert name in shown
-        assert f"pictures/{name}.png" in page
-        pyplot.close(figure)
-    row = re.search(r"^mrr +(.*)$", capsys.readouterr().out, re.MULTILINE)
-    assert row is not None
-    lines = drawn["side_by_side"].axes[0].lines
-    values = {f"{100 * x:.2f}" for line in lines for x in line.get_xdata()}
-    assert row[1].split()[-4] in values
-
-
-@pytest.mark.slow  # runs the script of an example
-def test_ties_measures_the_effect_of_rounding(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The expectation is between the bounds, and fewer bits tie more targets."""
-    rows = ties.main(["--limit", "6", "--output", str(tmp_path / "ties.png")])
-    assert list(rows) == ["transitions", "most visited", "Markov"]
-    for precisions in rows.values():
-        for numbers in precisions.values():
-            tied, widest, *shares = (round(number, 6) for number in numbers)  # some are float32
-            last, expected, first, topk, *reciprocal = shares
-            assert 0 < tied < 1 < widest
-            assert last <= expected <= first
-            assert last <= topk <= first
-            assert reciprocal == sorted(reciprocal)
-        tied_targets = [precisions[name][0] for name in ("float32", "float16", "bfloat16")]
-        assert tied_targets == sorted(tied_targets)
+    evaluations = uncertainty.main(["--limit", "30"])
     printed = capsys.readouterr().out
-    assert len(printed.splitlines()) == 2 + 3 * 3
-    assert (tmp_path / "ties.png").stat().st_size > 5_000
+    for evaluation in evaluations.values():
+        for name, value in evaluation.by_query.compute().items():
+            assert torch.equal(value, evaluation.by_user.compute()[name])
+            assert f"{name:6}  {100 * float(value):6.2f}" in printed
+    found = ceiling.main(["--epochs", "1", "--repeats", "1", "--lengths", "100", "300"])
+    printed = capsys.readouterr().out
+    assert all(row in printed for row in ceiling.rows(found))
+    assert found["most frequent of all users"].value < found["limit"].value
+    for precisions in ties.main(["--limit", "6", "--output", str(tmp_path / "ties.png")]).values():
+        for numbers in precisions.values():
+            tied, widest, last, expected, first, topk, *_ = (round(x, 6) for x in numbers)
+            assert 0 < tied < 1 < widest
+            assert last <= min(expected, topk) <= max(expected, topk) <= first
+    for name, figure in pictures.main(["--limit", "6", "--output", str(tmp_path)]).items():
+        assert (EXAMPLES.parent / f"docs/pictures/{name}.png").exists()
+        pyplot.close(figure)
+    assert all(file.stat().st_size > 5_000 for file in tmp_path.iterdir())

@@ -45,6 +45,10 @@ def test_what_type_checkers_see_is_what_is_handed_on(package: str) -> None:
     assert places_of(package).keys() == {name for name in seen if name[0] != "_"}
     module = import_module(package)
     assert set(module.__all__) == set(places_of(package))
+    assert {*module.__all__, "__all__", "__doc__"} <= {*dir(module)}
+    space: dict[str, object] = {}
+    exec(f"from {package} import *", space)
+    assert space.keys() - {"__builtins__"} == {*module.__all__}
     for name in places_of(package):
         assert getattr(module, name) is seen[name]
     with pytest.raises(AttributeError, match="has no attribute 'MRRR'"):

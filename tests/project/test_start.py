@@ -6,12 +6,8 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
-
-import nextloc_metrics
-from nextloc_metrics import report
 
 pytest.importorskip("click")
 
@@ -110,16 +106,3 @@ def test_a_package_is_imported_without_its_names() -> None:
         "assert pickle.loads(data) is nextloc_metrics.MRR\n"
     )
     assert found.returncode == 0, found.stderr
-
-
-@pytest.mark.parametrize("package", [nextloc_metrics, report], ids=["nextloc_metrics", "report"])
-def test_lazy_names_are_those_of_contents(package: ModuleType) -> None:
-    """`dir`, `__all__`, attributes and `import *` have them; others are an `AttributeError`."""
-    names: list[str] = package.__all__
-    assert {*names, "__all__", "__doc__"} <= {*dir(package)}
-    space: dict[str, object] = {}
-    exec(f"from {package.__name__} import *", space)
-    assert space.keys() - {"__builtins__"} == {*names}
-    assert all(getattr(package, name) is value for name, value in space.items() if name in names)
-    with pytest.raises(AttributeError, match="has no attribute 'none'"):
-        package.none  # noqa: B018

@@ -3,50 +3,26 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import pytest
 
-FOREIGN = ["numpy.lib.test_utils", "torch.jit._script", "strategies_of_others", "nextloc_metrics_2"]
-OURS = ["nextloc_metrics", "nextloc_metrics.core.metric.mean", __name__, "strategies", "__main__"]
-OURS += ["trajectories.trajectory_oracle", "next_location"]
+OURS = ["nextloc_metrics.core.metric.mean", __name__, "trajectories.trajectory_oracle", "__main__"]
+FOREIGN = ["numpy.lib.test_utils", "strategies_of_others", "nextloc_metrics_2"]
+CASES = [(module, kind, True) for module in OURS for kind in (UserWarning, EncodingWarning)]
+CASES += [(module, kind, False) for module in FOREIGN for kind in (UserWarning, FutureWarning)]
+CASES += [(OURS[0], DeprecationWarning, True), ("__main__", DeprecationWarning, False)]
 
 
-def warn(module: str, category: type[Warning]) -> None:
-    """Warn as a line of a module does, or as a function does that names its caller's line."""
-    code = "import warnings\nwarnings.warn('a warning of no meaning', category)"
-    exec(code, {"__name__": module, "category": category})
-
-
-@pytest.mark.parametrize(
-    ("module", "category"),
-    [
-        *((module, UserWarning) for module in OURS),
-        *((module, EncodingWarning) for module in OURS),
-        ("nextloc_metrics.core.metric.mean", DeprecationWarning),
-        ("other", pytest.PytestUnhandledThreadExceptionWarning),
-    ],
-)
-def test_a_warning_of_our_own_is_an_error(module: str, category: Any) -> None:
-    """Whichever of our files it names: the library, a test, a helper, an example, a page."""
-    with pytest.raises(category, match="of no meaning"):
-        warn(module, category)
-
-
-@pytest.mark.parametrize(
-    ("module", "category"),
-    [
-        *((module, UserWarning) for module in FOREIGN),
-        *((module, FutureWarning) for module in FOREIGN),
-        (__name__, FutureWarning),
-        ("__main__", DeprecationWarning),
-    ],
-)
-def test_a_warning_of_another_package_is_no_error(
-    module: str, category: Any, pytestconfig: pytest.Config
+@pytest.mark.parametrize(("module", "category", "is_error"), CASES)
+def test_warnings_of_our_own_are_errors(
+    module: str, category: type[Warning], is_error: bool, pytestconfig: pytest.Config
 ) -> None:
-    """Nor are its deprecations, which may name the test that uses it; `-W error` shows them."""
-    if pytestconfig.getoption("pythonwarnings"):
-        pytest.skip("`-W` has another answer")
-    with warnings.catch_warnings(record=True):
-        warn(module, category)
+    """Whichever of our files a warning names, and of no other package, unless by `-W error`."""
+    code = "import warnings\nwarnings.warn('a warning of no meaning', category)"
+    space = {"__name__": module, "category": category}
+    if is_error:
+        with pytest.raises(category, match="of no meaning"):
+            exec(code, space)
+    elif not pytestconfig.getoption("pythonwarnings"):
+        with warnings.catch_warnings(record=True):
+            exec(code, space)
