@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Literal
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nextloc_metrics.core.metric.annotated_options import describe_option
 from nextloc_metrics.core.queries.arrays import Array, as_tensor
-from nextloc_metrics.core.queries.checks import check_choice, check_number
+from nextloc_metrics.core.queries.checks import check_choice, check_made, check_number
 from nextloc_metrics.core.queries.messages import describe, extra, short
 
 #: What coordinates are: latitude and longitude in degrees, or km, metres or cells on a plane.
@@ -263,13 +263,9 @@ def _km(squares: Tensor, is_plane: bool) -> Tensor:
     return apart if is_plane else apart.div_(2).clamp_(max=1).asin_().mul_(2 * EARTH_RADIUS)
 
 
-def check_locations(name: str, value: object) -> Locations:
-    """Return the value, or raise if its class is not `Locations`."""
-    if not isinstance(value, Locations):
-        raise TypeError(
-            f"`{name}` must be `geography.Locations(latitude, longitude)`, got {short(value)}."
-        )
-    return value
+check_locations = partial(
+    check_made, kind=Locations, by="`geography.Locations(latitude, longitude)`"
+)
 
 
 def _read_columns(**columns: Array) -> Tensor:

@@ -13,8 +13,7 @@ from nextloc_metrics.core.distribution.distribution import Distribution, Distrib
 from nextloc_metrics.core.means import exact
 from nextloc_metrics.core.metric.annotated_options import Computed, Positive
 from nextloc_metrics.core.metric.distribution_metric import DistributionMean, DistributionMetric
-from nextloc_metrics.core.queries.checks import check_number
-from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.queries.checks import check_part
 
 #: cells of the histogram of confidences; 10, 15, 20, 25 and 100 bins divide it
 NUM_CELLS = 50_400
@@ -218,12 +217,6 @@ class AURC(_Selective):
         return self._value(area / n if n else math.nan)
 
 
-def _check_coverage(name: str, value: object) -> float:
-    if (number := check_number(name, value)) > 1:
-        raise ValueError(f"`{name}` must be at most 1, got {short(value)}.")
-    return number
-
-
 class AccuracyAtCoverage(_Selective):
     r"""Accuracy of the most confident answers: of the share `coverage` of all queries.
 
@@ -244,7 +237,7 @@ class AccuracyAtCoverage(_Selective):
     JMLR 11, 2010.
     """
 
-    coverage: Computed[Annotated[float, _check_coverage]]
+    coverage: Computed[Annotated[float, check_part]]
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -18,7 +18,8 @@ from nextloc_metrics.core.means import exact, intervals
 from nextloc_metrics.core.metric.annotated_options import Computed, Positive, PositiveNumber
 from nextloc_metrics.core.metric.mean import MeanMetric
 from nextloc_metrics.core.metric.ranking_metric import RankingTally
-from nextloc_metrics.core.queries.messages import describe, short
+from nextloc_metrics.core.queries.checks import check_made, check_part
+from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking, Ties
 from nextloc_metrics.metrics.bins import PopularityBins
@@ -35,19 +36,7 @@ Decile = int | Literal["unmapped"]
 Value = TypeVar("Value")
 
 
-def _check_bins(name: str, bins: object) -> PopularityBins:
-    if not isinstance(bins, PopularityBins):
-        raise TypeError(
-            f"`{name}` must be a PopularityBins, got {describe(bins)}; make it of "
-            "training visits by `PopularityBins.from_counts`."
-        )
-    return bins
-
-
-def _check_recall(name: str, value: object) -> float:
-    if type(value) is bool or not isinstance(value, int | float) or not 0 < value <= 1:
-        raise ValueError(f"`{name}` must be above 0 and at most 1, got {short(value)}.")
-    return float(value)
+_check_bins = partial(check_made, kind=PopularityBins, by="`PopularityBins.from_counts(counts)`")
 
 
 class DecileMetric(RankingTally):
@@ -335,7 +324,7 @@ class DecileKForRecall(DecileMetric):
     higher_is_better = False
     plot_upper_bound = None
 
-    min_recall: Annotated[float, _check_recall]
+    min_recall: Annotated[float, check_part]
     statistic: Computed[MeanOrMedian] = "median"
     exhausted: Computed[PositiveNumber | None] = None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Annotated, Any
 
 import torch
@@ -13,7 +14,7 @@ from nextloc_metrics.core.means import exact, intervals
 from nextloc_metrics.core.metric.annotated_options import Computed
 from nextloc_metrics.core.metric.base import rounded
 from nextloc_metrics.core.metric.distribution_metric import DistributionMean
-from nextloc_metrics.core.queries.checks import check_number
+from nextloc_metrics.core.queries.checks import check_number, check_share
 from nextloc_metrics.core.queries.messages import short
 
 
@@ -23,13 +24,7 @@ def _check_base(name: str, value: object) -> Any:
     return value
 
 
-def _check_share(name: str, value: object) -> float:
-    if not 0 < (number := check_number(name, value)) < 1:
-        raise ValueError(f"`{name}` must be between 0 and 1, got {short(value)}.")
-    return number
-
-
-_Share = Annotated[float, _check_share]
+_Share = Annotated[float, partial(check_share, example=1e-12)]
 
 
 class NegativeLogLikelihood(DistributionMean):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -14,8 +15,14 @@ from nextloc_metrics.core.metric.collection import RankingCollection
 from nextloc_metrics.core.metric.grouped import Grouped
 from nextloc_metrics.core.metric.ranking_metric import RankingMetric
 from nextloc_metrics.core.queries.arrays import Array, as_tensor, as_tensor_or_text
-from nextloc_metrics.core.queries.checks import check_separator, cut_offs, is_integer
-from nextloc_metrics.core.queries.messages import describe, short
+from nextloc_metrics.core.queries.checks import (
+    check_from_zero,
+    check_made,
+    check_separator,
+    cut_offs,
+    is_integer,
+)
+from nextloc_metrics.core.queries.messages import describe
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.metrics.at_k import AccuracyAtK
@@ -104,10 +111,7 @@ def previously_visited(
     return torch.from_numpy(first[len(old_locations) :] < len(old_locations))
 
 
-def _check_visits(name: str, visits: object) -> Visits:
-    if not isinstance(visits, Visits):
-        raise TypeError(f"`{name}` must be `Visits(user, location)`, got {describe(visits)}.")
-    return visits
+_check_visits = partial(check_made, kind=Visits, by="`Visits(user, location)`")
 
 
 class NewDecision(RankingMetric):
@@ -147,12 +151,6 @@ class NewDecision(RankingMetric):
         return (ranking.best >= 0) & ~known
 
 
-def _check_group(name: str, group: object) -> int:
-    if type(group) is not int or group < 0:
-        raise ValueError(f"`{name}` must be an integer of at least 0, got {short(group)}.")
-    return group
-
-
 class GroupShare(RankingMetric):
     r"""The share of queries that are in a group: `group` of the groups `by`, a key of `groups`.
 
@@ -168,7 +166,7 @@ class GroupShare(RankingMetric):
     higher_is_better = None
     _reads_groups = True
 
-    group: Annotated[int, _check_group]
+    group: Annotated[int, check_from_zero]
     by: str
 
     def _check(self, ranking: Ranking) -> None:

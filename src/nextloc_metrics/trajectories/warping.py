@@ -8,16 +8,10 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core.metric.annotated_options import PositiveNumber
-from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.queries.checks import check_from_zero
 from nextloc_metrics.trajectories.metric import DistanceOfPairs, Year, check_year
 from nextloc_metrics.trajectories.pairs import Pairs
 from nextloc_metrics.trajectories.sequences import align
-
-
-def _check_window(name: str, value: object) -> int | None:
-    if value is not None and (type(value) is not int or value < 0):
-        raise ValueError(f"`{name}` must be None or an integer of at least 0, got {short(value)}.")
-    return value
 
 
 class DTW(DistanceOfPairs):
@@ -49,7 +43,7 @@ class DTW(DistanceOfPairs):
     """
 
     scale: PositiveNumber = 1.0
-    window: Annotated[int | None, _check_window] = None
+    window: Annotated[int, check_from_zero] | None = None
     normalized: bool = False
     free_start: bool = False
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -16,23 +16,6 @@ from nextloc_metrics.core.queries.messages import short
 MOST_ROWS = 100
 
 
-class Readable(Protocol):
-    """What is read of a collection."""
-
-    prefix: str | None
-    postfix: str | None
-
-    def results(self, confidence_level: float | None, count: bool = True) -> Results:
-        """Return values, intervals and numbers of queries, over all processes."""
-
-    def named_members(self) -> Sequence[tuple[str, Any]]:
-        """Return the members by name."""
-
-    def _set_name(self, base: str) -> str:
-        """Return the key of a member in the values."""
-
-
-Model = TypeVar("Model", bound=Readable)
 Member = TypeVar("Member")
 
 
@@ -46,7 +29,7 @@ class Results(NamedTuple):
     sample: str = ""  #: by how many groups intervals are; empty for intervals by query
 
 
-def named(models: Mapping[str, Model] | Model) -> Mapping[str, Model]:
+def named(models: Any) -> Mapping[str, Any]:
     """Return collections by the names of models; one collection has the name ""."""
     found = models if isinstance(models, Mapping) else {"": models}
     for model in found.values():
@@ -75,7 +58,7 @@ def members_of(
 
 
 def readings_of(
-    collection: Readable, confidence_level: float | None = None, keep_base: bool = False
+    collection: Any, confidence_level: float | None = None, keep_base: bool = False
 ) -> dict[str, Reading]:
     """Compute a collection's values, under the keys of its `compute`.
 
@@ -86,7 +69,7 @@ def readings_of(
 
 
 def read_counted(
-    collection: Readable, confidence_level: float | None = None, keep_base: bool = False
+    collection: Any, confidence_level: float | None = None, keep_base: bool = False
 ) -> tuple[dict[str, Reading], str]:
     """Do what `readings_of` does, and write how many queries were counted."""
     results = collection.results(confidence_level)
@@ -122,7 +105,7 @@ def _write_number(results: Results) -> str:
 
 
 def read_results(
-    collection: Readable, results: Results, keep_base: bool, by_group: bool
+    collection: Any, results: Results, keep_base: bool, by_group: bool
 ) -> dict[str, Reading]:
     """Read what was computed; with `by_group` the value of every group, of up to a hundred."""
     groups = _read_groups(collection, results) if by_group else {}
@@ -135,7 +118,7 @@ def read_results(
     return {key.removeprefix(ends[0]).removesuffix(ends[1]): one for key, one in readings.items()}
 
 
-def _read_groups(collection: Readable, results: Results) -> dict[str, dict[str, Reading]]:
+def _read_groups(collection: Any, results: Results) -> dict[str, dict[str, Reading]]:
     """Read the value of every group, by the key of the member; its own key adds the group."""
     found = {}
     for name, member in collection.named_members():
@@ -161,7 +144,7 @@ def _read_groups(collection: Readable, results: Results) -> dict[str, dict[str, 
 
 
 def read_values(
-    collection: Readable,
+    collection: Any,
     values: Mapping[str, Any],
     intervals: Mapping[str, tuple[Tensor, Tensor]] | None = None,
 ) -> dict[str, Reading]:
@@ -177,9 +160,7 @@ def read_values(
     return readings
 
 
-def keys_of(
-    collection: Readable, name: str, member: Any, values: Mapping[str, Any]
-) -> dict[str, str]:
+def keys_of(collection: Any, name: str, member: Any, values: Mapping[str, Any]) -> dict[str, str]:
     """Return the key in `values` of each value of a member, by its own key, or "" for one value."""
     set_name = collection._set_name
     if not member._labels:

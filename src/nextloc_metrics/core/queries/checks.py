@@ -71,6 +71,21 @@ def check_positive(name: str, value: object, most: int | None = None) -> int:
     return number
 
 
+def check_from_zero(name: str, value: object) -> int:
+    """Return the value as an int, or raise if it is not an integer of at least 0."""
+    number = as_number(value)
+    if type(number) is not int or number < 0:
+        raise ValueError(f"`{name}` must be an integer of at least 0, got {short(value)}.")
+    return number
+
+
+def check_made(name: str, value: Any, kind: type, by: str) -> Any:
+    """Return the value, or raise if it is not of a class, with what makes one."""
+    if not isinstance(value, kind):
+        raise TypeError(f"`{name}` must be {by}, got {describe(value)}.")
+    return value
+
+
 def check_candidates(preds: Tensor, target: Tensor) -> None:
     """Raise unless `preds` are lists of ids, or scores of at least one candidate.
 
@@ -109,6 +124,14 @@ def check_share(name: str, value: object, example: float) -> float:
             f"`{name}` must be between 0 and 1, such as {example:g}, got {short(value)}."
         )
     return number
+
+
+def check_part(name: str, value: object) -> float:
+    """Return the value as a float, or raise if it is not above 0 and at most 1."""
+    number = as_number(value)
+    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < number <= 1:
+        raise ValueError(f"`{name}` must be above 0 and at most 1, got {short(value)}.")
+    return float(number)
 
 
 def check_statistic(name: str, value: object) -> Any:

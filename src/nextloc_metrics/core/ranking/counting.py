@@ -61,7 +61,7 @@ class TopCandidates:
         return cls(found[0].top, *map(torch.cat, columns))
 
     @classmethod
-    def of_scores(cls, found: Highest, top: int) -> TopCandidates:
+    def of_scores(cls, found: First, top: int) -> TopCandidates:
         """Make it of the first `top` candidates."""
         scores, ids = found
         is_ranked = scores != -torch.inf
@@ -93,18 +93,15 @@ def look_up(table: Tensor, ids: Tensor, known: Tensor, fill: float) -> Tensor:
     return rows.masked_fill(~known.view(*ids.shape, *[1] * (table.ndim - 1)), fill)
 
 
-class Highest(NamedTuple):
-    """The first candidates of N queries, by score and then by id: their scores and ids `[N, T]`."""
-
-    scores: Tensor
-    ids: Tensor
+#: the first candidates of N queries, by score and then by id: their scores and ids `[N, T]`
+First = tuple[Tensor, Tensor]
 
 
-def merge_top(slices: Sequence[Highest], top: int) -> Highest:
+def merge_top(slices: Sequence[First], top: int) -> First:
     """Merge what was found in slices of the candidates, which are in the order of their ids."""
     scores, ids = (torch.cat(columns, 1) for columns in zip(*slices, strict=True))
     scores, order = backends.choose(scores).first(scores, top)
-    return Highest(scores, ids.gather(1, order))
+    return scores, ids.gather(1, order)
 
 
 # A sort key above all ranks.
@@ -170,17 +167,17 @@ def find_ranks(scores: Tensor, relevant: Relevant, depth: int | None, top: int) 
 
 def find_first(scores: Tensor, top: int) -> TopCandidates:
     """Return the first `top` candidates."""
-    return TopCandidates.of_scores(Highest(*backends.choose(scores).first(scores, top)), top)
+    return TopCandidates.of_scores(backends.choose(scores).first(scores, top), top)
 
 
-def survey(scores: Tensor, own: Tensor, top: int) -> tuple[Tensor, Tensor, Highest | None]:
+def survey(scores: Tensor, own: Tensor, top: int) -> tuple[Tensor, Tensor, First | None]:
     """Count around the scores `own` `[N, M]`, and find the first `top` candidates, if any."""
     backend = backends.choose(scores)
     above, tied, best = backend.survey(scores, own, top == 1)
     if best is not None:
         ids = best[:, None]
-        return above, tied, Highest(scores.gather(1, ids), ids)
-    return above, tied, Highest(*backend.first(scores, top)) if top else None
+        return above, tied, (scores.gather(1, ids), ids)
+    return above, tied, backend.first(scores, top) if top else None
 
 
 def _find_within(

@@ -19,8 +19,8 @@ from nextloc_metrics.core.queries.arrays import as_tensor
 from nextloc_metrics.core.queries.checks import check_positive
 from nextloc_metrics.core.queries.messages import describe, got, short
 from nextloc_metrics.core.ranking.counting import (
+    First,
     Found,
-    Highest,
     TopCandidates,
     find_in_lists,
     merge_top,
@@ -115,7 +115,7 @@ def _survey_block(
     width = (step // _ALIGNMENT + 1) * _ALIGNMENT
     buffer = torch.empty(len(queries), width, dtype=own.dtype, device=own.device)
     above, tied = torch.zeros(2, *ids.shape, dtype=torch.int64, device=ids.device)
-    found: list[Highest] = []
+    found: list[First] = []
     chunks = zip(starts, torch.split(columns, sizes), torch.split(kept, sizes, 1), strict=True)
     for start, here, values in chunks:
         size = min(step, len(table.rows) - start)
@@ -128,7 +128,7 @@ def _survey_block(
         above += more
         tied += equal
         if best is not None:
-            found.append(Highest(best.scores, best.ids + start))
+            found.append((best[0], best[1] + start))
         if _KEPT_SHARE * len(found) * top > step:
             found = [merge_top(found, top)]
     first = TopCandidates.of_scores(merge_top(found, top), top) if top else None
@@ -229,9 +229,9 @@ def survey_shards(
     if top:
         _, _, found = survey(scores, scores[:, :0], top)
         assert found is not None  # `top` is not 0
-        missing = 0, top - found.ids.shape[1]
-        columns.append(pad(found.scores, missing, value=-torch.inf))
-        columns.append(pad(found.ids + offset, missing))
+        missing = 0, top - found[1].shape[1]
+        columns.append(pad(found[0], missing, value=-torch.inf))
+        columns.append(pad(found[1] + offset, missing))
     # float64 holds every score and id exactly, so that one message suffices; its last two rows are
     # the first id and the number of candidates
     message = pad(torch.cat([column.double() for column in columns], 1), (0, 0, 0, 2))
@@ -243,7 +243,7 @@ def survey_shards(
     known, first = slices[1].sum(0) > 0, None
     if top:
         shards = zip(slices[2].to(scores.dtype), slices[3].long(), strict=True)
-        merged = merge_top([Highest(*shard) for shard in shards], min(top, number))
+        merged = merge_top([*shards], min(top, number))
         first = TopCandidates.of_scores(merged, top)
     if validate_args and bool(((ids >= 0) & ~known).any()):
         raise ValueError(
