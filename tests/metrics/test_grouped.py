@@ -461,8 +461,8 @@ def test_the_name_of_a_kind_is_part_of_the_state_and_labels_are_not() -> None:
     labelled = Grouped(MRR(), by="user", labels=["alice", "bob"])
     assert labelled._state_name == user._state_name
     assert labelled.num_groups == 2
-    assert labelled.group_names == ["alice", "bob"]
-    assert user.group_names == ["0", "1"]
+    assert labelled._groups.names == ["alice", "bob"]
+    assert user._groups.names == ["0", "1"]
     assert "alice" in repr(labelled)
 
 

@@ -189,7 +189,7 @@ def test_the_api_page_has_what_users_call(site: Path) -> None:
         "RankingMetric": "update forward compute interval standard_error plot num_queries read",
         "RankingCollection": "update forward compute compute_with_intervals table plot clustered",
         "LocationF1": "compute num_queries num_invented num_undecided",
-        "Grouped": "update compute num_queries group_names gap",
+        "Grouped": "update compute num_queries gap",
     }
     for kind, methods in calls.items():
         assert not {f"nextloc_metrics.{kind}.{x}" for x in methods.split()} - entries

@@ -132,7 +132,7 @@ class DistanceError(QuantileMetric, _NearTarget):
     r"""Distance between decision and target in km: mean, median or another quantile.
 
     The decision is the best candidate (if tied, the lowest id), as for
-    [`LocationF1`][nextloc_metrics.LocationF1]; `num_tied` counts the tied decisions. A row with a
+    [`LocationF1`][nextloc_metrics.LocationF1]; A row with a
     NaN, an empty list or a first id that is no location has no decision: it counts as the largest
     distance (20,015.2 km on the Earth), and `num_undecided` counts these rows. With several
     relevant locations, the distance to the nearest counts.
@@ -161,7 +161,7 @@ class DistanceError(QuantileMetric, _NearTarget):
     plot_upper_bound = None
     _reads_ids = True
     unit = "km"
-    needs = Needs(top=2)  # the decision, and whether it is tied
+    needs = Needs(top=1)  # the decision
     _score_many = staticmethod(MeanMetric._score_many)
 
     statistic: Computed[Statistic] = "mean"
@@ -191,27 +191,24 @@ class DistanceError(QuantileMetric, _NearTarget):
         return scores[0].masked_fill(~counted, 0), counted
 
     def empty_tally(self) -> Tensor:
-        """Return zeros: sum, sum of squares, number of queries, undecided, tied; histogram."""
-        return torch.zeros(5 + self._num_bins, dtype=torch.int64)
+        """Return zeros: sum, sum of squares, number of queries, undecided; histogram."""
+        return torch.zeros(4 + self._num_bins, dtype=torch.int64)
 
     def tally(self, ranking: Ranking) -> Tensor:
         scores, counted = self._score_queries(ranking)
-        decided = self._decided(ranking)
         answerable = counted_queries(ranking, self.empty_target_action)
-        is_tied = (ranking.top_candidates(2).above[:, 1:] == 0).any(1)
-        tied = decided & counted & is_tied
+        undecided = (answerable & ~self._decided(ranking)).sum()
         km = scores * self.largest_value
         bins = 1 + ((km / _SMALLEST_KM).clamp(min=1).log() / math.log(_GROWTH)).long()
         bins = torch.where(km < _SMALLEST_KM, (km > 0).long(), bins)
-        numbers = torch.stack([(answerable & ~decided).sum(), tied.sum()])
-        found = [exact.tally(scores, counted), numbers]
+        found = [exact.tally(scores, counted), undecided[None]]
         found.append(histogram.count(bins, counted, self._num_bins))
         return torch.cat([x.to(ranking.device) for x in found])
 
     def compute(self) -> Tensor:
         if self._share is None:
             return exact.mean(self.state[:3]) * self.largest_value
-        number = histogram.bin_of(self.state[5:], self._share)
+        number = histogram.bin_of(self.state[4:], self._share)
         if number is None:
             return torch.tensor(torch.nan, device=self.state.device)
         km = _SMALLEST_KM * _GROWTH ** (number - 0.5) if number else 0.0
@@ -219,7 +216,7 @@ class DistanceError(QuantileMetric, _NearTarget):
 
     def cumulative(self) -> tuple[Tensor, Tensor]:
         """Return ends of bins in km, and the share of all processes' queries up to each of them."""
-        counts = self._of_all_processes(lambda: self.state[5:].cpu().clone())
+        counts = self._of_all_processes(lambda: self.state[4:].cpu().clone())
         last = int(counts.nonzero()[-1]) if counts.any() else 0
         bins = torch.arange(last + 1, dtype=torch.float64, device="cpu")
         return _SMALLEST_KM * _GROWTH**bins, counts[: last + 1].cumsum(0) / counts.sum()
@@ -237,11 +234,6 @@ class DistanceError(QuantileMetric, _NearTarget):
     def num_undecided(self) -> int:
         """The number of queries in this process without a decision."""
         return int(self.state[3])
-
-    @property
-    def num_tied(self) -> int:
-        """The number of decisions in this process with several best candidates."""
-        return int(self.state[4])
 
     @property
     def _num_bins(self) -> int:

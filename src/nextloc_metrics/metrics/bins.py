@@ -97,11 +97,6 @@ class PopularityBins(torch.nn.Module):
         made.by, made.counts = by, counts
         return made
 
-    @property
-    def num_mapped(self) -> int:
-        """The number of locations that are not `unmapped`."""
-        return int((self.bin_of > 0).sum())
-
     def of(self, ids: Tensor) -> Tensor:
         """Return the bins of ids; `num_bins` + 1 for padding (-1) and ids that are no location."""
         inside = (ids >= 0) & (ids < len(self))

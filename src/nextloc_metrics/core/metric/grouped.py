@@ -184,11 +184,6 @@ class Grouped(RecordMetric):
         return self.state
 
     @property
-    def group_names(self) -> list[str]:
-        """The names of the groups in tables and pictures: their labels, or their numbers."""
-        return self._groups.names
-
-    @property
     def num_queries(self) -> Tensor:
         """How many queries this process has counted per group, int64 `[num_groups]`."""
         return self._sums[:, 2]
