@@ -502,4 +502,4 @@ def test_rectools() -> None:
     before = pd.DataFrame(seen.nonzero().tolist(), columns=["user_id", "item_id"])
     counts, users = seen.sum(0), int(seen.any(1).sum())
     theirs = metrics.MeanInvUserFreq(k=4).calc(frame(lists), before)
-    assert float(Novelty(4, counts, total=users)(lists, target)) == pytest.approx(theirs, rel=1e-6)
+    assert float(Novelty(counts, 4, total=users)(lists, target)) == pytest.approx(theirs, rel=1e-6)

@@ -37,10 +37,12 @@ def check(firsts: list[list[int]], k: int, *batch: Tensor) -> None:
     def same(metric: Any, expected: float) -> None:
         got = float(metric(*batch))
         assert got == pytest.approx(expected, rel=1e-6, abs=1e-7, nan_ok=True), metric
+        if len(batch) == 2:  # targets are not read
+            assert float(metric(batch[0])) == pytest.approx(got, rel=0, nan_ok=True)
 
     known = [[i for i in first if i < 6] for first in firsts]
     bits = [[-math.log2(max(1, VISITS[i]) / 100) for i in first] for first in known]
-    same(Novelty(k, VISITS), mean([mean(row) for row in bits if row]))
+    same(Novelty(VISITS, k), mean([mean(row) for row in bits if row]))
     every = [i for first in known for i in first]
     shares = [every.count(i) / len(every) for i in set(every)]
     entropy = -math.fsum(p * math.log2(p) for p in shares) if every else math.nan
@@ -48,17 +50,17 @@ def check(firsts: list[list[int]], k: int, *batch: Tensor) -> None:
     # 5 + 5 of 100 visits, and 10 more; 3 of 6 locations have at most 5 visits
     for share, of, tail in ((0.1, "visits", 5), (0.2, "visits", 10), (0.6, "locations", 5)):
         inside = [float(VISITS[i] <= tail) for i in every]
-        same(TailShare(k, VISITS, share, of), mean(inside))
+        same(TailShare(VISITS, k, share, of), mean(inside))
 
 
 def test_the_tail_has_exactly_its_share() -> None:
     """A location with 29 of 100 visits, and 29 of 100 locations, are in the tail of .29."""
     for number in range(1, 50):
         share, rest = number / 100, 100 - number
-        assert TailShare(1, [number, rest], share).tail().tolist() == [True, False], number
+        assert TailShare([number, rest], 1, share).tail().tolist() == [True, False], number
         counts = [1] * number + [2] * rest
         for size in (share, rest / 100):
-            tail = TailShare(1, counts, size, of="locations").tail()
+            tail = TailShare(counts, 1, size, of="locations").tail()
             assert tail.tolist() == [True] * number + [False] * rest, number
 
 
@@ -81,18 +83,18 @@ def test_lists_are_read_as_in_loops(batch: tuple[Tensor, Tensor], k: int) -> Non
 def test_novelty_has_an_interval_groups_and_scores() -> None:
     """It is a mean of scores, in bits."""
     lists, target = torch.tensor([[0], [1], [4], [7]]), torch.zeros(4, dtype=torch.long)
-    novelty = Novelty(1, [4, 2, 0, 1, 1])
+    novelty = Novelty([4, 2, 0, 1, 1], 1)
     novelty.update(lists, target)
     assert novelty.compute() == 2  # 1, 2 and 3 bits; 7 is no location
     low, high = novelty.interval()
     assert 0 < low < 2 < high < 3
-    grouped = Grouped(Novelty(1, [4, 2, 0, 1, 1]), 2)
+    grouped = Grouped(Novelty([4, 2, 0, 1, 1], 1), 2)
     grouped.update(lists, target, groups=torch.tensor([0, 0, 1, 1]))
     assert grouped.compute().tolist() == [1.5, 3]
-    scores = PerQueryScores(Novelty(1, [4, 2, 0, 1, 1]))
+    scores = PerQueryScores(Novelty([4, 2, 0, 1, 1], 1))
     scores.update(lists, target, query_ids=torch.arange(4))
     assert scores.compute().ids.tolist() == [0, 1, 2]
-    users = Novelty(1, [3, 1], total=3)  # RecTools' inverse user frequency
+    users = Novelty([3, 1], 1, total=3)  # RecTools' inverse user frequency
     assert users(torch.tensor([[1]]), torch.tensor([0])) == pytest.approx(math.log2(3))
 
 
@@ -101,16 +103,16 @@ def test_chance_is_the_mean_over_all_lists(k: int) -> None:
     """Of every order of six locations."""
     orders = torch.tensor(list(itertools.permutations(range(6))))
     target = torch.zeros(len(orders), dtype=torch.long)
-    for metric in (TailShare(k, VISITS), Novelty(k, VISITS)):
+    for metric in (TailShare(VISITS, k), Novelty(VISITS, k)):
         value = float(metric(orders, target))
         assert analysis.chance(metric, 6) == pytest.approx(value, rel=1e-6)
     with pytest.raises(ValueError, match="must be the number of locations, 6, got 7"):
-        analysis.chance(Novelty(k, VISITS), 7)
+        analysis.chance(Novelty(VISITS, k), 7)
 
 
 WRONG: list[tuple[Any, str]] = [
-    (lambda: TailShare(2, VISITS, 1.0), "`share` must be between 0 and 1, such as 0.2, got 1.0"),
-    (lambda: Novelty(2, VISITS, total=49), "`total` must be at least the largest of `train_counts"),
+    (lambda: TailShare(VISITS, 2, 1.0), "`share` must be between 0 and 1, such as 0.2, got 1.0"),
+    (lambda: Novelty(VISITS, 2, total=49), "`total` must be at least the largest of `train_counts"),
 ]
 
 

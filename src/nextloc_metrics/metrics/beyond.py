@@ -42,7 +42,7 @@ class Entropy(RecommendedTally):
     Example:
         >>> from torch import tensor
         >>> entropy = Entropy(num_locations=4, k=2)
-        >>> entropy.update(tensor([[0, 1], [1, 2]]), tensor([3, 3]))  # 1, 2 and 1 of 4
+        >>> entropy.update(tensor([[0, 1], [1, 2]]))  # 1, 2 and 1 of 4
         >>> entropy.compute()
         tensor(1.5000)
 
@@ -79,8 +79,8 @@ class TailShare(RecommendedTally):
 
     Example:
         >>> from torch import tensor
-        >>> tail = TailShare(k=2, train_counts=[80, 10, 10, 0])
-        >>> tail.update(tensor([[0, 1], [0, 3]]), tensor([2, 2]))
+        >>> tail = TailShare(train_counts=[80, 10, 10, 0], k=2)
+        >>> tail.update(tensor([[0, 1], [0, 3]]))
         >>> tail.compute()  # locations 1 and 3
         tensor(0.5000)
 
@@ -90,15 +90,15 @@ class TailShare(RecommendedTally):
 
     higher_is_better = None
 
-    k: Positive
     train_counts: Computed[Tensor]
+    k: Positive
     share: Computed[Annotated[float, partial(check_share, example=0.2)]]
     of: Computed[Tail]
 
     def __init__(
         self,
-        k: int,
         train_counts: Tensor | Sequence[int],
+        k: int,
         share: float = 0.2,
         of: Tail = "visits",
         **kwargs: Any,
@@ -146,8 +146,8 @@ class Novelty(MeanMetric, FirstRanks):
 
     Example:
         >>> from torch import tensor
-        >>> novelty = Novelty(k=2, train_counts=[4, 2, 1, 1])
-        >>> novelty.update(tensor([[0, 1], [2, 3]]), tensor([3, 3]))
+        >>> novelty = Novelty(train_counts=[4, 2, 1, 1], k=2)
+        >>> novelty.update(tensor([[0, 1], [2, 3]]))
         >>> novelty.compute()  # (1 + 2) / 2 and (3 + 3) / 2 bits
         tensor(2.2500)
 
@@ -159,8 +159,8 @@ class Novelty(MeanMetric, FirstRanks):
     plot_upper_bound = None
     unit = "bits"
 
-    k: Positive
     train_counts: TrainCounts
+    k: Positive
     total: Positive | None = None
 
     def __post_init__(self) -> None:

@@ -27,9 +27,11 @@ class FirstRanks(RankingTally):
 
     Ties: of a tied block that crosses rank `k`, the lowest ids are taken, to fill exactly `k`
     ranks. A candidate scored NaN takes a rank and is not read. A repeated id of a list is read once
-    and keeps its ranks. Targets are not used: a query without a target counts; one left out by
-    `mask` or `ignore_index` does not.
+    and keeps its ranks. Targets are not used, and `update(preds)` needs none: a query without a
+    target counts; one left out by `mask` or `ignore_index` does not.
     """
+
+    _reads_target = False
 
     if TYPE_CHECKING:  # an option of subclasses, some of which have another before it
 
@@ -106,7 +108,7 @@ class Coverage(RecommendedTally):
     Example:
         >>> from torch import tensor
         >>> coverage = Coverage(num_locations=4, k=2)
-        >>> coverage.update(tensor([[0, 1], [1, 0], [1, 2]]), tensor([3, 3, 3]))
+        >>> coverage.update(tensor([[0, 1], [1, 0], [1, 2]]))
         >>> coverage.compute()  # 0, 1 and 2 of four
         tensor(0.7500)
 
@@ -138,7 +140,7 @@ class Gini(RecommendedTally):
     Example:
         >>> from torch import tensor
         >>> gini = Gini(num_locations=4, k=2)
-        >>> gini.update(tensor([[0, 1], [1, 0], [1, 2]]), tensor([3, 3, 3]))  # 2, 3, 1 and 0 times
+        >>> gini.update(tensor([[0, 1], [1, 0], [1, 2]]))  # 2, 3, 1 and 0 times
         >>> gini.compute()  # (-3 * 0 - 1 * 1 + 1 * 2 + 3 * 3) / (4 * 6)
         tensor(0.4167)
 
@@ -174,7 +176,7 @@ class AveragePopularity(RecommendedTally):
     Example:
         >>> from torch import tensor
         >>> popularity = AveragePopularity(train_counts=[50, 30, 10, 0], k=2)
-        >>> popularity.update(tensor([[0, 1], [1, 2]]), tensor([3, 3]))
+        >>> popularity.update(tensor([[0, 1], [1, 2]]))
         >>> popularity.compute()  # (50 + 30 + 30 + 10) / 4
         tensor(30.)
 

@@ -57,6 +57,7 @@ class RecordMetric(SummedMetric):
 
     is_differentiable = False
     record: ClassVar[type[Record]] = Record
+    _reads_target: ClassVar[bool] = True
     label = ""
     unit = ""
     largest_value = 1.0

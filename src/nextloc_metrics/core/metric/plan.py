@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core import backends
-from nextloc_metrics.core.queries.arrays import Array, as_tensor_or_text, is_batched
+from nextloc_metrics.core.queries.arrays import Array, as_tensor, as_tensor_or_text, is_batched
 from nextloc_metrics.core.queries.batch import Batch, GroupKind
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.core.queries.record import Record, Records
@@ -43,6 +43,7 @@ class Plan:
         self.validate_args = any(member.validate_args for member in members)
         # properties of the kinds, read once for all batches
         self._records = [kind.record for kind in self.kinds]
+        self._reads_target = any(kind._reads_target for kind in self.kinds)
         self.needs = {
             record: merge_needs(kind.needs for kind in self.kinds if kind.record is record)
             for record in dict.fromkeys(self._records)
@@ -89,8 +90,11 @@ class Plan:
 
     def _convert(self, batch: Batch) -> Batch:
         """Return the batch as tensors, those of arrays on the metrics' device."""
-        if batch.target is None:
+        if batch.target is None and self._reads_target:
             raise ValueError("`target` must be given with `preds`, unless `preds` is a Ranking.")
+        if batch.target is None:  # queries without one
+            shape = as_tensor("preds", batch.preds).shape[:-1]
+            batch = replace(batch, target=torch.full((*shape, 1), -1))
         return batch.read(self.members[0].state.device if self.members else None)
 
     def _read(self, batch: Batch, kinds: Mapping[type[Record], Needs]) -> Records:
