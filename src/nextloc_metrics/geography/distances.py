@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import KW_ONLY
 from functools import reduce
 from typing import Annotated, Any, Literal
 
@@ -14,8 +15,12 @@ from nextloc_metrics.core.means import exact, histogram, intervals
 from nextloc_metrics.core.metric.annotated_options import Computed, NumberFromZero, Positive
 from nextloc_metrics.core.metric.mean import MeanMetric
 from nextloc_metrics.core.metric.quantile import QuantileMetric, Statistic
-from nextloc_metrics.core.metric.ranking_metric import RankingMetric, counted_queries, finish_scores
-from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.metric.ranking_metric import (
+    RankingMetric,
+    SkipOrError,
+    counted_queries,
+    finish_scores,
+)
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.geography.locations import Locations, check_locations, km_of_squares
@@ -166,14 +171,11 @@ class DistanceError(QuantileMetric, _NearTarget):
 
     statistic: Computed[Statistic] = "mean"
     undecided: Undecided = "largest"
+    _: KW_ONLY
+    empty_target_action: SkipOrError = "skip"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.empty_target_action not in ("skip", "error"):
-            raise ValueError(
-                "`empty_target_action` must be 'skip' or 'error', as there is no distance without "
-                f"a target, got {short(self.empty_target_action)}."
-            )
         self.largest_value = self.locations.largest
         self.label = f"distance error, {self._statistic_name} (km)"
 

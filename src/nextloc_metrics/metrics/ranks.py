@@ -14,26 +14,13 @@ from nextloc_metrics.core.backends import UNRETRIEVED
 from nextloc_metrics.core.metric.annotated_options import Computed, Positive, PositiveNumber
 from nextloc_metrics.core.metric.mean import MeanMetric
 from nextloc_metrics.core.metric.quantile import QuantileMetric
-from nextloc_metrics.core.metric.ranking_metric import EmptyTargetAction, RankingMetric, Size
+from nextloc_metrics.core.metric.ranking_metric import RankingMetric, Size, SkipOrError
 from nextloc_metrics.core.queries.checks import check_share
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking
 
 Unretrieved = Literal["last", "error"]
-
-
-def _check_skips(name: str, action: object) -> Any:
-    """Raise unless a query without a relevant location is skipped, or an error."""
-    if not isinstance(action, str) or action not in ("skip", "error"):
-        raise ValueError(
-            f"`{name}` must be 'skip' or 'error', as there is no rank without a target, got "
-            f"{short(action)}."
-        )
-    return action
-
-
-SkipOrError = Annotated[EmptyTargetAction, _check_skips]
 
 
 class MeanRank(RankingMetric):

@@ -185,13 +185,10 @@ class RecordMetric(SummedMetric):
         """Return the record of a batch; the arguments are those of `update`."""
         return self._plan.read(Batch(preds, target, mask, groups, **given))[self.record]
 
-    @property
+    @cached_property
     def _plan(self) -> Plan:
         """The plan of an update: what this metric needs from a batch."""
-        own = vars(self)
-        if own.get("_made_plan") is None:
-            own["_made_plan"] = Plan([self])
-        return own["_made_plan"]  # type: ignore[no-any-return]
+        return Plan([self])
 
     def _check(self, record: Any) -> None:
         """Raise if this metric cannot be updated with the record."""
@@ -316,7 +313,7 @@ class RecordMetric(SummedMetric):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes for a copy, without the plan, which the copy makes anew."""
-        return {**super().__getstate__(), "_made_plan": None}
+        return {name: x for name, x in super().__getstate__().items() if name != "_plan"}
 
     @property
     def _sampled_by(self) -> str:

@@ -20,7 +20,7 @@ from nextloc_metrics.core.metric.mean import (
     check_score_range,
 )
 from nextloc_metrics.core.queries.arrays import row_sum
-from nextloc_metrics.core.queries.checks import check_positive
+from nextloc_metrics.core.queries.checks import check_choice, check_positive
 from nextloc_metrics.core.queries.messages import describe, short
 from nextloc_metrics.core.queries.record import NotInRecordError
 from nextloc_metrics.core.ranking.counting import TopCandidates
@@ -28,6 +28,9 @@ from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking, Ties
 
 EmptyTargetAction = Literal["skip", "neg", "pos", "error"]
+
+#: of a metric in which a query without a relevant location has no score
+SkipOrError = Annotated[EmptyTargetAction, partial(check_choice, choices=Literal["skip", "error"])]
 
 #: the largest number of groups or locations; no memory can hold more
 LARGEST_STATE = 1 << 40
