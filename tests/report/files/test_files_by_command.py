@@ -382,7 +382,7 @@ def words_of(*targets: Any) -> dict[str, Any]:
     ({}, {"id": ["q1", "q2", "q3"]}, "--id id", r"3 keys, 1 missing \(the first is 'q4'\)"),
     ({}, {"id": ["q1", "q2", "q3", "q4", "q9"]}, "--id id", r"1 extra \(the first is 'q9'\)"),
     ({}, {"id": ["q4", "q2", "q2", "q2"]}, "--id id", "2 missing .*'q1'.*, 2 repeated .*'q2'"),
-    ({}, {"id": ["q1", None, "q3", "q4"]}, "--id id", "none in 1 rows"),
+    ({}, {"id": ["q1", None, "q3", "q4"]}, "--id id", "must hold a group in `id`, got none"),
     ({}, {"id": ["q1", "q2", "q3", "q4\0"]}, "--id id", "1 missing .*'q4'.*1 extra .*'q4"),
 ])  # fmt: skip
 def test_compare_needs_the_same_queries(

@@ -126,20 +126,17 @@ def read(
             return Predictions(**table, vocabulary=tuple(vocabulary) if vocabulary else None)
     else:
         table, truth, roles = as_tables(path, truth, roles)
-    card: dict[str, int] = {}
+    roles = replace(roles, groups=tuple(dict.fromkeys([*groups, *roles.query])))
     if roles.are_apart(table, truth):
-        groups = tuple(dict.fromkeys([*groups, *roles.query]))
-        roles = replace(roles, groups=groups)
         rows, card = open_form(table, truth, roles, **how)
-    else:
-        roles = replace(roles, groups=(), others=groups)
-        rows = TableRows(table, roles, **how)
-        if rows.are_single:
-            check_rows_are_queries(table, roles)
-    return replace(_collect(rows, groups), card=card)
+        return replace(_collect(rows), card=card)
+    rows = TableRows(table, roles, **how)
+    if rows.are_single:
+        check_rows_are_queries(table, roles)
+    return _collect(rows)
 
 
-def _collect(rows: TableRows, groups: Sequence[str]) -> Predictions:
+def _collect(rows: TableRows) -> Predictions:
     """Join all chunks of rows."""
     source = rows.source
     batches, pieces = zip(*rows.pieces(), strict=True)
@@ -151,7 +148,10 @@ def _collect(rows: TableRows, groups: Sequence[str]) -> Predictions:
     assert relevant is not None
     if rows.vocabulary is None and rows.num_locations is not None:
         answers = _number_far(answers, rows.num_locations)
-    kept = {x: join_column([piece.columns[x] for piece in pieces], source.untyped) for x in groups}
+    kept = {
+        name: join_column([piece.columns[name] for piece in pieces], source.untyped)
+        for name in rows.names.groups
+    }
     known = rows.vocabulary
     if known is not None:
         known = (*known, *rows.others)
@@ -204,9 +204,9 @@ def same_queries(found: Mapping[str, Predictions], key: str | None) -> dict[str,
     of, first = next(iter(found.items()))
     if not len(first.target):
         raise ValueError(f"{of} must hold at least one query to compare or audit, got none.")
-    wanted, same = _queries(of, first, key), {}
+    wanted, same = _queries(first, key), {}
     for path, one in found.items():
-        cells = _queries(path, one, key)
+        cells = _queries(one, key)
         if key is not None:
             rows = _rows_by_key(key, path, cells.index, of, wanted.index)
             if (rows != np.arange(len(rows))).any():  # else scores may stay on the disk
@@ -235,7 +235,7 @@ def same_queries(found: Mapping[str, Predictions], key: str | None) -> dict[str,
     return same
 
 
-def _queries(path: str, one: Predictions, key: str | None) -> Any:
+def _queries(one: Predictions, key: str | None) -> Any:
     """Return the relevant ids as they are in the file, and groups as text, by key or by row."""
     import pandas
 
@@ -243,15 +243,7 @@ def _queries(path: str, one: Predictions, key: str | None) -> Any:
     if one.vocabulary is not None:
         ids = np.array([*one.vocabulary, None], dtype=object)[ids]
     texts = {x: [*map(str, np.asarray(y).tolist())] for x, y in one.groups.items()}
-    keys = None
-    if key is not None:
-        missing = np.flatnonzero(pandas.isna(np.asarray(one.groups[key])))
-        if len(missing):
-            raise ValueError(
-                f"the column {key!r} of {path} must hold a key in each row, got none in "
-                f"{len(missing):,} rows, the first is row {missing[0]}."
-            )
-        keys = pandas.Index(texts.pop(key), dtype=object)
+    keys = None if key is None else pandas.Index(texts.pop(key), dtype=object)
     columns = {f"column {x!r}": pandas.Series(y, keys, object) for x, y in texts.items()}
     return pandas.DataFrame({"targets": pandas.Series(ids.tolist(), keys, object), **columns})
 

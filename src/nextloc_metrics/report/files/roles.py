@@ -15,8 +15,7 @@ from nextloc_metrics.report.files.sources import columns_of
 class Roles:
     """The columns of predictions and of their truth, as `evaluate` names them.
 
-    `query`, `item`, `score`, `rank` and `grade` are for predictions whose truth is another table;
-    `others` are read as they are.
+    `query`, `item`, `score`, `rank` and `grade` are for predictions whose truth is another table.
     """
 
     preds: Any = "preds"
@@ -30,7 +29,6 @@ class Roles:
     score: str | None = None
     rank: str | None = None
     grade: str | None = None
-    others: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if isinstance(self.query, str):
@@ -40,7 +38,7 @@ class Roles:
     def all(self) -> list[str]:
         """Every column of a table with a row per query, once."""
         options = self.mask, self.exclude, self.confidence, self.grade
-        named = [self.preds, self.target, *self.groups, *options, *self.others]
+        named = [self.preds, self.target, *self.groups, *options]
         return list(dict.fromkeys(name for name in named if name is not None))
 
     @property
