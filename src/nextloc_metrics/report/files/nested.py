@@ -72,12 +72,13 @@ def as_tables(rows: Any, truth: Any, roles: Roles) -> tuple[Any, Any, Roles]:
         qrels = truth_file(rows, roles.target if truth is None else truth, "judgements (qrels)")
         if len(files := find_files(rows)) > 1:
             raise ValueError(f"`rows` must be one run, got {short(files)}; read them one by one.")
-        named: Any = {"query": ["query"], "item": "item", "score": None, "rank": "rank"}
-        return *read_trec(files[0], qrels), replace(roles, target="target", grade="grade", **named)
-    found = read_json_objects(rows)
-    if not isinstance(found, Mapping):
-        return on_disk(rows), on_disk(truth), roles
-    if truth is None:
+        found, judged = read_trec(files[0], qrels)
+    else:
+        found = read_json_objects(rows)
+        if not isinstance(found, Mapping):
+            return on_disk(rows), on_disk(truth), roles
+        judged = read_json_objects(on_disk(truth), may_be_single=True)
+    if judged is None:
         firsts = (x for of in found.values() if isinstance(of, Mapping) for x in of.values())
         first = next(firsts, None)
         if isinstance(first, Mapping) and {"loc_true", "loc_pred"} <= first.keys():
@@ -85,21 +86,21 @@ def as_tables(rows: Any, truth: Any, roles: Roles) -> tuple[Any, Any, Roles]:
         if all(isinstance(x, Mapping) for x in found.values()):
             raise ValueError("`truth` must judge the items of `{query: {item: score}}`, got None.")
         return rows, None, roles
-    judged = read_json_objects(on_disk(truth), may_be_single=True)
     if isinstance(judged, Mapping):
-        roles.refuse("dicts `{query: {item: score}}` or `{query: [items]}`")
+        roles.refuse("dicts `{query: {item: score}}` or `{query: [items]}`, and runs")
         judged = _table_of_dict("truth", judged)
         grade = "score" if "score" in judged.column_names else None
         roles = replace(roles, target="item", grade=grade)
     else:  # a table, whose columns are named
         roles.refuse("a run that is a dict", "score", "rank")
-    table, names = (
-        _table_of_dict("rows", found),
-        ["".join(roles.query) or "query", roles.item or "item"],
+    table = _table_of_dict("rows", found)
+    query, item, order = (
+        "".join(roles.query) or "query",
+        roles.item or "item",
+        table.column_names[2],
     )
-    order = table.column_names[2]
-    table = table.rename_columns([*names, order])
-    return table, judged, replace(roles, query=names[:1], item=names[1], **{order: order})
+    roles = replace(roles, query=[query], item=item, **{order: order})
+    return table.rename_columns([query, item, order]), judged, roles
 
 
 def _table_of_traces(given: Mapping[str, Any]) -> Any:
@@ -148,24 +149,19 @@ def _table_of_dict(name: str, given: Mapping[Any, Any]) -> Any:
 
 
 def read_trec(run: str, qrels: str) -> tuple[Any, Any]:
-    """Return the table of a run, ranked as trec_eval does, and that of its judgements."""
+    """Return the items of each query of a run, as trec_eval ranks them, and their judgements."""
     scores = _read_lines(run, "query Q0 id rank score name", 4)
     grades = _read_lines(qrels, "query 0 id grade", 3)
     if scores and grades and not scores.keys() & grades.keys():
         raise ValueError(f"{run} must have a query of {qrels}, got {short([*scores])}.")
     both = [item for table in (scores, grades) for items in table.values() for item in items]
-    whole = all(re.fullmatch("0|[1-9][0-9]{0,17}", x) for x in both)
-    for items in scores.values():
-        order = sorted([(score, item) for item, score in items.items()], reverse=True)
-        items.update({item: rank for rank, (_, item) in enumerate(order, 1)})
-    return _table_of_lines(scores, "rank", whole), _table_of_lines(grades, "grade", whole)
-
-
-def _table_of_lines(found: dict[str, dict[str, float]], name: str, whole: bool) -> Any:
-    rows = [(query, int(x) if whole else x, y) for query in found for x, y in found[query].items()]
-    kinds = {"query": pa.string(), "item": pa.int64() if whole else pa.string(), name: pa.float64()}
-    columns = [pa.array([row[i] for row in rows], kind) for i, kind in enumerate(kinds.values())]
-    return pa.table(columns, [*kinds])
+    kind = int if all(re.fullmatch("0|[1-9][0-9]{0,17}", x) for x in both) else str
+    ranked = {
+        query: [kind(x) for _, x in sorted(((y, x) for x, y in items.items()), reverse=True)]
+        for query, items in scores.items()
+    }
+    judged = {query: {kind(x): y for x, y in items.items()} for query, items in grades.items()}
+    return ranked, judged
 
 
 def _read_lines(path: str, columns: str, at: int) -> dict[str, dict[str, float]]:

@@ -56,6 +56,7 @@ _FAMILIES = {
     "integers": ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"),
     "times": ("DATE", "TIMESTAMP"),
     "none": ("BOOLEAN", "STRUCT", "MAP", "BLOB"),
+    "null": ('"NULL"',),
 }
 _NUL = Rule("contains({0}, chr(0))", "a value without NUL", "write it again")
 _TIME = Rule("{1} IS NULL", "a time, as in the other table", "write it as 2026-01-31 12:30:00")
@@ -278,7 +279,7 @@ def align(role: str, *sides: Relation, beside: str | None = None) -> str:
                 one.read(role, time, *([_TIME] if family == "text" else []))
         families = ["times" if x == "text" else x for x in families]
     kinds = [
-        "untyped" if x == "text" and one.untyped
+        "untyped" if x == "null" or (x == "text" and one.untyped)
         else "text" if x in ("text", "times", "others") else "integers"
         for one, x in zip(sides, families, strict=True)
     ]  # fmt: skip
