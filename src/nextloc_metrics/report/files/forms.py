@@ -57,15 +57,15 @@ def open_form(
 
     Groups, mask and exclude are columns of the truth; `reading` is as for `TableRows`.
     """
-    db, words, pads = Database(threads), None, reading["padding"]
+    db, pads, words = Database(threads), reading["padding"], None
     reading["padding"] = {-1, *((pads,) if isinstance(pads, int) else pads)}
     if truth is None and form.item is not None:  # each item has the target of its query beside it
         truth = rows
-    options = form.mask, form.exclude
-    others = dict.fromkeys([*form.groups, *(x for x in options if x is not None)])
-    columns = {f"o{i}": name for i, name in enumerate(others)}
+    named = filter(None, [*form.groups, form.mask, form.exclude])
+    others = {name: f"o{i}" for i, name in enumerate(dict.fromkeys(named))}
+    kept = replace(form, preds="preds")
     if truth is None:
-        source, kept = _wide(db, rows, form, columns), form
+        source = _wide(db, rows, form, others)
     elif not form.query:
         both = columns_of_both(rows, truth)
         raise ValueError(
@@ -73,8 +73,7 @@ def open_form(
             f"none; both have {short(both)}."
         )
     else:
-        seen = next((role for role, name in columns.items() if name == form.exclude), None)
-        joining = _Joining(db, rows, truth, form, columns, seen, reading)
+        joining = _Joining(db, rows, truth, form, others, reading)
         kind = joining.gather()
         if form.item is not None:
             words = joining.order(kind, reading["vocabulary"], num_locations)
@@ -84,11 +83,10 @@ def open_form(
         if form.item is None:
             joining.check_once()
         source = joining.leave(words is not None)
-        grade = None if form.grade is None else "grade"
-        kept = replace(form, target="target", grade=grade)
+        kept = replace(kept, target="target", grade=form.grade and "grade")
     if words is not None:
         reading["vocabulary"] = range(len(words))
-    read = TableRows(source, replace(kept, preds="preds"), **reading)
+    read = TableRows(source, kept, **reading)
     if words is not None:
         read.vocabulary = tuple(words)
         if read.num_candidates is None:
@@ -101,37 +99,36 @@ def _column(db: Database, query: str) -> list[Any]:
     return [x for (x,) in db.run(query).fetchall()]
 
 
-def _columns(others: Mapping[str, str], target: str = "target") -> dict[str, str]:
-    columns = {name: role for role, name in others.items()}
-    return columns | {"preds": "preds", target: "target", "grade": "grade"}
-
-
 def _wide(db: Database, rows: Any, form: Roles, others: Mapping[str, str]) -> Joined:
     """Return the rows of one table with a column per rank."""
     ranks = {f"p{i}": x for i, x in enumerate(matching(rows, form.preds))}
-    found = open_relation(db, "found", rows, {**ranks, "target": form.target, **others})
+    of_others = {role: name for name, role in others.items()}
+    found = open_relation(db, "found", rows, {**ranks, "target": form.target, **of_others})
     list_columns(found, [*ranks])
     db.run(f"CREATE TABLE queries AS {found.select()} ORDER BY stood")
-    return Joined(db, found.files, _columns(others, form.target), found.untyped)
+    columns = {**others, "preds": "preds", form.target: "target"}
+    return Joined(db, found.files, columns, found.untyped)
 
 
 class _Joining:
     """The tables `asked`, a row per query, `targets`, and `answers`, a row per list.
 
-    `others` are the columns of the truth, by role, of which `seen` has what is excluded.
+    `others` has the roles of columns of the truth, of which `seen` has what is excluded.
     """
 
     def __init__(
         self, db: Database, rows: Any, truth: Any, form: Roles, others: Mapping[str, str],
-        seen: str | None, reading: Mapping[str, Any],
+        reading: Mapping[str, Any],
     ) -> None:  # fmt: skip
-        self.db, self.form, self.others, self.seen = db, form, others, seen
+        self.db, self.form, self.others = db, form, others
+        self.seen = seen = others.get(form.exclude or "")
         keys = {f"k{i}": x for i, x in enumerate(form.query)}
         target, of_rows = form.target, {**keys, "preds": str(form.preds)}
         if target == "target" and form.item is not None:
             have = columns_of(truth)
             target = form.item if "target" not in have and form.item in have else target
-        of_truth = {**keys, "item": target, **others}
+        self.constant = {role: name for name, role in others.items()}
+        of_truth = {**keys, "item": target, **self.constant}
         if form.grade is not None:
             of_truth["grade"] = form.grade
         if form.item is not None:
@@ -141,7 +138,7 @@ class _Joining:
         lists = ["item"] if seen is None else ["item", seen]
         self.relevant = open_relation(db, "relevant", truth, of_truth, lists, reading)
         self.found = open_relation(db, "found", rows, of_rows)
-        self.keys, self.listed, self.constant = [*keys], ", ".join(keys), dict(others)
+        self.keys, self.listed = [*keys], ", ".join(keys)
         if truth is rows and form.grade is None:
             self.constant["item"] = form.target
         self.width: int | None = None
@@ -366,7 +363,7 @@ class _Joining:
         """Join all to the rows that are read, one per query; of missing lists `stood` is -1."""
         listed, form, untyped = self.listed, self.form, False
         item, join = ("number", " JOIN words USING (item)") if are_numbered else ("item", "")
-        cells = {role: f"a.first.{role}" for role in self.others}
+        cells = {role: f"a.first.{role}" for role in self.others.values()}
         joined = ""
         if are_numbered and self.seen is not None:  # what no list has excludes nothing
             cells[self.seen] = "coalesce(s.seen, [])"
@@ -391,7 +388,7 @@ class _Joining:
             f"AS target{grade} FROM targets{join} GROUP BY {listed}) t USING ({listed}){joined} "
             f"ORDER BY {order}"
         )
-        names = _columns(self.others)
+        names = {**self.others, "preds": "preds", "target": "target", "grade": "grade"}
         return Joined(self.db, files, names, untyped, self.width, self.first, self.card)
 
 
