@@ -82,19 +82,11 @@ def compare(
     """Compare several models by their predictions, or scores, of the same queries.
 
     If two models are equal, the sign of each query's difference (each group's of `cluster`) is
-    random. The p-value is the share of sign assignments whose mean is at least as far from 0 as the
-    observed mean: of all assignments if there are up to 16 nonzero differences or if they are
-    multiples of one number, as for accuracy (McNemar's exact test), of random ones otherwise, so
-    many that the smallest p which Holm's method needs has ten below it; with too many queries for
-    that, p is Student's t. For F1 the answers of two models are exchanged by group, or by query,
-    and F1 is computed again, or p is Student's t where that takes too long. The interval is the
-    paired t interval, clustered. If all scores are from 0 to 1, the standard error is at least the
-    one that each difference would have itself, so the interval has a width also where all answers
-    are equal; for hits without `cluster` it is Tango's score interval. A single query, or group,
-    has no interval and no p-value: they are NaN. The card says how p-values were computed.
-
-    With several runs of a model, its value is their mean, and intervals and p-values, of Student's
-    t, are for the method and not for these runs: see `analysis.contrast.contrast`.
+    random. The p-value is the share of all sign assignments, or of random ones, whose mean is at
+    least as far from 0 as the observed mean; for F1 the answers of two models are exchanged. Where
+    that takes too long, and for several runs of a model, whose value is their mean, p is Student's
+    t. The interval is the paired t interval, clustered, or wider where few queries differ. A single
+    query, or group, has no interval and no p-value: they are NaN.
 
     Args:
         models: predictions as for `evaluate`, by model name; a list of them for several runs. Or,

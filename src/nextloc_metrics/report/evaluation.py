@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -28,10 +28,10 @@ from nextloc_metrics.report.parts import AMONG_ANSWERED, BASELINE, BOUNDS, CHANC
 from nextloc_metrics.report.sections import (
     show_deciles,
     show_groups,
-    show_headline,
     show_map,
     show_probabilities,
     show_ties,
+    show_values,
 )
 from nextloc_metrics.report.setting import check_metrics
 
@@ -75,16 +75,6 @@ class Evaluation(Result):
         return self._values_of(BASELINE)
 
     @cached_property
-    def skill(self) -> dict[str, float]:
-        """The value on a scale where the baseline is 0 and a perfect ranking is 1."""
-        values, metrics = self.values, dict(self._counted.rows())
-        return {
-            name: analysis.skill(values[name], x)
-            for name, x in self.baseline.items()
-            if self._readings[name].is_fraction and metrics[name].higher_is_better
-        }
-
-    @cached_property
     def ties(self) -> dict[str, Interval]:
         """Two values: tied relevant locations come last, and they come first."""
         high, low = map(self._values_of, BOUNDS)
@@ -101,9 +91,24 @@ class Evaluation(Result):
 
     @cached_property
     def deciles(self) -> Table | None:
-        """The decile metrics, as a table; None without bins."""
-        counted = self._counted
-        return _table_of_deciles(counted) if "deciles" in counted.parts else None
+        """The decile metrics, as a table, NDCG first; None without bins."""
+        counted, rows = self._counted, dict[str, dict[str, Reading]]()
+        if "deciles" not in counted.parts:
+            return None
+        collection, level = counted.parts["deciles"], counted.setting.confidence_level
+        notes = [x for x in counted.note_lists() if not x.startswith("mrr")]
+        readings, numbers = readings_of(collection, level), queries_of_deciles(collection)
+        for name in sorted(readings, key=lambda x: not x.startswith("ndcg")):
+            metric, _, decile = name.partition("_decile_")
+            if decile:
+                one = readings[name]._replace(number=numbers[decile])
+                rows.setdefault(decile.lstrip("0"), {})[metric] = one
+            else:
+                notes.append(f"{name} of all deciles: {in_percent(readings[name].value)} %")
+        notes.append(f"1: the rarest locations, {len(rows) - 1}: the most visited")
+        notes += counted.note_intervals()
+        records = partial(_records_of, collection, level)
+        return across(rows, level, notes, records, {})
 
     @cached_property
     def card(self) -> dict[str, Any]:
@@ -112,8 +117,18 @@ class Evaluation(Result):
 
     @cached_property
     def table(self) -> Table:
-        """The headline."""
-        return _table_of_headline(self._counted, self.columns)
+        """The headline; a dagger marks values at k beyond the longest list."""
+        counted, columns = self._counted, self.columns
+        cuts = counted.cuts_beyond_lists()
+        marks = {name: "†" for name, member in counted.rows() if getattr(member, "k", None) in cuts}
+        first, *others = counted.note_lists() or [""]
+        notes = [f"† {first}" if cuts else first, *others] if first else []
+        if "nll" in columns["value"]:
+            notes.append(
+                "nll, perplexity, brier: chance is equal probabilities, most frequent the training "
+                "visits plus one"
+            )
+        return of_readings(columns, counted.setting.confidence_level, notes, {"value": marks})
 
     @cached_property
     def columns(self) -> dict[str, dict[str, Reading]]:
@@ -228,10 +243,10 @@ class Evaluation(Result):
     def sections(self) -> dict[str, str]:
         counted, level = self._counted, self._counted.setting.confidence_level
         parts: Any = counted.parts
-        found = {
-            "Result": show_headline(self.columns, self.table, self.skill, level)
-            + show_meanings(counted.rows())
-        }
+        own = "model" if len(self.columns) > 1 else ""
+        columns = {own if x == "value" else x: of for x, of in self.columns.items()}
+        shown = show_values(columns, self.table, level) + show_meanings(counted.rows())
+        found = {"Result": shown}
         for kind, table in self.groups.items():
             found[f"By {kind}"] = show_groups(kind, parts[f"by {kind}"], table, level)
         if (places := counted.setting.locations) is not None:
@@ -241,7 +256,8 @@ class Evaluation(Result):
             found[_DECILES] = show_deciles(parts["deciles"], numbers, self.deciles, level)
         if "probabilities" in parts:
             found["Probabilities"] = show_probabilities(parts["probabilities"], level)
-        found["Ties"] = show_ties(self.values, self.ties)
+        if any(low < high for low, high in self.ties.values()):
+            found["Ties"] = show_ties(self.values, self.ties)
         return found | {title: show_table(table) for title, table in self._own_tables().items()}
 
 
@@ -309,20 +325,6 @@ def _readings_by_group(parts: Iterable[RankingCollection], level: float) -> dict
     return found
 
 
-def _table_of_headline(counted: Counted, columns: Mapping[str, Mapping[str, Reading]]) -> Table:
-    """Make the table of all queries; a dagger marks values at k beyond the longest list."""
-    cuts = counted.cuts_beyond_lists()
-    marks = {name: "†" for name, member in counted.rows() if getattr(member, "k", None) in cuts}
-    first, *others = counted.note_lists() or [""]
-    notes = [f"† {first}" if cuts else first, *others] if first else []
-    if "nll" in columns["value"]:
-        notes.append(
-            "nll, perplexity, brier: chance is equal probabilities, most frequent the training "
-            "visits plus one"
-        )
-    return of_readings(columns, counted.setting.confidence_level, notes, {"value": marks})
-
-
 def _table_of_kind(counted: Counted, kind: str) -> Table:
     """Make the table of one kind of groups; it computes its records when they are read."""
     level, records = counted.setting.confidence_level, partial(titled_records, counted, kind)
@@ -330,25 +332,6 @@ def _table_of_kind(counted: Counted, kind: str) -> Table:
     rows, notes = rows_of_groups(collection, groups, level)
     notes = [*counted.note_lists(), *notes, *counted.note_intervals(kind)]
     return across(rows, level, notes, records, clusters_of(collection, groups))
-
-
-def _table_of_deciles(counted: Counted) -> Table:
-    """Make the table of deciles: NDCG first; its records have each metric of each decile."""
-    collection, level = counted.parts["deciles"], counted.setting.confidence_level
-    rows: dict[str, dict[str, Reading]] = {}
-    notes = [x for x in counted.note_lists() if not x.startswith("mrr")]
-    readings, numbers = readings_of(collection, level), queries_of_deciles(collection)
-    for name in sorted(readings, key=lambda x: not x.startswith("ndcg")):
-        metric, _, decile = name.partition("_decile_")
-        if decile:
-            one = readings[name]._replace(number=numbers[decile])
-            rows.setdefault(decile.lstrip("0"), {})[metric] = one
-        else:
-            notes.append(f"{name} of all deciles: {in_percent(readings[name].value)} %")
-    notes.append(f"1: the rarest locations, {len(rows) - 1}: the most visited")
-    notes += counted.note_intervals()
-    records = partial(_records_of, collection, level)
-    return across(rows, level, notes, records, {})
 
 
 def _records_of(collection: Any, confidence_level: float) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The sections of a page: values, groups, distances, probabilities, deciles, users and ties."""
+"""The sections of a page: values, groups, a map, probabilities, deciles and ties."""
 
 from __future__ import annotations
 
@@ -7,35 +7,17 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from nextloc_metrics.core.display.bars import Groups, draw_groups, draw_histogram
+from nextloc_metrics.core.display.bars import Groups, draw_groups
 from nextloc_metrics.core.display.lines import draw_differences, draw_readings
-from nextloc_metrics.core.display.page import show_choice, show_picture, show_sentence, show_table
-from nextloc_metrics.core.display.reading import Models, Reading
+from nextloc_metrics.core.display.page import show_choice, show_picture, show_table
+from nextloc_metrics.core.display.reading import Models
 from nextloc_metrics.core.display.style import Scale
 from nextloc_metrics.core.display.table import Table, in_percent
 from nextloc_metrics.core.metric.collection import RankingCollection
 from nextloc_metrics.core.metric.plots import plot_groups
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.report.plotting import error_map, reliability
-
-
-def show_headline(
-    columns: Mapping[str, Mapping[str, Reading]],
-    table: Table,
-    skill: Mapping[str, float],
-    confidence_level: float,
-) -> str:
-    """Show the values as a picture and as a table, and below them the skill."""
-    own = "model" if len(columns) > 1 else ""
-    named = {own if name == "value" else name: of for name, of in columns.items()}
-    shown = show_values(named, table, confidence_level)
-    if skill:
-        rows = [[name, in_percent(x)] for name, x in skill.items()]
-        note = "0: ranking by visits in the training data; 100: perfect ranking"
-        shown += show_table(Table(["skill, percent", "value"], rows, [note]))
-    return shown
 
 
 def show_values(columns: Models, table: Table, confidence_level: float) -> str:
@@ -103,21 +85,8 @@ def show_deciles(
     return pictures + show_table(table)
 
 
-def show_users(metric: Any, means: Tensor, name: str) -> str:
-    """Draw the histogram of the mean of each user."""
-    scale = Scale(metric.label, metric.plot_lower_bound, metric.plot_upper_bound)
-    infinite = means.isinf()
-    caption = f"{name}: the mean over the days of each of {len(means):,} users"
-    if infinite.any():
-        caption += f"; {int(infinite.sum()):,} are infinite and not drawn"
-        means = means[~infinite]
-    return show_picture(caption, draw_histogram, {"": means}, scale, "user", None)
-
-
 def show_ties(values: Mapping[str, float], ties: Mapping[str, tuple[float, float]]) -> str:
     """Show the range of values over the orders of tied candidates."""
-    if all(low == high or low != low for low, high in ties.values()):
-        return show_sentence("The order of candidates with equal scores changes no value.")
     rows = [
         [name, *map(in_percent, (low, values[name], high))] for name, (low, high) in ties.items()
     ]

@@ -16,7 +16,6 @@ from nextloc_metrics.core.metric.grouped import Grouped
 from nextloc_metrics.core.metric.results import readings_of
 from nextloc_metrics.geography.locations import Units
 from nextloc_metrics.report.files.coordinates_and_counts import read_days
-from nextloc_metrics.report.sections import show_users
 from nextloc_metrics.trajectories import (
     DTW,
     GeoBLEU,
@@ -62,23 +61,19 @@ class TrajectoryEvaluation(Result):
 
     def user_records(self) -> list[dict[str, Any]]:
         """Return the mean over days of each user and metric, one dict each."""
-        values = {name: metric._means() for name, metric in self._metrics().items()}
+        values = {name: metric._means() for name, metric in self._metrics()}
         return [
             {"user": user, "metric": name, "value": float(means[number])}
             for name, means in values.items()
             for number, user in enumerate(self.rows.users)
         ]
 
-    def _metrics(self) -> dict[str, Any]:
-        return dict(self._by_user.named_members())
+    def _metrics(self) -> list[tuple[str, Any]]:
+        return list(self._by_user.named_members())
 
     def sections(self) -> dict[str, str]:
-        name, metric = next(iter(self._metrics().items()))
-        return {
-            "Result": show_table(self.table)
-            + show_meanings((name, x.metric) for name, x in self._metrics().items()),
-            "Users": show_users(metric.metric, metric._means(), name),
-        }
+        meanings = show_meanings((name, x.metric) for name, x in self._metrics())
+        return {"Result": show_table(self.table) + meanings}
 
 
 def evaluate_trajectories(
@@ -103,7 +98,7 @@ def evaluate_trajectories(
             from 1 to 200; a cell outside this grid is an error, as is a repeated row.
         units: what the columns x and y are, `"degrees"` for latitude and longitude; other units
             than cells have the metrics of `trajectory_metrics`.
-        metrics: other metrics, by name; the page has a picture of the first.
+        metrics: other metrics, by name.
         on_missing: `"raise"` or `"count"`, as for `from_table`.
         confidence_level: the confidence level of the intervals.
         columns: the names of the columns `user`, `day`, `slot`, `x` and `y`.

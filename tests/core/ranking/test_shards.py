@@ -57,7 +57,7 @@ def of_all_rows() -> Evaluation:
 def same(merged: Evaluation, whole: Evaluation) -> None:
     """Two evaluations print the same."""
     assert merged.card == whole.card
-    for name in ("values", "intervals", "table", "chance", "baseline", "skill", "ties", "groups"):
+    for name in ("values", "intervals", "table", "chance", "baseline", "ties", "groups"):
         assert str(getattr(merged, name)) == str(getattr(whole, name)), name
     assert str(merged.deciles) == str(whole.deciles)
 

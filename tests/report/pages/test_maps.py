@@ -110,7 +110,7 @@ def test_an_evaluation_with_coordinates() -> None:
     metrics.update(scores, target)
     assert float32(whole.values) == {name: float(x) for name, x in metrics.compute().items()}
     assert "mean_distance" in whole.intervals
-    assert "mean_distance" not in {**whole.chance, **whole.skill, **whole.ties}
+    assert "mean_distance" not in {**whole.chance, **whole.ties}
     page = whole.to_html()
     assert page.count("<img ") >= 3
     assert "<h2>Distance</h2>" in page

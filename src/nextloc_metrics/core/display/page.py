@@ -60,11 +60,6 @@ def show_meanings(members: Iterable[tuple[Any, Any]]) -> str:
     return _show("folded", "What each metric is", _show("facts", said))
 
 
-def show_sentence(text: str) -> str:
-    """Return a paragraph of plain text."""
-    return _show("sentence", text)
-
-
 def show_table(table: Table) -> str:
     """Return a table that scrolls sideways, folded if it is long."""
     html, number = _show("table", table._repr_html_()), len(table.rows)

@@ -37,12 +37,6 @@ def engine_of(rows: Any) -> ModuleType | None:
     return None
 
 
-def check_names(rows: Any, columns: Sequence[str]) -> None:
-    """Raise if rows of which `engine_of` knows the engine lack a column."""
-    engine: Any = engine_of(rows)
-    check_columns(type(rows).__name__, engine.names(rows), columns)
-
-
 def open_rows_of(rows: Any, names: Roles, **reading: Any) -> TableRows:
     """Open a table without rows that tells how all partitions are read.
 
@@ -51,7 +45,7 @@ def open_rows_of(rows: Any, names: Roles, **reading: Any) -> TableRows:
     `files.tables.TableRows`.
     """
     engine: Any = engine_of(rows)
-    check_names(rows, names.all)
+    check_columns(type(rows).__name__, engine.names(rows), names.all)
     table = engine.peek(rows, names.all)
     opened = TableRows(table, names, **reading)
     kind = table.schema.field(names.target).type
