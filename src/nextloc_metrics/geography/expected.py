@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core.distribution.distribution import Distribution, DistributionNeeds
+from nextloc_metrics.core.distribution.distribution import Distribution
 from nextloc_metrics.core.metric.distribution_metric import DistributionMean
 from nextloc_metrics.geography.locations import Locations, check_locations
 
@@ -40,12 +40,9 @@ class ExpectedDistance(DistributionMean):
     plot_upper_bound = None
     label = "expected distance"
     unit = "km"
+    _reads: ClassVar = {"scores": True}
 
     locations: Annotated[Locations, check_locations]
-
-    @property
-    def needs(self) -> DistributionNeeds:  # type: ignore[override]  # of another record
-        return DistributionNeeds(self.given, self.temperature, scores=True)
 
     def _check(self, record: Distribution) -> None:
         super()._check(record)

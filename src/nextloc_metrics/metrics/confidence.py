@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core.distribution.distribution import Distribution, DistributionNeeds
+from nextloc_metrics.core.distribution.distribution import Distribution
 from nextloc_metrics.core.means import exact
 from nextloc_metrics.core.metric.annotated_options import Computed, Positive
 from nextloc_metrics.core.metric.distribution_metric import DistributionMean, DistributionMetric
@@ -60,13 +60,10 @@ class ConfidenceTally(DistributionMetric):
     """
 
     _counted_as = "ConfidenceTally"
+    _reads: ClassVar = {"likelihood": False}
 
     _: KW_ONLY
     edges: BinEdges = "right"
-
-    @property
-    def needs(self) -> DistributionNeeds:  # type: ignore[override]  # of another record
-        return DistributionNeeds(self.given, self.temperature, likelihood=False)
 
     def empty_tally(self) -> Tensor:
         """Return zeros: per cell queries, correct ones, and the sum of confidences."""
@@ -266,9 +263,7 @@ class AnsweredShare(DistributionMean):
         tensor(0.5000)
     """
 
-    @property
-    def needs(self) -> DistributionNeeds:  # type: ignore[override]  # of another record
-        return DistributionNeeds(self.given, self.temperature, likelihood=False)
+    _reads: ClassVar = {"likelihood": False}
 
     def score(self, record: Distribution) -> Tensor | tuple[Tensor, Tensor]:
         return record.answered.double()

@@ -8,7 +8,7 @@ from torchmetrics.utilities.data import dim_zero_cat
 from torchmetrics.utilities.distributed import gather_all_tensors
 
 from nextloc_metrics.core.means import exact
-from nextloc_metrics.core.metric.base import BaseMetric, outside_graphs
+from nextloc_metrics.core.metric.base import BaseMetric
 from nextloc_metrics.core.metric.mean import MeanMetric, check_mean
 from nextloc_metrics.core.metric.plots import plot_metric
 from nextloc_metrics.core.queries.arrays import Array, as_tensor
@@ -82,19 +82,6 @@ class PerQueryScores(BaseMetric):
         record = self.metric.read(preds, target, mask, exclude=exclude, exempt_target=exempt_target)
         getattr(self, self._state_name).append(self._score(record, query_ids))
 
-    @outside_graphs
-    def forward(
-        self,
-        preds: Array | Record,
-        target: Array | None = None,
-        mask: Array | None = None,
-        query_ids: Array | None = None,
-        **exclusion: Any,
-    ) -> Any:
-        record = self.metric.read(preds, target, mask, **exclusion)
-        self._score(record, query_ids)
-        return super().forward(record, query_ids=query_ids)
-
     def compute(self) -> QueryScores:
         kept = getattr(self, self._state_name)
         none = torch.empty(0, 2, dtype=torch.int64, device=self.device)
@@ -104,10 +91,6 @@ class PerQueryScores(BaseMetric):
     def plot(self, val: Any = None, ax: Any = None) -> Any:
         """Draw a histogram of the scores, or their range at several steps."""
         return plot_metric(self, val, ax)
-
-    def set_dtype(self, dst_type: str | torch.dtype) -> "PerQueryScores":
-        """Do nothing, as the state must stay integer."""
-        return self
 
     @property
     def num_queries(self) -> int:

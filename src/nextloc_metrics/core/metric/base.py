@@ -127,6 +127,10 @@ class BaseMetric(Unscripted, Metric):
             self._modules[name] = own._apply(fn)
         return self
 
+    def set_dtype(self, dst_type: str | torch.dtype) -> "BaseMetric":
+        """Do nothing: states stay integers."""
+        return self
+
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
         """Add the state of another metric; a value that was computed before is outdated."""
         super().merge_state(incoming_state)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
+from typing import ClassVar
 
 from nextloc_metrics.core.distribution.distribution import Distribution, DistributionNeeds, Given
 from nextloc_metrics.core.metric.annotated_options import PositiveNumber
@@ -24,6 +25,7 @@ class DistributionMetric(RecordMetric):
     """
 
     record = Distribution
+    _reads: ClassVar[dict[str, bool]] = {}  #: of `DistributionNeeds`
 
     _: KW_ONLY
     given: Given | None = None
@@ -39,7 +41,7 @@ class DistributionMetric(RecordMetric):
 
     @property
     def needs(self) -> DistributionNeeds:  # type: ignore[override]  # of another record
-        return DistributionNeeds(self.given, self.temperature)
+        return DistributionNeeds(self.given, self.temperature, **self._reads)
 
 
 class DistributionMean(DistributionMetric, MeanMetric):

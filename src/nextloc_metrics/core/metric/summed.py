@@ -238,10 +238,6 @@ class SummedMetric(BaseMetric, ABC):
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
 
-    def set_dtype(self, dst_type: str | torch.dtype) -> "SummedMetric":
-        """Do nothing: the state stays an integer tensor."""
-        return self
-
     def __dir__(self) -> list[str]:
         names: list[str] = super().__dir__()  # type: ignore[no-untyped-call]
         return [name for name in names if name.isidentifier()]  # the state's is none
