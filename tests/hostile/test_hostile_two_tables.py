@@ -130,11 +130,18 @@ def test_two_tables_have_the_values_of_plain_python(
                 columns(draw, [*query, "target", "grade"], truth), tmp_path / "truth"
             ),
             query=query,
+            groups=["user"],
             measures=MEASURES,
             num_locations=9,
             **named,
         )
     assert found.values == pytest.approx(expected(asked, ranked), abs=1e-9)
+    of_users: dict[str, dict[str, float]] = {}
+    for one in found.group_records():
+        of_users.setdefault(one["group"], {})[one["metric"]] = one["value"]
+    for user in {key[0] for key in asked}:
+        own = {key: grades for key, grades in asked.items() if key[0] == user}
+        assert of_users[str(key_of(user))] == pytest.approx(expected(own, ranked), abs=1e-9)
     assert found.card["missing"] == 2
     assert found.card["without_truth"] == 3
     assert found.card["several_targets"] == sum(
