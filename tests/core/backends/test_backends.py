@@ -130,7 +130,7 @@ def same(found: Any, expected: Any) -> bool:
 # Functions of scores -----------------------------------------------------------------------------
 
 
-@examples(80)
+@examples(40)
 @given(tables(), RANDOM, st.sampled_from([0, 1, 1, 9, 64, 65, 513]), st.data())
 def test_counts_around_scores(scores: Tensor, random: Random, width: int, data: Any) -> None:
     """`survey` with the best candidate and without; a NaN is above all, and counts nothing."""
@@ -149,7 +149,7 @@ def test_counts_around_scores(scores: Tensor, random: Random, width: int, data: 
             assert found is None if not find_best else (found.numpy() == best).all()
 
 
-@examples(80)
+@examples(40)
 @given(tables(), st.sampled_from([1, 2, 5, 46, 126, 127, 128, 129, 900]), st.data())
 def test_the_first_candidates(scores: Tensor, number: int, data: Any) -> None:
     """`first` sorts by score, NaN first, and then by id."""
@@ -162,7 +162,7 @@ def test_the_first_candidates(scores: Tensor, number: int, data: Any) -> None:
         assert same(scores.gather(1, ids), values)
 
 
-@examples(80)
+@examples(40)
 @given(tables(), RANDOM, st.data())
 def test_the_candidates_of_a_bin(scores: Tensor, random: Random, data: Any) -> None:
     """`survey_bins` around a score, and of the first ones of a bin, which may be empty."""
@@ -210,7 +210,7 @@ def id_tables(draw: st.DrawFn) -> tuple[Tensor, Tensor, int]:
     return draw(layouts)(lists), draw(layouts)(ids), largest
 
 
-@examples(60)
+@examples(30)
 @given(id_tables(), RANDOM, st.data())
 def test_integers_and_true_elements(
     tables: tuple[Tensor, Tensor, int], random: Random, data: Any
@@ -240,7 +240,7 @@ TABLE = np.concatenate([np.cumsum(np.append(0, x)) for x in (1 / RANK, 1 / np.lo
 ROWS = np.array([[0, 4097, 0], [4098, 4, 1], [0, 5, 2], [0, 1, 0], [4098, 4097, 1]])
 
 
-@examples(150)
+@examples(80)
 @given(id_tables(), st.booleans(), st.data())
 def test_sums_over_lists(tables: tuple[Tensor, Tensor, int], decides: bool, data: Any) -> None:
     """`tally_lists`: sums, decisions, and what both backends refuse."""
@@ -287,7 +287,7 @@ def updates(backend: str, members: list[Any], batch: Any, **options: Any) -> Any
     return tuple(x for x in (*states, *fields) if isinstance(x, Tensor))
 
 
-@examples(60)
+@examples(30)
 @given(tables(), RANDOM, st.data())
 def test_sums_over_scores(scores: Tensor, random: Random, data: Any) -> None:
     """Updates by a plan, which `tally_scores` makes; targets score infinity and NaN, too."""
@@ -316,7 +316,7 @@ def batches(draw: st.DrawFn) -> tuple[Tensor, Tensor]:
     return torch._neg_view(-scores) if draw(st.booleans()) else scores, target
 
 
-@examples(60)
+@examples(30)
 @given(batches(), RANDOM, st.data())
 def test_updates_have_the_same_bits(
     batch: tuple[Tensor, Tensor], random: Random, data: Any

@@ -17,6 +17,8 @@ from click.testing import CliRunner
 from nextloc_metrics import report
 from nextloc_metrics.cli.commands import main
 
+pytestmark = pytest.mark.slow  # the hostile laws read files, too, and take less
+
 # Ranks 1 and 2 of `b` and `a`; of the second query nothing is relevant, of the third `a`.
 RUN = {q: {"a": 0.5, "b": 0.9} for q in ("q1", "q2", "q3")}
 QRELS: dict[str, dict[str, int]] = {"q1": {"b": 2}, "q2": {"b": 0, "a": -1}, "q3": {"a": 1, "c": 0}}

@@ -14,6 +14,8 @@ from nextloc_metrics.cli.commands import main
 from nextloc_metrics.report import evaluate, read
 from nextloc_metrics.report.files.item_rows import ItemRowsError
 
+pytestmark = pytest.mark.slow  # the hostile laws read files, too, and take less
+
 
 def items_of(key: list[str], order: str, seed: int) -> tuple[pd.DataFrame, float]:
     """Rows of items in any order, with the target beside each, and their MRR by plain Python."""

@@ -11,6 +11,8 @@ import pytest
 
 from nextloc_metrics.report import evaluate
 
+pytestmark = pytest.mark.slow  # the hostile laws read files, too, and take less
+
 LISTS = {
     "letters": [["a", "b", "c"], ["b", "c", "a"], ["c", "a", "b"]],
     "names": [["Old Town", "b c", "c"], ["b c", "c", "Old Town"], ["c", "Old Town", "b c"]],
@@ -30,16 +32,9 @@ WAYS: dict[str, Any] = {
 }
 
 
-#: a ninth of all combinations; .ci/run tries the others, too
-JOINED = [
-    pytest.param(mark, way, kind, marks=[] if (i + j + n) % 9 == 0 else pytest.mark.slow)
-    for i, mark in enumerate(MARKS)
-    for j, way in enumerate(WAYS)
-    for n, kind in enumerate(LISTS)
-]
-
-
-@pytest.mark.parametrize(("mark", "way", "kind"), JOINED)
+@pytest.mark.parametrize("kind", LISTS)
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("mark", MARKS)
 def test_no_joined_ids_are_misses_in_silence(
     mark: str, way: str, kind: str, tmp_path: Path
 ) -> None:

@@ -14,6 +14,8 @@ from click.testing import CliRunner
 from nextloc_metrics import report
 from nextloc_metrics.cli.commands import main
 
+pytestmark = pytest.mark.slow  # the hostile laws read files, too, and take less
+
 #: queries of two columns, with the target, and the answers of two models, best first
 TRUTH = {("ann", 1): "zoo", ("ann", 2): "cafe", ("bob", 1): "home", ("cy", 9): "park"}
 MODELS = {

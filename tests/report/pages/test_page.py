@@ -202,6 +202,7 @@ def test_only_the_script_of_the_page_runs_and_nothing_is_fetched(name: str) -> N
         assert "script" not in {element.tag.rpartition("}")[2] for element in svg.iter()}
 
 
+@pytest.mark.usefixtures("blank_pictures")
 def test_a_page_has_a_choice_of_metrics_by_group() -> None:
     """Each metric of the table of groups has a picture, under its name; one alone has no choice."""
     html = evaluation().to_html()

@@ -46,6 +46,8 @@ matplotlib = pytest.importorskip("matplotlib", reason="pictures need matplotlib"
 matplotlib.use("Agg")
 pyplot = pytest.importorskip("matplotlib.pyplot", reason="pictures need matplotlib")
 
+pytestmark = pytest.mark.slow  # draws
+
 GOLDEN = Path(__file__).with_name("pictures.txt")
 BINS = PopularityBins([1, 1, 2, 2, 3, 0], 3)
 NAMES = ["work", "leisure", "a very long name of a group of queries", *"abcdefgh"]
@@ -462,7 +464,6 @@ def lightness(color: Any) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-@pytest.mark.slow
 def test_styles_differ_in_grey() -> None:
     """Up to six models differ pairwise in marker and dash, and in how light they are."""
     _, axes = plotting.accuracy_within_k({str(number): every_k(15) for number in range(6)})
@@ -476,7 +477,6 @@ def test_styles_differ_in_grey() -> None:
     assert len({(line.get_marker(), line.get_color()) for line in lines}) == 13
 
 
-@pytest.mark.slow
 def test_every_picture_has_the_same_style() -> None:
     """Sizes of text and spines, in a figure of one's own as well."""
     own = pyplot.subplots()[1]
@@ -492,7 +492,6 @@ def test_every_picture_has_the_same_style() -> None:
         assert axes is own or not axes.spines["top"].get_visible()
 
 
-@pytest.mark.slow
 def test_saved_files_are_the_same_bytes_and_keep_text(tmp_path: Path) -> None:
     """PNG with 200 dots per inch; SVG and PDF hold text, and no date."""
     written_twice = []
