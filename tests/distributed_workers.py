@@ -52,9 +52,9 @@ from nextloc_metrics import (
     probability_metrics,
     recommendation_metrics,
 )
+from nextloc_metrics.core.base.mean import RecordMetric
+from nextloc_metrics.core.base.summed import all_reduce
 from nextloc_metrics.core.means import exact
-from nextloc_metrics.core.metric.mean import RecordMetric
-from nextloc_metrics.core.metric.summed import all_reduce
 from nextloc_metrics.distributed import PaddedDataset
 from nextloc_metrics.metrics.exposure import DecileCoverage, DecilePredictionShare
 from nextloc_metrics.metrics.location_f1 import LocationTally

@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 
 import griffe
 
-from nextloc_metrics.core.metric.summed import SummedMetric
+from nextloc_metrics.core.base.summed import SummedMetric
 from nextloc_metrics.core.queries.batch import BatchOptions
 
 EXAMPLE = re.compile(r"^(\s*)Example:$", re.MULTILINE)

@@ -27,9 +27,9 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import geography, metrics, trajectories
-from nextloc_metrics.core import metric as base
-from nextloc_metrics.core.metric.mean import MeanMetric, RecordMetric
-from nextloc_metrics.core.metric.summed import SummedMetric
+from nextloc_metrics.core import base
+from nextloc_metrics.core.base.mean import MeanMetric, RecordMetric
+from nextloc_metrics.core.base.summed import SummedMetric
 from nextloc_metrics.core.queries.checks import check_choice
 
 Reduction = Literal["mean", "none"]

@@ -9,11 +9,11 @@ from nextloc_metrics import trajectories as trajectories
 from nextloc_metrics.analysis import tables as tables
 from nextloc_metrics.core import backends as backends
 from nextloc_metrics.core import scoring as scoring
+from nextloc_metrics.core.base.collection import RankingCollection as RankingCollection
+from nextloc_metrics.core.base.grouped import Grouped as Grouped
+from nextloc_metrics.core.base.mean import MeanMetric as MeanMetric
+from nextloc_metrics.core.base.ranking_metric import RankingMetric as RankingMetric
 from nextloc_metrics.core.distribution.distribution import Distribution as Distribution
-from nextloc_metrics.core.metric.collection import RankingCollection as RankingCollection
-from nextloc_metrics.core.metric.grouped import Grouped as Grouped
-from nextloc_metrics.core.metric.mean import MeanMetric as MeanMetric
-from nextloc_metrics.core.metric.ranking_metric import RankingMetric as RankingMetric
 from nextloc_metrics.core.queries.batch import GroupLabels as GroupLabels
 from nextloc_metrics.core.queries.record import Queries as Queries
 from nextloc_metrics.core.queries.record import Record as Record

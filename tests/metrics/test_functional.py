@@ -19,8 +19,8 @@ from nextloc_metrics import (
     geography,
     trajectories,
 )
-from nextloc_metrics.core.metric.mean import MeanMetric
-from nextloc_metrics.core.metric.summed import SummedMetric
+from nextloc_metrics.core.base.mean import MeanMetric
+from nextloc_metrics.core.base.summed import SummedMetric
 from strategies import CLASSES, LOCATIONS, PLACES, batch, named, same
 
 BINS = PopularityBins([1, 1, 2, 2, 3, 0], 3)

@@ -39,7 +39,7 @@ ROOMS: dict[str, list[str]] = {
     "core.ranking": ["core.backends"],
     "core.scoring": ["core.ranking"],
     "core.distribution": ["core.ranking"],
-    "core.metric": ["core.scoring", "core.distribution", "core.means", "core.display"],
+    "core.base": ["core.scoring", "core.distribution", "core.means", "core.display"],
     "report.files": [],
     "report.engines": ["report.files"],
     "report": ["report.files", "report.engines"],
@@ -132,8 +132,8 @@ def test_the_tables_have_every_wing_and_room() -> None:
         x for x in ROOMS if "." in x
     }
     assert max(map(len, folders)) == 2
-    assert imported("core.metric.collection").keys() >= {
-        "core.metric.plan",
+    assert imported("core.base.collection").keys() >= {
+        "core.base.plan",
         "core.display.table",
     }
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from nextloc_metrics import report
-from nextloc_metrics.core.metric.grouped import Grouped
+from nextloc_metrics.core.base.grouped import Grouped
 from nextloc_metrics.metrics.at_k import AccuracyAtK
 
 

@@ -32,7 +32,7 @@ from nextloc_metrics import (
     report,
 )
 from nextloc_metrics.cli.commands import main
-from nextloc_metrics.core.metric.ranking_metric import RankingTally
+from nextloc_metrics.core.base.ranking_metric import RankingTally
 from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.report import saved
 

@@ -8,9 +8,9 @@ from typing import Any, TypeVar, overload
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core.metric.collection import RankingCollection
-from nextloc_metrics.core.metric.mean import NoChanceError, RecordMetric
-from nextloc_metrics.core.metric.ranking_metric import LARGEST_STATE
+from nextloc_metrics.core.base.collection import RankingCollection
+from nextloc_metrics.core.base.mean import NoChanceError, RecordMetric
+from nextloc_metrics.core.base.ranking_metric import LARGEST_STATE
 from nextloc_metrics.core.queries.arrays import Array, as_tensor
 from nextloc_metrics.core.queries.checks import as_number, check_positive, is_integer
 from nextloc_metrics.core.queries.messages import describe, read_row, short

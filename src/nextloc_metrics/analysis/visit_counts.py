@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core.metric.ranking_metric import LARGEST_STATE
+from nextloc_metrics.core.base.ranking_metric import LARGEST_STATE
 from nextloc_metrics.core.queries.arrays import Array, as_tensor, as_tensor_or_text, begins
 from nextloc_metrics.core.queries.checks import check_positive, is_integer
 from nextloc_metrics.core.queries.messages import describe

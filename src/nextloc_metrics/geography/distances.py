@@ -11,16 +11,16 @@ from typing import Annotated, Any, Literal
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core.means import exact, histogram, intervals
-from nextloc_metrics.core.metric.annotated_options import Computed, NumberFromZero, Positive
-from nextloc_metrics.core.metric.mean import MeanMetric
-from nextloc_metrics.core.metric.quantile import QuantileMetric, Statistic
-from nextloc_metrics.core.metric.ranking_metric import (
+from nextloc_metrics.core.base.annotated_options import Computed, NumberFromZero, Positive
+from nextloc_metrics.core.base.mean import MeanMetric
+from nextloc_metrics.core.base.quantile import QuantileMetric, Statistic
+from nextloc_metrics.core.base.ranking_metric import (
     RankingMetric,
     SkipOrError,
     counted_queries,
     finish_scores,
 )
+from nextloc_metrics.core.means import exact, histogram, intervals
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.geography.locations import Locations, check_locations, km_of_squares

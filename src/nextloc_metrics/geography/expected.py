@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar
 import torch
 from torch import Tensor
 
+from nextloc_metrics.core.base.distribution_metric import DistributionMean
 from nextloc_metrics.core.distribution.distribution import Distribution
-from nextloc_metrics.core.metric.distribution_metric import DistributionMean
 from nextloc_metrics.geography.locations import Locations, check_locations
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core.metric.annotated_options import describe_option
+from nextloc_metrics.core.base.annotated_options import describe_option
 from nextloc_metrics.core.queries.arrays import Array, as_tensor
 from nextloc_metrics.core.queries.checks import check_choice, check_made, check_number
 from nextloc_metrics.core.queries.messages import describe, extra, short

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from nextloc_metrics.core.metric.collection import RankingCollection
-from nextloc_metrics.core.metric.mean import RecordMetric
+from nextloc_metrics.core.base.collection import RankingCollection
+from nextloc_metrics.core.base.mean import RecordMetric
 from nextloc_metrics.core.queries.arrays import as_tensor
 from nextloc_metrics.core.queries.checks import is_integer
 from nextloc_metrics.core.queries.messages import describe

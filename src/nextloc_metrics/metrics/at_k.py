@@ -1,8 +1,8 @@
 """The ranking metrics. Each class declares its options and the formula of its score."""
 
 from nextloc_metrics.core import scoring
-from nextloc_metrics.core.metric.annotated_options import Positive
-from nextloc_metrics.core.metric.ranking_metric import RankingMetric
+from nextloc_metrics.core.base.annotated_options import Positive
+from nextloc_metrics.core.base.ranking_metric import RankingMetric
 
 
 class AccuracyAtK(RankingMetric):

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 import torch
 from torch import Tensor
 
+from nextloc_metrics.core.base.annotated_options import Computed, Positive
+from nextloc_metrics.core.base.mean import MeanMetric
 from nextloc_metrics.core.means import exact
-from nextloc_metrics.core.metric.annotated_options import Computed, Positive
-from nextloc_metrics.core.metric.mean import MeanMetric
 from nextloc_metrics.core.queries.arrays import row_sum
 from nextloc_metrics.core.queries.checks import check_share
 from nextloc_metrics.core.ranking.ranking import Ranking

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core.metric.annotated_options import describe_option
+from nextloc_metrics.core.base.annotated_options import describe_option
 from nextloc_metrics.core.queries.checks import check_choice, check_positive, is_integer
 from nextloc_metrics.core.queries.messages import describe, read_row
 

@@ -14,9 +14,9 @@ from torchmetrics import MetricCollection
 from torchmetrics.classification import BinaryAUROC, BinaryAveragePrecision, BinaryMatthewsCorrCoef
 from torchmetrics.utilities.data import dim_zero_cat
 
+from nextloc_metrics.core.base.fixes import Unscripted, unchanged_by_errors
+from nextloc_metrics.core.base.mean import MeanMetric
 from nextloc_metrics.core.means import exact
-from nextloc_metrics.core.metric.base import Unscripted, unchanged_by_errors
-from nextloc_metrics.core.metric.mean import MeanMetric
 from nextloc_metrics.core.queries.arrays import Array, as_tensor
 from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.core.queries.checks import is_integer

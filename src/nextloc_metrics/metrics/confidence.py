@@ -9,10 +9,10 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from nextloc_metrics.core.base.annotated_options import Computed, Positive
+from nextloc_metrics.core.base.distribution_metric import DistributionMean, DistributionMetric
 from nextloc_metrics.core.distribution.distribution import Distribution
 from nextloc_metrics.core.means import exact
-from nextloc_metrics.core.metric.annotated_options import Computed, Positive
-from nextloc_metrics.core.metric.distribution_metric import DistributionMean, DistributionMetric
 from nextloc_metrics.core.queries.checks import check_part
 
 #: cells of the histogram of confidences; 10, 15, 20, 25 and 100 bins divide it

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core import scoring
+from nextloc_metrics.core.base.annotated_options import Computed, Positive, PositiveNumber
+from nextloc_metrics.core.base.mean import MeanMetric
+from nextloc_metrics.core.base.ranking_metric import RankingTally
 from nextloc_metrics.core.means import exact, intervals
-from nextloc_metrics.core.metric.annotated_options import Computed, Positive, PositiveNumber
-from nextloc_metrics.core.metric.mean import MeanMetric
-from nextloc_metrics.core.metric.ranking_metric import RankingTally
 from nextloc_metrics.core.queries.checks import check_made, check_part
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.core.ranking.needs import Needs

@@ -6,8 +6,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from nextloc_metrics.core.base.annotated_options import Computed
 from nextloc_metrics.core.means import exact
-from nextloc_metrics.core.metric.annotated_options import Computed
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.metrics.bins import PopularityBins

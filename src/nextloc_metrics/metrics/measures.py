@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from nextloc_metrics.core.metric.ranking_metric import RankingMetric
+from nextloc_metrics.core.base.ranking_metric import RankingMetric
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.metrics import at_k
 

@@ -7,10 +7,10 @@ from torch import Tensor
 from torchmetrics.utilities.data import dim_zero_cat
 from torchmetrics.utilities.distributed import gather_all_tensors
 
+from nextloc_metrics.core.base.fixes import BaseMetric
+from nextloc_metrics.core.base.mean import MeanMetric, check_mean
+from nextloc_metrics.core.base.plots import plot_metric
 from nextloc_metrics.core.means import exact
-from nextloc_metrics.core.metric.base import BaseMetric
-from nextloc_metrics.core.metric.mean import MeanMetric, check_mean
-from nextloc_metrics.core.metric.plots import plot_metric
 from nextloc_metrics.core.queries.arrays import Array, as_tensor
 from nextloc_metrics.core.queries.checks import is_integer
 from nextloc_metrics.core.queries.messages import describe, short

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 
-from nextloc_metrics.core.metric.collection import RankingCollection
-from nextloc_metrics.core.metric.mean import RecordMetric
-from nextloc_metrics.core.metric.ranking_metric import check_one_relevant
+from nextloc_metrics.core.base.collection import RankingCollection
+from nextloc_metrics.core.base.mean import RecordMetric
+from nextloc_metrics.core.base.ranking_metric import check_one_relevant
 from nextloc_metrics.core.queries.checks import (
     as_number,
     check_number,

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 import torch
 from torch import Tensor
 
+from nextloc_metrics.core.base.annotated_options import Computed
+from nextloc_metrics.core.base.distribution_metric import DistributionMean
+from nextloc_metrics.core.base.fixes import rounded
 from nextloc_metrics.core.distribution.distribution import Distribution
 from nextloc_metrics.core.means import exact, intervals
-from nextloc_metrics.core.metric.annotated_options import Computed
-from nextloc_metrics.core.metric.base import rounded
-from nextloc_metrics.core.metric.distribution_metric import DistributionMean
 from nextloc_metrics.core.queries.checks import check_number, check_share
 from nextloc_metrics.core.queries.messages import short
 

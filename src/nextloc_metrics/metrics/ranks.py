@@ -11,10 +11,10 @@ from torch import Tensor
 
 from nextloc_metrics.core import scoring
 from nextloc_metrics.core.backends import UNRETRIEVED
-from nextloc_metrics.core.metric.annotated_options import Computed, Positive, PositiveNumber
-from nextloc_metrics.core.metric.mean import MeanMetric
-from nextloc_metrics.core.metric.quantile import QuantileMetric
-from nextloc_metrics.core.metric.ranking_metric import RankingMetric, Size, SkipOrError
+from nextloc_metrics.core.base.annotated_options import Computed, Positive, PositiveNumber
+from nextloc_metrics.core.base.mean import MeanMetric
+from nextloc_metrics.core.base.quantile import QuantileMetric
+from nextloc_metrics.core.base.ranking_metric import RankingMetric, Size, SkipOrError
 from nextloc_metrics.core.queries.checks import check_share
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.core.ranking.needs import Needs

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core import backends
+from nextloc_metrics.core.base.annotated_options import Computed, Positive
+from nextloc_metrics.core.base.ranking_metric import RankingTally, Size
 from nextloc_metrics.core.means import exact
-from nextloc_metrics.core.metric.annotated_options import Computed, Positive
-from nextloc_metrics.core.metric.ranking_metric import RankingTally, Size
 from nextloc_metrics.core.queries.checks import check_num_locations
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.core.ranking.needs import Needs

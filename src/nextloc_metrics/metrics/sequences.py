@@ -2,10 +2,10 @@
 
 from torch import Tensor
 
+from nextloc_metrics.core.base.annotated_options import Positive
+from nextloc_metrics.core.base.mean import MeanMetric
+from nextloc_metrics.core.base.ranking_metric import RankingTally
 from nextloc_metrics.core.means import exact
-from nextloc_metrics.core.metric.annotated_options import Positive
-from nextloc_metrics.core.metric.mean import MeanMetric
-from nextloc_metrics.core.metric.ranking_metric import RankingTally
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core.metric.annotated_options import describe_option
-from nextloc_metrics.core.metric.collection import RankingCollection
-from nextloc_metrics.core.metric.grouped import Grouped
-from nextloc_metrics.core.metric.ranking_metric import RankingMetric
+from nextloc_metrics.core.base.annotated_options import describe_option
+from nextloc_metrics.core.base.collection import RankingCollection
+from nextloc_metrics.core.base.grouped import Grouped
+from nextloc_metrics.core.base.ranking_metric import RankingMetric
 from nextloc_metrics.core.queries.arrays import Array, as_tensor, as_tensor_or_text
 from nextloc_metrics.core.queries.checks import (
     check_from_zero,

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from nextloc_metrics.core.base.results import MOST_ROWS, Results, read_results
 from nextloc_metrics.core.display.reading import Reading, plural
-from nextloc_metrics.core.metric.results import MOST_ROWS, Results, read_results
 from nextloc_metrics.report.evaluation_metrics import ClusteredGroups
 
 _WORST = 10

@@ -28,12 +28,12 @@ from nextloc_metrics.analysis.comparison import (
 from nextloc_metrics.analysis.contrast import contrast, sum_by
 from nextloc_metrics.analysis.f1_intervals import Exchange, answers_of, has_jackknife, jackknife
 from nextloc_metrics.analysis.significance import level_of
+from nextloc_metrics.core.base.collection import RankingCollection
+from nextloc_metrics.core.base.mean import MeanMetric
+from nextloc_metrics.core.base.plan import Plan
+from nextloc_metrics.core.base.results import readings_of
 from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.means import exact, intervals
-from nextloc_metrics.core.metric.collection import RankingCollection
-from nextloc_metrics.core.metric.mean import MeanMetric
-from nextloc_metrics.core.metric.plan import Plan
-from nextloc_metrics.core.metric.results import readings_of
 from nextloc_metrics.core.queries.arrays import Array
 from nextloc_metrics.core.queries.batch import ArrayRows, Batch, read_rows
 from nextloc_metrics.core.queries.checks import as_number, check_choice, check_named

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from nextloc_metrics import analysis
+from nextloc_metrics.core.base.collection import RankingCollection
+from nextloc_metrics.core.base.results import read_results, readings_of
 from nextloc_metrics.core.display.page import Result, show_meanings, show_table
 from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.display.table import Table, across, csv_cell, in_percent, of_readings
-from nextloc_metrics.core.metric.collection import RankingCollection
-from nextloc_metrics.core.metric.results import read_results, readings_of
 from nextloc_metrics.core.new_file import new_file
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.by_group import (

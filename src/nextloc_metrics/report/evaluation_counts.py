@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core import backends
+from nextloc_metrics.core.base.collection import RankingCollection
+from nextloc_metrics.core.base.grouped import Grouped
+from nextloc_metrics.core.base.keyed import KeyedMetric
+from nextloc_metrics.core.base.mean import RecordMetric
+from nextloc_metrics.core.base.plan import Plan
 from nextloc_metrics.core.means import exact, intervals
-from nextloc_metrics.core.metric.collection import RankingCollection
-from nextloc_metrics.core.metric.grouped import Grouped
-from nextloc_metrics.core.metric.keyed import KeyedMetric
-from nextloc_metrics.core.metric.mean import RecordMetric
-from nextloc_metrics.core.metric.plan import Plan
 from nextloc_metrics.core.queries.answers import UNSEEN
 from nextloc_metrics.core.queries.batch import Batch, Grouping, GroupLabels
 from nextloc_metrics.core.ranking.needs import Needs

@@ -9,12 +9,12 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
+from nextloc_metrics.core.base.annotated_options import Positive
+from nextloc_metrics.core.base.collection import RankingCollection
+from nextloc_metrics.core.base.grouped import Grouped
+from nextloc_metrics.core.base.keyed import KeyedMetric
+from nextloc_metrics.core.base.mean import MeanMetric
 from nextloc_metrics.core.means import exact, intervals
-from nextloc_metrics.core.metric.annotated_options import Positive
-from nextloc_metrics.core.metric.collection import RankingCollection
-from nextloc_metrics.core.metric.grouped import Grouped
-from nextloc_metrics.core.metric.keyed import KeyedMetric
-from nextloc_metrics.core.metric.mean import MeanMetric
 from nextloc_metrics.core.queries.answers import ANSWERED, OUTCOMES
 from nextloc_metrics.core.ranking.ranking import Ranking
 

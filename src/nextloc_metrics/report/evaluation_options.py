@@ -11,7 +11,7 @@ from nextloc_metrics.core.suggestions import use
 if TYPE_CHECKING:
     from torchmetrics import MetricCollection
 
-    from nextloc_metrics.core.metric.mean import RecordMetric
+    from nextloc_metrics.core.base.mean import RecordMetric
     from nextloc_metrics.core.queries.arrays import Array
     from nextloc_metrics.geography import Locations
     from nextloc_metrics.metrics.bins import PopularityBins

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.analysis.f1_intervals import Jackknife, answers_of, jackknife
+from nextloc_metrics.core.base.annotated_options import Computed
+from nextloc_metrics.core.base.keyed import KeyedMetric
+from nextloc_metrics.core.base.ranking_metric import RankingTally
 from nextloc_metrics.core.means import exact, intervals
-from nextloc_metrics.core.metric.annotated_options import Computed
-from nextloc_metrics.core.metric.keyed import KeyedMetric
-from nextloc_metrics.core.metric.ranking_metric import RankingTally
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.metrics.location_f1 import LocationTally

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from nextloc_metrics.core.metric.collection import RankingCollection
+from nextloc_metrics.core.base.collection import RankingCollection
 from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.core.queries.record import Records
 

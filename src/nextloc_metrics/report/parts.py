@@ -13,10 +13,10 @@ from torch import Tensor
 
 from nextloc_metrics import analysis
 from nextloc_metrics.analysis.f1_intervals import has_jackknife
-from nextloc_metrics.core.metric.collection import RankingCollection
-from nextloc_metrics.core.metric.grouped import Grouped
-from nextloc_metrics.core.metric.mean import MeanMetric
-from nextloc_metrics.core.metric.ranking_metric import RankingMetric
+from nextloc_metrics.core.base.collection import RankingCollection
+from nextloc_metrics.core.base.grouped import Grouped
+from nextloc_metrics.core.base.mean import MeanMetric
+from nextloc_metrics.core.base.ranking_metric import RankingMetric
 from nextloc_metrics.core.queries.answers import ANSWERED, UNSEEN
 from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.core.queries.record import Records

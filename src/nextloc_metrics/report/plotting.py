@@ -14,6 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nextloc_metrics.core.base.collection import Collections, RankingCollection
+from nextloc_metrics.core.base.grouped import Grouped
+from nextloc_metrics.core.base.mean import RecordMetric
+from nextloc_metrics.core.base.plots import plot_groups
+from nextloc_metrics.core.base.results import members_of, named, read_counted
 from nextloc_metrics.core.display.lines import draw_bands, draw_readings
 from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.display.style import (
@@ -27,11 +32,6 @@ from nextloc_metrics.core.display.style import (
     style,
 )
 from nextloc_metrics.core.means import exact, intervals
-from nextloc_metrics.core.metric.collection import Collections, RankingCollection
-from nextloc_metrics.core.metric.grouped import Grouped
-from nextloc_metrics.core.metric.mean import RecordMetric
-from nextloc_metrics.core.metric.plots import plot_groups
-from nextloc_metrics.core.metric.results import members_of, named, read_counted
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.metrics.at_k import AccuracyAtK

@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 
+from nextloc_metrics.core.base.collection import RankingCollection
+from nextloc_metrics.core.base.plots import plot_groups
 from nextloc_metrics.core.display.bars import Groups, draw_groups
 from nextloc_metrics.core.display.lines import draw_differences, draw_readings
 from nextloc_metrics.core.display.page import show_choice, show_picture, show_table
 from nextloc_metrics.core.display.reading import Models
 from nextloc_metrics.core.display.style import Scale
 from nextloc_metrics.core.display.table import Table, in_percent
-from nextloc_metrics.core.metric.collection import RankingCollection
-from nextloc_metrics.core.metric.plots import plot_groups
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.report.plotting import error_map, reliability
 

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 from torchmetrics import MetricCollection
 
+from nextloc_metrics.core.base.collection import RankingCollection
+from nextloc_metrics.core.base.mean import RecordMetric
 from nextloc_metrics.core.distribution.distribution import Given
 from nextloc_metrics.core.means import intervals
-from nextloc_metrics.core.metric.collection import RankingCollection
-from nextloc_metrics.core.metric.mean import RecordMetric
 from nextloc_metrics.core.queries.answers import Answers
 from nextloc_metrics.core.queries.arrays import as_tensor
 from nextloc_metrics.core.queries.batch import ArrayRows

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 from torch import Tensor
 
+from nextloc_metrics.core.base.collection import RankingCollection
+from nextloc_metrics.core.base.grouped import Grouped
+from nextloc_metrics.core.base.results import readings_of
 from nextloc_metrics.core.display.page import Result, show_meanings, show_table
 from nextloc_metrics.core.display.table import Table
-from nextloc_metrics.core.metric.collection import RankingCollection
-from nextloc_metrics.core.metric.grouped import Grouped
-from nextloc_metrics.core.metric.results import readings_of
 from nextloc_metrics.geography.locations import Units
 from nextloc_metrics.report.files.coordinates_and_counts import read_days
 from nextloc_metrics.trajectories import (

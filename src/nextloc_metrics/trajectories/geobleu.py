@@ -7,7 +7,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core.metric.annotated_options import Positive, PositiveNumber
+from nextloc_metrics.core.base.annotated_options import Positive, PositiveNumber
 from nextloc_metrics.trajectories.metric import DistanceOfPairs, Year, check_year
 from nextloc_metrics.trajectories.pairs import Pairs
 from nextloc_metrics.trajectories.sequences import match_ngrams

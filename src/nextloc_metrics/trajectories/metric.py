@@ -10,7 +10,7 @@ from typing import Annotated, Literal, get_args
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core.metric.mean import MeanMetric
+from nextloc_metrics.core.base.mean import MeanMetric
 from nextloc_metrics.core.queries.checks import as_number
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.geography.locations import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nextloc_metrics.core.metric.collection import RankingCollection
+from nextloc_metrics.core.base.collection import RankingCollection
 from nextloc_metrics.core.queries.checks import check_bool, check_separator
 from nextloc_metrics.core.queries.messages import describe
 from nextloc_metrics.geography.locations import Locations, Units

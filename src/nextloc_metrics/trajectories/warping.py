@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core.metric.annotated_options import PositiveNumber
+from nextloc_metrics.core.base.annotated_options import PositiveNumber
 from nextloc_metrics.core.queries.checks import check_from_zero
 from nextloc_metrics.trajectories.metric import DistanceOfPairs, Year, check_year
 from nextloc_metrics.trajectories.pairs import Pairs

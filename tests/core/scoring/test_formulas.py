@@ -27,7 +27,7 @@ from nextloc_metrics import (
     next_location_metrics,
     scoring,
 )
-from nextloc_metrics.core.metric.ranking_metric import score_together
+from nextloc_metrics.core.base.ranking_metric import score_together
 from nextloc_metrics.core.scoring import formulas
 from strategies import RANKING_CASES, Case, same
 

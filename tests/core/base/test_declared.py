@@ -17,8 +17,8 @@ from torch import Tensor
 from torchmetrics import MetricCollection
 
 from nextloc_metrics import MRR, AccuracyAtK, NDCGAtK, Ranking, RankingMetric, scoring
-from nextloc_metrics.core.metric.annotated_options import Computed, Positive
-from nextloc_metrics.core.metric.mean import RecordMetric
+from nextloc_metrics.core.base.annotated_options import Computed, Positive
+from nextloc_metrics.core.base.mean import RecordMetric
 from nextloc_metrics.trajectories import GeoBLEU
 
 if TYPE_CHECKING:

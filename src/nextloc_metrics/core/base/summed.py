@@ -11,7 +11,7 @@ import torch
 import torch.distributed
 from torch import Tensor
 
-from nextloc_metrics.core.metric.annotated_options import (
+from nextloc_metrics.core.base.annotated_options import (
     COMPUTED,
     REQUIRED,
     all_options,
@@ -21,7 +21,7 @@ from nextloc_metrics.core.metric.annotated_options import (
     is_default,
     own_options,
 )
-from nextloc_metrics.core.metric.base import BaseMetric
+from nextloc_metrics.core.base.fixes import BaseMetric
 from nextloc_metrics.core.queries.batch import takes_batch
 from nextloc_metrics.core.queries.checks import as_number
 from nextloc_metrics.core.queries.messages import clip, describe, short

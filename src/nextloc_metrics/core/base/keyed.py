@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from nextloc_metrics.core.base.mean import RecordMetric
 from nextloc_metrics.core.means.exact import KeyedSums
-from nextloc_metrics.core.metric.mean import RecordMetric
 
 
 class KeyedMetric(RecordMetric):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import KW_ONLY
 from typing import ClassVar
 
+from nextloc_metrics.core.base.annotated_options import PositiveNumber
+from nextloc_metrics.core.base.mean import MeanMetric, RecordMetric
 from nextloc_metrics.core.distribution.distribution import Distribution, DistributionNeeds, Given
-from nextloc_metrics.core.metric.annotated_options import PositiveNumber
-from nextloc_metrics.core.metric.mean import MeanMetric, RecordMetric
 
 
 class DistributionMetric(RecordMetric):

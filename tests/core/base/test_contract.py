@@ -34,7 +34,7 @@ from nextloc_metrics import (
     next_location_metrics,
 )
 from nextloc_metrics.core.backends import UNRETRIEVED
-from nextloc_metrics.core.metric.annotated_options import describe_option
+from nextloc_metrics.core.base.annotated_options import describe_option
 from strategies import (
     BLOCK_CASES,
     CASES,

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from nextloc_metrics.core.base.annotated_options import COMPUTED, Computed
+from nextloc_metrics.core.base.mean import MeanMetric, RecordMetric, check_mean
+from nextloc_metrics.core.base.ranking_metric import LARGEST_STATE
 from nextloc_metrics.core.means import exact, intervals
-from nextloc_metrics.core.metric.annotated_options import COMPUTED, Computed
-from nextloc_metrics.core.metric.mean import MeanMetric, RecordMetric, check_mean
-from nextloc_metrics.core.metric.ranking_metric import LARGEST_STATE
 from nextloc_metrics.core.queries.batch import GroupKind, GroupLabels
 from nextloc_metrics.core.queries.checks import check_positive
 from nextloc_metrics.core.queries.messages import short

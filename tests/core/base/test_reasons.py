@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from nextloc_metrics import MRR, AccuracyAtK, LocationF1
-from nextloc_metrics.core.metric.plan import Plan
+from nextloc_metrics.core.base.plan import Plan
 from nextloc_metrics.core.queries.batch import Batch
 
 SCORES = torch.tensor([[0.5, 0.25, 0.125], [0.25, 0.5, 0.125]])

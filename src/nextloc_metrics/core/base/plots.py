@@ -9,6 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nextloc_metrics.core.base.results import (
+    keys_of,
+    read_counted,
+    read_values,
+    write_sample,
+)
 from nextloc_metrics.core.display.bars import MOST_BARS, Groups, draw_groups, draw_histogram
 from nextloc_metrics.core.display.lines import (
     MOST_LINES,
@@ -20,12 +26,6 @@ from nextloc_metrics.core.display.lines import (
 from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.display.style import Scale, count, import_pyplot
 from nextloc_metrics.core.means.intervals import check_confidence_level
-from nextloc_metrics.core.metric.results import (
-    keys_of,
-    read_counted,
-    read_values,
-    write_sample,
-)
 from nextloc_metrics.core.queries.checks import check_bool
 from nextloc_metrics.core.queries.messages import short
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from nextloc_metrics.core import scoring
 from nextloc_metrics.core.backends import UNRETRIEVED
-from nextloc_metrics.core.metric.mean import (
+from nextloc_metrics.core.base.mean import (
     MeanMetric,
     NoChanceError,
     RecordMetric,

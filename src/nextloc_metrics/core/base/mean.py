@@ -14,11 +14,11 @@ from torch import Tensor
 from typing_extensions import Unpack
 
 from nextloc_metrics.core import scoring
+from nextloc_metrics.core.base.fixes import rounded
+from nextloc_metrics.core.base.plan import Plan
+from nextloc_metrics.core.base.plots import plot_metric
+from nextloc_metrics.core.base.summed import SummedMetric
 from nextloc_metrics.core.means import exact, intervals
-from nextloc_metrics.core.metric.base import rounded
-from nextloc_metrics.core.metric.plan import Plan
-from nextloc_metrics.core.metric.plots import plot_metric
-from nextloc_metrics.core.metric.summed import SummedMetric
 from nextloc_metrics.core.queries.arrays import Array
 from nextloc_metrics.core.queries.batch import Batch, BatchOptions, GroupKind
 from nextloc_metrics.core.queries.checks import check_ignored
@@ -35,7 +35,7 @@ class RecordMetric(SummedMetric):
     """A metric that reads a record of each batch, such as a `Ranking`, and adds up integers.
 
     A subclass declares its options as in
-    [`SummedMetric`][nextloc_metrics.core.metric.summed.SummedMetric], says in `record` (a class)
+    [`SummedMetric`][nextloc_metrics.core.base.summed.SummedMetric], says in `record` (a class)
     and `needs` what it reads, and defines `tally`.
 
     Args:

@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 import torch
 from torch import Tensor
 
+from nextloc_metrics.core.base.mean import MeanMetric
 from nextloc_metrics.core.means import histogram
-from nextloc_metrics.core.metric.mean import MeanMetric
 from nextloc_metrics.core.queries.checks import check_statistic
 
 Statistic = Annotated[Literal["mean", "median"] | float, check_statistic]

@@ -10,25 +10,25 @@ from torch import Tensor
 from torchmetrics import MetricCollection
 from typing_extensions import Unpack
 
-from nextloc_metrics.core.display.table import Table, of_readings
-from nextloc_metrics.core.means.intervals import check_confidence_level
-from nextloc_metrics.core.metric.base import (
+from nextloc_metrics.core.base.fixes import (
     Unscripted,
     outside_graphs,
     unchanged_by_errors,
     unrounded,
 )
-from nextloc_metrics.core.metric.grouped import Grouped
-from nextloc_metrics.core.metric.mean import MeanMetric, RecordMetric
-from nextloc_metrics.core.metric.plan import Plan
-from nextloc_metrics.core.metric.plots import plot_collection
-from nextloc_metrics.core.metric.results import (
+from nextloc_metrics.core.base.grouped import Grouped
+from nextloc_metrics.core.base.mean import MeanMetric, RecordMetric
+from nextloc_metrics.core.base.plan import Plan
+from nextloc_metrics.core.base.plots import plot_collection
+from nextloc_metrics.core.base.results import (
     Results,
     count_notes,
     read_results,
     write_sample,
 )
-from nextloc_metrics.core.metric.summed import all_reduce
+from nextloc_metrics.core.base.summed import all_reduce
+from nextloc_metrics.core.display.table import Table, of_readings
+from nextloc_metrics.core.means.intervals import check_confidence_level
 from nextloc_metrics.core.queries.arrays import Array
 from nextloc_metrics.core.queries.batch import Batch, BatchOptions, GroupLabels, takes_batch
 from nextloc_metrics.core.queries.messages import short
