@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,20 +15,15 @@ _WORST = 10
 def rows_of_groups(
     collection: Any, groups: Sequence[str], confidence_level: float
 ) -> tuple[dict[str, dict[str, Reading]], list[str]]:
-    """Return the values of groups by their names, numbers in their order, and notes.
+    """Return the values of groups by their names, and notes.
 
     Of more than a hundred groups they are the medians, and the ten worst by the first metric; of
-    equally bad ones those with the most queries. Of eleven groups and more a note names the worst.
+    equally bad ones those with the most queries.
     """
     results: Results = collection.results(confidence_level)
     members = {x: one for x, one in collection.named_members() if x in results.numbers}
     if len(groups) <= MOST_ROWS:
-        order = sorted(range(len(groups)), key=lambda i: _in_order(groups[i]))
-        rows = {groups[i]: _row(members, results, i) for i in order}
-        if len(groups) <= _WORST or not members:
-            return rows, []
-        title, worst = _worst(members, results)
-        return rows, [f"{title}: {', '.join(groups[i] for i in worst)}"]
+        return {name: _row(members, results, i) for i, name in enumerate(groups)}, []
     name, first = next(iter(members.items()))
     kinds = plural(first._groups.by)
     title, worst = _worst(members, results)
@@ -93,9 +87,3 @@ def clusters_of(collection: Any, groups: Sequence[str]) -> dict[str, dict[str, i
     return {
         plural(first.sampled_by): dict(zip(groups, first.clusters_by_group.tolist(), strict=True))
     }
-
-
-def _in_order(name: str) -> tuple[bool, float, str]:
-    """Sort numbers by their values, before text."""
-    is_number = re.fullmatch(r"-?\d{1,15}(\.\d+)?", name) is not None
-    return not is_number, float(name) if is_number else 0, name

@@ -149,18 +149,24 @@ class Evaluation(Result):
     @cached_property
     def _beside(self) -> dict[str, dict[str, Reading]]:
         """The values beside those of the first table, without intervals, by title."""
-        none = Reading(math.nan, None, is_fraction=False)
         return {
-            title: {x: self._readings.get(x, none)._replace(value=float(y)) for x, y in of.items()}
+            title: {name: self._readings[name]._replace(value=float(x)) for name, x in of.items()}
             for title, of in _values_beside(self._counted).items()
         }
 
     @cached_property
     def _by_group(self) -> dict[str, dict[str, Reading]]:
-        """The values of each part of the user's own, with intervals, by title."""
-        level, parts = self._counted.setting.confidence_level, self._counted.setting.parts
-        own = self._counted.own.items()
-        return {parts[name].title: _readings_by_group(of.values(), level) for name, of in own}
+        """The values of deciles and of the user's own parts, with intervals, by title."""
+        counted, found = self._counted, dict[str, dict[str, Reading]]()
+        parts = {_DECILES: [counted.parts["deciles"]]} if "deciles" in counted.parts else {}
+        own = counted.setting.parts
+        parts |= {own[name].title: [*of.values()] for name, of in counted.own.items()}
+        for title, collections in parts.items():
+            found[title] = {}
+            for one in collections:
+                results = one.results(counted.setting.confidence_level)
+                found[title] |= read_results(one, results, keep_base=False, by_group=True)
+        return found
 
     def _values_of(self, title: str) -> dict[str, float]:
         return {name: one.value for name, one in self._beside.get(title, {}).items()}
@@ -214,14 +220,9 @@ class Evaluation(Result):
             >>> [(x["part"], x["value"]) for x in e.rows() if x["metric"] == "mrr"][:3]
             [('value', 0.75), ('optimistic', 0.75), ('pessimistic', 0.75)]
         """
-        counted = self._counted
         alone = {"value": self.columns["value"], **self._beside}
         rows = [(title, name, "", one) for title, of in alone.items() for name, one in of.items()]
-        by_group = self._by_group
-        if "deciles" in counted.parts:
-            found = _readings_by_group([counted.parts["deciles"]], counted.setting.confidence_level)
-            by_group = {_DECILES: found, **by_group}
-        for title, of in by_group.items():
+        for title, of in self._by_group.items():
             rows += [(title, *name.partition(", ")[::2], one) for name, one in of.items()]
         for part, metric, group, one in rows:
             low, high = one.bounds or (math.nan, math.nan)
@@ -230,15 +231,11 @@ class Evaluation(Result):
         for record in self.group_records():
             yield {"part": f"by {record.pop('kind')}", **record, "note": ""}
 
-    def _own_tables(self) -> dict[str, Table]:
-        level = self._counted.setting.confidence_level
-        return {title: of_readings({"value": of}, level) for title, of in self._by_group.items()}
-
     def _others(self) -> dict[str, Table]:
+        level = self._counted.setting.confidence_level
         found = {f"By {name}": table for name, table in self.groups.items()}
-        if self.deciles is not None:
-            found[_DECILES] = self.deciles
-        return found | self._own_tables()
+        found |= {title: of_readings({"value": of}, level) for title, of in self._by_group.items()}
+        return found if self.deciles is None else found | {_DECILES: self.deciles}
 
     def sections(self) -> dict[str, str]:
         counted, level = self._counted, self._counted.setting.confidence_level
@@ -258,7 +255,8 @@ class Evaluation(Result):
             found["Probabilities"] = show_probabilities(parts["probabilities"], level)
         if any(low < high for low, high in self.ties.values()):
             found["Ties"] = show_ties(self.values, self.ties)
-        return found | {title: show_table(table) for title, table in self._own_tables().items()}
+        others = self._others().items()
+        return found | {title: show_table(table) for title, table in others if title not in found}
 
 
 def merge(shards: Iterable[str | Path | Evaluation], *, metrics: Any = None) -> Evaluation:
@@ -314,14 +312,6 @@ def _values_beside(counted: Counted) -> dict[str, dict[str, Any]]:
         if counted.setting.probabilities:
             equal = {"nll": math.log(number), "perplexity": float(number), "brier": 1 - 1 / number}
             found[CHANCE] |= equal
-    return found
-
-
-def _readings_by_group(parts: Iterable[RankingCollection], level: float) -> dict[str, Reading]:
-    """Read the values of collections by metric, those of groups by metric and group."""
-    found: dict[str, Reading] = {}
-    for one in parts:
-        found |= read_results(one, one.results(level), keep_base=False, by_group=True)
     return found
 
 

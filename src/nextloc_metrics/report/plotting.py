@@ -83,20 +83,18 @@ def side_by_side(
     import_pyplot()
     if not models:
         raise ValueError("`models` must hold a collection, got none.")
-    found = {
-        name: read_counted(model, confidence_level, keep_base=True)
-        for name, model in named(models).items()
-    }
-    readings = {name: one for name, (one, _) in found.items()}
-    queries = _join_counts({name: number for name, (_, number) in found.items()})
+    readings, queries = _read(models, confidence_level)
     return draw_readings(readings, confidence_level, ax, queries)
 
 
-def _join_counts(queries: Mapping[str, str]) -> str:
-    """Write the number of queries, of every model where they differ."""
-    if len(set(queries.values())) == 1:
-        return next(iter(queries.values()))
-    return ", ".join(f"{name}: {number}" for name, number in queries.items() if number)
+def _read(models: Collections, confidence_level: float) -> tuple[Any, str]:
+    """Read the values of models, and write the number of queries, of each where they differ."""
+    readings, numbers = {}, {}
+    for name, model in named(models).items():
+        readings[name], numbers[name] = read_counted(model, confidence_level, keep_base=True)
+    if len(set(numbers.values())) == 1:
+        return readings, next(iter(numbers.values()))
+    return readings, ", ".join(f"{name}: {text}" for name, text in numbers.items() if text)
 
 
 def by_group(
@@ -163,9 +161,8 @@ def accuracy_within_k(
         >>> axes.get_ylabel()
         'accuracy within k'
     """
-    found = {name: _accuracies(name, x, confidence_level) for name, x in named(models).items()}
-    curves = {name: curve for name, (curve, _) in found.items()}
-    queries = _join_counts({name: number for name, (_, number) in found.items()})
+    readings, queries = _read(models, confidence_level)
+    curves = {name: _accuracies(name, x, readings[name]) for name, x in named(models).items()}
     scale = Scale("accuracy within k", 0, 1)
     figure, axes = draw_bands(curves, scale, confidence_level, ax, queries)
     axes.set_xlabel("k (number of ranks that count)")
@@ -174,10 +171,9 @@ def accuracy_within_k(
 
 
 def _accuracies(
-    name: str, model: RankingCollection, confidence_level: float
-) -> tuple[dict[int, Reading], str]:
-    """Read a model's accuracies by k, in rising order, and its number of queries."""
-    readings, queries = read_counted(model, confidence_level, keep_base=True)
+    name: str, model: RankingCollection, readings: Mapping[str, Reading]
+) -> dict[int, Reading]:
+    """Return a model's accuracies by k, in rising order."""
     make = "make it with `next_location_metrics(num_locations, k=range(1, 51))`"
     found: dict[int, Reading] = {}
     members = [
@@ -192,7 +188,7 @@ def _accuracies(
                 f"in {name or 'the collection'}; remove all but one of them."
             )
         found[metric.k] = readings[key]
-    return dict(sorted(found.items())), queries
+    return dict(sorted(found.items()))
 
 
 @style()
