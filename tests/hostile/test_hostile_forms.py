@@ -155,52 +155,11 @@ def test_scores_that_are_no_number_are_not_retrieved() -> None:
         assert found.values["mrr"] == pytest.approx(expected)
 
 
-RUN = {"q1": {"d1": 0.9, "d2": 0.4}, "q2": {"d3": 0.7, "d1": 0.7}, "q4": {"d1": 1}}
-QRELS = {"q1": {"d2": 1, "d9": 0}, "q2": {"d3": 2}, "q3": {"d1": 1}}
-
-
-@pytest.mark.parametrize("as_file", [False, True])
-def test_dicts_of_ranx_are_items(as_file: bool, tmp_path: Path) -> None:
-    """A run and its judgements as dicts or as files of them have the values of their rows."""
-    run: Any = RUN
-    qrels: Any = QRELS
-    if as_file:
-        run, qrels = tmp_path / "run.json", tmp_path / "qrels.json"
-        run.write_text(json.dumps(RUN, indent=1), "utf-8")
-        qrels.write_text(json.dumps(QRELS), "utf-8")
-    found = evaluate(run, truth=qrels, k=1)
-    # ranks 2, 1.5 (a tie of two), and a miss
-    assert found.values["mrr_at_1"] == pytest.approx((0 + 0.5 + 0) / 3)
-    assert found.card["missing"] == found.card["without_truth"] == 1
-
-
-@pytest.mark.parametrize("name", ["preds", "logits", "scores"])
-def test_saved_tensors_are_arrays(name: str, tmp_path: Path) -> None:
-    """A dict of `torch.save` is what `evaluate` gets, groups and all."""
-    preds, target = torch.rand(5, 4), torch.tensor([0, 1, 2, 3, 0])
-    torch.save({name: preds, "labels": target, "g": target % 2}, tmp_path / "run.pt")
-    found = evaluate(tmp_path / "run.pt", groups=["g"], k=[1, 3])
-    expected = evaluate(preds, target, groups={"g": target % 2}, k=[1, 3])
-    assert (found.values, found.intervals) == (expected.values, expected.intervals)
-    assert found.group_records() == expected.group_records()
-
-
 def test_saved_objects_are_not_unpickled(tmp_path: Path) -> None:
     """What is no tensor is refused, and its code does not run."""
     torch.save({"preds": {1, 2}, "target": Path("x")}, tmp_path / "run.pt")
     with pytest.raises(ValueError, match=r"run\.pt must hold arrays"):
         evaluate(tmp_path / "run.pt")
-
-
-def test_predictions_of_libcity_are_lists(tmp_path: Path) -> None:
-    """`{uid: {trace: {loc_true, loc_pred}}}` is a query per trace, of scores or of ids."""
-    path = tmp_path / "evaluate.json"
-    traces = {"4": {"0": {"loc_true": [1], "loc_pred": [[0.1, 0.9, 0.2]]}}}
-    traces["5"] = {"0": {"loc_true": 0, "loc_pred": [0.1, 0.9, 0.2]}}
-    path.write_text(json.dumps(traces), "utf-8")
-    found = evaluate(path, k=1, groups=["uid"])
-    assert found.values["mrr"] == pytest.approx((1 + 1 / 3) / 2)
-    assert [x["value"] for x in found.group_records() if x["metric"] == "acc_at_1"] == [1, 0]
 
 
 @EVERY

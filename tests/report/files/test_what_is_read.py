@@ -419,22 +419,6 @@ def test_swapped_columns_are_named(form: str, tmp_path: Path) -> None:
     check_read(rows, [[3, 1], [7, 2]], [3, 5], preds="target", target="preds")
 
 
-@pytest.mark.parametrize("mark", ["|", ";", "; ", ", "])
-def test_names_joined_in_one_cell_are_no_list_that_never_hits(mark: str, tmp_path: Path) -> None:
-    """In CSV, JSON lines and items of lists; where a whole cell is a target, the marks are its."""
-    names = [["Home", "Cafe"], ["Cafe", "Zoo"], ["Zoo", "Home"]]
-    cells = [mark.join(x) for x in names]
-    for form in (".tsv", ".jsonl"):
-        rows = made({"preds": cells, "target": [x[0] for x in names]}, form, tmp_path)
-        with pytest.raises(ValueError, match=re.escape(f"`separator={mark!r}`")):
-            evaluated(rows)
-        assert evaluated(rows, separator=mark).values["acc_at_1"] == 1
-        assert evaluated(made({"preds": cells, "target": cells}, form, tmp_path)).values["mrr"] == 1
-    rows = made({"preds": [[x] for x in cells], "target": ["Home", "Cafe", "Zoo"]}, form, tmp_path)
-    with pytest.raises(ValueError, match="'preds'"):
-        evaluated(rows)
-
-
 # Gaps, broken answers and scores -----------------------------------------------------------------
 
 
