@@ -100,8 +100,7 @@ def predictability(
     ([`fano_limit`][nextloc_metrics.analysis.fano_limit]), with the number of the user's different
     locations; `fano_limit(found.entropy, N)` is the limit for another N.
 
-    **The limit is too high for short histories**, because the entropy rate is too low: 300 visits
-    spread evenly over 200 locations have 7.64 bits, and are estimated at about 5.5. So report it
+    **The limit is too high for short histories**, because the entropy rate is too low. So report it
     beside `shuffled`, the mean limit of random orders of the same visits. In a random order there
     is nothing to learn but the shares of visits, whose limit is `uncorrelated`; the difference
     between the two is the error. Users with fewer than `min_visits` visits are flagged and not in
@@ -132,8 +131,7 @@ def predictability(
         uncorrelated  0.3333  0.0000 - 1.0000
         mean over 1 users, 1 left out
 
-    One user has no interval. The visits of ann in a random order have a limit of 36 % instead of
-    33 %: this is the error of the estimate for 120 visits of 3 locations.
+    The visits of ann in a random order have a limit of 36 % instead of 33 %: this is the error.
 
     Sources: C. Song, Z. Qu, N. Blumm and A.-L. Barabási, "Limits of predictability in human
     mobility", Science 327, 2010; V. Kulkarni, A. Mahalunkar, B. Garbinato and J. D. Kelleher,

@@ -163,18 +163,17 @@ def decide(
     return comparisons
 
 
-class Family(NamedTuple):
-    """The tests that Holm's method corrects together; see `decide_family`."""
-
-    tests: dict[tuple[PairNames, str], tuple[Comparison, float]]  #: with the corrected p-value
-    num_tests: int  #: of different scores
-    most: int  #: of random sign assignments
+#: Comparisons of pairs of models by metrics, with their corrected p-values.
+Tests = dict[tuple[PairNames, str], tuple[Comparison, float]]
 
 
 def decide_family(
     pairs: Mapping[tuple[PairNames, str], Pair], confidence_level: float, seed: int
-) -> Family:
-    """Test pairs of models by metrics, and correct the p-values of different tests together."""
+) -> tuple[Tests, int, int]:
+    """Test pairs of models by metrics, and correct the p-values of different tests together.
+
+    Return also how many tests of different scores there are, and the most random signs of each.
+    """
     distinct = {pair.key: pair for pair in pairs.values()}
     number = max(1, len(distinct))
     most = max(_DRAWS, math.ceil(_BELOW * number / level_of(confidence_level)))
@@ -186,7 +185,7 @@ def decide_family(
         one, p_value = by_key[pair.key]
         own = {x: getattr(pair, x) for x in ("effect_size", "num_queries", "wins", "losses")}
         tests[names] = replace(one, **own), p_value
-    return Family(tests, number, most)
+    return tests, number, most
 
 
 class Runs(NamedTuple):

@@ -26,6 +26,7 @@ for random exchanges until 400 are as far apart.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -175,6 +176,7 @@ def _terms(metric: LocationTally, counts: Tensor) -> tuple[Tensor, Tensor]:
     return score, (decisions + support > 0).double()
 
 
+@dataclass(eq=False)
 class Exchange:
     """The paired test of two models by F1: users' answers of the two are exchanged.
 
@@ -185,22 +187,18 @@ class Exchange:
         units: the number of each query's user; None exchanges each query alone.
     """
 
-    def __init__(
-        self,
-        metric: LocationTally,
-        target: Tensor,
-        decided: tuple[Tensor, Tensor],
-        units: Tensor | None = None,
-    ) -> None:
-        self._metric, self._target, self._decided, self._units = metric, target, decided, units
+    metric: LocationTally
+    target: Tensor
+    decided: tuple[Tensor, Tensor]
+    units: Tensor | None = None
 
     def _prepare(self) -> None:
         """Find the changes of TP and P, and the terms of locations where nothing changes."""
-        metric, target, units = self._metric, self._target, self._units
-        units = torch.arange(len(target)) if units is None else units
+        metric, target = self.metric, self.target
+        units = torch.arange(len(target)) if self.units is None else self.units
         self._number = len(torch.unique(units))
         one = torch.ones_like(target)
-        first, second = (_cells(metric, units, target, x, one) for x in self._decided)
+        first, second = (_cells(metric, units, target, x, one) for x in self.decided)
         both = torch.cat([first, second])
         apart = torch.cat([second, first * first.new_tensor([1, 1, -1, -1, -1])])
         cells = KeyedSums([apart], 2).merge()
@@ -222,25 +220,22 @@ class Exchange:
         totals, moved, values = self._totals[:, None].double(), [], []
         for place, unit, change in self._changes:
             sums = change.new_zeros(len(totals), signs.shape[1])
-            moved.append(
-                sums.index_add_(0, place, signs.to(change.dtype)[unit].mul_(change)).double()
-            )
+            sums.index_add_(0, place, signs.to(change.dtype)[unit].mul_(change))
+            moved.append(sums.double())
         moved.append(torch.zeros_like(moved[0]))  # the support
         apart = torch.stack(moved, -1)
         for counts in (totals + apart, totals - apart):
-            terms = _terms(self._metric, counts / 2)
+            terms = _terms(self.metric, counts / 2)
             above, below = (x.sum(0) + y for x, y in zip(terms, self._rest, strict=True))
             values.append(above / below)
         return values[0] - values[1]
 
     def test(self, least: int, most: int, seed: int) -> SignTest | None:
         """Return the share of exchanges with a difference as large: as `signs.sign_tests`."""
-        if self._units is None:  # where each decision that differs moves one, it is soon too much
-            differs = self._decided[0] != self._decided[1]
-            is_location = sum((x >= 0) & (x < self._metric.num_locations) for x in self._decided)
-            number = int((differs & (is_location > 0)).sum())
-            if number > MOST_EXACT_SIGNS and number * most > _MOST_WORK:
-                return None
+        first, second = ((x >= 0) & (x < self.metric.num_locations) for x in self.decided)
+        moved = int(((self.decided[0] != self.decided[1]) & (first | second)).sum())
+        if self.units is None and moved > MOST_EXACT_SIGNS and moved * most > _MOST_WORK:
+            return None  # each of these queries is a change, of which there are too many
         self._prepare()
         width = len(self._signs)
         if self._number < 2:

@@ -354,16 +354,18 @@ def _test_models(
     corrected: dict[PairNames, dict[str, float]] = {x: {} for x in names}
     keys, num_tests, draws = [*models[first].scores], dict[str, int](), 0
     for own in [[key] for key in keys] if is_all else [keys]:
-        family = decide_family({(x, key): pairs[x][key] for x in names for key in own}, level, seed)
-        for (x, key), (one, p_value) in family.tests.items():
-            found[x][key], corrected[x][key] = one, p_value
-        num_tests |= dict.fromkeys(own, family.num_tests)
-        draws = max(draws, family.most)
+        family = {(x, key): pairs[x][key] for x in names for key in own}
+        tests, number, most = decide_family(family, level, seed)
+        for (x, key), both in tests.items():
+            found[x][key], corrected[x][key] = both
+        num_tests |= dict.fromkeys(own, number)
+        draws = max(draws, most)
     columns = {name: one.columns for name, one in models.items()}
     marks = find_letters(columns, corrected, level_of(level)) if is_all else {}
     queries, groups = int(kept.sum()), models[first].clusters_of(kept)
-    number = 0 if groups is None else len(torch.unique(groups))
-    clusters = f"clustered by {cluster} ({number:,} groups)" if cluster else ""
+    clusters = ""
+    if groups is not None:
+        clusters = f"clustered by {cluster} ({len(torch.unique(groups)):,} groups)"
     runs = {name: len(of.scores[keys[0]]) for name, of in models.items()}
     several = [f"{name} {x} runs" for name, x in runs.items() if x > 1]
     warned, most, f1 = _note_runs(runs), max(num_tests.values()), [*models[first].f1]
@@ -383,9 +385,9 @@ def _test_models(
         f"corrected p: {card['corrected_p']}; intervals are not corrected",
         *warned,
     ]
-    tests = ByPair(found), ByPair(corrected), num_tests, marks, columns, card
+    shown = ByPair(found), ByPair(corrected), num_tests, marks, columns, card
     stds = {name: dict(of.stds) for name, of in models.items()}
-    return Comparisons(*tests, level, notes, models[first].members, stds)
+    return Comparisons(*shown, level, notes, models[first].members, stds)
 
 
 def _pair_models(first: Model, second: Model) -> dict[str, Pair]:
