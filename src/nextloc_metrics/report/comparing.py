@@ -18,13 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.analysis.comparison import (
-    Comparison,
-    Pair,
-    PairNames,
-    decide_family,
-    pair_up,
-)
+from nextloc_metrics.analysis.comparison import Comparison, Pair, PairNames, decide_family, pair_up
 from nextloc_metrics.analysis.contrast import contrast, sum_by
 from nextloc_metrics.analysis.f1_intervals import Exchange, answers_of, has_jackknife, jackknife
 from nextloc_metrics.analysis.significance import level_of
@@ -336,11 +330,7 @@ def _join_runs(runs: Sequence[Model], level: float) -> Model:
 
 
 def _test_models(
-    models: Mapping[str, Model],
-    cluster: str | None,
-    against: Against,
-    level: float,
-    seed: int,
+    models: Mapping[str, Model], cluster: str | None, against: Against, level: float, seed: int
 ) -> Comparisons:
     """Test all pairs, and say how on the card."""
     first, is_all = next(iter(models)), against == "all"

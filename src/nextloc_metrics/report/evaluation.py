@@ -17,11 +17,7 @@ from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.display.table import Table, across, csv_cell, in_percent, of_readings
 from nextloc_metrics.core.new_file import new_file
 from nextloc_metrics.core.queries.messages import short
-from nextloc_metrics.report.by_group import (
-    clusters_of,
-    queries_of_deciles,
-    rows_of_groups,
-)
+from nextloc_metrics.report.by_group import clusters_of, queries_of_deciles, rows_of_groups
 from nextloc_metrics.report.evaluation_counts import Counted, merge_counted
 from nextloc_metrics.report.files.opening import Lazy, pa
 from nextloc_metrics.report.parts import AMONG_ANSWERED, BASELINE, BOUNDS, CHANCE, FREQUENCIES

@@ -30,20 +30,8 @@ from nextloc_metrics.report import saved
 from nextloc_metrics.report.evaluation_metrics import count_answers
 from nextloc_metrics.report.location_answers import FewSums, LocationAnswers
 from nextloc_metrics.report.part import Feed, Parts
-from nextloc_metrics.report.parts import (
-    LEFT_OUT,
-    TARGET,
-    make_beside,
-    make_references,
-    make_table,
-)
-from nextloc_metrics.report.setting import (
-    EXEMPT,
-    OwnMetrics,
-    Setting,
-    check_alike,
-    check_free,
-)
+from nextloc_metrics.report.parts import LEFT_OUT, TARGET, make_beside, make_references, make_table
+from nextloc_metrics.report.setting import EXEMPT, OwnMetrics, Setting, check_alike, check_free
 
 # Fewer groups do not tell whether intervals by query are too narrow. With these many standard
 # errors, at most 2 % of evaluations whose groups have no effect are doubted.

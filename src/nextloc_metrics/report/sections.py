@@ -59,10 +59,7 @@ def show_probabilities(metrics: RankingCollection, confidence_level: float) -> s
 
 
 def show_deciles(
-    members: RankingCollection,
-    numbers: Sequence[int],
-    table: Table,
-    confidence_level: float,
+    members: RankingCollection, numbers: Sequence[int], table: Table, confidence_level: float
 ) -> str:
     """Draw precision and NDCG for each decile of the target, and show the table of all metrics.
 
