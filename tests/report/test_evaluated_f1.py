@@ -14,7 +14,7 @@ import sklearn.metrics
 
 from nextloc_metrics import LocationF1, LocationPrecision, LocationRecall, RankingCollection, report
 from nextloc_metrics.core.queries.batch import Batch
-from nextloc_metrics.report.location_answers import FewSums
+from nextloc_metrics.report.evaluation_metrics import FewSums
 
 
 def sample(seed: int = 0) -> tuple[Any, Any, Any]:
@@ -173,7 +173,7 @@ def test_the_interval_costs_nothing_before_it_is_read(monkeypatch: pytest.Monkey
 
     found = evaluate(*sample())
     with monkeypatch.context() as patch:
-        patch.setattr("nextloc_metrics.report.location_answers.jackknife", refuse)
+        patch.setattr("nextloc_metrics.report.evaluation_metrics.jackknife", refuse)
         assert found.values
         assert not found.chance
         assert found.ties

@@ -27,8 +27,7 @@ from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.metrics.location_f1 import LocationF1
 from nextloc_metrics.report import saved
-from nextloc_metrics.report.evaluation_metrics import count_answers
-from nextloc_metrics.report.location_answers import FewSums, LocationAnswers
+from nextloc_metrics.report.evaluation_metrics import FewSums, LocationAnswers, count_answers
 from nextloc_metrics.report.part import Feed, Parts
 from nextloc_metrics.report.parts import LEFT_OUT, TARGET, make_beside, make_references, make_table
 from nextloc_metrics.report.setting import EXEMPT, OwnMetrics, Setting, check_alike, check_free

@@ -30,8 +30,11 @@ from nextloc_metrics.metrics.presets import (
     likelihood_metrics,
     probability_metrics,
 )
-from nextloc_metrics.report.evaluation_metrics import ClusteredGroups, answer_shares
-from nextloc_metrics.report.location_answers import LocationAnswers
+from nextloc_metrics.report.evaluation_metrics import (
+    ClusteredGroups,
+    LocationAnswers,
+    answer_shares,
+)
 from nextloc_metrics.report.part import Feed, Parts
 from nextloc_metrics.report.setting import CONFIDENCE, Setting, make_headline
 
