@@ -90,7 +90,7 @@ def error_of(call: Callable[[], Any]) -> str:
         warnings.simplefilter("ignore")
         try:
             call()
-        except (TypeError, ValueError) as error:
+        except (AttributeError, TypeError, ValueError) as error:
             message = f"{type(error).__name__}: {error}"
     assert len(message) <= 312, message[:400]
     assert "\n" not in message

@@ -23,6 +23,8 @@ from doors import check_read, check_refused, evaluated, ids_read, made, records,
 
 from nextloc_metrics import report
 
+pytestmark = pytest.mark.slow  # the hostile laws read files, too, and take less
+
 FORMS = [".csv", ".jsonl", ".parquet", "pandas"]
 LARGE = 2**53 + 1
 LISTS = [[7, 3, 1], [5, 4], [], [2, 9, 8]]
@@ -71,7 +73,6 @@ def test_types_of_arrow(tmp_path: Path) -> None:
             assert (found.values, str(found)) == (expected.values, str(expected))
 
 
-@pytest.mark.slow  # reads as many rows as no reader takes at once
 @pytest.mark.parametrize("form", [".csv", ".jsonl", ".parquet"])
 def test_the_order_of_many_rows(form: str, tmp_path: Path) -> None:
     """Rows are in order, and numbered in errors, behind each block and group of rows."""
