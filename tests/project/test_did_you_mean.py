@@ -1,73 +1,17 @@
-"""A name of another library, or of another place, is answered by the name that is meant here."""
+"""Errors of calls name the class that is called, and options of the command line what is meant."""
 
 import inspect
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from torchmetrics import Metric
 
 import nextloc_metrics
 from nextloc_metrics import (
-    MRR,
     AccuracyAtK,
-    LocationF1,
-    RankingCollection,
-    RecallAtK,
-    next_location_metrics,
-    recommendation_metrics,
-    report,
 )
 from nextloc_metrics.trajectories import DTW
 from strategies import named
-
-NAMES = {
-    "compare": r"; did you mean `report\.compare`\?",
-    "evaluate": r"; did you mean `report\.evaluate`\?",
-    "NDCG": r"; did you mean `NDCGAtK`\?",
-    "HitRate": r"; did you mean `HitRateAtK`\?",
-    "mrr": r"; did you mean `MRR`\?",
-    "WeightedF1": r"; did you mean `LocationF1`\?",
-    "RetrievalMRR": r"; did you mean `MRR\(k\)`\?",
-    "Recal": r"; did you mean `RecallAtK`\?",
-    "zzz": "",
-    "events": r", which was retired in 0\.6: use the metrics of HoTPP\.",
-    "Hausdorff": r", which was retired in 0\.6: use tslearn, .*",
-}
-
-
-@pytest.mark.parametrize(("name", "says"), NAMES.items())
-def test_a_name_of_the_package(name: str, says: str) -> None:
-    """The error names the class, the package that has the function, or what replaced it."""
-    with pytest.raises(AttributeError, match=rf"has no attribute '{name}'{says}$"):
-        getattr(nextloc_metrics, name)
-    with pytest.raises(AttributeError, match=r"use `report\.evaluate`, which takes tables"):
-        report.evaluate_table  # noqa: B018
-
-
-@pytest.mark.parametrize(
-    ("call", "use"),
-    [
-        (lambda: next_location_metrics(num_classes=3), "`num_classes`; use `num_locations`"),
-        (lambda: LocationF1(3, num_classes=3), "LocationF1 .*`num_classes`; use `num_locations`"),
-        (lambda: recommendation_metrics(top_k=3), "`top_k`; use `k`"),
-        (lambda: RecallAtK(3, top_k=3), "`top_k`; use `k`"),
-        (lambda: AccuracyAtK(1, unknown=2), "^AccuracyAtK has no .*`unknown`; its options are `k`"),
-        (lambda: report.evaluate([[1]], [1], top_k=3), "`top_k`; use `k`"),
-        (lambda: report.evaluate([[1]], [1], ignore_index=-100), "pass `mask=target != -100`"),
-        (lambda: report.evaluate([[1]], [1], km=3), r"takes an `AccuracyWithin\(locations, km\)`"),
-        (lambda: report.evaluate([[1]], [1], user=[3]), "use `users`"),
-        (lambda: report.Evaluator(users=[3]), r'`cluster="user"`, and `groups=\{"user": users\}`'),
-        (lambda: report.evaluate({}, kk=2), "evaluate has no option `kk`; use `k`"),
-        (lambda: MRR().update(1, 2, indexes=3), "`indexes`; a row of `preds` is a query"),
-        (lambda: RankingCollection([MRR()])(1, 2, indexes=3), "`indexes`; a row of `preds` is a q"),
-    ],
-)
-def test_an_argument_of_another_library(call: Callable[[], Any], use: str) -> None:
-    """The error says what the argument is called here, or what stands in its place."""
-    with pytest.raises(TypeError, match=use):
-        call()
 
 
 def test_errors_of_calls_name_the_class_that_is_called() -> None:

@@ -177,6 +177,22 @@ OTHERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+#: names of other libraries, of another place, and of what was retired
+NAMES = "compare evaluate NDCG HitRate mrr WeightedF1 RetrievalMRR Recal zzz events Hausdorff"
+#: calls with an argument of another library, by the argument
+ARGUMENTS: dict[str, list[Callable[..., Any]]] = {
+    "num_classes": [nm.next_location_metrics, partial(nm.LocationF1, 3)],
+    "top_k": [nm.recommendation_metrics, partial(nm.RecallAtK, 3)],
+    "unknown": [partial(AccuracyAtK, 1)],
+    "indexes": [partial(MRR().update, 1, 2), partial(nm.RankingCollection([MRR()]), 1, 2)],
+    "users": [report.Evaluator],
+}
+ARGUMENTS |= {
+    name: [partial(report.evaluate, [[1]], [1]), *ARGUMENTS.get(name, [])]
+    for name in ("top_k", "ignore_index", "km", "user", "kk")
+}
+
+
 def label(value: Any) -> str:
     """A value in a line of the file."""
     text = " ".join(repr(value).split())
@@ -193,6 +209,12 @@ def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
     for metric, batch in REFUSED:
         given = ", ".join(f"{name}={label(value)}" for name, value in batch.items())
         yield f"{label(metric)}.update({given})", partial(metric.clone().update, **batch)
+    for name in NAMES.split():
+        yield f"nextloc_metrics.{name}", partial(getattr, nm, name)
+    yield "report.evaluate_table", partial(getattr, report, "evaluate_table")
+    for name, made in ARGUMENTS.items():
+        for number, call in enumerate(made, 1):
+            yield f"call {number} with {name}=3", partial(call, **{name: 3})
     nested = torch.nested.nested_tensor([IDS, IDS[:2]], layout=torch.jagged)
     pairs = {"user": [["a", "b"], ["a", "b"]]}
     yield from {
