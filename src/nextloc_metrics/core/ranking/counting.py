@@ -160,7 +160,7 @@ def find_ranks(scores: Tensor, relevant: Relevant, depth: int | None, top: int) 
         return Found(*near, find_first(scores, top) if top else None)
     ids = relevant.ids
     own = scores.gather(1, ids.clamp(min=0)).masked_fill(ids < 0, torch.nan)
-    above, tied, first = survey(scores, own, top)
+    above, tied, first = count_around(scores, own, top)
     candidates = None if first is None else TopCandidates.of_scores(first, top)
     return Found.of_counts(ids, own, above, tied, candidates)
 
@@ -170,7 +170,7 @@ def find_first(scores: Tensor, top: int) -> TopCandidates:
     return TopCandidates.of_scores(backends.choose(scores).first(scores, top), top)
 
 
-def survey(scores: Tensor, own: Tensor, top: int) -> tuple[Tensor, Tensor, First | None]:
+def count_around(scores: Tensor, own: Tensor, top: int) -> tuple[Tensor, Tensor, First | None]:
     """Count around the scores `own` `[N, M]`, and find the first `top` candidates, if any."""
     backend = backends.choose(scores)
     above, tied, best = backend.survey(scores, own, top == 1)

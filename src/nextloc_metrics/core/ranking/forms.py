@@ -27,7 +27,11 @@ from nextloc_metrics.core.ranking.counting import (
     order_columns,
 )
 from nextloc_metrics.core.ranking.needs import Needs
-from nextloc_metrics.core.ranking.sources import Embeddings, survey_products, survey_shards
+from nextloc_metrics.core.ranking.sources import (
+    Embeddings,
+    find_ranks_in_products,
+    find_ranks_in_shards,
+)
 from nextloc_metrics.core.ranking.target import Relevant, positive_columns, read_target
 
 # Bytes of scores that are copied at once.
@@ -184,7 +188,7 @@ def of_embeddings(
     """Rank by dot products with the rows of a table."""
     number = len(table)
     relevant = read_target(batch, number)
-    found = survey_products(
+    found = find_ranks_in_products(
         batch.preds.detach().reshape(-1, table.shape[1]),
         Embeddings(table.detach(), None if bias is None else bias.detach()),
         relevant.ids,
@@ -206,7 +210,7 @@ def of_shards(batch: Batch, offset: int, process_group: Any, needs: Needs) -> At
     if (excluded := read_exclude(batch, relevant, None)) is not None:
         is_here = (excluded >= offset) & (excluded < offset + scores.shape[1])
         scores = leave_out(scores, (excluded - offset).where(is_here, -1))
-    number, found = survey_shards(
+    number, found = find_ranks_in_shards(
         scores, relevant.ids, offset, needs.top, process_group, batch.validate_args
     )
     return _of_batch(batch, relevant, found, num_candidates=number)

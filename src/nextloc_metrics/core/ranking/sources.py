@@ -22,9 +22,9 @@ from nextloc_metrics.core.ranking.counting import (
     First,
     Found,
     TopCandidates,
+    count_around,
     find_in_lists,
     merge_top,
-    survey,
 )
 
 # Scores per chunk without `chunk_size`: enough for an efficient matrix product, and few enough for
@@ -58,7 +58,7 @@ class Embeddings(NamedTuple):
         return scores if self.bias is None else scores.add_(self.bias[at])
 
 
-def survey_products(
+def find_ranks_in_products(
     queries: Tensor,
     table: Embeddings,
     ids: Tensor,
@@ -84,11 +84,13 @@ def survey_products(
     for start in range(0, max(1, len(queries)), rows):
         block = slice(start, start + rows)
         left_out = None if excluded is None else excluded[block]
-        parts.append(_survey_block(queries[block], table, ids[block], left_out, repeats, step, top))
+        parts.append(
+            _find_in_block(queries[block], table, ids[block], left_out, repeats, step, top)
+        )
     return Found.cat(parts)
 
 
-def _survey_block(
+def _find_in_block(
     queries: Tensor,
     table: Embeddings,
     ids: Tensor,
@@ -124,7 +126,7 @@ def _survey_block(
         if excluded is not None:  # ids outside this chunk are written to an unused column
             is_here = (excluded >= start) & (excluded < start + size)
             buffer.scatter_(1, (excluded - start).where(is_here, size), -torch.inf)
-        more, equal, best = survey(scores, own, top)
+        more, equal, best = count_around(scores, own, top)
         above += more
         tied += equal
         if best is not None:
@@ -211,7 +213,7 @@ def check_embeddings(
         check_positive("chunk_size", chunk_size)
 
 
-def survey_shards(
+def find_ranks_in_shards(
     scores: Tensor, ids: Tensor, offset: int, top: int, process_group: Any, validate_args: bool
 ) -> tuple[int, Found]:
     """Find the ranks of the relevant locations among the candidates of all processes.
@@ -227,7 +229,7 @@ def survey_shards(
     own = scores.gather(1, local.clamp(0, scores.shape[1] - 1)).masked_fill(~is_here, 0)
     columns = [own, is_here]
     if top:
-        _, _, found = survey(scores, scores[:, :0], top)
+        _, _, found = count_around(scores, scores[:, :0], top)
         assert found is not None  # `top` is not 0
         missing = 0, top - found[1].shape[1]
         columns.append(pad(found[0], missing, value=-torch.inf))
@@ -251,7 +253,7 @@ def survey_shards(
             f"got {int(ids.masked_fill(known, -1).max())}."
         )
     own = slices[0].sum(0).to(scores.dtype).masked_fill(~known, torch.nan)
-    above, tied, _ = survey(scores, own, top=0)
+    above, tied, _ = count_around(scores, own, top=0)
     counts = torch.stack([above, tied])
     if _is_distributed():
         torch.distributed.all_reduce(counts, group=process_group)
