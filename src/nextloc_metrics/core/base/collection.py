@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -71,21 +71,16 @@ class RankingCollection(Unscripted, MetricCollection):
 
     _plan: Plan | None = None
 
-    def __init__(
-        self,
-        metrics: Members,
-        *additional_metrics: RecordMetric,
-        prefix: str | None = None,
-        postfix: str | None = None,
-        compute_groups: bool | list[list[str]] = True,
-    ) -> None:
-        super().__init__(
-            metrics,  # type: ignore[arg-type]  # a dict is invariant there, a Mapping here is not
-            *additional_metrics,
-            prefix=prefix,
-            postfix=postfix,
-            compute_groups=compute_groups,
-        )
+    if TYPE_CHECKING:  # a dict is invariant in torchmetrics, a Mapping here is not
+
+        def __init__(
+            self,
+            metrics: Members,
+            *additional_metrics: RecordMetric,
+            prefix: str | None = None,
+            postfix: str | None = None,
+            compute_groups: bool | list[list[str]] = True,
+        ) -> None: ...
 
     def add_metrics(self, metrics: Any, *additional_metrics: Any) -> None:
         """Add all members, or none if one is refused."""

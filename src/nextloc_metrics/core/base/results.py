@@ -57,21 +57,19 @@ def members_of(
     return found
 
 
-def readings_of(
-    collection: Any, confidence_level: float | None = None, keep_base: bool = False
-) -> dict[str, Reading]:
-    """Compute a collection's values, under the keys of its `compute`.
-
-    With `keep_base` the collection's own prefix and postfix are left out of the keys.
-    """
+def readings_of(collection: Any, confidence_level: float | None = None) -> dict[str, Reading]:
+    """Compute a collection's values, under the keys of its `compute`."""
     results = collection.results(confidence_level, count=False)
-    return read_results(collection, results, keep_base, by_group=False)
+    return read_results(collection, results, keep_base=False, by_group=False)
 
 
 def read_counted(
     collection: Any, confidence_level: float | None = None, keep_base: bool = False
 ) -> tuple[dict[str, Reading], str]:
-    """Do what `readings_of` does, and write how many queries were counted."""
+    """Do what `readings_of` does, and write how many queries were counted.
+
+    With `keep_base` the collection's own prefix and postfix are left out of the keys.
+    """
     results = collection.results(confidence_level)
     readings = read_results(collection, results, keep_base, by_group=False)
     return readings, ", ".join(filter(None, [_write_number(results), results.sample]))
