@@ -13,7 +13,6 @@ from torch import Tensor
 
 from nextloc_metrics.core.base.annotated_options import Computed, NumberFromZero, Positive
 from nextloc_metrics.core.base.mean import MeanMetric
-from nextloc_metrics.core.base.quantile import QuantileMetric, Statistic
 from nextloc_metrics.core.base.ranking_metric import (
     RankingMetric,
     SkipOrError,
@@ -21,10 +20,12 @@ from nextloc_metrics.core.base.ranking_metric import (
     finish_scores,
 )
 from nextloc_metrics.core.means import exact, histogram, intervals
+from nextloc_metrics.core.queries.checks import check_statistic
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.geography.locations import Locations, check_locations, km_of_squares
 
+Statistic = Annotated[Literal["mean", "median"] | float, check_statistic]
 Undecided = Literal["largest", "skip"]
 
 # Bins of the histogram of distances: 0 alone, below 1 cm, then each bin is 1 % wide.
@@ -133,7 +134,7 @@ class AccuracyWithin(_NearTarget):
         return first.ids.masked_fill(~first.known, -1)
 
 
-class DistanceError(QuantileMetric, _NearTarget):
+class DistanceError(_NearTarget):
     r"""Distance between decision and target in km: mean, median or another quantile.
 
     The decision is the best candidate (if tied, the lowest id), as for
@@ -177,7 +178,19 @@ class DistanceError(QuantileMetric, _NearTarget):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.largest_value = self.locations.largest
-        self.label = f"distance error, {self._statistic_name} (km)"
+        statistic = self.statistic
+        name = statistic if isinstance(statistic, str) else f"{statistic:g} quantile"
+        self.label = f"distance error, {name} (km)"
+
+    @property
+    def _share(self) -> float | None:
+        """The share of queries that do not exceed the quantile; None for the mean."""
+        named: dict[Any, float | None] = {"mean": None, "median": 0.5}
+        return named.get(self.statistic, self.statistic)  # type: ignore[arg-type]
+
+    @property
+    def _averages_scores(self) -> bool:
+        return self._share is None
 
     def _check_candidates(self, ranking: Ranking, rows: Tensor) -> None:
         self.locations.check_known("preds", ranking.best[rows, None], _LEAVE_OUT, rows)

@@ -7,14 +7,15 @@ from dataclasses import KW_ONLY
 from functools import partial
 from typing import Annotated, Any, Literal
 
+import torch
 from torch import Tensor
 
 from nextloc_metrics.core import scoring
 from nextloc_metrics.core.backends import UNRETRIEVED
 from nextloc_metrics.core.base.annotated_options import Computed, Positive, PositiveNumber
 from nextloc_metrics.core.base.mean import MeanMetric
-from nextloc_metrics.core.base.quantile import QuantileMetric
 from nextloc_metrics.core.base.ranking_metric import RankingMetric, Size, SkipOrError
+from nextloc_metrics.core.means import histogram
 from nextloc_metrics.core.queries.checks import check_share
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.core.ranking.needs import Needs
@@ -73,7 +74,7 @@ class MeanRank(RankingMetric):
         return scoring.first_rank(ranking)
 
 
-class RankQuantile(QuantileMetric, MeanRank):
+class RankQuantile(MeanRank):
     r"""Quantile of the rank of the first relevant location, such as the median rank.
 
     The value is the smallest rank that at least a share `q` of the queries do not exceed. The rank
@@ -93,8 +94,6 @@ class RankQuantile(QuantileMetric, MeanRank):
         tensor(3.)
     """
 
-    _steps = 2
-
     unretrieved: Unretrieved = "last"
     _: KW_ONLY
     q: Computed[Annotated[float, partial(check_share, example=0.5)]]
@@ -107,9 +106,21 @@ class RankQuantile(QuantileMetric, MeanRank):
         super().__post_init__()
         self.label = "Median rank" if self.q == 0.5 else f"{self.q:g} quantile of the rank"
 
+    def empty_tally(self) -> Tensor:
+        """Return an empty histogram of the ranks times 2."""
+        return histogram.empty()
+
+    def tally(self, record: Ranking) -> Tensor:
+        scores, counted = self._score_queries(record)
+        return histogram.tally(2 * scores, counted).to(record.device)
+
+    def compute(self) -> Tensor:
+        value = histogram.quantile(self.state, self.q) / 2
+        return torch.tensor(value, dtype=torch.float64, device="cpu")
+
     @property
-    def _share(self) -> float:
-        return self.q
+    def num_queries(self) -> int:
+        return int(self.state.sum())
 
 
 class AUC(RankingMetric):
