@@ -11,14 +11,14 @@ from typing import Any, ClassVar
 
 from nextloc_metrics import analysis
 from nextloc_metrics.core.base.collection import RankingCollection
-from nextloc_metrics.core.base.results import read_results, readings_of
+from nextloc_metrics.core.base.results import MOST_ROWS, Results, read_results, readings_of
 from nextloc_metrics.core.display.page import Result, show_meanings, show_table
-from nextloc_metrics.core.display.reading import Reading
+from nextloc_metrics.core.display.reading import Reading, plural
 from nextloc_metrics.core.display.table import Table, across, csv_cell, in_percent, of_readings
 from nextloc_metrics.core.new_file import new_file
 from nextloc_metrics.core.queries.messages import short
-from nextloc_metrics.report.by_group import clusters_of, queries_of_deciles, rows_of_groups
 from nextloc_metrics.report.evaluation_counts import Counted, merge_counted
+from nextloc_metrics.report.evaluation_metrics import ClusteredGroups
 from nextloc_metrics.report.files.opening import Lazy, pa
 from nextloc_metrics.report.parts import AMONG_ANSWERED, BASELINE, BOUNDS, CHANCE, FREQUENCIES
 from nextloc_metrics.report.sections import (
@@ -32,6 +32,9 @@ from nextloc_metrics.report.sections import (
 from nextloc_metrics.report.setting import check_metrics
 
 Interval = tuple[float, float]
+
+# So many of more than a hundred groups are shown, below the medians.
+_WORST = 10
 
 _DECILES = "By popularity of the target"
 
@@ -93,7 +96,7 @@ class Evaluation(Result):
             return None
         collection, level = counted.parts["deciles"], counted.setting.confidence_level
         notes = [x for x in counted.note_lists() if not x.startswith("mrr")]
-        readings, numbers = readings_of(collection, level), queries_of_deciles(collection)
+        readings, numbers = readings_of(collection, level), _queries_of_deciles(collection)
         for name in sorted(readings, key=lambda x: not x.startswith("ndcg")):
             metric, _, decile = name.partition("_decile_")
             if decile:
@@ -245,7 +248,7 @@ class Evaluation(Result):
         if (places := counted.setting.locations) is not None:
             found["Distance"] = show_map(parts["map"]["acc_at_1"], places)
         if self.deciles is not None:
-            numbers = [*queries_of_deciles(parts["deciles"]).values()]
+            numbers = [*_queries_of_deciles(parts["deciles"]).values()]
             found[_DECILES] = show_deciles(parts["deciles"], numbers, self.deciles, level)
         if "probabilities" in parts:
             found["Probabilities"] = show_probabilities(parts["probabilities"], level)
@@ -312,17 +315,76 @@ def _values_beside(counted: Counted) -> dict[str, dict[str, Any]]:
 
 
 def _table_of_kind(counted: Counted, kind: str) -> Table:
-    """Make the table of one kind of groups; it computes its records when they are read."""
+    """Make the table of one kind of groups; it computes its records when they are read.
+
+    Of more than a hundred groups it has the medians, and the ten worst by the first metric.
+    """
     level, records = counted.setting.confidence_level, partial(titled_records, counted, kind)
     collection, groups = counted.parts[f"by {kind}"], counted.labels[kind].names
-    rows, notes = rows_of_groups(collection, groups, level)
-    notes = [*counted.note_lists(), *notes, *counted.note_intervals(kind)]
-    return across(rows, level, notes, records, clusters_of(collection, groups))
+    results, notes, users = collection.results(level), counted.note_lists(), {}
+    members: dict[str, Any] = dict(collection.named_members())
+    (name, first), *_ = members.items()
+    shown, rows = list(range(len(groups))), dict[str, dict[str, Reading]]()
+    if len(groups) > MOST_ROWS:
+        title, shown = _worst(name, first, results)
+        medians = read_results(collection, results, keep_base=False, by_group=False)
+        rows[medians[name].note] = medians
+        notes += [
+            f"below the medians: {title}; of equal ones, those with more queries",
+            f"each of the {len(groups):,} {plural(kind)}: --group-table FILE",
+        ]
+    rows |= {groups[i]: _row(members, results, i) for i in shown}
+    if isinstance(first, ClusteredGroups):  # how many users, or what else is independent
+        numbers = first.clusters_by_group.tolist()
+        users = {plural(first.sampled_by): dict(zip(groups, numbers, strict=True))}
+    return across(rows, level, [*notes, *counted.note_intervals(kind)], records, users)
 
 
 def _records_of(collection: Any, confidence_level: float) -> list[dict[str, Any]]:
     table: Table = collection.table(intervals=True, confidence_level=confidence_level)
     return list(table.records)
+
+
+def _queries_of_deciles(collection: Any) -> dict[str, int]:
+    """Return the number of queries by the decile of their target, as names of metrics have it."""
+    members = {
+        name.rpartition("_decile_")[2]: one
+        for name, one in collection.named_members()
+        if name.startswith("ndcg_at_")
+    }
+    first = next(iter(members.values()))
+    if first._groups:
+        return {x: int(one._numbers()[0].sum()) for x, one in members.items()}
+    return dict(zip(members, first.num_queries.tolist(), strict=True))
+
+
+def _row(members: dict[str, Any], results: Results, i: int) -> dict[str, Reading]:
+    """Return the values of one group."""
+    found = {}
+    for name, one in members.items():
+        ends = results.intervals.get(name)
+        found[name] = Reading(
+            float(results.values[name][i]),
+            None if ends is None else (float(ends[0][i]), float(ends[1][i])),
+            one.plot_upper_bound == 1,
+            number=int(results.numbers[name][i]),
+            unit=one.unit,
+        )
+    return found
+
+
+def _worst(name: str, metric: Any, results: Results) -> tuple[str, list[int]]:
+    """Return the groups with the worst values of a metric, and what to call them.
+
+    Of equal ones, those with more queries are first.
+    """
+    values, rises = results.values[name], metric.higher_is_better is not False
+    by_number = results.numbers[name].argsort(descending=True, stable=True)
+    by_number = by_number[~values[by_number].isnan()]
+    order = values[by_number].argsort(descending=not rises, stable=True)[:_WORST]
+    ends = "lowest" if rises else "highest"
+    title = f"the {len(order)} {plural(metric._groups.by)} with the {ends} {name}"
+    return title, [int(i) for i in by_number[order]]
 
 
 # The columns of a file of groups.

@@ -31,9 +31,6 @@ AnswerKind = Literal[
 _BITS = 32
 _LOWER = (1 << _BITS) - 1
 
-# So many entries are sorted in less time than a batch takes.
-_UNMERGED = 1 << 19
-
 
 class ClusteredGroups(Grouped, KeyedMetric):
     """`Grouped` with a clustered interval for each group, such as clustered by user.
@@ -98,14 +95,6 @@ class FewSums(exact.KeyedSums):
     """
 
     most: ClassVar[int] = 10_000_000
-
-    def __radd__(self, held: list[Tensor]) -> list[Tensor]:
-        """Return the state with these sums; entries are merged before they are twice as many."""
-        # one entry alone is read as it is, and so must have each key once
-        parts = [*(held or [self.entries[0][:0]]), *self.entries]
-        if sum(map(len, parts)) <= 2 * max(_UNMERGED, len(parts[0])):
-            return parts
-        return [type(self)(parts, self.num_keys).merge()]
 
     def merge(self) -> Tensor:
         found = super().merge()
