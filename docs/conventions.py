@@ -313,7 +313,7 @@ OPTIONS = {
     "Precision@3": ['PrecisionAtK(3, empty_target_action="neg")'],
     "Recall@3": ['RecallAtK(3, empty_target_action="neg")'],
     "F1@3": ['F1AtK(3, empty_target_action="neg")'],
-    "HitRate@3": ['HitRateAtK(3, empty_target_action="neg")'],
+    "HitRate@3": ['AccuracyAtK(3, empty_target_action="neg")'],
     "MRR": ['MRR(empty_target_action="neg")'],
     "MRR@3": ['MRR(3, empty_target_action="neg")'],
     "MAP@3": ['MAPAtK(3, normalizer="relevant", empty_target_action="neg")'],

@@ -38,7 +38,6 @@ from nextloc_metrics import (
     DecileKForRecall,
     DecileNDCG,
     DecilePrecision,
-    Distribution,
     Grouped,
     LocationF1,
     Perplexity,
@@ -52,6 +51,7 @@ from nextloc_metrics import (
     probability_metrics,
     recommendation_metrics,
 )
+from nextloc_metrics.base import Distribution
 from nextloc_metrics.core.base.mean import RecordMetric
 from nextloc_metrics.core.base.summed import all_reduce
 from nextloc_metrics.core.means import exact

@@ -12,7 +12,6 @@ from nextloc_metrics import (
     MRR,
     AccuracyAtK,
     F1AtK,
-    HitRateAtK,
     LocationF1,
     LocationPrecision,
     LocationRecall,
@@ -77,7 +76,7 @@ def metrics() -> list[Metric]:
     return [
         AccuracyAtK(5, dist_sync_on_step=True),
         AccuracyAtK(5, ties="pessimistic", ignore_index=0, validate_args=False),
-        HitRateAtK(k=5, empty_target_action="neg"),
+        AccuracyAtK(k=5, empty_target_action="neg"),
         MRR(),
         MRR(k=10, ties="optimistic"),
         NDCGAtK(10, gain="exponential", ideal="full"),

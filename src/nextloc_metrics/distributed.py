@@ -34,6 +34,8 @@ from torch.utils.data import (
 from nextloc_metrics.core.queries.checks import as_number, check_positive
 from nextloc_metrics.core.queries.messages import short
 
+__all__ = ["PaddedDataset", "check_each_row_once", "padding_mask"]
+
 Row = TypeVar("Row")
 Collated = TypeVar("Collated")
 

@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import geography, metrics, trajectories
-from nextloc_metrics.core import base
+from nextloc_metrics.core import base as bases
 from nextloc_metrics.core.base.mean import MeanMetric, RecordMetric
 from nextloc_metrics.core.base.summed import SummedMetric
 from nextloc_metrics.core.queries.checks import check_choice
@@ -41,7 +41,7 @@ _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 def _classes() -> dict[str, type[SummedMetric]]:
     """Return the classes of all metrics by the names of their functions."""
     found: dict[str, type[SummedMetric]] = {}
-    for room in (base, metrics, geography, trajectories):
+    for room in (bases, metrics, geography, trajectories):
         for file in iter_modules(room.__path__, f"{room.__name__}."):
             for name, kind in vars(import_module(file.name)).items():
                 # on Python 3.10 an alias such as `list[Tensor]` is an instance of `type`, too

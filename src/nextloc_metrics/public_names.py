@@ -1,6 +1,7 @@
 """The public names, which `nextloc_metrics` hands on when the first of them is asked for."""
 
 from nextloc_metrics import analysis as analysis
+from nextloc_metrics import base as base
 from nextloc_metrics import distributed as distributed
 from nextloc_metrics import functional as functional
 from nextloc_metrics import geography as geography
@@ -13,16 +14,11 @@ from nextloc_metrics.core.base.collection import RankingCollection as RankingCol
 from nextloc_metrics.core.base.grouped import Grouped as Grouped
 from nextloc_metrics.core.base.mean import MeanMetric as MeanMetric
 from nextloc_metrics.core.base.ranking_metric import RankingMetric as RankingMetric
-from nextloc_metrics.core.distribution.distribution import Distribution as Distribution
 from nextloc_metrics.core.queries.batch import GroupLabels as GroupLabels
-from nextloc_metrics.core.queries.record import Queries as Queries
-from nextloc_metrics.core.queries.record import Record as Record
-from nextloc_metrics.core.ranking.needs import Needs as Needs
 from nextloc_metrics.core.ranking.ranking import Ranking as Ranking
 from nextloc_metrics.metrics.at_k import MRR as MRR
 from nextloc_metrics.metrics.at_k import AccuracyAtK as AccuracyAtK
 from nextloc_metrics.metrics.at_k import F1AtK as F1AtK
-from nextloc_metrics.metrics.at_k import HitRateAtK as HitRateAtK
 from nextloc_metrics.metrics.at_k import MAPAtK as MAPAtK
 from nextloc_metrics.metrics.at_k import NDCGAtK as NDCGAtK
 from nextloc_metrics.metrics.at_k import PrecisionAtK as PrecisionAtK

@@ -51,7 +51,6 @@ OTHERS = [
     Call("Grouped", {"metric": MRR(), "num_groups": 3}, {**RANKED, "groups": TARGET % 3}),
     Call("SequenceAccuracy", {"first": 2},
          {"preds": SCORES.view(4, 3, LOCATIONS), "target": TARGET.view(4, 3)}),
-    Call("HitRateAtK", {"k": 2}, {**RANKED, "mask": TARGET > 1, "exclude": TARGET[:, None] - 1}),
     *[Call(f"trajectories.{name}", options, DAYS)
       for name, options in {
           "DTW": {"normalized": True}, "GeoBLEU": {}, "MeanPointError": {},

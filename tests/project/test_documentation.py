@@ -151,9 +151,7 @@ def test_the_site_is_whole(site: Path) -> None:
 
 
 #: names without an underscore that only modules of this library use
-INNER = """core.backends.Reference core.backends.choose core.backends.must_not_sync
-core.scoring.evaluate
-distributed.count_surplus integrations.hugging_face.EvalPrediction integrations.libcity.Config"""
+INNER = """integrations.hugging_face.EvalPrediction integrations.libcity.Config"""
 
 
 def public_names() -> set[str]:

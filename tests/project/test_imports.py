@@ -21,6 +21,7 @@ WINGS: dict[str, list[str]] = {
     "metrics": ["geography"],
     "trajectories": ["metrics"],
     "analysis": ["metrics"],
+    "base": ["core"],
     "functional": ["metrics", "trajectories"],
     "integrations": ["metrics", "distributed"],
     "report": ["trajectories", "analysis"],

@@ -16,7 +16,6 @@ from nextloc_metrics import (
     MRR,
     AccuracyAtK,
     F1AtK,
-    HitRateAtK,
     MAPAtK,
     NDCGAtK,
     PrecisionAtK,
@@ -28,7 +27,7 @@ from nextloc_metrics.core.queries.batch import Batch
 
 NAMES: dict[str, Any] = {
     "acc@1": AccuracyAtK(1),
-    "hit_rate@2": HitRateAtK(2),
+    "hit_rate@2": AccuracyAtK(2),
     "precision@2": PrecisionAtK(2),
     "recall@4": RecallAtK(4),
     "f1@3": F1AtK(3),

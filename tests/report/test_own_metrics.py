@@ -25,12 +25,11 @@ from nextloc_metrics import (
     LocationF1,
     MeanMetric,
     MeanRank,
-    Queries,
     RankingCollection,
     RankingMetric,
-    Record,
     report,
 )
+from nextloc_metrics.base import Queries, Record
 from nextloc_metrics.cli.commands import main
 from nextloc_metrics.core.base.ranking_metric import RankingTally
 from nextloc_metrics.core.queries.batch import Batch

@@ -16,7 +16,7 @@ from pkgutil import get_data
 from typing import Any
 
 from nextloc_metrics.core.retired import instead_of
-from nextloc_metrics.core.suggestions import METRICS
+from nextloc_metrics.core.suggestions import METRICS, OF_BASE
 
 
 @cache
@@ -38,6 +38,7 @@ def _nearest(package: str, name: str) -> list[str]:
         if spec is not None and spec.submodule_search_locations is not None:
             known |= {x.lower(): f"{of}.{x}" for x in places_of(f"{package}.{of}")}
     known |= {x.lower(): x for x in places}
+    known |= {x.lower(): f"base.{x}" for x in OF_BASE if "base" in places}
     asked = name.lower()
     if METRICS.get(asked, "").split("(")[0] in places:
         return [f"`{METRICS[asked]}`"]

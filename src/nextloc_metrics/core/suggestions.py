@@ -12,7 +12,11 @@ OTHERS |= {"y_true": "target", "y_pred": "preds"}
 
 # Metrics of papers and of other libraries, in lower case.
 METRICS = {"f1": "LocationF1", "weightedf1": "LocationF1"}
+METRICS |= {"hitrate": "AccuracyAtK", "hitrateatk": "AccuracyAtK"}
 METRICS |= {"mrratk": "MRR(k)", "retrievalmrr": "MRR(k)"}
+
+# Names of `nextloc_metrics.base`, which were at the top in 0.5.
+OF_BASE = ("Distribution", "Needs", "Queries", "Record")
 
 
 def use(name: str, known: Iterable[str], otherwise: str) -> str:

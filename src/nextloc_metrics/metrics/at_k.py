@@ -3,15 +3,16 @@
 from nextloc_metrics.core import scoring
 from nextloc_metrics.core.base.annotated_options import Positive
 from nextloc_metrics.core.base.ranking_metric import RankingMetric
+from nextloc_metrics.core.scoring.formulas import Denominator, Divisor, Gain, Ideal, Normalizer
 
 
 class AccuracyAtK(RankingMetric):
     r"""Accuracy within the first k ranks, also called hit rate or Acc@k.
 
     The share of queries with at least one relevant location among the first `k` candidates; for
-    one relevant location, recall at k. `HitRateAtK` is the same class. An unretrieved location (not
-    in the list, or scored NaN or -inf) is a miss for every `k`. `k` is a positive integer, and may
-    exceed the number of candidates.
+    one relevant location, recall at k. An unretrieved location (not in the list, or scored NaN or
+    -inf) is a miss for every `k`. `k` is a positive integer, and may exceed the number of
+    candidates.
 
     Expectation under ties, for one relevant location: m / e, where `e` candidates are tied (the
     location included) and `m` ranks of this tied block lie within the first `k`.
@@ -29,9 +30,6 @@ class AccuracyAtK(RankingMetric):
     @property
     def formula(self) -> scoring.Formula | None:
         return scoring.Formula("count", self.k, of="first", over="1")
-
-
-HitRateAtK = AccuracyAtK
 
 
 class MRR(RankingMetric):
@@ -91,12 +89,12 @@ class NDCGAtK(RankingMetric):
     """
 
     k: Positive
-    gain: scoring.Gain = "linear"
-    ideal: scoring.Ideal = "truncated"
+    gain: Gain = "linear"
+    ideal: Ideal = "truncated"
 
     @property
     def formula(self) -> scoring.Formula | None:
-        best: scoring.Divisor = "ideal" if self.ideal == "truncated" else "full ideal"
+        best: Divisor = "ideal" if self.ideal == "truncated" else "full ideal"
         return scoring.Formula("discount", self.k, of="all", over=best, gain=self.gain)
 
 
@@ -122,11 +120,11 @@ class MAPAtK(RankingMetric):
     """
 
     k: Positive
-    normalizer: scoring.Normalizer = "min"
+    normalizer: Normalizer = "min"
 
     @property
     def formula(self) -> scoring.Formula | None:
-        most: scoring.Divisor = "min(n, k)" if self.normalizer == "min" else "n"
+        most: Divisor = "min(n, k)" if self.normalizer == "min" else "n"
         return scoring.Formula("harmonic", self.k, of="precision", over=most)
 
 
@@ -145,11 +143,11 @@ class PrecisionAtK(RankingMetric):
     """
 
     k: Positive
-    denominator: scoring.Denominator = "k"
+    denominator: Denominator = "k"
 
     @property
     def formula(self) -> scoring.Formula | None:
-        over: scoring.Divisor = "k" if self.denominator == "k" else "retrieved"
+        over: Divisor = "k" if self.denominator == "k" else "retrieved"
         return scoring.Formula("count", self.k, of="all", over=over)
 
 
@@ -179,7 +177,7 @@ class RecallAtK(RankingMetric):
 
     @property
     def formula(self) -> scoring.Formula | None:
-        over: scoring.Divisor = "min(n, k)" if self.normalized else "n"
+        over: Divisor = "min(n, k)" if self.normalized else "n"
         if self.weighted:
             over = "best gains" if self.normalized else "gains"
         return scoring.Formula("count", self.k, of="all", over=over)

@@ -8,10 +8,10 @@ from torch import Tensor
 from torchmetrics.utilities import rank_zero_warn
 
 from nextloc_metrics.core import backends
-from nextloc_metrics.core.backends import must_not_sync
 from nextloc_metrics.core.base.annotated_options import Computed
 from nextloc_metrics.core.base.ranking_metric import RankingTally, Size, check_one_relevant
 from nextloc_metrics.core.means import exact
+from nextloc_metrics.core.queries.arrays import must_not_sync
 from nextloc_metrics.core.queries.checks import check_num_locations
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking

@@ -10,7 +10,7 @@ from nextloc_metrics.metrics import at_k
 
 _METRICS: dict[str, Callable[..., RankingMetric]] = {
     "acc": at_k.AccuracyAtK,
-    "hit_rate": at_k.HitRateAtK,
+    "hit_rate": at_k.AccuracyAtK,
     "precision": at_k.PrecisionAtK,
     "recall": at_k.RecallAtK,
     "f1": at_k.F1AtK,

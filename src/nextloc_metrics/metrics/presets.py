@@ -148,7 +148,7 @@ def recommendation_metrics(
         members |= {
             f"precision{end}": at_k.PrecisionAtK(cut, **kwargs),
             f"recall{end}": at_k.RecallAtK(cut, **kwargs),
-            f"hit_rate{end}": at_k.HitRateAtK(cut, **kwargs),
+            f"hit_rate{end}": at_k.AccuracyAtK(cut, **kwargs),
             f"mrr{end}": at_k.MRR(cut, **kwargs),
             f"map{end}": at_k.MAPAtK(cut, **kwargs),
             f"ndcg{end}": at_k.NDCGAtK(cut, gain=gain, **kwargs),

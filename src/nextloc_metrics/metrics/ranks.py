@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core import scoring
-from nextloc_metrics.core.backends import UNRETRIEVED
+from nextloc_metrics.core.backends.reference import UNRETRIEVED
 from nextloc_metrics.core.base.annotated_options import Computed, Positive, PositiveNumber
 from nextloc_metrics.core.base.mean import MeanMetric
 from nextloc_metrics.core.base.ranking_metric import RankingMetric, Size, SkipOrError

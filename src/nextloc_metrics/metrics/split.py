@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core import backends
-from nextloc_metrics.core.backends import UNRETRIEVED
+from nextloc_metrics.core.backends.reference import UNRETRIEVED
 from nextloc_metrics.core.means import exact
 from nextloc_metrics.core.ranking.counting import Found
 from nextloc_metrics.core.ranking.ranking import Ranking

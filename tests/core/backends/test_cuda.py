@@ -22,7 +22,6 @@ from nextloc_metrics import (
     DecileKForRecall,
     DecileNDCG,
     DecilePrecision,
-    Distribution,
     Grouped,
     LocationF1,
     PopularityBins,
@@ -32,6 +31,7 @@ from nextloc_metrics import (
     recommendation_metrics,
     scoring,
 )
+from nextloc_metrics.base import Distribution
 from nextloc_metrics.core.base.mean import RecordMetric
 from nextloc_metrics.metrics.exposure import DecileCoverage, DecilePredictionShare
 from strategies import CASES, CLASSES, FAMILIES, Case, named, state

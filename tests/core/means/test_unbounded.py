@@ -15,16 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, tensor
 
-from nextloc_metrics import (
-    Grouped,
-    MeanMetric,
-    Needs,
-    PerQueryScores,
-    Queries,
-    RankingCollection,
-    Record,
-    trajectories,
-)
+from nextloc_metrics import Grouped, MeanMetric, PerQueryScores, RankingCollection, trajectories
+from nextloc_metrics.base import Needs, Queries, Record
 from nextloc_metrics.core.queries.batch import Batch
 from strategies import compare_scores
 

@@ -76,7 +76,8 @@ LONG: dict[str, Any] = {
 WRONG = {repr(x): x for x in (-3, 0, 1.5, True, math.nan, "x", [], None, [[0.5], [1.0, 2.0]])}
 WRONG |= dict([*LONG.items()][:6])
 VALUE = re.compile(r", got .*?(?=;|\.?$)")  # in a message
-ROOMS: dict[str, Any] = {"": nm, "geography.": geography, "trajectories.": trajectories}
+ROOMS: dict[str, Any] = {"": nm, "base.": nm.base, "geography.": geography}
+ROOMS["trajectories."] = trajectories
 RECORDS = {"Distribution", "Queries", "Ranking", "Locations", "Pairs", "TrajectoryPairs"}
 RECORDS |= {"RankingMetric", "RankingCollection"}  # which have tests of their own
 #: calls whose message names something else that does not fit
@@ -178,7 +179,7 @@ OTHERS: dict[str, Callable[[Any], Any]] = {
 
 
 #: names of other libraries, of another place, and of what was retired
-NAMES = "compare evaluate NDCG HitRate mrr WeightedF1 RetrievalMRR Recal zzz events Hausdorff"
+NAMES = "compare evaluate NDCG HitRate mrr WeightedF1 RetrievalMRR Recal Needs zzz events Hausdorff"
 #: calls with an argument of another library, by the argument
 ARGUMENTS: dict[str, list[Callable[..., Any]]] = {
     "num_classes": [nm.next_location_metrics, partial(nm.LocationF1, 3)],
@@ -293,7 +294,7 @@ def test_sparse_tensors_are_refused(name: str) -> None:
 class WithTable(nm.RankingMetric):
     """A metric with an option of any length."""
 
-    needs = nm.Needs(top=3)
+    needs = nm.base.Needs(top=3)
 
     def __init__(self, table: Any = None, **kwargs: Any) -> None:
         super().__init__(table=table, **kwargs)

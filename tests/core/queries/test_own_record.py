@@ -16,14 +16,12 @@ from nextloc_metrics import (
     AccuracyAtK,
     Grouped,
     MeanMetric,
-    Needs,
     PerQueryScores,
-    Queries,
     Ranking,
     RankingCollection,
     RankingMetric,
-    Record,
 )
+from nextloc_metrics.base import Needs, Queries, Record
 from nextloc_metrics.core.queries.batch import Batch
 
 SCORES = tensor([[0.75, 0.25, 0.0], [0.5, 0.5, 0.0], [0.25, 0.75, 0.0], [1.0, 0.0, 0.0]])

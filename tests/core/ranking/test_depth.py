@@ -7,7 +7,7 @@ import torch
 
 from conftest import ON_THE_CPU
 from nextloc_metrics import MRR, PrecisionAtK, Ranking, recommendation_metrics
-from nextloc_metrics.core.backends import UNRETRIEVED
+from nextloc_metrics.core.backends.reference import UNRETRIEVED
 from strategies import SCORES, dirty_scores
 
 

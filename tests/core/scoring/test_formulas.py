@@ -209,7 +209,7 @@ def test_a_formula_says_what_it_computes(
         ranking = Ranking.from_scores(
             torch.tensor([TIED]).double(), torch.tensor([grades]).double(), top=formula.needs.top
         )
-        found = float(scoring.evaluate(ranking, [formula])[0, 0])
+        found = float(formulas.evaluate(ranking, [formula])[0, 0])
         assert found == pytest.approx(wanted, rel=1e-12), str(formula)
 
 

@@ -22,7 +22,6 @@ from nextloc_metrics import (
     Grouped,
     LocationF1,
     NDCGAtK,
-    Needs,
     Ranking,
     RankingCollection,
     RankingMetric,
@@ -31,6 +30,7 @@ from nextloc_metrics import (
     next_location_metrics,
     scoring,
 )
+from nextloc_metrics.base import Needs
 from strategies import updated
 
 Wrong = (TypeError, ValueError)

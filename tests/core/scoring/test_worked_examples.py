@@ -13,7 +13,6 @@ from nextloc_metrics import (
     MRR,
     AccuracyAtK,
     F1AtK,
-    HitRateAtK,
     LocationF1,
     LocationPrecision,
     LocationRecall,
@@ -69,7 +68,7 @@ BY_HAND: list[tuple[Metric, tuple[Tensor, Tensor], float]] = [
     (MRR(k=5), at_ranks(2, 1, 5), (1 / 2 + 1 + 1 / 5) / 3),
     # each rank earns 1 / log2(rank + 1), and rank 15 lies beyond the tenth place
     (NDCGAtK(10), at_ranks(1, 3, 7, 15), (1 + 1 / math.log2(4) + 1 / math.log2(8)) / 4),
-    (HitRateAtK(2), at_ranks(2, 3), 1 / 2),
+    (AccuracyAtK(2), at_ranks(2, 3), 1 / 2),
     # every location stands at each of 20 ranks equally often; optimists put it first
     (AccuracyAtK(5), ALL_EQUAL, 5 / 20),
     (MRR(), ALL_EQUAL, sum(1 / rank for rank in range(1, 21)) / 20),

@@ -22,17 +22,11 @@ from torch import Tensor
 
 from nextloc_metrics.core.backends import proof
 from nextloc_metrics.core.backends.cpu import LIBRARY, Cpu
-from nextloc_metrics.core.backends.reference import UNLISTED, UNRETRIEVED, Reference
-from nextloc_metrics.core.queries.arrays import must_not_sync
+from nextloc_metrics.core.backends.reference import Reference
 from nextloc_metrics.core.queries.messages import short
 
 __all__ = [
-    "UNLISTED",
-    "UNRETRIEVED",
-    "Reference",
     "available",
-    "choose",
-    "must_not_sync",
     "use",
 ]
 

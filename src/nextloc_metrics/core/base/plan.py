@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core import backends
+from nextloc_metrics.core.backends.reference import Reference
 from nextloc_metrics.core.queries.arrays import Array, as_tensor, as_tensor_or_text, is_batched
 from nextloc_metrics.core.queries.batch import Batch, GroupKind
 from nextloc_metrics.core.queries.messages import short
@@ -240,7 +241,7 @@ class Plan:
         }
 
     def _tally_scores(
-        self, backend: backends.Reference, preds: Tensor, target: Tensor
+        self, backend: Reference, preds: Tensor, target: Tensor
     ) -> tuple[Tensor, Tensor | None] | None:
         """Tally scores if every query has one relevant location."""
         constants, ignored = for_one_relevant(self._formulas, preds.shape[1]), self.ignore_index
@@ -249,7 +250,7 @@ class Plan:
         return backend.tally_scores(preds, target, ignored, constants, self._num_locations)
 
     def _tally_lists(
-        self, backend: backends.Reference, preds: Tensor, target: Tensor
+        self, backend: Reference, preds: Tensor, target: Tensor
     ) -> tuple[Tensor, Tensor | None] | None:
         """Tally lists of ids if every query has a relevant id, and one if decisions are counted."""
         ids = target[:, None] if target.ndim == 1 else target

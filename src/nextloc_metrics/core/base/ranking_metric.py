@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core import scoring
-from nextloc_metrics.core.backends import UNRETRIEVED
+from nextloc_metrics.core.backends.reference import UNRETRIEVED
 from nextloc_metrics.core.base.mean import (
     MeanMetric,
     NoChanceError,
@@ -26,6 +25,7 @@ from nextloc_metrics.core.queries.record import NotInRecordError
 from nextloc_metrics.core.ranking.counting import TopCandidates
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking, Ties
+from nextloc_metrics.core.scoring.formulas import Formula, evaluate
 
 EmptyTargetAction = Literal["skip", "neg", "pos", "error"]
 
@@ -136,7 +136,7 @@ class RankingMetric(MeanMetric, RankingTally):
         if self._has_own_score:
             return mean_at_ranks(self, ranking)
         assert self._formula is not None  # checked when the metric was made
-        return scoring.evaluate(ranking, [self._formula])[0]
+        return evaluate(ranking, [self._formula])[0]
 
     @property
     def _has_own_score(self) -> bool:
@@ -145,12 +145,12 @@ class RankingMetric(MeanMetric, RankingTally):
         return (type(self).score, type(self).at_rank) != ours
 
     @property
-    def formula(self) -> scoring.Formula | None:
+    def formula(self) -> Formula | None:
         """The formula of the score, which `print` says in one line; None for a `score` alone."""
         return None
 
     @cached_property
-    def _formula(self) -> scoring.Formula | None:
+    def _formula(self) -> Formula | None:
         """`formula`, read once: options are fixed."""
         return self.formula
 
@@ -160,7 +160,7 @@ class RankingMetric(MeanMetric, RankingTally):
         return Needs() if formula is None else formula.needs
 
     @property
-    def _planned(self) -> scoring.Formula | None:
+    def _planned(self) -> Formula | None:
         is_plain = self._averages_scores and self.ties == "expected" and not self._has_own_score
         return self._formula if is_plain else None
 
@@ -266,7 +266,7 @@ def score_together(metrics: Sequence[RankingMetric], ranking: Ranking) -> tuple[
         ranking = ranking.to("cpu")
     formulas = [None if metric._has_own_score else metric._formula for metric in metrics]
     known = [formula for formula in formulas if formula is not None]
-    scores = scoring.evaluate(ranking, known) if known else torch.empty(0)
+    scores = evaluate(ranking, known) if known else torch.empty(0)
     if len(known) < len(metrics):
         together = iter(scores)
         scores = torch.stack(

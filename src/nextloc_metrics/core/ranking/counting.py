@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core import backends
-from nextloc_metrics.core.backends import UNLISTED, UNRETRIEVED, must_not_sync
-from nextloc_metrics.core.backends.reference import count_above
+from nextloc_metrics.core.backends.reference import UNLISTED, UNRETRIEVED, count_above
+from nextloc_metrics.core.queries.arrays import must_not_sync
 from nextloc_metrics.core.queries.messages import got
 from nextloc_metrics.core.ranking.target import Relevant, fill_slots, slots_of_sizes
 

@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core.backends import UNRETRIEVED, must_not_sync
-from nextloc_metrics.core.queries.arrays import Array, as_tensor
+from nextloc_metrics.core.backends.reference import UNRETRIEVED
+from nextloc_metrics.core.queries.arrays import Array, as_tensor, must_not_sync
 from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.core.queries.checks import (
     as_number,

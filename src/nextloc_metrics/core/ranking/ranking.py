@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core.backends import UNRETRIEVED
+from nextloc_metrics.core.backends.reference import UNRETRIEVED
 from nextloc_metrics.core.queries.arrays import Array, as_tensor, must_not_sync
 from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.core.queries.checks import INTEGERS, as_number, is_integer

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from nextloc_metrics.core import backends
-from nextloc_metrics.core.backends import UNRETRIEVED
+from nextloc_metrics.core.backends.reference import UNRETRIEVED
 from nextloc_metrics.core.queries.arrays import as_tensor
 from nextloc_metrics.core.queries.checks import check_positive
 from nextloc_metrics.core.queries.messages import describe, got, short

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core import backends
-from nextloc_metrics.core.backends import must_not_sync
-from nextloc_metrics.core.queries.arrays import as_tensor, per_query
+from nextloc_metrics.core.queries.arrays import as_tensor, must_not_sync, per_query
 from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.core.queries.messages import describe, got, short
 

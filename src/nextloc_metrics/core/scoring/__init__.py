@@ -24,15 +24,9 @@ from nextloc_metrics.core.scoring.closed_forms import (
     rank_biased_precision,
 )
 from nextloc_metrics.core.scoring.formulas import (
-    Denominator,
-    Divisor,
     Formula,
-    Gain,
-    Ideal,
-    Normalizer,
     accuracy,
     average_precision,
-    evaluate,
     f1,
     hits,
     ndcg,
@@ -42,16 +36,10 @@ from nextloc_metrics.core.scoring.formulas import (
 )
 
 __all__ = [
-    "Denominator",
-    "Divisor",
     "Formula",
-    "Gain",
-    "Ideal",
-    "Normalizer",
     "accuracy",
     "auc",
     "average_precision",
-    "evaluate",
     "expected_reciprocal_rank",
     "f1",
     "first_rank",

@@ -8,7 +8,7 @@ import math
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core.backends import UNRETRIEVED
+from nextloc_metrics.core.backends.reference import UNRETRIEVED
 from nextloc_metrics.core.queries.arrays import row_sum
 from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.core.scoring.weights import between

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core.backends import UNRETRIEVED, must_not_sync
-from nextloc_metrics.core.queries.arrays import row_product, row_sum
+from nextloc_metrics.core.backends.reference import UNRETRIEVED
+from nextloc_metrics.core.queries.arrays import must_not_sync, row_product, row_sum
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking
