@@ -5,10 +5,15 @@ Begin with `chance`.
 """
 
 from nextloc_metrics.analysis.calibration import fit_temperature
-from nextloc_metrics.analysis.ceiling import MeanLimit, Predictability, predictability
+from nextloc_metrics.analysis.ceiling import (
+    MeanLimit,
+    Predictability,
+    entropy_rate,
+    fano_limit,
+    predictability,
+)
 from nextloc_metrics.analysis.chance import chance, last_location, most_frequent, skill
 from nextloc_metrics.analysis.comparison import Comparison, Runs, Summary, summarize
-from nextloc_metrics.analysis.entropy import entropy_rate, fano_limit
 from nextloc_metrics.analysis.visit_counts import VisitCounts
 
 __all__ = [

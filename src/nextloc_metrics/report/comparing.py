@@ -242,8 +242,9 @@ def _read_scores(name: str, scores: Any) -> tuple[Tensor, Tensor]:
     return ids, scores.detach().cpu()
 
 
-def _headline_of(rows: ArrayRows, options: SharedOptions) -> RankingCollection:
-    """Make the metrics of the table, or raise if one cannot be compared."""
+def _count_run(rows: ArrayRows, clusters: Tensor | None, options: SharedOptions) -> Model:
+    """Score each query of one run by each metric, and count what is no mean of scores."""
+    level, exempts = options["confidence_level"], options["exempt_target"]
     number = count_locations(rows, options["num_locations"], None)
     own: dict[str, Any] = check_metrics(options["metrics"])
     for metric in own.values():
@@ -252,13 +253,8 @@ def _headline_of(rows: ArrayRows, options: SharedOptions) -> RankingCollection:
                 f"`metrics` of a comparison must be fractions, got {short(metric)}; `evaluate` "
                 "takes those with a unit."
             )
-    return make_headline(number, options["k"], options["measures"], own)
-
-
-def _count_run(rows: ArrayRows, clusters: Tensor | None, options: SharedOptions) -> Model:
-    """Score each query of one run by each metric, and count what is no mean of scores."""
-    level, exempts = options["confidence_level"], options["exempt_target"]
-    members: dict[str, Any] = dict(_headline_of(rows, options).named_members())
+    headline = make_headline(number, options["k"], options["measures"], own)
+    members: dict[str, Any] = dict(headline.named_members())
     f1 = {x: y for x, y in members.items() if isinstance(y, LocationTally) and has_jackknife(y)}
     means = {x: y for x, y in members.items() if isinstance(y, MeanMetric) and y._averages_scores}
     others = RankingCollection({x: y for x, y in members.items() if x not in means})

@@ -17,7 +17,7 @@ from nextloc_metrics.core.display.reading import Reading, plural
 from nextloc_metrics.core.display.table import Table, across, csv_cell, in_percent, of_readings
 from nextloc_metrics.core.new_file import new_file
 from nextloc_metrics.core.queries.messages import short
-from nextloc_metrics.report.evaluation_counts import Counted, merge_counted
+from nextloc_metrics.report.evaluation_counts import Counted
 from nextloc_metrics.report.evaluation_metrics import ClusteredGroups
 from nextloc_metrics.report.files.opening import Lazy, pa
 from nextloc_metrics.report.parts import AMONG_ANSWERED, BASELINE, BOUNDS, CHANCE, FREQUENCIES
@@ -29,7 +29,7 @@ from nextloc_metrics.report.sections import (
     show_ties,
     show_values,
 )
-from nextloc_metrics.report.setting import check_metrics
+from nextloc_metrics.report.setting import check_alike, check_metrics
 
 Interval = tuple[float, float]
 
@@ -293,7 +293,19 @@ def merge(shards: Iterable[str | Path | Evaluation], *, metrics: Any = None) -> 
     ]
     if not read:
         raise ValueError("`shards` must hold at least one evaluation, got none.")
-    return Evaluation(merge_counted(read))
+    read = [pair for pair in read if pair[1].card["queries"]] or read[:1]
+    first_name, first = read[0]
+    total, seen = Counted(first.setting), dict[str, str]()
+    for name, one in read:
+        check_alike(first_name, first.setting, name, one.setting)
+        if known := one.ids & seen.keys():
+            raise ValueError(
+                "every shard must be merged once, got the same evaluation in "
+                f"{seen[min(known)]} and {name}; leave one of them out."
+            )
+        seen |= dict.fromkeys(one.ids, name)
+        total.merge(one)
+    return Evaluation(total.sort())
 
 
 def _values_beside(counted: Counted) -> dict[str, dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from io import BytesIO
 from itertools import islice
@@ -30,7 +30,7 @@ from nextloc_metrics.report import saved
 from nextloc_metrics.report.evaluation_metrics import FewSums, LocationAnswers, count_answers
 from nextloc_metrics.report.part import Feed, Parts
 from nextloc_metrics.report.parts import LEFT_OUT, TARGET, make_beside, make_references, make_table
-from nextloc_metrics.report.setting import EXEMPT, OwnMetrics, Setting, check_alike, check_free
+from nextloc_metrics.report.setting import EXEMPT, OwnMetrics, Setting, check_free
 
 # Fewer groups do not tell whether intervals by query are too narrow. With these many standard
 # errors, at most 2 % of evaluations whose groups have no effect are doubted.
@@ -384,21 +384,3 @@ def set_state(member: Any, state: Any) -> None:
     """Replace the state of a metric."""
     vars(member).update({member._state_name: state, "_computed": None})
     member._update_count += 1  # without this, TorchMetrics warns in `compute`
-
-
-def merge_counted(shards: Sequence[tuple[str, Counted]]) -> Counted:
-    """Add up shards, given with their names for messages; groups with equal labels are merged."""
-    shards = [pair for pair in shards if pair[1].card["queries"]] or shards[:1]
-    first_name, first = shards[0]
-    total = Counted(first.setting)
-    seen: dict[str, str] = {}
-    for name, one in shards:
-        check_alike(first_name, first.setting, name, one.setting)
-        if known := one.ids & seen.keys():
-            raise ValueError(
-                "every shard must be merged once, got the same evaluation in "
-                f"{seen[min(known)]} and {name}; leave one of them out."
-            )
-        seen |= dict.fromkeys(one.ids, name)
-        total.merge(one)
-    return total.sort()
