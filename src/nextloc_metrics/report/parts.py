@@ -55,7 +55,7 @@ FREQUENCIES = "training frequencies"
 def make_table(known: Setting) -> Parts:
     """Return the collections whose metrics are the rows of the first table."""
     own, given = known.metrics, cast("Any", known.probabilities)
-    ranked = {x: y for x, y in own.items() if y.record is Ranking and not y.needs.scores}
+    ranked = {x: y for x, y in own.items() if y.record is Ranking}
     options: Any = {"locations": known.locations, "if_one_target": "leave out"}
     found = {"": make_headline(known.num_locations, known.k, known.measures, ranked, **options)}
     if given == CONFIDENCE:

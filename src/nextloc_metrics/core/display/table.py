@@ -53,9 +53,9 @@ def write_facts(card: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def in_percent(fraction: float, sign: str = "") -> str:
-    """Write a fraction in percent, or with the sign `"+"` a difference in percentage points."""
-    return "-" if math.isnan(fraction) else f"{100 * fraction:{sign}.2f}"
+def in_percent(fraction: float) -> str:
+    """Write a fraction in percent."""
+    return "-" if math.isnan(fraction) else f"{100 * fraction:.2f}"
 
 
 def csv_cell(value: Any) -> Any:

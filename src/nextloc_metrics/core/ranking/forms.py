@@ -148,13 +148,12 @@ def of_scores(batch: Batch, needs: Needs) -> Attributes:
     depth = needs.depth
     if relevant.most == 1 or must_not_sync(scores) or excluded is not None:
         depth = None  # counting all ranks is as fast here
-    keep_scores = needs.scores or needs.within
     if excluded is None:
         found = find_ranks(scores, relevant, depth, needs.top)
     else:
         found = find_ranks_without(scores, relevant, excluded, needs.top)
-        scores = leave_out(scores, excluded) if keep_scores or needs.length else scores
-    kept = scores if keep_scores else None
+        scores = leave_out(scores, excluded) if needs.within or needs.length else scores
+    kept = scores if needs.within else None
     length = (scores != -torch.inf).sum(1) if needs.length else None  # NaN are ranked
     return _of_batch(
         batch, relevant, found, num_candidates=number, depth=depth, scores=kept, length=length

@@ -18,7 +18,6 @@ class Needs:
 
     Attributes:
         top: the number of first ranks whose candidates are read.
-        scores: whether the scores of all candidates are read.
         depth: the number of first ranks in which relevant locations are looked for; None for all.
         length: whether the number of ranked candidates is read.
         within: the number of first ranks whose candidates are counted, which takes their ids or the
@@ -26,11 +25,10 @@ class Needs:
 
     Example:
         >>> Needs(top=3, depth=3) | Needs(length=True, depth=5)
-        Needs(top=3, scores=False, depth=5, length=True, within=0)
+        Needs(top=3, depth=5, length=True, within=0)
     """
 
     top: int = 0
-    scores: bool = False
     depth: int | None = None
     length: bool = False
     within: int = 0
@@ -43,9 +41,8 @@ class Needs:
         for name in ("top", "within"):
             if type(value := getattr(self, name)) is not int or value < 0:
                 raise ValueError(f"`{name}` must be an integer of at least 0, got {short(value)}.")
-        for name in ("scores", "length"):
-            if type(value := getattr(self, name)) is not bool:
-                check_bool(name, value)
+        if type(self.length) is not bool:
+            check_bool("length", self.length)
         if self.depth is not None and (type(self.depth) is not int or self.depth < 1):
             raise ValueError(
                 f"`depth` must be None or a positive integer, got {short(self.depth)}."
@@ -54,7 +51,6 @@ class Needs:
     def __or__(self, other: Needs) -> Needs:
         return Needs(
             max(self.top, other.top),
-            self.scores or other.scores,
             None if None in (self.depth, other.depth) else max(self.depth, other.depth),  # type: ignore[type-var]
             self.length or other.length,
             max(self.within, other.within),
@@ -63,7 +59,7 @@ class Needs:
     @property
     def only_ranks(self) -> bool:
         """Whether nothing but ranks of relevant locations is read."""
-        return not (self.top or self.scores or self.within)
+        return not (self.top or self.within)
 
 
 def merge_needs(needs: Iterable[Needs]) -> Needs:

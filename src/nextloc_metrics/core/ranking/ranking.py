@@ -296,11 +296,6 @@ class Ranking(Record):
             self._at_least(needs.top)
         if needs.within and self.scores is None:
             self._at_least(needs.within)
-        if needs.scores and self.scores is None:
-            raise ValueError(
-                f"{short(reader)} reads the scores of all candidates, but this Ranking does not "
-                "hold them; pass scores as `preds`, or a Ranking made by `rank` of this metric."
-            )
         if needs.length and not self.has_lengths:
             raise ValueError(
                 f"{short(reader)} reads the number of ranked candidates, but this Ranking does not "
