@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-from typing import Any
 
 import numpy as np
 import pytest
@@ -200,30 +199,3 @@ def test_one_visit_and_one_location() -> None:
     found = analysis.predictability([4, 5, 5, 5], [0, 1, 1, 1])
     assert found.limit.tolist() == found.shuffled.tolist() == [1, 1]
     assert float(found.entropy[0]) == 0
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"stays": None}, "`stays` must be True or False"),
-        ({"min_visits": 0}, "`min_visits` must be a positive integer"),
-        ({"num_shuffles": 0}, "`num_shuffles` must be a positive integer"),
-        ({"seed": -1}, "`seed` must be an integer from 0"),
-        ({"visits": []}, "`users` and `visits` must have one entry per check-in"),
-        ({"visits": [], "users": []}, "`visits` must hold at least one visit"),
-        ({"visits": [-1, 0]}, "`visits` must hold ids of at least 0, got -1"),
-    ],
-)
-def test_wrong_options_are_named(options: dict[str, Any], message: str) -> None:
-    """Each error names the argument and the value."""
-    arguments: dict[str, Any] = {"visits": [0, 1], "users": [0, 0], **options}
-    with pytest.raises(ValueError, match=message):
-        analysis.predictability(**arguments)
-
-
-def test_wrong_sequences_are_named() -> None:
-    """A sequence is one row of integers, and a limit needs a location."""
-    with pytest.raises(ValueError, match="`visits` must be one row of integers"):
-        analysis.entropy_rate([[0, 1]])
-    with pytest.raises(ValueError, match="`num_locations` must be at least 1, got 0"):
-        analysis.fano_limit(1.0, 0)

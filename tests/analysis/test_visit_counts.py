@@ -72,30 +72,3 @@ def test_time_is_linear_in_visits(users: int, places: int) -> None:
     counts = VisitCounts(visits, who, num_locations=places)
     counts.scores(who[:20], last=visits[:20])
     assert time.process_time() - start < 1.5
-
-
-@pytest.mark.parametrize(
-    ("wrong", "error", "message"),
-    [
-        ({"visits": [0, 3]}, ValueError, r"`visits` must be below `num_locations`, 3, got 3"),
-        ({"visits": [], "users": []}, ValueError, "at least one visit"),
-        ({"users": ["ann"]}, ValueError, "one entry per check-in"),
-        ({"num_locations": 0}, ValueError, "`num_locations` must be a positive integer"),
-    ],
-)
-def test_wrong_histories_are_refused(wrong: Any, error: Any, message: str) -> None:
-    """The message names the argument, the rule and the value."""
-    arguments = {"visits": [0, 1], "users": ["ann", "bob"], "num_locations": 3, **wrong}
-    with pytest.raises(error, match=message):
-        VisitCounts(**arguments)
-
-
-def test_wrong_queries_are_refused() -> None:
-    """Ids out of range, other lengths, and users that are neither integers nor text."""
-    counts = VisitCounts([0, 1], ["ann", "bob"], num_locations=3)
-    with pytest.raises(ValueError, match=r"`last` must be below `num_locations`, 3, or -1, got 3"):
-        counts.scores(["ann"], last=[3])
-    with pytest.raises(ValueError, match=r"`last` must be one location for each of the 1 queries"):
-        counts.scores(["ann"], last=[1, 2])
-    with pytest.raises(TypeError, match=r"`users` must be one row of integers or text"):
-        counts.scores([0.5])

@@ -363,51 +363,6 @@ def test_a_distance_without_coordinates_is_an_error(
             assert float(unchecked.compute()) == pytest.approx(PADDED.largest)
 
 
-@pytest.mark.parametrize(
-    ("make", "error", "says"),
-    [
-        (lambda: Locations([91], [0]), ValueError, "`latitude` must be degrees from -90.*from_pla"),
-        (lambda: Locations([0], [361]), ValueError, "`longitude` must be degrees from -180"),
-        (lambda: Locations([0, 1], [0]), ValueError, "one entry per location, got 2 and 1"),
-        (lambda: Locations([[0]], [0]), ValueError, "`latitude` must be one row of numbers"),
-        (lambda: Locations([0, math.inf], [0, 0]), ValueError, "finite, or NaN .* inf for locat"),
-        (lambda: Locations([math.nan], [0]), ValueError, "must not all be NaN"),
-        (lambda: Locations([math.nan, 91], [0, 0]), ValueError, "`latitude` must be degrees"),
-        (lambda: PADDED.within(1, [[0, -1], [2, 5]]), ValueError, "`target`.* got 5 in query 1"),
-        (lambda: Locations(["a"], [0]), TypeError, "`latitude`"),
-        (
-            lambda: Locations.from_plane([0], [0], "cells", size=0),
-            ValueError,
-            "`size` must be a finite positive",
-        ),
-        (lambda: Locations.from_plane([0], [0], "cells"), ValueError, "`size`.* got None with 'ce"),
-        (lambda: Locations.from_plane([0], [0], size=5), ValueError, "`size`.* got 5 with 'm'"),
-        (lambda: Locations.from_plane([0], [0], "degrees"), ValueError, r"use `Locations\(latit"),
-        (lambda: PLACES.within(-1, [0]), ValueError, "`km` must be a finite number of at least 0"),
-        (lambda: PLACES.within(1, [6]), ValueError, "below the 6 locations, or -1, got 6"),
-        (lambda: PLACES.within(1, [-2]), ValueError, "below the 6 locations, or -1, got -2"),
-        (lambda: PLACES.within(1, [0.5]), TypeError, "`target` must be ids"),
-        (lambda: DistanceError(PLACES, ties="optimistic"), ValueError, "`ties`"),
-        (lambda: AccuracyWithin(PLACES, 1, 1, ties="optimistic"), ValueError, "`ties`.*lowest ids"),
-        (lambda: DistanceError(PLACES, empty_target_action="neg"), ValueError, "`empty_target"),
-        (
-            lambda: DistanceError(PLACES).update(torch.zeros(1, 7), torch.tensor([0])),
-            ValueError,
-            "an entry for each of the 7 candidates, got 6",
-        ),
-        (
-            lambda: DistanceError(PLACES).update(torch.tensor([[1]]), torch.tensor([6])),
-            ValueError,
-            "`target` must be below the 6 locations, got 6",
-        ),
-    ],
-)
-def test_errors_say_what_is_wrong(make: Any, error: type[Exception], says: str) -> None:
-    """Which argument, rule and value."""
-    with pytest.raises(error, match=says):
-        make()
-
-
 @pytest.mark.usefixtures("each_backend")
 def test_unchecked_targets_that_are_no_location_are_misses() -> None:
     """Also far beyond the coordinates, where memory is not the metric's."""

@@ -108,16 +108,3 @@ def test_chance_is_the_mean_over_all_lists(k: int) -> None:
         assert analysis.chance(metric, 6) == pytest.approx(value, rel=1e-6)
     with pytest.raises(ValueError, match="must be the number of locations, 6, got 7"):
         analysis.chance(Novelty(VISITS, k), 7)
-
-
-WRONG: list[tuple[Any, str]] = [
-    (lambda: TailShare(VISITS, 2, 1.0), "`share` must be between 0 and 1, such as 0.2, got 1.0"),
-    (lambda: Novelty(VISITS, 2, total=49), "`total` must be at least the largest of `train_counts"),
-]
-
-
-@pytest.mark.parametrize(("make", "message"), WRONG)
-def test_errors_name_the_argument(make: Any, message: str) -> None:
-    """And the rule, the value and the remedy."""
-    with pytest.raises(ValueError, match=message):
-        make()

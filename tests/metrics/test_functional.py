@@ -130,15 +130,3 @@ def check_signature(call: Call) -> None:
     assert ("reduction" in names) == issubclass(kind, MeanMetric)
     assert function.__doc__.startswith(inspect.getdoc(kind).partition("\n")[0])  # type: ignore[union-attr]
     assert function.__name__ in functional.__all__
-
-
-def test_wrong_options_name_the_class() -> None:
-    """What is missing, unknown or out of range is said of the class."""
-    for match, options in {
-        r"AccuracyAtK\b.* needs the option `k`": {},
-        "AccuracyAtK has no option `gain`; its options are `k`, `ties`": {"k": 1, "gain": 1},
-        "`k` must be a positive integer, got 0": {"k": 0},
-        "`reduction` must be one of": {"k": 1, "reduction": "sum"},
-    }.items():
-        with pytest.raises((TypeError, ValueError), match=match):
-            functional.accuracy_at_k(SCORES, TARGET, **options)

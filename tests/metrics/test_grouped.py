@@ -209,19 +209,6 @@ def test_wrong_groups_raise_and_change_no_state(members: str, groups: Any, says:
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"group": 3}, "`group` must be .*from 0 to 2.* 3"),
-        ({"group": 1, "average": "groups"}, "average"),
-    ],
-)
-def test_wrong_options_raise(options: dict[str, Any], says: str) -> None:
-    """A group beyond the others, and a group of an average."""
-    with pytest.raises(ValueError, match=says):
-        Grouped(MRR(), 3, **options)
-
-
-@pytest.mark.parametrize(
     "metric",
     [
         LocationF1(LOCATIONS),

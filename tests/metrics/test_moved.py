@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
 
 from nextloc_metrics import (
-    MRR,
     AccuracyAtK,
     Grouped,
     MeanRank,
@@ -49,22 +46,3 @@ def test_the_gap_by_hand() -> None:
     ranks.update(torch.tensor([[3, 1], [3, 1]]), torch.tensor([3, 1]), groups=torch.tensor([1, 0]))
     assert ranks.gap()[:2] == (1.0, 0.0)
     assert ranks.gap().high == float("inf")  # a group with one query
-
-
-WRONG: list[tuple[Any, str]] = [
-    (lambda: moved([0.5], [1]), "`previous` and `target` must be integers"),
-    (lambda: moved([1, 2], [1]), "one or several targets for each previous location"),
-    (
-        lambda: analysis.last_location([3], 3),
-        "`previous` must be below the 3 locations",
-    ),
-    (lambda: Grouped(MRR(), 2).gap(), "at least two groups, to have a gap, got 0"),
-    (lambda: Grouped(MRR(), 2).gap(95), "`confidence_level` must be between 0 and 1"),
-]
-
-
-@pytest.mark.parametrize(("make", "message"), WRONG)
-def test_errors_name_the_argument(make: Any, message: str) -> None:
-    """And the rule and the value."""
-    with pytest.raises(ValueError, match=message):
-        make()

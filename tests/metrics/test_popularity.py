@@ -67,33 +67,6 @@ def test_bins_of_ids() -> None:
     assert bins.of(torch.tensor([[0, 1], [2, -1]])).tolist() == [[2, 1], [0, 3]]
 
 
-@pytest.mark.parametrize(
-    ("make", "says"),
-    [
-        (lambda: PopularityBins.from_counts([3, -2]), ["train_counts", "at least 0", "-2"]),
-        (lambda: PopularityBins.from_counts([3.0, 2.0]), ["train_counts", "integers", "float32"]),
-        (lambda: PopularityBins.from_counts([[3, 2]]), ["train_counts", "one row", "(1, 2)"]),
-        (lambda: PopularityBins.from_counts([]), ["train_counts", "(0,)"]),
-        (lambda: PopularityBins.from_counts([True, False]), ["train_counts", "integers", "bool"]),
-        (lambda: PopularityBins.from_counts([3, 2], by="visits"), ["by", "mass", "visits"]),
-        (lambda: PopularityBins.from_counts([3, 2], num_bins=0), ["num_bins", "positive", "0"]),
-        (lambda: PopularityBins.from_counts([3, 2], num_bins=2.0), ["num_bins", "2.0"]),
-        (lambda: PopularityBins([1, -1]), ["bin_of", "at least 0", "-1"]),
-        (lambda: PopularityBins([1, 4], num_bins=3), ["bin_of", "at most", "3", "4"]),
-        (lambda: PopularityBins([999, 4, 1]), ["bin_of", "got 3", "up to 999", "from_counts"]),
-        (lambda: PopularityBins([0.5, 1.0]), ["bin_of", "integers", "float32"]),
-        (lambda: PopularityBins(torch.tensor(3)), ["bin_of", "one row", "()"]),
-        (lambda: PopularityBins([1, 1], num_bins=True), ["num_bins", "positive", "True"]),
-    ],
-)
-def test_errors_name_the_argument_the_rule_and_the_value(make: object, says: list[str]) -> None:
-    """The message names the rule and the value."""
-    with pytest.raises(ValueError, match=r"^`") as caught:
-        make()  # type: ignore[operator]
-    for part in says:
-        assert part in str(caught.value)
-
-
 def test_representation_shows_locations_visits_and_their_range() -> None:
     """The table has a line for every bin, empty ones included."""
     lines = repr(PopularityBins.from_counts([50, 30, 10, 5, 5, 0], num_bins=4)).splitlines()

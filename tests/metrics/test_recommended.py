@@ -198,23 +198,3 @@ def test_sums_that_do_not_fit_are_an_error() -> None:
     metric.update(torch.zeros(8, 1, dtype=torch.long), torch.zeros(8, dtype=torch.long))
     with pytest.raises(OverflowError, match="below 2\\^62"):
         metric.compute()
-
-
-@pytest.mark.parametrize(
-    ("make", "says"),
-    [
-        (lambda: AveragePopularity([1, -2], 1), "`train_counts` must be at least 0, got -2"),
-        (lambda: AveragePopularity([0.5], 1), "`train_counts` must be one row of integers"),
-        (lambda: Coverage(3, 1).update(torch.rand(1, 4), torch.tensor([0])), "`num_locations`.*4"),
-        (
-            lambda: AveragePopularity([1, 2], 1).update(torch.rand(1, 4), torch.tensor([0])),
-            "got 2 for 4 candidates",
-        ),
-        (lambda: Coverage(3, 1).update(Ranking.from_ranks([1, 2])), "ids of candidates"),
-        (lambda: Coverage(3, 2).update(Ranking.from_ranks([1, 2])), "ids of candidates"),
-    ],
-)
-def test_errors_say_what_is_wrong(make: Any, says: str) -> None:
-    """Which argument, rule and value."""
-    with pytest.raises(ValueError, match=says):
-        make()

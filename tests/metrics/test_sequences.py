@@ -163,22 +163,3 @@ def test_a_metric_like_any_other() -> None:
     assert repr(SequenceAccuracy(2)) == "SequenceAccuracy(first=2)"
     assert SequenceAccuracy().label == "Sequence accuracy"
     assert SequenceAccuracy(2).label == "Sequence accuracy, first 2"
-
-
-@pytest.mark.parametrize(
-    ("make", "says"),
-    [
-        (
-            lambda: SequenceAccuracy().update(torch.rand(4, 3), torch.tensor([0, 1, 2, 0])),
-            r"`preds` must be scores \[N, T, C\].*got queries of shape \(4,\)",
-        ),
-        (
-            lambda: SequenceAccuracy().update(Ranking.from_ranks([1, 2])),
-            "ids of candidates are needed",
-        ),
-    ],
-)
-def test_errors_say_what_is_wrong(make: Any, says: str) -> None:
-    """Which argument, rule and value."""
-    with pytest.raises(ValueError, match=says):
-        make()

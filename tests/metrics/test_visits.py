@@ -17,7 +17,7 @@ from nextloc_metrics import (
     exploration_metrics,
     previously_visited,
 )
-from nextloc_metrics.metrics.visits import GroupShare, NewDecision
+from nextloc_metrics.metrics.visits import NewDecision
 
 CHECK_INS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), max_size=30)
 
@@ -99,40 +99,6 @@ def test_histories_tell_states_apart() -> None:
 def ranking() -> Ranking:
     """One query without groups."""
     return Ranking.from_scores(torch.eye(2)[:1], torch.tensor([0]), top=1)
-
-
-@pytest.mark.parametrize(
-    ("make", "error", "says"),
-    [
-        (lambda: Visits([0, 1], [0]), ValueError, "one entry per check-in, got 2 and 1"),
-        (lambda: Visits([0], [-1]), ValueError, "`location` must hold ids of at least 0, got -1"),
-        (lambda: Visits([0], [0.5]), TypeError, "`location` must be one row of integers"),
-        (
-            lambda: Visits([0], [0]).before([1], [0]),
-            ValueError,
-            "`check_in` must hold numbers of check-ins, 0 to 0",
-        ),
-        (
-            lambda: previously_visited([0], [0], history=(["a"], [0])),
-            TypeError,
-            "both be integers or both be text",
-        ),
-        (lambda: NewDecision([0]), TypeError, r"`visits` must be `Visits\(user, location\)`"),
-        (lambda: GroupShare(-1, "x"), ValueError, "`group` must be an integer of at least 0"),
-        (lambda: GroupShare(0, "x").update(ranking()), ValueError, "`groups` must be given"),
-        (
-            lambda: NewDecision(Visits([0], [0])).update(
-                ranking().with_groups({"hour": torch.tensor([0])})
-            ),
-            ValueError,
-            "`groups` must hold the key 'check_in'",
-        ),
-    ],
-)
-def test_errors_say_what_is_wrong(make: Any, error: type[Exception], says: str) -> None:
-    """Which argument, rule and value."""
-    with pytest.raises(error, match=says):
-        make()
 
 
 def test_a_history_may_have_other_integers() -> None:

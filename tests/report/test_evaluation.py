@@ -242,24 +242,6 @@ def test_numbers_are_those_of_the_sums() -> None:
     assert {x.dtype for x in collection.compute_with_intervals().values()} == {torch.float32}
 
 
-@pytest.mark.parametrize(
-    ("change", "error", "says"),
-    [
-        ({"groups": {"user": [1]}}, ValueError, r"`groups\['user'\]` must have a value for each"),
-        ({"groups": {"user": [0.5] * 40}}, TypeError, r"`groups\['user'\]` must be integers"),
-        ({"locations": [0.5]}, TypeError, "`locations` must be `geography.Locations"),
-        ({"target": [[1, 2]] * 40, "locations": PLACES}, ValueError, "`locations` must be None"),
-    ],
-)
-def test_what_does_not_fit_is_named(
-    change: dict[str, Any], error: type[Exception], says: str
-) -> None:
-    """Before anything is counted."""
-    scores, target, *_ = batch()
-    with pytest.raises(error, match=says):
-        report.evaluate(**{"preds": scores, "target": target, **change})
-
-
 def test_models_are_compared_on_the_same_queries() -> None:
     """The result is that of the scores of queries, with groups if clustered."""
     scores, target, users, _ = batch()

@@ -67,36 +67,6 @@ def test_measures_are_metrics_by_name() -> None:
     assert "ndcg_at_3" in str(found)
 
 
-WRONG = [
-    ("ndcg@0", "`k` must be a positive integer, got 0"),
-    (
-        "ndcg",
-        "a measure must be one of acc, .* with a cut-off such as `ndcg@10`, or `mrr`, got 'ndc",
-    ),
-    ("mrr@", "got 'mrr@'"),
-    ("ndcg@-1", "got 'ndcg@-1'"),
-    ("nDCG@10", "got 'nDCG@10'; pass other metrics as `metrics`"),
-    ("ndcg@10,mrr", "got 'ndcg@10,mrr'"),
-]
-
-
-@pytest.mark.parametrize(("name", "message"), WRONG)
-def test_a_wrong_name_is_an_error(name: str, message: str) -> None:
-    """With the names that exist."""
-    with pytest.raises(ValueError, match=message):
-        report.evaluate([[1, 2]], [1], measures=[name])
-
-
-def test_wrong_grades_and_measures() -> None:
-    """Name the argument."""
-    with pytest.raises(ValueError, match="`grades` must be numbers in the shape of `target`"):
-        report.evaluate([[1, 2]], [[1, 2]], grade=[[1]], measures=["mrr"])
-    with pytest.raises(ValueError, match=r"grades, .* must be finite and at least 0, got -1"):
-        report.evaluate([[1, 2]], [[1, 2]], grade=[[1, -1]], measures=["mrr"])
-    with pytest.raises(TypeError, match="`measures` must be a list, got 'mrr'"):
-        report.evaluate([[1, 2]], [1], measures="mrr")
-
-
 def test_runs_have_grades(tmp_path: Path) -> None:
     """The grades of TREC judgements, also from the command line."""
     (tmp_path / "a.run").write_text(

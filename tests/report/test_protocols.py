@@ -201,33 +201,6 @@ def test_a_few_locations_are_all_returned_by_mie_lab() -> None:
 SCORES, TARGET = torch.rand(6, 12, generator=torch.Generator().manual_seed(0)), torch.arange(6)
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"preds": SCORES[0]}, r"`preds` must be scores \[N, C\]"),
-        (
-            {"preds": TARGET[:, None]},
-            r"`preds` must be scores \[N, C\].* a list of ids has no ties",
-        ),
-        ({"target": TARGET[:5]}, r"`target` must be ids \[6\]"),
-        ({"target": TARGET.float()}, r"`target` must be ids \[6\]"),
-        ({"preds": SCORES[:0], "target": TARGET[:0]}, r"`target` must be ids \[0\], at least one"),
-        ({"target": TARGET + 9}, "`target` must be ids of the 12 candidates, got 14"),
-        ({"target": TARGET - 1}, "`target` must be ids of the 12 candidates, got -1"),
-        ({"k": 13}, "`k` must be at most the 12 candidates, got 13"),
-        ({"k": 0}, "`k` must be a positive integer"),
-        ({"users": [1, 2]}, "`users` must have a row for each of the 6 queries"),
-        ({"seen": [[1]]}, "`seen` must have a row for each of the 6 queries"),
-        ({"seen": [list(range(12))] * 6}, "`seen` must leave an id to draw, got all 11 in row 0"),
-        ({"preds": {}}, "`preds` must hold at least one model"),
-    ],
-)
-def test_errors_name_the_argument(given: dict[str, Any], message: str) -> None:
-    """What cannot be read, with the name of the argument."""
-    with pytest.raises(ValueError, match=message):
-        protocols.audit(**{"preds": SCORES, "target": TARGET, **given})
-
-
 # The audit ---------------------------------------------------------------------------------------
 
 

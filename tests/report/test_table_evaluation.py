@@ -171,27 +171,6 @@ def test_the_type_of_the_first_argument_says_what_the_others_are(tmp_path: Path)
         assert found.values["mrr"] == (1 + 1 / 2) / 2
 
 
-@pytest.mark.parametrize(
-    ("rows", "given", "says"),
-    [
-        ([[1, 0]], {}, "`target` must be an array where `rows` is one, got str 'target'"),
-        ([[1, 0]], {"target": [1], "mask": "use"}, "`mask` must be an array .* got str 'use'"),
-        ([[1, 0]], {"target": [1], "groups": ["user"]}, "`groups` must be a dict with names"),
-        ([[1, 0]], {"target": [1], "truth": pd.DataFrame()}, "`truth` must be left out where"),
-        ([[1, 0]], {"target": [1], "preds": "lists"}, "`preds` must be left out .* 'lists'"),
-        ([[1, 0]], {"target": [1], "workers": 2}, "`workers` must be left out .* it is for tables"),
-        ("a.csv", {"target": [1]}, "`target` must name columns where `rows` is a table, got list"),
-        (["a.csv"], {"confidence": np.ones(1)}, "`confidence` must name columns where `rows`"),
-        ({}, {"groups": {"user": [1]}}, "`groups` must name columns where `rows` is a table, got"),
-        ("a.csv", {"separator": " "}, r'`separator`; pass `answers=\{"separator": ...\}`'),
-    ],
-)
-def test_an_argument_of_the_wrong_kind_says_so(rows: Any, given: dict[str, Any], says: str) -> None:
-    """Arrays stand beside arrays, and names of columns beside a table, before anything is read."""
-    with pytest.raises(TypeError, match=says):
-        report.evaluate(rows, **given)
-
-
 def test_answers_say_how_lists_are_written() -> None:
     """Their separator and padding, or how a language model's text is, and not both."""
     table = pd.DataFrame({"preds": ["2 1 -100", "0 -100 -100"], "target": [1, 0]})

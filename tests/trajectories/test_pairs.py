@@ -202,39 +202,6 @@ def test_what_cannot_be_read_is_named(
     assert torch.equal(metric.state, before)
 
 
-@pytest.mark.parametrize(
-    ("metric", "preds", "target", "message"),
-    [
-        (DTW(), IDS, IDS, "`locations` of DTW.* for sequences of ids"),
-        (DTW(locations=Locations([1.0], [2.0])), FINE, FINE, "`preds` must be ids"),
-        (DTW(), IDS, FINE, "must both be coordinates or both be ids"),
-        (DTW(), FINE > 0, FINE, "`preds` must be coordinates, floating"),
-    ],
-)
-def test_the_wrong_kind_of_sequence_is_a_type_error(
-    metric: Any, preds: Tensor, target: Tensor, message: str
-) -> None:
-    """Ids need locations, and coordinates have none."""
-    with pytest.raises(TypeError, match=message):
-        updated(metric, preds, target)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: GeoBLEU.as_of(2022), "`year` must be one of"),
-        (lambda: DTW.as_of(True), "`year` must be one of"),
-        (lambda: PointErrorAt(2**31), "`step` must be an integer"),
-        (lambda: PointErrorAt(-(10**4000)), "`step` must be an integer"),
-        (lambda: DTW(units="degrees", locations=Locations([1.0], [2.0])), "`units` must not"),
-    ],
-)
-def test_options_out_of_range_are_named(make: Any, message: str) -> None:
-    """The option, the rule and the value."""
-    with pytest.raises(ValueError, match=message):
-        make()
-
-
 PLACES = Locations([40.7580, 40.7484, 40.6892, nan], [-73.9855, -73.9857, -74.0445, nan])
 
 

@@ -1,6 +1,8 @@
-"""Error messages: those of the public interface are in `messages.txt`, to be read in one go.
+"""Error messages: those of the public interface are in two files, to be read in one go.
 
-After a change of messages, write the file again:
+`messages.txt` has those of all options, `wrong_calls.txt` the calls that are written there.
+
+After a change of messages, or with a new call, write the files again:
 `PYTHONPATH=tests python tests/core/queries/test_golden_messages.py`.
 """
 
@@ -27,15 +29,19 @@ from nextloc_metrics import (
     Grouped,
     Ranking,
     analysis,
+    distributed,
     functional,
     geography,
     report,
     trajectories,
 )
 from nextloc_metrics.distributed import padding_mask
+from nextloc_metrics.metrics import visits
 from strategies import named
 
 GOLDEN = Path(__file__).with_name("messages.txt")
+#: calls that no reader should write, each with its error below, and names that they use
+WRONG_CALLS = Path(__file__).with_name("wrong_calls.txt")
 COMMON = ("ignore_index", "validate_args", "ties", "empty_target_action")
 NEEDED: dict[str, Any] = {
     "k": 2,
@@ -264,9 +270,24 @@ def collect() -> str:
     return "".join(lines.values())
 
 
+def of_wrong_calls() -> str:
+    """Each line of the file of calls that is no error, with the error that it raises."""
+    names: dict[str, Any] = {"np": np, "torch": torch, "nan": math.nan, "inf": math.inf}
+    names["pd"] = pytest.importorskip("pandas")
+    for module in (nm, visits, distributed, geography, trajectories):
+        names |= {name: getattr(module, name) for name in dir(module) if name[0] != "_"}
+    said = []
+    for line in WRONG_CALLS.read_text(encoding="utf-8").splitlines():
+        if not line.startswith(" "):
+            message = error_of(partial(exec, line, names))
+            said += [line, *([f"    {message}"] if message else [])]
+    return "\n".join([*said, ""])
+
+
 def test_the_messages_are_those_that_were_read() -> None:
-    """A message that changes is read again, in the difference of `messages.txt`."""
+    """A message that changes is read again, in the difference of the two files."""
     assert collect() == GOLDEN.read_text(encoding="utf-8")
+    assert of_wrong_calls() == WRONG_CALLS.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", [*TENSORS, *OTHERS])
@@ -327,3 +348,4 @@ def test_messages_that_name_a_metric_are_short(table: Any) -> None:
 
 if __name__ == "__main__":
     GOLDEN.write_text(collect(), encoding="utf-8")
+    WRONG_CALLS.write_text(of_wrong_calls(), encoding="utf-8")

@@ -113,26 +113,3 @@ def test_single_scores_of_embeddings() -> None:
     queries = torch.tensor([[250.0, 60.0]]).half()
     table = torch.tensor([[300.0, -300.0], [230.0, 10.0], [240.0, 10.0], [235.0, 0.0]]).half()
     assert Ranking.from_embeddings(queries, table, torch.tensor([0])).above.tolist() == [[3]]
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"queries": torch.ones(2, 3, dtype=torch.long)}, "`queries` must be a floating tensor"),
-        ({"table": torch.ones(4, 5)}, "must have the same D"),
-        ({"table": torch.ones(0, 3)}, "at least one row"),
-        ({"table": torch.ones(4, 3).double()}, "one dtype"),
-        ({"bias": torch.ones(3)}, r"`bias` must have shape \(4,\)"),
-        ({"chunk_size": 0}, "`chunk_size` must be a positive integer, got 0"),
-        ({"target": torch.tensor([0, 4])}, "got 4"),
-    ],
-)
-def test_embeddings_refuse_what_does_not_fit(change: dict[str, object], message: str) -> None:
-    """Errors name the argument, the rule and the value."""
-    arguments = {
-        "queries": torch.ones(2, 3),
-        "table": torch.ones(4, 3),
-        "target": torch.tensor([0, 1]),
-    } | change
-    with pytest.raises((TypeError, ValueError), match=message):
-        Ranking.from_embeddings(**arguments)  # type: ignore[arg-type]

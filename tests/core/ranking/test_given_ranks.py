@@ -1,7 +1,5 @@
 """Ranks that somebody else has found give the values of the scores that they were found in."""
 
-from typing import Any
-
 import pytest
 import torch
 from hypothesis import given
@@ -59,35 +57,6 @@ def test_ranks_in_every_form() -> None:
     grouped = Grouped(MRR(), 2)
     grouped.update(Ranking.from_ranks([1, 2]), groups=[0, 1])
     assert grouped.compute().tolist() == [1, 0.5]
-
-
-@pytest.mark.parametrize(
-    ("ranks", "options", "error", "says"),
-    [
-        ([1.0, 2.0], {}, TypeError, "`ranks` must be integers.*float64"),
-        (torch.tensor(3), {}, ValueError, r"shape \(N,\).*got int64 \(\)"),
-        ([[[1]]], {}, ValueError, r"shape \(N,\)"),
-        ([1, -1], {}, ValueError, "at least 1, or 0 .*got -1"),
-        ([0, 1], {"missing": -1}, ValueError, "at least 1, .*got 0; add 1 to ranks"),
-        ([5], {"num_candidates": 4}, ValueError, "at most `num_candidates`, 4, got 5"),
-        ([3], {"num_candidates": 4, "tied": [3]}, ValueError, "got 5"),
-        ([1], {"num_candidates": 0}, ValueError, "`num_candidates` must be a positive integer"),
-        ([1], {"missing": 1}, ValueError, "`missing` must be an integer of at most 0, got 1"),
-        ([1], {"tied": [0]}, ValueError, "`tied` must be at least 1.*got 0"),
-        ([1], {"tied": [1, 1]}, ValueError, r"`tied` must be integers of the shape.*\(1,\)"),
-        ([1], {"tied": [1.0]}, ValueError, "`tied` must be integers.*float64"),
-        ([[2, 5, 2]], {}, ValueError, "query 0 must fit.*rank 2 after rank 2"),
-        ([[1, 2]], {"tied": [[3, 1]]}, ValueError, "rank 2 after rank 1 with 3 tied"),
-        ([[1, 1]], {"tied": [[3, 2]]}, ValueError, "must fit their tied blocks"),
-        ([[1, 1, 1]], {"tied": [[2, 2, 2]]}, ValueError, "with 2 tied candidates"),
-    ],
-)
-def test_ranks_that_cannot_be_are_named(
-    ranks: Any, options: dict[str, Any], error: type[Exception], says: str
-) -> None:
-    """Floats, negatives, what is beyond the candidates, blocks that overlap."""
-    with pytest.raises(error, match=says):
-        Ranking.from_ranks(ranks, **options)
 
 
 def test_metrics_that_need_ids_say_so() -> None:

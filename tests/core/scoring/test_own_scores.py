@@ -388,17 +388,6 @@ def test_a_table_is_never_read_at_minus_one() -> None:
             ranking.top_candidates(1).look_up(wrong, 0.0)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("depth", [0, -1, 2.5, True])
-def test_a_depth_that_is_no_number_of_places_raises(depth: Any) -> None:
-    """For scores and for lists."""
-    lists = torch.tensor([[1, 2]])
-    for make, preds in ((Ranking.from_scores, SCORES[:1]), (Ranking.from_lists, lists)):
-        with pytest.raises(ValueError, match="`depth` must be None or a positive integer"):
-            make(preds, torch.tensor([[1, 2]]), depth=depth)
-    with pytest.raises(ValueError, match="`top` must be an integer of at least 0, got -1"):
-        Ranking.from_scores(SCORES, TARGET, top=-1)
-
-
 class FoundOnTheFirstTwo(RankingMetric):
     """The share of relevant locations on the first two places, and no look at others."""
 

@@ -268,39 +268,6 @@ def test_options_say_which_list() -> None:
         assert part in rule
 
 
-@pytest.mark.parametrize(
-    ("error", "message", "options"),
-    [
-        (ValueError, "`form` must be one of json, .* got 'xml'", {"form": "xml"}),
-        (ValueError, "`form` must be one of json, .* got '<built-in", {"form": print}),
-        (
-            ValueError,
-            "'json' for ids such as 'a.nb', got 'separated'",
-            {"form": "separated", "ids": ["a\nb"]},
-        ),
-        (ValueError, "one group", {"form": r"pattern=\d"}),
-        (ValueError, "`form` must be a pattern", {"form": "pattern=("}),
-        (ValueError, "`take`", {"take": "first"}),
-        (ValueError, "with `take`, got 'pattern=", {"take": "last", "form": r"pattern=(\d)"}),
-        (ValueError, "'json' with `key`, got 'lines'", {"key": "a", "form": "lines"}),
-        (ValueError, "`after` must be text", {"after": ""}),
-        (ValueError, "`k` must be a positive", {"k": 0}),
-        (TypeError, "`refusals` must be a list", {"refusals": "no"}),
-        (ValueError, "`ids` must be distinct names, got 'a' and 'Á'", {"ids": "aÁ", "fold": True}),
-        (ValueError, "distinct names, got '1' twice", {"ids": [1, "1"]}),
-        (TypeError, "`ids` must be the names", {"ids": [1.5]}),
-        (TypeError, r"`texts` must hold text or None, got 3 in row 1", {"texts": ["[]", 3]}),
-        (TypeError, "`texts` must be one text per answer", {"texts": "[]"}),
-    ],
-)
-def test_wrong_options_are_refused(error: Any, message: str, options: dict[str, Any]) -> None:
-    """An error names the argument and the value."""
-    given = {"texts": ["[]"], "ids": IDS, **options}
-    given["ids"] = [*given["ids"]]
-    with pytest.raises(error, match=message):
-        report.read_answers(given.pop("texts"), **given)
-
-
 def test_no_text_has_many_names() -> None:
     """None, NaN and NA of columns are empty answers."""
     pandas = pytest.importorskip("pandas")
