@@ -96,19 +96,14 @@ def fill_gaps(column: Any, gaps: Set[str]) -> Any:
             column = column.cast(pa.int64())
     elif types.is_integer(column.type) or types.is_null(column.type):
         column = column.cast(pa.int64())
-    found: Any = MISSING_TARGET
-    missing = column.is_null()
-    if is_text(column.type):
-        missing = pc.or_(missing, pc.is_in(column, pa.array(gaps, pa.string())).fill_null(False))
-        found = str(found)
-    elif types.is_integer(column.type):
-        numbers = pa.array([int(x) for x in gaps if x], pa.int64())
-        missing = pc.or_(missing, pc.is_in(column, numbers).fill_null(False))
-    elif is_list(column.type):
-        found = [str(found) if is_text(column.type.value_type) else found]
-    else:
+    kind, missing, found = column.type, column.is_null(), str(MISSING_TARGET)
+    if is_text(kind) or types.is_integer(kind):
+        known = [x for x in gaps if x or is_text(kind)]
+        missing = pc.or_(missing, pc.is_in(column, pa.array(known, pa.string()).cast(kind)))
+    elif not is_list(kind):
         return column
-    return pc.if_else(missing, pa.scalar(found, column.type), column)
+    filled = pa.array([[found]] if is_list(kind) else [found]).cast(kind)[0]
+    return pc.if_else(missing, filled, column)
 
 
 def miss_unmet(batch: Any) -> None:

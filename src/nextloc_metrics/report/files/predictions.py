@@ -154,7 +154,7 @@ def _collect(rows: TableRows) -> Predictions:
     }
     known = rows.vocabulary
     if known is not None:
-        known = (*known, *rows.others)
+        known = (*known, *rows.numbers.others)
     return Predictions(answers, relevant, kept, rows.missed, known, masked, excluded, grades)
 
 

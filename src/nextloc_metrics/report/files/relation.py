@@ -1,13 +1,6 @@
 """Tables as relations of DuckDB, and the one place that types their columns.
 
-Names of a user's columns do not get there: each column has a role.
-
-| role | becomes | refused |
-|---|---|---|
-| key, item | integers or text, alike in both tables | gaps, fractions, lists, negative items |
-| score | a number; a gap, NaN and -inf are NULL | text that is no number |
-| rank | an integer | below 0, above 100,000, gaps |
-| grade | a float | gaps, text that is no number |
+Names of a user's columns do not get there: each column has a role, such as key, item or score.
 """
 
 from __future__ import annotations
@@ -65,15 +58,14 @@ _INTEGER = Rule(
     "an integer, as in the other table",
     "write it without zeros in front, sign, exponent or fraction",
 )
-_IDS = {
-    "floats": Rule(
-        "NOT ({0} = floor({0}) AND abs({0}) < 9007199254740992)",
-        "whole numbers below 2^53",
-        "write ids and keys as integers or as text",
-    ),
-    "large": Rule("abs({0}) > 9223372036854775807", "integers of 64 bits", "write them as text"),
-    "none": Rule("true", "text or integers", "name another column or convert it"),
-}
+_FLOATS = Rule(
+    "NOT ({0} = floor({0}) AND abs({0}) < 9007199254740992)",
+    "whole numbers below 2^53",
+    "write ids and keys as integers or as text",
+)
+_LARGE = Rule("abs({0}) > 9223372036854775807", "integers of 64 bits", "write them as text")
+_NONE = Rule("true", "text or integers", "name another column or convert it")
+_IDS = {"floats": [_FLOATS], "large": [_LARGE], "none": [_NONE]}
 SCORES = Rule(
     "{0} IS NOT NULL AND {2} IS NULL",
     "a number",
@@ -117,11 +109,6 @@ class Relation:
             return "none"
         found = (x for x, kinds in _FAMILIES.items() if kind.startswith(kinds))
         return next(found, "others")
-
-    def ids(self, role: str) -> list[Rule]:
-        """Return the rule of ids and keys of a typed column."""
-        found = _IDS.get(self.family(role))
-        return [] if found is None else [found]
 
     def is_all(self, role: str, pattern: str) -> bool:
         """Return whether all cells of text are of one pattern."""
@@ -290,7 +277,7 @@ def align(role: str, *sides: Relation, beside: str | None = None) -> str:
         if one.name.startswith("relevant") and role == "item":
             gap = below = ("a target", OF_GAPS)
         rules = [Rule(f"{{0}} IS NULL AND NOT {one.none}", *gap)]
-        rules += [_NUL] if one.untyped else one.ids(role)
+        rules += [_NUL] if one.untyped else _IDS.get(one.family(role), [])
         rules += [_INTEGER] if own == "untyped" and whole else []
         rules += [Rule("{1} < 0", *below)] if whole and role == "item" else []
         cell = one.sql[role]
@@ -349,7 +336,7 @@ def list_columns(one: Relation, roles: Sequence[str]) -> str:
         gap = f"{{0}} IS NULL AND {one.sql.get(after[0], 'NULL')} IS NOT NULL"
         last = Rule(gap, "an id before the next", "only the last columns of a row may be empty")
         cell = f"TRY_CAST({one.sql[x]} AS BIGINT)" if families[x] == "floats" else one.sql[x]
-        one.read(x, cell, last, *one.ids(x))
+        one.read(x, cell, last, *_IDS.get(families[x], []))
     listed = ", ".join(one.sql.pop(x) for x in roles)
     one.sql["preds"] = f"list_filter([{listed}], lambda x: x IS NOT NULL)"
     return "text" if families[roles[0]] == "text" else "integers"
@@ -364,7 +351,7 @@ def list_cells(one: Relation) -> str:
         found = (x for x in ("text", "floats") if kind.startswith(_FAMILIES[x]))
         return next(found, "integers")
     to = "VARCHAR" if family in ("times", "others") else "BIGINT"
-    one.read("preds", f"[TRY_CAST(preds AS {to})]", *one.ids("preds"))  # one id per query
+    one.read("preds", f"[TRY_CAST(preds AS {to})]", *_IDS.get(family, []))  # one id per query
     return "text" if to == "VARCHAR" else "integers"
 
 

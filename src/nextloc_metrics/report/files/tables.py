@@ -174,14 +174,9 @@ class TableRows:
             raise ValueError(
                 "`vocabulary` must list the ids of text if predictions are scores, got None."
             )
-        self._numbers = Numbering(kind, vocabulary, pads)
+        self.numbers = Numbering(kind, vocabulary, pads)
         self.vocabulary = None if vocabulary is None else tuple(vocabulary)
         self.num_locations = size if self.num_candidates is None else None
-
-    @property
-    def others(self) -> tuple[str | int, ...]:
-        """The ids of answers that are not in the vocabulary, in the order of their numbers."""
-        return tuple(self._numbers.others)
 
     def of_files(self, files: Sequence[str]) -> TableRows:
         """Return the rows of some of the files, with the same numbers of ids."""
@@ -198,7 +193,7 @@ class TableRows:
     def hashed(self) -> TableRows:
         """Return these rows with numbers of unknown ids that do not depend on the order of rows."""
         rows = copy.copy(self)
-        rows._numbers = self._numbers.hashed()
+        rows.numbers = self.numbers.hashed()
         return rows
 
     def _peek(self) -> list[FilePart]:
@@ -311,7 +306,7 @@ class TableRows:
         else:
             cells = self._read(piece, names.preds, self._answers)
             if self.num_candidates is None:
-                cells = cells.numbered(*self._numbers.answers(cells.values))
+                cells = cells.numbered(*self.numbers.answers(cells.values))
                 self._check_swapped(piece, cells, are_lists)
                 self._count(piece, cells.bad)
                 preds = pad(cells)
@@ -342,7 +337,7 @@ class TableRows:
     def _targets(self, piece: FilePart) -> tuple[Tensor, Any]:
         """Return the numbers of relevant ids, and which cells are lists."""
         cells = self._read(piece, self.names.target, self._relevant)
-        found = cells.numbered(*self._numbers.targets(cells.values))
+        found = cells.numbered(*self.numbers.targets(cells.values))
         gaps = ~found.bad & (found.lengths == 0)
         gaps[found.rows[found.values < 0]] = (
             True  # padding is right in a list, if any row may be one
@@ -390,7 +385,7 @@ class TableRows:
         column = piece.columns[name]
         how = self._relevant._replace(may_be_list=True)
         cells = self._read(piece, name, how)
-        found = cells.numbered(*self._numbers.answers(cells.values))
+        found = cells.numbered(*self.numbers.answers(cells.values))
         check_read(piece, name, found.bad & as_numpy(plain(column).is_valid()), how)
         ids = pad(found)
         if (width := getattr(self.source, "width", None)) is not None:
