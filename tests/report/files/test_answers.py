@@ -319,7 +319,7 @@ def test_clean_lists_are_scanned_once(monkeypatch: pytest.MonkeyPatch) -> None:
     scanned: list[int] = []
     scan = forms._scan
     monkeypatch.setattr(forms, "_scan", lambda text, at: [scanned.append(at), scan(text, at)][1])
-    monkeypatch.setattr(forms, "_scan_python", None)
+    monkeypatch.setattr(forms, "scan_python", None)
     prose = "The places that come next:\n```json\n{}\n```\nI hope {{that}} it helps."
     given = [form.format(json.dumps(["Home"] * 16)) for form in ("{}", prose)] * 50
     assert {*report.read_answers(given, ids=IDS).outcomes} == {"answered"}

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import ast
-import io
 import json
 import re
-import tokenize
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from nextloc_metrics.report.files.opening import pa, pc
+from nextloc_metrics.report.files.texts import scan_python
 
 OnError = Literal["raise", "miss"]
 CellKind = Literal["integers", "text", "scores"]
@@ -385,26 +381,19 @@ def split(cell: Any, how: CellReading) -> list[Any] | None:
 
 
 def _literal(text: str) -> list[Any] | None:
-    """Read a list in JSON or as a Python literal; None if it is neither."""
-    tries = [text] if '"' in text or "\\" in text else [text, text.replace("'", '"')]
-    for one in tries:
+    """Read a list in JSON or as Python and NumPy write it; None if it is none."""
+    bare = '"' not in text and "\\" not in text
+    for one in [text, text.replace("'", '"')] if bare else [text]:
         try:
             found = json.loads(one)
         except (ValueError, RecursionError):
             continue
         return found if isinstance(found, list) else None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found = ast.literal_eval(text.strip())
-        tokens = [*tokenize.generate_tokens(io.StringIO(text.strip()).readline)]
-    except (ValueError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError):
-        return None
-    # Python joins 'a' 'b', which is how NumPy prints two ids
-    texts = (tokenize.STRING, tokenize.STRING)
-    joined = texts in pairwise(x.type for x in tokens)
-    odd = any(x.type == tokenize.NUMBER and re.search("[_xXoObBjJ]", x.string) for x in tokens)
-    return found if isinstance(found, list) and not (joined or odd) else None
+    text = text.strip()
+    if bare and "'" not in text:  # .5 and 1. of NumPy
+        text = re.sub(r"(?<![\w.])\.(?=\d)", "0.", re.sub(r"(?<=\d)\.(?![\d.])", ".0", text))
+    found, end = scan_python(text, 0)
+    return found if type(found) is list and end == len(text) else None
 
 
 def are_words(column: Any, bad: Any, how: CellReading) -> bool | None:

@@ -183,7 +183,8 @@ def _unpacked(column: Any) -> int:
         column = column.flatten()
     if not pa.types.is_dictionary(column.type) or not is_text(column.dictionary.type):
         return 0
-    return int(len(column) * (pc.max(pc.binary_length(column.dictionary)).as_py() or 0))
+    texts = column.dictionary.cast(pa.large_binary())  # also views
+    return int(len(column) * (pc.max(pc.binary_length(texts)).as_py() or 0))
 
 
 def is_pandas(table: Any) -> bool:

@@ -41,7 +41,7 @@ def by_json(key: str | None, take: str | None, text: str) -> Items:
         try:
             value, at = _scan(text, bracket.start())
         except (StopIteration, ValueError, RecursionError):
-            value, at = _scan_python(text, bracket.start())
+            value, at = scan_python(text, bracket.start())
         if isinstance(value, str):
             return value
         waiting = [("", value)]
@@ -62,7 +62,7 @@ def _choose(lists: Sequence[list[Any]], take: str | None) -> Items:
     return lists[-1 if take else 0] if is_clear else UNREADABLE
 
 
-def _scan_python(text: str, at: int) -> tuple[Any, int]:
+def scan_python(text: str, at: int) -> tuple[Any, int]:
     """Return what begins at a bracket, or an outcome, and its end.
 
     Python has other quotes and constants than JSON, and a comma may stand before the end.
@@ -71,7 +71,7 @@ def _scan_python(text: str, at: int) -> tuple[Any, int]:
     while token := _TOKEN.match(text, at):
         at, before, kind = token.end(), kind, token.lastindex or 0
         part = token[kind]
-        if {before, kind} in ({1}, {1, 2}):  # a quote within quotes
+        if {before, kind} in ({1}, {2}, {1, 2}):  # a quote within quotes, or no comma
             return UNREADABLE, at
         if part in ("]", "}"):
             opened.pop()
@@ -93,10 +93,15 @@ def _string_in_json(token: str) -> str:
     """Write a quoted text in JSON."""
     if token[0] == '"' and "\\x" not in token:
         return token
-    inside = _ESCAPE.sub(
-        lambda x: f"\\u00{x[1]}" if x[1] else _AS_JSON.get(x[0], x[0]), token[1:-1]
-    )
-    return f'"{inside}"'
+    return f'"{_ESCAPE.sub(_escape, token[1:-1])}"'
+
+
+def _escape(found: re.Match[str]) -> str:
+    """Write an escape of Python in JSON; one that Python does not know is a backslash."""
+    if found[1]:
+        return f"\\u00{found[1]}"
+    is_known = found[0][-1] in "\"'\\/abfnrtuvxNU01234567\n"
+    return _AS_JSON.get(found[0], found[0]) if is_known else f"\\{found[0]}"
 
 
 _MARK = re.compile(r"([ \t]*)(?:\(?([0-9]{1,9})[.)](?![.)])|([-*+•])(?=[ \t]))[ \t]*(?=\S)")
