@@ -152,6 +152,7 @@ CASES = {
         ("[1e2]", "unreadable"),
         ("['Cafe', None]", "unreadable"),
         ("['Cafe' 'Home']", "unreadable"),
+        ("[1 2, 7]", "unreadable"),
         ("[,]", "unreadable"),
         ("['Cafe',,'Home']", "unreadable"),
         ("('Cafe', 'Home')", "unreadable"),
