@@ -27,7 +27,6 @@ from nextloc_metrics.report.files.answers import cells_of, reader_of
 from nextloc_metrics.report.files.arrays import open_arrays
 from nextloc_metrics.report.files.columns import names_of_groups, with_missing
 from nextloc_metrics.report.files.forms import open_form
-from nextloc_metrics.report.files.item_rows import check_rows_are_queries
 from nextloc_metrics.report.files.nested import as_tables
 from nextloc_metrics.report.files.opening import ARRAYS, kind_of_files
 from nextloc_metrics.report.files.roles import Roles
@@ -241,8 +240,6 @@ def _evaluate_table(rows: Any, given: Mapping[str, Any], options: Options) -> Ev
     else:
         open_rows = TableRows if engine is None else engines.open_rows_of
         source = open_rows(rows, roles, **how, reader=reader)
-        if engine is None and source.are_single:
-            check_rows_are_queries(rows, roles)
     source = source.hashed()
     evaluator = _count_all(None if engine is None else rows, source, workers, options)
     evaluator._counts.card.update(card)

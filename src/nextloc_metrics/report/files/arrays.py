@@ -38,9 +38,6 @@ def open_arrays(path: Any, truth: Any, roles: Roles, vocabulary: Sequence[Any] |
     """Return scores and what is beside them, by the names of `evaluate`; or lists, as a table.
 
     `roles` has the name of each array. The targets may be in another file; those of `.npy` are.
-
-    Raises:
-        ValueError: an array is missing or has another shape, or a file holds something else.
     """
     roles.refuse("a file of arrays or tensors, a row per query")
     if suffix_of(find_files(path)[0]) == ".npy":
@@ -139,12 +136,7 @@ def _load(path: Any, readers: Mapping[str, Callable[[str, Any], Any]]) -> dict[s
 
 
 def load_array(file: str | Path) -> Any:
-    """Return the array of a `.npy`, memory-mapped.
-
-    Raises:
-        OSError: the file cannot be opened.
-        ValueError: it is cut, another file, or holds Python objects.
-    """
+    """Return the array of a `.npy`, memory-mapped."""
     with _opened(str(file)) as found:
         return found["preds"]
 

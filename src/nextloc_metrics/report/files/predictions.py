@@ -22,7 +22,6 @@ from nextloc_metrics.report.files.arrays import open_arrays
 from nextloc_metrics.report.files.cells import OnError, integers_of, plain
 from nextloc_metrics.report.files.columns import DENSE, names_of_groups, with_missing
 from nextloc_metrics.report.files.forms import open_form
-from nextloc_metrics.report.files.item_rows import check_rows_are_queries
 from nextloc_metrics.report.files.nested import as_tables
 from nextloc_metrics.report.files.opening import ARRAYS, kind_of_files, pa
 from nextloc_metrics.report.files.roles import Roles
@@ -130,10 +129,7 @@ def read(
     if roles.are_apart(table, truth):
         rows, card = open_form(table, truth, roles, **how)
         return replace(_collect(rows), card=card)
-    rows = TableRows(table, roles, **how)
-    if rows.are_single:
-        check_rows_are_queries(table, roles)
-    return _collect(rows)
+    return _collect(TableRows(table, roles, **how))
 
 
 def _collect(rows: TableRows) -> Predictions:
@@ -192,14 +188,7 @@ def join_column(parts: Sequence[Any], untyped: bool) -> Any:
 def same_queries(found: Mapping[str, Predictions], key: str | None) -> dict[str, Predictions]:
     """Return predictions in the order of the first file, or raise if their queries differ.
 
-    Args:
-        found: the content of each file.
-        key: the group that identifies a query; rows are then in any order. None compares row by
-            row.
-
-    Raises:
-        ValueError: there is no query, keys are missing, extra or repeated, or targets or groups
-            differ.
+    Rows are in any order if a group, `key`, identifies a query; else they are compared row by row.
     """
     of, first = next(iter(found.items()))
     if not len(first.target):

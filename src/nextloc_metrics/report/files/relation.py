@@ -162,12 +162,7 @@ def open_relation(
     """Read columns of a table into a relation; `roles` has the user's name of each.
 
     Text of the roles `lists` is read as lists of ids. Of lists of targets, in the role `item`,
-    each id has a row; one that is missing or in `gaps`, if there are any, counts as a miss.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        TypeError: it is no table.
-        ValueError: a column is missing or of several types, or a row is not readable.
+    each id has a row; `reading` says how, as for `TableRows`.
     """
     names, how = list(dict.fromkeys(roles.values())), reading or {}
     gaps = gaps_of(how["padding"], how["on_missing"]) if how else ()

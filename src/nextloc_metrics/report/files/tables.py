@@ -51,6 +51,7 @@ from nextloc_metrics.report.files.columns import (
     read_mask,
     width_of_most,
 )
+from nextloc_metrics.report.files.item_rows import check_rows_are_queries
 from nextloc_metrics.report.files.opening import FilePart, RowSource, pa, pc
 from nextloc_metrics.report.files.roles import Roles
 from nextloc_metrics.report.files.sources import open_table
@@ -89,7 +90,6 @@ class TableRows:
         vocabulary: the id of each number, if ids are text or sparse.
         missed: the number of unreadable answers of the chunks so far.
         without_target: the number of missing targets of the chunks so far, if they are misses.
-        are_single: whether the first answer is one id, and no list.
 
     Example:
         >>> import pathlib, tempfile
@@ -136,7 +136,6 @@ class TableRows:
                 answers = first.columns[names.preds] = printed(plain(answers), tuples)
             check_no_answers(first, names.preds, names.target, separator)
         is_listed = is_list(answers.type) or is_written_as_list(next(iter(answers), ""))
-        self.are_single = reader is None and separator is None and not is_listed
         is_loose = self.source.untyped or vocabulary is not None
         self.num_candidates = None
         if reader is None:
@@ -160,6 +159,8 @@ class TableRows:
         self._answers = CellReading(kind, is_loose, separator, known=known, tuples=tuples)
         if self.num_candidates is not None:
             self._answers = CellReading("scores", is_loose=self.source.untyped)
+        if reader is None and separator is None and not is_listed and self.source is not source:
+            check_rows_are_queries(source, names)
 
     def _number(self, pads: Set[int], vocabulary: Sequence[str | int] | None, ids: Any) -> None:
         """Number ids by the vocabulary, or by the distinct targets if they are text or sparse."""
