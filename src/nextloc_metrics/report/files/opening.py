@@ -102,10 +102,8 @@ def find_files(source: Any) -> list[str]:
         raise FileNotFoundError(f"`path` must be an existing file of predictions, got {source}.")
     kinds = {suffix_of(file) for file in files}
     if len(kinds) > 1 or not kinds <= {*SUFFIXES}:
-        hint = "; a run of trec_eval is read if its name ends with .run" if ".txt" in kinds else ""
         raise ValueError(
-            f"`path` must be files of one kind, {', '.join(SUFFIXES)}, got {short(sorted(kinds))}"
-            f"{hint}."
+            f"`path` must be files of one kind, {', '.join(SUFFIXES)}, got {short(sorted(kinds))}."
         )
     return files
 
