@@ -50,16 +50,14 @@ def cut(columns: Sequence[Any], values: int) -> list[slice]:
     """Cut rows into pieces of about so many values; padding makes at most four times as many."""
     lengths = np.stack([_lengths(column) for column in columns]).max(0)
     step = max(1, values // max(1, int(lengths.mean()) if len(lengths) else 1))
-
-    def divided(rows: slice) -> list[slice]:
-        number = rows.stop - rows.start
-        if number < 2 or number * lengths[rows].max() <= _PADDED * values:
-            return [rows]
-        middle = rows.start + number // 2
-        return divided(slice(rows.start, middle)) + divided(slice(middle, rows.stop))
-
-    pieces = (slice(x, min(x + step, len(lengths))) for x in range(0, len(lengths), step))
-    return [piece for rows in pieces for piece in divided(rows)]
+    pieces, start = [], 0
+    while start < len(lengths):
+        number = min(step, len(lengths) - start)
+        while number > 1 and number * lengths[start : start + number].max() > _PADDED * values:
+            number //= 2
+        pieces.append(slice(start, start + number))
+        start += number
+    return pieces
 
 
 def _lengths(column: Any) -> Any:

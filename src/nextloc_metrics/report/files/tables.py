@@ -277,12 +277,10 @@ class TableRows:
     def pieces(self) -> Iterator[tuple[Batch, FilePart]]:
         """Yield chunks, each with the columns it was made of."""
         self.missed, self.without_target, number = 0, 0, 0
-        padded = [x for x in (self.names.target, self.names.exclude) if x is not None]
-        if self.num_candidates is None:
-            padded.append(self.names.preds)
+        lists = {self.names.preds, self.names.target, self.names.exclude} - {None}
         for part in self._parts(self.names.all):
             number += len(part.rows)
-            for of in cut([part.columns[x] for x in {*padded, self.names.preds}], _VALUES):
+            for of in cut([part.columns[x] for x in lists], _VALUES):
                 piece = _rows_of(part, of)
                 yield self._batch(piece), piece
         if not number:
