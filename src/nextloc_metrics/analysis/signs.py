@@ -78,22 +78,15 @@ def _exact(sums: Any, slack: int) -> SignTest | None:
         return mcnemar(wins, len(units) - wins), 0
     if sizes.cumsum().sum(dtype=np.float64) > _MOST_EXACT_STEPS:
         return None
-    return share_of_signs(units, observed), 0
-
-
-def share_of_signs(units: Any, observed: int) -> float:
-    """Return the share of all signs of whole `units`, not 0, with a sum as far from 0 or more."""
-    step = int(np.gcd.reduce(units)) or 1
-    steps = np.sort(np.abs(units) // step)  # the large ones, of many sums, last
-    total, end = int(steps.sum()), 1
-    chances = np.zeros(total + 1)  # of the sum of the steps with a plus
+    total, end = int(sizes.sum()), 1
+    chances = np.zeros(total + 1)  # of the sum of the sizes with a plus
     chances[0] = 1.0
-    for unit in steps.tolist():
-        end += unit
-        chances[unit:end] = (chances[unit:end] + chances[: end - unit]) / 2
-        chances[:unit] /= 2
+    for size in sizes.tolist():  # the large ones, of many sums, last
+        end += size
+        chances[size:end] = (chances[size:end] + chances[: end - size]) / 2
+        chances[:size] /= 2
     as_far = np.abs(2 * np.arange(total + 1) - total) * step >= observed
-    return min(1.0, float(chances[as_far].sum()))
+    return min(1.0, float(chances[as_far].sum())), 0
 
 
 def _draw(units: Any, observed: Any, least: int, most: int, seed: int) -> list[SignTest]:

@@ -85,10 +85,8 @@ def mie_lab(preds: Array, target: Array) -> dict[str, float]:
     """
     preds, target = _read(preds, target)
     number, width = preds.shape
-    right = {}
-    for k in (1, 3, 5, 10):
-        topk = partial(torch.topk, k=min(k, width), dim=1)
-        right[k] = float((_rank(topk, preds, target) > 0).sum())
+    topk = {k: partial(torch.topk, k=min(k, width), dim=1) for k in (1, 3, 5, 10)}
+    right = {k: float((_rank(order, preds, target) > 0).sum()) for k, order in topk.items()}
     ranks = _rank(partial(torch.sort, dim=1, descending=True), preds, target)
     reciprocal, gain = _means(ranks)[1], _means(ranks, 10)[2]
     best = preds.topk(1).indices[:, 0]
@@ -168,8 +166,13 @@ def sasrec(
     """
     preds, target = _read(preds, target)
     known = [] if seen is None else as_tensor("seen", seen).tolist()
-    _check_rows("users", users, len(target))
-    _check_rows("seen", seen, len(target))
+    given: dict[str, Any] = {"users": users, "seen": seen}
+    for name, values in given.items():
+        if values is not None and len(values) != len(target):
+            raise ValueError(
+                f"`{name}` must have a row for each of the {len(target)} queries, got "
+                f"{describe(values)}."
+            )
     rows = np.arange(len(target))
     if users is not None:
         rows = len(target) - 1 - np.unique(np.asarray(users)[::-1], return_index=True)[1]
@@ -227,13 +230,6 @@ def _read(preds: Array, target: Array, most: int = 1) -> tuple[Tensor, Tensor]:
     if most > width:
         raise ValueError(f"`k` must be at most the {width} candidates, got {most}.")
     return scores, ids.long()
-
-
-def _check_rows(name: str, values: Any, number: int) -> None:
-    if values is not None and len(values) != number:
-        raise ValueError(
-            f"`{name}` must have a row for each of the {number} queries, got {describe(values)}."
-        )
 
 
 def _rank(order: Callable[[Tensor], Any], preds: Tensor, target: Tensor) -> Tensor:
