@@ -24,9 +24,8 @@ class Contrast(NamedTuple):
     mean: float
     variance: float
     freedom: float
-    sums: Any  #: of each user, int64 `[U]`, in multiples of `unit`
+    sums: Any  #: of each user, int64 `[U]`, in whole units
     sizes: Any  #: the number of queries of each user, int64 `[U]`
-    unit: float
     per_score: int  #: the units of a score's rounding
 
     def estimate(self) -> Estimate:
@@ -91,7 +90,7 @@ def contrast(models: Sequence[Any], sizes: Any, unit: float) -> Contrast:
     if run > both:
         parts = [(users, freedom), (run, changes), (-both, changes * freedom)]
         users, freedom = users + run - both, max(1.0, satterthwaite(parts))
-    return Contrast(mean, users, freedom, sums, sizes, unit / whole, whole)
+    return Contrast(mean, users, freedom, sums, sizes, whole)
 
 
 def sum_by(groups: Tensor | None, units: Any) -> tuple[Any, Any]:

@@ -14,7 +14,7 @@ from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.display.table import Table, check_metrics_of, write_number
 from nextloc_metrics.core.queries.checks import check_choice
 from nextloc_metrics.core.queries.messages import short
-from nextloc_metrics.report.sections import show_differences, show_values
+from nextloc_metrics.report.sections import show_values
 
 Layout = Literal["differences", "models"]
 Spread = Literal["interval", "std", "none"]
@@ -230,24 +230,11 @@ class Comparisons(Result):
         return _fold(self.table.of_metrics(metrics)).to_latex()
 
     def sections(self) -> dict[str, str]:
-        level, fractions = self._confidence, self._head == "percent"
         return {
-            "Result": show_values(self.columns, self.by_model(), level)
-            + (show_differences(self._first, self._differences(), level) if fractions else "")
+            "Result": show_values(self.columns, self.by_model(), self._confidence)
             + show_table(self.table)
             + show_meanings(x for x in self._members if x[1] is not None)
         }
-
-    def _differences(self) -> dict[str, dict[str, Reading]]:
-        """Return the tested differences from the first model with their intervals, by metric."""
-        found: dict[str, dict[str, Reading]] = {}
-        for name, tested in self.comparisons.items():
-            found[name] = {}
-            for key, one in tested.items():
-                bounds = None if math.isnan(one.low) else (one.low, one.high)
-                reading = self.columns[name][key]
-                found[name][key] = reading._replace(value=one.difference, bounds=bounds)
-        return found
 
 
 def _goodness(one: Reading) -> float:

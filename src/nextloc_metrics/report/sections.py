@@ -11,7 +11,7 @@ import torch
 from nextloc_metrics.core.base.collection import RankingCollection
 from nextloc_metrics.core.base.plots import plot_groups
 from nextloc_metrics.core.display.bars import Groups, draw_groups
-from nextloc_metrics.core.display.lines import draw_differences, draw_readings
+from nextloc_metrics.core.display.lines import draw_readings
 from nextloc_metrics.core.display.page import show_choice, show_picture, show_table
 from nextloc_metrics.core.display.reading import Models
 from nextloc_metrics.core.display.style import Scale
@@ -24,12 +24,6 @@ def show_values(columns: Models, table: Table, confidence_level: float) -> str:
     """Show the values of several models as a picture and as a table."""
     caption = f"Values with {100 * confidence_level:g} % confidence intervals"
     return show_picture(caption, draw_readings, columns, confidence_level, None) + show_table(table)
-
-
-def show_differences(first: str, differences: Models, confidence_level: float) -> str:
-    """Draw the differences of models from the first one."""
-    caption = f"Differences from {first}: right of 0, the model is better"
-    return show_picture(caption, draw_differences, differences, confidence_level)
 
 
 def show_groups(kind: str, collection: Any, table: Table, confidence_level: float) -> str:

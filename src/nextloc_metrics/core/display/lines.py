@@ -150,25 +150,6 @@ def _explain_absent(models: Models, names: Sequence[str]) -> str:
 
 
 @style()
-def draw_differences(models: Models, level: float, ax: Any = None) -> Any:
-    """Draw differences of fractions and their intervals beside a line at 0, a row for every name.
-
-    Looks are those of `draw_readings` with one more model before these.
-    """
-    names = list(dict.fromkeys(chain.from_iterable(models.values())))
-    figure, axes = _make_rows(names, ax, len(models))
-    axes.axvline(0, color="0.3", linewidth=0.9)
-    _, *others = looks([str(number) for number in range(1 + len(models))]).values()
-    for (model, readings), look in zip(models.items(), others, strict=True):
-        _draw_intervals(axes, _rows(names, readings, look), look, model)
-    scale = Scale(f"difference and {100 * level:g} % interval, percentage points", None, 1)
-    scale.finish(axes, "x", _explain_absent(models, names))
-    axes.xaxis.set_major_formatter(lambda value, _place: f"{100 * value:+.6g}" if value else "0")
-    add_legend(axes)
-    return figure, axes
-
-
-@style()
 def draw_bands(
     curves: Mapping[str, Mapping[Any, Reading]],
     scale: Scale,
