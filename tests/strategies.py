@@ -150,7 +150,6 @@ PROBABILITY_CASES = [
     Case("BrierScore", {"given": "logits"}),
     Case("CalibrationError", {"given": "logits"}),
     Case("CalibrationError", {"given": "logits", "norm": "l2", "bins": 10}),
-    Case("CalibrationError", {"given": "logits", "edges": "left"}),
     Case("AURC", {"given": "logits"}),
     Case("AccuracyAtCoverage", {"given": "logits", "coverage": 0.5}),
     Case("AnsweredShare", {"given": "logits"}),

@@ -351,20 +351,13 @@ def as_rows(confidences: list[float], correct: list[bool]) -> tuple[Tensor, Tens
     return preds, tensor([0 if right else 1 for right in correct])
 
 
-def calibration_error(
-    confidences: list[float], correct: list[bool], bins: int, norm: str, edges: str
-) -> float:
+def calibration_error(confidences: list[float], correct: list[bool], bins: int, norm: str) -> float:
     """The definition in plain loops; what is within a few units in the last place is on an edge."""
-    off = 2**-50 if edges == "right" else -(2**-50)
+    off = 2**-50
     total, gaps = len(confidences), []
     for b in range(bins):
         low, high = b / bins * (1 + off), (b + 1) / bins * (1 + off)
-        inside = [
-            i
-            for i, c in enumerate(confidences)
-            if (low < c <= high if edges == "right" else low <= c < high)
-            or (edges == "left" and b == bins - 1 and c >= high)
-        ]
+        inside = [i for i, c in enumerate(confidences) if low < c <= high]
         if inside:
             accuracy = sum(correct[i] for i in inside) / len(inside)
             confidence = sum(confidences[i] for i in inside) / len(inside)
@@ -384,18 +377,17 @@ SURE = st.one_of(st.sampled_from([0.5, 0.75, 1.0, 0.875, 0.9]), st.floats(0.5, 1
     st.lists(st.tuples(SURE, st.booleans()), min_size=1, max_size=25),
     st.sampled_from([1, 4, 10, 15, 20, 100]),
     st.sampled_from(["l1", "l2", "max"]),
-    st.sampled_from(["right", "left"]),
 )
 def test_calibration_error_in_plain_loops(
-    answers: list[tuple[float, bool]], bins: int, norm: str, edges: str
+    answers: list[tuple[float, bool]], bins: int, norm: str
 ) -> None:
     """All norms, with confidences on edges, too."""
     # two tied candidates are half correct, which the loops do not know
     confidences = [c if c != 0.5 else 0.625 for c, _ in answers]
     correct = [right for _, right in answers]
-    metric = CalibrationError(bins, norm, edges=edges, given="probabilities")
+    metric = CalibrationError(bins, norm, given="probabilities")
     found = value(metric, *as_rows(confidences, correct))
-    expected = calibration_error(confidences, correct, bins, norm, edges)
+    expected = calibration_error(confidences, correct, bins, norm)
     # the square root of a sum near 0 magnifies its rounding
     assert found == pytest.approx(expected, abs=1e-4 if norm == "l2" else 1e-7)
 

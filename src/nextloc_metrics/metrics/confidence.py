@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import torch
@@ -21,7 +20,6 @@ NUM_CELLS = 50_400
 # The last place of a float64.
 _ROUNDING = 2.0**-52
 
-BinEdges = Literal["right", "left"]
 Norm = Literal["l1", "l2", "max"]
 
 
@@ -53,17 +51,10 @@ class ConfidenceTally(DistributionMetric):
 
     The state is an integer histogram with 50,400 cells of equal width (i - 1, i] / 50,400: queries,
     correct ones, and their sum of confidences. Queries of one cell count as equally sure.
-
-    Args:
-        edges: the cell of a confidence on the edge of two: `"right"`, the lower one, as in (lo,
-            hi]; `"left"`, the upper one, as in [lo, hi), with 1 in the last.
     """
 
     _counted_as = "ConfidenceTally"
     _reads: ClassVar = {"likelihood": False}
-
-    _: KW_ONLY
-    edges: BinEdges = "right"
 
     def empty_tally(self) -> Tensor:
         """Return zeros: per cell queries, correct ones, and the sum of confidences."""
@@ -73,10 +64,7 @@ class ConfidenceTally(DistributionMetric):
         confidence = record.confidence
         counted = record.counted.to(confidence.device)
         # the float64 nearest to an edge is on the edge
-        if self.edges == "right":
-            cells = (confidence * (NUM_CELLS * (1 - _ROUNDING))).ceil().long() - 1
-        else:
-            cells = (confidence * (NUM_CELLS * (1 + _ROUNDING))).floor().long()
+        cells = (confidence * (NUM_CELLS * (1 - _ROUNDING))).ceil().long() - 1
         columns = [torch.ones_like(cells), *map(exact.to_fixed_point, (record.correct, confidence))]
         rows = torch.stack(columns, 1) * counted[:, None]
         empty = rows.new_zeros(NUM_CELLS, 3)
@@ -108,9 +96,9 @@ class CalibrationError(ConfidenceTally):
     | `"l2"` | square root of the sum of n_b / n x gap_b^2 |
     | `"max"` | the largest abs(gap_b): the maximum calibration error (MCE) |
 
-    Bins have equal width: with `edges="right"` as in Guo et al., with `"left"` as torchmetrics
-    intends. The value depends on their number, and for few queries it is too high: compare models
-    on the same queries and bins. What confidence and a correct answer are:
+    Bins have equal width, as in Guo et al. The value depends on their number, and for few queries
+    it is too high: compare models on the same queries and bins. What confidence and a correct
+    answer are:
     [`ConfidenceTally`][nextloc_metrics.metrics.confidence.ConfidenceTally].
 
     Args:
