@@ -105,20 +105,6 @@ def test_an_id_with_two_scores_is_an_error() -> None:
             by_query.compute()
 
 
-@pytest.mark.parametrize(
-    "ids",
-    [None, torch.arange(3), torch.arange(4).view(2, 2), torch.arange(4.0), [0, 1, 2]],
-    ids=["none", "too few", "shape", "floating", "list"],
-)
-def test_ids_must_fit(ids: Any) -> None:
-    """They are named in the error, with what was given; the state stays."""
-    by_query = PerQueryScores(MRR())
-    for add in (by_query.update, by_query):
-        with pytest.raises(ValueError, match=r"`query_ids` must be integers of shape \(4"):
-            add(*batch(4), query_ids=ids)
-    assert by_query.num_queries == 0
-
-
 def test_metrics_that_have_no_scores() -> None:
     """A metric that is not a mean of scores is an error."""
     for metric in (LocationF1(3), AccuracyAtK):

@@ -153,55 +153,6 @@ def test_a_record_can_be_read_before() -> None:
         metric.update(record, TARGET)
 
 
-GAP = tensor([[[0.0, 0.0], [1.0, 1.0]], [[nan, nan], [1.0, 1.0]]])
-HALF = tensor([[[0.0, 0.0], [1.0, 1.0]], [[1.0, 1.0], [1.0, nan]]])
-FINE = tensor([[[0.0, 0.0], [1.0, 1.0]], [[0.0, 0.0], [1.0, 1.0]]])
-IDS = tensor([[0, 1], [2, -1]])
-
-
-@pytest.mark.parametrize(
-    ("metric", "preds", "target", "message"),
-    [
-        (DTW(), GAP, FINE, "`preds` must be padded with NaN at the end only, .* query 1"),
-        (DTW(), FINE, GAP, "`target` must be padded with NaN at the end only, .* query 1"),
-        (DTW(), HALF, FINE, "`preds` must have both coordinates .* query 1"),
-        (DTW(), FINE * math.inf, FINE, "`preds` must"),
-        (DTW(), FINE, FINE.masked_fill(FINE > 0, math.inf), "`target` must be finite, .* query 0"),
-        (DTW(), FINE, FINE * nan, "`target` must have at least one point .* none in query 0"),
-        (DTW(), IDS, tensor([[-1, 1], [2, 0]]), "`target` must be padded with -1"),
-        (DTW(), tensor([[0, 1], [2, -2]]), IDS, "`preds` must hold ids from 0, .* 1"),
-        (DTW(), IDS, IDS[:1], "must have the same queries"),
-        (DTW(), FINE[..., :1], FINE, "`preds` must be coordinates, floating"),
-        (DTW(), FINE, FINE[:1], r"must have the same queries, got \(2, 2, 2\) and \(1, 2, 2\)"),
-        (DTW(), FINE, FINE[0], "`target` must be coordinates, floating"),
-        (DTW(), tensor([1.0, 2.0]), FINE, "`preds` must be coordinates, floating"),
-        (MeanPointError(), FINE, HALF[:, :1], "as many points .* got 2 and 1 in query 0"),
-        (PointErrorAt(1), FINE, HALF[:, :1], "as many points .* got 2 and 1 in query 0"),
-        (DTW(units="degrees"), FINE * 91, FINE, "a latitude from -90 to 90 .* got 91 in query 0"),
-        (DTW(units="degrees"), FINE, FINE * 90 - tensor([0, 300.0]), "a longitude from -180 to"),
-        (DTW(units="degrees"), FINE, FINE * tensor([1, 360.5]), "to 360 .* got 360.5 in query 0"),
-        *(
-            (
-                metric,
-                FINE,
-                FINE + tensor([[[0.0]], [[3e9]]]),
-                r"at most 2\^31, .* got .* for query 1",
-            )
-            for metric in (DTW(), PointErrorAt(1))
-        ),
-    ],
-)
-def test_what_cannot_be_read_is_named(
-    metric: Any, preds: Tensor, target: Tensor, message: str
-) -> None:
-    """The argument, the rule and the query; the state stays."""
-    metric = updated(metric, tensor([[[0.0, 0.0]]]), tensor([[[1.0, 1.0]]]))
-    before = metric.state.clone()
-    with pytest.raises(ValueError, match=message):
-        metric.update(preds, target)
-    assert torch.equal(metric.state, before)
-
-
 PLACES = Locations([40.7580, 40.7484, 40.6892, nan], [-73.9855, -73.9857, -74.0445, nan])
 
 

@@ -152,23 +152,3 @@ def test_rows_that_do_not_fit_are_counted() -> None:
     assert metric.num_queries == 12
     with pytest.raises(ValueError, match="`preds` must have as many points as `target`"):
         MeanPointError().update(found.preds, found.target)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda frame: frame.drop(columns="t"), "must be a table with a column 't'"),
-        (lambda frame: frame.assign(x=np.nan), "must be finite"),
-        (lambda frame: frame.assign(d=0.5), "must be whole numbers, got 0.5 in row 0"),
-        (lambda frame: frame.assign(d=2.0**53), "must be whole numbers, got 9007199254740992.0"),
-        (lambda frame: frame.to_numpy()[:, :4], "must have the columns uid, d, t, x, y"),
-        (lambda frame: frame.iloc[:0], "`target` must have at least one row"),
-        (lambda frame: {**frame.to_dict("list"), "x": [1.0]}, "columns of one length"),
-        (lambda frame: 3, "must be a table with a column 'uid'"),
-    ],
-)
-def test_tables_that_cannot_be_read_are_named(change: Any, message: str) -> None:
-    """The table, the column and the row."""
-    preds, target = make()
-    with pytest.raises(ValueError, match=message):
-        from_table(preds, change(target))

@@ -148,10 +148,6 @@ def test_annotations_as_objects_are_read_alike() -> None:
         made(3, "b", 0.25)
 
 
-class Own(AccuracyAtK):
-    """A user's subclass without options."""
-
-
 class Named(NDCGAtK):
     """A user's subclass with an option, and one by name only."""
 
@@ -165,25 +161,6 @@ class Named(NDCGAtK):
         if self.weight > self.k:
             raise ValueError(f"`weight` must be at most k, got {self.weight:g}.")
         self.twice = 2 * self.weight
-
-
-@pytest.mark.parametrize("kind", [AccuracyAtK, Own])
-@pytest.mark.parametrize(
-    ("args", "kwargs", "message"),
-    [
-        ((), {}, r"needs the option `k`"),
-        ((5,), {"k": 5}, "got `k` by position and by name"),
-        ((5, 5), {}, "takes `k` by position, got 2 values; give the others by name"),
-        ((5,), {"tie": "expected"}, "has no option `tie`; use `ties`"),
-        ((5,), {"colour": 1}, "has no option `colour`; its options are `k`, `ties`, .* torchmet"),
-    ],
-)
-def test_a_wrong_call_names_the_class_that_is_called(
-    kind: type, args: tuple[Any, ...], kwargs: dict[str, Any], message: str
-) -> None:
-    """Too few, twice, too many and unknown options; the nearest name is suggested."""
-    with pytest.raises(TypeError, match=rf"^{kind.__name__}(\.__init__\(\))? {message}"):
-        kind(*args, **kwargs)
 
 
 def test_options_by_position_and_by_name_are_equal() -> None:

@@ -270,16 +270,29 @@ def collect() -> str:
     return "".join(lines.values())
 
 
+def states_of(metric: Any) -> list[torch.Tensor]:
+    """The states of a metric, or of the members of a collection, which are lists for some."""
+    members = metric.values() if isinstance(metric, nm.RankingCollection) else [metric]
+    found = [x for one in members for x in one.metric_state.values()]
+    return [x if isinstance(x, torch.Tensor) else torch.ones(len(x)) for x in found]
+
+
 def of_wrong_calls() -> str:
     """Each line of the file of calls that is no error, with the error that it raises."""
     names: dict[str, Any] = {"np": np, "torch": torch, "nan": math.nan, "inf": math.inf}
     names["pd"] = pytest.importorskip("pandas")
     for module in (nm, visits, distributed, geography, trajectories):
         names |= {name: getattr(module, name) for name in dir(module) if name[0] != "_"}
-    said = []
+    said: list[str] = []
     for line in WRONG_CALLS.read_text(encoding="utf-8").splitlines():
         if not line.startswith(" "):
             message = error_of(partial(exec, line, names))
+            metric, is_update, arguments = line.partition(".update(")
+            if is_update:  # `forward` says the same, and neither changes a state
+                names["metric"] = eval(metric, names)
+                assert error_of(partial(exec, f"metric({arguments}", names)) == message, line
+                error_of(partial(exec, f"metric.update({arguments}", names))
+                assert not any(x.any() for x in states_of(names["metric"])), line
             said += [line, *([f"    {message}"] if message else [])]
     return "\n".join([*said, ""])
 
