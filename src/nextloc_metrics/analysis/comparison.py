@@ -253,13 +253,11 @@ def summarize(runs: Mapping[str, Sequence[float] | Tensor]) -> Summary:
                 )
         std = statistics.stdev(of_model) if len(of_model) > 1 else math.nan
         models[name] = Runs(statistics.fmean(of_model), std, len(of_model))
-    pairs = itertools.combinations(models, 2)
-    return Summary(models, {(a, b): _welch(models[a], models[b]) for a, b in pairs})
-
-
-def _welch(a: Runs, b: Runs) -> float:
-    if min(a.num_runs, b.num_runs) < 2 or a.std == b.std == 0:
-        return math.nan
-    parts = [(x.std**2 / x.num_runs, x.num_runs - 1) for x in (a, b)]
-    error = math.sqrt(sum(variance for variance, _ in parts))
-    return t_test((b.mean - a.mean) / error, satterthwaite(parts))
+    p_values = {}
+    for a, b in itertools.combinations(models, 2):
+        one, other = models[a], models[b]
+        parts = [(x.std**2 / x.num_runs, x.num_runs - 1) for x in (one, other)]
+        error = math.sqrt(sum(variance for variance, _ in parts))
+        t = (other.mean - one.mean) / error if error else math.nan
+        p_values[a, b] = t_test(t, satterthwaite(parts))
+    return Summary(models, p_values)

@@ -156,9 +156,6 @@ def compare(
     return _test_models(read, cluster, against, level, seed)
 
 
-# Scores ------------------------------------------------------------------------------------------
-
-
 class Model(NamedTuple):
     """What is kept of a model with R runs of N queries."""
 
@@ -320,9 +317,6 @@ def _join_runs(runs: Sequence[Model], level: float) -> Model:
         columns[key] = one._replace(value=math.fsum(values) / len(runs), bounds=bounds)
         stds[key] = statistics.stdev(values)
     return first._replace(columns=columns, scores=scores, decided=decided, stds=stds)
-
-
-# Tests -------------------------------------------------------------------------------------------
 
 
 def _test_models(

@@ -31,8 +31,6 @@ from nextloc_metrics.report.sections import (
 )
 from nextloc_metrics.report.setting import check_alike, check_metrics
 
-Interval = tuple[float, float]
-
 # So many of more than a hundred groups are shown, below the medians.
 _WORST = 10
 
@@ -58,7 +56,7 @@ class Evaluation(Result):
         return {name: one.value for name, one in self._readings.items()}
 
     @cached_property
-    def intervals(self) -> dict[str, Interval]:
+    def intervals(self) -> dict[str, tuple[float, float]]:
         """The lower and upper bound of the confidence interval of each mean of scores."""
         found = self._counted.intervals()
         return {name: found[name] for name in self._readings if name in found}
@@ -74,7 +72,7 @@ class Evaluation(Result):
         return self._values_of(BASELINE)
 
     @cached_property
-    def ties(self) -> dict[str, Interval]:
+    def ties(self) -> dict[str, tuple[float, float]]:
         """Two values: tied relevant locations come last, and they come first."""
         high, low = map(self._values_of, BOUNDS)
         return {name: (low[name], high[name]) for name in low}

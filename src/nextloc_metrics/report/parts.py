@@ -91,8 +91,9 @@ def make_beside(known: Setting, table: Parts) -> Parts:
         for name, x in members
         if isinstance(x, LocationTally) and has_jackknife(x)
     }
+    ours = {x: one for x, one in means.items() if isinstance(one, RankingMetric) and one._is_ours}
     for ties in BOUNDS:
-        found[ties] = {name: _with_ties(x, ties) for name, x in means.items() if _reads_ties(x)}
+        found[ties] = {x: _with_ties(one, ties) for x, one in ours.items() if not one._reads_ids}
     if known.locations is not None:
         found["map"] = {"acc_at_1": Grouped(AccuracyAtK(1), len(known.locations), by=TARGET)}
     parts = {name: RankingCollection(of) for name, of in found.items()}
@@ -140,10 +141,6 @@ def _keep_answered(batch: Batch, records: Records) -> Batch:
     ranking: Ranking = records[Ranking]
     answered = ranking.queries.extra["answer"][:, 0] == ANSWERED
     return replace(batch, mask=answered & ranking.counted, confidence=None)
-
-
-def _reads_ties(metric: Any) -> bool:
-    return isinstance(metric, RankingMetric) and metric._is_ours and not metric._reads_ids
 
 
 def _with_ties(metric: Any, ties: Ties) -> Any:

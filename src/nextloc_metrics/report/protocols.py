@@ -249,8 +249,6 @@ def _means(ranks: Tensor, k: float = math.inf) -> tuple[float, float, float]:
     return float(means[0]), float(means[1]), float(means[2])
 
 
-# The audit ---------------------------------------------------------------------------------------
-
 #: the formula of what a codebase names so, in small letters
 _FORMULAS: dict[str, Callable[[Ranking, Any], Tensor]] = {
     **dict.fromkeys(("recall", "acc", "hr", "hits"), scoring.accuracy),

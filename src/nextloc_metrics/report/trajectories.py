@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -57,22 +57,19 @@ class TrajectoryEvaluation(Result):
     scores: dict[str, Tensor]
     rows: TrajectoryPairs
     errors: dict[int, float]
-    _by_user: RankingCollection
+    _by_user: Sequence[tuple[str, Any]]  #: the metrics by name
 
     def user_records(self) -> list[dict[str, Any]]:
         """Return the mean over days of each user and metric, one dict each."""
-        values = {name: metric._means() for name, metric in self._metrics()}
+        values = {name: metric._means() for name, metric in self._by_user}
         return [
             {"user": user, "metric": name, "value": float(means[number])}
             for name, means in values.items()
             for number, user in enumerate(self.rows.users)
         ]
 
-    def _metrics(self) -> list[tuple[str, Any]]:
-        return list(self._by_user.named_members())
-
     def sections(self) -> dict[str, str]:
-        meanings = show_meanings((name, x.metric) for name, x in self._metrics())
+        meanings = show_meanings((name, x.metric) for name, x in self._by_user)
         return {"Result": show_table(self.table) + meanings}
 
 
@@ -90,9 +87,8 @@ def evaluate_trajectories(
     """Evaluate predicted days: each day by itself, the mean over days, then over users.
 
     Args:
-        preds: predicted rows (uid, d, t, x, y): a path of a table, such as Parquet or CSV,
-            or a table as for
-            [`from_table`][nextloc_metrics.trajectories.from_table].
+        preds: predicted rows (uid, d, t, x, y): a path of a table, such as Parquet or CSV, or a
+            table as for [`from_table`][nextloc_metrics.trajectories.from_table].
         target: the true rows.
         year: the challenge whose GEO-BLEU and DTW are computed, for coordinates in cells of 500 m,
             from 1 to 200; a cell outside this grid is an error, as is a repeated row.
@@ -147,7 +143,7 @@ def evaluate_trajectories(
         scores=scores,
         rows=rows,
         errors={} if rows.num_missing else _errors_of_slots(rows, pairs),
-        _by_user=by_user,
+        _by_user=by_user.named_members(),
     )
 
 
