@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from test_input_errors import BAD, IDS, REFUSED, SCORES
+from test_input_errors import BAD, IDS, SCORES
 
 import nextloc_metrics as nm
 from nextloc_metrics import (
@@ -213,9 +213,6 @@ def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
             batch = {"preds": SCORES, "target": IDS, name: value}
             for called, call in (("MRR().update", MRR().update), ("evaluate", report.evaluate)):
                 yield f"{called}({name}={label(value)})", partial(call, **batch)
-    for metric, batch in REFUSED:
-        given = ", ".join(f"{name}={label(value)}" for name, value in batch.items())
-        yield f"{label(metric)}.update({given})", partial(metric.clone().update, **batch)
     for name in NAMES.split():
         yield f"nextloc_metrics.{name}", partial(getattr, nm, name)
     yield "report.evaluate_table", partial(getattr, report, "evaluate_table")

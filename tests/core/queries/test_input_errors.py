@@ -11,11 +11,9 @@ import pytest
 import torch
 
 from nextloc_metrics import (
-    AUC,
     MRR,
     AccuracyAtK,
     Coverage,
-    ERRAtK,
     Grouped,
     GroupLabels,
     LocationF1,
@@ -145,40 +143,6 @@ def test_bad_input_is_named_and_changes_nothing(case: Case, name: str) -> None:
 
 
 EMPTY = {"preds": SCORES[:2], "target": torch.tensor([[0], [-1]])}
-#: batches that only some metrics refuse
-REFUSED: list[tuple[Any, dict[str, Any]]] = [
-    *((case.make(empty_target_action="error"), EMPTY) for case in KINDS[:4]),
-    (LocationF1(10), {"preds": torch.eye(4, 11), "target": IDS}),
-    (LocationF1(10), {"preds": torch.tensor([[2, 3], [1, 2]]), "target": [1, 12]}),
-    (LocationF1(3), {"preds": SCORES[:2, :3], "target": torch.tensor([[1, 2], [0, -1]])}),
-    (LocationF1(LOCATIONS), {"preds": Ranking.from_scores(SCORES, IDS)}),
-    (MRR(), {"preds": Ranking.from_scores(SCORES, IDS), "exclude": [[0]] * 4}),
-    (AUC(), {"preds": IDS[:, None], "target": IDS}),
-    (AUC(), {"preds": Ranking.from_scores(SCORES, IDS)}),
-    (ERRAtK(3), {"preds": SCORES[:1, :2], "target": [[0.0, 2.0]]}),
-    (Grouped(MRR(), 3), {"preds": SCORES, "target": IDS}),
-    (Grouped(MRR(), 3), {"preds": SCORES, "target": IDS, "groups": [0, 3, 1, 1]}),
-    (Grouped(MRR(), 3), {"preds": SCORES, "target": IDS, "groups": IDS.to("meta")}),
-    (
-        Grouped(MRR(), labels=GroupLabels(["a", "b"])),
-        {"preds": SCORES, "target": IDS, "groups": np.array([["a", "b"], ["a", "b"]])},
-    ),
-]
-
-
-@pytest.mark.parametrize(("metric", "wrong"), REFUSED)
-def test_what_a_metric_refuses_changes_nothing(metric: Any, wrong: dict[str, Any]) -> None:
-    """What its options rule out in a batch, in `update` and in `forward`."""
-    metric = metric.clone()
-    groups = (
-        {"groups": ["a", "b"] if metric.labels else [0, 1]} if hasattr(metric, "labels") else {}
-    )
-    metric.update(torch.tensor([[0.1, 0.9, 0.3], [0.2, 0.7, 0.1]]), torch.tensor([1, 2]), **groups)
-    before = state(metric)
-    for way in (metric.update, metric):
-        with pytest.raises(ValueError, match="`"):
-            way(**wrong)
-        assert same(state(metric), before)
 
 
 def test_a_query_of_ignored_ids_is_no_empty_query() -> None:

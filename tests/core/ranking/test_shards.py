@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import runpy
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -97,45 +96,6 @@ def test_chance_counts_what_is_left() -> None:
 def lists(**options: Any) -> Evaluation:
     """Evaluate two lists."""
     return report.evaluate([[3, 5], [4, 2]], [3, 2], **{"num_locations": 9, "k": 1, **options})
-
-
-def of(row: int, **options: Any) -> Evaluation:
-    """Evaluate one row of the batch, without counts of training unless they are given."""
-    return evaluate([row], **{"train_counts": None, **options})
-
-
-ERRORS: dict[str, tuple[Callable[[], list[Any]], str]] = {
-    "twice": (lambda: [lists()] * 2, "merged once, got .* in evaluation 0 and evaluation 1; leave"),
-    "part of both": (
-        lambda: [of(2), report.merge([of(0), x := of(1)]), x],
-        "merged once, got the same evaluation in evaluation 1 and evaluation 2",
-    ),
-    "k": (lambda: [lists(), lists(k=2)], r"agree on `k`, got \(1,\) in evaluation 0 and \(2,\)"),
-    "locations": (lambda: [lists(), lists(num_locations=8)], "pass the same `num_loc"),
-    "candidates": (lambda: [lists(), of(0)], "shards must agree on"),
-    "words": (
-        lambda: [lists(vocabulary=["a"]), lists(vocabulary=["b"])],
-        "agree on `vocabulary`.*read all of them with the same `vocabulary`",
-    ),
-    "training": (
-        lambda: [of(0, train_counts=COUNTS), of(1, train_counts=[1, *COUNTS[1:]])],
-        "agree on `bins`|agree on `train_counts`",
-    ),
-    "cluster": (lambda: [of(0), of(1, cluster=None)], "agree on `cluster`"),
-    "confidence_level": (
-        lambda: [lists(), lists(confidence_level=0.9)],
-        "agree on `confidence_level`, got 0.95",
-    ),
-    "none": (list, "`shards` must hold at least one"),
-}
-
-
-@pytest.mark.parametrize("name", ERRORS)
-def test_what_does_not_add_up_is_an_error(name: str) -> None:
-    """Shards with different settings raise an error."""
-    make, says = ERRORS[name]
-    with pytest.raises(ValueError, match=says):
-        report.merge(make())
 
 
 def test_an_evaluation_is_known_by_its_id(tmp_path: Path) -> None:
