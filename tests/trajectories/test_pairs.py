@@ -28,7 +28,6 @@ USER = torch.arange(30) % 4
 
 METRICS: list[Any] = [
     GeoBLEU(),
-    GeoBLEU(matching="optimal"),
     DTW(scale=2.0, window=4),
     MeanPointError(),
     PointErrorAt(-1),

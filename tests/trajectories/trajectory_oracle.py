@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from functools import cache
 
 import numpy as np
 import torch
-from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 Points = Sequence[Sequence[float]]
@@ -61,19 +60,12 @@ def greedy(table: list[list[float]]) -> float:
     return total
 
 
-def optimal(table: list[list[float]]) -> float:
-    """The largest sum of pairs, by SciPy."""
-    costs = np.array(table)
-    return float(costs[linear_sum_assignment(costs, maximize=True)].sum())
-
-
 def geo_bleu(
     pred: Points,
     true: Points,
     n: int = 5,
     beta: float = 0.5,
     scale: float = 1.0,
-    match: Callable[[list[list[float]]], float] = greedy,
     divisor: str = "predicted",
 ) -> float:
     """Brevity penalty times the geometric mean of the shares of matched n-grams."""
@@ -84,7 +76,7 @@ def geo_bleu(
     for k in range(1, longest + 1):
         table = proximities(pred, true, k, beta, scale)
         grams = len(table) if divisor == "predicted" else min(len(table), len(table[0]))
-        logarithm += math.log(match(table) / grams)
+        logarithm += math.log(greedy(table) / grams)
     brevity = 1.0 if len(pred) > len(true) else math.exp(1 - len(true) / len(pred))
     return brevity * math.exp(logarithm / longest)
 

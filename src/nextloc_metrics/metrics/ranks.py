@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import KW_ONLY
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 import torch
 from torch import Tensor
@@ -21,8 +21,6 @@ from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking
 
-Unretrieved = Literal["last", "error"]
-
 
 class MeanRank(RankingMetric):
     r"""Mean rank of the first relevant location, 1 for the best; lower is better.
@@ -35,7 +33,6 @@ class MeanRank(RankingMetric):
     lists of ten ids is then no mean rank among all candidates: say so, or pass scores.
 
     Args:
-        unretrieved: `"last"` counts L + 1; `"error"` raises, with the number of the query.
         empty_target_action: `"skip"` or `"error"`.
 
     Example:
@@ -51,24 +48,10 @@ class MeanRank(RankingMetric):
     plot_upper_bound = None
     unit = "ranks"
 
-    unretrieved: Unretrieved = "last"
+    needs = Needs(length=True)
+
     _: KW_ONLY
     empty_target_action: SkipOrError = "skip"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(length=self.unretrieved == "last")
-
-    def _check(self, ranking: Ranking) -> None:
-        super()._check(ranking)
-        if self.unretrieved == "error" and self.validate_args:
-            missing = (ranking.above[:, 0] == UNRETRIEVED) & ranking.answerable
-            if missing.any():
-                raise ValueError(
-                    "every query must have a relevant location with a rank for "
-                    f"`unretrieved='error'`, but query {int(missing.nonzero()[0])} has none; pass "
-                    "scores of all candidates, or `unretrieved='last'`."
-                )
 
     def score(self, ranking: Ranking) -> Tensor:
         return scoring.first_rank(ranking)
@@ -94,13 +77,7 @@ class RankQuantile(MeanRank):
         tensor(3.)
     """
 
-    unretrieved: Unretrieved = "last"
-    _: KW_ONLY
     q: Computed[Annotated[float, partial(check_share, example=0.5)]]
-
-    # by hand, as `q` stands before the option of `MeanRank`
-    def __init__(self, q: float, unretrieved: Unretrieved = "last", **kwargs: Any) -> None:
-        super().__init__(q=q, unretrieved=unretrieved, **kwargs)  # type: ignore[call-arg]
 
     def __post_init__(self) -> None:
         super().__post_init__()

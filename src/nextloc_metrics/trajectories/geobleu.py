@@ -12,7 +12,6 @@ from nextloc_metrics.trajectories.metric import DistanceOfPairs, Year, check_yea
 from nextloc_metrics.trajectories.pairs import Pairs
 from nextloc_metrics.trajectories.sequences import match_ngrams
 
-Matching = Literal["greedy", "optimal"]
 GramDivisor = Literal["predicted", "matched"]
 
 
@@ -29,16 +28,14 @@ class GeoBLEU(DistanceOfPairs):
     where the brevity penalty b is 1 if L > M, and exp(1 - M / L) otherwise. An empty prediction
     scores 0.
 
-    Greedy matching takes the nearest n-grams first, and equally near ones by (predicted index, true
-    index), so it depends on the order of points with equal proximities. The optimal matching has
-    the largest sum, takes time of the third power of the length, and needs SciPy.
+    The nearest n-grams are matched first, and equally near ones by (predicted index, true index),
+    so the score depends on the order of points with equal proximities.
 
     Args:
         n: the longest n-gram.
         beta: how fast the proximity falls.
         scale: the distance at which the proximity of two points is exp(-beta), in the unit of the
             coordinates, or in km.
-        matching: `"greedy"` or `"optimal"`.
         divisor: what $p_n$ is divided by: the number of `"predicted"` or of `"matched"` n-grams.
             They differ if the prediction is longer than the target.
         kwargs: those of [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
@@ -64,7 +61,6 @@ class GeoBLEU(DistanceOfPairs):
     n: Positive = 5
     beta: PositiveNumber = 0.5
     scale: PositiveNumber = 1.0
-    matching: Matching = "greedy"
     divisor: GramDivisor = "predicted"
 
     @classmethod
@@ -91,8 +87,7 @@ class GeoBLEU(DistanceOfPairs):
         predicted, true = pairs.first_length, pairs.second_length
         shorter = torch.minimum(predicted, true)
         longest = max(1, min(self.n, int(shorter.max()) if len(shorter) else 1))
-        optimal = self.matching == "optimal"
-        sums = match_ngrams(pairs, longest, self.beta, self.scale, optimal)
+        sums = match_ngrams(pairs, longest, self.beta, self.scale)
         n = torch.arange(1, longest + 1)
         grams = (predicted if self.divisor == "predicted" else shorter)[:, None] - n + 1
         shares = (sums / grams.clamp(min=1)).clamp(max=1)  # by rounding

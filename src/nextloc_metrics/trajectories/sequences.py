@@ -10,8 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core.queries.messages import extra
-
 # Distances that are computed at once, few enough for a processor's cache.
 _AT_ONCE = 1 << 17
 
@@ -53,8 +51,10 @@ def distances(first: Any, second: Any, diameter: float) -> Any:
     return diameter * np.arcsin(np.minimum(apart / 2, 1)) if first.shape[-1] == 3 else apart
 
 
-def match_ngrams(pairs: Sequences, most: int, beta: float, scale: float, optimal: bool) -> Tensor:
+def match_ngrams(pairs: Sequences, most: int, beta: float, scale: float) -> Tensor:
     """Sum the proximities of n-grams that are matched one to one, float64 `[N, most]`.
+
+    The nearest are matched first, and equally near ones by (first index, second index).
 
     The proximity of two points is exp(-beta d / scale); that of two n-grams is the product of
     those of their points, in order. Column n - 1 holds the sum for n; 0 if a sequence is
@@ -65,11 +65,8 @@ def match_ngrams(pairs: Sequences, most: int, beta: float, scale: float, optimal
         most: the longest n-gram.
         beta: how fast the proximity falls.
         scale: the distance of which exp(-beta) is the proximity.
-        optimal: match so that the sum is the largest; otherwise the nearest first, and equally
-            near ones by (first index, second index).
     """
     sums = np.zeros((len(pairs.first), most))
-    match = _match_optimally if optimal else _match_greedily
     length, width = pairs.first.shape[1], pairs.second.shape[1]
     for part, first, second, rows, columns in pairs.parts(length * width):
         apart = distances(first[:, :, None], second[:, None], pairs.diameter)
@@ -80,7 +77,9 @@ def match_ngrams(pairs: Sequences, most: int, beta: float, scale: float, optimal
         for n in range(1, min(most, length, width) + 1):
             if n > 1:
                 product = product[:, :-1, :-1] * proximity[:, n - 1 :, n - 1 :]
-            sums[part, n - 1] = match(np.where(inside[:, n - 1 :, n - 1 :], product, -1.0))
+            sums[part, n - 1] = _match_greedily(
+                np.where(inside[:, n - 1 :, n - 1 :], product, -1.0)
+            )
     return torch.from_numpy(sums)
 
 
@@ -99,19 +98,6 @@ def _match_greedily(product: Any) -> Any:
         at, rows = ((column == taken[:, None]) & (nearest >= 0)).nonzero()
         column[at, rows] = again = product[at, rows].argmax(1)
         nearest[at, rows] = product[at, rows, again]
-    return total
-
-
-def _match_optimally(product: Any) -> Any:
-    """Match so that the sum is the largest; -1 is outside."""
-    try:
-        from scipy.optimize import linear_sum_assignment
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(f"optimal matching needs SciPy; {extra('analysis')}.") from error
-    total = np.zeros(len(product))
-    for pair, table in enumerate(product):
-        inside = table[np.ix_((table >= 0).any(1), (table >= 0).any(0))]
-        total[pair] = inside[linear_sum_assignment(inside, maximize=True)].sum()
     return total
 
 

@@ -80,7 +80,7 @@ def test_quantiles_of_large_ranks(rank: int) -> None:
 
 
 def test_unretrieved_ranks() -> None:
-    """One more than the list, or the scores above -inf, hold; or an error."""
+    """One more than the list, or the scores above -inf, hold."""
     lists, target = torch.tensor([[3, 1, -1], [3, 1, 2]]), torch.tensor([9, 9])
     assert MeanRank()(lists, target) == (3 + 4) / 2
     scores = torch.tensor([[1.0, -math.inf, 2, math.nan, -math.inf]])
@@ -88,10 +88,6 @@ def test_unretrieved_ranks() -> None:
     assert MeanRank()(scores[:, :1], torch.tensor([0])) == 1
     exclude = torch.tensor([[0, 4, -1]])
     assert MeanRank()(scores, torch.tensor([1]), exclude=exclude) == 3
-    with pytest.raises(
-        ValueError, match="`unretrieved='error'`, but query 0 has none; pass scores"
-    ):
-        MeanRank(unretrieved="error")(lists, target)
     for form, number in ((lists, None), (scores, 5)):
         found = Ranking.from_predictions(form, target[: len(form)].clamp(max=1), length=True)
         assert found.num_candidates == number
