@@ -43,13 +43,9 @@ def compare_saved(given: Mapping[str, Any], metrics: Any, level: float) -> Compa
     ]
     for one in read:
         one.setting = replace(one.setting, confidence_level=level)
-    (first, second), (a, b), (before, after) = (
-        [Evaluation(x).columns["value"] for x in read],
-        read,
-        given,
-    )
-    by = a.setting.cluster or ""
-    is_shared = by == b.setting.cluster and by in a.names and by in b.names
+    first, second = (Evaluation(x).columns["value"] for x in read)
+    (a, b), (before, after), by = read, given, read[0].sampled_by
+    is_shared = by and by == b.sampled_by
     shared = len(a.names[by].keys() & b.names[by].keys()) if is_shared else 0
     found, queries = {}, [one.card["queries"] for one in read]
     for key in [key for key in first if key in second]:

@@ -237,7 +237,7 @@ class Counted:
         for name in self.left_out(is_full=True):
             most = f"{FewSums.most:,} different answers"
             found[f"interval_of_{name}"] = f"none: more than {most} by {cluster or 'query'}"
-        if cluster in self.kinds:
+        if self.sampled_by:
             for name, row in rows.items():
                 if row._has_interval and name not in self.parts["cluster"]:
                     found[f"interval_of_{name}"] = f"none by {cluster}: it is no mean of scores"
@@ -271,6 +271,11 @@ class Counted:
         """The kinds that have groups."""
         return [kind for kind, names in self.names.items() if names]
 
+    @property
+    def sampled_by(self) -> str:
+        """The kind of groups that intervals take as independent; "" for queries."""
+        return next((kind for kind in self.kinds if kind == self.setting.cluster), "")
+
     def rows(self) -> list[tuple[str, Any]]:
         """Return name and metric of each row of the table of all queries."""
         return [row for one in self.table.values() for row in one.named_members()]
@@ -278,7 +283,7 @@ class Counted:
     def intervals(self) -> dict[str, tuple[float, float]]:
         """Compute the intervals of the first table by row; they are clustered if asked."""
         level, collection = self.setting.confidence_level, RankingCollection(dict(self.rows()))
-        if self.setting.cluster in self.kinds:
+        if self.sampled_by:
             collection = self.parts["cluster"]
         found = collection.results(level, count=False).intervals
         empty = self._of_one_target()
