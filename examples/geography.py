@@ -154,8 +154,8 @@ def draw(found: dict[str, Found], locations: Locations, target: Tensor, output: 
     by_location.update(found["GRU"].scores, target, groups=target)
     pictures = {
         "error_map": plotting.error_map(by_location, locations),
-        "by_hour": found["GRU"].by_hour["acc_at_1"].plot(),
-        "by_step": found["GRU"].by_step["acc_at_1"].plot(),
+        "by_hour": plotting.by_group(found["GRU"].by_hour["acc_at_1"]),
+        "by_step": plotting.by_group(found["GRU"].by_step["acc_at_1"]),
     }
     for name, (figure, _) in pictures.items():
         plotting.save(figure, output / f"{name}.png")

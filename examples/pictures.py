@@ -63,7 +63,6 @@ def main(argv: list[str] | None = None) -> dict[str, Figure]:
     by_user = {name: Grouped(MRR(), data.num_users, by="user") for name in models}
     bins = PopularityBins.from_counts(counts)
     deciles = {name: DecileNDCG(bins, k=5) for name in models}
-    steps = []
     for name, model in models.items():
         for ranking, batch, hour in rank(model, data):
             usual[name].update(ranking)
@@ -71,8 +70,6 @@ def main(argv: list[str] | None = None) -> dict[str, Figure]:
             by_hour[name].update(ranking.with_groups({"hour": hour}))
             by_user[name].update(ranking.with_groups({"user": batch["user"]}))
             deciles[name].update(ranking)
-            if name == "Markov":
-                steps.append(usual[name].compute())
 
     print(tables.side_by_side(usual, intervals=True))
     print(f"\n{usual['Markov'].table(percent=False)}")
@@ -83,8 +80,7 @@ def main(argv: list[str] | None = None) -> dict[str, Figure]:
         "every_k": plotting.accuracy_within_k(every_k),
         "by_hour": plotting.by_group({name: by_hour[name] for name in personal}),
         "by_decile": plotting.by_group(deciles),
-        "by_user": by_user["Markov"].plot(),
-        "steps": usual["Markov"].plot(steps, together=True),
+        "by_user": plotting.by_group(by_user["Markov"]),
     }
     options.output.mkdir(parents=True, exist_ok=True)
     pictures = {name: figure for name, (figure, _axes) in drawn.items()}

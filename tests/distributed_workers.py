@@ -406,7 +406,7 @@ def draw(rank: int, shares: list[Share]) -> list[list[float]]:
     with _no_warning_before_update(), collectives() as called:
         pictures = metrics.plot()
     assert called == (["all_reduce"] if torch.distributed.is_initialized() else []), called
-    return [[float(x) for x in line.get_xdata()] for _, axes in pictures for line in axes.lines]
+    return [[float(y) for y in line.get_ydata()] for _, axes in pictures for line in axes.lines]
 
 
 def intervals_one_by_one(metrics: RankingCollection) -> dict[str, Any]:

@@ -89,7 +89,7 @@ class PerQueryScores(BaseMetric):
         return QueryScores(rows[:, 0], exact.kept(rows[:, 1]))
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """Draw a histogram of the scores, or their range at several steps."""
+        """Draw the scores, as torchmetrics does."""
         return plot_metric(self, val, ax)
 
     @property

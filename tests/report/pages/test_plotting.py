@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torchmetrics import MetricCollection
 
 from nextloc_metrics import (
     MRR,
@@ -26,11 +25,9 @@ from nextloc_metrics import (
     DecilePrecision,
     Grouped,
     LocationF1,
-    MeanRank,
     PerQueryScores,
     PopularityBins,
     RankingCollection,
-    click_through_metrics,
     decile_metrics,
     libcity_metrics,
     next_location_metrics,
@@ -142,11 +139,6 @@ def mixed(n: int = 60) -> RankingCollection:
     return metrics
 
 
-def steps(metric: Any, number: int = 3) -> Any:
-    """A picture of the values of several batches, as `forward` returns them."""
-    return metric.plot([metric(*batch(10 + x)) for x in range(number)])
-
-
 DECILE_METRICS = {
     DecilePrecision: {"k": 2},
     DecileNDCG: {"k": 2},
@@ -154,27 +146,18 @@ DECILE_METRICS = {
     DecilePredictionShare: {"k": 2},
     DecileCoverage: {"k": 2},
 }
-#: what is drawn, by what it is called in the file; one of each class is a thin row
+#: what `plotting` draws, by what it is called in the file
 SHOWN: dict[str, Callable[[], Any]] = {
-    case.name: lambda case=case: updated(case.make(), *batch())
-    for case in reversed(CASES)
-    if "." not in case.name
-} | {
     f"deciles, {kind.__name__}": lambda kind=kind, given=given: deciles(kind, **given)
     for kind, given in DECILE_METRICS.items()
 }
 SHOWN |= {
-    "no data": lambda: updated(MRR(), *batch(), mask=torch.zeros(40, dtype=torch.bool)),
     "12 groups": lambda: grouped(12, by="hour"),
     "12 groups, narrow": lambda: grouped(12, by="hour"),
     "30 groups, narrow": lambda: grouped(30, by="hour"),
     "names": by_purpose,
     "names, narrow": by_purpose,
     "no hit, no data": zeros,
-    "mean over queries": lambda: grouped(20, average="queries"),
-    "mean over groups": lambda: grouped(20, average="groups"),
-    "one group": lambda: grouped(20, group=1),
-    "one decile": lambda: deciles(DecileNDCG, k=2, decile=3),
     "F1 of locations": lambda: updated(LocationF1(LOCATIONS + 1, average=None), *batch()),
     "groups of models": lambda: models(grouped, 12, 12, by="hour"),
     "other queries": lambda: {
@@ -184,7 +167,6 @@ SHOWN |= {
     "deciles of models": lambda: {x: deciles(DecileNDCG, k=k) for x, k in (("a", 2), ("b", 1))},
     "a collection": lambda: collection(prefix="val/"),
     "clustered": by_user,
-    "a clustered member": lambda: by_user()["mrr"],
     "decile preset": lambda: updated(decile_metrics(BINS, k=2), *batch()),
     "recommendation": lambda: updated(recommendation_metrics(k=(1, 2)), *batch()),
     "LibCity": lambda: updated(libcity_metrics(k=2), *batch()),
@@ -194,9 +176,8 @@ SHOWN |= {
     },
     "within k": lambda: {"a": every_k(), "b": every_k(5, 60)},
     "within 3 of one": lambda: every_k(3),
-    "a distance": lambda: near(40)["mean"],
 }
-#: how it is drawn, if not by `plot`
+#: how it is drawn, if not at 95 % alone
 DRAWN: dict[str, Callable[[Any], Any]] = {
     "groups of models": lambda x: plotting.by_group(x, confidence_level=0.9),
     "other queries": plotting.by_group,
@@ -212,34 +193,15 @@ def draw(name: str, shown: Any) -> Any:
     if name in DRAWN:
         return DRAWN[name](shown)
     if isinstance(shown, RankingCollection):
-        return shown.plot(together=True)
-    return shown.plot(ax=narrow() if "narrow" in name else None)
+        return plotting.side_by_side(shown)
+    return plotting.by_group(shown, ax=narrow() if "narrow" in name else None)
 
 
 #: pictures that show no single value of `compute`
 OTHERS: dict[str, Callable[[], Any]] = {
-    "a value that is given": lambda: updated(AccuracyAtK(1), *batch()).plot(torch.tensor(0.5)),
-    **{
-        f"steps of {metric}": lambda metric=metric: steps(metric)
-        for metric in (AccuracyAtK(1), MeanRank(), LocationF1(LOCATIONS), MRR(ignore_index=0))
-    },
-    "a step without data": lambda: MRR().plot([torch.tensor(0.5), torch.tensor(math.nan)]),
-    "steps of groups": lambda: grouped(3).plot([grouped(3).compute(), grouped(3).compute() / 2]),
-    "steps of many groups": lambda: grouped(500).plot([grouped(500).compute()] * 2),
-    "steps of lists": lambda: Grouped(MRR(), 3).plot(torch.zeros(2, 3).tolist()),
-    "steps of deciles": lambda: deciles(DecileNDCG, k=2).plot([deciles(DecileNDCG, k=2).compute()]),
-    "31 groups": lambda: grouped(31, by="city").plot(),
-    "many groups": lambda: grouped(5_000, 2000, by="city").plot(),
+    "31 groups": lambda: plotting.by_group(grouped(31, by="city")),
+    "many groups": lambda: plotting.by_group(grouped(5_000, 2000, by="city")),
     "many groups of models": lambda: plotting.by_group(models(grouped, 500, 500, by="user")),
-    "queries": lambda: updated(PerQueryScores(MRR()), *batch(), query_ids=torch.arange(40)).plot(),
-    "a collection of steps": lambda: collection().plot([collection().compute()] * 2, together=True),
-    "a collection given": lambda: collection().plot(
-        collection().compute(), ax=pyplot.subplots()[1], together=True
-    ),
-    "a collection with groups": lambda: mixed().plot(together=True),
-    "many values of steps": lambda: updated(decile_metrics(BINS, k=2), *batch()).plot(
-        [updated(decile_metrics(BINS, k=2), *batch()).compute()] * 2, together=True
-    ),
     "thirteen models": lambda: plotting.side_by_side({f"m{x}": collection() for x in range(13)}),
 }
 
@@ -355,7 +317,7 @@ def test_a_picture_says_its_values(name: str) -> None:
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_what_other_pictures_say(name: str) -> None:
-    """Steps, and histograms of many groups, which count all that have data."""
+    """Histograms of many groups, which count all that have data, and many models."""
     axes = drawn(OTHERS[name]())
     assert says(axes) == golden()[name]
 
@@ -363,26 +325,40 @@ def test_what_other_pictures_say(name: str) -> None:
 # What else is drawn ------------------------------------------------------------------------------
 
 
+def dots(axes: Any) -> list[float]:
+    """The numbers of all lines of a picture, but those at its bounds."""
+    return [float(y) for line in axes.lines for y in line.get_ydata()]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda x: x.name)
+def test_plot_is_that_of_torchmetrics(case: Any) -> None:
+    """Every value is a dot, of steps a line, above our label."""
+    if "." in case.name:
+        pytest.skip("it reads other batches")
+    metric = updated(case.make(), *batch())
+    value = metric.compute()
+    known = torch.stack([*value.values()]) if isinstance(value, dict) else value.reshape(-1)
+    _, axes = metric.plot()
+    assert axes.get_ylabel() == metric.label
+    assert dots(axes) == pytest.approx(known.tolist(), nan_ok=True)
+    assert len(axes.lines) == len(known)
+    _, axes = metric.plot([value, value], ax=pyplot.subplots()[1])
+    assert dots(axes) == pytest.approx(known.repeat_interleave(2).tolist(), nan_ok=True)
+
+
 @pytest.mark.parametrize("metrics", [collection(prefix="val/"), mixed()], ids=["usual", "mixed"])
 def test_a_collection_draws_every_member(metrics: RankingCollection) -> None:
-    """By torchmetrics' convention: a list of pictures, titled with the keys, on axes given."""
+    """A list of pictures, on axes that are given, or one of all."""
     values = metrics.compute()
-    for pictures in (metrics.plot(), metrics.plot(values)):
-        for (figure, axes), (name, member) in zip(pictures, metrics.items(), strict=True):
-            assert axes.get_title() == name
-            shown = {f"{x:.4g}" for _, numbers in rows(drawn((figure, axes))) for x in numbers}
+    axes = list(pyplot.subplots(1, len(metrics))[1])
+    for pictures in (metrics.plot(), metrics.plot(values), metrics.plot(ax=axes)):
+        for (_, ax), member in zip(pictures, metrics.values(), strict=True):
             value = member.compute()
             known = torch.stack([*value.values()]) if isinstance(value, dict) else value
-            if "users" not in name:  # which are too many groups
-                assert {f"{x:.4g}" for x in known.nan_to_num().flatten().tolist()} <= shown
-        pyplot.close("all")
-    given = pyplot.subplots(1, len(metrics))[1]
-    for axes in (given, list(given)):
-        assert [ax for _, ax in metrics.plot(values, ax=axes)] == list(given)
-    others = updated(MetricCollection({"acc": AccuracyAtK(1), "mrr": MRR()}), *batch())
-    assert len(others.plot()) == 2
-    clicks = updated(click_through_metrics(), torch.arange(30) / 30, torch.arange(30) % 2)
-    assert next(axes.get_yticklabels() for _, axes in clicks.plot())[0].get_text() == "LogLoss"
+            assert dots(ax) == pytest.approx(known.reshape(-1).tolist(), nan_ok=True)
+    assert [ax for _, ax in metrics.plot([values] * 2, ax=axes)] == axes
+    every = torch.cat([one.reshape(-1) for one in values.values()]).tolist()
+    assert dots(metrics.plot(together=True)[1]) == pytest.approx(every, nan_ok=True)
 
 
 def test_reliability_draws_several_models() -> None:
@@ -424,13 +400,7 @@ WRONG: dict[str, Callable[[], Any]] = {
     "by_group of other groups": lambda: plotting.by_group({"a": grouped(3), "b": grouped(4)}),
     "by_group at 95": lambda: plotting.by_group(grouped(3), confidence_level=95),
     "by_group of a collection": lambda: plotting.by_group({"a": next_location_metrics(4)}),
-    "a matrix": lambda: MRR().plot(torch.zeros(2, 3)),
     "no step": lambda: MRR().plot([]),
-    "no step of a collection": lambda: collection().plot([], together=True),
-    "two axes together": lambda: collection().plot(ax=pyplot.subplots(1, 2)[1], together=True),
-    "one axes": lambda: collection().plot(ax=pyplot.subplots()[1]),
-    "two axes": lambda: collection().plot(ax=list(pyplot.subplots(1, 2)[1])),
-    "together=1": lambda: collection().plot(together=1),  # type: ignore[arg-type]
     "side_by_side of none": lambda: plotting.side_by_side({}),
     "side_by_side at 95": lambda: plotting.side_by_side(collection(), confidence_level=95),
     "accuracy_within_k of others": lambda: plotting.accuracy_within_k(none()),
@@ -481,8 +451,8 @@ def test_every_picture_has_the_same_style() -> None:
     """Sizes of text and spines, in a figure of one's own as well."""
     own = pyplot.subplots()[1]
     pictures = [
-        collection().plot(together=True, ax=own),
-        *(draw(name, SHOWN[name]()) for name in ("MRR", "12 groups", "within k")),
+        plotting.side_by_side(collection(), ax=own),
+        *(draw(name, SHOWN[name]()) for name in ("12 groups", "within k")),
         OTHERS["many groups"](),
     ]
     for figure, axes in pictures:
@@ -527,6 +497,7 @@ def test_absent_matplotlib_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda: plotting.style().__enter__(),
         lambda: plotting.save(None, "picture.png"),
         deciles(DecileNDCG, k=2).plot,
+        updated(PerQueryScores(MRR()), *batch(), query_ids=torch.arange(40)).plot,
     ):
         with pytest.raises(ModuleNotFoundError, match="matplotlib; install the extra `plot`"):
             draw()

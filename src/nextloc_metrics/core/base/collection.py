@@ -19,7 +19,7 @@ from nextloc_metrics.core.base.fixes import (
 from nextloc_metrics.core.base.grouped import Grouped
 from nextloc_metrics.core.base.mean import MeanMetric, RecordMetric
 from nextloc_metrics.core.base.plan import Plan
-from nextloc_metrics.core.base.plots import plot_collection
+from nextloc_metrics.core.base.plots import values_of_members
 from nextloc_metrics.core.base.results import (
     Results,
     count_notes,
@@ -27,6 +27,7 @@ from nextloc_metrics.core.base.results import (
     write_sample,
 )
 from nextloc_metrics.core.base.summed import all_reduce
+from nextloc_metrics.core.display.style import import_pyplot
 from nextloc_metrics.core.display.table import Table, of_readings
 from nextloc_metrics.core.means.intervals import check_confidence_level
 from nextloc_metrics.core.queries.arrays import Array
@@ -263,15 +264,15 @@ class RankingCollection(Unscripted, MetricCollection):
         return of_readings({"value": readings}, known, below, percent=percent)
 
     def plot(self, val: Any = None, ax: Any = None, together: bool = False) -> Any:
-        """Draw every member with its `plot`, or all members in one figure.
+        """Draw every member with its `plot`, or all members in one figure, as torchmetrics does.
 
-        In one figure, each value is a row with a dot and its interval; values of several steps are
-        lines. A value that is not a fraction is written as text in its row, and has no line.
         Returned are the figure and its axes, or a list of these, one per member.
+        `plotting.side_by_side` draws intervals.
 
         Args:
             val: as for `RankingMetric.plot`.
-            ax: the matplotlib axes: one per member, or one with `together`; None makes figures.
+            ax: the matplotlib axes: a list of one per member, or one with `together`; None makes
+                figures.
             together: draw one figure.
 
         Raises:
@@ -285,7 +286,9 @@ class RankingCollection(Unscripted, MetricCollection):
             >>> metrics.update(tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]), tensor([1, 2]))
             >>> figure, axes = metrics.plot(together=True)
         """
-        return plot_collection(self, val, ax, together)
+        import_pyplot()
+        val = self.compute() if val is None else val
+        return super().plot(val if together else values_of_members(self, val), ax, together)
 
     @contextmanager
     def summed_at_once(self, cached: bool = True) -> Iterator[None]:

@@ -326,19 +326,19 @@ class RecordMetric(SummedMetric):
         return {}
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """Draw the value: a dot with its interval, or a bar for every group.
+        """Draw the value, or those of groups or of several steps, as torchmetrics does.
 
-        Hundreds of groups are drawn as a histogram of their values. Axes of fractions are in
-        percent. The figure and its axes are returned.
+        The figure and its axes are returned, None and the axes if these are given. `plotting` has
+        pictures with intervals: `side_by_side` of a collection, `by_group` of groups.
 
         Args:
             val: a value of `compute` or `forward`, or a list of values of several steps, drawn
-                as lines; None computes the value and its interval, on all processes.
+                as lines; None computes the value, on all processes.
             ax: the matplotlib axes to draw on; None makes a figure.
 
         Raises:
             ModuleNotFoundError: matplotlib is not installed.
-            ValueError: `val` does not have the shape of a value of this metric.
+            ValueError: `val` is a list of no step.
         """
         return plot_metric(self, val, ax)
 

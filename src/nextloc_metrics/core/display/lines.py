@@ -1,4 +1,4 @@
-"""The parts of pictures: lines over steps, rows of dots with intervals, bands.
+"""The parts of pictures: rows of dots with intervals, lines, bands.
 
 Values stay fractions; only the labels of an axis are in percent.
 """
@@ -10,58 +10,19 @@ from itertools import chain
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from nextloc_metrics.core.display.reading import Models, Reading, quantiles
+from nextloc_metrics.core.display.reading import Models, Reading
 from nextloc_metrics.core.display.style import (
     Look,
     Scale,
     add_legend,
-    add_note,
-    count,
-    import_pyplot,
     looks,
     make_axes,
     style,
 )
 
-# More lines than this are drawn as shades, and more groups over steps as the range of their values.
-MOST_LINES = 12
-
-NO_STEP = "`val` must hold the value of at least one step, got none."
-
 # Markers on a line, and how far the dots of a row are apart, at most.
 _MARKED, _APART = 7, 0.64
-
-
-@style()
-def draw_steps(
-    series: Mapping[str, Tensor] | Sequence[Tensor], scale: Scale, ax: Any, title: str = ""
-) -> Any:
-    """Draw values over steps: lines, shades if there are many, or the range of many groups."""
-    if isinstance(series, Mapping) and len(series) > MOST_LINES:
-        return _draw_shades(series, scale, ax)
-    figure, axes = make_axes(ax)
-    if isinstance(series, Mapping):
-        draw_lines({name: (range(len(x)), x.tolist()) for name, x in series.items()}, axes)
-    else:
-        title = _draw_ranges(axes, series, title)
-    axes.set_xlabel("step")
-    axes.locator_params(axis="x", integer=True)
-    scale.finish(axes, "y")
-    add_legend(axes, title)
-    return figure, axes
-
-
-def _draw_ranges(axes: Any, series: Sequence[Tensor], group: str) -> str:
-    """Draw the median of groups and the ranges around it; return the title of the legend."""
-    steps = range(len(series))
-    at_steps = [quantiles(values, (0.05, 0.25, 0.5, 0.75, 0.95)) for values in series]
-    ranges = list(zip(*at_steps, strict=True))
-    for low, high, color, label in ((0, 4, "0.87", "5 to 95 %"), (1, 3, "0.7", "25 to 75 %")):
-        axes.fill_between(steps, ranges[low], ranges[high], color=color, label=label)
-    axes.plot(steps, ranges[2], color="black", marker="o", label="median")
-    return f"of {count(len(series[0]), group or 'group')}"
 
 
 def draw_lines(curves: Mapping[str, Any], axes: Any) -> None:
@@ -70,22 +31,6 @@ def draw_lines(curves: Mapping[str, Any], axes: Any) -> None:
         own = {"color": look.color, "linestyle": look.dash, "marker": look.marker}
         own |= {"markevery": max(1, len(x) // _MARKED), "label": name or None, "clip_on": False}
         axes.plot(x, y, **own)
-
-
-def _draw_shades(series: Mapping[str, Tensor], scale: Scale, ax: Any) -> Any:
-    """Draw a row of shades for every name, a column for every step."""
-    figure, axes = make_axes(ax, 6.4, 1.2 + 0.16 * len(series))
-    values = torch.stack(list(series.values())).numpy()
-    image = axes.imshow(values, cmap="Greys", aspect="auto", interpolation="none")
-    image.set_clim(scale.lower, scale.upper)
-    axes.patch.set(hatch="////", facecolor="white")  # seen where there are no data
-    axes.set_yticks(range(len(series)), list(series))
-    axes.set_xlabel("step")
-    axes.locator_params(axis="x", integer=True)
-    add_note(axes, "hatched: no data" if (values != values).any() else "")
-    bar = figure.colorbar(image, ax=axes)
-    scale.label(bar.ax.yaxis)
-    return figure, axes
 
 
 @style()
@@ -171,17 +116,3 @@ def draw_bands(
     scale.finish(axes, "y", f"bands: {100 * level:g} % intervals", queries, from_lowest=True)
     add_legend(axes)
     return figure, axes
-
-
-def draw_readings_of_steps(steps: Sequence[Mapping[str, Reading]], ax: Any) -> Any:
-    """Draw a line for every name over the steps; fractions only, if there are any."""
-    import_pyplot()
-    if not steps:
-        raise ValueError(NO_STEP)
-    fractions = any(one.is_fraction for one in steps[0].values())
-    lines = {
-        one.title(name): torch.tensor([step[name].value for step in steps], dtype=torch.float64)
-        for name, one in steps[0].items()
-        if one.is_fraction == fractions
-    }
-    return draw_steps(lines, Scale("value of the metric", 0, 1 if fractions else None), ax)
