@@ -245,10 +245,13 @@ def check_columns(file: str, have: Sequence[str], need: Sequence[str]) -> None:
     missing = [name for name in need if name not in have]
     if missing:
         like = [near for x in missing for near in difflib.get_close_matches(x, have, 1, 0.5)]
+        answers = [x for x in have if x.lower() in ("answer", "answers")] if not like else []
         hint = f"; did you mean {', '.join(map(repr, like))}?" if like else "."
         marks = [x for x in ";|\t," if len(have) == 1 and x in have[0]]
         if marks:
             hint = f"; cells are separated by commas, in .tsv by tabs, and not by {marks[0]!r}."
+        elif "preds" in missing and answers:
+            hint = f"; if {answers[0]!r} holds the answers of a language model, use `answers`."
         elif "preds" in missing and {"score", "rank"} & {*have}:
             hint = "; if a row is one item, name `truth`, `query`, `item` and `score` or `rank`."
         raise ValueError(
