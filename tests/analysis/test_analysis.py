@@ -36,7 +36,7 @@ from nextloc_metrics import (
 )
 from nextloc_metrics.analysis.significance import holm
 from nextloc_metrics.metrics.visits import GroupShare
-from strategies import RANKING_CASES, Case, compare_scores, updated
+from strategies import RANKING_CASES, Case, compare_scores
 
 # Chance ------------------------------------------------------------------------------------------
 
@@ -346,59 +346,6 @@ def test_repr_can_be_read() -> None:
         "Comparison(difference +0.2500, 95 % interval -0.3710 to +0.8710, p = 0.5, "
         "d_z = +1.000, 3 queries)"
     )
-
-
-KEPT = updated(
-    PerQueryScores(MRR()), torch.tensor([[0, 1], [1, 0]]), torch.tensor([0, 0]),
-    query_ids=torch.tensor([4, 5]),
-)  # fmt: skip
-OTHERS = updated(
-    PerQueryScores(MRR()), torch.tensor([[0, 1], [1, 0]]), torch.tensor([0, 0]),
-    query_ids=torch.tensor([4, 6]),
-)  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "options", "error", "message"),
-    [
-        (KEPT, OTHERS, {}, ValueError, "scores of the same queries"),
-        (KEPT, torch.rand(2), {}, ValueError, "of the same queries.* or different ids"),
-        (torch.rand(3), torch.rand(4), {}, ValueError, "scores of the same queries"),
-        (torch.rand(0), torch.rand(0), {}, ValueError, "at least one query"),
-        (torch.tensor([0.1, math.nan]), torch.rand(2), {}, ValueError, "finite.* query 1"),
-        (
-            torch.rand(2, 2),
-            torch.rand(2, 2),
-            {},
-            TypeError,
-            "`models` must be predictions with a `target`.* for 'a'",
-        ),
-        (torch.rand(2), [0.1, 0.2], {}, TypeError, "or each a PerQueryScores.* got list.* for 'b'"),
-        (KEPT, KEPT, {"confidence_level": 95}, ValueError, "`confidence_level` must be between"),
-        (KEPT, KEPT, {"seed": True}, ValueError, r"`seed` must be an integer from 0 to 2\^63 - 1"),
-        (KEPT, KEPT, {"seed": 2**63}, ValueError, r"`seed` must be an integer from 0 to 2\^63"),
-        (
-            KEPT,
-            KEPT,
-            {"measures": ["mrr"]},
-            ValueError,
-            "`measures` and `metrics` need predictions",
-        ),
-        (
-            KEPT,
-            KEPT,
-            {"groups": torch.zeros(3).long()},
-            ValueError,
-            r"`groups.* 2 queries, got int64 \(3,",
-        ),
-    ],
-)
-def test_what_cannot_be_compared(
-    a: Any, b: Any, options: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    """Other queries, no queries, unknown options: named, with the value."""
-    with pytest.raises(error, match=message):
-        compare_scores(a, b, **options)
 
 
 # Several runs ------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ from nextloc_metrics import (
 )
 from nextloc_metrics.distributed import padding_mask
 from nextloc_metrics.metrics import visits
-from strategies import named
+from strategies import named, updated
 
 GOLDEN = Path(__file__).with_name("messages.txt")
 #: calls that no reader should write, each with its error below, and names that they use
@@ -277,7 +277,8 @@ def states_of(metric: Any) -> list[torch.Tensor]:
 def of_wrong_calls() -> str:
     """Each line of the file of calls that is no error, with the error that it raises."""
     names: dict[str, Any] = {"np": np, "torch": torch, "nan": math.nan, "inf": math.inf}
-    names["pd"] = pytest.importorskip("pandas")
+    names |= {"pd": pytest.importorskip("pandas"), "pa": pytest.importorskip("pyarrow")}
+    names["updated"] = updated
     for module in (nm, visits, distributed, geography, trajectories):
         names |= {name: getattr(module, name) for name in dir(module) if name[0] != "_"}
     said: list[str] = []
