@@ -311,6 +311,17 @@ def test_times_as_text_in_two_spellings_are_warned_of(key: list[str]) -> None:
             report.evaluate(rows.assign(u=u), truth=truth, **named)
 
 
+def test_an_error_names_the_first_row_that_is_wrong() -> None:
+    """Whichever rule it breaks: of items a fraction before a gap, of targets a gap before words."""
+    truth = pd.DataFrame({"u": [1, 2], "item": [5, 5]})
+    rows = ITEMS.assign(item=[3.5, None, 5, 3])
+    with pytest.raises(ValueError, match=r"row 0 of .* whole numbers .* in `item`, got 3\.5"):
+        report.evaluate(rows, truth=truth, query="u", k=1, **SCORED)
+    Path("a.csv").write_text("preds,target\n[1],-1\n[2],1.5\n", "utf-8")
+    with pytest.raises(ValueError, match=r"row 0 of a\.csv must hold .* in `target`, got '-1'"):
+        report.evaluate("a.csv", k=1)
+
+
 def test_excluded_ids_beyond_scores_are_refused() -> None:
     """Where each location has a score, as no other can be meant."""
     scores = pd.DataFrame({"u": [1, 2], "preds": [[0.5, 0.9, 0.1]] * 2})
