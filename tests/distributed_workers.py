@@ -29,6 +29,7 @@ from unittest import mock
 import torch
 import torch.distributed
 from torch import Tensor
+from torchmetrics import MetricCollection
 from torchmetrics.classification import MulticlassAccuracy
 
 from nextloc_metrics import (
@@ -595,7 +596,7 @@ class Late(AccuracyAtK):
 
 def sum_second_states(rank: int) -> None:
     """Update a metric with three states alone and in a collection, and put processes together."""
-    metrics = RankingCollection({"late": Late(1), "hit": AccuracyAtK(1), "mrr": MRR()})
+    metrics = MetricCollection({"late": Late(1), "hit": AccuracyAtK(1), "mrr": MRR()})
     alone = Late(1)
     for metric in (alone, metrics):
         for _ in range(2 + rank):
