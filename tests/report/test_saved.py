@@ -211,3 +211,20 @@ def test_users_of_both_files_are_paired_by_name(tmp_path: Path) -> None:
     command = CliRunner().invoke(main, ["compare", *map(str, paths.values()), "--format", "json"])
     (shown,) = json.loads(command.stdout)["comparisons"].values()
     assert (shown["mrr"]["low"], shown["mrr"]["high"]) == (found.low, found.high)
+
+
+def test_a_file_of_0_6_0_is_read_and_added_to() -> None:
+    """It holds three lists of two users, ann's at the ranks 1 and 2 and bob's a miss."""
+    kept = Path(__file__).with_name("saved_by_0_6_0.npz")
+    found = report.merge([kept])
+    assert found.values["acc_at_1"] == pytest.approx(1 / 3)
+    assert found.values["acc_at_2"] == pytest.approx(2 / 3)
+    assert found.values["mrr"] == pytest.approx((1 + 1 / 2 + 0) / 3)
+    assert found.values["f1"] == pytest.approx(1 / 3)  # location 3 alone is decided rightly
+    table = found.groups["user"].to_pandas()
+    assert [x for x in table.index if "mrr" in x] == ["mrr, ann", "mrr, bob"]
+    assert table.loc["mrr, ann", "value"] == 0.75
+    given: Any = {"k": (1, 2), "users": ["cem"], "num_locations": 9}
+    both = report.merge([kept, report.evaluate([[6, 5]], [5], **given)])
+    assert both.values["mrr"] == pytest.approx((1 + 1 / 2 + 0 + 1 / 2) / 4)
+    assert both.card["queries"] == 4
