@@ -24,7 +24,7 @@ OTHERS += ("plotting", "pages", "cli")
 
 
 @pytest.mark.slow  # starts a process
-@pytest.mark.parametrize(("name", "most"), [("MRR", 11_000), ("next_location_metrics", 15_500)])
+@pytest.mark.parametrize(("name", "most"), [("MRR", 8_300), ("next_location_metrics", 11_500)])
 def test_a_name_loads_what_it_needs(name: str, most: int) -> None:
     """At most so many lines; no trajectories, analysis or report, and no matplotlib by us."""
     code = COUNT.format(statement=f"from nextloc_metrics import {name}")
