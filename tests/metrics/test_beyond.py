@@ -108,3 +108,10 @@ def test_chance_is_the_mean_over_all_lists(k: int) -> None:
         assert analysis.chance(metric, 6) == pytest.approx(value, rel=1e-6)
     with pytest.raises(ValueError, match="must be the number of locations, 6, got 7"):
         analysis.chance(Novelty(VISITS, k), 7)
+
+
+def test_queries_without_a_target_are_on_the_device_of_the_predictions() -> None:
+    """A metric on another device needs no target there either."""
+    metric = Novelty(VISITS, 2, validate_args=False).to("meta")
+    metric.update(torch.empty(3, 6, device="meta"))
+    assert metric.state.device.type == "meta"

@@ -91,12 +91,16 @@ class Plan:
 
     def _convert(self, batch: Batch) -> Batch:
         """Return the batch as tensors, those of arrays on the metrics' device."""
-        if batch.target is None and self._reads_target:
-            raise ValueError("`target` must be given with `preds`, unless `preds` is a Ranking.")
-        if batch.target is None:  # queries without one
-            shape = as_tensor("preds", batch.preds).shape[:-1]
-            batch = replace(batch, target=torch.full((*shape, 1), -1))
-        return batch.read(self.members[0].state.device if self.members else None)
+        device = self.members[0].state.device if self.members else None
+        if batch.target is None:
+            if self._reads_target:
+                raise ValueError(
+                    "`target` must be given with `preds`, unless `preds` is a Ranking."
+                )
+            preds = as_tensor("preds", batch.preds, device)
+            none = preds.new_full((*preds.shape[:-1], 1), -1, dtype=torch.int64)
+            batch = replace(batch, preds=preds, target=none)
+        return batch.read(device)
 
     def _read(self, batch: Batch, kinds: Mapping[type[Record], Needs]) -> Records:
         ignored, validate = self.ignore_index, self.validate_args
