@@ -20,7 +20,13 @@ from torch import Tensor
 
 from nextloc_metrics.analysis.comparison import Comparison, Pair, PairNames, decide_family, pair_up
 from nextloc_metrics.analysis.contrast import contrast, sum_by
-from nextloc_metrics.analysis.f1_intervals import Exchange, answers_of, has_jackknife, jackknife
+from nextloc_metrics.analysis.f1_intervals import (
+    Exchange,
+    Jackknife,
+    answers_of,
+    has_jackknife,
+    jackknife,
+)
 from nextloc_metrics.analysis.significance import level_of
 from nextloc_metrics.core.base.collection import RankingCollection
 from nextloc_metrics.core.base.mean import MeanMetric
@@ -273,10 +279,12 @@ def _count_run(rows: ArrayRows, clusters: Tensor | None, options: SharedOptions)
         columns[key] = Reading(float(estimate.mean), bounds, True, higher_is_better=better)
     target, decided = torch.cat(answers, 1) if answers else (rows.target, rows.target)
     for key, of_f1 in f1.items():
-        answers_by = answers_of(target, decided, clusters)
-        estimate = jackknife(of_f1, answers_by, clusters is not None).estimate()
-        columns[key] = columns[key]._replace(bounds=_ends(estimate, level))
-        scores[key] = _shares_of_f1(of_f1, target, decided, clusters)
+        by = torch.arange(len(target)) if clusters is None else clusters
+        whole = each = jackknife(of_f1, answers_of(target, decided, by, merge=False), True)
+        if clusters is None:  # the interval leaves out one query of each kind
+            whole = jackknife(of_f1, answers_of(target, decided), False)
+        columns[key] = columns[key]._replace(bounds=_ends(whole.estimate(), level))
+        scores[key] = _shares_of_f1(each, target, by)
     columns = {key: columns[key] for key in members}
     cells = {x: of[None].numpy() for x, of in scores.items()}
     known: Any = {"f1": f1, "target": target, "decided": [decided]}
@@ -288,12 +296,8 @@ def _ends(estimate: intervals.Estimate, level: float) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _shares_of_f1(
-    metric: LocationTally, target: Tensor, decided: Tensor, clusters: Tensor | None
-) -> Tensor:
-    """Return what each cluster adds to F1, at its first query: it is summed by cluster."""
-    by = torch.arange(len(target)) if clusters is None else clusters
-    found = jackknife(metric, answers_of(target, decided, by, merge=False), True)
+def _shares_of_f1(found: Jackknife, target: Tensor, by: Tensor) -> Tensor:
+    """Return what each cluster `by` adds to F1, at its first query: it is summed by cluster."""
     kept = (target >= 0).nonzero()[:, 0]
     first = torch.from_numpy(np.unique(by[kept].numpy(), return_index=True)[1])
     shares = torch.zeros(len(target), dtype=torch.float64).masked_fill_(target < 0, torch.nan)
