@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core.queries.answers import Answers
-from nextloc_metrics.core.queries.arrays import Array, as_tensor, as_tensor_or_text
+from nextloc_metrics.core.queries.arrays import Array, as_tensor, as_tensor_or_text, per_query
 from nextloc_metrics.core.queries.checks import INTEGERS, check_candidates, check_named, is_integer
 from nextloc_metrics.core.queries.messages import describe, short
 from nextloc_metrics.core.suggestions import use
@@ -287,10 +287,8 @@ def _read_kind(name: str, values: Array | Grouping, shape: tuple[int, ...]) -> G
     """Return values that have numbers, or number them; of sequences, repeat them."""
     kind = values if isinstance(values, Grouping) else number_values(f"groups[{name!r}]", values)
     numbers, queries = kind.numbers, prod(shape)
-    if numbers.shape == shape[:1]:
-        numbers = numbers.repeat_interleave(prod(shape[1:]))
-    elif numbers.shape == shape:
-        numbers = numbers.flatten()
+    if numbers.shape in (shape[:1], shape):
+        numbers = per_query(name, numbers, torch.Size(shape), "integers", is_kind=True)
     if numbers.shape != (queries,):
         raise ValueError(
             f"`groups[{name!r}]` must have a value for each of the {queries} queries, got "
