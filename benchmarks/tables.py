@@ -38,7 +38,6 @@ QUERIES = {
     "items.parquet": f"SELECT {VALUES} FROM ({ITEMS})",
 }
 SCORE = """
-import sys
 from nextloc_metrics.cli.commands import main
 
 def run(*arguments):

@@ -138,10 +138,10 @@ class DistanceError(_NearTarget):
     r"""Distance between decision and target in km: mean, median or another quantile.
 
     The decision is the best candidate (if tied, the lowest id), as for
-    [`LocationF1`][nextloc_metrics.LocationF1]; A row with a
-    NaN, an empty list or a first id that is no location has no decision: it counts as the largest
-    distance (20,015.2 km on the Earth), and `num_undecided` counts these rows. With several
-    relevant locations, the distance to the nearest counts.
+    [`LocationF1`][nextloc_metrics.LocationF1]. A row with a NaN, an empty list or a first id that
+    is no location has no decision: it counts as the largest distance (20,015.2 km on the Earth),
+    and `num_undecided` counts these rows. With several relevant locations, the distance to the
+    nearest counts.
 
     The sum for the mean is exact, in steps of 5 mm on the Earth, and the mean has an interval. A
     quantile is read from a histogram with a bin for 0 and bins that are 1 % wide, so its error is

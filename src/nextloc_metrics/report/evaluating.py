@@ -86,7 +86,7 @@ def evaluate(
     Args:
         rows: floating `[N, C]`, scores of all candidates; integer `[N, K]`, lists of ids, best
             first, padded with -1; or the `Answers` of `read_answers`, whose outcomes get rows. Of
-            sequences of T queries, what is `[N, ...]` here may be `[N, T, ...]`. Or a
+            sequences of T queries, arrays `[N, ...]` may be `[N, T, ...]`, and groups `[N]`. Or a
             table: a path, a pattern, a folder or a list of them, what exports an Arrow stream
             (polars, pandas, pyarrow, DuckDB), a stream, which is written to a temporary file, or
             dicts of ranx; `files.tables.TableRows` says what a cell may hold. A
@@ -116,8 +116,8 @@ def evaluate(
         score: the column of the score of an item, of which equal ones are tied; NaN and empty is
             not retrieved. Or
         rank: the column of its rank, from 0 if any is 0, else from 1; a gap between ranks stays.
-        on_error: as for `report.read`, as is
-        on_missing: for a query without a target.
+        on_error: as for `report.read`.
+        on_missing: as for `report.read`; not beside `train_counts`, `bins` or `locations`.
         answers: how the cells of `preds` are written: `separator` and `padding` of lists as for
             `report.read`, such as `{"separator": " "}`; or, for the text of a language model, the
             options of `read_answers`, such as `{"form": "json"}`, with the ids of `vocabulary`.

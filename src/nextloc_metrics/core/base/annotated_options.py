@@ -46,7 +46,6 @@ PositiveNumber = Annotated[float, check_number]
 NumberFromZero = Annotated[float, partial(check_number, or_zero=True)]
 
 REQUIRED = Parameter.empty
-_UNKNOWN = Parameter("unknown", Parameter.KEYWORD_ONLY)
 
 
 def own_options(cls: type) -> dict[str, Parameter]:

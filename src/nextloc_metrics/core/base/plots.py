@@ -66,7 +66,7 @@ def _read_groups(name: str, metric: Any, confidence_level: float) -> tuple[list[
     return list(names), Groups(values.flatten(), limits, numbers)
 
 
-def _read_bounds(metric: Any, confidence_level: float = 0.95) -> Any:
+def _read_bounds(metric: Any, confidence_level: float) -> Any:
     """Return the intervals of a metric, in the form of its values; None if it has none."""
     try:
         return metric.interval(confidence_level)

@@ -338,10 +338,8 @@ class TableRows:
         cells = self._read(piece, self.names.target, self._relevant)
         found = cells.numbered(*self.numbers.targets(cells.values))
         gaps = ~found.bad & (found.lengths == 0)
-        gaps[found.rows[found.values < 0]] = (
-            True  # padding is right in a list, if any row may be one
-        )
-        gaps &= ~(found.lists & self.has_several)
+        gaps[found.rows[found.values < 0]] = True
+        gaps &= ~(found.lists & self.has_several)  # padding is right in a list, if rows may be one
         bad = found.bad | gaps | ((found.lengths != 1) & (not self.has_several))
         check_read(piece, self.names.target, bad, self._relevant, gaps)
         return pad(found) if self.has_several else as_tensor("target", found.values), found.lists
