@@ -2,16 +2,10 @@
 
 Read in this order: `Ranking` (the ranks of the relevant locations), `scoring` (the formulas),
 `RankingMetric` (an exact mean of a score), the metrics, `RankingCollection`, the presets.
-`public_names` has them; nothing is imported before one of them is asked for.
+`__init__.pyi` names them; nothing is imported before one of them is asked for.
 """
 
-from typing import TYPE_CHECKING
-
+from nextloc_metrics.core.lazy import import_when_asked
 from nextloc_metrics.core.version import __version__ as __version__
 
-if TYPE_CHECKING:
-    from nextloc_metrics.public_names import *  # noqa: F403 - all of them
-else:
-    from nextloc_metrics.core.lazy import import_when_asked
-
-    __getattr__, __dir__ = import_when_asked(__name__)
+__getattr__, __dir__ = import_when_asked(__name__)

@@ -57,7 +57,7 @@ LATE["metrics.presets"] = {
 COMMANDS = {"cli.commands", "cli.options"}
 
 #: The table of contents: the package hands its names on when the first of them is asked for.
-CONTENTS = {"__init__", "public_names"}
+CONTENTS = {"__init__"}
 
 
 def name_of(path: Path) -> str:

@@ -21,10 +21,11 @@ from nextloc_metrics.core.suggestions import METRICS, OF_BASE
 
 @cache
 def places_of(package: str) -> dict[str, str]:
-    """Return the module of each name of a package that has `public_names`, as that imports it."""
-    if find_spec(f"{package}.public_names") is None:
+    """Return the module of each name of a package, as its `__init__.pyi` imports it."""
+    try:
+        tree = ast.parse(get_data(package, "__init__.pyi") or b"")
+    except FileNotFoundError:
         return {}
-    tree = ast.parse(get_data(package, "public_names.py") or b"")
     found = [x for x in tree.body if isinstance(x, ast.ImportFrom)]
     return {one.asname or one.name: x.module or "" for x in found for one in x.names}
 
@@ -56,7 +57,7 @@ def _hint(package: str, name: str) -> str:
 
 
 def import_when_asked(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` of a package whose names are those of its `public_names`.
+    """Return `__getattr__` and `__dir__` of a package whose names are those of its `__init__.pyi`.
 
     A name imports its module; any submodule is imported too, so that modules of the package can
     import it from there.

@@ -2,14 +2,9 @@
 
 Arrays or files come in, a `Result` goes out: tables, a card and the sections of a page. Its rooms
 are `files` and `engines`. It imports all wings but `integrations` and `cli`.
-Begin with `evaluating.evaluate`; `public_names` has them.
+Begin with `evaluating.evaluate`; `__init__.pyi` names what is public.
 """
 
-from typing import TYPE_CHECKING
+from nextloc_metrics.core.lazy import import_when_asked
 
-if TYPE_CHECKING:
-    from nextloc_metrics.report.public_names import *  # noqa: F403 - all of them
-else:
-    from nextloc_metrics.core.lazy import import_when_asked
-
-    __getattr__, __dir__ = import_when_asked(__name__)
+__getattr__, __dir__ = import_when_asked(__name__)

@@ -1,4 +1,4 @@
-"""The public names, which `nextloc_metrics` hands on when the first of them is asked for."""
+"""The public names: type checkers read them, and one that is asked for is imported from here."""
 
 from nextloc_metrics import analysis as analysis
 from nextloc_metrics import base as base
@@ -67,3 +67,5 @@ from nextloc_metrics.metrics.visits import moved as moved
 from nextloc_metrics.metrics.visits import previously_visited as previously_visited
 from nextloc_metrics.report import plotting as plotting
 from nextloc_metrics.report import protocols as protocols
+
+__version__: str

@@ -1,4 +1,4 @@
-"""The public names of `report`, which hands them on when the first of them is asked for."""
+"""The public names: type checkers read them, and one that is asked for is imported from here."""
 
 from nextloc_metrics.core.display.page import Result as Result
 from nextloc_metrics.core.queries.answers import Answers as Answers
