@@ -21,7 +21,7 @@ from memory import MEASURE
 from torch import Tensor
 
 from nextloc_metrics import Ranking
-from nextloc_metrics.core.ranking.sources import _ALIGNMENT
+from nextloc_metrics.core.ranking.scores_in_parts import _ALIGNMENT
 
 QUERIES, DIMENSIONS = 256, 64
 CHUNK_SIZE = 4096  # the fastest for the product alone

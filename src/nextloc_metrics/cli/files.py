@@ -22,7 +22,7 @@ from nextloc_metrics.report.comparisons import Comparisons
 from nextloc_metrics.report.evaluating import evaluate
 from nextloc_metrics.report.evaluation import Evaluation, write_groups
 from nextloc_metrics.report.evaluation_options import Options
-from nextloc_metrics.report.files.answers import cells_of, propose
+from nextloc_metrics.report.files.answer_texts import cells_of, propose
 from nextloc_metrics.report.files.coordinates_and_counts import (
     read_coordinates,
     read_counts,

@@ -10,7 +10,7 @@ from nextloc_metrics.report.evaluation import merge as merge
 from nextloc_metrics.report.evaluation_options import Options as Options
 from nextloc_metrics.report.evaluation_options import SharedOptions as SharedOptions
 from nextloc_metrics.report.evaluator import Evaluator as Evaluator
-from nextloc_metrics.report.files.answers import read_answers as read_answers
+from nextloc_metrics.report.files.answer_texts import read_answers as read_answers
 from nextloc_metrics.report.files.predictions import Predictions as Predictions
 from nextloc_metrics.report.files.predictions import read as read
 from nextloc_metrics.report.part import Part as Part

@@ -23,10 +23,10 @@ from nextloc_metrics.report.engines.processes import divide, one_thread, run
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluation_options import Options, with_options
 from nextloc_metrics.report.evaluator import Evaluator
-from nextloc_metrics.report.files.answers import cells_of, reader_of
-from nextloc_metrics.report.files.arrays import open_arrays
+from nextloc_metrics.report.files.answer_texts import cells_of, reader_of
+from nextloc_metrics.report.files.array_files import open_arrays
 from nextloc_metrics.report.files.columns import names_of_groups, with_missing
-from nextloc_metrics.report.files.forms import open_form
+from nextloc_metrics.report.files.joins import open_form
 from nextloc_metrics.report.files.nested import as_tables
 from nextloc_metrics.report.files.opening import ARRAYS, kind_of_files
 from nextloc_metrics.report.files.roles import Roles

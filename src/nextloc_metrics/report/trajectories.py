@@ -26,7 +26,7 @@ from nextloc_metrics.trajectories import (
     trajectory_metrics,
 )
 from nextloc_metrics.trajectories.metric import Year
-from nextloc_metrics.trajectories.sequences import Sequences, distances
+from nextloc_metrics.trajectories.point_sequences import Sequences, distances
 from nextloc_metrics.trajectories.tables import OnMissing
 
 _COLUMNS = {"user": "uid", "day": "d", "slot": "t", "x": "x", "y": "y"}

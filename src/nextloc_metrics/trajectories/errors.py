@@ -10,7 +10,7 @@ from torch import Tensor
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.trajectories.metric import DistanceOfPairs
 from nextloc_metrics.trajectories.pairs import Pairs
-from nextloc_metrics.trajectories.sequences import distances
+from nextloc_metrics.trajectories.point_sequences import distances
 
 
 class _PointErrors(DistanceOfPairs):

@@ -10,7 +10,7 @@ from torch import Tensor
 from nextloc_metrics.core.base.annotated_options import Positive, PositiveNumber
 from nextloc_metrics.trajectories.metric import DistanceOfPairs, Year, check_year
 from nextloc_metrics.trajectories.pairs import Pairs
-from nextloc_metrics.trajectories.sequences import match_ngrams
+from nextloc_metrics.trajectories.point_sequences import match_ngrams
 
 GramDivisor = Literal["predicted", "matched"]
 

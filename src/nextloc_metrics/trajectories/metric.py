@@ -21,7 +21,7 @@ from nextloc_metrics.geography.locations import (
     to_sphere,
 )
 from nextloc_metrics.trajectories.pairs import Pairs
-from nextloc_metrics.trajectories.sequences import Sequences
+from nextloc_metrics.trajectories.point_sequences import Sequences
 
 Year = Literal[2023, 2024, 2025]
 

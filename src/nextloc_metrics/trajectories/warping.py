@@ -11,7 +11,7 @@ from nextloc_metrics.core.base.annotated_options import PositiveNumber
 from nextloc_metrics.core.queries.checks import check_from_zero
 from nextloc_metrics.trajectories.metric import DistanceOfPairs, Year, check_year
 from nextloc_metrics.trajectories.pairs import Pairs
-from nextloc_metrics.trajectories.sequences import align
+from nextloc_metrics.trajectories.point_sequences import align
 
 
 class DTW(DistanceOfPairs):

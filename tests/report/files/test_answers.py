@@ -19,7 +19,7 @@ from nextloc_metrics import AccuracyAtK, report
 from nextloc_metrics.core.queries.answers import OUTCOMES
 from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.report.files import texts as forms
-from nextloc_metrics.report.files.answers import Reader
+from nextloc_metrics.report.files.answer_texts import Reader
 
 # Names as people have them: Latin, right to left, CJK, digits, marks of JSON, of lists, of prose.
 LETTERS = "aé \"'\\,[]{}:`\n\t10-_<>/“”。שاカ漢\u200f"

@@ -27,7 +27,7 @@ from nextloc_metrics.core.ranking.counting import (
     order_columns,
 )
 from nextloc_metrics.core.ranking.needs import Needs
-from nextloc_metrics.core.ranking.sources import (
+from nextloc_metrics.core.ranking.scores_in_parts import (
     Embeddings,
     find_ranks_in_products,
     find_ranks_in_shards,

@@ -23,7 +23,7 @@ from nextloc_metrics.core.ranking.counting import (
 )
 from nextloc_metrics.core.ranking.forms import check_blocks, read_ranks
 from nextloc_metrics.core.ranking.needs import Needs
-from nextloc_metrics.core.ranking.sources import check_embeddings
+from nextloc_metrics.core.ranking.scores_in_parts import check_embeddings
 from nextloc_metrics.core.ranking.target import Relevant, gain_dtype
 
 Ties = Literal["expected", "optimistic", "pessimistic"]

@@ -12,7 +12,7 @@ import numpy as np
 
 from nextloc_metrics.core.queries.arrays import join
 from nextloc_metrics.core.queries.messages import short
-from nextloc_metrics.report.files.arrays import load_array
+from nextloc_metrics.report.files.array_files import load_array
 from nextloc_metrics.report.files.cells import as_numpy, integers_of, is_text, plain
 from nextloc_metrics.report.files.opening import FilePart, find_files, pa, pc
 from nextloc_metrics.report.files.sources import Files

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nextloc_metrics.core.queries.messages import clip, short
-from nextloc_metrics.report.files.answers import cells_of
+from nextloc_metrics.report.files.answer_texts import cells_of
 from nextloc_metrics.report.files.cells import is_written_as_list
 from nextloc_metrics.report.files.opening import pa
 from nextloc_metrics.report.files.roles import Roles

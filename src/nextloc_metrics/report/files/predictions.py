@@ -18,10 +18,10 @@ from torch.nn.functional import pad
 
 from nextloc_metrics.core.queries.checks import check_choice
 from nextloc_metrics.core.queries.messages import short
-from nextloc_metrics.report.files.arrays import open_arrays
+from nextloc_metrics.report.files.array_files import open_arrays
 from nextloc_metrics.report.files.cells import OnError, integers_of, plain
 from nextloc_metrics.report.files.columns import DENSE, names_of_groups, with_missing
-from nextloc_metrics.report.files.forms import open_form
+from nextloc_metrics.report.files.joins import open_form
 from nextloc_metrics.report.files.nested import as_tables
 from nextloc_metrics.report.files.opening import ARRAYS, kind_of_files, pa
 from nextloc_metrics.report.files.roles import Roles

@@ -16,7 +16,7 @@ from nextloc_metrics.core.queries.arrays import as_tensor
 from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.core.queries.checks import check_choice
 from nextloc_metrics.core.queries.messages import clip, short
-from nextloc_metrics.report.files.answers import Reader, check_no_answers
+from nextloc_metrics.report.files.answer_texts import Reader, check_no_answers
 from nextloc_metrics.report.files.cells import (
     MISSING,
     CellReading,
