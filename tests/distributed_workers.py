@@ -1,27 +1,25 @@
-"""What the distributed tests run in other processes, and how they start and stop them.
+"""What the distributed tests run in other processes, and how they start them.
 
-Every process is a real member of a gloo group on this machine, which lasts for one call. The
-processes are a pool that all tests share, as to import anew what tests import takes longer than all
-else: a process turns warnings into errors, waits at most a minute for the others, and is killed
-with the others, and replaced, after a call that fails.
+Every process is a real member of a gloo group on this machine, which lasts for one call. All tests
+share the processes, as to import anew what tests import takes longer than all else; they turn
+warnings into errors, and others take their place after a call that fails.
 """
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import multiprocessing
-import multiprocessing.connection
 import os
 import pickle
 import sys
-import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import fields
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 from tempfile import TemporaryDirectory
 from typing import Any
 from unittest import mock
@@ -97,104 +95,57 @@ def same(one: Any, other: Any) -> None:
     torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True)
 
 
+class UnconnectedError(Exception):
+    """The processes have found no group."""
+
+
 def run(
-    function: Callable[..., Any],
-    num_processes: int,
-    *args: Any,
-    seconds: float = 600,
-    may_die: bool = False,
+    function: Callable[..., Any], num_processes: int, *args: Any, may_die: bool = False
 ) -> list[Any]:
     """Call `function(rank, *args)` in every process of a group, and return what each returned.
 
     With `may_die` a process may end without returning anything, and None stands for it.
     """
     for _ in range(_ATTEMPTS):
-        results, timed_out = _attempt(function, num_processes, args, seconds, may_die)
-        kinds = {kind for kind, _ in results}
-        if "unconnected" not in kinds or "error" in kinds:
+        with TemporaryDirectory() as folder:
+            calls = [
+                _process(rank).submit(_work, function, rank, num_processes, folder, args)
+                for rank in range(num_processes)
+            ]
+            errors = [call.exception() for call in calls]
+        if not any(isinstance(error, UnconnectedError) for error in errors):
             break
-    errors = [result for kind, result in results if kind in ("error", "unconnected")]
-    if errors:
-        raise AssertionError("\n".join(errors))
-    if not may_die and any(kind == "died" for kind, _ in results):
-        raise AssertionError(f"killed after {seconds} s: processes {timed_out}")
-    return [result for _, result in results]
+    if any(errors):
+        _process.cache_clear()
+    wrong = [x for x in errors if x and not (may_die and isinstance(x, BrokenProcessPool))]
+    if wrong:
+        raise AssertionError("\n".join("".join(traceback.format_exception(x)) for x in wrong))
+    return [None if error else call.result() for call, error in zip(calls, errors, strict=True)]
 
 
-def _attempt(
-    function: Callable[..., Any],
-    num_processes: int,
-    args: tuple[Any, ...],
-    seconds: float,
-    may_die: bool,
-) -> tuple[list[tuple[str, Any]], list[int]]:
-    """Return what became of every process, and which were killed."""
-    results: dict[int, tuple[str, Any]] = {}
-    waiting = {pipe: rank for rank, (_, pipe) in enumerate(_members(num_processes))}
-    deadline = time.monotonic() + seconds
-    with TemporaryDirectory() as folder:
-        for pipe, rank in waiting.items():
-            pipe.send_bytes(pickle.dumps((function, rank, num_processes, folder, args)))
-        while waiting and (left := deadline - time.monotonic()) > 0:
-            for pipe in multiprocessing.connection.wait(list(waiting), timeout=left):
-                rank = waiting.pop(pipe)
-                try:
-                    results[rank] = pickle.loads(pipe.recv_bytes())
-                except (EOFError, OSError):
-                    results[rank] = "died", None
-            if not may_die and any(kind != "returned" for kind, _ in results.values()):
-                break
-        if waiting or any(kind != "returned" for kind, _ in results.values()):
-            _kill()
-    timed_out = sorted(waiting.values())
-    return [results.get(rank, ("died", None)) for rank in range(num_processes)], timed_out
+@cache
+def _process(rank: int) -> ProcessPoolExecutor:
+    """The process that is this member of all groups."""
+    return ProcessPoolExecutor(1, PROCESSES, _prepare)
 
 
-_pool: list[tuple[Any, Any]] = []
+def _prepare() -> None:
+    warnings.simplefilter("error")
+    torch.set_num_threads(1)
+    os.environ.update(LOOPBACK)
+
 
 # Groups of a process that are over. PyTorch 2.4 can deadlock where it frees one: it joins a thread
 # that waits for the interpreter's lock to free the last tensors.
 _over: list[Any] = []
 
 
-def _members(number: int) -> list[tuple[Any, Any]]:
-    """So many processes of the pool, each with the pipe to it."""
-    while len(_pool) < number:
-        pipe, theirs = PROCESSES.Pipe()
-        process = PROCESSES.Process(target=_serve, args=(theirs,))
-        process.start()
-        theirs.close()
-        _pool.append((process, pipe))
-    return _pool[:number]
-
-
-@atexit.register
-def _kill() -> None:
-    """End the processes of the pool."""
-    for process, pipe in _pool:
-        process.kill()
-        process.join()
-        pipe.close()
-    _pool.clear()
-
-
-def _serve(pipe: Any) -> None:
-    """Call what comes through the pipe, until its other end is closed."""
-    warnings.simplefilter("error")
-    torch.set_num_threads(1)
-    os.environ.update(LOOPBACK)
-    with contextlib.suppress(EOFError):
-        while True:
-            pipe.send_bytes(_work(pipe.recv_bytes()))
-
-
-def _work(call: bytes) -> bytes:
-    """What a call in a group of processes returned, or the error that it raised."""
+def _work(
+    function: Callable[..., Any], rank: int, num_processes: int, folder: str, args: tuple[Any, ...]
+) -> Any:
+    """Call a function in a group of processes."""
     torch.default_generator.manual_seed(20)
-    failure = "error"
     try:
-        function, rank, num_processes, folder, args = pickle.loads(call)
-        failure = "unconnected"
         torch.distributed.init_process_group(
             "gloo",
             init_method=f"file://{folder}/rendezvous",
@@ -202,29 +153,13 @@ def _work(call: bytes) -> bytes:
             world_size=num_processes,
             timeout=TIME_OUT,
         )
-        failure = "error"
-        returned = pickle.dumps(("returned", function(rank, *args)))
+    except Exception as error:
+        raise UnconnectedError(str(error)) from None
+    try:
+        return function(rank, *args)
+    finally:
         _over.append(torch.distributed.group.WORLD)
         torch.distributed.destroy_process_group()
-        return returned
-    except Exception:
-        return pickle.dumps((failure, f"a process failed:\n{traceback.format_exc()}"))
-
-
-def growth_of_memory(locations: int) -> int:
-    """How much the most memory that this process held grows by an update of 64 queries."""
-    import resource  # which Windows lacks
-
-    torch.set_num_threads(1)
-    warm = next_location_metrics(10)
-    warm.update(torch.randn(4, 10), torch.tensor([1, 2, 3, 4]))
-    warm.compute()
-    preds, target = torch.randn(64, locations), torch.arange(64)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    metrics = next_location_metrics(locations)
-    metrics.update(preds, target)
-    metrics.compute()
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
 
 
 @contextlib.contextmanager
@@ -300,13 +235,6 @@ def presets(**kwargs: Any) -> dict[str, RankingCollection]:
     }
 
 
-def many_metrics() -> RankingCollection:
-    """Make a collection of more than thirty metrics of every kind."""
-    metrics = {f"{i}": metric for i, metric in enumerate(single_metrics().values())}
-    metrics.update({f"accuracy_at_{k}": AccuracyAtK(k) for k in range(1, 8)})
-    return RankingCollection(metrics)
-
-
 def rows(start: int, stop: int, masked: bool = False, several: bool = False) -> dict[str, Tensor]:
     """Make a part of the data that all processes know: ties, NaN, -inf, some rows masked."""
     draw = torch.Generator().manual_seed(5)
@@ -355,23 +283,27 @@ def states(metric: Any) -> list[Tensor]:
     return [member.state.clone() for member in members]
 
 
-# A process' share: its batches, each (first row, row behind the last, all masked).
-Share = list[tuple[int, int, bool]]
+# A process' share: its batches, each (first row, row behind the last), and True if all is masked.
+Share = list[tuple[int, ...]]
 
 
 def evaluate(rank: int, shares: list[Share]) -> dict[str, Any]:
-    """Evaluate everything on a process' share of the rows."""
-    values: dict[str, Any] = {}
+    """Evaluate everything on a process' share of the rows: values, bounds and errors."""
+    found: dict[str, Any] = {}
     for several in (False, True):
-        batches = [rows(*batch, several) for batch in shares[rank]]
-        for label, metric in evaluated(several).items():
-            for batch in batches:
-                add(metric, batch)
-            before = states(metric)
-            with _no_warning_before_update():
-                values[f"{label}, several={several}"] = metric.compute()
+        for name, metric in evaluated(several).items():
+            for batch in shares[rank]:
+                add(metric, rows(*batch, several=several))  # type: ignore[arg-type]
+            before, label = states(metric), f"{name}, several={several}"
+            with _no_warning_before_update(), contextlib.suppress(TypeError):
+                found[label] = metric.compute()
+                if isinstance(metric, RankingCollection):
+                    found[f"{label}, bounds"] = metric.compute_with_intervals(0.9)
+                else:  # a TypeError where it is no mean
+                    found[f"{label}, interval"] = metric.interval(0.9)
+                    found[f"{label}, error"] = metric.standard_error()
             assert all(map(torch.equal, before, states(metric))), f"{label}: changed by compute"
-    return values
+    return found
 
 
 @contextlib.contextmanager
@@ -381,49 +313,11 @@ def _no_warning_before_update() -> Iterator[None]:
         yield
 
 
-def evaluate_intervals(rank: int, shares: list[Share]) -> tuple[Any, Any, str]:
-    """Ask for all intervals of a process' share of the rows, at once and member by member."""
-    metrics = many_metrics()
-    for batch in shares[rank]:
-        add(metrics, rows(*batch))
-    before = states(metrics)
-    with _no_warning_before_update(), collectives() as called:
-        found, cached = (metrics.compute_with_intervals(0.9) for _ in range(2))
-        text = str(metrics.table(intervals=True))
-    assert called == ["all_reduce"] * 3, called
-    assert all(map(torch.equal, before, states(metrics)))
-    same(found, cached)
-    return found, intervals_one_by_one(metrics), text
-
-
-def draw(rank: int, shares: list[Share]) -> list[list[float]]:
-    """Draw the metrics of a process' share of the rows, and return the values and bounds."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    metrics = RankingCollection({"mrr": MRR(), "hit": AccuracyAtK(3), "f1": LocationF1(LOCATIONS)})
-    for batch in shares[rank]:
-        add(metrics, rows(*batch))
-    with _no_warning_before_update(), collectives() as called:
-        pictures = metrics.plot()
-    assert called == (["all_reduce"] if torch.distributed.is_initialized() else []), called
-    return [[float(y) for y in line.get_ydata()] for _, axes in pictures for line in axes.lines]
-
-
-def intervals_one_by_one(metrics: RankingCollection) -> dict[str, Any]:
-    """Ask every member of a collection by itself for its interval and its standard error."""
-    return {
-        name: [*member.interval(0.9), member.standard_error() if member._averages_scores else None]
-        for name, member in metrics.items(copy_state=False)
-        if member._has_interval
-    }
-
-
 def keep_scores(rank: int, shares: list[Share]) -> tuple[Any, ...]:
     """Keep the scores of a process' share of the rows, and then two scores of one query."""
     by_query = PerQueryScores(MRR())
-    for start, stop, masked in shares[rank]:
-        batch = rows(start, stop, masked)
+    for start, stop, *masked in shares[rank]:
+        batch = rows(start, stop, *map(bool, masked))
         del batch["groups"]
         by_query.update(**batch, query_ids=torch.arange(start, stop))
     with _no_warning_before_update():
@@ -439,7 +333,7 @@ def keep_scores(rank: int, shares: list[Share]) -> tuple[Any, ...]:
 
 def count_collectives(rank: int) -> None:
     """A collection sums all states at once; its members sum theirs each, as `log_dict` does."""
-    for name, metrics in {**presets(), "more than thirty": many_metrics()}.items():
+    for name, metrics in presets().items():
         if rank == 0:  # the other process is never updated
             add(metrics, rows(0, 20))
         with _no_warning_before_update():
@@ -451,6 +345,10 @@ def count_collectives(rank: int) -> None:
                 with collectives() as called:
                     metrics.compute()
                 assert called == expected, name
+            for show in (metrics.compute_with_intervals, partial(metrics.table, intervals=True)):
+                with collectives() as called:
+                    show()
+                assert called == ["all_reduce"], name
     other = MulticlassAccuracy(LOCATIONS)
     other.update(torch.tensor([1]), torch.tensor([1]))
     with collectives() as called:
@@ -547,29 +445,24 @@ def use_process_groups(rank: int) -> None:
         assert called == ["all_reduce"] * calls
 
 
-def update_different_members(rank: int, compute_groups: bool) -> None:
+def update_different_members(rank: int) -> None:
     """Compute, then update another member on each process by itself, and compute again."""
     table = PopularityBins([1, 1, 2])
-    metrics = RankingCollection(
-        {
+    for compute_groups in (True, False):
+        members = {
             "decile_1": DecileNDCG(table, 1, decile=1),
-            "decile_2": DecileNDCG(table, 1, decile=2),
             "decile_1_again": DecileNDCG(table, 1, decile=1),
             "mrr": MRR(),
             "hit": AccuracyAtK(1),
-        },
-        compute_groups=compute_groups,
-    )
-    metrics.update(*hits(0, 1))
-    before = metrics.compute()
-    del before["decile_2"]  # which has no query
-    expect(before, 1 / 2, 1 / 2, 3 / 4, 1 / 2)
-    metrics["mrr" if rank == 0 else "decile_1_again"].update(*hits(1, 1, 1, 1))
-    with collectives() as called:
-        after = metrics.compute()
-    assert len(called) == 2  # that of the member whose state is no longer that of its group
-    del after["decile_2"]
-    expect(after, 1 / 2, 3 / 4, 7 / 8, 1 / 2)
+        }
+        metrics = RankingCollection(members, compute_groups=compute_groups)
+        metrics.update(*hits(0, 1))
+        expect(metrics.compute(), 1 / 2, 1 / 2, 3 / 4, 1 / 2)
+        metrics["mrr" if rank == 0 else "decile_1_again"].update(*hits(1, 1, 1, 1))
+        with collectives() as called:
+            after = metrics.compute()
+        assert len(called) == 2  # that of the member whose state is no longer that of its group
+        expect(after, 1 / 2, 3 / 4, 7 / 8, 1 / 2)
 
 
 class Late(AccuracyAtK):

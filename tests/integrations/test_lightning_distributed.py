@@ -1,4 +1,4 @@
-"""Lightning on one and on two processes: its default samplers, its loops, its precisions."""
+"""Lightning on one and on two processes: its default samplers and its loops."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from unittest import mock
 import pytest
 import pytorch_lightning as pl
 import torch
-from pytorch_lightning.utilities.exceptions import MisconfigurationException
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler, TensorDataset
 from torchmetrics import Metric
@@ -402,75 +401,7 @@ def test_the_callback_hides_a_warning_only_while_loaders_are_made(fails: bool):
     assert seen == [LIGHTNINGS] * (1 if fails else 2)
 
 
-# Precisions and devices ---------------------------------------------------------------------------
-
-
-class Bilinear(pl.LightningModule):
-    """A model whose scores have the precision of the Trainer."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.table = nn.Parameter(torch.linspace(1, 1.01, work.LOCATIONS))
-        self.metrics = next_location_metrics(work.LOCATIONS)
-        self.deciles = decile_metrics(work.bins(), 2)
-
-    def validation_step(self, batch: Any, batch_idx: int) -> None:
-        """Count a batch; scores this close are tied in bfloat16."""
-        (target,) = batch
-        scores = self.table.expand(len(target), -1)
-        self.dtype_of_scores = scores.dtype
-        for metrics in (self.metrics, self.deciles):
-            metrics.update(scores, target)
-            self.log_dict(metrics)
-
-
-@pytest.mark.parametrize("precision", ["bf16-true", "64-true"])
-def test_precisions_of_the_trainer(precision: str):
-    """The states stay integers in every precision, and the values those of the scores as given."""
-    target = torch.full((5,), work.LOCATIONS - 1)  # the best
-    model, trainer = Bilinear(), _trainer(precision=precision)
-    table = model.table.detach().clone()
-    trainer.validate(model, DataLoader(TensorDataset(target), batch_size=3), verbose=False)
-    assert all(state.dtype == torch.int64 for state in work.states(model.metrics))
-    scores = table.to(model.dtype_of_scores).expand(len(target), -1)
-    expected: dict[str, Tensor] = {}
-    for metrics in (Bilinear().metrics, Bilinear().deciles):
-        metrics.update(scores, target)
-        expected.update(metrics.compute())
-    work.same(dict(trainer.callback_metrics), expected)
-    tied = 4 if precision == "bf16-true" else 1
-    assert float(expected["acc_at_1"]) == pytest.approx(1 / tied)
-
-
-class InADict(pl.LightningModule):
-    """A metric in a plain dict, which Lightning does not know of and does not move."""
-
-    def __init__(self, by_name: bool) -> None:
-        super().__init__()
-        self.held = {"mrr": MRR()}
-        self.by_name = by_name
-
-    def validation_step(self, batch: Any, batch_idx: int) -> None:
-        """Count a batch."""
-        self.held["mrr"].update(*batch)
-        if self.by_name:
-            self.log("mrr", self.held["mrr"])
-
-    def on_validation_epoch_end(self) -> None:
-        """Compute by hand, and start anew by hand."""
-        self.log("mrr", self.held["mrr"].compute())
-        self.held["mrr"].reset()
-
-
-def test_a_metric_in_a_plain_dict():
-    """It works where it is computed by hand; Lightning refuses to log it as a metric."""
-    loader = DataLoader(_targets(1, 2, 0).dataset, batch_size=2)
-    trainer = _trainer()
-    for _ in range(2):
-        trainer.validate(InADict(by_name=False), loader, verbose=False)
-        assert float(trainer.callback_metrics["mrr"]) == pytest.approx((1 + 1 / 2 + 1 / 4) / 3)
-    with pytest.raises(MisconfigurationException, match="attribute"):
-        _trainer().validate(InADict(by_name=True), loader, verbose=False)
+# Devices ------------------------------------------------------------------------------------------
 
 
 def test_a_metric_that_was_not_moved_says_so():

@@ -8,10 +8,8 @@ import itertools
 import math
 import pickle
 import re
-import sys
 import weakref
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from types import FunctionType
 from typing import Any
@@ -23,7 +21,6 @@ from torchmetrics import Metric, MetricCollection
 from torchmetrics.retrieval import RetrievalMRR
 from torchmetrics.utilities.data import dim_zero_sum
 
-import distributed_workers as work
 import nextloc_metrics
 from nextloc_metrics import (
     MRR,
@@ -609,15 +606,6 @@ def test_a_ranking_survives_the_handling_of_batches(used: bool) -> None:
 
 
 # Cost --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow  # starts processes
-def test_memory_of_a_hundred_thousand_locations() -> None:
-    """Scoring 64 rows of 100,000 locations takes little more than the scores themselves."""
-    pytest.importorskip("resource", reason="peak memory is read from the POSIX resource module")
-    with ProcessPoolExecutor(1, mp_context=work.PROCESSES) as pool:
-        grown = pool.submit(work.growth_of_memory, 100_000).result(timeout=600)
-    assert grown / (1024 if sys.platform == "darwin" else 1) < 50_000  # kilobytes
 
 
 def test_deterministic_algorithms() -> None:

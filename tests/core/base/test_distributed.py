@@ -12,7 +12,6 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,60 +35,29 @@ from distributed_workers import Share, same
 from nextloc_metrics import MRR, PerQueryScores, Ranking
 from nextloc_metrics.distributed import PaddedDataset, check_each_row_once, padding_mask
 
-# How the rows are shared: the number of rows of every batch of every process. A batch without
-# rows is an update; a process without batches is never updated. Negative sizes are all masked.
-SHARED = {
-    "40+1+60": [[40, 1, 60]],
-    "40+1/60": [[40, 1], [60]],
-    "30/30 masked": [[30], [-30]],
-    "30 masked/30": [[-30], [30]],
-    "never/101": [[], [101]],
-    "100/0/1": [[100], [0], [1]],
-    "0/0/5": [[0], [0], [5]],
-    "never/never/5": [[], [], [5]],
-    "3+0+27/20 masked/never": [[3, 0, 27], [-20], []],
-}
+# How the rows are shared: a batch without rows is an update, a process without batches is never
+# updated, and what ends with True is all masked.
+SHARED: list[list[Share]] = [
+    [[(0, 40), (40, 41), (41, 101)]],
+    [[(0, 40), (40, 41)], [(41, 101)]],
+    [[(0, 30)], [(30, 60, True)]],
+    [[], [(0, 101)]],
+    [[(0, 100)], [(100, 100)], [(100, 101)]],
+    [[(0, 3), (3, 3), (3, 30)], [(30, 50, True)], []],
+]
 
 
-def _shares(sizes: list[list[int]]) -> list[Share]:
-    """Lay the batches out over the rows, one after the other."""
-    start, shares = 0, []
-    for batches in sizes:
-        share: Share = []
-        for size in batches:
-            share.append((start, start + abs(size), size < 0))
-            start += abs(size)
-        shares.append(share)
-    return shares
-
-
-@cache
-def _expected(shares: tuple[tuple[int, int], ...]) -> dict[str, Any]:
-    """Return the values of one process without a group, from all rows in one batch."""
-    values = {}
-    for several in (False, True):
-        parts = [work.rows(start, stop, several=several) for start, stop in shares]
-        batch = {key: torch.cat([rows[key] for rows in parts]) for key in parts[0]}
-        for label, metric in work.evaluated(several).items():
-            work.add(metric, batch)
-            values[f"{label}, several={several}"] = metric.compute()
-    return values
-
-
-def _real(shares: list[Share]) -> tuple[tuple[int, int], ...]:
-    """List the stretches of rows that count, neighbours as one."""
-    edges = [(a, b) for share in shares for a, b, masked in share if b > a and not masked]
-    starts = [a for a, _ in edges if a not in {b for _, b in edges}]
-    stops = [b for _, b in edges if b not in {a for a, _ in edges}]
-    return tuple(zip(starts, stops, strict=True))
+def _alone(shares: list[Share]) -> list[Share]:
+    """What one process has that does the work of all."""
+    return [[batch for share in shares for batch in share if True not in batch[2:]]]
 
 
 @pytest.mark.slow  # starts processes
-@pytest.mark.parametrize("name", SHARED)
-def test_processes_equal_one(name: str):
+@pytest.mark.parametrize("shares", SHARED, ids=str)
+def test_processes_equal_one(shares: list[Share]):
     """However the rows are shared, every process returns the bits that one process computes."""
-    shares = _shares(SHARED[name])
-    expected = _expected(_real(shares))
+    expected = work.evaluate(0, _alone(shares))
+    assert len(expected) > 150
     for found in work.run(work.evaluate, len(shares), shares):
         same(found, expected)
 
@@ -107,38 +75,12 @@ def test_threads_in_place_of_processes_equal_one(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(torch.distributed, "all_reduce", all_reduce)
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
-    shares = _shares(SHARED["40+1/60"])
+    shares = SHARED[1]
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(work.evaluate, (0, 1), [shares] * 2))
     monkeypatch.undo()
     for values in found:
-        same(values, _expected(_real(shares)))
-
-
-@pytest.mark.slow  # starts processes
-@pytest.mark.parametrize("name", ["40+1/60", "never/101"])
-def test_intervals_of_processes_equal_those_of_one(name: str):
-    """Bounds and standard errors are the same bits, at once and alone, from one collective."""
-    shares, metrics = _shares(SHARED[name]), work.many_metrics()
-    for stretch in _real(shares):
-        work.add(metrics, work.rows(*stretch))
-    expected = metrics.compute_with_intervals(0.9)
-    assert len(expected) == len(metrics.compute()) + 2 * 31
-    alone, text = work.intervals_one_by_one(metrics), str(metrics.table(intervals=True))
-    for found in work.run(work.evaluate_intervals, 2, shares):
-        same(found[:2], (expected, alone))
-        assert found[2] == text
-
-
-@pytest.mark.slow  # starts processes
-def test_pictures_of_processes_equal_those_of_one():
-    """All members are drawn after one collective, with the values of all rows."""
-    pytest.importorskip("matplotlib", reason="pictures need matplotlib")
-    shares = _shares(SHARED["never/101"])
-    expected = work.draw(0, [_real(shares)])
-    assert [len(values) for values in expected] == [1, 1, 1]
-    for found in work.run(work.draw, 2, shares):
-        assert found == expected
+        same(values, work.evaluate(0, _alone(shares)))
 
 
 # Rows of the second process that the first has too, as where a sampler repeats them.
@@ -146,9 +88,9 @@ def test_pictures_of_processes_equal_those_of_one():
 @pytest.mark.parametrize(
     "shares",
     [
-        [[(0, 40, False), (40, 50, False)], [(45, 101, False), (0, 3, False)]],
-        [[], [(0, 101, False)]],
-        [[(0, 101, False)], [(0, 101, True)]],
+        [[(0, 40), (40, 50)], [(45, 101), (0, 3)]],
+        [[], [(0, 101)]],
+        [[(0, 101)], [(0, 101, True)]],
     ],
     ids=["repeats", "never/101", "101/masked"],
 )
@@ -165,30 +107,27 @@ def test_scores_of_all_processes_are_kept_once(shares: list[Share]):
 
 @pytest.mark.slow  # starts processes
 @pytest.mark.parametrize(
-    ("check", "num_processes", "arguments"),
+    ("check", "num_processes"),
     [
-        (work.count_collectives, 2, ()),
-        (work.count_collectives_of_large_states, 2, ()),
-        (work.keep_meaning, 2, ()),
-        (work.use_process_groups, 3, ()),
-        (work.update_different_members, 2, (True,)),
-        (work.update_different_members, 2, (False,)),
-        (work.sum_second_states, 2, ()),
-        (work.rank_slices_in_a_group, 3, ()),
-        (work.rank_slices_that_do_not_fit, 2, ()),
+        (work.count_collectives, 2),
+        (work.count_collectives_of_large_states, 2),
+        (work.keep_meaning, 2),
+        (work.use_process_groups, 3),
+        (work.update_different_members, 2),
+        (work.sum_second_states, 2),
+        (work.rank_slices_in_a_group, 3),
+        (work.rank_slices_that_do_not_fit, 2),
     ],
 )
-def test_rules_hold_in_each_process(
-    check: Callable[..., None], num_processes: int, arguments: tuple[Any, ...]
-) -> None:
+def test_rules_hold_in_each_process(check: Callable[[int], None], num_processes: int) -> None:
     """What the check says is asserted in the processes; an error there is an error here."""
-    work.run(check, num_processes, *arguments)
+    work.run(check, num_processes)
 
 
 @pytest.mark.slow  # starts processes
 def test_a_process_that_dies_leaves_an_error():
     """Where a process ends in the middle, the others raise, and never return a wrong number."""
-    first, died = work.run(work.die_in_the_middle, 2, seconds=30, may_die=True)
+    first, died = work.run(work.die_in_the_middle, 2, may_die=True)
     assert died is None
     for error in first.values():
         assert any(word in error.lower() for word in ("timed out", "timeout", "connection")), error
@@ -264,46 +203,27 @@ def test_rows_of_a_ranking():
 
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("drop_last", [False, True])
-def test_masks_add_up_to_the_rows(drop_last: bool, shuffle: bool):
-    """`padding_mask` keeps every row of a `DistributedSampler` once, for 1-50 rows, 1-8 processes.
+def test_every_row_is_real_once(drop_last: bool, shuffle: bool):
+    """By `padding_mask` of a `DistributedSampler`, and by a sampler over a `PaddedDataset`.
 
-    With `drop_last` there is nothing to mask, and the rows dropped stay dropped.
+    With `drop_last` there is nothing to mask, and only a `PaddedDataset` has all rows.
     """
-    for num_rows, num_replicas in itertools.product(range(1, 51), range(1, 9)):
-        kept: list[int] = []
-        for rank in range(num_replicas):
-            share = list(
-                DistributedSampler(
-                    range(num_rows), num_replicas, rank, shuffle=shuffle, drop_last=drop_last
-                )
-            )
-            mask = padding_mask(num_rows, num_replicas, rank, drop_last)
-            assert len(mask) == len(share)
-            assert not drop_last or mask.all()
-            kept += torch.tensor(share, dtype=torch.long)[mask].tolist()
-        dropped = num_rows % num_replicas if drop_last else 0
-        assert len(set(kept)) == len(kept) == num_rows - dropped
-        assert dropped or sorted(kept) == list(range(num_rows))
-
-
-@pytest.mark.parametrize("shuffle", [False, True])
-@pytest.mark.parametrize("drop_last", [False, True])
-def test_padded_datasets_hold_every_row_once(drop_last: bool, shuffle: bool):
-    """A sampler over a `PaddedDataset` neither repeats nor drops: each row is real just once."""
+    options: Any = {"shuffle": shuffle, "drop_last": drop_last}
     for num_rows, num_replicas in itertools.product((1, 2, 3, 7, 8, 20, 21), range(1, 9)):
-        padded = PaddedDataset(range(100, 100 + num_rows), num_replicas)
-        shares = [
-            [
-                padded[index]
-                for index in DistributedSampler(
-                    padded, num_replicas, rank, shuffle=shuffle, drop_last=drop_last
-                )
-            ]
-            for rank in range(num_replicas)
-        ]
-        assert len({len(share) for share in shares}) == 1
-        real = sorted(row for share in shares for row, is_real in share if is_real)
-        assert real == list(range(100, 100 + num_rows))
+        masked: list[int] = []
+        padded: list[int] = []
+        rows = PaddedDataset(range(num_rows), num_replicas)
+        for rank in range(num_replicas):
+            share = list(DistributedSampler(range(num_rows), num_replicas, rank, **options))
+            mask = padding_mask(num_rows, num_replicas, rank, drop_last)
+            assert not drop_last or mask.all()
+            masked += [row for row, is_real in zip(share, mask.tolist(), strict=True) if is_real]
+            own = [rows[i] for i in DistributedSampler(rows, num_replicas, rank, **options)]
+            assert len(own) * num_replicas == len(rows)
+            padded += [row for row, is_real in own if is_real]
+        dropped = num_rows % num_replicas if drop_last else 0
+        assert len(set(masked)) == len(masked) == num_rows - dropped
+        assert sorted(padded) == list(range(num_rows))
 
 
 @pytest.mark.slow  # starts processes
