@@ -293,7 +293,7 @@ def evaluate(rank: int, shares: list[Share]) -> dict[str, Any]:
     for several in (False, True):
         for name, metric in evaluated(several).items():
             for batch in shares[rank]:
-                add(metric, rows(*batch, several=several))  # type: ignore[arg-type]
+                add(metric, rows(*batch, several=several))
             before, label = states(metric), f"{name}, several={several}"
             with _no_warning_before_update(), contextlib.suppress(TypeError):
                 found[label] = metric.compute()

@@ -1,4 +1,4 @@
-"""What a table of predictions means, in plain Python: `csv`, `json` and `fractions` alone.
+"""What a table of predictions means, in plain Python: `csv`, `json` and the oracle of metrics.
 
 Files of text are read from their bytes; of other files the cells are known, as they were written.
 Where a cell can be read in two ways (`+1` among whole ids), both are tried, as a *policy*: "strict"
@@ -10,14 +10,14 @@ from __future__ import annotations
 import ast
 import csv
 import io
-import itertools
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any, Literal
+
+import oracle
 
 Policy = Literal["strict", "loose", "text"]
 CUTS = (1, 3)
@@ -260,52 +260,29 @@ def _scores_of(cell: Any, how: Meaning, policy: Policy) -> tuple[float, ...] | N
 # Values ------------------------------------------------------------------------------------------
 
 
-def places(query: Query, is_scores: bool) -> Iterator[tuple[int, ...]]:
-    """Yield the ranks of the retrieved relevant ids, from 1, for each order of the tied ones."""
-    if query.answer is None:
-        yield ()
-        return
-    if not is_scores:
-        ids = [x for x in query.answer if x not in query.exclude]
-        yield tuple(sorted({ids.index(x) + 1 for x in query.target if x in ids}))
-        return
-    scores = {i: x for i, x in enumerate(query.answer) if i not in query.exclude}
-    start = sum(map(math.isnan, scores.values()))  # NaN ranks above all, and is never a hit
-    known = {i: x for i, x in scores.items() if x > -math.inf}
-    blocks = []
-    for level in sorted({*known.values()}, reverse=True):
-        block = {i for i, x in known.items() if x == level}
-        free = range(start + 1, start + len(block) + 1)
-        blocks.append([*itertools.combinations(free, len(block & {*query.target}))])
-        start += len(block)
-    for chosen in itertools.product(*blocks):
-        yield tuple(sorted(itertools.chain.from_iterable(chosen)))
+NAMES = {
+    "acc": "AccuracyAtK",
+    "hit_rate": "AccuracyAtK",
+    "precision": "PrecisionAtK",
+    "recall": "RecallAtK",
+    "mrr": "MRR",
+    "map": "MAPAtK",
+    "ndcg": "NDCGAtK",
+}
+#: the oracle's name and the cut-off of each value
+MEASURES: dict[str, tuple[str, int | None]] = {"mrr": ("MRR", None)} | {
+    f"{name}_at_{k}": (metric, k) for k in CUTS for name, metric in NAMES.items()
+}
 
 
-def scores_of(query: Query, is_scores: bool) -> dict[str, float]:
-    """Return all scores of one query that has a relevant id: the mean over orders of its ties."""
-    orders = [*places(query, is_scores)]
-    each = [_of_order(ranks, len({*query.target})) for ranks in orders]
-    return {name: math.fsum(x[name] for x in each) / len(each) for name in each[0]}
-
-
-def _of_order(ranks: Sequence[int], n: int) -> dict[str, float]:
-    found: dict[str, float] = {"mrr": float(Fraction(1, ranks[0])) if ranks else 0.0}
-    for k in CUTS:
-        hits = [rank for rank in ranks if rank <= k]
-        gain = math.fsum(1 / math.log2(rank + 1) for rank in hits)
-        ideal = math.fsum(1 / math.log2(rank + 1) for rank in range(1, min(n, k) + 1))
-        precision = sum(Fraction(i, rank) for i, rank in enumerate(hits, 1))
-        found |= {
-            f"acc_at_{k}": float(bool(hits)),
-            f"hit_rate_at_{k}": float(bool(hits)),
-            f"precision_at_{k}": float(Fraction(len(hits), k)),
-            f"recall_at_{k}": float(Fraction(len(hits), n)),
-            f"mrr_at_{k}": float(Fraction(1, hits[0])) if hits else 0.0,
-            f"map_at_{k}": float(precision / min(n, k)),
-            f"ndcg_at_{k}": gain / ideal,
-        }
-    return found
+def blocks_of(query: Query, is_scores: bool) -> oracle.Query:
+    """Return the query as the oracle takes it; excluded candidates are not retrieved."""
+    relevant = dict.fromkeys(query.target, 1.0)
+    answer = query.answer or ()
+    if is_scores:
+        scores = [-math.inf if i in query.exclude else x for i, x in enumerate(answer)]
+        return oracle.query_from_scores(scores, relevant)
+    return oracle.query_from_list([x for x in answer if x not in query.exclude], relevant)
 
 
 def evaluate(queries: Sequence[Query], how: Meaning) -> Found:
@@ -328,11 +305,8 @@ def _number(queries: Sequence[Query]) -> int:
 
 
 def _means(queries: Sequence[Query], is_scores: bool) -> dict[str, float]:
-    rows = [scores_of(x, is_scores) for x in queries if x.target and x.counted]
-    names = _of_order((), 1)
-    if not rows:
-        return dict.fromkeys(names, math.nan)
-    return {name: float(sum(Fraction(x[name]) for x in rows) / len(rows)) for name in names}
+    known = [blocks_of(x, is_scores) for x in queries if x.target and x.counted]
+    return {name: oracle.value(metric, known, k=k) for name, (metric, k) in MEASURES.items()}
 
 
 def same(found: Found, expected: Found) -> bool:

@@ -16,7 +16,6 @@ import pytest
 from click.testing import CliRunner
 from hostile_law import contents, law, quiet, tried
 from hostile_plain import RefusedError, read_csv
-from hostile_points import written
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,6 +43,34 @@ class Case:
     counts: tuple[str, ...]
     pairs: tuple[tuple[int, int], ...]
     dirt: str
+
+
+@st.composite
+def written(draw: Draw, columns: Sequence[str], rows: Sequence[Sequence[str]], dirt: str) -> bytes:
+    """Write rows with a header as CSV, and break them."""
+    end = draw(st.sampled_from(["\n", "\r\n"]))
+    lines = [",".join(row) + end for row in (columns, *rows)]
+    at = draw(st.integers(1, len(lines) - 1)) if rows else 0
+    if dirt == "quote" and rows:
+        *cells, last = rows[at - 1]
+        lines[at] = ",".join([*cells, '"' + last]) + end
+    elif dirt == "more":
+        lines[at] = lines[at].removesuffix(end) + ",9" + end
+    elif dirt == "all more":
+        lines = [lines[0], *(line.removesuffix(end) + ",9" + end for line in lines[1:])]
+    elif dirt == "fewer":
+        lines[at] = lines[at].rpartition(",")[0] + end
+    elif dirt == "header twice":
+        name = draw(st.sampled_from(columns))
+        lines = [
+            lines[0].removesuffix(end) + f",{name}" + end,
+            *(line.removesuffix(end) + ",9" + end for line in lines[1:]),
+        ]
+    text = draw(st.sampled_from(["", "\ufeff"])) + "".join(lines)
+    if dirt == "encoding":
+        return text.encode("utf-16")
+    data = text.encode()
+    return data[: draw(st.integers(0, len(data) - 1))] if dirt == "cut" else data
 
 
 @st.composite

@@ -7,28 +7,28 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hostile_batches import Work, works
 from hostile_law import attempt, contents, law, quiet
 from hypothesis import strategies as st
 
 from nextloc_metrics import report
+from nextloc_metrics.core.queries.batch import Batch
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
-CLEAN = works(odd=("",), names=("a", "b", "01", "é", ""))
+USERS = st.lists(st.sampled_from(["a", "b", "01", "é", ""]), min_size=1, max_size=5)
 
 
-def saved_of(work: Work) -> bytes:
-    """Return the counts of all batches."""
-    evaluator = report.Evaluator(**work.options)
-    for part in work.parts:
-        evaluator.add(part.batch)
+def saved_of(users: list[str], cluster: str | None) -> bytes:
+    """Return the counts of a list per user."""
+    evaluator = report.Evaluator(k=(1, 3), num_locations=5, cluster=cluster)
+    lists = [[number, 4 - number] for number in range(len(users))]
+    evaluator.add(Batch(lists, [0] * len(users), groups={"user": users}))
     return evaluator.to_bytes()
 
 
 @st.composite
 def broken(draw: Draw, dirty: bool) -> tuple[bytes, bytes]:
     """Draw counts, and the same bytes, as they are, cut, with a bit changed, or with more."""
-    data = saved_of(draw(CLEAN))
+    data = saved_of(draw(USERS), draw(st.sampled_from([None, "user"])))
     if not dirty:
         return data, data
     how = draw(st.sampled_from(["cut", "bit", "bit", "more"]))
