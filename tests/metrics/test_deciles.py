@@ -276,22 +276,6 @@ def test_interval_of_a_scalar_is_the_entry_of_the_dict(name: str, options: Optio
         assert torch.equal(metrics[member].num_queries, every.num_queries)
 
 
-def test_intervals_are_of_all_processes() -> None:
-    """A process with a part of the queries has the bounds and errors of all, and its own state."""
-    bins, (preds, target) = some_bins(), tied_batch(30)
-    whole = updated(DecileNDCG(bins, 2), preds, target)
-    options: Options = {"dist_sync_fn": lambda _, group: [whole.state]}
-    part = DecileNDCG(bins, 2, distributed_available_fn=lambda: True, **options)
-    part.update(preds[:11], target[:11])
-    own = part.state.clone()
-    bounds = [
-        {key: torch.stack(ends) for key, ends in one.interval(0.9).items()} for one in (part, whole)
-    ]
-    assert same(*bounds)
-    assert same(part.standard_error(), whole.standard_error())
-    assert torch.equal(part.state, own)
-
-
 def test_a_dict_has_no_interval_in_a_collection() -> None:
     """A collection has bounds for single values only; the metric returns a dict of bounds."""
     metric = DecileNDCG(some_bins(), 2)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import pickle
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -128,26 +127,6 @@ def test_metric_inside_is_left_alone() -> None:
     assert inner.num_queries > 0
 
 
-def test_many_groups_are_small_and_fast() -> None:
-    """100,000 groups take 24 bytes each, and a batch takes a fraction of a second."""
-    grouped = Grouped(MRR(), 100_000, average="groups")
-    assert grouped.state.numel() * grouped.state.element_size() == 2_400_000
-    lists = torch.randint(50, (5_000, 10))
-    target, groups = torch.randint(50, (5_000,)), torch.randint(100_000, (5_000,))
-    grouped.update(lists, target, groups=groups)
-    grouped.reset()
-    start = time.process_time()  # not the clock's, which other processes slow down
-    for _ in range(5):
-        grouped.update(lists, target, groups=groups)
-    value = grouped.compute()
-    assert time.process_time() - start < 2
-    rank = (lists == target[:, None]).int()
-    found = torch.where(rank.any(1), 1 / (rank.argmax(1) + 1), 0.0)
-    sums = torch.zeros(100_000).index_add(0, groups, found)
-    sizes = groups.bincount(minlength=100_000)
-    assert float(value) == pytest.approx(float((sums / sizes)[sizes > 0].mean()), abs=1e-6)
-
-
 # What is left out, and what is wrong ------------------------------------------------------------
 
 
@@ -236,26 +215,6 @@ def test_groups_in_a_collection(kind: Any) -> None:
     metrics.update(part[0], part[1], mask=part[2], groups=part[3])
     fresh = updated(Grouped(AccuracyAtK(2), GROUPS), *part).compute()
     assert same(metrics.compute()["vector"], fresh)
-
-
-def test_sharing_scalars_are_updated_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the second batch on, the scalars of all groups are one update."""
-    calls = 0
-    sum_many = Grouped._sum_many
-
-    def counting(metrics: Any, *scores: Any) -> Any:
-        nonlocal calls
-        calls += len(metrics)
-        return sum_many(metrics, *scores)
-
-    monkeypatch.setattr(Grouped, "_sum_many", staticmethod(counting))
-    metrics = RankingCollection({str(g): Grouped(MRR(), GROUPS, group=g) for g in range(GROUPS)})
-    for number in range(3):
-        calls = 0
-        scores, target, mask, groups = batch()
-        metrics.update(scores, target, mask, groups)
-        if number:
-            assert calls == 1
 
 
 def test_names_tell_apart_what_update_reads() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import operator
 from decimal import Decimal, localcontext
 from typing import Any
 
@@ -23,7 +22,6 @@ from nextloc_metrics import (
     RankingMetric,
     scoring,
 )
-from nextloc_metrics.core.queries import arrays
 from strategies import CLASSES, RANKING_CASES, Case
 
 Grades = list[float]
@@ -194,29 +192,6 @@ def test_only_rounding_takes_a_score_beyond_1() -> None:
         with pytest.raises(ValueError, match=r"must return values in \[0, 1\]"):
             wrong.update(*batch)
         assert wrong.num_queries == 0
-
-
-@pytest.mark.parametrize("width", [1, 2, 3, 4, 5, 31, 32, 33, 1000])
-def test_rows_are_added_and_multiplied_in_one_order(width: int) -> None:
-    """That of halves, which shapes, strides and padding do not change."""
-    rows = torch.rand(7, width, dtype=torch.float64) * 3
-
-    def halved(row: list[float], neutral: float, combine: Any) -> float:
-        row = row + [neutral] * ((1 << (len(row) - 1).bit_length()) - len(row))
-        while len(row) > 1:
-            half = len(row) // 2
-            row = [combine(*pair) for pair in zip(row[:half], row[half:], strict=True)]
-        return row[0]
-
-    for function, neutral, combine in (
-        (arrays.row_sum, 0.0, operator.add),
-        (arrays.row_product, 1.0, operator.mul),
-    ):
-        expected = [halved(row, neutral, combine) for row in rows.tolist()]
-        padded = torch.nn.functional.pad(rows, (0, width + 5), value=neutral)
-        for form in (rows, padded, rows.T.contiguous().T, rows.expand(2, -1, -1)[1]):
-            assert function(form).tolist() == expected
-        assert function(rows[:1]).tolist() == expected[:1]
 
 
 @pytest.mark.parametrize("case", [x for x in CLASSES if x in RANKING_CASES], ids=str)

@@ -17,7 +17,6 @@ from torchmetrics import Metric
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
-    LocationF1,
     MAPAtK,
     NDCGAtK,
     PrecisionAtK,
@@ -468,23 +467,3 @@ def test_low_precision_equals_its_own_upcast(preds: Tensor) -> None:
     for dtype in (torch.bfloat16, torch.float16):
         low = preds.to(dtype)
         assert same_all(states(cases, low, target), states(cases, low.float(), target))
-
-
-def test_large_ids_of_a_small_dtype() -> None:
-    """A uint8 id of 200 is location 200, in scores and in lists."""
-    preds = torch.zeros(1, 256)
-    preds[0, 200] = 1.0
-    target = torch.tensor([200], dtype=torch.uint8)
-    assert updated(AccuracyAtK(1), preds, target).compute() == 1
-    assert updated(LocationF1(256), preds, target).compute() == 1
-    lists = torch.tensor([[7, 200, 255]], dtype=torch.uint8)
-    assert updated(MRR(), lists, target).compute() == 0.5
-
-
-def test_strided_scores_are_read_as_they_are() -> None:
-    """A transposed or expanded view of scores ranks as its copy does."""
-    preds, target = torch.randint(4, (LOCATIONS, 8)).float().t(), torch.randint(LOCATIONS, (8,))
-    row = torch.randint(4, (1, LOCATIONS)).float().expand(8, -1)
-    cases = [*FORMULAS, one_f1(LOCATIONS)]
-    for view in (preds, row):
-        assert same_all(states(cases, view, target), states(cases, view.contiguous(), target))

@@ -14,14 +14,12 @@ import torch
 from torch import Tensor
 from torchmetrics import MetricCollection
 
-from conftest import ON_THE_CPU
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
     F1AtK,
     Grouped,
     LocationF1,
-    NDCGAtK,
     Ranking,
     RankingCollection,
     RankingMetric,
@@ -408,23 +406,6 @@ def test_a_score_of_ones_own_may_name_a_depth() -> None:
             assert float(metric(scores, target)) == pytest.approx(share)
 
 
-@pytest.mark.usefixtures("each_backend")
-@pytest.mark.parametrize("relevant", [1, 3])
-def test_the_default_device_changes_nothing(relevant: int) -> None:
-    """Tensors on the CPU stay there."""
-    generator = torch.Generator().manual_seed(0)
-    scores = torch.rand(5, 300, generator=generator)
-    target = torch.randint(300, (5, relevant), generator=generator)
-    expected = Ranking.from_scores(scores, target)
-    metrics = RankingCollection({"mrr": MRR(), "ndcg": NDCGAtK(10), "hit": AccuracyAtK(3)})
-    values = metrics(expected)
-    with torch.device("meta"):
-        found = metrics(scores, target)
-    assert {name: float(value) for name, value in found.items()} == {
-        name: float(value) for name, value in values.items()
-    }
-
-
 def test_an_update_of_ones_own_is_refused_by_a_collection() -> None:
     """It reads each batch once for all members; alone the metric is as it was written."""
 
@@ -436,23 +417,6 @@ def test_an_update_of_ones_own_is_refused_by_a_collection() -> None:
     assert watched(torch.eye(4), torch.arange(4)) == 1
     with pytest.raises(TypeError, match=r"must not override `update`.*define `score` or `tally`"):
         RankingCollection({"watched": watched, "mrr": MRR()})
-
-
-@ON_THE_CPU
-@pytest.mark.usefixtures("each_backend")
-def test_targets_beyond_the_locations_change_no_state() -> None:
-    """Without validation too: they would be counted for other locations."""
-    wrong = torch.tensor([[1], [2]]), torch.tensor([1, 99])
-    f1 = LocationF1(5, validate_args=False)
-    metrics = RankingCollection(
-        {"hit": AccuracyAtK(1, validate_args=False), "f1": LocationF1(5, validate_args=False)}
-    )
-    for one in (f1, metrics):
-        one.update(torch.tensor([[1], [2]]), torch.tensor([1, 3]))
-        for call in (one.update, one.forward):
-            with pytest.raises(ValueError, match="must be below `num_locations`, 5, got"):
-                call(*wrong)
-    assert [f1.num_queries, *(m.num_queries for m in metrics.values())] == [2, 2, 2]
 
 
 @pytest.mark.usefixtures("each_backend")
