@@ -63,7 +63,6 @@ from nextloc_metrics.metrics.recommended import Gini as Gini
 from nextloc_metrics.metrics.sequences import SequenceAccuracy as SequenceAccuracy
 from nextloc_metrics.metrics.visits import Visits as Visits
 from nextloc_metrics.metrics.visits import exploration_metrics as exploration_metrics
-from nextloc_metrics.metrics.visits import moved as moved
 from nextloc_metrics.metrics.visits import previously_visited as previously_visited
 from nextloc_metrics.report import plotting as plotting
 from nextloc_metrics.report import protocols as protocols

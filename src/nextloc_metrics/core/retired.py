@@ -7,6 +7,7 @@ INSTEAD: dict[str, str] = {
     "rank_models RankedModels MeanDifference": "use the package autorank.",
     "evaluate_mobility MobilityEvaluation": "use scikit-mobility and `jensenshannon` of "
     "SciPy, as docs/retired.md shows.",
+    "moved": "use `(target != previous).long()` as groups.",
     "evaluate_table": "use `report.evaluate`, which takes tables, too.",
     "verify Verification": "evaluate again, and compare the values, which are equal bit for bit.",
     "flows evaluate_flows FlowEvaluation": "use `skmob.measures.evaluation` of scikit-mobility, or "
