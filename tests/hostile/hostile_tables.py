@@ -10,7 +10,6 @@ import contextlib
 import gzip
 import io
 import json
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -609,76 +608,3 @@ def _frame(draw: Draw, table: Any, form: str, made: Rows) -> Any:
             for x in frame["preds"]
         ]
     return frame.infer_objects()
-
-
-@st.composite
-def numpy_tables(draw: Draw, dirty: bool) -> Table:
-    """Draw a table of arrays in `.npz`."""
-    made = draw(rows(["integers", "sparse", "scores", "scores"], NAMES, parts=1))
-    dirt = draw(_dirt(dirty, ["cut", "objects", "length", "forged", "no column"]))
-    arrays: dict[str, Any] = {}
-    small = ["i8", "i4", "i2", "u1", ">i8"] if made.kind != "sparse" else ["i8"]
-    for name in made.roles:
-        values = [row[name] for row in made.rows]
-        if name == "preds" and made.width:
-            arrays[name] = np.array(values, draw(st.sampled_from(["f8", "f4", "f2", ">f4"])))
-            if draw(st.booleans()):
-                arrays[name] = np.asfortranarray(arrays[name])
-        elif isinstance(values[0], list):
-            size = max(1, max(map(len, values)))
-            padded = np.array([[*x, *[-1] * (size - len(x))] for x in values], "i8")
-            # -1 does not fit into integers without a sign
-            kind = draw(st.sampled_from(["i8", "i4", ">i8"] if made.kind != "sparse" else ["i8"]))
-            arrays[name] = padded.astype(kind)
-        elif name == "mask":
-            arrays[name] = np.array(values)
-        else:
-            arrays[name] = np.array(
-                values, "U9" if name in made.groups else draw(st.sampled_from(small))
-            )
-    cells = [{x: arrays[x][i].tolist() for x in made.roles} for i in range(len(made.rows))]
-    if dirt == "objects":
-        arrays["target"] = arrays["target"].astype(object)
-    elif dirt == "length":
-        arrays[draw(st.sampled_from(made.roles))] = np.zeros(len(made.rows) + 1, int)
-    elif dirt == "no column":
-        arrays["preds"] = np.zeros((len(made.rows), 0), arrays["preds"].dtype)
-        cells = [{**row, "preds": []} for row in cells]
-        made.width = 0 if made.width else None
-    is_plain = made.roles == ["preds", "target"] and draw(st.booleans())
-    members = {name: _member(array) for name, array in arrays.items()}
-    if dirt == "forged":
-        name = draw(st.sampled_from(["preds", "target"]))
-        members[name] = _forged(members[name], len(made.rows))
-    how = made.meaning("typed", draw(st.booleans()))
-    must = dirt in ("cut", "objects", "length", "forged")
-    data = dict(members) if is_plain else {"a.npz": _zipped(members)}
-    if dirt == "cut":
-        name = draw(st.sampled_from(sorted(data)))
-        data[name] = data[name][: draw(st.integers(0, len(data[name]) - 1))]
-    files = tuple((name if "." in name else f"{name}.npy", x) for name, x in data.items())
-    return Table(files, how, dirt, ({},) if must else tuple(cells))
-
-
-def _member(array: Any) -> bytes:
-    file = io.BytesIO()
-    np.save(file, array)
-    return file.getvalue()
-
-
-def _forged(data: bytes, size: int) -> bytes:
-    """Let the header of an array declare more rows than any memory holds."""
-    start, end = f"'shape': ({size},".encode(), b"9" * 12
-    head, found, tail = data.partition(start)
-    new = start.replace(f"({size},".encode(), b"(" + end + b",")
-    spaces = len(new) - len(start)
-    before, blank, rest = tail.partition(b" " * (spaces + 1))
-    return head + new + before + b" " + rest if found and blank else data[:-1]
-
-
-def _zipped(members: dict[str, bytes]) -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as packed:
-        for name, data in members.items():
-            packed.writestr(f"{name}.npy", data)
-    return file.getvalue()
