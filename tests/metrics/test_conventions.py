@@ -100,9 +100,6 @@ def test_libcity_metrics_are_of_one_relevant_location() -> None:
             libcity_metrics(2, empty_target_action=action)
 
 
-# Graded relevance --------------------------------------------------------------------------------
-
-
 # The pages ---------------------------------------------------------------------------------------
 
 

@@ -80,7 +80,7 @@ every_class = pytest.mark.parametrize(
 every_mean = pytest.mark.parametrize(
     ("name", "options"), [CASES[i] for i in FEW if CASES[i][0] in decile_oracle.SCORES]
 )
-few_examples = examples(6)
+few_examples = examples(4)
 
 
 def make(name: str, bins: PopularityBins, options: Options, **more: Any) -> Metric:

@@ -113,24 +113,18 @@ def test_metrics_that_have_no_scores() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:The ``compute`` method of metric:UserWarning")
-def test_nothing_kept_yet() -> None:
-    """No ids and no scores; and none again after a reset."""
+@pytest.mark.parametrize("number", [1, 2, 6])
+def test_forward_returns_the_batch_and_a_reset_keeps_nothing(number: int) -> None:
+    """The scores of the batch, also of one query, which are added to the state."""
     by_query = PerQueryScores(MRR())
     assert kept(by_query) == {}
-    by_query.update(*batch(4), query_ids=torch.arange(4))
-    assert len(kept(by_query)) == 4
+    parts = [by_query(*batch(number), query_ids=number * i + torch.arange(number)) for i in (0, 1)]
+    found = by_query.compute()
+    assert torch.equal(torch.cat([one.ids for one in parts]), found.ids)
+    assert torch.equal(torch.cat([one.scores for one in parts]), found.scores)
+    assert parts[0].ids.shape == parts[0].scores.shape == (number,)
     by_query.reset()
     assert kept(by_query) == {}
-
-
-def test_forward_returns_the_batch() -> None:
-    """`forward` returns the scores of the batch, and adds the batch to the state."""
-    by_query = PerQueryScores(MRR())
-    preds, target = batch(6)
-    first = by_query(preds[:4], target[:4], query_ids=torch.arange(4))
-    second = by_query(preds[4:], target[4:], query_ids=torch.arange(4, 6))
-    assert torch.equal(torch.cat([first.ids, second.ids]), torch.arange(6))
-    assert torch.equal(torch.cat([first.scores, second.scores]), by_query.compute().scores)
 
 
 def test_collections_merge_none_that_differ() -> None:
@@ -172,11 +166,3 @@ def test_a_ranking_of_other_devices_or_ignored_ids() -> None:
     preds, target = batch(4)
     with pytest.raises(ValueError, match=r"`ignore_index` must be equal .* got 1"):
         by_query.update(Ranking.from_scores(preds, target), query_ids=torch.arange(4))
-
-
-@pytest.mark.parametrize("number", [1, 2])
-def test_the_shape_does_not_depend_on_the_number_of_queries(number: int) -> None:
-    """One query has an array of one id and one of one score."""
-    by_query = PerQueryScores(MRR())
-    for found in (by_query(*batch(number), query_ids=torch.arange(number)), by_query.compute()):
-        assert found.ids.shape == found.scores.shape == (number,)

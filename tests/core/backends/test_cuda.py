@@ -6,7 +6,6 @@ compiled graphs run on the CPU.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -240,32 +239,6 @@ def test_one_graph_serves_any_number_of_candidates() -> None:
     for candidates in (3000, 2500):
         scores, target = torch.randn(7, candidates), torch.arange(7)
         assert torch.equal(compiled(scores, target), first_ids(scores, target))
-
-
-@pytest.mark.extra
-@compiles
-@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
-@pytest.mark.skipif(shutil.which("g++") is None, reason="needs a compiler of C++")
-def test_generated_code_gives_the_same_bits() -> None:
-    """The code that Inductor makes of the places and the cut scores."""
-
-    def rank_and_cut(scores: Tensor, target: Tensor) -> tuple[Tensor, ...]:
-        ranking = Ranking.from_scores(scores, target, validate_args=False, top=1)
-        first = ranking.best
-        return (
-            ranking.above,
-            ranking.tied,
-            first,
-            scoring.accuracy(ranking, 3),
-            scoring.reciprocal_rank(ranking),
-            scoring.ndcg(ranking, 3),
-        )
-
-    scores, target = torch.randint(4, (7, 90)).float(), torch.randint(90, (7,))
-    torch.compiler.reset()
-    found = torch.compile(rank_and_cut, fullgraph=True)(scores, target)
-    for one, other in zip(found, rank_and_cut(scores, target), strict=True):
-        assert torch.equal(one, other)
 
 
 # On a device --------------------------------------------------------------------------------------

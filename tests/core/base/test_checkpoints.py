@@ -6,16 +6,12 @@ import copy
 import pickle
 import re
 from contextlib import ExitStack
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytorch_lightning as pl
 import torch
-from pytorch_lightning.callbacks import ModelCheckpoint
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, TensorDataset
 
 import distributed_workers as work
 from nextloc_metrics import (
@@ -207,99 +203,6 @@ def test_collections_load_before_and_after_their_first_update():
         work.same(metrics.compute(), saved.compute())
         work.add(metrics, work.rows(40, 101))
         work.same(metrics.compute(), whole.compute())
-
-
-# Lightning ----------------------------------------------------------------------------------------
-
-
-class Rows(DataLoader[Any]):
-    """A loader that knows where it stopped, so that Lightning resumes within an epoch."""
-
-    def __init__(self) -> None:
-        batch = work.rows(0, 100)
-        rows = TensorDataset(batch["preds"].nan_to_num(-9), batch["target"])
-        super().__init__(rows, batch_size=10)
-        self.done = 0
-
-    def __iter__(self) -> Any:
-        """Go on behind the last batch handed out."""
-        start, self.done = self.done, 0
-        for number, batch in enumerate(super().__iter__()):
-            if number >= start:
-                self.done = number + 1
-                yield batch
-        self.done = 0
-
-    def state_dict(self) -> dict[str, int]:
-        """Tell how many batches were handed out."""
-        return {"done": self.done}
-
-    def load_state_dict(self, state: dict[str, int]) -> None:
-        """Go on after so many batches."""
-        self.done = state["done"]
-
-
-class Counting(pl.LightningModule):
-    """A model that evaluates its training data while it trains."""
-
-    def __init__(self, stop_after: int | None = None) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.zeros(()))
-        self.metrics = next_location_metrics(work.LOCATIONS, prefix="training/")
-        self.metrics.persistent(True)
-        self.stop_after = stop_after
-        self.steps = 0
-
-    def training_step(self, batch: Any, batch_idx: int) -> Tensor:
-        """Count a batch."""
-        if self.steps == self.stop_after:
-            raise KeyboardInterrupt("the machine goes down")
-        self.steps += 1
-        self.metrics.update(*batch)
-        return self.weight.square()
-
-    def on_train_epoch_end(self) -> None:
-        """Log what the whole epoch has counted."""
-        self.num_queries = self.metrics["mrr"].num_queries
-        self.log_dict(self.metrics.compute())
-        self.metrics.reset()
-
-    def configure_optimizers(self) -> torch.optim.Optimizer:
-        """Nothing is learnt, but Lightning trains."""
-        return torch.optim.SGD(self.parameters(), lr=0.1)
-
-
-def _trainer(folder: Path) -> pl.Trainer:
-    return pl.Trainer(
-        accelerator="cpu",
-        devices=1,
-        max_epochs=1,
-        logger=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        callbacks=[ModelCheckpoint(folder, every_n_train_steps=4, filename="{step}")],
-    )
-
-
-@pytest.mark.filterwarnings(
-    "ignore:.*exists and is not empty", *(f"ignore:{text}" for text in work.LIGHTNINGS_OWN)
-)
-def test_lightning_resumes_in_the_middle_of_an_epoch(tmp_path: Path):
-    """An epoch cut off after 6 of 10 batches resumes at batch 4, and logs what a whole one does."""
-    whole, trainer = Counting(), _trainer(tmp_path / "whole")
-    trainer.fit(whole, Rows())
-    expected = dict(trainer.callback_metrics)
-
-    with pytest.raises((SystemExit, KeyboardInterrupt)):
-        _trainer(tmp_path / "cut").fit(Counting(stop_after=6), Rows())
-    (path,) = (tmp_path / "cut").glob("*.ckpt")
-
-    resumed, trainer = Counting(), _trainer(tmp_path / "cut")
-    more = {"weights_only": False} if "weights_only" in signature(trainer.fit).parameters else {}
-    trainer.fit(resumed, Rows(), ckpt_path=path, **more)
-    assert resumed.steps == 6  # batches 5 to 10
-    assert resumed.num_queries == whole.num_queries == 100
-    work.same(dict(trainer.callback_metrics), expected)
 
 
 # Several processes --------------------------------------------------------------------------------

@@ -488,9 +488,6 @@ def test_all_metrics_in_one_plain_collection(path: str, first: int) -> None:
     assert same(dict(sorted(together.compute().items())), expected)
 
 
-# A user's own metric -----------------------------------------------------------------------------
-
-
 # Ranking -----------------------------------------------------------------------------------------
 
 

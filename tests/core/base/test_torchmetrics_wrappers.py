@@ -14,7 +14,6 @@ from torchmetrics.wrappers import (
     ClasswiseWrapper,
     MetricTracker,
     MinMaxMetric,
-    MultitaskWrapper,
     Running,
 )
 
@@ -90,17 +89,7 @@ def test_bootstrap():
     work.same(certain.compute(), {"mean": tensor(0.5), "std": tensor(0.0)})
 
 
-# MinMaxMetric, Running ----------------------------------------------------------------------------
-
-
-def test_minimum_and_maximum():
-    """The lowest and highest value of all computed so far."""
-    metric = MinMaxMetric(MRR())
-    for targets in ((1,), (0,), (2, 2)):  # means 1/2, 3/4, 13/24
-        metric.update(*_batch(*targets))
-        value = metric.compute()
-    expected = {"raw": 13 / 24, "max": 3 / 4, "min": 1 / 2}
-    assert {name: float(each) for name, each in value.items()} == pytest.approx(expected)
+# Running ------------------------------------------------------------------------------------------
 
 
 SINGLE = work.single_metrics()
@@ -127,22 +116,7 @@ def test_running_forward_and_groups():
     work.same(running.compute(), tensor([3 / 4, 1 / 2]))
 
 
-# MultitaskWrapper, ClasswiseWrapper ---------------------------------------------------------------
-
-
-def test_tasks():
-    """Metrics and collections of several tasks, each with its own predictions and targets."""
-    tasks = MultitaskWrapper(
-        {"location": next_location_metrics(3, k=1), "category": RankingCollection([MRR()])}
-    )
-    (preds, target), (other, other_target) = _batch(0, 1), _batch(2)
-    tasks.update(
-        {"location": preds, "category": other}, {"location": target, "category": other_target}
-    )
-    value = tasks.compute()
-    assert list(value["location"]) == ["acc_at_1", "mrr", "ndcg_at_1", "f1"]
-    assert float(value["location"]["mrr"]) == 3 / 4
-    assert float(value["category"]["MRR"]) == pytest.approx(1 / 3)
+# ClasswiseWrapper ---------------------------------------------------------------------------------
 
 
 def test_values_by_class():

@@ -80,27 +80,6 @@ def test_what_a_record_refuses_changes_no_member() -> None:
     assert metrics["acc"].num_queries == metrics["margin"].num_queries == 0
 
 
-def test_a_score_outside_of_its_range_is_named() -> None:
-    """A lead of more than 1, or NaN, is an error that changes nothing."""
-    metric = MeanMargin()
-    for wrong in (3.0, float("nan")):
-        with pytest.raises(ValueError, match=r"`score` of MeanMargin\(\) must return values in"):
-            metric.update(tensor([[wrong, 0.5, 0.0]]), tensor([0]))
-    assert metric.num_queries == 0
-
-
-def test_a_number_keeps_one_query() -> None:
-    """The last one as -1, as in a list; the record of it alone is equal."""
-    lists, target = torch.tensor([[1, 2], [2, 1], [0, 1]]), torch.tensor([2, 2, 1])
-    ranking = MRR().read(lists, target)
-    for row in range(-3, 3):
-        assert len(ranking[row]) == 1
-        assert float(MRR()(ranking[row])) == float(MRR()(lists[row][None], target[row][None]))
-    for row in (3, -4):
-        with pytest.raises(IndexError, match="there are 3 queries"):
-            ranking[row]
-
-
 class OfAdults(RankingMetric):
     """Reciprocal ranks of queries whose `age` is at least 18; 0 for others."""
 
