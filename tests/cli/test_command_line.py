@@ -118,8 +118,6 @@ def test_errors_name_options_and_similar_columns(path: str) -> None:
     """No message has the arguments of Python."""
     message = refused("score", path, "--preds", "pred", "--group", "usr")
     assert "did you mean 'preds', 'user'?" in message
-    command = f"nextloc-metrics score {path} --preds preds --group user"
-    assert message.endswith(f"Name the columns: {command}")
     broken = refused("score", "-", text="preds,target\n-9,1\n")
     assert "`--answers padding=-100`" in broken
     assert "`--on-error miss`" in broken
@@ -339,15 +337,6 @@ def test_help_of_score_has_sections() -> None:
         name = max(param.opts, key=len)
         if name.startswith("-"):
             assert sum(x.split()[:1] == [name] for x in shown.splitlines()) == 1, name
-
-
-def test_a_missing_column_names_no_option_with_a_number_in_its_name(tmp_path: Path) -> None:
-    """`--workers 1` and `--k 10` name no column."""
-    path = tmp_path / "a.csv"
-    path.write_text("preds,target\n[3],3\n", encoding="utf-8")
-    for column in ("p1", "1", "10"):
-        message = run("score", str(path), "--preds", column).output
-        assert message.endswith(f"nextloc-metrics score {path} --preds COLUMN\n")
 
 
 def test_dicts_of_ranx_are_answered_with_the_option(tmp_path: Path) -> None:

@@ -298,7 +298,7 @@ def trajectories(preds: str, target: str, output: Output, **options: Any) -> Non
                 int((~x.isnan().any(-1)).sum()) for x in (result.rows.target, result.rows.preds)
             )
             rows = f"{found:,} predicted, {true:,} true"
-            source = describe_read((preds, target), rows, fixed=("uid", "d", "t", "x", "y"))
+            source = describe_read((preds, target), rows)
             text = result.to_html(Path(name_of(preds)).name, source)
         output.write(text)
 

@@ -17,9 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from click.core import ParameterSource
 
-from nextloc_metrics.cli.hints import ARGUMENTS, COLUMNS, say_columns
 from nextloc_metrics.core.new_file import check_free, new_file
 from nextloc_metrics.core.version import __version__
 from nextloc_metrics.report.evaluation_options import Options, parameters_of, summaries
@@ -50,12 +48,12 @@ class KeepingGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Note the arguments and parse them."""
-        ctx.meta[ARGUMENTS] = list(args)
+        ctx.meta[_ARGUMENTS] = list(args)
         return super().parse_args(ctx, args)
 
 
-#: where a context keeps the file of standard input
-_STDIN = "nextloc_metrics.stdin"
+#: where a context keeps the arguments of the command, and the file of standard input
+_ARGUMENTS, _STDIN = "nextloc_metrics.arguments", "nextloc_metrics.stdin"
 
 
 def _split(_context: click.Context, _option: click.Parameter, values: Sequence[str]) -> Any:
@@ -345,8 +343,7 @@ def explained() -> Iterator[None]:
     except BrokenPipeError:  # click ends in silence, as what reads has ended
         raise
     except (ImportError, MemoryError, OSError, TypeError, ValueError) as error:
-        message = for_command(str(error))
-        raise click.ClickException(message + say_columns(message, error)) from error
+        raise click.ClickException(for_command(str(error))) from error
 
 
 def for_command(message: str) -> str:
@@ -386,39 +383,17 @@ def has_columns(path: str) -> bool:
     return suffix_of(Path(path)) not in (".npy", ".run", ".trec")
 
 
-# Parameters that are no options of the evaluation: they name columns, or say what is written.
-_HIDDEN = COLUMNS | {"kind", "out", "force", "save", "group_table"}
-_HIDDEN |= {"title", "workers"}
-
-
-def describe_read(paths: Iterable[str], rows: Any, fixed: Sequence[str] = ()) -> dict[str, Any]:
-    """Return what the command read and when, and the command that does it again.
-
-    The columns are those that options name, and `fixed`.
-    """
-    context, paths = click.get_current_context(), [*paths]
-    files, columns = [name_of(path) for path in paths], list[Any](fixed)
-    options = [x for x in context.command.params if isinstance(x, click.Option)]
-    given = {x: context.params.get(x.name or "") for x in options}
-    default = ParameterSource.DEFAULT
-    unread = () if all(map(has_columns, paths)) else ("preds", "target")
-    files += [context.params["target"]] if unread and not context.params.get("truth") else []
-    for param, value in given.items():
-        if param.name in COLUMNS and param.name not in unread:
-            columns += value if isinstance(value, tuple) else [value]
-    written = [
-        _write(param, x)
-        for param, x in given.items()
-        if param.name not in _HIDDEN and context.get_parameter_source(param.name or "") != default
-    ]
+def describe_read(paths: Iterable[str], rows: Any) -> dict[str, Any]:
+    """Return what the command read and when, and the command that does it again."""
+    context, files = click.get_current_context(), [name_of(path) for path in paths]
+    if not all(map(has_columns, files)) and not context.params.get("truth"):
+        files.append(context.params["target"])
     return {
         "files": ", ".join(files),
         "rows": rows,
-        "columns": ", ".join(dict.fromkeys(filter(None, columns))) or None,
-        "options": "; ".join(filter(None, written)) or None,
         "version": f"nextloc-metrics {__version__}",
         "date": datetime.now().astimezone().date().isoformat(),
-        "command": shlex.join(["nextloc-metrics", *context.meta[ARGUMENTS]]),
+        "command": shlex.join(["nextloc-metrics", *context.meta[_ARGUMENTS]]),
     }
 
 
@@ -429,16 +404,3 @@ def short_names(paths: Sequence[str]) -> list[str]:
     while all(len(x) > common + 1 and x[common] == parts[0][common] for x in parts):
         common += 1
     return ["/".join(x[common:]) for x in parts]
-
-
-def _write(param: click.Option, value: Any) -> str:
-    """Write an option with its value; nothing if it is not used."""
-    if value is None or value is False or value == ():
-        return ""
-    name = max(param.opts, key=len).lstrip("-")
-    if value is True:
-        return name
-    if isinstance(value, Mapping):
-        value = tuple(f"{x}={y}" if x else y for x, y in value.items())
-    text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-    return f"{name} {text}"

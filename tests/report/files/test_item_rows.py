@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ from click.testing import CliRunner
 
 from nextloc_metrics.cli.commands import main
 from nextloc_metrics.report import evaluate, read
-from nextloc_metrics.report.files.item_rows import ItemRowsError
 
 pytestmark = pytest.mark.slow  # the hostile laws read files, too, and take less
 
@@ -44,28 +44,38 @@ def test_items_are_refused_with_the_arguments_that_read_them(
         frame, expected = items_of(key, order, seed)
         frame.to_csv(tmp_path / "items.csv", index=False)
         rows: Any = table or frame
-        with pytest.raises(ItemRowsError, match="look like single items") as caught:
+        with pytest.raises(ValueError, match="look like single items") as caught:
             (read if table else evaluate)(rows, preds="place")
-        named: Any = {**caught.value.named, "query": caught.value.named["query"].split(",")}
+        named: Any = dict(re.findall("`([a-z]+)='([^']+)'`", str(caught.value)))
+        named["query"] = named["query"].split(",")
         assert named == {"query": key, "item": "place", order: order}
         found = evaluate(rows, **named, k=1)
         assert found.values["mrr"] == pytest.approx(expected)
         assert found.card["queries"] == len(frame[key].drop_duplicates())
 
 
-def test_the_command_of_the_error_works(tmp_path: Path) -> None:
-    """The command line prints a command, and that gives the value."""
-    frame, expected = items_of(["user"], "score", 0)
-    path = str(tmp_path / "my items.csv")
-    # without the name of the column, none of the query is certain
-    for preds, query in ((["--preds", "item"], "user"), ([], "COLUMN")):
-        frame.rename(columns={"place": "item"}).to_csv(path, index=False)
-        shown = CliRunner().invoke(main, ["score", path, *preds])
-        words = f"nextloc-metrics score '{path}' --query {query} --item item --score score"
-        assert shown.output.rstrip().endswith(words), shown.output
-    given = ["score", path, "--query", "user", "--item", "item", "--score", "score"]
-    shown = CliRunner().invoke(main, [*given, "--format", "json"])
-    assert f'"value": {expected}' in shown.output
+@pytest.mark.parametrize(("names", "score"), [("rating", "COLUMN"), ("score,rating", "score")])
+def test_what_may_be_the_truth_is_no_score(names: str, score: str, tmp_path: Path) -> None:
+    """The command says the options by which it reads the items, and no rating is a score."""
+    cells = "5" if score == "COLUMN" else "5,5"
+    rows = "".join(f"{user},{user + x},{user},{cells}\n" for user in range(3) for x in range(2))
+    (tmp_path / "p.csv").write_text(f"user,preds,target,{names}\n{rows}", "utf-8")
+    shown = CliRunner().invoke(main, ["score", str(tmp_path / "p.csv")])
+    assert f"`--query 'user'`, `--item 'preds'`, `--score '{score}'`" in shown.output
+
+
+def test_an_index_is_no_key(tmp_path: Path) -> None:
+    """Pandas writes `__index_level_0__` beside the columns of the user."""
+    rows = [(u, 10 + i, u + 10 * (i // 2), 0.1) for u in range(3) for i in range(4)]
+    frame = pd.DataFrame(rows, columns=["user", "preds", "target", "score"])
+    frame.index = pd.Index([x // 2 for x in range(12)])
+    path, truth = str(tmp_path / "p.parquet"), str(tmp_path / "t.parquet")
+    frame.to_parquet(path)
+    commands = [[path, "--k", "1"]]
+    frame[["user", "target"]].to_parquet(truth)
+    columns = [path, "--truth", truth, "--item", "preds", "--score", "score"]
+    for words in [*commands, columns, [*columns, "--query", "user"]]:
+        assert "__index" not in CliRunner().invoke(main, ["score", *words]).output
 
 
 @pytest.mark.parametrize("users", [3, 40, 400])

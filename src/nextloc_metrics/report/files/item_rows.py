@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from nextloc_metrics.core.queries.messages import clip, short
@@ -18,14 +18,6 @@ _QUERY = r"(query|q|user|customer|session|uid|qid)(_?id)?$"
 _SCORE, _RANK = r"(score|prediction|probability|prob)s?$", r"(rank|position)$"
 # Rows that tell whether a row is a query, and how many queries of several rows are no accident.
 _SEEN, _ENOUGH = 100_000, 20
-
-
-class ItemRowsError(ValueError):
-    """A row is an item of a query, and not a query; `named` has the arguments that read it so."""
-
-    def __init__(self, message: str, named: Mapping[str, str]) -> None:
-        super().__init__(message)
-        self.named = named
 
 
 def check_rows_are_queries(table: Any, names: Roles) -> None:
@@ -65,12 +57,11 @@ def check_rows_are_queries(table: Any, names: Roles) -> None:
     written = ", ".join(f"`{name}={short(x)}`" for name, x in named.items())
     if len(may_be) > 1:
         written += f", where COLUMN is {' or '.join(map(short, may_be))}"
-    raise ItemRowsError(
+    raise ValueError(
         f"rows must be queries, each with its list in `{clip(preds)}`, and these look like "
         f"single items: values of {named['query']!r} repeat, always with one target and never "
         f"with one item twice. Name the columns, {written}; or write the answer of each query as "
-        "a list, such as [7].",
-        named,
+        "a list, such as [7]."
     )
 
 
