@@ -94,28 +94,13 @@ class Model(torch.nn.Module):
 
 
 # PyTorch's and TorchMetrics' own warnings of TorchScript
-AS_SCRIPT = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::UserWarning:torch"),
-]
-
-
-def with_marks(test: Any) -> Any:
-    """Add the marks of tests of TorchScript."""
-    for mark in AS_SCRIPT:
-        test = mark(test)
-    return test
-
-
-def test_every_family_is_among_the_makers() -> None:
-    """The table is read from what the modules export: about 60 classes and 9 presets."""
-    assert sum(name.endswith("_metrics") for name in MAKERS) >= 9
-    assert {"MRR", "Grouped", "DTW"} <= MAKERS.keys()
+AS_SCRIPT = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning:torch"
+)
 
 
 @pytest.mark.slow  # compiles
-@with_marks
+@AS_SCRIPT
 @BY_MAKER
 def test_a_model_with_a_metric_is_scripted_and_traced(name: str) -> None:
     """`to_torchscript` of a LightningModule, by which models are deployed, has these two ways."""
@@ -133,7 +118,7 @@ def test_a_model_with_a_metric_is_exported(name: str) -> None:
     assert torch.equal(made(x), model(x))
 
 
-@with_marks
+@AS_SCRIPT
 def test_a_metric_of_ones_own_is_scripted() -> None:
     """Its properties, options and modules have no types in TorchScript."""
 
@@ -193,19 +178,6 @@ def test_a_value_does_not_depend_on_the_default_device(case: Case) -> None:
     with torch.device("meta"):
         found = metric.compute()
     assert same(found, expected.compute())
-
-
-WALKS = [[[0.0, 0.0], [0.0, 1.0], [0.0, 4.0]]], [[[0.0, 0.0], [0.0, 1.0], [0.0, 2.0]]]
-
-
-def test_no_family_reads_the_default_device() -> None:
-    """Nor do pairs of trajectories."""
-    expected = updated(trajectories.DTW(), *WALKS).compute()
-    metric = updated(trajectories.DTW(), *WALKS)
-    with torch.device("meta"):
-        found = metric.compute()
-    assert same(found, expected)
-    assert not found.isnan()
 
 
 def test_an_interval_does_not_read_the_default_device() -> None:

@@ -107,15 +107,6 @@ def test_running(name: str):
     work.same(running.compute(), last.compute())
 
 
-def test_running_forward_and_groups():
-    """`forward` returns the batch's own value, and keyword arguments are handed on."""
-    running = Running(Grouped(MRR(), 2), window=2)
-    for targets in ((2, 2), (0, 1), (1, 1)):
-        value = running(*_batch(*targets), groups=tensor([0, 1]))
-    work.same(value, tensor([1 / 2, 1 / 2]))
-    work.same(running.compute(), tensor([3 / 4, 1 / 2]))
-
-
 # ClasswiseWrapper ---------------------------------------------------------------------------------
 
 

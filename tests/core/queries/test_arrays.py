@@ -112,14 +112,6 @@ class _Rows:
         return self.rows
 
 
-def test_several_relevant_ids_may_be_ragged() -> None:
-    """As rows of a data frame have them."""
-    frame = pd.DataFrame({"preds": [[1, 2, 3], [4]], "relevant": [[2, 3], []]})
-    ranking = Ranking.from_lists(frame["preds"], frame["relevant"])
-    assert ranking.num_relevant.tolist() == [2, 0]
-    assert Ranking.from_lists([[1], [2]], [[], []]).num_relevant.tolist() == [0, 0]
-
-
 def test_scores_are_not_copied() -> None:
     """Their tensor shares the array's memory; read-only ones too, without a warning."""
     for array in (SCORES.numpy(), read_only(SCORES), SCORES.numpy()[:, ::2], pd.DataFrame(SCORES)):

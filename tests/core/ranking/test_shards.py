@@ -12,7 +12,6 @@ import pytest
 import torch
 
 from nextloc_metrics import report
-from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.report.evaluation import Evaluation
 
 COUNTS = [5, 0, 3, 1, 1, 0, 9, 2, 4]
@@ -107,30 +106,6 @@ def test_an_evaluation_is_known_by_its_id(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=f"in evaluation 0 and {other}; leave one of them out"):
             report.merge([one, other])
     assert report.merge([lists(), both]).card["queries"] == 6
-
-
-def test_two_results_of_one_evaluator_are_not_merged() -> None:
-    """The later one has the batches of the first."""
-    evaluator, found = report.Evaluator(k=1, num_locations=9), []
-    for target in (3, 5):
-        evaluator.add(Batch([[3, 5]], [target]))
-        found.append(evaluator.result())
-    with pytest.raises(ValueError, match="every shard must be merged once"):
-        report.merge(found)
-
-
-def test_training_counts_give_the_number_of_locations() -> None:
-    """Lists with equal counts add up, whichever targets they have."""
-    parts = [report.evaluate([[3, 5]], [target], k=1, train_counts=COUNTS) for target in (3, 8, 1)]
-    whole = report.evaluate([[3, 5]] * 3, [3, 8, 1], k=1, train_counts=COUNTS)
-    same(report.merge(parts), whole)
-
-
-def test_an_empty_shard_adds_nothing() -> None:
-    """It may lack the number of locations, and it may be merged twice."""
-    empty = report.evaluate(np.zeros((0, 2), int), np.zeros(0, int), k=1)
-    same(report.merge([empty, lists(), empty]), lists())
-    assert report.merge([empty, empty]).card["queries"] == 0
 
 
 def test_what_was_stopped_goes_on(

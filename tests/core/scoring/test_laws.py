@@ -43,7 +43,6 @@ from strategies import (
     one_relevant,
     padded_ids,
     same,
-    scores,
     several_relevant,
     split,
     state,
@@ -456,14 +455,3 @@ def test_dtypes_change_nothing(case: Case) -> None:
     by_lists = state(updated(case.make(), lists, target))
     for dtype in (torch.uint8, torch.int16, torch.int32):
         assert same(state(updated(case.make(), lists.to(dtype), target.to(dtype))), by_lists)
-
-
-@over_all_metrics
-@given(scores(rows=3, columns=6, values=st.floats(-10, 10, width=32)))
-def test_low_precision_equals_its_own_upcast(preds: Tensor) -> None:
-    """bf16 and fp16 scores are what they are: their values as float32 rank alike."""
-    target = torch.tensor([0, 2, 5])
-    cases = [*FORMULAS, one_f1(6)]
-    for dtype in (torch.bfloat16, torch.float16):
-        low = preds.to(dtype)
-        assert same_all(states(cases, low, target), states(cases, low.float(), target))

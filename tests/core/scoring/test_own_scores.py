@@ -18,7 +18,6 @@ from nextloc_metrics import (
     MRR,
     AccuracyAtK,
     F1AtK,
-    Grouped,
     LocationF1,
     Ranking,
     RankingCollection,
@@ -82,20 +81,6 @@ def test_scores_of_any_dtype_are_counted_alike_alone_and_together(dtype: torch.d
     assert torch.equal(alone.state, expected.state)
     assert torch.equal(together["own"].state, expected.state)
     assert not alone.state.requires_grad
-
-
-@pytest.mark.parametrize("grouped", [False, True])
-def test_a_score_that_raises_in_forward_loses_no_state(grouped: bool) -> None:
-    """What was counted before stays."""
-    metric: Any = Own(lambda scores: scores if len(scores) == 1 else 2 * scores)
-    groups = torch.zeros(3, dtype=torch.int64)
-    arguments: dict[str, Any] = {"groups": groups} if grouped else {}
-    first = {name: value[:1] for name, value in arguments.items()}
-    metric = Grouped(metric, num_groups=1) if grouped else metric
-    metric.update(SCORES[:1], TARGET[:1], **first)
-    with pytest.raises(ValueError, match=r"must return values in \[0, 1\]"):
-        metric(SCORES, TARGET, **arguments)
-    assert int(metric.num_queries) == 1
 
 
 class Power(RankingMetric):
