@@ -2,8 +2,7 @@
 
 `SIMULATED=2000` is the whole simulation, as in `.ci/rare`; the tests take a tenth of it, up to 200
 users. Seeds are fixed, and the bounds are those of 2,000 data sets, wider by the error of fewer.
-The data sets of a case are computed together, by formulas written again, with which the library has
-to agree on some of them. `pytest -rP` prints the figures.
+`pytest -rP` prints the figures.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import zlib
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,14 +20,15 @@ from torch import Tensor
 
 from nextloc_metrics import LocationF1
 from nextloc_metrics.analysis.comparison import Comparison, Pair, decide
-from nextloc_metrics.analysis.contrast import contrast
+from nextloc_metrics.analysis.contrast import Contrast, contrast
 from nextloc_metrics.analysis.f1_intervals import Exchange, answers_of, jackknife
 from nextloc_metrics.analysis.rare_differences import size_of
 from nextloc_metrics.core.means import exact
-from nextloc_metrics.core.means.intervals import Estimate, cluster_variance, of_clusters
+from nextloc_metrics.core.means.intervals import Estimate, cluster_variance
 
 SIMULATED = int(os.environ.get("SIMULATED", "200"))
-CHECKED, CHUNK = 2, 40
+CHUNK = 40
+MORE = 5 * SIMULATED if SIMULATED >= 2000 else SIMULATED  # for shares that lie near a bound
 EFFECT, NOISE, MEAN = 0.05, 0.08, 0.4  # of users, of answers
 
 USERS = [20, 200] if SIMULATED < 2000 else [20, 200, 2000]
@@ -73,128 +73,38 @@ def runs(rng: Any, sizes: Any, number: int, num_runs: int, spread: float) -> Any
     return sums
 
 
-class Simulated(NamedTuple):
-    """A mean of each data set, `[D]`."""
-
-    mean: Any
-    variance: Any
-    freedom: Any
-
-    def half(self, level: float = 0.95) -> Any:
-        """Half of the width of the t interval."""
-        return scipy.stats.t.ppf((1 + level) / 2, self.freedom) * np.sqrt(self.variance)
-
-    def p_value(self) -> Any:
-        """That of the t test."""
-        return 2 * scipy.stats.t.sf(np.abs(self.mean) / np.sqrt(self.variance), self.freedom)
-
-
-def between_users(sums: Any, sizes: Any) -> tuple[Any, Any]:
-    """The jackknife's variance of means, or CR2 with one user of a third; degrees of freedom."""
-    total, users = sizes.sum(), len(sizes)
-    shares = sizes / total
-    off = (sums - sums.sum(-1, keepdims=True) * shares) / total
-    if shares.max() > 1 / 3:
-        return cr2(off, shares)
-    return (users - 1) / users * ((off / (1 - shares)) ** 2).sum(-1), 1 / (shares**2).sum() - 1
-
-
-def cr2(off: Any, shares: Any) -> tuple[Any, float]:
-    """The variance of 0.3.0, with Bell and McCaffrey's degrees of freedom."""
-    ratios = shares**2 / (1 - shares)
-    freedom = 1 / ((shares**2).sum() + ratios.sum() ** 2 - (ratios**2).sum())
-    return (off**2 / (1 - shares)).sum(-1), freedom
-
-
-def observed(sums: Any, sizes: Any, freedom: Any) -> Any:
-    """The effective number of users with a hit, or of those with a miss, less 1."""
-    found = [
-        (sizes * has).sum(-1) ** 2 / np.maximum(1e-9, (sizes**2 * has).sum(-1))
-        for has in (sums > 0, sums < sizes)
-    ]
-    return np.minimum(freedom, np.maximum(1, np.minimum(*found) - 1))
-
-
-def between_runs(sums: Any, sizes: Any) -> tuple[Any, Any]:
-    """V_run and V_both of one model, each `[D]`."""
-    number = sums.shape[1]
-    if number == 1:
-        return 0, 0
-    off = sums - sums.mean(1, keepdims=True)
-    run = ((off.sum(-1) / sizes.sum()) ** 2).sum(1) / (number - 1) / number
-    return run, between_users(off, sizes)[0].sum(1) / (number - 1) / number
-
-
-def estimated(models: list[Any], sizes: Any) -> Simulated:
-    """The mean of one model, or the difference of two, of each data set."""
-    means = [x.mean(1) for x in models]
-    sums = means[0] - means[1] if len(means) > 1 else means[0]
-    user, freedom = between_users(sums, sizes)
-    if len(models) == 1:
-        freedom = np.where(user > 0, observed(sums, sizes, freedom), freedom)
-    run, both = map(sum, zip(*(between_runs(x, sizes) for x in models), strict=True))
-    changes = sum(x.shape[1] - 1 for x in models)
-    variance, freedom = user, np.zeros(len(sums)) + freedom
-    if changes:
-        variance = user + np.maximum(run - both, 0)
-        parts = user**2 / freedom + run**2 / changes + both**2 / (changes * freedom)
-        freedom = np.where(run > both, np.maximum(1, variance**2 / parts), freedom)
-    return Simulated(sums.sum(-1) / sizes.sum(), variance, freedom)
-
-
-def signs(sums: Any) -> Any:
-    """Exact p-values of all signs of whole numbers `[D, U]`, by the characteristic function.
-
-    It is the product of all cos(u t), and below 1e-12 beyond the first frequencies.
-    """
-    found = []
-    for units, far in zip(np.abs(sums).astype(int), np.abs(sums.sum(1)), strict=True):
-        distinct, counts = np.unique(units[units > 0], return_counts=True)
-        total = int(units.sum())
-        period = total + 1 + total % 2
-        t = np.pi / period * np.arange(1, min(period // 2, 256) + 1)
-        waves = np.cos(np.outer(distinct, t)) ** counts[:, None]
-        product = waves.prod(0)
-        assert len(t) < 256 or np.abs(product[-50:]).max() < 1e-12
-        nearer = (far - 1 + 2 * (product * np.sin(t * (far - 1)) / np.sin(t)).sum()) / period
-        found.append(1 - nearer if far else 1.0)
-    return np.array(found)
-
-
 def in_units(sums: Any) -> Any:
     """The sums of a data set as the library has them."""
     return np.round(sums * exact.ONE).astype(np.int64)
 
 
-def compared(models: list[Any], sizes: Any, level: float = 0.05) -> tuple[Any, Simulated]:
-    """The p-values of two models, and their differences; equal to the library's."""
-    found = estimated(models, sizes)
-    has_runs = models[0].shape[1] > 1
-    p = found.p_value() if has_runs else signs((models[0] - models[1])[:, 0])
-    pairs = []
-    for i in range(CHECKED):
-        of = contrast([in_units(x[i]) for x in models], sizes, 1 / exact.ONE)
-        pairs.append(Pair(of, has_runs, 0, int(sizes.sum()), 0.0, 0, 0, math.nan))
-    most = max(2000, math.ceil(10 / level))
-    for i, one in enumerate(decide(pairs, 0.95, most, 0)):
-        ours = found.mean[i], found.half()[i], found.freedom[i], p[i]
-        theirs = one.difference, (one.high - one.low) / 2, one.degrees_of_freedom, one.p_value
-        assert ours == pytest.approx(theirs, rel=1e-6, abs=1e-9)
-        assert one.p_from == ("t" if has_runs else "exact")
-    return p, found
+def contrasts(models: list[Any], sizes: Any) -> list[Contrast]:
+    """The mean of one model, or the difference of two, of each data set."""
+    every = zip(*map(in_units, models), strict=True)
+    return [contrast(one, sizes, 1 / exact.ONE) for one in every]
 
 
-def intervals(found: Simulated) -> tuple[Tensor, Tensor]:
-    """The intervals of values between 0 and 1."""
-    mean, variance, freedom = map(torch.from_numpy, found)
-    size = mean * (1 - mean) / variance
-    return Estimate(mean, variance.sqrt(), size, freedom).interval(0.95)
+def compared(models: list[Any], sizes: Any, level: float = 0.05) -> list[Comparison]:
+    """Two models of each data set; with one run the test has all signs, with several it is t."""
+    has_runs, number = models[0].shape[1] > 1, int(sizes.sum())
+    pairs = [Pair(x, has_runs, 0, number, 0.0, 0, 0, math.nan) for x in contrasts(models, sizes)]
+    found = decide(pairs, 0.95, max(2000, math.ceil(10 / level)), 0)
+    assert {one.p_from for one in found} == {"t" if has_runs else "exact"}
+    return found
 
 
-def joined(parts: list[tuple[Any, Simulated]]) -> tuple[Any, Simulated]:
-    """The same of all chunks."""
-    p, found = zip(*parts, strict=True)
-    return np.concatenate(p), Simulated(*map(np.concatenate, zip(*found, strict=True)))
+def held(found: list[Contrast], value: float) -> Any:
+    """Whether the interval of each mean holds a value."""
+    fields = zip(*(tuple(x.estimate())[:4] for x in found), strict=True)
+    low, high = Estimate(*map(torch.stack, fields)).interval(0.95)
+    return ((low <= value) & (high >= value)).numpy()
+
+
+def check_difference(every: list[Comparison], low: float, high: float) -> None:
+    """Check the share of significant differences, and of intervals that hold 0."""
+    check("type I error", np.mean([one.p_value <= 0.05 for one in every]), low, high)
+    holds = np.mean([one.low <= 0 <= one.high for one in every])
+    check("coverage of the difference", holds, 0.915, 0.98)
 
 
 @pytest.mark.parametrize("users", USERS)
@@ -202,10 +112,8 @@ def joined(parts: list[tuple[Any, Simulated]]) -> tuple[Any, Simulated]:
 def test_equal_models_of_one_run(users: int, shape: str) -> None:
     """3 to 7 % at the level 5 %, at most 6.5 % with one query each; intervals hold 0."""
     rng, sizes = rng_of("one", users, shape), sizes_of(shape, users)
-    p, found = compared([hits(rng, sizes, SIMULATED) for _ in range(2)], sizes)
-    bounds = (0.0, 0.065) if shape == "one" else (0.03, 0.07)
-    check("type I error", np.mean(p <= 0.05), *bounds)
-    check("coverage of the difference", np.mean(np.abs(found.mean) <= found.half()), 0.915, 0.98)
+    every = compared([hits(rng, sizes, SIMULATED) for _ in range(2)], sizes)
+    check_difference(every, *((0.0, 0.065) if shape == "one" else (0.03, 0.07)))
 
 
 @pytest.mark.parametrize("users", USERS)
@@ -220,20 +128,14 @@ def test_equal_models_of_several_runs(users: int, shape: str, number: int, sprea
     factor = {"none": 0, "equal": 1, "dominant": 10}[spread]
     between = math.sqrt(factor * number * of_users)
     # for many users 7.7 % and 87.5 % there, nearer to the bounds than 2,000 data sets can tell
-    number_of_sets = 20 * SIMULATED if (number, spread) == (2, "dominant") else SIMULATED
-    parts, held = [], []
+    number_of_sets = MORE if (number, spread) == (2, "dominant") else SIMULATED
+    every, holds = [], []
     for _ in range(0, number_of_sets, CHUNK):
         models = [runs(rng, sizes, CHUNK, number, between) for _ in range(2)]
-        parts.append(compared(models, sizes))
-        value = estimated(models[:1], sizes)
-        low, high = intervals(value)
-        held.append(((low <= MEAN) & (high >= MEAN)).numpy())
-        own = contrast([in_units(models[0][0])], sizes, 1 / exact.ONE).estimate().interval(0.95)
-        assert (float(low[0]), float(high[0])) == pytest.approx(tuple(map(float, own)))
-    p, found = joined(parts)
-    check("type I error", np.mean(p <= 0.05), 0.02, 0.085)
-    check("coverage of the difference", np.mean(np.abs(found.mean) <= found.half()), 0.915, 0.98)
-    check("coverage of the value", np.mean(held), {2: 0.87, 3: 0.905, 5: 0.925}[number], 1)
+        every += compared(models, sizes)
+        holds.append(held(contrasts(models[:1], sizes), MEAN))
+    check_difference(every, 0.02, 0.085)
+    check("coverage of the value", np.mean(holds), {2: 0.87, 3: 0.905, 5: 0.925}[number], 1)
 
 
 @pytest.mark.parametrize("mean", [0.005, 0.02, 0.98, 0.995])
@@ -242,25 +144,10 @@ def test_equal_models_of_several_runs(users: int, shape: str, number: int, sprea
 def test_rare_hits(users: int, queries: int, concentration: int, mean: float) -> None:
     """The interval by user holds the value in 91.5 % or more, where few users have most hits."""
     rng, sizes = rng_of("rare", users, concentration, mean), np.full(users, queries)
-    size = (10 * SIMULATED, 1, users)
-    chances = rng.beta(mean * concentration, (1 - mean) * concentration, size)
-    sums = rng.binomial(queries, chances).astype(float)
-    found = estimated([sums], sizes)
-    varied = found.variance > 0  # else it is that of as many users, all alike
-    low, high = intervals(Simulated(*(x[varied] for x in found)))
-    check("coverage", np.mean(((low <= mean) & (high >= mean)).numpy()), 0.915, 1)
-    states = [exact.tally_by(*of_users(x[0], sizes)) for x in sums[varied][:CHECKED]]
-    for i, state in enumerate(states):
-        own = of_clusters(state).interval(0.95)
-        assert (float(low[i]), float(high[i])) == pytest.approx(tuple(map(float, own)), abs=1e-7)
-
-
-def of_users(hits: Any, sizes: Any) -> tuple[Any, ...]:
-    """The scores of all queries, for `exact.tally_by`."""
-    users = torch.arange(len(sizes)).repeat_interleave(torch.from_numpy(sizes))
-    first = torch.cat([torch.arange(n) for n in sizes.tolist()])
-    scores = (first < torch.from_numpy(hits)[users]).double()
-    return users, len(sizes), scores, torch.ones(len(users), dtype=torch.bool)
+    chances = rng.beta(mean * concentration, (1 - mean) * concentration, (MORE, 1, users))
+    found = contrasts([rng.binomial(queries, chances)], sizes)
+    varied = [x for x in found if x.variance > 0]  # else it is that of as many users, all alike
+    check("coverage", np.mean(held(varied, mean)), 0.915, 1)
 
 
 @pytest.mark.parametrize("users", [20, 200])
@@ -269,8 +156,8 @@ def test_two_runs_against_five(users: int) -> None:
     rng, sizes, parts = rng_of("unequal", users), sizes_of("equal", users), []
     for _ in range(0, SIMULATED, CHUNK):
         models = [runs(rng, sizes, CHUNK, number, 0.08) for number in (2, 5)]
-        parts.append(estimated(models, sizes).p_value())
-    check("type I error", np.mean(np.concatenate(parts) <= 0.05), 0.05, 0.105)
+        parts += [one.p_value for one in compared(models, sizes)]
+    check("type I error", np.mean(np.array(parts) <= 0.05), 0.05, 0.105)
 
 
 @pytest.mark.parametrize("tests", [1, 78])
@@ -287,12 +174,12 @@ def test_power_is_that_of_students_t(tests: int, number: int) -> None:
         return [models[0] + sizes * shift, models[1]]
 
     # the true standard error of a difference, and the difference that it finds
-    found = estimated(drawn(), sizes)
-    t = scipy.stats.t(float(np.median(found.freedom)))
-    error = math.sqrt(np.mean(found.variance))
+    found = contrasts(drawn(), sizes)
+    t = scipy.stats.t(float(np.median([x.freedom for x in found])))
+    error = math.sqrt(np.mean([x.variance for x in found]))
     shift = (t.ppf(1 - 0.025 / tests) + t.ppf(0.8)) * error
-    p, _ = compared(drawn(shift), sizes, 0.05 / tests)
-    check("power", np.mean(p <= 0.05 / tests), 0.75, 0.85)
+    every = compared(drawn(shift), sizes, 0.05 / tests)
+    check("power", np.mean([one.p_value <= 0.05 / tests for one in every]), 0.75, 0.85)
 
 
 @pytest.mark.parametrize("users", [20, 200])
@@ -313,11 +200,13 @@ def test_the_jackknife_or_cr2_where_it_is_nearer(users: int, shape: str) -> None
     off = sums - values[:, None] * sizes
     ours, freedom = cluster_variance(torch.from_numpy(off), torch.from_numpy(sizes))
     off /= sizes.sum()
+    ratios = shares**2 / (1 - shares)
+    of_cr2 = 1 / ((shares**2).sum() + ratios.sum() ** 2 - (ratios**2).sum())
     dropped = ((off / (1 - shares)) ** 2).sum(1) * (users - 1) / users
     ways = {
         "here": (ours.numpy(), float(freedom)),
         "usual": (users / (users - 1) * (off**2).sum(1), users - 1),
-        "CR2": cr2(off, shares),
+        "CR2": ((off**2 / (1 - shares)).sum(1), of_cr2),
         "jackknife": (dropped, 1 / (shares**2).sum() - 1),
     }
     half = {x: scipy.stats.t.ppf(0.975, df) * np.sqrt(of) for x, (of, df) in ways.items()}
@@ -355,9 +244,7 @@ def decided(sums: Any, sizes: Any, size: float | None = None) -> list[Comparison
     for row in np.sort(sums, axis=1) if sizes.max() == 1 else sums:
         key = row.tobytes()
         if key not in found:
-            units = np.round(row * exact.ONE).astype(np.int64)
-            zeros = np.zeros_like(units)
-            of = contrast([units[None], zeros[None]], sizes, 1 / exact.ONE)
+            (of,) = contrasts([row[None, None], 0 * row[None, None]], sizes)
             of_one = size_of(row.tolist()) if size is None else size
             wins, losses = int((row > 0).sum()), int((row < 0).sum())
             pair = Pair(of, False, 0, int(sizes.sum()), 0.0, wins, losses, of_one)

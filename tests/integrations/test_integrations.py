@@ -19,7 +19,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from test_against_other_libraries import values_of_ranx
 from torch import Tensor, nn
 
 from nextloc_metrics import (
@@ -150,16 +149,16 @@ def metrics_of(evaluated: dict[str, Any], names: Any) -> dict[str, float]:
     return {name: evaluated[f"eval_{name}"] for name in names}
 
 
-@pytest.mark.parametrize("in_batches", [False, True])
-def test_trainer_of_users(transformers: ModuleType, tmp_path: Path, in_batches: bool) -> None:
+@pytest.mark.parametrize(
+    "options", [{}, {"batch_eval_metrics": True}, {"eval_do_concat_batches": False}]
+)
+def test_trainer_of_users(
+    transformers: ModuleType, tmp_path: Path, options: dict[str, Any]
+) -> None:
     """Values of the Trainer are those of all data at once, and a second evaluation is the same."""
     rows, model, metrics = users(29), Model(), next_location_metrics(C, k=(1, 3))
-    compute = TrainerMetrics(metrics)
-    options = {"batch_eval_metrics": in_batches}
-    trainer = make_trainer(transformers, tmp_path, model, rows, compute, **options)
-    labels = torch.stack([row["labels"] for row in rows])
-    logits = model.scores(torch.stack([row["inputs"] for row in rows])).detach()
-    expected = floats(metrics, logits, labels, mask=labels >= 0)
+    trainer = make_trainer(transformers, tmp_path, model, rows, TrainerMetrics(metrics), **options)
+    expected = floats(metrics, *scored(model, rows))
     for _ in range(2):
         evaluated = trainer.evaluate()
         assert metrics_of(evaluated, expected) == expected
@@ -192,6 +191,12 @@ def test_trainer_of_sequences(
         assert metrics_of(trainer.evaluate(), expected) == expected
 
 
+def scored(model: Model, rows: Rows) -> tuple[Tensor, Tensor, Tensor]:
+    """The scores, labels and mask of users."""
+    inputs, labels = (torch.stack([row[x] for row in rows]) for x in ("inputs", "labels"))
+    return model.scores(inputs).detach(), labels, labels >= 0
+
+
 @pytest.mark.parametrize("in_batches", [False, True])
 def test_trainer_of_several_sets_while_training(
     transformers: ModuleType, tmp_path: Path, in_batches: bool
@@ -210,33 +215,18 @@ def test_trainer_of_several_sets_while_training(
     history = [entry for entry in trainer.state.log_history if "eval_a_mrr" in entry]
     assert len(history) == 2
     for name, own in sets.items():
-        labels = torch.stack([row["labels"] for row in own])
-        logits = model.scores(torch.stack([row["inputs"] for row in own])).detach()
-        expected = floats(metrics, logits, labels, mask=labels >= 0)
+        expected = floats(metrics, *scored(model, own))
         (entry,) = [
             e for e in trainer.state.log_history[-4:] if f"eval_{name}_mrr" in e and e["epoch"] == 2
         ]
         assert {key: entry[f"eval_{name}_{key}"] for key in expected} == expected
 
 
-def test_trainer_of_batches_in_lists(transformers: ModuleType, tmp_path: Path) -> None:
-    """`eval_do_concat_batches=False` hands over a list of batches."""
-    rows, model, metrics = users(19), Model(), MRR()
-    trainer = make_trainer(
-        transformers, tmp_path, model, rows, TrainerMetrics(metrics), eval_do_concat_batches=False
-    )
-    labels = torch.stack([row["labels"] for row in rows])
-    logits = model.scores(torch.stack([row["inputs"] for row in rows])).detach()
-    assert trainer.evaluate()["eval_MRR"] == float(metrics(logits, labels, mask=labels >= 0))
-
-
 def test_trainer_of_the_page(transformers: ModuleType, tmp_path: Path, repository: Path) -> None:
     """The function that the page shows gives the same in both modes."""
     evaluate = defined_on(repository / "docs/tasks.md")["evaluate"]
     rows, model = users(23), Model()
-    labels = torch.stack([row["labels"] for row in rows])
-    logits = model.scores(torch.stack([row["inputs"] for row in rows])).detach()
-    expected = float(MRR()(logits, labels, mask=labels >= 0))
+    expected = float(MRR()(*scored(model, rows)))
     for in_batches in (True, False):
         assert evaluate(model, rows, C, str(tmp_path), in_batches) == expected
 
@@ -377,22 +367,6 @@ def test_trainer_metrics_know_which_models_are_causal(transformers: ModuleType) 
                 TrainerMetrics(MRR(), model, causal=given)
 
 
-def test_trainer_of_a_causal_model_of_transformers(
-    transformers: ModuleType, tmp_path: Path
-) -> None:
-    """An untrained model that repeats its input is right where the next label is the input."""
-    model = small_models(transformers)["GPT2LMHeadModel"][0]
-    rows = [{"input_ids": ids, "labels": ids} for ids in torch.randint(C, (20, 6))]
-    compute = TrainerMetrics(metrics := next_location_metrics(C), model)
-    trainer = make_trainer(transformers, tmp_path, model, rows, compute)
-    inputs = torch.stack([row["input_ids"] for row in rows])
-    model.eval()
-    logits = model(inputs).logits[:, :-1].detach()
-    expected = floats(metrics, logits.flatten(0, 1), inputs[:, 1:].flatten())
-    found = metrics_of(trainer.evaluate(), expected)
-    assert found == pytest.approx(expected, abs=1e-6)
-
-
 def test_trainer_metrics_ask_of_what_step_a_label_is() -> None:
     """Logits of steps have the same shape where labels are shifted and where they are not."""
     compute = TrainerMetrics(MRR())
@@ -485,39 +459,6 @@ def test_the_protocol_of_libcity_prints_what_its_code_prints(kind: str, city: Mo
     assert found == pytest.approx(theirs.evaluate(), abs=1e-12)
 
 
-def test_libcity_evaluator_of_sampled_candidates(city: ModuleType) -> None:
-    """LibCity counts a smaller last batch as a full one; otherwise the values are equal."""
-    config = config_of(evaluate_method="sample")
-    theirs, ours = city.TrajLocPredEvaluator(config), ExactEvaluator(config)
-    for batch in batches(50, 16):
-        batch["loc_true"] = [0] * 16
-        theirs.collect(batch)
-        ours.collect(batch)
-    expected = {name: value * 64 / 50 for name, value in theirs.evaluate().items()}
-    assert ours.evaluate() == pytest.approx(expected, abs=1e-6)
-
-
-def test_libcity_evaluator_differs_as_the_page_says(city: ModuleType) -> None:
-    """Ties, NaN, targets beyond the candidates, large k, and no data."""
-
-    def first(scores: list[float], target: int, k: int = 1) -> list[float]:
-        evaluators = [
-            kind(config_of(topk=k)) for kind in (city.TrajLocPredEvaluator, ExactEvaluator)
-        ]
-        for evaluator in evaluators:
-            evaluator.collect({"uid": [0], "loc_true": [target], "loc_pred": [scores]})
-        return [evaluator.evaluate()[f"Recall@{k}"] for evaluator in evaluators]
-
-    assert first([0.5, 0.5], 0) in ([0.0, 0.5], [1.0, 0.5])
-    assert first([float("nan"), 0.5], 0) == [1.0, 0.0]
-    with pytest.raises(ValueError, match="target"):
-        first([0.1, 0.5], 2)
-    with pytest.raises(RuntimeError):
-        first([0.1, 0.5], 0, k=3)
-    with pytest.raises(ZeroDivisionError):
-        city.TrajLocPredEvaluator(config_of()).evaluate()
-
-
 def test_libcity_evaluator_without_libcity(tmp_path: Path) -> None:
     """Values are those of the preset; files are named by the time where nothing else is asked."""
     evaluator = ExactEvaluator(config_of())
@@ -559,15 +500,6 @@ def test_libcity_evaluator_of_a_wrong_configuration() -> None:
         ExactEvaluator(config_of(metrics="Recall"))
     with pytest.raises(ValueError, match=r"^`metrics` must be among .*'AUC'"):
         ExactEvaluator(config_of(metrics=["Recall", "AUC"]))
-
-
-def test_libcity_takes_the_evaluator_of_the_page(city: ModuleType, repository: Path) -> None:
-    """After `install`, the look-up by name finds it."""
-    utilities = importlib.import_module("libcity.utils.utils")
-    config = config_of(evaluator="TrajLocPredEvaluator")
-    assert type(utilities.get_evaluator(config)) is city.TrajLocPredEvaluator
-    defined_on(repository / "docs/coming-from.md")["install"]()
-    assert type(utilities.get_evaluator(config)) is ExactEvaluator
 
 
 # The recipes -------------------------------------------------------------------------------------
@@ -632,24 +564,3 @@ def test_frames_of_rectools() -> None:
         options = {"divide_by_achievable": True} if name == "NDCG" else {}
         expected = getattr(theirs, name)(k=5, **options).calc(reco, interactions)
         assert value == pytest.approx(expected, abs=1e-6), name
-
-
-def test_dicts_of_ranx() -> None:
-    """Graded documents, of which some were not retrieved."""
-    generator = np.random.default_rng(2)
-    run = {
-        f"q{i:02}": {f"d{j}": float(generator.random()) for j in generator.permutation(20)[:9]}
-        for i in range(30)
-    }
-    qrels = {
-        f"q{i:02}": {f"d{j}": int(generator.integers(1, 4)) for j in generator.permutation(20)[:4]}
-        for i in range(30)
-    }
-    convention = {
-        "precision@5": PrecisionAtK(5), "recall@5": RecallAtK(5), "mrr@9": MRR(9),
-        "ndcg@5": NDCGAtK(5), "map@5": MAPAtK(5, normalizer="relevant"),
-        "hit_rate@2": AccuracyAtK(2),
-    }  # fmt: skip
-    e = report.evaluate(run, truth=qrels, k=5, metrics=convention)
-    ours = {name: e.values[name] for name in convention}
-    assert ours == pytest.approx(values_of_ranx(qrels, run, list(convention)), abs=1e-6)

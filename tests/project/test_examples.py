@@ -1,4 +1,4 @@
-"""The examples run from start to end, and their parts do what their docstrings state."""
+"""The examples run from start to end, and print what they compute."""
 
 from __future__ import annotations
 
@@ -12,11 +12,8 @@ import re
 import subprocess
 import sys
 import warnings
-from collections import Counter
 from pathlib import Path
-from types import SimpleNamespace
 
-import pandas as pd
 import pytest
 import torch
 from matplotlib import pyplot
@@ -27,31 +24,8 @@ import next_location
 import pictures
 import ties
 import uncertainty
-from check_ins import (
-    PADDING,
-    UNKNOWN_USER,
-    UNSEEN,
-    CheckIns,
-    Histories,
-    simulate_check_ins,
-    split_in_time,
-)
-from models import Markov, MostVisited, ReturnOrExploreGRU
-from next_location import Loaders, parse_arguments
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-
-
-@pytest.fixture(scope="module")
-def simulated() -> pd.DataFrame:
-    """Return check-ins of a few users, split in time."""
-    return split_in_time(simulate_check_ins(num_users=6, num_visits=80, num_locations=100))
-
-
-@pytest.fixture(scope="module")
-def check_ins(simulated: pd.DataFrame) -> CheckIns:
-    """Return the simulated check-ins as tensors."""
-    return CheckIns.from_table(simulated)
 
 
 def tables(printed: str) -> list[dict[str, list[float]]]:
@@ -127,99 +101,6 @@ def test_two_processes_print_the_same(tiny_run: tuple[Path, str], tmp_path: Path
     assert tables(done.stdout) == tables(once)
     pages = [(x / "report.html").read_text(encoding="utf-8") for x in (folder, tmp_path)]
     assert pages[0] == pages[1]
-
-
-def test_next_location_rejects_wrong_arguments(capsys: pytest.CaptureFixture[str]) -> None:
-    """A wrong argument ends the program with a message that names the argument."""
-    for arguments, message in (
-        (["absent.csv"], "absent.csv does not exist"),
-        (["--epochs", "0"], "--epochs must be at least 1, got 0"),
-        (["--batch-size", "15", "--devices", "2"], "must be a multiple of --devices, got 15"),
-    ):
-        with pytest.raises(SystemExit):
-            parse_arguments(arguments)
-        assert message in capsys.readouterr().err
-
-
-def test_baselines_count_as_plain_loops_do(check_ins: CheckIns) -> None:
-    """Both baselines order locations by counts from plain Python loops."""
-    rows = check_ins.queries(2)
-    batch = Histories(check_ins, rows, length=4).batch(list(range(len(rows))))
-    user, location = check_ins.user.tolist(), check_ins.location.tolist()
-    training = [row for row in range(len(user)) if check_ins.part[row] == 0]
-    everybody = Counter(location[row] for row in training)
-    own = Counter((user[row], location[row]) for row in training)
-    moves = Counter(
-        (user[row], location[row - 1], location[row])
-        for row in training
-        if row and user[row - 1] == user[row]
-    )
-    for model, is_markov in ((MostVisited(check_ins), False), (Markov(check_ins), True)):
-        for row, scores in zip(rows.tolist(), model(batch), strict=True):
-
-            def worth(where: int, row: int = row, steps: bool = is_markov) -> tuple[int, int, int]:
-                move = moves[user[row], location[row - 1], where] if steps else 0
-                return move, own[user[row], where], everybody[where]
-
-            expected = sorted(range(check_ins.num_locations), key=worth, reverse=True)
-            assert scores.argsort(descending=True, stable=True).tolist() == expected
-
-
-def test_gru_scores_do_not_depend_on_later_visits(check_ins: CheckIns) -> None:
-    """Other visits later in the history leave the scores after a visit unchanged."""
-    model = ReturnOrExploreGRU(check_ins, size=8)
-    batch = Histories(check_ins, check_ins.queries(2), length=12).batch([3, 4])
-    other = {**batch, "history": batch["history"].clone(), "hours": batch["hours"].clone()}
-    other["history"][:, 7:] = 5
-    other["hours"][:, 7:] = 0
-    scores = model.score(batch, last=12)
-    assert torch.allclose(scores[:, :7], model.score(other, last=12)[:, :7], atol=1e-6)
-    assert torch.allclose(scores[:, -1], model(batch), atol=1e-6)
-    assert torch.allclose(scores.exp().sum(-1), torch.ones(2, 12), atol=1e-4)
-
-
-def test_histories_hold_only_the_visits_before() -> None:
-    """Histories end before their target, cross parts but not users, and are padded in front."""
-    table = pd.DataFrame(
-        {
-            "user_id": ["b", "b", "b", "b", "a", "a", "c"],
-            "location_id": [70, 50, 70, 99, 50, 50, 50],
-            "start_day": [0, 1, 2, 3, 0, 5, 0],
-            "start_min": [60, 0, 1439, 0, 0, 0, 0],
-            "weekday": [6, 0, 1, 2, 0, 5, 0],
-            "part": [0, 0, 1, 2, 0, 1, 2],
-        }
-    )
-    data = CheckIns.from_table(table)  # a, b, c; of locations 50 is 2 and 70 is 3
-    assert data.location.tolist() == [2, 2, 3, 2, 3, UNSEEN, 2]
-    assert data.user[-1] == UNKNOWN_USER
-    assert data.new.tolist() == [True, False, True, True, False, True, True]
-    assert data.training_counts().tolist() == [0, 0, 2, 1]
-    assert [data.queries(part).tolist() for part in range(3)] == [[3], [1, 4], [5]]
-    histories = Histories(data, data.queries(2), length=4)
-    assert len(histories) == 1
-    batch = histories.batch([0, 0])
-    assert batch["history"].tolist() == 2 * [[PADDING, 3, 2, 3]]
-    assert batch["targets"].tolist() == 2 * [[PADDING, 2, 3, UNSEEN]]
-    assert batch["hours"][0].tolist()[1:] == [1, 0, 23]
-
-
-def test_training_batches_hold_the_same_rows_on_two_processes(check_ins: CheckIns) -> None:
-    """In every step, the histories of two processes together are those of one process."""
-    loaders = Loaders(check_ins, length=8, batch_size=4, seed=3)
-
-    def batches(processes: int, number: int) -> list[list[list[int]]]:
-        loaders.trainer = SimpleNamespace(world_size=processes, global_rank=number)
-        return [
-            torch.cat([x["user"][:, None], x["targets"], x["hours"]], 1).tolist()
-            for x in loaders.train_dataloader()
-        ]
-
-    alone = batches(1, 0)
-    assert len(alone) > 5
-    for one, first, second in zip(alone, batches(2, 0), batches(2, 1), strict=True):
-        assert len(first) == len(second) == 2
-        assert sorted(one) == sorted(first + second)
 
 
 def write_llm_mob(folder: Path) -> None:

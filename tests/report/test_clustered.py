@@ -11,7 +11,6 @@ import torch
 
 from nextloc_metrics import AccuracyAtK, DecileNDCG, Grouped, PopularityBins, report
 from nextloc_metrics.geography import Locations
-from nextloc_metrics.report import sections
 from nextloc_metrics.report.evaluation import Evaluation
 
 NUMBER = 240
@@ -147,53 +146,3 @@ def test_the_intervals_of_the_clusters_themselves_take_queries_as_independent() 
     assert e.deciles is not None
     assert e.deciles.notes[-1] == "intervals: clustered by user"
     assert not any("intervals" in note for note in alone.groups["hour"].notes)
-
-
-@pytest.mark.slow
-def test_the_whiskers_are_the_intervals_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the confidence level of the evaluation, of groups and deciles."""
-    pytest.importorskip("matplotlib")
-    e = evaluate(confidence_level=0.8, train_counts=range(1, 10))
-    drawn: dict[str, Any] = {}
-
-    def draw(caption: str, draw: Any, *arguments: Any) -> str:
-        figure, axes = draw(*arguments)
-        bars = [x for x in axes.containers if type(x).__name__ == "ErrorbarContainer"]
-        if bars and len(bars) == 1:
-            drawn[caption] = bars[0].lines[2][0].get_segments()
-        import matplotlib.pyplot as plt
-
-        plt.close(figure)
-        return ""
-
-    monkeypatch.setattr(sections, "show_picture", draw)
-    e.to_html()
-    assert "acc_at_1 by user" in drawn
-    found = drawn["acc_at_1 by hour"]
-    for segment, record in zip(found, rows_of(e, "hour").values(), strict=False):
-        if not math.isnan(record["low"]):
-            assert segment[:, 1] == pytest.approx([record["low"], record["high"]], abs=1e-6)
-    assert e.deciles is not None
-    records = {record["metric"]: record for record in e.deciles.records}
-    found = drawn["ndcg_at_1 by popularity of the target"]
-    lows = [x["low"] for name, x in records.items() if str(name).startswith("ndcg")]
-    lowest = sorted(segment[0, 1] for segment in found if len(segment))
-    assert lowest == pytest.approx(sorted(x for x in lows if not math.isnan(x)), abs=1e-6)
-
-
-@pytest.mark.slow
-def test_many_pairs_take_no_more_memory_than_queries() -> None:
-    """Hundreds of users at hundreds of places: a row for each pair that occurs."""
-    users, places = np.arange(600) % 300, np.arange(600) // 2 % 300
-    e = report.evaluate(
-        np.zeros((600, 1), int),
-        np.arange(600) % 2,
-        groups={"user": users, "place": places},
-        cluster="user",
-        k=1,
-    )
-    ((_, member), *_) = e._counted.parts["by place"].named_members()
-    assert len(member.state) == len(set(zip(users.tolist(), places.tolist(), strict=True))) == 600
-    by_place = Grouped(AccuracyAtK(1), 300)
-    by_place.update(np.zeros((600, 1), int), np.arange(600) % 2, groups=places)
-    assert torch.equal(member.compute(), by_place.compute())

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import math
-import time
 from collections import Counter
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.stats
-import torch
 
 from nextloc_metrics import report
-from nextloc_metrics.analysis.contrast import contrast
-
-DATA = Path(__file__).parents[3] / "shared" / "data" / "genup"
 
 
 def lists(hits: Any) -> Any:
@@ -130,15 +124,6 @@ def test_equal_answers_by_user_have_an_interval() -> None:
     assert (one.low, one.high) == pytest.approx([x * quantile / (500 + quantile) for x in (-1, 1)])
 
 
-@pytest.mark.parametrize("number", [3, 7, 60])
-def test_equal_answers_are_no_equivalence(number: int) -> None:
-    """Nobody has shown that two models are equal who has seen a few queries with equal answers."""
-    one = report.compare({"a": [[1]] * number, "b": [[1]] * number}, [1] * number, k=1).comparisons[
-        "b"
-    ]["acc_at_1"]
-    assert one.low < -0.01 < 0.01 < one.high
-
-
 def test_an_interval_that_contradicts_the_test_has_a_mark() -> None:
     """Three users differ by 100 points: 2 / 2^3 is no p-value that the test's level admits."""
     users = np.repeat(["a", "b", "c"], 20)
@@ -149,14 +134,6 @@ def test_an_interval_that_contradicts_the_test_has_a_mark() -> None:
     assert found.table.rows[0][4].endswith(" !")  # the interval leaves out 0
     assert found.table.notes[-1].startswith("! interval and test disagree about 0")
     assert (one.low > 0, one.high) == (True, 1)
-
-
-def test_intervals_end_at_a_hundred_points() -> None:
-    """Those of few queries that differ in both directions, at a high level."""
-    a, b = np.r_[np.ones(9), np.zeros(11)], np.r_[np.zeros(9), np.ones(8), np.zeros(3)]
-    found = report.compare({"a": lists(a), "b": lists(b)}, [1] * 20, k=1, confidence_level=0.999)
-    one = found.comparisons["b"]["mrr"]
-    assert -1 <= one.low < one.high <= 1
 
 
 @pytest.mark.slow
@@ -187,29 +164,6 @@ def test_a_table_of_models_as_papers_have_it() -> None:
     assert [row[1].split()[1:] for row in stars.rows] == [[], ["***"], ["***"]]
     with pytest.raises(ValueError, match=r"`rows` must be one of .*, got 'all'"):
         found.to_latex(rows="all")  # type: ignore[arg-type]
-
-
-@pytest.mark.usefixtures("blank_pictures")
-def test_scores_of_queries_have_tables_and_letters_too() -> None:
-    """Scores in km are written as they are, and two models of all pairs have no name of a pair."""
-    km = {"a": torch.tensor([1.0, 2.0, 3.0]), "b": torch.tensor([2.0, 4.0, 3.0])}
-    found = report.compare(km, against="all", groups={"user": list("xyz")}, cluster="user")
-    assert found.table.header[:2] == ("metric", "a")
-    assert found.table.rows[0][:4] == ("score, b", "2", "3", "+1")
-    assert [row[1] for row in found.by_model().rows] == ["2 a~", "3 a"]
-    assert "singleton" not in found.to_html()
-    shares = report.compare({name: x / 4 for name, x in km.items()})
-    assert shares.table.rows[0][1:4] == ("50.00", "75.00", "+25.00")
-    low, high = shares.columns["b"]["score"].bounds or (1, 0)
-    assert low < 0.75 < high
-
-
-@pytest.mark.parametrize("number", [0, 3])
-def test_nothing_that_counts(number: int) -> None:
-    """Without rows, or with a mask that leaves out all of them, there is nothing to compare."""
-    models = {name: np.ones((number, 1), int) for name in "ab"}
-    with pytest.raises(ValueError, match="`target` must hold at least one query that counts, got"):
-        report.compare(models, np.ones(number, int), k=1, mask=np.zeros(number, bool))
 
 
 # Runs --------------------------------------------------------------------------------------------
@@ -285,71 +239,3 @@ def test_runs_without_an_effect_add_nothing() -> None:
     assert one.degrees_of_freedom == pytest.approx(29)
     assert "fixed: one run: its runs' variance is not in this interval" in found.table.notes
     assert found.card["notes"].endswith("; few runs: intervals are rough")
-
-
-# Real data ---------------------------------------------------------------------------------------
-
-
-def published(name: str) -> tuple[dict[str, Any], list[int]]:
-    """The answers of all models of a data set, as lists of one id, and the targets."""
-    pandas = pytest.importorskip("pandas")
-    if not DATA.exists():
-        pytest.skip("../shared/data/genup is missing")
-    frame = pandas.read_parquet(DATA / f"{name}.parquet").astype(str)
-    number: dict[str, int] = {}
-    ids = {column: [number.setdefault(x, len(number)) for x in frame[column]] for column in frame}
-    target = ids.pop("target")
-    return {column: [[x] for x in of] for column, of in ids.items()}, target
-
-
-@pytest.mark.extra  # reads real data
-def test_what_the_published_answers_say() -> None:
-    """The five best of New York share a letter, and rank 1 others than ranks 2 to 5."""
-    models, target = published("foursquare_nyc")
-    start = time.process_time()
-    found = report.compare(models, target, k=1, against="all")
-    assert time.process_time() - start < 10
-    assert len(found.pairs) == 78
-    letters = {name: of["acc_at_1"] for name, of in found.letters.items()}
-    ranked = sorted(letters, key=lambda name: -found.values[name]["acc_at_1"])
-    assert set.intersection(*(set(letters[name]) for name in ranked[:5])) == {"a"}
-    shares = [
-        {rank for rank, other in enumerate(ranked, 1) if set(letters[other]) & set(letters[name])}
-        for name in ranked
-    ]
-    assert {8, 9} <= shares[0]
-    assert not any({8, 9} & of for of in shares[1:5])
-    models, target = published("foursquare_moscow")
-    letters = {
-        name: of["acc_at_1"]
-        for name, of in report.compare(models, target, k=1, against="all").letters.items()
-    }
-    assert not set.intersection(*map(set, letters.values()))
-
-
-@pytest.mark.slow
-def test_all_pairs_of_thirteen_models_take_ten_seconds() -> None:
-    """Lists of ten, 1,429 queries, four metrics with random signs."""
-    rng = np.random.default_rng(0)
-    ranks = rng.geometric(0.2, 1429)
-    models = {
-        f"m{i}": lists_of_ranks(np.maximum(1, ranks + rng.integers(-2, 3, 1429))) for i in range(13)
-    }
-    start = time.process_time()
-    found = report.compare(models, np.zeros(1429, dtype=int), against="all")
-    assert time.process_time() - start < 10
-    assert "random signs" in found.card["p"]
-
-
-def test_degrees_of_freedom_of_runs_are_at_least_one() -> None:
-    """A part that is taken off could leave less than those of any part."""
-    found = contrast([np.array([[10, 0, 20, 0], [0, 12, 0, 17]])], np.ones(4, dtype=int), 1.0)
-    assert found.freedom >= 1
-    cells = np.array([[0, 1, 0, 1, 1, 1, 0, 1], [1, 0, 1, 0, 0, 1, 1, 1]])
-    cells = np.concatenate([cells, [[1] * 8, [0] * 8]], 1) * 100
-    found = contrast([cells], np.ones(16, dtype=int), 1.0)
-    user, (_, run, both) = cells.mean(0).var(ddof=1) / 16, components(cells)
-    assert run > both
-    variance = user + run - both
-    assert variance**2 / (user**2 / 15 + run**2 + both**2 / 15) < 1
-    assert (found.variance, found.freedom) == (pytest.approx(variance), 1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ import torch
 
 from nextloc_metrics import (
     AccuracyAtK,
-    Grouped,
     PopularityBins,
     RankingCollection,
     analysis,
@@ -21,11 +19,8 @@ from nextloc_metrics import (
     next_location_metrics,
     report,
 )
-from nextloc_metrics.core.queries import batch as batches
 from nextloc_metrics.geography import Locations
 from strategies import compare_scores, float32
-
-PLACES = Locations.from_plane(range(9), range(9))
 
 
 def batch() -> tuple[Any, Any, Any, Any]:
@@ -87,27 +82,6 @@ def test_headline_is_that_of_the_preset() -> None:
     assert str(e).startswith(str(e.table))
     assert e.to_pandas().loc["mrr", "value"] == e.values["mrr"]
     assert "| protocol |" in e.to_markdown()
-
-
-@pytest.mark.slow
-def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The values do not depend on the chunk size, in memory or on disk."""
-    scores, target, users, hours = (rows[:15] for rows in batch())
-    options: dict[str, Any] = {
-        "groups": {"user": users, "hour": hours},
-        "cluster": "user",
-        "train_counts": [5, 0, 3, 1, 1, 0, 9, 2, 4],
-        "mask": np.arange(15) % 5 > 0,
-        "exclude": np.arange(15)[:, None] % 9,
-        "exempt_target": True,
-    }
-    expected = report.evaluate(scores, target, **options)
-    monkeypatch.setattr(batches, "_CHUNK", 9 * 7)  # chunks of 7, 7 and 1 rows
-    np.save(tmp_path / "scores.npy", scores)
-    e = report.evaluate(np.load(tmp_path / "scores.npy", mmap_mode="r"), target, **options)
-    assert str(e) == str(expected)
-    assert e.to_markdown() == expected.to_markdown()
-    assert str((e.values, e.ties)) == str((expected.values, expected.ties))  # NaN included
 
 
 def test_training_counts_give_a_baseline_and_deciles() -> None:
@@ -218,14 +192,6 @@ def test_a_k_beyond_all_lists_is_marked() -> None:
     assert {row[1] for row in inside.table.rows} >= {"50.00", "100.00"}
 
 
-def test_scores_and_no_queries_have_no_mark() -> None:
-    """Scores rank all candidates; without a query there is no list."""
-    scores, target, *_ = batch()
-    assert report.evaluate(scores, target, k=20).table.notes == ()
-    none = report.evaluate([[1, 2]], [1], k=5, mask=[False])
-    assert not any("no list" in note for note in none.table.notes)
-
-
 def test_numbers_are_those_of_the_sums() -> None:
     """A fraction of hits is the nearest float64, everywhere but in `compute`."""
     lists, target = [[1]] * 446 + [[0]] * 2554, [1] * 3000
@@ -272,27 +238,6 @@ def test_models_are_compared_on_the_same_queries() -> None:
         report.compare(models, target, cluster="user")
 
 
-def test_models_may_have_numbers_as_names() -> None:
-    """The comparison writes them as text."""
-    scores, target, *_ = batch()
-    models: Any = {1: scores, 2: scores + (np.arange(9) == target[:, None])}
-    found = report.compare(models, target, k=1)
-    assert found.table.header[:2] == ("percent", "1")
-    assert found.table.rows[0][0] == "acc_at_1, 2"
-
-
-def test_groups_may_be_named_as_the_target_location() -> None:
-    """With coordinates, the map has its own groups, by target."""
-    scores, target, users, _ = batch()
-    named = {"target location": users}
-    e = report.evaluate(scores, target, k=1, groups=named, locations=PLACES)
-    other = report.evaluate(scores, target, k=1, groups={"user": users}, locations=PLACES)
-    assert str(e.groups["target location"]) == str(other.groups["user"])
-    by_target = Grouped(AccuracyAtK(1), 9)
-    by_target.update(scores, target, groups=target)
-    assert torch.equal(e._counted.parts["map"]["acc_at_1"].state, by_target.state)
-
-
 def test_line_breaks_in_names_of_groups_are_escaped() -> None:
     """In headings, tables and the card."""
     scores, target, users, _ = batch()
@@ -332,24 +277,6 @@ def test_p_values_of_all_comparisons_are_corrected() -> None:
     assert cells["p"] == ("<0.0001" if one.p_value < 1e-4 else f"{one.p_value:.4f}")
 
 
-def test_a_single_cluster_is_not_tested() -> None:
-    """The table has values and differences, and neither intervals nor p-values."""
-    scores, target, *_ = batch()
-    models = {"old": scores, "new": scores[:, ::-1].copy()}
-    groups = {"user": np.zeros(40, dtype=int)}
-    found = report.compare(models, target, k=1, groups=groups, cluster="user")
-    assert {row[4:] for row in found.table.rows} == {("-", "-", "-")}
-    assert "nan" not in str(found)
-    assert found.table.notes[0] == "40 queries, permutation test clustered by user (1 groups)"
-
-
-def test_hours_are_in_their_order() -> None:
-    """The rows of groups that are numbers stand in the order of the numbers."""
-    hours = [10, 9, 2, 0]
-    e = report.evaluate([[1, 2]] * 4, [1] * 4, k=1, groups={"hour": hours})
-    assert [row[0] for row in e.groups["hour"].rows] == ["0", "2", "9", "10"]
-
-
 def test_the_card_counts_ties_across_k() -> None:
     """Two of three tied blocks have ranks on both sides of k."""
     scores = [
@@ -385,17 +312,3 @@ def test_names_of_groups_have_one_order(groups: list[Any], names: list[str]) -> 
     """Labels that are one number do not depend on the order of the input; bools are 0 and 1."""
     e = report.evaluate([[3], [4]], [3, 5], k=1, num_locations=9, groups={"u": groups})
     assert [row[0] for row in e.groups["u"].rows[:2]] == names
-
-
-def test_options_have_a_row_for_every_query(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where rows are read in chunks."""
-    monkeypatch.setattr(batches, "_CHUNK", 4)
-    with pytest.raises(ValueError, match="`mask` must have a row for each of the 3 queries"):
-        report.evaluate(torch.eye(3), [0, 1, 2], mask=[True] * 7)
-
-
-def test_an_evaluation_of_masked_queries_has_a_page() -> None:
-    """Also of distances, of which there is none."""
-    places = Locations([1.0, 2.0], [1.0, 2.0])
-    masked = report.evaluate(np.eye(2), [0, 1], k=1, locations=places, mask=[False] * 2)
-    assert "<h2>Distance</h2>" in masked.to_html()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -19,7 +18,6 @@ from torch import Tensor
 
 from nextloc_metrics import (
     RBP,
-    AccuracyAtK,
     Grouped,
     LocationF1,
     MeanMetric,
@@ -32,7 +30,6 @@ from nextloc_metrics.base import Queries, Record
 from nextloc_metrics.cli.commands import main
 from nextloc_metrics.core.base.ranking_metric import RankingTally
 from nextloc_metrics.core.queries.batch import Batch
-from nextloc_metrics.report import saved
 
 
 class Soon(RankingMetric):
@@ -204,29 +201,11 @@ def in_parts(_: Path) -> report.Evaluation:
     return parts[2].merge(parts[0]).merge(parts[1]).result()
 
 
-def of_table(folder: Path, workers: int = 1) -> report.Evaluation:
+def of_table(folder: Path) -> report.Evaluation:
     """Two files."""
     for number, rows in enumerate((slice(0, 25), slice(25, None))):
         write(folder / f"{number}.parquet", rows)
-    return report.evaluate(
-        folder, groups=["user", "hour"], metrics=metrics(), workers=workers, **OPTIONS
-    )
-
-
-def by_workers(folder: Path) -> report.Evaluation:
-    """Two processes."""
-    return of_table(folder, 2)
-
-
-def of_partitions(_: Path) -> report.Evaluation:
-    """Three partitions of a data frame of Dask."""
-    dask = pytest.importorskip("dask.dataframe")
-    frame = pd.DataFrame({"preds": LISTS.tolist(), "target": TARGET, "user": USERS})
-    rows = dask.from_pandas(frame.assign(hour=np.arange(NUMBER) % 3), npartitions=3)
-    import dask as engine
-
-    with engine.config.set(scheduler="synchronous"):  # type: ignore[attr-defined]
-        return report.evaluate(rows, groups=["user", "hour"], metrics=metrics(), **OPTIONS)
+    return report.evaluate(folder, groups=["user", "hour"], metrics=metrics(), **OPTIONS)
 
 
 def of_saved(folder: Path) -> report.Evaluation:
@@ -240,16 +219,11 @@ def of_saved(folder: Path) -> report.Evaluation:
     return report.merge([folder / "0.npz", folder / "1.npz"], metrics=metrics())
 
 
-WAYS: list[Any] = [in_parts, of_table, of_saved]
-WAYS += [pytest.param(x, marks=pytest.mark.slow) for x in (of_partitions, by_workers)]
-
-
-@pytest.mark.usefixtures("forked_workers")
-@pytest.mark.parametrize("way", WAYS, ids=lambda x: x.__name__)
+@pytest.mark.parametrize("way", [in_parts, of_table, of_saved])
 def test_any_way_gives_the_same_bits(
     way: Callable[[Path], report.Evaluation], tmp_path: Path
 ) -> None:
-    """Batches, files, partitions, processes, counts."""
+    """Batches, files, counts."""
     found, expected = way(tmp_path), whole()
     assert found.to_markdown() == expected.to_markdown()
     assert found.values == expected.values
@@ -313,31 +287,6 @@ def test_a_comparison_has_the_row() -> None:
     assert "balance" not in found.comparisons["b"]
     with pytest.raises(ValueError, match="must be fractions, got MeanRank"):
         report.compare({"a": LISTS, "b": other}, TARGET, metrics={"mean_rank": MeanRank()})
-
-
-@pytest.mark.parametrize(
-    ("metric", "state", "says"),
-    [
-        (Grouped(Soon(), 1), [[0, 0, 4], [0, 0, 4]], "own is int64 (2, 3) and not int64 (1, 3)"),
-        (Soon(), [1 << 32, 1 << 32], "own is int64 (2,) and not int64 (3,)"),
-        (Soon(), [2 << 32, 2 << 32, 3], ""),
-        (Balance(), [-3], ""),
-    ],
-)
-def test_a_saved_state_of_another_form_is_refused(metric: Any, state: Any, says: str) -> None:
-    """As of a metric whose class was edited since; own sums may be any."""
-    if not says:
-        saved.check_state("own", metric, torch.tensor(state))
-        return
-    with pytest.raises(ValueError, match=re.escape(says)):
-        saved.check_state("own", metric, torch.tensor(state))
-
-
-def test_a_cut_off_beyond_all_lists_is_marked() -> None:
-    """Of a further metric too, which `k` does not name."""
-    with pytest.warns(UserWarning, match=r"length of the longest list in `preds`, got \[6\]"):
-        found = report.evaluate(LISTS, TARGET, k=1, metrics={"far": AccuracyAtK(6)})
-    assert "†" in str(found)
 
 
 MODULE = """

@@ -64,23 +64,6 @@ def test_fractions_with_intervals_and_a_prefix() -> None:
     assert written == ["0.5250", "0.5032", "0.5467"]
 
 
-def test_the_dashes_of_intervals_stand_below_each_other() -> None:
-    """Also where bounds have different lengths, at another confidence level."""
-    metrics = hits(100)
-    low, high = (100 * float(bound) for bound in metrics["acc_at_1"].interval(0.9))
-    assert lines(metrics.table(intervals=True, confidence_level=0.9)) == [
-        "percent             value    90 % interval",
-        f"acc_at_1           100.00   {low:.2f} - {high:.2f}",
-        f"mrr                100.00   {low:.2f} - {high:.2f}",
-        "a_long_name_of_f1  100.00",
-    ]
-    mixed = RankingCollection({"hit": AccuracyAtK(1), "any": AccuracyAtK(2)})
-    mixed.update(torch.tensor([[0, 1]]).expand(50, 2), torch.tensor([0] * 3 + [1] * 47))
-    _, *rows = lines(mixed.table(intervals=True))
-    assert len({row.index(" - ") for row in rows}) == 1
-    assert len({len(row) for row in rows}) == 1
-
-
 def test_values_of_a_dict_and_no_fractions() -> None:
     """One row per value; a value that is not a fraction keeps its unit and is marked."""
     members = {"ndcg": DecileNDCG(BINS, k=1), "k": DecileKForRecall(BINS, 1.0, decile=2)}
@@ -314,32 +297,6 @@ def test_models_side_by_side() -> None:
         "mrr                65.00  60.31 - 69.41  52.50  50.32 - 54.67",
         "a_long_name_of_f1  13.85                  0.48",
     ]
-
-
-def test_notebooks_get_html_that_is_escaped() -> None:
-    """The HTML table has the cells of the text table, and markup in names is escaped."""
-    metrics = RankingCollection({"<b>": MRR()})
-    metrics.update(torch.tensor([[0, 1]]), torch.tensor([1]))
-    html = metrics.table()._repr_html_()
-    assert html == (
-        '<table><caption style="caption-side: bottom">1 query counted</caption>'
-        '<thead><tr><th style="text-align: left">percent</th>'
-        '<th style="text-align: right">value</th></tr></thead>'
-        '<tbody><tr><td style="text-align: left">&lt;b&gt;</td>'
-        '<td style="text-align: right">50.00</td></tr></tbody></table>'
-    )
-
-
-def test_numbers_of_clusters_that_differ_are_a_range() -> None:
-    """Members may count other users each: from the fewest to the most, not a list of all."""
-    members = {
-        action: Grouped(MRR(empty_target_action=action), 3, average="queries", by="user")
-        for action in ("skip", "neg")
-    }
-    metrics = RankingCollection(members)
-    users, target = torch.tensor([0, 1, 2]), torch.tensor([[0], [-1], [1]])
-    metrics.update(torch.rand(3, 3), target, groups={"user": users})
-    assert metrics.table(intervals=True).notes[-1] == "intervals by 2 to 3 users"
 
 
 @pytest.mark.slow

@@ -35,7 +35,6 @@ from nextloc_metrics import (
     probability_metrics,
     recommendation_metrics,
 )
-from nextloc_metrics.geography import AccuracyWithin, DistanceError, Locations
 from nextloc_metrics.metrics.exposure import DecileCoverage, DecilePredictionShare
 from strategies import CASES, LOCATIONS, updated
 
@@ -82,14 +81,6 @@ def every_k(last: int = 50, n: int = 90) -> RankingCollection:
     """Accuracies in no particular order, and a metric that is none."""
     members = {f"acc_at_{k}": AccuracyAtK(k) for k in range(last, 0, -1)}
     return updated(RankingCollection({**members, "mrr": MRR()}, prefix="val/"), *batch(n, 60))
-
-
-def near(n: int) -> RankingCollection:
-    """The share within some distances, in no order, and the mean distance."""
-    places = Locations.from_plane(300 * torch.arange(20), 500 * (torch.arange(20) % 3))
-    members = {f"{m} m": AccuracyWithin(places, m / 1000, 1) for m in (500, 0, 2000)}
-    metrics = RankingCollection({**members, "mean": DistanceError(places)})
-    return updated(metrics, *batch(n, 20))
 
 
 def by_user(n: int = 9) -> RankingCollection:
@@ -426,40 +417,6 @@ def errors() -> str:
 def test_errors_say_what_is_wrong() -> None:
     """Which model, members or axes, and how they are made."""
     assert errors() == golden()["errors"]
-
-
-def lightness(color: Any) -> float:
-    """How light a colour is in grey, from 0 to 1."""
-    red, green, blue = matplotlib.colors.to_rgb(color)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def test_styles_differ_in_grey() -> None:
-    """Up to six models differ pairwise in marker and dash, and in how light they are."""
-    _, axes = plotting.accuracy_within_k({str(number): every_k(15) for number in range(6)})
-    assert len({line.get_marker() for line in axes.lines}) == 6
-    assert len({str(line._dash_pattern) for line in axes.lines}) == 6
-    light = torch.tensor([lightness(line.get_color()) for line in axes.lines]).sort().values
-    assert bool((light.diff() > 0.05).all())
-    assert light[-1] < 0.75  # seen on white
-    _, axes = OTHERS["thirteen models"]()
-    lines = [line for line in axes.lines if line.get_marker() not in ("_", "|")]
-    assert len({(line.get_marker(), line.get_color()) for line in lines}) == 13
-
-
-def test_every_picture_has_the_same_style() -> None:
-    """Sizes of text and spines, in a figure of one's own as well."""
-    own = pyplot.subplots()[1]
-    pictures = [
-        plotting.side_by_side(collection(), ax=own),
-        *(draw(name, SHOWN[name]()) for name in ("12 groups", "within k")),
-        OTHERS["many groups"](),
-    ]
-    for figure, axes in pictures:
-        figure.draw_without_rendering()
-        ticks = [*axes.get_xticklabels(), *axes.get_yticklabels()]
-        assert {tick.get_fontsize() for tick in ticks} == {8}
-        assert axes is own or not axes.spines["top"].get_visible()
 
 
 def test_saved_files_are_the_same_bytes_and_keep_text(tmp_path: Path) -> None:
