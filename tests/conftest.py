@@ -148,25 +148,6 @@ def _seeded() -> Iterator[None]:
 
 
 @pytest.fixture
-def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fork the workers of the library from a process that has imported it.
-
-    Each then starts in some milliseconds; `test_threads.py` starts them as the library does.
-    """
-    from concurrent.futures import ProcessPoolExecutor
-
-    import torch
-
-    from distributed_workers import PROCESSES
-    from nextloc_metrics.report.engines import processes
-
-    def start(number: int) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(number, PROCESSES, torch.set_num_threads, (1,))
-
-    monkeypatch.setattr(processes, "_start", start)
-
-
-@pytest.fixture
 def blank_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the pictures of pages blank, which take most of the time."""
     figure = pytest.importorskip("matplotlib.figure").Figure

@@ -157,15 +157,6 @@ def test_most_frequent_ranks_by_visits() -> None:
     assert float(metrics.compute()["acc_at_1"]) == pytest.approx(1 / 5)
 
 
-def test_most_frequent_takes_one_row_of_memory() -> None:
-    """A row for every query, all of them the same memory."""
-    scores = analysis.most_frequent(torch.ones(1000, dtype=torch.int32), 10**6)
-    assert scores.shape == (10**6, 1000)
-    assert scores.is_floating_point()
-    assert scores.untyped_storage().nbytes() == 8 * 1000
-    assert analysis.most_frequent([1, 2], 0).shape == (0, 2)
-
-
 # Two models on the same queries ------------------------------------------------------------------
 
 
@@ -233,19 +224,6 @@ def test_holms_correction(p_values: list[float]) -> None:
         if level < 1:
             assert {i for i, p in enumerate(corrected) if p <= level} == rejected
     assert max(corrected) <= 1
-
-
-def test_interval_and_effect_size_equal_scipys() -> None:
-    """The paired t interval, and d_z, the t statistic over the root of n."""
-    a, b = torch.rand(300).double(), torch.rand(300).double() * 0.9
-    found = compare_scores(a, b)
-    theirs = scipy.stats.ttest_rel(b, a)
-    interval = theirs.confidence_interval(0.95)
-    assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
-    assert found.effect_size == pytest.approx(theirs.statistic / math.sqrt(300))
-    assert found.difference == pytest.approx(float(b.mean() - a.mean()))
-    assert found.p_value == pytest.approx(theirs.pvalue, abs=0.01)
-    assert found.num_queries == 300
 
 
 def test_groups_keep_together() -> None:

@@ -8,7 +8,6 @@ import random
 import numpy as np
 import pytest
 import scipy.optimize
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,21 +49,6 @@ def test_entropy_rate_is_that_of_the_paper(visits: list[int]) -> None:
     assert analysis.entropy_rate(visits) == pytest.approx(entropy_by_loops(visits), rel=1e-12)
 
 
-def test_entropy_rate_of_long_sequences() -> None:
-    """Some thousand positions, of which strings get long."""
-    draw = random.Random(0)
-    week = [draw.randrange(30) for _ in range(50)]
-    visits = [one if draw.random() < 0.9 else draw.randrange(10**12) for one in week * 12]
-    assert analysis.entropy_rate(visits) == pytest.approx(entropy_by_loops(visits), rel=1e-12)
-
-
-def test_long_histories_converge() -> None:
-    """A Markov chain that stays with probability 0.8 has H(0.8) bits per visit."""
-    draw = np.random.default_rng(0)
-    chain = np.cumsum(draw.random(20_000) > 0.8) % 2
-    assert analysis.entropy_rate(chain) == pytest.approx(fano(0.8, 2), rel=0.05)
-
-
 # Limit -------------------------------------------------------------------------------------------
 
 
@@ -77,24 +61,6 @@ def test_limit_solves_the_equation_of_fano(share: float, size: int) -> None:
     found = float(analysis.fano_limit(bits, size))
     # the equation is flat at 1 / N, where a change of S below its rounding moves the root
     assert found == pytest.approx(root, abs=1e-12) or abs(fano(found, size) - bits) < 1e-14
-
-
-@pytest.mark.parametrize("size", [2, 5, 10, 1000])
-@pytest.mark.parametrize(
-    ("below", "error"), [(0, 1e-8), (1e-13, 1e-8), (1e-8, 1e-12), (0.1, 1e-12)]
-)
-def test_the_limit_is_as_exact_as_documented(size: int, below: float, error: float) -> None:
-    """Also near its lowest value, against the root with 50 digits."""
-    mpmath = pytest.importorskip("mpmath")
-    bits = math.log2(size) - below
-    with mpmath.workdps(50):
-        excess = mpmath.log(size, 2) - mpmath.mpf(bits)
-        low, high = mpmath.mpf(1) / size, mpmath.mpf(1)
-        for _ in range(150 if excess > 0 else 0):  # the divergence from 1 / N rises with p
-            p = (low + high) / 2
-            others = (1 - p) * mpmath.log((1 - p) * size / (size - 1), 2)
-            low, high = (p, high) if p * mpmath.log(p * size, 2) + others < excess else (low, p)
-        assert abs(float(analysis.fano_limit(bits, size)) - float(low)) <= error
 
 
 def test_bounds_of_the_limit() -> None:
@@ -117,16 +83,6 @@ def interleaved() -> Predictability:
         visits.insert(20 * number, visit)
         users.insert(20 * number, "bob")
     return analysis.predictability(visits, users)
-
-
-def test_values_of_a_user_depend_on_own_visits_only() -> None:
-    """Also the shuffled limit, and in each order of users."""
-    both = interleaved()
-    assert both.users == ["ann", "bob"]
-    for number, own in enumerate([ANN, BOB]):
-        alone = analysis.predictability(own, torch.full((len(own),), 3))
-        for name in ("limit", "entropy", "shuffled", "random", "uncorrelated", "num_visits"):
-            assert getattr(alone, name)[0] == getattr(both, name)[number], name
 
 
 def test_values_of_a_user_are_those_of_the_parts() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import combinations, product
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 
 from nextloc_metrics.analysis.significance import (
     letters,
-    maximal_cliques,
     mcnemar,
-    satterthwaite,
     t_test,
 )
 from nextloc_metrics.analysis.signs import sign_tests
@@ -27,16 +25,6 @@ def graphs(draw: st.DrawFn) -> tuple[int, set[tuple[int, int]]]:
     size = draw(st.integers(0, 9))
     pairs = list(combinations(range(size), 2))
     return size, {pair for pair in pairs if draw(st.booleans())}
-
-
-@given(graphs())
-def test_cliques_are_those_of_brute_force(graph: tuple[int, set[tuple[int, int]]]) -> None:
-    """Of all sets of nodes: those without a separated pair that no other such set holds."""
-    size, separated = graph
-    sets = [set(x) for n in range(1, size + 1) for x in combinations(range(size), n)]
-    whole = [x for x in sets if not any(pair in separated for pair in combinations(sorted(x), 2))]
-    maximal = sorted(sorted(x) for x in whole if not any(x < y for y in whole))
-    assert maximal_cliques(size, lambda a, b: (a, b) not in separated) == maximal
 
 
 @given(graphs())
@@ -87,25 +75,6 @@ def test_tail_of_t_is_that_of_scipy() -> None:
     assert t_test(1.96, math.inf) == pytest.approx(2 * scipy.stats.norm.sf(1.96))
     assert math.isnan(t_test(1.0, 0))
     assert math.isnan(t_test(math.nan, 3))
-
-
-def test_satterthwaite_of_one_and_of_equal_parts() -> None:
-    """Of one part its own; of two equal ones the sum; parts without variance do not count."""
-    assert satterthwaite([(0.3, 7), (0.0, 1)]) == 7
-    assert satterthwaite([(0.2, 5), (0.2, 5)]) == pytest.approx(10)
-    a, b = np.random.default_rng(0).normal(size=(2, 9))
-    welch = scipy.stats.ttest_ind(a[:6], b, equal_var=False)
-    parts = [(a[:6].var(ddof=1) / 6, 5), (b.var(ddof=1) / 9, 8)]
-    assert satterthwaite(parts) == pytest.approx(welch.df)
-    assert satterthwaite([]) == satterthwaite([(1.0, 0)]) == 0
-
-
-def test_all_signs_of_16_differences_are_tried() -> None:
-    """The differences are too large for the distribution of their sum."""
-    sums = np.random.default_rng(0).integers(-(1 << 40), 1 << 40, 16)
-    signs = np.array([*product([-1, 1], repeat=16)])
-    share = float((abs(signs @ sums) >= abs(sums.sum())).mean())
-    assert sign_tests([(sums, 0)], 1000, 1000, seed=0) == [(share, 0)]
 
 
 @pytest.mark.parametrize("power", [53, 56, 60])

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import time
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -60,15 +58,3 @@ def test_users_are_integers_or_text() -> None:
     for who in ([0, 1], torch.tensor([0, 1]), ["0", "1"]):
         assert torch.equal(other.scores(who, torch.tensor([0, -1])), expected)
     assert first.scores([], last=[]).shape == (0, 3)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("users", "places"), [(1, 200_000), (2000, 5000), (200_000, 5000)])
-def test_time_is_linear_in_visits(users: int, places: int) -> None:
-    """200,000 visits are counted in 1.5 s, whether of one person or of as many as visits."""
-    rng = np.random.default_rng(0)
-    visits, who = rng.integers(0, places, 200_000), rng.integers(0, users, 200_000)
-    start = time.process_time()
-    counts = VisitCounts(visits, who, num_locations=places)
-    counts.scores(who[:20], last=visits[:20])
-    assert time.process_time() - start < 1.5

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,10 +14,6 @@ pytest.importorskip("click")
 from click.testing import CliRunner
 
 from nextloc_metrics.cli.commands import main
-from nextloc_metrics.core.distribution.distribution import Given
-from nextloc_metrics.geography.locations import Units
-from nextloc_metrics.report.files.cells import OnError
-from nextloc_metrics.trajectories.tables import OnMissing
 
 CSV = 'preds,target,user\n"[1, 2]",2,ann\n"[3, 4]",3,bob\n'
 LINES = '{"preds": [1, 2], "target": 2, "user": "ann"}\n{"preds": [3, 4], "target": 3}\n'
@@ -91,21 +86,6 @@ def test_lines_are_counted_as_an_editor_does(text: str, line: int) -> None:
     )
 
 
-def test_lines_of_a_cell_with_commas_are_counted(tmp_path: Path) -> None:
-    """Between tabs a comma separates nothing, so that a line end behind it is in the cell."""
-    path = tmp_path / "a.tsv"
-    path.write_text(
-        'preds\ttarget\tnote\n1\t1\t"a, ""b,\n"""\n1\t1\t,"b\nx x\t1\t\n', encoding="utf-8"
-    )
-    assert refused("score", str(path)).startswith(f"line 5 of {path} must hold ids")
-
-
-def test_rows_of_files_without_lines_are_counted_from_1(tmp_path: Path) -> None:
-    """In the command; Python counts from 0."""
-    np.savez(tmp_path / "a.npz", preds=np.array([[1, 2], [3, -9]]), target=np.array([1, 2]))
-    assert refused("score", str(tmp_path / "a.npz")).startswith("row 2 (from 1) of ")
-
-
 def test_a_part_is_merged_once(path: str, tmp_path: Path) -> None:
     """The message names both files."""
     part = str(tmp_path / "part.npz")
@@ -173,15 +153,6 @@ def test_a_page_is_written_where_the_name_ends_with_html(path: str, tmp_path: Pa
     assert pages[0] == pages[1]
 
 
-def test_the_help_has_defaults_and_exit_statuses() -> None:
-    """With `-h` and `--help`."""
-    help_of = run("score", "-h").output
-    assert help_of == run("score", "--help").output
-    for shown in ("1,5,10", "[default: preds]", "[default: raise]", "[default: 0.95]"):
-        assert shown in help_of
-    assert "1 after an error in data or files" in " ".join(run("-h").output.split())
-
-
 OUTPUTS = [
     (["score", "FILE", "--save", "o.npz", "--out", "o.npz"], "`--out` and `--save` must be two"),
     (["score", "FILE", "--out", "./o.csv", "--group", "user", "--group-table", "o.csv"], "two"),
@@ -210,33 +181,6 @@ def test_outputs_are_different_files_and_no_inputs(
     shown = run(*(word.replace("FILE", Path(path).name) for word in words))
     assert (shown.exit_code, says in " ".join(shown.output.split())) == (2, True), shown.output
     assert {x: x.read_bytes() for x in tmp_path.iterdir() if x.is_file()} == before
-
-
-def test_a_column_may_be_named_as_an_output(
-    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Only files are compared."""
-    monkeypatch.chdir(tmp_path)
-    for options in ([], ["--force"]):
-        assert run("score", path, "--k", "1", "--out", "preds", *options).exit_code == 0
-
-
-@pytest.mark.parametrize(
-    ("option", "commands", "values"),
-    [
-        ("--given", ["score", "report"], Given),
-        ("--on-error", ["score", "compare", "audit"], OnError),
-        ("--on-missing", ["trajectories"], OnMissing),
-        ("--units", ["trajectories"], Units),
-    ],
-)
-def test_options_offer_what_the_library_accepts(
-    option: str, commands: list[str], values: Any
-) -> None:
-    """Their choices are written where no PyTorch is imported."""
-    for name in commands:
-        param = next(x for x in main.commands[name].params if option in x.opts)
-        assert {*param.type.choices} == {*get_args(values)}  # type: ignore[attr-defined]
 
 
 def test_answers_of_a_language_model_are_scored(tmp_path: Path) -> None:
@@ -311,32 +255,6 @@ def test_compare_with_one_of_the_files_or_all_pairs(tmp_path: Path) -> None:
     assert "not separated from the best" in run("compare", *paths, "--against", "all").stdout
     wrong = run("compare", *paths, "--against", "d")
     assert (wrong.exit_code, "must be one of PATHS, first or all, got d" in wrong.output) == (2, 1)
-
-
-def test_a_card_of_lists_has_no_empty_row_and_one_model_no_legend(tmp_path: Path) -> None:
-    """Lists have no number of candidates; more than thirty users are drawn without intervals."""
-    rows = "".join(f'"[{i % 3}]",0,u{i}\n' for i in range(40))
-    (tmp_path / "a.csv").write_text("preds,target,user\n" + rows, encoding="utf-8")
-    shared = [str(tmp_path / "a.csv"), "--k", "1", "--group", "user", "--cluster", "user"]
-    assert "candidates" not in run("score", *shared).stdout
-    run("report", *shared, "--out", str(tmp_path / "a.html"))
-    page = (tmp_path / "a.html").read_text(encoding="utf-8")
-    assert "acc_at_1 by user<" in page
-    drawn = [base64.b64decode(x).decode() for x in re.findall('base64,([^"]*)"', page)]
-    assert ">acc_at_1<" in drawn[0]
-    assert ">model<" not in drawn[0]
-
-
-def test_help_of_score_has_sections() -> None:
-    """Each option stands in one section, and short commands have one list."""
-    shown = CliRunner().invoke(main, ["score", "--help"]).output
-    titles = [x for x in shown.splitlines() if x.endswith(":") and not x.startswith(" ")]
-    wanted = ["Columns and files", "Metrics", "Groups and intervals", "Output"]
-    assert titles == [f"{x}:" for x in wanted]
-    for param in main.commands["score"].params:
-        name = max(param.opts, key=len)
-        if name.startswith("-"):
-            assert sum(x.split()[:1] == [name] for x in shown.splitlines()) == 1, name
 
 
 def test_dicts_of_ranx_are_answered_with_the_option(tmp_path: Path) -> None:

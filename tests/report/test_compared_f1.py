@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 import scipy.stats
 import sklearn.metrics
-import torch
 
-from nextloc_metrics import LocationF1, report
+from nextloc_metrics import report
 from nextloc_metrics.analysis import f1_intervals
 
 LOCATIONS = 6
@@ -74,17 +73,6 @@ def test_difference_by_user() -> None:
     right = {name: x[:, 0] == target for name, x in models.items()}
     assert one.wins == (right["b"] & ~right["a"]).sum()
     assert one.losses == (right["a"] & ~right["b"]).sum()
-
-
-@pytest.mark.parametrize("by_user", [True, False])
-def test_values_have_the_intervals_of_evaluate(by_user: bool) -> None:
-    """Bit for bit, by user and by query."""
-    target, models, users = sample(0.3, 0.8)
-    found = compare(target, models, users if by_user else None)
-    options: Any = {"groups": {"user": users.astype(str)}, "cluster": "user"} if by_user else {}
-    for name, rows in models.items():
-        alone = report.evaluate(rows, target, k=1, num_locations=LOCATIONS, **options)
-        assert found.columns[name]["f1"].bounds == alone.intervals["f1"]
 
 
 def test_f1_is_in_families_letters_and_tables() -> None:
@@ -152,28 +140,3 @@ def test_too_long_tests_are_students(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "permutation test (all signs) and Student's t test for f1" in text
     several = report.compare({"a": [models["a"]] * 2, "b": [models["b"]] * 2}, target, k=1)
     assert several.card["p"] == "two-sided Student's t test"
-
-
-def test_skipped_queries_do_not_count() -> None:
-    """A mask leaves queries out of values, interval and test."""
-    target, models, users = sample(0.3, 0.7)
-    kept = np.arange(len(target)) % 3 > 0
-    some = {name: x[kept] for name, x in models.items()}
-    expected = compare(target[kept], some, users[kept])
-    found = compare(target, models, users, mask=kept)
-    mine, other = (vars(x.comparisons["b"]["f1"]) for x in (found, expected))
-    assert mine == other  # in dicts, NaN is itself
-    assert found.columns["a"]["f1"] == expected.columns["a"]["f1"]
-
-
-def test_a_further_macro_f1_is_tested_too() -> None:
-    """Each metric with an interval has its own test."""
-    target, models, users = sample(0.3, 0.8)
-    own = {"macro": LocationF1(LOCATIONS, "macro"), "micro": LocationF1(LOCATIONS, "micro")}
-    found = compare(target, models, users, metrics=own)
-    one = found.comparisons["b"]["macro"]
-    decided = tuple(torch.from_numpy(models[x][:, 0]) for x in "ab")
-    numbers = torch.from_numpy(users)
-    exchange = f1_intervals.Exchange(own["macro"], torch.from_numpy(target), decided, numbers)
-    assert (one.p_value, 0) == exchange.test(1, 1, 0)
-    assert "micro" not in found.comparisons["b"]

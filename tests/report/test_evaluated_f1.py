@@ -156,29 +156,3 @@ def test_targets_of_one_id_have_no_f1(cluster: str | None, tmp_path: Path) -> No
     expected = f1(np.repeat([0, 1], 30), np.tile(scores.argmax(1), 2))
     assert both.values["f1"] == pytest.approx(expected)
     assert "f1" in both.intervals
-
-
-@pytest.mark.parametrize(("queries", "locations"), [(1, 9), (5, 1)])
-def test_one_query_and_one_location_have_f1(queries: int, locations: int) -> None:
-    """Nothing else is possible there."""
-    e = report.evaluate(np.ones((queries, locations)), [0] * queries, k=1)
-    assert (e.values["f1"], "value_of_f1" in e.card) == (1.0, False)
-
-
-def test_the_interval_costs_nothing_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Values, chance and the tables of groups need no user left out; what shows intervals does."""
-
-    def refuse(*_: Any) -> Any:
-        raise AssertionError
-
-    found = evaluate(*sample())
-    with monkeypatch.context() as patch:
-        patch.setattr("nextloc_metrics.report.evaluation_metrics.jackknife", refuse)
-        assert found.values
-        assert not found.chance
-        assert found.ties
-        assert found.groups["user"].records
-        for read in (lambda: found.intervals, lambda: found.table, lambda: str(found)):
-            with pytest.raises(AssertionError):
-                read()
-    assert "f1" in found.intervals

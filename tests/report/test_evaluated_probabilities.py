@@ -79,17 +79,6 @@ def test_counts_of_probabilities_are_saved_and_merged(tmp_path: Path) -> None:
         report.merge([tmp_path / "0.npz", other])
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("blank_pictures")
-def test_the_page_shows_reliability_and_risk() -> None:
-    """Two pictures in a section of their own."""
-    logits, target = data()
-    page = report.evaluate(logits, target, k=1, given="logits").to_html()
-    assert page.count("<h2>Probabilities</h2>") == 1
-    assert "Accuracy by confidence" in page
-    assert "<h2>Probabilities</h2>" not in report.evaluate(logits, target, k=1).to_html()
-
-
 @pytest.mark.usefixtures("blank_pictures")
 def test_answers_with_a_confidence() -> None:
     """The share of answered queries and their accuracy are rows of the table."""
@@ -101,21 +90,7 @@ def test_answers_with_a_confidence() -> None:
     assert found.to_html().count("Accuracy by confidence") > 0
 
 
-def test_whole_numbers_are_confidences_in_arrays_and_tables() -> None:
-    """0 and 1 as integers have the values of 0.0 and 1.0."""
-    columns = {"preds": [[3, 1], [2, 0], [1, 0]], "target": [3, 1, 2]}
-    wanted = report.evaluate(**columns, k=1, confidence=[1.0, 0.0, 1.0]).values
-    assert report.evaluate(**columns, k=1, confidence=[1, 0, 1]).values == wanted
-    table = pandas.DataFrame({**columns, "sure": [1, 0, 1]})
-    assert report.evaluate(table, k=1, confidence="sure").values == wanted
-
-
-@pytest.mark.usefixtures("forked_workers")
-@pytest.mark.parametrize(
-    ("suffix", "workers"),
-    [("csv", 1), pytest.param("parquet", 2, marks=pytest.mark.slow)],  # starts processes
-)
-def test_a_column_of_confidences(tmp_path: Path, suffix: str, workers: int) -> None:
+def test_a_column_of_confidences(tmp_path: Path) -> None:
     """The values are those of arrays; a part without rows adds nothing, nor is a mask read."""
     rows: dict[str, Any] = {
         "preds": ["[3, 1]", "[2, 0]", "[0, 7]", "[5, 1]"],
@@ -126,8 +101,7 @@ def test_a_column_of_confidences(tmp_path: Path, suffix: str, workers: int) -> N
     }
     frame = pandas.DataFrame(rows)
     for number, part in enumerate((frame, frame[:0])):
-        path = tmp_path / f"{number}.{suffix}"
-        _ = part.to_csv(path, index=False) if suffix == "csv" else part.to_parquet(path)
+        part.to_csv(tmp_path / f"{number}.csv", index=False)
     options: Any = {"k": 1, "num_locations": 6}
     of_arrays = report.evaluate(
         [[3, 1], [2, 0], [0, 7], [5, 1]],
@@ -139,9 +113,7 @@ def test_a_column_of_confidences(tmp_path: Path, suffix: str, workers: int) -> N
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a part has no rows
-        found = report.evaluate(
-            tmp_path, mask="seen", confidence="sure", exclude="skip", workers=workers, **options
-        )
+        found = report.evaluate(tmp_path, mask="seen", confidence="sure", exclude="skip", **options)
     assert found.values == of_arrays.values
     assert found.intervals == of_arrays.intervals
 

@@ -19,7 +19,6 @@ from nextloc_metrics import (
     next_location_metrics,
     report,
 )
-from nextloc_metrics.geography import Locations
 from strategies import compare_scores, float32
 
 
@@ -238,17 +237,6 @@ def test_models_are_compared_on_the_same_queries() -> None:
         report.compare(models, target, cluster="user")
 
 
-def test_line_breaks_in_names_of_groups_are_escaped() -> None:
-    """In headings, tables and the card."""
-    scores, target, users, _ = batch()
-    e = report.evaluate(scores, target, k=1, groups={"us\ner": users}, cluster="us\ner")
-    tag = report.evaluate(scores, target, k=1, groups={"<b>": users})
-    assert r"By \<b\>:" in tag.to_markdown().splitlines()
-    assert e.card["intervals"] == "95 %, clustered by us\ner"
-    assert r"intervals: 95 %, clustered by us\ner" in str(e).splitlines()
-    assert r"By us\\ner:" in e.to_markdown().splitlines()  # Markdown reads `us\ner`
-
-
 def test_p_values_of_all_comparisons_are_corrected() -> None:
     """Holm's method takes what differs as one family, NDCG@1 is Acc@1, and the table shows it."""
     scores, target, *_ = batch()
@@ -288,20 +276,6 @@ def test_the_card_counts_ties_across_k() -> None:
     card = report.evaluate(np.array(scores), [1, 0, 2, 3], k=2).card
     assert (card["tied"], card["tied_across_k"]) == (3, 2)
     assert "tied_across_k" not in report.evaluate(np.array(scores, float), [1, 0, 2, 3], k=4).card
-
-
-def test_padding_is_no_candidate_of_the_references() -> None:
-    """Neither of chance nor of the most frequent locations; it has no coordinates."""
-    scores, target = np.eye(4)[:, :3], np.array([0, 1, 2, 0])
-    padded = np.column_stack([scores, np.full(4, -np.inf)])
-    e, plain = (
-        report.evaluate(
-            x, target, k=1, exclude=np.full((4, 1), -1), train_counts=[3, 0, 1, 0][: x.shape[1]],
-            locations=Locations(np.array([1, 1.1, 1.2, np.nan])[: x.shape[1]], [0] * x.shape[1]),
-        )
-        for x in (padded, scores)
-    )  # fmt: skip
-    assert (e.values, e.chance, e.baseline) == (plain.values, plain.chance, plain.baseline)
 
 
 @pytest.mark.parametrize(

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from nextloc_metrics import report
 from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.geography import Locations
-from strategies import examples
 
 NUMBER = 60
 WORDS = [f"user {number}" for number in range(14)]
@@ -60,29 +55,6 @@ def whole(form: str, **options: Any) -> str:
     return report.evaluate(**rows_of(form), num_locations=9, **OPTIONS, **options).to_markdown()
 
 
-@pytest.mark.slow
-@given(
-    form=st.sampled_from(["lists", "scores"]),
-    order=st.permutations(range(NUMBER)),
-    cuts=st.lists(st.integers(0, NUMBER), max_size=3),
-    data=st.data(),
-)
-@examples(2)
-def test_any_tree_of_parts_gives_the_same_bits(
-    form: str, order: list[int], cuts: list[int], data: Any
-) -> None:
-    """Batches in any order, some empty, merged in any order, as bytes in between."""
-    parts = [np.array(order[a:b], int) for a, b in pairwise([0, *sorted(cuts), NUMBER])]
-    evaluators = [evaluator_of(form, part) for part in parts]
-    while len(evaluators) > 1:
-        first = evaluators.pop(data.draw(st.integers(0, len(evaluators) - 1)))
-        other = evaluators.pop(data.draw(st.integers(0, len(evaluators) - 1)))
-        evaluators.append(report.Evaluator.from_bytes(first.to_bytes()).merge(other))
-    one_by_one = evaluator_of(form, *parts)
-    assert evaluators[0].to_bytes() == one_by_one.to_bytes() == evaluator_of(form, order).to_bytes()
-    assert one_by_one.result().to_markdown() == whole(form)
-
-
 @pytest.mark.parametrize("form", ["lists", "scores"])
 def test_a_batch_in_chunks_is_that_of_its_rows(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also after another batch: the same bits, and so the same shard."""
@@ -101,22 +73,6 @@ def test_parts_with_references_and_a_map() -> None:
     merged = report.Evaluator.from_bytes(other.to_bytes()).merge(first)
     assert merged.to_bytes() == evaluator_of("scores", range(60), **MORE).to_bytes()
     assert merged.result().to_markdown() == whole("scores", **MORE)
-
-
-def test_the_number_of_targets_of_a_batch_does_not_decide_what_is_tied() -> None:
-    """Queries with one target and with eight, apart and together, have one card and one state."""
-    scores = np.random.default_rng(3).integers(0, 40, (20, 400)).astype(np.float32)
-    target = np.stack([np.random.default_rng(i).permutation(400)[:8] for i in range(20)])
-    target[:10, 1:] = -1
-    assert all(
-        (row == row[first]).sum() > 1 for row, first in zip(scores, target[:, 0], strict=True)
-    )
-    together, apart = (report.Evaluator(k=(1, 3), num_locations=400) for _ in range(2))
-    together.add(Batch(scores, target))
-    apart.add(Batch(scores[:10], target[:10, :1]))
-    apart.add(Batch(scores[10:], target[10:]))
-    assert together.to_bytes() == apart.to_bytes()
-    assert together.result().card["tied"] == 20
 
 
 def test_an_empty_evaluator_adds_nothing() -> None:
@@ -181,17 +137,6 @@ def test_a_batch_of_another_kind_is_refused(
         assert evaluator.to_bytes() == before
 
 
-def test_nothing_is_counted_twice() -> None:
-    """An evaluator is not merged a second time, nor back, nor its copy."""
-    one, other = (report.Evaluator(k=1, num_locations=9) for _ in range(2))
-    for evaluator, target in ((one, 3), (other, 4)):
-        evaluator.add(Batch([[3, 1]], [target]))
-    one.merge(other)
-    for first, second in ((one, other), (other, one), (one, deepcopy(other))):
-        with pytest.raises(ValueError, match="must be merged once"):
-            first.merge(second)
-
-
 @pytest.mark.parametrize("cluster", [None, "user"])
 @pytest.mark.parametrize("users", [None, ["ann", "bob"], ["bob", "ann"]])
 def test_a_result_stays_what_it_was_when_batches_follow(
@@ -242,26 +187,10 @@ def test_a_refused_batch_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     assert evaluator.result().to_markdown() == whole("lists")
 
 
-def test_other_options_are_not_merged() -> None:
-    """Counts at another k do not add up, nor do those of no batch."""
-    one, other = evaluator_of("lists", range(9)), report.Evaluator(num_locations=9, k=2)
-    for first, second in ((one, other), (other, one)):
-        with pytest.raises(ValueError, match="shards must agree on `k`"):
-            first.merge(second)
-
-
 def test_lists_need_the_number_of_locations() -> None:
     """The largest target is not known before the last batch."""
     with pytest.raises(ValueError, match="`num_locations` must be given for lists of ids"):
         report.Evaluator().add(Batch([[1, 2]], [1]))
-
-
-def test_scores_of_two_bytes() -> None:
-    """NumPy has no bfloat16; small whole numbers are the same in all kinds."""
-    scores, target = torch.arange(12.0).reshape(3, 4) % 7, torch.tensor([1, 2, 3])
-    expected = report.evaluate(scores, target, k=2).values
-    for kind in (torch.bfloat16, torch.float16):
-        assert report.evaluate(scores.to(kind), target, k=2).values == expected
 
 
 def test_scores_that_require_a_gradient_are_read_like_detached_ones(tmp_path: Path) -> None:

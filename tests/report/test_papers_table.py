@@ -137,10 +137,3 @@ def test_a_mark_that_no_cell_has_is_not_explained() -> None:
     notes = ["† too short", "~ not separated", "* p < 0.05", "all queries"]
     assert Table(["a", "b"], [["x", "1.00~"]], notes).notes == ("~ not separated", "all queries")
     assert Table(["a", "b"], [["x", "1.00**"]], notes).notes == ("* p < 0.05", "all queries")
-
-
-@pytest.mark.slow
-def test_one_test_is_singular() -> None:
-    """Two models have one test of each metric."""
-    found = report.compare({"a": [[1, 2]] * 9, "b": [[2, 1]] * 9}, [1] * 9, k=1, against="all")
-    assert found.card["corrected_p"] == "Holm's method for 1 test of each metric"

@@ -192,12 +192,6 @@ def test_libcity_ties_what_float32_does_not_tell_apart() -> None:
     assert protocols.libcity(apart, target, CUTS) == protocols.libcity(scores, target, CUTS)
 
 
-def test_a_few_locations_are_all_returned_by_mie_lab() -> None:
-    """Its code cuts k to the number of candidates."""
-    found = protocols.mie_lab(torch.tensor([[0.1, 0.7, 0.2]]), torch.tensor([0]))
-    assert (found["correct@1"], found["correct@3"], found["correct@10"]) == (0, 1, 1)
-
-
 SCORES, TARGET = torch.rand(6, 12, generator=torch.Generator().manual_seed(0)), torch.arange(6)
 
 
@@ -235,18 +229,6 @@ def test_an_audit_has_the_values_beside_exact_value_and_bounds(kind: str) -> Non
         "sasrec": {"HR@10", "NDCG@10"},
         "middle_rank": {"hits@1", "hits@10", "mrr"},
     }
-
-
-def test_an_audit_of_several_models_has_a_row_for_each() -> None:
-    """The first column is the model; the text is in percent."""
-    audit = protocols.audit({"a": SCORES, "b": -SCORES}, TARGET, k=1)
-    frame = audit.to_pandas()
-    assert [frame.index.name, *frame.columns][:3] == ["model", "protocol", "metric"]
-    alone = protocols.audit(-SCORES, TARGET, k=1).to_pandas()
-    assert frame.loc["b"].set_index("protocol").equals(alone)
-    exact = float(updated(MRR(), SCORES, TARGET).compute())
-    (row,) = (row for row in audit.table.rows if row[:3] == ("a", "mie_lab", "mrr"))
-    assert row[3:5] == (f"{100 * exact:.2f}",) * 2
 
 
 def test_the_command_prints_an_audit(tmp_path: Path) -> None:

@@ -75,24 +75,6 @@ def rewrite(path: Path, header: dict[str, Any], arrays: dict[str, Any]) -> None:
     np.savez(path, header=np.array(text), checksum=np.array(check), **arrays)
 
 
-@pytest.mark.parametrize("number", [0, 4])
-def test_a_perfect_model_and_none_are_read(number: int, tmp_path: Path) -> None:
-    """Sums may be as large as the number of scores, also if that is 0."""
-    path = tmp_path / "counts.npz"
-    right = report.evaluate(np.tile([[2, 1, 0]], (number, 1)), np.full(number, 2), k=1)
-    right.save(path)
-    assert str(report.merge([path])) == str(right)
-
-
-@pytest.mark.slow
-def test_what_was_saved_is_read(path: Path) -> None:
-    """All numbers and tables are those of the evaluation."""
-    whole = evaluation()
-    for _ in range(2):
-        assert report.merge([path]).to_markdown() == whole.to_markdown()
-        rewrite(path, *contents(path))  # as the changes below, but without a change
-
-
 CHANGES: dict[str, Callable[[Any, Any], Any]] = {
     "a key is missing": lambda _, arrays: arrays.pop("/mrr"),
     "a wrong shape": lambda _, arrays: arrays.update({"/mrr": np.zeros(4, np.int64)}),
@@ -127,13 +109,6 @@ def test_a_plausible_change_is_found_by_the_checksum(path: Path) -> None:
     np.savez(path, header=np.array(json.dumps(header)), checksum=check, **arrays)
     with pytest.raises(ValueError, match=r"its checksum shows that it was changed; save the"):
         report.merge([path])
-
-
-def test_counts_are_no_picture_and_no_page(tmp_path: Path) -> None:
-    """A name of another kind of file is refused, and nothing is written."""
-    with pytest.raises(ValueError, match=r"`path` must end with .npz, got 'e.pdf'; a page is"):
-        evaluation().save(tmp_path / "e.pdf")
-    assert not list(tmp_path.iterdir())
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:

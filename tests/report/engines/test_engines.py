@@ -171,14 +171,6 @@ def test_one_process_is_right() -> None:
 
 
 @pytest.mark.slow  # runs Dask
-def test_lists_that_dask_made_text_of() -> None:
-    """Dask makes text of lists in pandas; the text is read as the lists."""
-    frame = of_dask().from_pandas(pd.DataFrame(table().to_pydict()), npartitions=5, sort=False)
-    assert str(frame.dtypes["preds"]) != "object"
-    assert show(report.evaluate(frame, **OPTIONS)) == expect()
-
-
-@pytest.mark.slow  # runs Dask
 def test_partitions_without_rows_or_ids() -> None:
     """Empty partitions, and one with empty lists alone, whose type nothing shows."""
     rows = table().to_pandas()
@@ -187,26 +179,6 @@ def test_partitions_without_rows_or_ids() -> None:
     frame = of_dask().concat([frame, frame[frame["hour"] > 99]], interleave_partitions=True)
     expected = show(report.evaluate(pa.Table.from_pandas(rows), **OPTIONS))
     assert show(report.evaluate(frame, **OPTIONS)) == expected
-
-
-@pytest.mark.slow
-def test_a_partition_does_not_decide_what_is_sparse() -> None:
-    """Ids that are dense in all rows and sparse in some partitions stay as they are."""
-    target = [*range(300), 2**20 + 500]
-    rows = pd.DataFrame({"preds": [[i, i + 1] for i in target], "target": target[::-1]})
-    expected = report.evaluate(rows["preds"], rows["target"], k=1)
-    e = report.evaluate(partition(rows, 20), k=1)
-    assert e.values == expected.values
-    assert e.card["queries"] == 301
-
-
-@pytest.mark.slow  # runs Dask
-def test_no_rows_at_all() -> None:
-    """No row in any partition is an evaluation of no query."""
-    rows = table().slice(0, 0).to_pandas()
-    with pytest.warns(UserWarning, match="should hold rows, got none"):
-        e = report.evaluate(partition(rows, 1), k=1)
-    assert e.card["queries"] == 0
 
 
 @pytest.mark.slow  # runs Dask
@@ -221,13 +193,6 @@ def test_errors_do_not_depend_on_the_partitions() -> None:
     expected = report.evaluate(pa.Table.from_pandas(rows), k=1, on_error="miss")
     assert show(e) == show(expected)
     assert e.card["broken_answers"] == 1
-
-
-@pytest.mark.slow  # runs Dask
-def test_columns_that_do_not_exist() -> None:
-    """A wrong name is an error that lists the columns, before anything is computed."""
-    with pytest.raises(ValueError, match=r"must have the columns .*'users'.* did you mean 'user'"):
-        report.evaluate(partition(table().to_pandas(), 2), groups=["users"])
 
 
 @pytest.mark.slow  # runs Dask, and starts a process

@@ -98,13 +98,6 @@ def test_judgements_that_are_all_0_count_0(form: str) -> None:
     assert (found.card["queries"], found.card["without_target"]) == (3, 0)
 
 
-def test_judgements_that_are_all_0_count_0_among_ties() -> None:
-    """A tie of all items with a relevant one is rank 1 or 2."""
-    run = {u: dict.fromkeys(of, 0.5) for u, of in RUN.items()}
-    found = report.evaluate(run, truth=QRELS, measures=["mrr"])
-    assert found.values["mrr"] == pytest.approx((3 / 4 + 0 + 3 / 4) / 3)
-
-
 @pytest.mark.parametrize("key", ["u", "query"])
 @pytest.mark.parametrize("named", [["query"], ["query", "item", "rank"]])
 def test_a_dict_of_columns_is_no_run(named: list[str], key: str) -> None:
@@ -385,26 +378,6 @@ def test_dicts_in_files_are_read_and_compared() -> None:
     }
 
 
-def test_odd_cells_of_two_tables_are_not_read_in_silence() -> None:
-    """The score `1_0`, and NUL in a key or in a target."""
-    named: Any = {"query": "u", "item": "item", "score": "s", "k": 1}
-    right = {"p.csv": "u,item,s\nx,3,10\n", "t.csv": "u,item\nx,3\n"}
-    for file, old, new, says in (
-        ("p.csv", "10", "1_0", "a number in `s`, got '1_0'"),
-        ("t.csv", "x", "x\0", r"without NUL in `u`, got 'x.x00'"),
-        ("t.csv", "3", "3\0", r"without NUL in `item`, got '3.x00'"),
-    ):
-        for name, text in right.items():
-            text = text.replace(old, new) if name == file else text
-            Path(name).write_text(text, "utf-8", newline="")
-        with pytest.raises(ValueError, match=says):
-            report.evaluate("p.csv", truth="t.csv", **named)
-    Path("a.run").write_text("q Q0 d 1 1_0 x\n", "utf-8")
-    Path("a.qrels").write_text("q 0 d 1\n", "utf-8")
-    with pytest.raises(ValueError, match=r"line 1 of a.run must be .*: got 'q Q0 d 1 1_0 x'"):
-        report.read("a.run", truth="a.qrels")
-
-
 def said(*words: str) -> str:
     """The message of `score`."""
     shown = CliRunner().invoke(main, ["score", *words])
@@ -418,11 +391,3 @@ def test_another_separator_is_named(mark: str) -> None:
     Path("a.csv").write_text(f"preds{mark}target\n1{mark}2\n", "utf-8")
     assert f"and not by {mark!r}" in said("a.csv")
     assert "did you mean" not in said("a.csv")
-
-
-def test_messages_of_other_files_name_what_is_wrong() -> None:
-    """JSON as judgements of a run, a path that is too long, and files that are not there."""
-    Path("a.run").write_text("q Q0 d 1 1 x\n", "utf-8")
-    Path("a.json").write_text(json.dumps(QRELS), "utf-8")
-    assert "line 1 of a.json must be `query 0 id grade`" in said("a.run", "--truth", "a.json")
-    assert "must be an existing file" in said("x" * 5000 + ".csv")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from collections.abc import Callable
-from csv import writer
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +13,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nextloc_metrics import AccuracyAtK, report
+from nextloc_metrics import report
 from nextloc_metrics.core.queries.answers import OUTCOMES
 from nextloc_metrics.core.queries.batch import Batch
-from nextloc_metrics.report.files import texts as forms
 from nextloc_metrics.report.files.answer_texts import Reader
 
 # Names as people have them: Latin, right to left, CJK, digits, marks of JSON, of lists, of prose.
@@ -122,16 +119,6 @@ def test_fields_are_a_list(names: list[str], between: str) -> None:
 
 
 IDS = ["Cafe", "Home", "12", "Bar, north"]
-
-
-@given(st.lists(st.sampled_from(["Cafe", "Bar, north", "A,B,C", "Home"]), min_size=1))
-def test_quotes_protect_the_commas_of_a_name(names: list[str]) -> None:
-    """The module `csv` writes the names as a form of fields reads them."""
-    text = io.StringIO()
-    writer(text).writerow(names)
-    ids = ["A,B,C", *IDS]
-    found = report.read_answers([text.getvalue()], ids=ids, form="separated")
-    assert names_in(found, ids, 0) == names
 
 
 CASES = {
@@ -269,17 +256,6 @@ def test_options_say_which_list() -> None:
         assert part in rule
 
 
-def test_no_text_has_many_names() -> None:
-    """None, NaN and NA of columns are empty answers."""
-    pandas = pytest.importorskip("pandas")
-    for column in (
-        pandas.Series(["[12]", None], dtype="string"),
-        pandas.Series(["[12]", float("nan")], dtype=object),
-        pandas.Series(["[12]", None], dtype="category"),
-    ):
-        assert report.read_answers(column, ids=IDS).outcomes == ["answered", "empty"]
-
-
 def test_auto_only_proposes(capsys: pytest.CaptureFixture[str]) -> None:
     """It prints what each form reads, and reads no answer."""
     texts = ['["Cafe"]', "1. Home\n2. Mars", "[12] [7]"]
@@ -288,43 +264,6 @@ def test_auto_only_proposes(capsys: pytest.CaptureFixture[str]) -> None:
     assert "json: reads 1, 1 with an id" in printed
     report.read_answers(texts, ids=[*IDS, "a\nb"], form="auto")
     assert "separated: `form` must be 'json' for ids such as" in capsys.readouterr().out
-
-
-@pytest.mark.slow  # reads long texts
-@pytest.mark.parametrize("form", ["json", "separated", "lines"])
-def test_long_repeats_are_read_as_short_ones(form: str) -> None:
-    """Twenty thousand brackets have the outcome of a thousand; nothing crashes."""
-    for text in (
-        "[",
-        '{"a":',
-        "[1,",
-        '"',
-        '["a",',
-        "{",
-        "{}",
-        "[1]",
-        " ",
-        "\\",
-        "1. ",
-        ", ",
-    ):
-        short, long = (
-            report.read_answers([text * number], ids=["x"], form=form, k=1).outcomes
-            for number in (1000, 20_000)
-        )
-        assert long == short, text
-
-
-def test_clean_lists_are_scanned_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By JSON's scanner in C, also in prose: what stands around is read by no token."""
-    scanned: list[int] = []
-    scan = forms._scan
-    monkeypatch.setattr(forms, "_scan", lambda text, at: [scanned.append(at), scan(text, at)][1])
-    monkeypatch.setattr(forms, "scan_python", None)
-    prose = "The places that come next:\n```json\n{}\n```\nI hope {{that}} it helps."
-    given = [form.format(json.dumps(["Home"] * 16)) for form in ("{}", prose)] * 50
-    assert {*report.read_answers(given, ids=IDS).outcomes} == {"answered"}
-    assert len(scanned) == len(given)
 
 
 TEXTS = [
@@ -372,20 +311,6 @@ def test_every_answer_counts_in_the_divisor() -> None:
     assert "among answered" in e.to_latex()
 
 
-def test_values_are_those_of_lists() -> None:
-    """Answers are lists of ids for every metric; only the answered count beside the values."""
-    e, found = evaluated(), read_all()
-    target = torch.tensor([TARGETS[0], 3, *TARGETS[1:]])
-    plain = report.evaluate(found.preds, target, k=(1, 3), num_locations=4)
-    assert plain.values.items() <= e.values.items()
-    kept = found.outcome == 0
-    among = report.evaluate(found.preds[kept], target[kept], k=(1, 3), num_locations=4)
-    assert {name: x.value for name, x in e.columns["among answered"].items()} == among.values
-    accuracy = AccuracyAtK(1)
-    accuracy.update(found, target)  # type: ignore[arg-type]
-    assert float(accuracy.compute()) == pytest.approx(e.values["acc_at_1"])
-
-
 @pytest.mark.slow
 def test_answers_add_up(tmp_path: Path) -> None:
     """Parts, bytes and files have the same values and cards, and other rules are refused."""
@@ -414,21 +339,6 @@ def test_answers_add_up(tmp_path: Path) -> None:
             report.evaluate(found, [4] * 10, **options)
     masked = report.evaluate(found, [4, *[0] * 9], mask=[False, *[True] * 9], k=1)
     assert masked.card["num_asked"] == 9
-
-
-def test_answers_are_compared_like_lists() -> None:
-    """Answers stand where predictions do."""
-    found, target = read_all(), [TARGETS[0], 3, *TARGETS[1:]]
-    both = report.compare({"a": found, "b": found.preds}, target, k=1)
-    assert both.values["a"] == both.values["b"]
-
-
-def test_long_repeats_are_no_visit_counts() -> None:
-    """A model that repeats one name for ever is an answer, and its target keeps rank 1."""
-    text = json.dumps(["Home"] * 200 + ["Cafe"])
-    e = report.evaluate(report.read_answers([text], ids=IDS), [1], k=1)
-    assert e.values["acc_at_1"] == 1
-    assert e.card["positions_repeated"] == 199
 
 
 def write_table(path: Path, name: str, rows: list[tuple[Any, ...]]) -> Path:
@@ -491,33 +401,3 @@ def csv(*cells: str) -> bytes:
 
 
 HOME = '["Home"]'
-ODD_FILES: dict[str, tuple[bytes, Any]] = {
-    "bom.csv": (b"\xef\xbb\xbf" + csv(HOME, "", "\xa0"), {"answered": 1, "empty": 2}),
-    "words.csv": (csv("NaN", "null", "[NaN]", "[Infinity]", "[null]"), {"unreadable": 5}),
-    "deep.csv": (csv("[" * 9**6 + HOME + "]" * 9**6, '{"a":' * 9**5 + HOME), {"unreadable": 2}),
-    "long.csv": (csv("x" * 3 * 10**6 + HOME, json.dumps(["Home"] * 300_000)), {"answered": 2}),
-    "surrogate.jsonl": (
-        b'{"said": "[\\"\\ud800\\", \\"Home\\"]", "target": "Home"}', "JSON object in UTF-8",
-    ),
-    "number.jsonl": (b'{"said": 5, "target": "Home"}', {"unreadable": 1}),
-    "nan.jsonl": (b'{"said": NaN, "target": "Home"}', {"unreadable": 1}),
-    "list.jsonl": (b'{"said": ["Home"], "target": "Home"}', {"answered": 1}),
-    "place.csv": (csv(HOME).replace(b",Home", b",Rome"), "got 'Rome'"),
-}  # fmt: skip
-
-
-@pytest.mark.slow  # reads files of megabytes
-@pytest.mark.filterwarnings("ignore:.* answers are unreadable")
-@pytest.mark.parametrize("name", ODD_FILES)
-def test_nothing_in_an_odd_file_is_lost_in_silence(name: str, tmp_path: Path) -> None:
-    """Each answer has the outcome that a reader gives it, or an error names the file."""
-    content, wanted = ODD_FILES[name]
-    (tmp_path / name).write_bytes(content)
-    options: Any = {"preds": "said", "vocabulary": IDS, "answers": {}, "k": 1}
-    if isinstance(wanted, str):
-        with pytest.raises(ValueError, match=wanted) as error:
-            report.evaluate(tmp_path / name, **options)
-        assert name in str(error.value)
-        return
-    card = report.evaluate(tmp_path / name, **options).card
-    assert {outcome: card[outcome] for outcome in OUTCOMES if card.get(outcome)} == wanted

@@ -257,23 +257,6 @@ def test_options_that_cannot_be_read_are_named(
     refused(says, "score", path, option, name)
 
 
-def test_ids_that_are_text_have_the_numbers_of_a_vocabulary(tmp_path: Path) -> None:
-    """Which counts need, of one word per line; other marks than line ends are in a name."""
-    words = ["x\x85y", "b\u20282", "c\x0bd\x0ce\x1cf", "\rg", " h "]
-    path = made({"preds": [[words[1], words[4], "?"]], "target": [words[4]], "seen": [[words[1]]]},
-                ".jsonl", tmp_path)  # fmt: skip
-    (tmp_path / "counts.txt").write_text("1\n2\n0\n1\n5\n", "utf-8")
-    options = ["score", path, "--exclude", "seen", "--k", "1"]
-    assert found(*options)["mrr"]["value"] == 1
-    by_count = [*options, "--train-counts", tmp_path / "counts.txt"]
-    refused("`--vocabulary` must list the ids", *by_count)
-    for end in ("\n", "\r\n"):
-        for last in ("", end):
-            (tmp_path / "v.txt").write_bytes(("\ufeff" + end.join(words) + last).encode())
-            shown = found(*by_count, "--vocabulary", tmp_path / "v.txt")
-            assert (shown["mrr"]["value"], shown["card"]["lists_with_other_ids"]) == (1, 1)
-
-
 def test_tables_of_days_shift_no_column(tmp_path: Path) -> None:
     """Of predicted days."""
     path, day = tmp_path / "a.csv", {"uid": [1.0], "d": [2.0], "t": [3.0], "x": [4.0], "y": [5.0]}
@@ -290,18 +273,6 @@ def test_tables_of_days_shift_no_column(tmp_path: Path) -> None:
             report.evaluate_trajectories(path, day)
     path.write_text("n,uid,d,t,x,y\n9,1,2,3,4,5\n", "utf-8")
     assert report.evaluate_trajectories(path, day).values["dtw"] == 0
-
-
-def test_the_command_splits_cells_at_a_separator(tmp_path: Path) -> None:
-    """Ids without brackets are one id unless it is given."""
-    path, other = tmp_path / "a.csv", tmp_path / "b.csv"
-    path.write_text("preds,target\n1 2.0,2\n3 1,3\n", "utf-8")
-    other.write_text("preds,target\n2 1,2\n3 1,3\n", "utf-8")
-    refused("`--answers separator=' '`", "score", path)
-    options = ["--k", "1", "--answers", "separator= "]
-    assert found("score", path, *options, "--workers", "2")["mrr"]["value"] == (1 / 2 + 1) / 2
-    values = found("compare", path, other, *options)["values"]
-    assert values[str(other)]["mrr"] == 1
 
 
 @pytest.mark.usefixtures("blank_pictures")
@@ -419,32 +390,6 @@ def test_equal_queries_are_compared(tmp_path: Path) -> None:
     assert [x["acc_at_1"] for x in values.values()] == [3 / 4, 1 / 4]
     words.write_text("0\n1", "utf-8")
     refused("must list the 9 ids of the scores", *options)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("form", [".jsonl", ".npz"])
-def test_rows_in_any_order_are_joined_by_their_keys(form: str, tmp_path: Path) -> None:
-    """`--id` gives what the files in one order give, to `compare` and to `audit`."""
-    orders = {"first": [0, 1, 2, 3], "equal": [0, 1, 2, 3], "other": [2, 0, 3, 1]}
-    scores = np.eye(9)[[3, 5, 2, 8]].tolist()
-    preds = scores if form == ".npz" else [[3], [5], [1, 8], [8]]
-    columns = {"preds": preds, "target": TARGETS, "user": USERS, "id": ["q1", "q2", "q3", "q4"]}
-    paths = {}
-    for name, rows in orders.items():
-        (tmp_path / name).mkdir()
-        of = {**columns, "preds": LISTS} if name == "first" and form != ".npz" else columns
-        paths[name] = made({x: [y[i] for i in rows] for x, y in of.items()}, form, tmp_path / name)
-
-    def shown(name: str, *options: str) -> str:
-        text = run("compare", str(paths["first"]), str(paths[name]), *options).output
-        return str(text).replace(str(paths[name]), "b").replace(name, "b")
-
-    expected = shown("equal", "--cluster", "user")
-    assert shown("other", "--cluster", "user", "--id", "id") == expected
-    if form == ".npz":
-        audit = found("audit", paths["equal"], paths["other"], "--id", "id", "--k", "1")
-        values = [[x["value"] for x in audit if x["model"] == str(paths[name])] for name in orders]
-        assert values[1] == values[2] != []
 
 
 def test_parts_of_dicts_and_of_tensors_are_joined(tmp_path: Path) -> None:

@@ -6,9 +6,7 @@ import gzip
 import json
 import os
 import re
-import struct
 import sys
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -188,15 +186,6 @@ def test_what_is_no_source_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match="install the extra `cli`"):
         report.read(written("1,1\n", tmp_path))
-
-
-def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
-    """Wherever its bytes are damaged, and whatever its library raises."""
-    path, data = tmp_path / "a.csv.gz", gzip.compress(b"preds,target\n" + b"[1],1\n" * 9)
-    for at in range(10, len(data)):
-        path.write_bytes(data[:at] + bytes([data[at] ^ 255]) + data[at + 1 :])
-        with pytest.raises(ValueError, match=r"a\.csv\.gz"):
-            evaluated(path)
 
 
 # Cells -------------------------------------------------------------------------------------------
@@ -426,40 +415,6 @@ def test_broken_answers_are_errors_or_counted(form: str, kind: Any, tmp_path: Pa
         check_refused(rows, "`target`", at=at, on_error=on_error)
 
 
-def test_text_that_is_no_list_is_a_broken_answer(tmp_path: Path) -> None:
-    """So are answers out of range, and a float in one of many lists, which changes no other."""
-    path = written("1 2,1\nI think home,2\n-100,3\n4 -100,4\n", tmp_path)
-    options: dict[str, Any] = {"on_error": "miss", "padding": [-100], "separator": " "}
-    check_read(path, [[1, 2], [], [], [4]], [1, 2, 3, 4], missed=1, **options)
-    for cell in ([2**63], [2**64 - 1, 3], [10**30], [LARGE, 0.5], [2.5, 1], [True], None,
-                 [None, 3]):  # fmt: skip
-        for at in (0, 40):
-            rows = [{"preds": [3, 1], "target": 3, "pad": "y" * 100}] * 40
-            rows.insert(at, {**rows[0], "preds": cell})
-            path = written(records(*rows), tmp_path)
-            check_refused(path, "`preds`", at=at)
-            lists: list[Any] = [[3, 1]] * 40
-            lists.insert(at, [])
-            check_read(path, lists, [3] * 41, missed=1, on_error="miss")
-    large = {"preds": pa.array([[LARGE, 3], [None, 4]]), "target": pa.array([LARGE, 4])}
-    rows = made(large, ".parquet", tmp_path)
-    check_read(rows, [[LARGE, 3], []], [LARGE, 4], missed=1, on_error="miss")
-    single = {"preds": pa.array([LARGE, None]), "target": pa.array([LARGE, 5])}
-    rows = made(single, ".parquet", tmp_path)
-    check_read(rows, [[LARGE], []], [LARGE, 5], missed=1, on_error="miss")
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_lists_of_targets_may_be_empty(form: str, tmp_path: Path) -> None:
-    """Such a query has no target; targets of one id each are one column."""
-    for given, read in (
-        ([[3, 1], []], [[3, 1], []]), ([[3], [1]], [3, 1]), ([[3], [-1]], [[3], []])
-    ):  # fmt: skip
-        rows = made({"preds": [[3], [3]], "target": given}, form, tmp_path)
-        check_read(rows, [[3], [3]], read)
-        assert evaluated(rows).card["without_target"] == (read[1] == [])
-
-
 @pytest.mark.parametrize("form", [".csv", ".jsonl", ".parquet", "arrow"])
 def test_most_rows_decide_the_width_of_scores(form: str, tmp_path: Path) -> None:
     """Where broken rows are misses, their order changes nothing; else the first is an error."""
@@ -476,31 +431,6 @@ def test_most_rows_decide_the_width_of_scores(form: str, tmp_path: Path) -> None
         typed = pa.table({"preds": pa.array([[]], pa.list_(pa.float64())), "target": [1]})
         for on_error in ("raise", "miss"):
             check_refused(typed, "`preds`", "empty", on_error=on_error)
-
-
-@pytest.mark.parametrize("wrong", [[0.5], [0.5, None], ["a", 0.5], None, [LARGE, 0.5]])
-def test_a_row_that_is_no_scores(wrong: Any, tmp_path: Path) -> None:
-    """It is an error, or scores of NaN, which are a miss."""
-    right = {"preds": [0.5, 1], "target": 1}
-    path = written(records(right, {"preds": wrong, "target": 0}), tmp_path)
-    check_refused(path, "scores", at=1)
-    found = report.read(path, on_error="miss")
-    assert (found.preds[1].isnan().all(), found.missed) == (True, 1)
-    assert evaluated(path, on_error="miss").values["acc_at_1"] == 0.5
-
-
-def test_nan_in_a_cell_of_pandas_is_no_missing_value() -> None:
-    """The value is that of the same rows in Arrow; None, and a cell without a list, are missing."""
-    nan = float("nan")
-    scores = [[nan, 0.9], [0.9, 0.1]]
-    expected = evaluated(pa.table({"preds": scores, "target": [1, 0]})).values
-    assert expected["mrr"] == 0.75
-    for cells in (scores, [np.array(x) for x in scores], [np.array(x, "f4") for x in scores]):
-        frame = pd.DataFrame({"preds": cells, "target": [1, 0]})
-        assert evaluated(frame, on_error="miss").values == expected
-    for missing in (nan, None, [0.1, None]):
-        frame = pd.DataFrame({"preds": [np.array([nan, 0.9]), missing], "target": [1, 1]})
-        check_refused(frame, "scores", at=1)
 
 
 # Numbers of ids, and columns beside them ---------------------------------------------------------
@@ -552,22 +482,6 @@ def test_sparse_ids_are_numbered(tmp_path: Path) -> None:
     rows = {"preds": [[3, 1], [far[0], 3], [far[0], far[2]]], "target": [3, 1, 1]}
     found = report.read(made(rows, ".parquet", tmp_path))  # an invented answer takes no memory
     assert (found.vocabulary, found.preds.tolist()) == (None, [[3, 1], [4, 3], [4, 5]])
-
-
-@pytest.mark.parametrize(("preds", "target"), [
-    ([["b", "x"], ["a"]], ["b", "b"]), ([[7, 3], [5]], [3, 5]), ([[0.1, 0.9], [0.5]], [1, 0]),
-])  # fmt: skip
-def test_a_stream_is_read_as_a_table(preds: list[Any], target: list[Any]) -> None:
-    """Though it can be read only once; also its truth, and groups that are dictionaries."""
-    users = pa.array(["x", "y"]).dictionary_encode()
-    table = pa.table({"preds": preds, "target": target, "user": users})
-    expected = str(evaluated(table, groups=["user"], on_error="miss"))
-    stream = table.to_reader(max_chunksize=1)
-    assert str(evaluated(stream, groups=["user"], on_error="miss")) == expected
-    both = table.select(["user", "preds"]), table.select(["user", "target"])
-    given: dict[str, Any] = {"query": "user", "on_error": "miss"}
-    joined = evaluated(both[0].to_reader(), truth=both[1].to_reader(), **given)
-    assert joined.values == evaluated(both[0], truth=both[1], **given).values
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -684,25 +598,6 @@ def test_arrays_of_other_shapes_are_refused(
     check_refused(tmp_path / "a.npz", says, groups=["user"])
 
 
-def test_arrays_that_declare_more_than_they_hold(tmp_path: Path) -> None:
-    """A header of any size takes no memory."""
-    np.save(tmp_path / "p.npy", np.eye(3))
-    np.save(tmp_path / "t.npy", np.arange(3))
-    content = (tmp_path / "t.npy").read_bytes()
-    lie = content.replace(b"(3,), }" + b" " * 12, b"(1000000000000,), }")
-    (tmp_path / "t.npy").write_bytes(lie)
-    with pytest.raises(ValueError, match=r"t\.npy must hold arrays of numbers .* cut"):
-        report.read(tmp_path / "p.npy", truth=tmp_path / "t.npy")
-    shape = b"(2, 2), }"
-    np.save(tmp_path / "t.npy", np.zeros((2, 2)))
-    header = (tmp_path / "t.npy").read_bytes()[10:128].replace(shape, b"(2000000, 2000000), }")
-    with zipfile.ZipFile(tmp_path / "a.npz", "w") as packed:
-        head = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header))
-        packed.writestr("preds.npy", head + header + bytes(32))
-        packed.write(tmp_path / "t.npy", "target.npy")
-    check_refused(tmp_path / "a.npz", "beyond memory")
-
-
 def test_excluded_candidates_may_be_an_array_of_bools(tmp_path: Path) -> None:
     """One per candidate, beside scores and beside lists."""
     excluded = np.array([[0, 0, 1], [0, 1, 0], [0, 0, 0]], bool)
@@ -743,24 +638,6 @@ def test_a_run_is_read_as_trec_eval_reads_it(tmp_path: Path) -> None:
     assert shown["mrr_at_3"]["value"] == pytest.approx((1 / 3 + 0 + 0) / 3)
     card = shown["card"]
     assert (card["queries"], card["missing"], card["without_truth"]) == (3, 1, 1)
-
-
-def test_ids_of_a_run_are_text(tmp_path: Path) -> None:
-    """-1, 1 and 1.0 are three documents; ids that are all integers stay numbers; 0 is no hit."""
-    for given, qrels, mrr in [
-        ("1 Q0 1.0; 1 Q0 1; 2 Q0 x; 2 Q0 -1", "1 0 1 1; 2 0 -1 2; 2 0 b 1", 0.5),
-        ("1 Q0 -1; 1 Q0 5", "1 0 5 1", 0.5),
-        ("1 Q0 7; 1 Q0 5", "1 0 5 1; 1 0 6 0", 0.5),
-        ("1 Q0 x; 2 Q0 x; 3 Q0 y", "1 0 x 1; 2 0 x 0; 4 0 z 2", 1 / 3),
-    ]:
-        lines = (f"{x} 1 {9 - i} me\n" for i, x in enumerate(given.split("; ")))
-        (tmp_path / "a.run").write_text("".join(lines), "utf-8")
-        (tmp_path / "a.qrels").write_text(qrels.replace("; ", "\n"), "utf-8")
-        found: Any = report.read(tmp_path / "a.run", truth=tmp_path / "a.qrels")
-        assert found.grades.shape == found.target.shape
-        e = report.evaluate(found.preds, found.target, grade=found.grades, measures=["mrr"])
-        assert e.values["mrr"] == pytest.approx(mrr)
-        assert (found.vocabulary is None) == ("7" in given)
 
 
 @pytest.mark.parametrize(("a", "b", "says"), [

@@ -163,18 +163,6 @@ def test_a_page_says_what_is_known(name: str) -> None:
             assert " ".join(cell.split()).rpartition(", ")[2] in text
 
 
-def test_the_page_of_a_comparison_has_the_intervals_of_evaluations() -> None:
-    """In the order of the models, beside each value."""
-    for names in (("old", "<b>new"), ("old", "<b>new", "& third")):
-        found, alone = compared(*names)
-        lines = golden()[f"{['two', 'three'][len(names) - 2]} models"].splitlines()
-        for name in names:
-            _, *cells = next(x.split(" | ") for x in lines if x.strip().startswith(f"{name} |"))
-            for key, cell in zip(found.values["old"], cells, strict=True):
-                value, (low, high) = alone[name].values[key], alone[name].intervals[key]
-                assert cell.startswith(f"{100 * value:.2f} ({100 * low:.2f}-{100 * high:.2f})")
-
-
 @pytest.mark.slow  # draws
 @pytest.mark.parametrize("name", ["an evaluation", "three models"])
 def test_only_the_script_of_the_page_runs_and_nothing_is_fetched(name: str) -> None:
@@ -213,16 +201,6 @@ def test_a_page_has_a_choice_of_metrics_by_group() -> None:
         assert section.count("<details open>") == 1
     alone = report.evaluate([[1, 2]], [1], measures=["mrr"], groups={"hour": [3]}).to_html()
     assert "<details open>" not in alone
-
-
-def test_printed_cards_have_no_number_that_is_0() -> None:
-    """In the terminal, in Markdown and in a notebook; `card` has all."""
-    e = PAGES["lists without ties"]()
-    assert e.card["left_out"] == 0
-    for text in (str(e), e.to_markdown(), e._repr_html_()):
-        assert "queries" in text
-        assert "left out" not in text
-    assert "queries: 0" in str(PAGES["no queries"]())
 
 
 def test_a_title_that_is_a_file_is_an_error() -> None:
