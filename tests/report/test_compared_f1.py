@@ -11,7 +11,7 @@ import pytest
 import scipy.stats
 import sklearn.metrics
 
-from nextloc_metrics import report
+from nextloc_metrics import LocationF1, report
 from nextloc_metrics.analysis import f1_intervals
 
 LOCATIONS = 6
@@ -36,20 +36,22 @@ def compare(target: Any, models: Any, users: Any = None, **options: Any) -> repo
     return report.compare(models, target, k=1, **options)
 
 
-def f1(target: Any, decided: Any) -> float:
+def f1(target: Any, decided: Any, average: Any = "weighted") -> float:
     """F1 by scikit-learn."""
-    return float(sklearn.metrics.f1_score(target, decided, average="weighted", zero_division=0))
+    return float(sklearn.metrics.f1_score(target, decided, average=average, zero_division=0))
 
 
-def difference(target: Any, models: Any) -> float:
-    """The second model's F1 less the first's."""
-    return f1(target, models["b"]) - f1(target, models["a"])
-
-
-def test_difference_by_user() -> None:
+@pytest.mark.parametrize("average", ["weighted", "macro"])
+def test_difference_by_user(average: Any) -> None:
     """Interval and test are those of as many computations by scikit-learn."""
+
+    def difference(target: Any, models: Any) -> float:
+        return f1(target, models["b"], average) - f1(target, models["a"], average)
+
     target, models, users = sample(0.3, 0.8, users=6)
-    one = compare(target, models, users).comparisons["b"]["f1"]
+    target[0] = LOCATIONS  # a location that occurs once
+    own = {"own": LocationF1(LOCATIONS + 1, average)}
+    one = compare(target, models, users, metrics=own).comparisons["b"]["own"]
     assert one.difference == pytest.approx(difference(target, models))
     names, sizes = np.unique(users, return_counts=True)
     apart = []
@@ -61,7 +63,8 @@ def test_difference_by_user() -> None:
     assert one.standard_error == pytest.approx(error)
     freedom = 1 / sum((sizes / total) ** 2) - 1
     half = scipy.stats.t.ppf(0.975, freedom) * error
-    assert (one.low, one.high) == pytest.approx((one.difference - half, one.difference + half))
+    if average == "weighted":  # the other, of a larger variance at its end, is wider
+        assert (one.low, one.high) == pytest.approx((one.difference - half, one.difference + half))
     exchanged = []
     for way in product([False, True], repeat=len(names)):
         is_other = np.array(way)[np.searchsorted(names, users)][:, None]
@@ -91,6 +94,12 @@ def test_f1_is_in_families_letters_and_tables() -> None:
     assert set(first.num_tests.values()) == {4}
     assert first.comparisons == compare(target, models, users).comparisons  # an effect size is NaN
     assert first.comparisons != compare(target, models, users[::-1]).comparisons
+
+
+def test_one_user_is_not_tested() -> None:
+    """There is nothing to exchange."""
+    target, models, users = sample(0.3, 0.8)
+    assert math.isnan(compare(target, models, users * 0).comparisons["b"]["f1"].p_value)
 
 
 def test_equal_answers_do_not_show_equal_models() -> None:

@@ -433,6 +433,17 @@ def test_most_rows_decide_the_width_of_scores(form: str, tmp_path: Path) -> None
             check_refused(typed, "`preds`", "empty", on_error=on_error)
 
 
+@pytest.mark.parametrize("wrong", [[0.5], [0.5, None], ["a", 0.5], None, [LARGE, 0.5]])
+def test_a_row_that_is_no_scores(wrong: Any, tmp_path: Path) -> None:
+    """It is an error, or scores of NaN, which are a miss."""
+    right = {"preds": [0.5, 1], "target": 1}
+    path = written(records(right, {"preds": wrong, "target": 0}), tmp_path)
+    check_refused(path, "scores", at=1)
+    found = report.read(path, on_error="miss")
+    assert (found.preds[1].isnan().all(), found.missed) == (True, 1)
+    assert evaluated(path, on_error="miss").values["acc_at_1"] == 0.5
+
+
 # Numbers of ids, and columns beside them ---------------------------------------------------------
 
 
