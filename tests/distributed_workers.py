@@ -287,10 +287,13 @@ def states(metric: Any) -> list[Tensor]:
 Share = list[tuple[int, ...]]
 
 
-def evaluate(rank: int, shares: list[Share]) -> dict[str, Any]:
-    """Evaluate everything on a process' share of the rows: values, bounds and errors."""
+def evaluate(rank: int, shares: list[Share], is_quick: bool = False) -> dict[str, Any]:
+    """Evaluate everything on a process' share of the rows: values, bounds and errors.
+
+    If it is to be quick, the values of one relevant location suffice.
+    """
     found: dict[str, Any] = {}
-    for several in (False, True):
+    for several in (False,) if is_quick else (False, True):
         for name, metric in evaluated(several).items():
             for batch in shares[rank]:
                 add(metric, rows(*batch, several=several))
@@ -299,7 +302,7 @@ def evaluate(rank: int, shares: list[Share]) -> dict[str, Any]:
                 found[label] = metric.compute()
                 if isinstance(metric, RankingCollection):
                     found[f"{label}, bounds"] = metric.compute_with_intervals(0.9)
-                else:  # a TypeError where it is no mean
+                elif not is_quick:  # a TypeError where it is no mean
                     found[f"{label}, interval"] = metric.interval(0.9)
                     found[f"{label}, error"] = metric.standard_error()
             assert all(map(torch.equal, before, states(metric))), f"{label}: changed by compute"

@@ -116,13 +116,6 @@ def test_one_item_has_one_grade(tmp_path: Path) -> None:
     refused(r"row 1 of .*truth.* one grade in `grade`.* got another for", ITEMS, truth, tmp_path)
 
 
-def test_a_key_has_one_list() -> None:
-    """A key twice among lists, which a join would multiply, is refused."""
-    lists = pd.DataFrame({"user": [1, 1], "preds": [[3], [7]]})
-    with pytest.raises(ValueError, match=r"row 1 of .* a query once in `user`, got 1 twice"):
-        evaluate(lists, truth=pd.DataFrame(TRUTH), target="item", query="user")
-
-
 def test_ranks_keep_their_gaps() -> None:
     """Rank 3 without a rank 2 is rank 3, and an item twice does not move the others."""
     items = pd.DataFrame(

@@ -315,18 +315,6 @@ def test_several_kinds_of_groups_have_names() -> None:
     assert int(metrics["u"].num_queries.sum()) == 20
 
 
-def test_one_plain_tensor_serves_one_kind() -> None:
-    """One kind of groups works with a name and without one."""
-    scores, target, groups = torch.rand(3, LOCATIONS), torch.tensor([1, 2, 3]), torch.arange(3)
-    for by in (None, "user"):
-        metrics = RankingCollection(
-            {"acc": Grouped(AccuracyAtK(1), 3, by=by), "mrr": Grouped(MRR(), 3, by=by)}
-        )
-        metrics.update(scores, target, groups=groups)
-        metrics.update(scores, target, groups={"user": groups})
-        assert metrics["mrr"].num_queries.tolist() == [2, 2, 2]
-
-
 def test_the_name_of_a_kind_is_part_of_the_state_and_labels_are_not() -> None:
     """Groups of users and the same number of hours are never merged."""
     user, hour = Grouped(MRR(), 2, by="user"), Grouped(MRR(), 2, by="hour")

@@ -64,9 +64,10 @@ def test_the_score_is_that_of_plain_python(metric: PairMetric, expected: Oracle)
 @by_case
 def test_padding_and_batches_change_no_bit(metric: PairMetric, expected: Oracle) -> None:
     """More padding and single pairs give the same bits."""
-    whole = scores(metric, PAIRS)
-    assert torch.equal(scores(metric, PAIRS, extra=5), whole)
-    assert torch.equal(torch.cat([scores(metric, [pair]) for pair in PAIRS]), whole)
+    pairs = PAIRS[:25]
+    whole = scores(metric, pairs)
+    assert torch.equal(scores(metric, pairs, extra=5), whole)
+    assert torch.equal(torch.cat([scores(metric, [pair]) for pair in pairs]), whole)
 
 
 def test_point_errors_are_those_of_plain_python() -> None:

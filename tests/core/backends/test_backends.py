@@ -130,7 +130,7 @@ def same(found: Any, expected: Any) -> bool:
 # Functions of scores -----------------------------------------------------------------------------
 
 
-@examples(40)
+@examples(30)
 @given(tables(), RANDOM, st.sampled_from([0, 1, 1, 9, 64, 65, 513]), st.data())
 def test_counts_around_scores(scores: Tensor, random: Random, width: int, data: Any) -> None:
     """`survey` with the best candidate and without; a NaN is above all, and counts nothing."""
@@ -316,7 +316,7 @@ def batches(draw: st.DrawFn) -> tuple[Tensor, Tensor]:
     return torch._neg_view(-scores) if draw(st.booleans()) else scores, target
 
 
-@examples(30)
+@examples(20)
 @given(batches(), RANDOM, st.data())
 def test_updates_have_the_same_bits(
     batch: tuple[Tensor, Tensor], random: Random, data: Any

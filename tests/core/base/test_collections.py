@@ -68,18 +68,12 @@ LIBCITYS = ("Precision", "Recall", "F1", "MRR", "MAP", "NDCG")
     ("make", "keys"),
     [
         (lambda: next_location_metrics(LOCATIONS), NEXT),
-        (lambda: next_location_metrics(LOCATIONS, 20), ["acc_at_20", "mrr", "ndcg_at_20", "f1"]),
-        (
-            lambda: next_location_metrics(LOCATIONS, (20, 3), ndcg_k=5),
-            ["acc_at_20", "acc_at_3", "mrr", "ndcg_at_5", "f1"],
-        ),
         (
             lambda: next_location_metrics(
                 LOCATIONS, (3, 20, 5), separator="@", prefix="val/", postfix="_nyc"
             ),
             [f"val/{key}_nyc" for key in ("acc@3", "acc@20", "acc@5", "mrr", "ndcg@20", "f1")],
         ),
-        (recommendation_metrics, RECOMMENDED),
         (lambda: recommendation_metrics(k=(10, 5)), RECOMMENDED[6:] + RECOMMENDED[:6]),
         # no dot, which a module's name cannot have, but the papers' `@`
         (

@@ -1,4 +1,4 @@
-"""The mean of a score without an upper bound: exact sums, intervals, groups, scores of queries."""
+"""The mean of a score without an upper bound: exact sums, intervals, and what is out of range."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, tensor
 
-from nextloc_metrics import Grouped, MeanMetric, PerQueryScores, RankingCollection, trajectories
+from nextloc_metrics import MeanMetric, trajectories
 from nextloc_metrics.base import Needs, Queries, Record
 from nextloc_metrics.core.queries.batch import Batch
-from strategies import compare_scores
 
 
 @dataclass(eq=False)
@@ -47,16 +46,6 @@ class Duration(MeanMetric):
     def score(self, record: Seconds) -> tuple[Tensor, Tensor]:
         """Return the seconds."""
         return record.seconds, record.counted
-
-
-class Short(Duration):
-    """The share of an hour, from the same record."""
-
-    largest_value = 1.0
-
-    def score(self, record: Seconds) -> tuple[Tensor, Tensor]:
-        """Return hours, at most 1."""
-        return (record.seconds / 3600).clamp(max=1), record.counted
 
 
 def updated(metric: Any, seconds: Sequence[float], **named: Any) -> Any:
@@ -141,32 +130,3 @@ def test_data_beyond_the_sums_are_named() -> None:
     with pytest.raises(ValueError, match=r"`preds` and `target`.*for query [12];.*`mask`"):
         metric.update(far, torch.zeros(3, 4, 2))
     assert metric.num_queries == 0
-
-
-def test_groups_tables_and_scores_of_queries() -> None:
-    """A collection mixes scores of both kinds; all that means have works for both."""
-    users = tensor([0, 1, 1, 0])
-    members = {
-        "seconds": Duration(),
-        "hours": Short(),
-        "by_user": Grouped(Duration(), 2),
-        "by_cluster": Grouped(Duration(), 2, average="queries"),
-        "hours_by_user": Grouped(Short(), 2),
-    }
-    metrics = updated(RankingCollection(members), [10.0, 7200.0, 3600.0, 30.0], groups=users)
-    values = metrics.compute()
-    assert values["seconds"] == values["by_cluster"] == 2710
-    assert values["hours"] == pytest.approx((10 / 3600 + 1 + 1 + 30 / 3600) / 4)
-    assert values["by_user"].tolist() == [20, 5400]
-    assert values["hours_by_user"].tolist() == pytest.approx([20 / 3600, 1])
-    assert members["by_user"].num_queries.tolist() == [2, 2]
-    rows = {row[0]: row[1] for row in metrics.table(intervals=True).rows}
-    assert rows["seconds (s)"] == "2710"
-    low, high = members["by_cluster"].interval()
-    assert 0 <= low < 2710 < high
-    scores = []
-    for times in ([10.0, 7200.0, 3600.0, math.inf], [11.0, 7201.0, 3600.5, math.inf]):
-        single = updated(PerQueryScores(Duration()), times, query_ids=torch.arange(4))
-        scores.append(single.compute().scores)
-        assert scores[-1].tolist() == times
-    assert compare_scores(scores[0][:3], scores[1][:3]).difference == 2.5 / 3

@@ -78,7 +78,7 @@ def test_equal_rows_of_embeddings_tie(
 ) -> None:
     """A model whose locations are all alike is at chance; one with three kinds ties within each."""
     generator = torch.Generator().manual_seed(0)
-    for queries, size in ((1, 7), (5, 33), (16, 96), (40, 300)):
+    for queries, size in ((1, 7), (5, 33), (40, 300)):
         left = torch.randn(queries, size, generator=generator).to(dtype)
         kinds = torch.randn(3, size, generator=generator).to(dtype)
         target = torch.randint(rows, (queries,), generator=generator)

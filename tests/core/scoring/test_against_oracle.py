@@ -96,7 +96,7 @@ FORMS: dict[str, st.SearchStrategy[tuple[Tensor, Tensor]]] = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-@examples(6)
+@examples(4)
 @given(data=st.data())
 def test_scores_by_brute_force(form: str, data: st.DataObject) -> None:
     """Every form of a batch, over every tie order."""
