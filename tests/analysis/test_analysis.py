@@ -271,6 +271,15 @@ def test_models_by_the_ids_of_their_queries() -> None:
     assert compare_scores(alone, alone).num_queries == 1
 
 
+def test_repr_can_be_read() -> None:
+    """One line with what a paper reports."""
+    found = compare_scores(torch.tensor([0.5, 0.5, 0.25]), torch.tensor([1.0, 0.5, 0.5]))
+    assert repr(found) == (
+        "Comparison(difference +0.2500, 95 % interval -0.3710 to +0.8710, p = 0.5, "
+        "d_z = +1.000, 3 queries)"
+    )
+
+
 # Several runs ------------------------------------------------------------------------------------
 
 
