@@ -42,7 +42,7 @@ from strategies import RANKING_CASES, Case, compare_scores
 
 
 @pytest.mark.parametrize("case", RANKING_CASES, ids=str)
-@pytest.mark.parametrize(("candidates", "relevant"), [(1, 1), (6, 1), (5, 2), (5, 5)])
+@pytest.mark.parametrize(("candidates", "relevant"), [(1, 1), (5, 1), (5, 2), (4, 4)])
 def test_chance_is_the_mean_over_all_orders(case: Case, candidates: int, relevant: int) -> None:
     """Every order of the candidates, one query each, whatever `ties` and `k` beyond C are."""
     orders = torch.tensor(list(itertools.permutations(range(candidates))))
