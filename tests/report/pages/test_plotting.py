@@ -25,7 +25,6 @@ from nextloc_metrics import (
     DecilePrecision,
     Grouped,
     LocationF1,
-    PerQueryScores,
     PopularityBins,
     RankingCollection,
     decile_metrics,
@@ -469,7 +468,6 @@ def test_absent_matplotlib_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda: plotting.style().__enter__(),
         lambda: plotting.save(None, "picture.png"),
         deciles(DecileNDCG, k=2).plot,
-        updated(PerQueryScores(MRR()), *batch(), query_ids=torch.arange(40)).plot,
     ):
         with pytest.raises(ModuleNotFoundError, match="matplotlib; install the extra `plot`"):
             draw()

@@ -217,17 +217,11 @@ def sort_rows(keys: Any) -> tuple[Any, Any]:
             packed = packed << width | column
         packed = np.sort(packed << bits | np.arange(len(keys)))
         return packed & ((1 << bits) - 1), begins(packed >> bits)
-    order = np.argsort(keys[:, -1])
-    for column, (digit, width) in reversed([*zip(keys.T, digits, strict=True)][:-1]):
-        values = digit.astype(np.uint16) if width <= 16 else column  # sorted by digits
-        order = order[np.argsort(values[order], kind="stable")]
+    order = np.lexsort(keys.T[::-1])
     return order, begins(*keys[order].T)
 
 
 def _digits(column: Any) -> tuple[Any, int]:
-    """Return numbers from 0 in the order of integers, and their bits; they have no common 2."""
-    least = column.min()
-    apart = (column - least).view(np.uint64)  # also of more than 63 bits
-    bits = int(np.bitwise_or.reduce(apart))
-    zeros = (bits & -bits).bit_length() - 1 if bits else 0
-    return (apart >> np.uint64(zeros)).view(np.int64), (bits >> zeros).bit_length()
+    """Return numbers from 0 in the order of integers, and their bits."""
+    apart = (column - column.min()).view(np.uint64)  # also of more than 63 bits
+    return apart.view(np.int64), int(apart.max()).bit_length()
