@@ -91,15 +91,10 @@ def tally_by(
 
 def _columns_of(scores: Tensor, is_bounded: bool) -> Tensor:
     """Return the integers of each score but its number, int64 `[width - 1, ..., N]`."""
-    if not is_bounded:
-        return _wide_columns(scores)
-    scores = bounded(scores)
-    return _round(torch.stack([scores, scores * scores]))
-
-
-def _wide_columns(scores: Tensor) -> Tensor:
-    """Split scores from 0 to infinity, and their squares; NaN counts as infinite."""
-    infinite = ~(scores <= HIGHEST_FINITE)
+    if is_bounded:
+        scores = bounded(scores)
+        return _round(torch.stack([scores, scores * scores]))
+    infinite = ~(scores <= HIGHEST_FINITE)  # NaN too
     scores = scores.masked_fill(infinite, 0).clamp_(min=0.0)
     both = torch.stack([scores, scores * scores])
     whole = both.long()

@@ -342,21 +342,14 @@ def _gains(ranking: Ranking, gain: Gain) -> Tensor:
     """Return the gains of graded locations, by column, float64."""
     assert ranking.grades is not None
     # without validation a grade may be infinite, and NaN or negative in a Ranking made by hand
-    grades = ranking.grades.double().nan_to_num(nan=0.0).clamp(min=0)
-    return _of_order_one(grades if gain == "linear" else _exponential_gains(grades))
-
-
-def _exponential_gains(grades: Tensor) -> Tensor:
-    """Return 2^grade - 1, divided by a power of two per query, so that it stays finite."""
-    scale = grades.amax(1, keepdim=True).floor()
-    large = torch.exp2(grades - scale) - torch.exp2(-scale)
-    # below 1 the difference loses digits; below 2^-53 it loses all of them
-    small = torch.expm1(grades * math.log(2)) * torch.exp2(-scale)
-    return torch.where(grades < 1, small, large)
-
-
-def _of_order_one(gains: Tensor) -> Tensor:
-    """Divide by a power of two per query, which cancels exactly, so that no sum overflows."""
+    grades = gains = ranking.grades.double().nan_to_num(nan=0.0).clamp(min=0)
+    if gain == "exponential":  # 2^grade - 1, divided by a power of two, so that it stays finite
+        scale = grades.amax(1, keepdim=True).floor()
+        large = torch.exp2(grades - scale) - torch.exp2(-scale)
+        # below 1 the difference loses digits; below 2^-53 it loses all of them
+        small = torch.expm1(grades * math.log(2)) * torch.exp2(-scale)
+        gains = torch.where(grades < 1, small, large)
+    # divided by a power of two per query, which cancels exactly, no sum overflows
     highest = gains.amax(1, keepdim=True)
     mantissa, _ = torch.frexp(highest)
     return torch.where(highest > 0, gains / (highest / (2 * mantissa)), gains)
