@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nextloc_metrics.cli.options import (
+    ARGUMENTS,
     EVALUATING,
     FILES,
     FORCE,
@@ -23,7 +24,6 @@ from nextloc_metrics.cli.options import (
     SAVE,
     TEXTS,
     TRUTH,
-    KeepingGroup,
     Output,
     describe_read,
     explained,
@@ -54,31 +54,6 @@ class KnowingCommand(click.Command):
             said = f"No such option '{error.option_name}'. Did you mean '{meant[0]}'?"
             raise click.UsageError(said, ctx) from None
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options in sections."""
-        found: dict[str, list[tuple[str, str]]] = {x: [] for x in ("Options", *_SECTIONS)}
-        for param in (x for x in self.get_params(ctx) if isinstance(x, click.Option)):
-            name = max(param.opts, key=len)
-            section = next(
-                (x for x, names in _SECTIONS.items() if name in names.split()), "Options"
-            )
-            record = param.get_help_record(ctx)
-            found[section] += [] if record is None else [record]
-        for section, records in found.items():
-            if records:
-                with formatter.section(section):
-                    formatter.write_dl(records)
-
-
-# The options of each section of a help page; others are in the first one.
-_SECTIONS = {
-    "Columns and files": "--preds --target --truth --query --item --score --rank --grade --answers "
-    "--vocabulary --on-error --on-missing --mask --exclude --confidence --workers",
-    "Metrics": "--k --measure --metrics --num-locations --given --exempt-target --train-counts "
-    "--coordinates",
-    "Groups and intervals": "--group --cluster --confidence-level",
-    "Output": "--format --group-table --out --save --force --title --help",
-}
 
 # Options under other names, by what they are here.
 _MEANT = {
@@ -95,10 +70,15 @@ _MEANT = {
 _MEANT |= {f"--{x}": (f"--answers {x}=...",) for x in (*LISTS, *TEXTS, "list-key", "refusal")}
 
 
-class Commands(KeepingGroup):
-    """All commands, which know what other names mean."""
+class Commands(click.Group):
+    """All commands, which know what other names mean; the arguments are kept, for a page."""
 
     command_class = KnowingCommand
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Note the arguments and parse them."""
+        ctx.meta[ARGUMENTS] = list(args)
+        return super().parse_args(ctx, args)
 
 
 @click.group(
@@ -205,42 +185,39 @@ def compare(
     if against not in ("first", "all", *known):
         raise click.UsageError(f"`--against` must be one of PATHS, first or all, got {against}.")
     paths = tuple(sorted(paths, key=lambda path: name_of(path) != against))
-    if all(map(is_saved, paths)):
-        with explained():
+    with explained():
+        if all(map(is_saved, paths)):
             options = {x: reading[x] for x in ("metrics", "confidence_level")}
-            days = dict(zip(short_names([name_of(path) for path in paths]), paths, strict=True))
+            titles, rows = short_names([name_of(path) for path in paths]), "all"
+            days = dict(zip(titles, paths, strict=True))
             result = compare_models(days, **given_options(SharedOptions, options))
-            text = write_comparisons(result, output.kind)
-            if output.is_page:
-                text = result.to_html(" and ".join(days), describe_read(paths, "all"))
-            output.write(text)
-        return
-    with explained():
-        found = read_same(paths, key, groups=(), **reading)
-        first = found[paths[0]]
-        names = [name_of(path) for path in found]
-        titles = short_names(names) if output.is_page else names
-        if first.grades is not None:
-            raise ValueError("`grade` must be None for `compare`, whose metrics read no grades.")
-        result = compare_models(
-            {title: one.preds for title, one in zip(titles, found.values(), strict=True)},
-            first.target,
-            groups=None if cluster is None else {cluster: first.groups[cluster]},
-            against="all" if against == "all" else "first",
-            **given_options(SharedOptions, reading),
-        )
-        for title, one in zip(titles, found.values(), strict=True):
-            counts = {name: number for name, number in one.card.items() if number}
-            result.card |= {f"{name} {title}": number for name, number in counts.items()}
-            if counts:
-                text = ", ".join(f"{name} {number:,}" for name, number in counts.items())
-                click.echo(f"Note: {title}: {text}", err=True)
-    with explained():
-        if output.is_page:
-            source = describe_read(found, f"{len(first.target):,} of each file")
-            text = result.to_html(" and ".join(titles), source)
         else:
-            text = write_comparisons(result, output.kind)
+            found = read_same(paths, key, groups=(), **reading)
+            first = found[paths[0]]
+            names = [name_of(path) for path in found]
+            titles = short_names(names) if output.is_page else names
+            rows = f"{len(first.target):,} of each file"
+            if first.grades is not None:
+                raise ValueError(
+                    "`grade` must be None for `compare`, whose metrics read no grades."
+                )
+            result = compare_models(
+                {title: one.preds for title, one in zip(titles, found.values(), strict=True)},
+                first.target,
+                groups=None if cluster is None else {cluster: first.groups[cluster]},
+                against="all" if against == "all" else "first",
+                **given_options(SharedOptions, reading),
+            )
+            for title, one in zip(titles, found.values(), strict=True):
+                counts = {name: number for name, number in one.card.items() if number}
+                result.card |= {f"{name} {title}": number for name, number in counts.items()}
+                if counts:
+                    text = ", ".join(f"{name} {number:,}" for name, number in counts.items())
+                    click.echo(f"Note: {title}: {text}", err=True)
+    with explained():
+        text = write_comparisons(result, output.kind)
+        if output.is_page:
+            text = result.to_html(" and ".join(titles), describe_read(paths, rows))
         output.write(text)
 
 
@@ -256,7 +233,7 @@ def audit(
     paths: tuple[str, ...], kind: str, seed: int, users: str | None, key: str | None, **reading: Any
 ) -> None:
     """Print the values that other codebases would report for the scores in PATHS."""
-    from nextloc_metrics.cli.files import read_same, write_audit
+    from nextloc_metrics.cli.files import read_same, write_table
     from nextloc_metrics.report.protocols import audit as audit_models
 
     with explained():
@@ -270,7 +247,7 @@ def audit(
             k=reading["k"] or (1, 5, 10),
             seed=seed,
         )
-    click.echo(write_audit(result, kind))
+    click.echo(write_table(result, kind, result.table.records))
 
 
 @main.command(epilog="Example: nextloc-metrics trajectories preds.csv.gz true.csv.gz --year 2023")
@@ -287,12 +264,12 @@ def audit(
 @writing(FORMAT, OUT, FORCE)
 def trajectories(preds: str, target: str, output: Output, **options: Any) -> None:
     """Score predicted days, rows (uid, d, t, x, y), with true ones; an .html `--out` is a page."""
-    from nextloc_metrics.cli.files import write_days
+    from nextloc_metrics.cli.files import rows_of, write_table
     from nextloc_metrics.report.trajectories import evaluate_trajectories
 
     with explained():
         result = evaluate_trajectories(preds, target, **options)
-        text = write_days(result, output.kind)
+        text = write_table(result, output.kind, rows_of(result))
         if output.is_page:
             true, found = (
                 int((~x.isnan().any(-1)).sum()) for x in (result.rows.target, result.rows.preds)

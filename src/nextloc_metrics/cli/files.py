@@ -10,11 +10,12 @@ from dataclasses import asdict
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from nextloc_metrics.cli.options import TEXTS, Output
+from nextloc_metrics.core.display.page import Result
 from nextloc_metrics.core.display.table import Table, one_line
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.geography import Locations
@@ -30,10 +31,6 @@ from nextloc_metrics.report.files.coordinates_and_counts import (
 )
 from nextloc_metrics.report.files.predictions import Predictions, read, same_queries
 from nextloc_metrics.report.files.sources import open_table
-from nextloc_metrics.report.protocols import Audit
-
-if TYPE_CHECKING:  # `score` needs neither
-    from nextloc_metrics.report.trajectories import TrajectoryEvaluation
 
 
 def read_locations(path: Path) -> Locations:
@@ -70,20 +67,15 @@ def _read(path: str, groups: Sequence[str] = (), **reading: Any) -> Predictions:
 
 
 def evaluate_file(path: str, **reading: Any) -> Evaluation:
-    """Read a file and evaluate it, with the given options."""
-    options = given_options(Options, reading)
-    _propose_answers(path, reading, options.get("vocabulary"))
-    return evaluate(path, **{name: reading[name] for name in _OF_TABLES}, **options)
-
-
-def _propose_answers(path: str, reading: Mapping[str, Any], vocabulary: Any) -> None:
-    """With the form "auto", print how many answers each form reads, and exit."""
-    given = dict(reading["answers"] or {})
-    if given.pop("form", None) == "auto":
+    """Read a file and evaluate it; with the form "auto", print what each form reads, and exit."""
+    options, how = given_options(Options, reading), dict(reading["answers"] or {})
+    if how.pop("form", None) == "auto":
         column = reading["preds"]
         first = next(open_table(path, [column]).parts([column]))
-        click.echo(propose(cells_of(first.columns[column])[:1000], vocabulary, **given))
+        texts = cells_of(first.columns[column])[:1000]
+        click.echo(propose(texts, options.get("vocabulary"), **how))
         raise click.exceptions.Exit(0)
+    return evaluate(path, **{name: reading[name] for name in _OF_TABLES}, **options)
 
 
 def _read_metrics(name: str) -> Any:
@@ -125,43 +117,31 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 
 
 def write_all(result: Evaluation, output: Output, title: str, source: Mapping[str, Any]) -> None:
-    """Write an evaluation and the values of its groups, or a note on what is left out."""
+    """Write an evaluation and the values of its groups."""
     if output.group_table is not None:
         write_groups(result._counted, output.group_table, output.force)
         click.echo(f"wrote {output.group_table}", err=True)
     elif result.groups and output.kind in ("csv", "latex") and not output.is_page:
-        click.echo(
-            f"Note: `--format {output.kind}` holds the values of all queries only; "
-            "`--group-table FILE` writes those of each group, and `--format json` has the "
-            "protocol card.",
-            err=True,
-        )
+        says = "holds the values of all queries only; `--group-table FILE` writes those of groups."
+        click.echo(f"Note: `--format {output.kind}` {says}", err=True)
     is_page = output.is_page
-    output.write(result.to_html(title, source=source) if is_page else _written(result, output))
+    output.write(result.to_html(title, source=source) if is_page else _written(result, output.kind))
 
 
-def _written(result: Evaluation, output: Output) -> str:
-    kind = output.kind
+def _written(result: Evaluation, kind: str) -> str:
+    """Write values, and in text and JSON those of groups; JSON has the card, too."""
     if kind == "json":
-        return _evaluation_to_json(result)
-    if kind == "markdown":
-        return result.to_markdown()
-    if kind in ("latex", "csv"):
-        return write_table(result.table, kind)
+        rows, groups = rows_of(result), dict[str, Any]()
+        for record in result.group_records():
+            of_group = groups.setdefault(record["kind"], {}).setdefault(record["group"], {})
+            of_group[record["metric"]] = {x: record[x] for x in ("value", "low", "high", "queries")}
+        return write_table(result, kind, rows | ({"groups": groups} if groups else {}))
+    if kind != "text":
+        return write_table(result, kind)
     by = [f"by {one_line(name)}\n{table}" for name, table in result.groups.items()]
     if result.deciles is not None:
         by.append(f"by popularity of the target\n{result.deciles}")
     return "\n\n".join([str(result), *by])
-
-
-def _evaluation_to_json(result: Evaluation) -> str:
-    """Write values, card and groups; NaN is null."""
-    rows, groups = _rows(result), dict[str, Any]()
-    for record in result.group_records():
-        of_group = groups.setdefault(record["kind"], {}).setdefault(record["group"], {})
-        of_group[record["metric"]] = {x: record[x] for x in ("value", "low", "high", "queries")}
-    rows["card"] = result.card
-    return json.dumps(_without_nan(rows | ({"groups": groups} if groups else {})), indent=2)
 
 
 def write_comparisons(result: Comparisons, kind: str) -> str:
@@ -182,37 +162,23 @@ def write_comparisons(result: Comparisons, kind: str) -> str:
         }
     letters = {"letters": result.letters} if result.letters else {}
     rows = {"values": result.values, **letters, "comparisons": comparisons}
-    return json.dumps(_without_nan(rows), indent=2)
+    return write_table(result, kind, rows)
 
 
-def write_audit(result: Audit, kind: str) -> str:
-    """Write the values under each protocol in one of the formats."""
-    if kind == "json":
-        return json.dumps(result.table.records, indent=2)
-    return write_table(result.table, kind)
-
-
-def write_days(result: TrajectoryEvaluation, kind: str) -> str:
-    """Write an evaluation of days in one of the formats; JSON has the card and intervals too."""
-    if kind == "text":
-        return str(result)
-    if kind != "json":
-        return write_table(result.table, kind)
-    return json.dumps(_without_nan(_rows(result) | {"card": result.card}), indent=2)
-
-
-def _rows(result: Any) -> dict[str, Any]:
-    """Return each value, with the ends of its interval."""
+def rows_of(result: Any) -> dict[str, Any]:
+    """Return each value, with the ends of its interval, and the card."""
     intervals = result.intervals
     return {
         name: {"value": value} | dict(zip(("low", "high"), intervals.get(name, ()), strict=False))
         for name, value in result.values.items()
-    }
+    } | {"card": result.card}
 
 
-def write_table(table: Table, kind: str) -> str:
-    """Write a table in one of the formats."""
-    text: str = str(table) if kind == "text" else getattr(table, f"to_{kind}")()
+def write_table(shown: Table | Result, kind: str, rows: Any = None) -> str:
+    """Write a table or a result in one of the formats; JSON has `rows`, and null for NaN."""
+    if kind == "json":
+        return json.dumps(_without_nan(rows), indent=2)
+    text: str = str(shown) if kind == "text" else getattr(shown, f"to_{kind}")()
     return text.rstrip("\n")
 
 

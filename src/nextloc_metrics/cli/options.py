@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import sys
@@ -43,17 +42,8 @@ def options_of(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
     return lambda command: reduce(lambda made, add: add(made), reversed(options), command)
 
 
-class KeepingGroup(click.Group):
-    """Keeps the arguments, so that a page can say how to repeat it."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Note the arguments and parse them."""
-        ctx.meta[_ARGUMENTS] = list(args)
-        return super().parse_args(ctx, args)
-
-
 #: where a context keeps the arguments of the command, and the file of standard input
-_ARGUMENTS, _STDIN = "nextloc_metrics.arguments", "nextloc_metrics.stdin"
+ARGUMENTS, _STDIN = "nextloc_metrics.arguments", "nextloc_metrics.stdin"
 
 
 def _split(_context: click.Context, _option: click.Parameter, values: Sequence[str]) -> Any:
@@ -92,12 +82,6 @@ def _keep_input(context: click.Context, argument: click.Parameter, paths: Any) -
     if isinstance(paths, tuple):
         return tuple(_keep_input(context, argument, path) for path in paths)
     if paths != "-":
-        is_pattern = "://" in paths or any(c in paths for c in "*?[")
-        if not (is_pattern or os.path.exists(paths)):  # known before PyTorch is imported
-            name = (argument.name or "").upper()
-            raise click.ClickException(
-                f"`{name}` must be an existing file of predictions, got {paths}."
-            )
         return paths
     if _STDIN in context.meta:
         raise click.BadParameter("`-` can be given only once.")
@@ -373,7 +357,7 @@ def for_command(message: str) -> str:
 
 
 # arguments of functions whose options have other names
-_PYTHON = {"targets": "--target", "models": "PATHS"}
+_PYTHON = {"models": "PATHS", "path": "PATHS"}
 
 
 def has_columns(path: str) -> bool:
@@ -393,7 +377,7 @@ def describe_read(paths: Iterable[str], rows: Any) -> dict[str, Any]:
         "rows": rows,
         "version": f"nextloc-metrics {__version__}",
         "date": datetime.now().astimezone().date().isoformat(),
-        "command": shlex.join(["nextloc-metrics", *context.meta[_ARGUMENTS]]),
+        "command": shlex.join(["nextloc-metrics", *context.meta[ARGUMENTS]]),
     }
 
 

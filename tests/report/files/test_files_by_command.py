@@ -18,8 +18,6 @@ from doors import made, records, run
 from nextloc_metrics import report
 from nextloc_metrics.geography import Locations
 
-pytestmark = pytest.mark.slow  # the hostile laws and the tests of the command run it, and take less
-
 LISTS = [[7, 3, 1], [5, 4], [], [2, 9, 8]]
 TARGETS = [3, 5, 1, 8]
 USERS = ["ann", "bob", "ann", "eve"]
@@ -162,7 +160,7 @@ def test_no_format_drops_groups(
     assert sorted(of_json, key=by_name) == sorted(e.group_records(), key=by_name)
     for name in ("csv", "latex"):
         shown = run(*options, "--format", name)
-        assert "`--group-table FILE` writes those of each group" in shown.stderr
+        assert "`--group-table FILE` writes those of groups" in shown.stderr
         assert not run("score", path, "--k", "1", "--format", name).stderr
 
 
@@ -300,6 +298,7 @@ def test_shards_are_saved_and_merged(tmp_path: Path) -> None:
 # Comparisons -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_compare_prints_what_compare_finds(tmp_path: Path) -> None:
     """Values, differences, p-values and intervals, in each format."""
     (tmp_path / "b").mkdir()
