@@ -22,7 +22,6 @@ from nextloc_metrics.report.evaluation_metrics import ClusteredGroups
 from nextloc_metrics.report.files.opening import Lazy, pa
 from nextloc_metrics.report.parts import AMONG_ANSWERED, BASELINE, BOUNDS, CHANCE, FREQUENCIES
 from nextloc_metrics.report.sections import (
-    show_deciles,
     show_groups,
     show_map,
     show_probabilities,
@@ -245,9 +244,6 @@ class Evaluation(Result):
             found[f"By {kind}"] = show_groups(kind, parts[f"by {kind}"], table, level)
         if (places := counted.setting.locations) is not None:
             found["Distance"] = show_map(parts["map"]["acc_at_1"], places)
-        if self.deciles is not None:
-            numbers = [*_queries_of_deciles(parts["deciles"]).values()]
-            found[_DECILES] = show_deciles(parts["deciles"], numbers, self.deciles, level)
         if "probabilities" in parts:
             found["Probabilities"] = show_probabilities(parts["probabilities"], level)
         if any(low < high for low, high in self.ties.values()):

@@ -1,20 +1,16 @@
-"""The sections of a page: values, groups, a map, probabilities, deciles and ties."""
+"""The sections of a page: values, groups, a map, probabilities and ties."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-import torch
-
 from nextloc_metrics.core.base.collection import RankingCollection
 from nextloc_metrics.core.base.plots import plot_groups
-from nextloc_metrics.core.display.bars import Groups, draw_groups
 from nextloc_metrics.core.display.lines import draw_readings
 from nextloc_metrics.core.display.page import show_choice, show_picture, show_table
 from nextloc_metrics.core.display.reading import Models
-from nextloc_metrics.core.display.style import Scale
 from nextloc_metrics.core.display.table import Table, in_percent
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.report.plotting import error_map, reliability
@@ -50,30 +46,6 @@ def show_probabilities(metrics: RankingCollection, confidence_level: float) -> s
         return ""
     draw = partial(reliability, confidence_level=confidence_level)
     return show_picture("Accuracy by confidence", draw, error)
-
-
-def show_deciles(
-    members: RankingCollection, numbers: Sequence[int], table: Table, confidence_level: float
-) -> str:
-    """Draw precision and NDCG for each decile of the target, and show the table of all metrics.
-
-    `numbers` are the queries of each decile.
-    """
-    values = members.compute_with_intervals(confidence_level)
-    pictures = ""
-    for title in ("precision", "ndcg"):
-        names = [str(name) for name in members if str(name).startswith(f"{title}_at_")]
-        rows = [[values[f"{name}{end}"] for name in names] for end in ("", "_low", "_high")]
-        heights, low, high = torch.tensor(rows)
-        found = Groups(heights, torch.stack([low, high]), torch.tensor(numbers))
-        labels = [name.rpartition("_")[2].lstrip("0") for name in names]
-        shared = names[0].partition("_decile_")[0]
-        decile = f"decile of the target ({len(labels) - 1} = most popular)"
-        caption = f"{shared} by popularity of the target"
-        scale = Scale(shared, 0, 1)
-        draw = partial(draw_groups, confidence_level=confidence_level)
-        pictures += show_picture(caption, draw, {"": found}, labels, scale, decile, None)
-    return pictures + show_table(table)
 
 
 def show_ties(values: Mapping[str, float], ties: Mapping[str, tuple[float, float]]) -> str:
