@@ -330,12 +330,10 @@ class Setting:
             x: tuple(y) if isinstance(y, list) else y for x, y in header.items()
         }
         bin_of, counts, points = (arrays.pop(x, None) for x in ("bin_of", "train_counts", "points"))
-        if bin_of is not None:
-            given["bins"] = PopularityBins(bin_of, int(arrays.pop("num_bins")))
-        else:
-            given["bins"] = None
-        given |= {"train_counts": counts, "own": own, "inferred": given.pop("num_locations")}
-        given["locations"] = None if points is None else Locations.from_points(points)
+        bins = None if bin_of is None else PopularityBins(bin_of, int(arrays.pop("num_bins")))
+        places = None if points is None else Locations.from_points(points)
+        given |= {"bins": bins, "train_counts": counts, "locations": places, "own": own}
+        given["inferred"] = given.pop("num_locations")
         form = {name: given.pop(name) for name in Form._fields if name in given}
         del given["metrics"]
         return cls(**given, form=Form(**form) if form else None)
@@ -346,10 +344,8 @@ def check_alike(first_name: str, first: Setting, name: str, other: Setting) -> N
     for option, a in first.header.items():
         if a != (b := other.header[option]):
             remedy = ""
-            if option in ("num_locations", "metrics"):
+            if option in ("num_locations", "metrics", "vocabulary"):
                 remedy = f"; pass the same `{option}` to all of them"
-            if option == "vocabulary":
-                remedy = "; read all of them with the same `vocabulary`"
             raise ValueError(
                 f"shards must agree on `{option}`, got {short(a)} in {first_name} and "
                 f"{short(b)} in {name}{remedy}."

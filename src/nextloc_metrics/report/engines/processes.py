@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from itertools import pairwise
 from multiprocessing import get_context
@@ -39,13 +39,6 @@ def divide(files: Sequence[str], workers: int) -> list[list[str]]:
 
 def run(count: Callable[[Share], Found], shares: Sequence[Share], workers: int) -> list[Found]:
     """Return `count(share)` for each share, in this order, from at most `workers` processes."""
-    number = min(workers, len(shares))
-    if number < 2:
-        return list(map(count, shares))
-    with _start(number) as pool:
+    afresh, number = get_context("spawn"), min(workers, len(shares))  # no thread survives a fork
+    with ProcessPoolExecutor(number, afresh, torch.set_num_threads, (1,)) as pool:
         return list(pool.map(count, shares))
-
-
-def _start(number: int) -> Executor:
-    """Start processes afresh, as threads do not survive a fork; each uses one."""
-    return ProcessPoolExecutor(number, get_context("spawn"), torch.set_num_threads, (1,))

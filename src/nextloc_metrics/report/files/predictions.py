@@ -20,7 +20,7 @@ from nextloc_metrics.core.queries.checks import check_choice
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files.array_files import open_arrays
 from nextloc_metrics.report.files.cells import OnError, integers_of, plain
-from nextloc_metrics.report.files.columns import DENSE, names_of_groups, with_missing
+from nextloc_metrics.report.files.columns import names_of_groups, with_missing
 from nextloc_metrics.report.files.joins import open_form
 from nextloc_metrics.report.files.nested import as_tables
 from nextloc_metrics.report.files.opening import ARRAYS, kind_of_files, pa
@@ -142,8 +142,6 @@ def _collect(rows: TableRows) -> Predictions:
     )
     assert answers is not None
     assert relevant is not None
-    if rows.vocabulary is None and rows.num_locations is not None:
-        answers = _number_far(answers, rows.num_locations)
     kept = {
         name: join_column([piece.columns[name] for piece in pieces], source.untyped)
         for name in rows.names.groups
@@ -160,17 +158,6 @@ def _join(parts: Sequence[Tensor]) -> Tensor:
         return torch.cat(list(parts))
     width = max(part.shape[1] for part in parts)
     return torch.cat([pad(x, (0, width - x.shape[1]), value=-1) for x in parts])
-
-
-def _number_far(answers: Tensor, num_locations: int) -> Tensor:
-    """Give the next numbers to ids far above all targets: who counts ids needs memory for each."""
-    is_far = answers > 4 * num_locations + DENSE
-    if not is_far.any():
-        return answers
-    start = max(num_locations, int(answers[~is_far].max()) + 1 if not is_far.all() else 0)
-    answers = answers.clone()
-    answers[is_far] = start + torch.unique(answers[is_far], return_inverse=True)[1]
-    return answers
 
 
 def join_column(parts: Sequence[Any], untyped: bool) -> Any:

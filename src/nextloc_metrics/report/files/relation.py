@@ -313,15 +313,9 @@ def to_numbers(one: Relation, role: str, rule: Rule) -> None:
 def list_columns(one: Relation, roles: Sequence[str]) -> str:
     """Make the role `preds`, the list of a column per rank; return what it holds.
 
-    Floats are ids beside gaps, as pandas writes them, or scores if one is no whole number.
+    Floats are ids beside gaps, as pandas writes them.
     """
     families = {x: one.family(x) for x in roles}
-    fractions = " OR ".join(f"NOT isnan({x}) AND ({x} <> floor({x}) OR isinf({x}))" for x in roles)
-    are_floats = {*families.values()} == {"floats"}
-    if are_floats and one.db.row(f"SELECT 1 FROM {one.name} WHERE {fractions} LIMIT 1"):
-        cells = [f"coalesce({one.sql.pop(x)}, 'nan'::DOUBLE)" for x in roles]
-        one.sql["preds"] = f"[{', '.join(cells)}]"
-        return "floats"
     if len({x == "text" for x in families.values()}) > 1:
         raise ValueError(
             f"{one.files[0]} must hold ids of one type in `preds`, got {short(one.kinds)}."
