@@ -298,13 +298,14 @@ def evaluate(rank: int, shares: list[Share], is_quick: bool = False) -> dict[str
             for batch in shares[rank]:
                 add(metric, rows(*batch, several=several))
             before, label = states(metric), f"{name}, several={several}"
-            with _no_warning_before_update(), contextlib.suppress(TypeError):
+            with _no_warning_before_update():
                 found[label] = metric.compute()
                 if isinstance(metric, RankingCollection):
                     found[f"{label}, bounds"] = metric.compute_with_intervals(0.9)
-                elif not is_quick:  # a TypeError where it is no mean
-                    found[f"{label}, interval"] = metric.interval(0.9)
-                    found[f"{label}, error"] = metric.standard_error()
+                elif not is_quick:
+                    with contextlib.suppress(TypeError):  # of what is no mean
+                        found[f"{label}, interval"] = metric.interval(0.9)
+                        found[f"{label}, error"] = metric.standard_error()
             assert all(map(torch.equal, before, states(metric))), f"{label}: changed by compute"
     return found
 

@@ -31,7 +31,7 @@ from torch.utils.data import (
     SubsetRandomSampler,
 )
 
-from nextloc_metrics.core.queries.checks import as_number, check_positive
+from nextloc_metrics.core.queries.checks import as_number, check_from_zero, check_positive
 from nextloc_metrics.core.queries.messages import short
 
 __all__ = ["PaddedDataset", "check_each_row_once", "padding_mask"]
@@ -126,9 +126,7 @@ def padding_mask(num_rows: int, num_replicas: int, rank: int, drop_last: bool = 
         tensor([ True,  True, False])
     """
     num_replicas = check_positive("num_replicas", num_replicas)
-    num_rows, rank = as_number(num_rows), as_number(rank)
-    if isinstance(num_rows, bool) or not isinstance(num_rows, int) or num_rows < 0:
-        raise ValueError(f"`num_rows` must be an integer of at least 0, got {short(num_rows)}.")
+    num_rows, rank = check_from_zero("num_rows", num_rows), as_number(rank)
     if not isinstance(rank, int) or not 0 <= rank < num_replicas:
         raise ValueError(f"`rank` must be from 0 to {num_replicas - 1}, got {short(rank)}.")
     share = num_rows // num_replicas if drop_last else -(-num_rows // num_replicas)

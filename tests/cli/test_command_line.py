@@ -257,6 +257,18 @@ def test_compare_with_one_of_the_files_or_all_pairs(tmp_path: Path) -> None:
     assert (wrong.exit_code, "must be one of PATHS, first or all, got d" in wrong.output) == (2, 1)
 
 
+def test_help_of_score_has_sections() -> None:
+    """Each option stands in one section, and short commands have one list."""
+    shown = CliRunner().invoke(main, ["score", "--help"]).output
+    titles = [x for x in shown.splitlines() if x.endswith(":") and not x.startswith(" ")]
+    wanted = ["Columns and files", "Metrics", "Groups and intervals", "Output"]
+    assert titles == [f"{x}:" for x in wanted]
+    for param in main.commands["score"].params:
+        name = max(param.opts, key=len)
+        if name.startswith("-"):
+            assert sum(x.split()[:1] == [name] for x in shown.splitlines()) == 1, name
+
+
 def test_dicts_of_ranx_are_answered_with_the_option(tmp_path: Path) -> None:
     """Without judgements, or with those given as a column."""
     path, truth = tmp_path / "run.json", tmp_path / "qrels.json"

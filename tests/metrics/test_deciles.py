@@ -286,19 +286,8 @@ def test_a_dict_has_no_interval_in_a_collection() -> None:
     assert not metric._averages_scores
 
 
-def test_a_subclass_with_another_value_has_no_interval() -> None:
-    """A subclass that computes another value than the mean raises."""
-
-    class Percent(DecilePrecision):
-        def values(self) -> Tensor:
-            return 100 * super().values()
-
-    for decile in (None, 1):
-        metric = updated(Percent(PopularityBins([1]), 1, decile=decile), torch.ones(2, 1), [0, 0])
-        assert not metric._averages_scores
-        for ask in (metric.interval, metric.standard_error):
-            with pytest.raises(TypeError, match="not a mean of per-query scores"):
-                ask()
+def test_a_median_has_no_interval() -> None:
+    """The smallest k for a recall is no mean of scores."""
     with pytest.raises(TypeError, match="not a mean of per-query scores"):
         DecileKForRecall(PopularityBins([1]), 1.0, decile=1).interval()
 

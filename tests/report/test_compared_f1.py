@@ -48,9 +48,9 @@ def test_difference_by_user(average: Any) -> None:
     def difference(target: Any, models: Any) -> float:
         return f1(target, models["b"], average) - f1(target, models["a"], average)
 
-    target, models, users = sample(0.3, 0.8, users=6)
-    target[0] = LOCATIONS  # a location that occurs once
-    own = {"own": LocationF1(LOCATIONS + 1, average)}
+    target, models, users = sample(0.5, 0.6, users=6)
+    models["a"][models["a"][:, 0] != target] += LOCATIONS  # which are no targets
+    own = {"own": LocationF1(2 * LOCATIONS, average)}
     one = compare(target, models, users, metrics=own).comparisons["b"]["own"]
     assert one.difference == pytest.approx(difference(target, models))
     names, sizes = np.unique(users, return_counts=True)

@@ -67,23 +67,16 @@ def fit_temperature(logits: Array, target: Array, mask: Array | None = None) -> 
             "`logits` must not be highest for every target, or the temperature is 0; fit it on "
             "validation data."
         )
-    return scale / _find_root(rows, scale)
-
-
-def _find_root(rows: Sequence[Tensor], scale: float) -> float:
-    """Return the inverse temperature at which the slope is 0.
-
-    By Newton's method; where it leaves the bracket, by doubling and bisection.
-    """
+    # Newton's method; where it leaves the bracket, doubling and bisection
     low, high, inverse = 0.0, math.inf, 1.0
     while True:
         slope, curvature = _slopes(rows, scale, inverse)
         low, high = (inverse, high) if slope < 0 else (low, inverse)
         step = slope / curvature if curvature > 0 else math.inf
         if abs(step) <= _LAST_STEP * inverse:
-            return inverse - step
+            return scale / (inverse - step)
         if high <= low * (1 + _PRECISION):
-            return math.sqrt(low * high)
+            return scale / math.sqrt(low * high)
         inverse -= step
         if not low < inverse < high:
             inverse = 2 * low if high == math.inf else math.sqrt(low * high) or high / 2

@@ -118,18 +118,15 @@ def pair_up(first: Any, second: Any, groups: Tensor | None, unit: float, errors:
     wins, losses = int(counts[rounded > 0].sum()), int(counts[rounded < 0].sum())
     are_fractions = all(x.min() >= 0 and x.max() <= 1 for x in (first, second))
     size = size_of(rounded, counts) if are_fractions else math.nan
-    effect, slack = _effect_size(each, counts), slack + 2 * len(a) * found.per_score
+    slack += 2 * len(a) * found.per_score
+    # the mean over the standard deviation, whatever the order of the queries
+    mean = sum_once(each, counts) / len(a)
+    squares = sum_once((each - mean) ** 2, counts)
+    if len(a) < 2 or not squares:
+        effect = math.copysign(math.inf, mean) if mean and len(a) > 1 else math.nan
+    else:
+        effect = mean / math.sqrt(squares / (len(a) - 1))
     return Pair(found, not is_single, slack, len(a), effect, wins, losses, size)
-
-
-def _effect_size(differences: Any, counts: Any) -> float:
-    """Return the mean over the standard deviation, whatever the order of the queries."""
-    number = int(counts.sum())
-    mean = sum_once(differences, counts) / number
-    squares = sum_once((differences - mean) ** 2, counts)
-    if number < 2 or not squares:
-        return math.copysign(math.inf, mean) if mean and number > 1 else math.nan
-    return mean / math.sqrt(squares / (number - 1))
 
 
 def decide(

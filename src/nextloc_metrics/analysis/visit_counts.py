@@ -94,7 +94,14 @@ class VisitCounts:
         row, pair = _expand(self._starts[person], self._starts[person + 1])
         found[row, self._places[pair]] = self._own[pair]
         if last is not None:
-            previous = self._read_last(last, len(person))
+            ids = as_tensor("last", last).cpu()
+            if ids.shape != person.shape or not is_integer(ids):
+                raise ValueError(
+                    f"`last` must be one location for each of the {len(person)} queries, integers, "
+                    f"got {describe(ids)}."
+                )
+            previous = ids.numpy().astype(np.int64)
+            _check_below("last", previous, self.num_locations, least=-1)
             origin = np.where(previous < 0, -1, person * self.num_locations + previous)
             ends = [np.searchsorted(self._origins, origin, side) for side in ("left", "right")]
             row, move = _expand(*ends)
@@ -110,17 +117,6 @@ class VisitCounts:
         names, inverse = np.unique(array, return_inverse=True)
         numbers = [self._numbers.get(str(name), len(self._numbers)) for name in names.tolist()]
         return np.array(numbers, np.int64)[inverse]
-
-    def _read_last(self, last: Array, number: int) -> Any:
-        ids = as_tensor("last", last).cpu()
-        if ids.shape != (number,) or not is_integer(ids):
-            raise ValueError(
-                f"`last` must be one location for each of the {number} queries, integers, got "
-                f"{describe(ids)}."
-            )
-        previous = ids.numpy().astype(np.int64)
-        _check_below("last", previous, self.num_locations, least=-1)
-        return previous
 
 
 def _expand(starts: Any, ends: Any) -> tuple[Any, Any]:

@@ -46,6 +46,7 @@ INSTEAD: dict[str, str] = {
     "any_of_block": "use `scoring.accuracy` of a Ranking.",
     "DiscreteFrechet Hausdorff EDR LCSS EditDistance": "use tslearn, SciPy, or the lines of "
     "docs/retired.md.",
+    "DistanceOfPairs": "subclass `trajectories.PairMetric`, which has its options.",
 }
 
 

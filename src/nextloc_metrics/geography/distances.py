@@ -23,7 +23,7 @@ from nextloc_metrics.core.means import exact, histogram, intervals
 from nextloc_metrics.core.queries.checks import check_statistic
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking
-from nextloc_metrics.geography.locations import Locations, check_locations, km_of_squares
+from nextloc_metrics.geography.locations import Locations, check_locations
 
 Statistic = Annotated[Literal["mean", "median"] | float, check_statistic]
 Undecided = Literal["largest", "skip"]
@@ -55,20 +55,12 @@ class _NearTarget(RankingMetric):
 
     def _distances(self, ids: Tensor, relevant: Tensor) -> Tensor:
         """Return km from candidates `[N, T]` to the nearest of `[N, M]`; inf if there is none."""
-        points, is_plane = self.locations.points, self.locations.is_plane
-        found = [km_of_squares(_squares(points, ids, x), is_plane) for x in relevant.unbind(1)]
+        found = []
+        for target in (x[:, None].expand_as(ids) for x in relevant.unbind(1)):
+            missing = (ids.minimum(target) < 0) | (ids.maximum(target) >= len(self.locations))
+            km = self.locations.distance(*(x.masked_fill(missing, 0) for x in (ids, target)))
+            found.append(km.masked_fill(missing | km.isnan(), torch.inf))
         return reduce(torch.minimum, found)
-
-
-def _squares(points: Tensor, ids: Tensor, target: Tensor) -> Tensor:
-    """Return the squared distances of `[N, T]` to `[N]`; infinity where an id has no point."""
-    target = target[:, None].expand_as(ids)
-    missing = ((ids < 0) | (ids >= len(points))) | ((target < 0) | (target >= len(points)))
-    first, second = ids.masked_fill(missing, 0), target.masked_fill(missing, 0)
-    # added one by one, which is faster than a sum over them
-    squares = [(x[first] - x[second]).square_() for x in points.unbind(1)]
-    found = reduce(Tensor.add_, squares)
-    return found.masked_fill(missing | found.isnan(), torch.inf)
 
 
 class AccuracyWithin(_NearTarget):

@@ -144,7 +144,10 @@ class Locations(torch.nn.Module):
         """
         columns = self.points.unbind(1)  # added one by one, which is faster than a sum over them
         squares = (column[first].sub(column[second]).square_() for column in columns)
-        return _km(reduce(Tensor.add_, squares), self.is_plane)
+        apart = reduce(Tensor.add_, squares).sqrt_()
+        return (
+            apart if self.is_plane else apart.div_(2).clamp_(max=1).asin_().mul_(2 * EARTH_RADIUS)
+        )
 
     def within(self, km: float, target: Array) -> Tensor:
         """Return all locations near each target, as several relevant locations for any metric.
@@ -251,16 +254,6 @@ class Locations(torch.nn.Module):
     def __getstate__(self) -> dict[str, Any]:
         """Return the content without the cached neighbours."""
         return {**self.__dict__, "_near": {}}
-
-
-def km_of_squares(squares: Tensor, is_plane: bool) -> Tensor:
-    """Return the distances, km, of squared distances of points; infinity remains."""
-    return _km(squares.clone(), is_plane).masked_fill_(squares == torch.inf, torch.inf)
-
-
-def _km(squares: Tensor, is_plane: bool) -> Tensor:
-    apart = squares.sqrt_()
-    return apart if is_plane else apart.div_(2).clamp_(max=1).asin_().mul_(2 * EARTH_RADIUS)
 
 
 check_locations = partial(

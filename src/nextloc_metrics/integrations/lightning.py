@@ -2,7 +2,7 @@
 
 import sys
 import warnings
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -73,7 +73,9 @@ class CheckEachRowOnce(Callback):  # type: ignore[misc]
         self._hidden.close()
         stage = "Test" if trainer.testing else "Validation"
         for index, loader in enumerate(_loaders(trainer)):
-            is_whole = isinstance(loader, DataLoader) and not _is_cut_short(trainer, index, loader)
+            is_whole = isinstance(loader, DataLoader)
+            with suppress(TypeError):  # no length
+                is_whole = is_whole and _num_batches(trainer, index) >= len(loader)
             _, message = count_surplus(loader, f"{stage} loader {index}") if is_whole else (0, "")
             if message:
                 self._warn(message)
@@ -127,13 +129,6 @@ def _loaders(trainer: Any) -> list[Any]:
 def _num_batches(trainer: Any, index: int) -> float:
     numbers = trainer.num_test_batches if trainer.testing else trainer.num_val_batches
     return float(numbers[index])
-
-
-def _is_cut_short(trainer: Any, index: int, loader: DataLoader[Any]) -> bool:
-    try:
-        return _num_batches(trainer, index) < len(loader)
-    except TypeError:  # no length
-        return False
 
 
 def _num_padded(trainer: Any, batch: Any, batch_idx: int, index: int) -> int:

@@ -71,11 +71,8 @@ def _check_labels(batch: Batch) -> None:
             f"`preds` must be on the device of `target`, {target.device}, got {preds.device}; move "
             "it with `.to(device)`."
         )
-    if batch.validate_args and preds.numel():
-        _check_values(preds, target, batch.ignore_index)
-
-
-def _check_values(preds: Tensor, target: Tensor, ignore_index: int | None) -> None:
+    if not batch.validate_args:
+        return
     outside = ~((preds >= 0) & (preds <= 1))  # NaN too
     if outside.any():
         raise ValueError(
@@ -83,8 +80,8 @@ def _check_values(preds: Tensor, target: Tensor, ignore_index: int | None) -> No
             "logits as `.sigmoid()`."
         )
     unknown = (target != 0) & (target != 1)
-    if ignore_index is not None:
-        unknown &= target != ignore_index
+    if batch.ignore_index is not None:
+        unknown &= target != batch.ignore_index
     if unknown.any():
         raise ValueError(
             f"`target` must hold the labels 0 and 1, got {int(target[unknown][0])}; to leave "

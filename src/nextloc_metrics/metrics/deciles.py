@@ -213,16 +213,9 @@ class DecileScore(DecileMetric, MeanMetric):
 
     @property
     def _averages_scores(self) -> bool:
-        return self.decile is not None and self._has_means
-
-    @property
-    def _has_means(self) -> bool:
-        ours = DecileScore.compute, DecileScore.values
-        return (type(self).compute, type(self).values) == ours
+        return self.decile is not None
 
     def _estimate(self) -> intervals.Estimate:
-        if not self._has_means:
-            return super()._estimate()
         every = self.state.roll(-1, 0)
         return intervals.of_queries(
             every if self.decile is None else every[self.deciles(self.bins).index(self.decile)]

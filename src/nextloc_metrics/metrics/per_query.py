@@ -1,6 +1,6 @@
 """The scores of single queries, for the comparison of models."""
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -9,7 +9,6 @@ from torchmetrics.utilities.distributed import gather_all_tensors
 
 from nextloc_metrics.core.base.fixes import BaseMetric
 from nextloc_metrics.core.base.mean import MeanMetric, check_mean
-from nextloc_metrics.core.base.plots import plot_metric
 from nextloc_metrics.core.means import exact
 from nextloc_metrics.core.queries.arrays import Array, as_tensor
 from nextloc_metrics.core.queries.checks import is_integer
@@ -51,16 +50,10 @@ class PerQueryScores(BaseMetric):
     is_differentiable = False
     full_state_update = False
     higher_is_better = None
-    plot_lower_bound = 0.0
-    plot_upper_bound = 1.0
-    plot_legend_name = "query"
-    _groups = None
-    _labels: ClassVar[dict[str, str]] = {}
 
     def __init__(self, metric: MeanMetric, **kwargs: Any) -> None:
         super().__init__(**{"dist_sync_fn": gather_rows, **kwargs})
         self.metric = check_mean("metric", metric)
-        self.label = metric.label
         # the metric is in the name, so a MetricCollection does not share states of other scores
         self._state_name = f"PerQueryScores({metric._state_name})"
         self.add_state(self._state_name, [], dist_reduce_fx="cat")
@@ -87,10 +80,6 @@ class PerQueryScores(BaseMetric):
         none = torch.empty(0, 2, dtype=torch.int64, device=self.device)
         rows = _distinct(dim_zero_cat(kept) if len(kept) else none)
         return QueryScores(rows[:, 0], exact.kept(rows[:, 1]))
-
-    def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """Draw the scores, as torchmetrics does."""
-        return plot_metric(self, val, ax)
 
     @property
     def num_queries(self) -> int:

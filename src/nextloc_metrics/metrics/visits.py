@@ -46,8 +46,7 @@ class Visits:
 
     def __init__(self, user: Array, location: Array) -> None:
         users, locations = read_check_ins(user, location)
-        self._user = _number(users)
-        pairs, self._width = _pairs(self._user, locations)
+        self._user, pairs, self._width = _pairs(users, locations)
         # distinct pairs of user and location, and the first check-in of each pair
         self._pairs, self._first = np.unique(pairs, return_index=True)
 
@@ -259,18 +258,15 @@ def read_check_ins(
     return array, locations.cpu().numpy().astype(np.int64)
 
 
-def _number(users: Any) -> Any:
-    return np.unique(users, return_inverse=True)[1].reshape(-1)
-
-
-def _pairs(users: Any, locations: Any) -> tuple[Any, int]:
-    """Write each pair of user and location as one number; return also the factor of the user."""
+def _pairs(users: Any, locations: Any) -> tuple[Any, Any, int]:
+    """Number users, and pairs of user and location; return also the factor of the user in these."""
+    numbers = np.unique(users, return_inverse=True)[1].reshape(-1)
     width = int(locations.max(initial=-1)) + 1
-    return users * width + locations, width
+    return numbers, numbers * width + locations, width
 
 
 def _first_rows(users: Any, locations: Any) -> Any:
     """Return for each row the first row with the same user and location."""
-    pairs, _ = _pairs(_number(users), locations)
+    pairs = _pairs(users, locations)[1]
     _, first, inverse = np.unique(pairs, return_index=True, return_inverse=True)
     return first[inverse.reshape(-1)]

@@ -6,7 +6,7 @@ Points come in, a score for each pair goes out. It imports `geography` and `core
 
 from nextloc_metrics.trajectories.errors import MeanPointError, PointErrorAt
 from nextloc_metrics.trajectories.geobleu import GeoBLEU
-from nextloc_metrics.trajectories.metric import DistanceOfPairs, PairMetric
+from nextloc_metrics.trajectories.metric import PairMetric
 from nextloc_metrics.trajectories.pairs import Pairs
 from nextloc_metrics.trajectories.presets import trajectory_metrics
 from nextloc_metrics.trajectories.tables import TrajectoryPairs, from_table
@@ -14,7 +14,6 @@ from nextloc_metrics.trajectories.warping import DTW
 
 __all__ = [
     "DTW",
-    "DistanceOfPairs",
     "GeoBLEU",
     "MeanPointError",
     "PairMetric",

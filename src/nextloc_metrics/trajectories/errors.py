@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core.queries.messages import short
-from nextloc_metrics.trajectories.metric import DistanceOfPairs
+from nextloc_metrics.trajectories.metric import PairMetric
 from nextloc_metrics.trajectories.pairs import Pairs
 from nextloc_metrics.trajectories.point_sequences import distances
 
 
-class _PointErrors(DistanceOfPairs):
+class _PointErrors(PairMetric):
     """Base class of the metrics that compare points with the same index."""
 
     def _check(self, record: Pairs) -> None:
@@ -53,7 +53,7 @@ class MeanPointError(_PointErrors):
     target are not read, and a step without a predicted point counts as infinity.
 
     The options are those of
-    [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
+    [`PairMetric`][nextloc_metrics.trajectories.PairMetric].
 
     Example:
         >>> from torch import tensor
@@ -93,7 +93,7 @@ class PointErrorAt(_PointErrors):
 
     Args:
         step: 1 for the first step, 2 for the second; -1 for the last step of each pair.
-        kwargs: those of [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
+        kwargs: those of [`PairMetric`][nextloc_metrics.trajectories.PairMetric].
 
     Example:
         >>> from torch import tensor

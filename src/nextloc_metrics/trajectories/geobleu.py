@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core.base.annotated_options import Positive, PositiveNumber
-from nextloc_metrics.trajectories.metric import DistanceOfPairs, Year, check_year
+from nextloc_metrics.trajectories.metric import PairMetric, Year, check_year
 from nextloc_metrics.trajectories.pairs import Pairs
 from nextloc_metrics.trajectories.point_sequences import match_ngrams
 
 GramDivisor = Literal["predicted", "matched"]
 
 
-class GeoBLEU(DistanceOfPairs):
+class GeoBLEU(PairMetric):
     r"""GEO-BLEU: how similar two trajectories are, from 0 to 1 for equal ones.
 
     The proximity of two n-grams is $\prod_{i=1}^{n} \exp(-\beta d_i / \text{scale})$ with the
@@ -38,7 +38,7 @@ class GeoBLEU(DistanceOfPairs):
             coordinates, or in km.
         divisor: what $p_n$ is divided by: the number of `"predicted"` or of `"matched"` n-grams.
             They differ if the prediction is longer than the target.
-        kwargs: those of [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
+        kwargs: those of [`PairMetric`][nextloc_metrics.trajectories.PairMetric].
 
     Example:
         >>> from torch import tensor

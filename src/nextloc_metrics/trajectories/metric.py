@@ -39,7 +39,7 @@ _LIMITS = (("latitude", -90, 90), ("longitude", -180, 360))
 
 
 class PairMetric(MeanMetric):
-    """Base class: the mean of a score over pairs of sequences.
+    """Base class: the mean of a score over pairs of sequences, by the distances of their points.
 
     `preds` of `update` are floating `[..., L, 2]`, coordinates of the predicted points, padded with
     NaN at the end; or integer `[..., L]`, predicted ids, padded with -1; or a `Pairs`. `target` is
@@ -49,17 +49,27 @@ class PairMetric(MeanMetric):
     `validate_args` it is an error.
 
     Args:
+        units: what coordinates are. `"cells"`, `"km"` or `"m"`: on a plane, with Euclidean
+            distances; `"degrees"`: latitude and longitude, with distances on the sphere. Distances
+            are in cells, and for other units in km.
+        locations: the coordinates of the locations, where the sequences are ids; distances are in
+            km.
         options: those of a subclass, `validate_args`, and TorchMetrics' own keyword arguments.
     """
 
     record = Pairs
     largest_value = math.inf
     higher_is_better = False
+    unit = "cells"
 
     _: KW_ONLY
     plot_upper_bound: float | None = None
+    units: Units = "cells"
+    locations: Annotated[Locations, check_locations] | None = None
 
     def __post_init__(self) -> None:
+        if self.units != "cells" or self.locations is not None:
+            self.unit = self.unit.replace("cells", "km")
         super().__post_init__()
         if self.ignore_index is not None:
             raise ValueError(
@@ -68,6 +78,11 @@ class PairMetric(MeanMetric):
             )
         if self.unit and "label" in vars(self):
             self.label += f" ({self.unit})"
+        if self.locations is not None and self.units != "cells":
+            raise ValueError(
+                "`units` must not be given with `locations`, which have theirs, got "
+                f"{self.units!r}."
+            )
 
     @abstractmethod
     def score(self, record: Pairs) -> Tensor | tuple[Tensor, Tensor]:
@@ -77,35 +92,6 @@ class PairMetric(MeanMetric):
         scores, counted = super()._score_queries(record)
         counted = counted & (record.true > 0).to(scores.device)
         return scores.masked_fill(~counted, 0), counted
-
-
-class DistanceOfPairs(PairMetric):
-    """Base class of the metrics that read distances.
-
-    Args:
-        units: what coordinates are. `"cells"`, `"km"` or `"m"`: on a plane, with Euclidean
-            distances; `"degrees"`: latitude and longitude, with distances on the sphere. Distances
-            are in cells, and for other units in km.
-        locations: the coordinates of the locations, where the sequences are ids; distances are in
-            km.
-        options: the options of a subclass.
-    """
-
-    unit = "cells"
-
-    _: KW_ONLY
-    units: Units = "cells"
-    locations: Annotated[Locations, check_locations] | None = None
-
-    def __post_init__(self) -> None:
-        if self.units != "cells" or self.locations is not None:
-            self.unit = self.unit.replace("cells", "km")
-        super().__post_init__()
-        if self.locations is not None and self.units != "cells":
-            raise ValueError(
-                "`units` must not be given with `locations`, which have theirs, got "
-                f"{self.units!r}."
-            )
 
     def _check(self, record: Pairs) -> None:
         super()._check(record)

@@ -34,7 +34,7 @@ def trajectory_metrics(
     `point_error_at_1`, ...
 
     Args:
-        units: that of [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
+        units: that of [`PairMetric`][nextloc_metrics.trajectories.PairMetric].
         locations: the same.
         n: that of [`GeoBLEU`][nextloc_metrics.trajectories.GeoBLEU], as are `beta` and
             `scale`.

@@ -9,12 +9,12 @@ from torch import Tensor
 
 from nextloc_metrics.core.base.annotated_options import PositiveNumber
 from nextloc_metrics.core.queries.checks import check_from_zero
-from nextloc_metrics.trajectories.metric import DistanceOfPairs, Year, check_year
+from nextloc_metrics.trajectories.metric import PairMetric, Year, check_year
 from nextloc_metrics.trajectories.pairs import Pairs
 from nextloc_metrics.trajectories.point_sequences import align
 
 
-class DTW(DistanceOfPairs):
+class DTW(PairMetric):
     r"""Dynamic time warping: the least sum of distances along a path that aligns two sequences.
 
     A path begins at both first points, ends at both last ones, and advances in each step by one
@@ -28,7 +28,7 @@ class DTW(DistanceOfPairs):
         normalized: divide by the length of the longer sequence. The value is then at most the
             `MeanPointError` of sequences of equal length.
         free_start: let a path begin at any point of the target, without the distances before.
-        kwargs: those of [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
+        kwargs: those of [`PairMetric`][nextloc_metrics.trajectories.PairMetric].
 
     Example:
         >>> from torch import tensor

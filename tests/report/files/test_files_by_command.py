@@ -18,6 +18,8 @@ from doors import made, records, run
 from nextloc_metrics import report
 from nextloc_metrics.geography import Locations
 
+pytestmark = pytest.mark.slow  # the hostile laws and the tests of the command run it, and take less
+
 LISTS = [[7, 3, 1], [5, 4], [], [2, 9, 8]]
 TARGETS = [3, 5, 1, 8]
 USERS = ["ann", "bob", "ann", "eve"]
@@ -298,7 +300,6 @@ def test_shards_are_saved_and_merged(tmp_path: Path) -> None:
 # Comparisons -------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_compare_prints_what_compare_finds(tmp_path: Path) -> None:
     """Values, differences, p-values and intervals, in each format."""
     (tmp_path / "b").mkdir()

@@ -151,7 +151,9 @@ def golden() -> dict[str, str]:
 
 
 @pytest.mark.usefixtures("blank_pictures")
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(x, marks=[pytest.mark.slow] * (i % 3 > 0)) for i, x in enumerate(PAGES)]
+)
 def test_a_page_says_what_is_known(name: str) -> None:
     """All that was read before, and every cell of its tables."""
     found = PAGES[name]()

@@ -25,7 +25,6 @@ from nextloc_metrics import (
     DecilePrecision,
     Grouped,
     LocationF1,
-    PerQueryScores,
     PopularityBins,
     RankingCollection,
     decile_metrics,
@@ -419,6 +418,21 @@ def test_errors_say_what_is_wrong() -> None:
     assert errors() == golden()["errors"]
 
 
+def test_every_picture_has_the_same_style() -> None:
+    """Sizes of text and spines, in a figure of one's own as well."""
+    own = pyplot.subplots()[1]
+    pictures = [
+        plotting.side_by_side(collection(), ax=own),
+        *(draw(name, SHOWN[name]()) for name in ("12 groups", "within k")),
+        OTHERS["many groups"](),
+    ]
+    for figure, axes in pictures:
+        figure.draw_without_rendering()
+        ticks = [*axes.get_xticklabels(), *axes.get_yticklabels()]
+        assert {tick.get_fontsize() for tick in ticks} == {8}
+        assert axes is own or not axes.spines["top"].get_visible()
+
+
 def test_saved_files_are_the_same_bytes_and_keep_text(tmp_path: Path) -> None:
     """PNG with 200 dots per inch; SVG and PDF hold text, and no date."""
     written_twice = []
@@ -454,7 +468,6 @@ def test_absent_matplotlib_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda: plotting.style().__enter__(),
         lambda: plotting.save(None, "picture.png"),
         deciles(DecileNDCG, k=2).plot,
-        updated(PerQueryScores(MRR()), *batch(), query_ids=torch.arange(40)).plot,
     ):
         with pytest.raises(ModuleNotFoundError, match="matplotlib; install the extra `plot`"):
             draw()

@@ -24,9 +24,6 @@ _MOST_FIRST = 1 << 7
 # Below this many scores or comparisons, one thread is faster than several.
 _SERIAL_ELEMENTS = 1 << 17
 
-# Bytes of a bool tensor that are tested at once.
-_WORD = 8
-
 # Equal to the constants in `kernels.c` and `lists.h`.
 _MOST_FORMULAS = 64
 _LONGEST, _WIDEST = 4096, 64
@@ -180,14 +177,7 @@ class Cpu(Reference):
         return None if answer == _MISPLACED else (sums, decisions)
 
     def find_true(self, values: Tensor) -> Tensor:
-        # true may be any nonzero byte; few are true: test words of 8 bytes first
-        flat = values.contiguous().numpy().reshape(-1).view(np.uint8)
-        words = flat[: len(flat) // _WORD * _WORD].view(np.int64)
-        some = np.flatnonzero(words != 0)
-        inside = np.flatnonzero(words[some].view(np.uint8) != 0)
-        found = some[inside // _WORD] * _WORD + inside % _WORD
-        rest = np.flatnonzero(flat[len(words) * _WORD :]) + len(words) * _WORD
-        return torch.from_numpy(np.concatenate([found, rest]))
+        return torch.from_numpy(np.flatnonzero(values.numpy().view(np.uint8) != 0))
 
     def sort(self, values: Tensor) -> Tensor:
         return torch.from_numpy(np.sort(values.numpy(), axis=-1))

@@ -62,7 +62,7 @@ class Reference:
         """
         few = own.shape[1] <= FEW_RELEVANT
         below, below_or_tied = (_compare_each if few else _search_sorted)(scores, own)
-        best = _best_candidate(scores) if find_best else None
+        best = scores.argmax(1) if find_best else None  # the first of several
         return scores.shape[1] - below_or_tied, below_or_tied - below, best
 
     def first(self, scores: Tensor, number: int) -> tuple[Tensor, Tensor]:
@@ -292,19 +292,3 @@ def _search_sorted(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
             fewer = sizes.view(-1, num_relevant + 1).cumsum(1)[:, :-1]
             counts[side, part].scatter_(1, order[part], fewer)
     return counts[0], counts[1]
-
-
-def _best_candidate(scores: Tensor) -> Tensor:
-    """Return the lowest index of each row's maximum, or of its first NaN."""
-    num_queries, num_candidates = scores.shape
-    width = 1 << 9
-    if num_candidates <= 4 * width:
-        return scores.argmax(1)
-    # `amax` is vectorised, `argmax` is not: find the best block, then search only this block
-    whole = num_candidates // width * width
-    maxima = scores[:, :whole].reshape(num_queries, whole // width, width).amax(2)
-    if whole < num_candidates:
-        maxima = torch.cat([maxima, scores[:, whole:].amax(1, keepdim=True)], 1)
-    start = (maxima.argmax(1) * width).clamp(max=num_candidates - width)
-    query = torch.arange(num_queries, device=scores.device)
-    return start + scores.unfold(1, width, 1)[query, start].argmax(1)

@@ -10,11 +10,8 @@ list of them without a value, which is a state.
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, fields, is_dataclass
-from datetime import date, datetime, time, timedelta, timezone
-from decimal import Decimal
+from dataclasses import KW_ONLY
 from enum import Enum
-from fractions import Fraction
 from functools import cache, partial
 from hashlib import blake2b
 from inspect import Parameter
@@ -141,13 +138,7 @@ def _evaluated(cls: type, hint: Any) -> Any:
 
 
 # Values whose `repr` holds all of their content.
-_KNOWN_BY_REPR = frozenset(
-    {NoneType, bool, int, float, complex, str, bytes, range, slice, Fraction, Decimal}
-    | {date, datetime, time, timedelta, timezone}
-    | {torch.dtype, torch.device, torch.Size}
-)
-
-_OF_EVERY_MODULE = frozenset(vars(torch.nn.Module()))
+_KNOWN_BY_REPR = frozenset({NoneType, bool, int, float, str, bytes, range, torch.dtype})
 
 
 def describe_option(value: Any) -> str:
@@ -155,9 +146,10 @@ def describe_option(value: Any) -> str:
     module, kind = type(value).__module__, type(value).__qualname__
     if module != "builtins" and not module.startswith("nextloc_metrics."):
         kind = f"{module}.{kind}"
-    if isinstance(value, torch.nn.Module) and hasattr(value, "_scores_name"):  # a metric
+    is_object = not isinstance(value, type)
+    if is_object and hasattr(value, "_scores_name"):  # a metric
         return str(value._scores_name)
-    if hasattr(value, "state_key") and not isinstance(value, type):
+    if is_object and hasattr(value, "state_key"):
         return f"{kind}({value.state_key()})"
     if isinstance(value, Enum):
         return f"{kind}.{value.name}"
@@ -168,16 +160,6 @@ def describe_option(value: Any) -> str:
         return f"{kind}({', '.join(items)})"
     if isinstance(value, list | tuple):
         return f"{kind}({', '.join(map(describe_option, value))})"
-    if isinstance(value, set | frozenset):
-        return f"{kind}({', '.join(sorted(map(describe_option, value)))})"
-    if isinstance(value, torch.nn.Module):
-        return f"{kind}({_describe_attributes(_content_of_module(value))})"
-    if is_dataclass(value) and not isinstance(value, type):
-        content = {field.name: getattr(value, field.name) for field in fields(value)}
-        return f"{kind}({_describe_attributes(content)})"
-    if isinstance(value, partial):
-        parts = value.func, value.args, value.keywords
-        return f"{kind}({', '.join(map(describe_option, parts))})"
     if isinstance(value, Tensor):
         value = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
         digest = _digest(value.flatten().view(torch.uint8).numpy())
@@ -192,27 +174,11 @@ def describe_option(value: Any) -> str:
             )
         return f"{value.__module__}.{value.__qualname__}"
     raise TypeError(
-        "an option must be a plain value, a tensor, an array, a module or a dataclass, got "
+        "an option must be a plain value, a tensor, an array or a metric, got "
         f"{kind}; give {type(value).__qualname__} a method `state_key()` that returns its content "
         "as a string."
     )
 
 
-def _describe_attributes(attributes: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={describe_option(x)}" for name, x in attributes.items())
-
-
-def _content_of_module(module: torch.nn.Module) -> dict[str, Any]:
-    own = {name: x for name, x in vars(module).items() if name not in _OF_EVERY_MODULE}
-    return {**own, **module._parameters, **module._buffers, **module._modules}
-
-
 def _digest(array: Any) -> str:
     return blake2b(array, digest_size=12).hexdigest()
-
-
-def is_default(value: object, default: object) -> bool:
-    """Return whether an option has the same text as its default."""
-    return value is default or (
-        isinstance(value, str | int | float) and repr(value) == repr(default)
-    )

@@ -69,10 +69,6 @@ class RecordMetric(SummedMetric):
     ignore_index: Annotated[int | None, check_ignored] = None
     validate_args: bool = True
 
-    if TYPE_CHECKING:  # an `__init__` of a subclass passes its options on
-
-        def __init__(self, **options: Any) -> None: ...
-
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(type(self).label, str) and "label" not in vars(self):

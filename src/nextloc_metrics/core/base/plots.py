@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -44,9 +45,11 @@ def plot_groups(models: Mapping[str, Any] | Any, confidence_level: float, ax: An
 def _read_groups(name: str, metric: Any, confidence_level: float) -> tuple[list[str], Groups]:
     """Return the labels of a metric's groups, with values, intervals and numbers of queries."""
     value, keys, groups = metric.compute(), metric._labels, metric._groups
-    bounds = _read_bounds(metric, confidence_level)
-    counted = _read_numbers(metric)
-    numbers = counted if isinstance(counted, Tensor) else None
+    bounds: Any = None
+    with suppress(TypeError):  # the value is not a mean of scores
+        bounds = metric.interval(confidence_level)
+    counted = metric._of_all_processes(lambda: metric.num_queries)
+    numbers = counted.cpu() if isinstance(counted, Tensor) else None
     if isinstance(value, Mapping) and keys:
         order = [list(value).index(key) for key in keys]
         own = Groups(
@@ -66,20 +69,6 @@ def _read_groups(name: str, metric: Any, confidence_level: float) -> tuple[list[
     return list(names), Groups(values.flatten(), limits, numbers)
 
 
-def _read_bounds(metric: Any, confidence_level: float) -> Any:
-    """Return the intervals of a metric, in the form of its values; None if it has none."""
-    try:
-        return metric.interval(confidence_level)
-    except TypeError:  # the value is not a mean of scores
-        return None
-
-
-def _read_numbers(metric: Any) -> Any:
-    """Return the number of queries on all processes, of every group if they are counted so."""
-    numbers = metric._of_all_processes(lambda: metric.num_queries)
-    return numbers.cpu() if isinstance(numbers, Tensor) else numbers
-
-
 def _noun(metric: Any) -> str:
     return (metric._groups and metric._groups.by) or metric.plot_legend_name or "value"
 
@@ -88,7 +77,7 @@ def plot_metric(metric: Any, val: Any = None, ax: Any = None) -> Any:
     """Draw values of a metric as torchmetrics does, with our labels; see `RankingMetric.plot`."""
     import_pyplot()
     val = metric.compute() if val is None else val
-    is_one = not isinstance(val, Sequence) or _is_queries(val)
+    is_one = not isinstance(val, Sequence)
     if not is_one and not val:
         raise ValueError("`val` must hold the value of at least one step, got none.")
     return plot_single_or_multi_val(
@@ -120,13 +109,7 @@ def values_of_members(collection: Any, val: Any) -> Any:
     return found
 
 
-def _is_queries(value: Any) -> bool:
-    return hasattr(value, "scores")  # `QueryScores`, a tuple
-
-
 def _numbers(value: Any) -> Tensor:
-    if _is_queries(value):
-        value = value.scores
     if isinstance(value, Sequence):
         return torch.stack([_numbers(one) for one in value])
     return torch.as_tensor(value).detach().cpu().double()

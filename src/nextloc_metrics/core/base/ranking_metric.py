@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -48,9 +48,7 @@ class RankingTally(RecordMetric):
 
     record = Ranking
 
-    if TYPE_CHECKING:  # an `__init__` of a subclass passes its options on
-
-        def __init__(self, **options: Any) -> None: ...
+    if TYPE_CHECKING:
 
         def read(self, *args: Any, **given: Any) -> Ranking: ...
 
@@ -188,35 +186,28 @@ class RankingMetric(MeanMetric, RankingTally):
     def chance(self, num_candidates: int, num_relevant: int = 1) -> float:
         if not self._averages_scores:
             return super().chance(num_candidates, num_relevant)
-        return self._mean_of_random(num_candidates, num_relevant)
-
-    def _mean_of_random(self, num_candidates: int, num_relevant: int) -> float:
-        """Return the expected score of a random order: of one tied block, or over all ranks."""
+        # of a random order: the score of one tied block, or its mean over all ranks
         is_ours = type(self).score.__module__.startswith("nextloc_metrics.")
-        of_blocks = self.needs.only_ranks and is_ours
-        if not self._has_own_score or of_blocks:
+        if not self._has_own_score or (self.needs.only_ranks and is_ours):
             block = _block(torch.zeros(1).long(), num_candidates, num_candidates, num_relevant)
             block.has_ids = not self._has_own_score
             return float(self._score_of_ranks(block))
-        if num_relevant > 1 and self.needs.only_ranks:
-            raise ValueError(
-                f"`num_relevant` must be 1 for {short(self)}, got {num_relevant}: a score of your "
-                "own is averaged over the ranks of one relevant location."
-            )
-        parts = self._scores_of_ranks(num_candidates)
-        return math.fsum(float(part.sum()) for part in parts) / num_candidates
-
-    def _scores_of_ranks(self, num_candidates: int) -> Iterator[Tensor]:
-        """Yield the scores of the ranks from 1 on of one relevant location, in chunks."""
         if not self.needs.only_ranks:
             raise NoChanceError(
                 f"{short(self)} has no chance level: it scores the ids of the first candidates, "
                 "which depend on the candidates and not only on ranks."
             )
+        if num_relevant > 1:
+            raise ValueError(
+                f"`num_relevant` must be 1 for {short(self)}, got {num_relevant}: a score of your "
+                "own is averaged over the ranks of one relevant location."
+            )
+        sums = []
         for above in torch.split(torch.arange(num_candidates), _CHUNK):
             block = _block(above, 1, num_candidates, 1)
             block.has_ids = False
-            yield self._score_of_ranks(block).double()
+            sums.append(float(self._score_of_ranks(block).double().sum()))
+        return math.fsum(sums) / num_candidates
 
     def _score_of_ranks(self, block: Ranking) -> Tensor:
         try:

@@ -18,7 +18,6 @@ from nextloc_metrics.core.base.annotated_options import (
     check_of,
     constructor,
     describe_option,
-    is_default,
     own_options,
 )
 from nextloc_metrics.core.base.fixes import BaseMetric
@@ -211,16 +210,8 @@ class SummedMetric(BaseMetric, ABC):
     def _copy_of(self, saved: Any) -> Any:
         return saved.to(self.state.device, copy=True)
 
-    def _load_from_state_dict(
-        self,
-        state_dict: dict[str, Any],
-        prefix: str,
-        local_metadata: dict[str, Any],
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
-    ) -> None:
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
+        _, _, missing_keys, _, error_msgs = others
         key = prefix + self._state_name
         found = state_dict.pop(key, None)
         if found is None:
@@ -234,9 +225,7 @@ class SummedMetric(BaseMetric, ABC):
             setattr(self, self._state_name, self._copy_of(found))
             self._computed = None
             self._update_count = max(1, self._update_count)  # or `compute` warns of no update
-        super()._load_from_state_dict(
-            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
-        )
+        super()._load_from_state_dict(state_dict, prefix, *others)
 
     def __dir__(self) -> list[str]:
         names: list[str] = super().__dir__()  # type: ignore[no-untyped-call]
@@ -268,9 +257,10 @@ class SummedMetric(BaseMetric, ABC):
         )
 
     def _describe(self, options: Iterable[str], kind: str | None = None) -> str:
-        shown = (
-            f"{name}={describe_option(self._options[name])}"
-            for name in options
-            if not is_default(self._options[name], self._all_options[name].default)
-        )
+        shown = []
+        for name in options:
+            value, default = self._options[name], self._all_options[name].default
+            is_plain = isinstance(value, str | int | float)
+            if value is not default and not (is_plain and repr(value) == repr(default)):
+                shown.append(f"{name}={describe_option(value)}")
         return f"{kind or type(self).__qualname__}({', '.join(shown)})"

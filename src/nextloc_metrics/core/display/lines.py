@@ -13,7 +13,6 @@ import torch
 
 from nextloc_metrics.core.display.reading import Models, Reading
 from nextloc_metrics.core.display.style import (
-    Look,
     Scale,
     add_legend,
     looks,
@@ -41,14 +40,20 @@ def draw_readings(models: Models, level: float | None, ax: Any, queries: str = "
     """
     names = list(dict.fromkeys(chain.from_iterable(models.values())))
     titles = [next(x[name].title(name) for x in models.values() if name in x) for name in names]
-    figure, axes = _make_rows(titles, ax, len(models))
+    figure, axes = make_axes(ax, 6.4, 0.8 + 0.1 * len(titles) * (1.3 + len(models)))
+    axes.set_yticks(range(len(titles)), titles)
+    axes.set_ylim(len(titles) - 0.5, -0.5)
     fractions = any(one.is_fraction for readings in models.values() for one in readings.values())
     for (model, readings), look in zip(models.items(), looks(models).values(), strict=True):
-        found = _rows(names, readings, look)
-        drawn = {y: one for y, one in found.items() if one.is_fraction == fractions}
-        _draw_intervals(axes, drawn, look, model)
+        found = {names.index(x) + _APART * look.shift: one for x, one in readings.items()}
+        known = {y: one for y, one in found.items() if one.value == one.value}
+        drawn = {y: one for y, one in known.items() if one.is_fraction == fractions}
+        if drawn:
+            values = [one.value for one in drawn.values()]
+            bounds = [one.bounds or (one.value, one.value) for one in drawn.values()]
+            look.draw_dots(axes, values, list(drawn), model, bounds, "x")
         for y, one in found.items():
-            if y not in drawn or one.value != one.value:
+            if y not in drawn:
                 text = "no data" if one.value != one.value else f"{one.value:.4g} (no fraction)"
                 at: Any = {"xycoords": ("axes fraction", "data"), "va": "center"}
                 axes.annotate(f"{model}: {text}" if model else text, (0.01, y), **at)
@@ -58,28 +63,6 @@ def draw_readings(models: Models, level: float | None, ax: Any, queries: str = "
     Scale(interval, *limits).finish(axes, "x", queries, absent)
     add_legend(axes)
     return figure, axes
-
-
-def _make_rows(titles: Sequence[str], ax: Any, number: int) -> Any:
-    """Return the figure and its axes, with a row of so many dots for every title."""
-    figure, axes = make_axes(ax, 6.4, 0.8 + 0.1 * len(titles) * (1.3 + number))
-    axes.set_yticks(range(len(titles)), titles)
-    axes.set_ylim(len(titles) - 0.5, -0.5)
-    return figure, axes
-
-
-def _rows(names: list[str], readings: Mapping[str, Reading], look: Look) -> dict[float, Reading]:
-    """Return readings by where they stand, from the top."""
-    return {names.index(name) + _APART * look.shift: one for name, one in readings.items()}
-
-
-def _draw_intervals(axes: Any, rows: Mapping[float, Reading], look: Look, label: str) -> None:
-    """Draw a dot with its interval in every row that has a value."""
-    rows = {y: one for y, one in rows.items() if one.value == one.value}
-    values = [one.value for one in rows.values()]
-    bounds = [one.bounds or (one.value, one.value) for one in rows.values()]
-    if rows:
-        look.draw_dots(axes, values, list(rows), label, bounds, "x")
 
 
 def _explain_absent(models: Models, names: Sequence[str]) -> str:

@@ -91,15 +91,10 @@ def tally_by(
 
 def _columns_of(scores: Tensor, is_bounded: bool) -> Tensor:
     """Return the integers of each score but its number, int64 `[width - 1, ..., N]`."""
-    if not is_bounded:
-        return _wide_columns(scores)
-    scores = bounded(scores)
-    return _round(torch.stack([scores, scores * scores]))
-
-
-def _wide_columns(scores: Tensor) -> Tensor:
-    """Split scores from 0 to infinity, and their squares; NaN counts as infinite."""
-    infinite = ~(scores <= HIGHEST_FINITE)
+    if is_bounded:
+        scores = bounded(scores)
+        return _round(torch.stack([scores, scores * scores]))
+    infinite = ~(scores <= HIGHEST_FINITE)  # NaN too
     scores = scores.masked_fill(infinite, 0).clamp_(min=0.0)
     both = torch.stack([scores, scores * scores])
     whole = both.long()
@@ -217,17 +212,11 @@ def sort_rows(keys: Any) -> tuple[Any, Any]:
             packed = packed << width | column
         packed = np.sort(packed << bits | np.arange(len(keys)))
         return packed & ((1 << bits) - 1), begins(packed >> bits)
-    order = np.argsort(keys[:, -1])
-    for column, (digit, width) in reversed([*zip(keys.T, digits, strict=True)][:-1]):
-        values = digit.astype(np.uint16) if width <= 16 else column  # sorted by digits
-        order = order[np.argsort(values[order], kind="stable")]
+    order = np.lexsort(keys.T[::-1])
     return order, begins(*keys[order].T)
 
 
 def _digits(column: Any) -> tuple[Any, int]:
-    """Return numbers from 0 in the order of integers, and their bits; they have no common 2."""
-    least = column.min()
-    apart = (column - least).view(np.uint64)  # also of more than 63 bits
-    bits = int(np.bitwise_or.reduce(apart))
-    zeros = (bits & -bits).bit_length() - 1 if bits else 0
-    return (apart >> np.uint64(zeros)).view(np.int64), (bits >> zeros).bit_length()
+    """Return numbers from 0 in the order of integers, and their bits."""
+    apart = (column - column.min()).view(np.uint64)  # also of more than 63 bits
+    return apart.view(np.int64), int(apart.max()).bit_length()

@@ -9,7 +9,7 @@ from functools import cached_property, wraps
 from inspect import Parameter, signature
 from math import prod
 from operator import lt
-from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, get_type_hints
+from typing import Any, NamedTuple, TypedDict, TypeVar, get_type_hints
 
 import numpy as np
 import torch
@@ -159,27 +159,8 @@ class Grouping(NamedTuple):
     labels: GroupLabels
 
 
-class Rows(Protocol):
-    """A source of queries, read in chunks."""
-
-    @property
-    def num_candidates(self) -> int | None:
-        """The number of scores per row; None for lists of ids."""
-
-    @property
-    def has_several(self) -> bool:
-        """Whether a row may have several relevant locations."""
-
-    @property
-    def groups(self) -> tuple[str, ...]:
-        """The names of the kinds of groups."""
-
-    def chunks(self) -> Iterator[Batch]:
-        """Yield the rows in chunks that fit into any memory; `groups` of each holds `Grouping`s."""
-
-
 @dataclass(eq=False)
-class ArrayRows(Rows):
+class ArrayRows:
     """Rows of arrays in memory, or of an array of scores on disk; they are those of a `Batch`."""
 
     preds: Any
@@ -192,6 +173,7 @@ class ArrayRows(Rows):
 
     @property
     def num_candidates(self) -> int | None:
+        """The number of scores per row; None for lists of ids."""
         if isinstance(self.preds, Answers):
             return None
         is_scores = as_tensor("preds", self.preds[:1]).is_floating_point()
@@ -199,21 +181,19 @@ class ArrayRows(Rows):
 
     @property
     def has_several(self) -> bool:
+        """Whether a row may have several relevant locations."""
         return self.target.ndim == 2
 
     @property
     def groups(self) -> tuple[str, ...]:
+        """The names of the kinds of groups."""
         return tuple(self.kinds)
 
     def chunks(self) -> Iterator[Batch]:
         """Yield the rows in chunks that fit into any memory; one empty chunk without rows."""
-        starts = range(0, max(1, len(self.target)), self.step)
-        return track((self.chunk(slice(x, x + self.step)) for x in starts), len(self.target))
-
-    @property
-    def step(self) -> int:
-        """The number of rows of a chunk."""
-        return max(1, _CHUNK // max(1, int(self.preds.shape[1])))
+        step = max(1, _CHUNK // max(1, int(self.preds.shape[1])))
+        starts = range(0, max(1, len(self.target)), step)
+        return track((self.chunk(slice(x, x + step)) for x in starts), len(self.target))
 
     def chunk(self, rows: slice) -> Batch:
         """Return some of the rows."""

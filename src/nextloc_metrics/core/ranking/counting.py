@@ -201,7 +201,12 @@ def _find_within(
         kept = backend.find_true(retrieved)
         retrieved = slots_of_sizes(retrieved.sum(1))
         ids, own = (fill_slots(retrieved, values.take(kept), -1) for values in (ids, own))
-    above, tied = _count_in_order(first[:, :depth], own)
+    # the sorted scores of the first ranks above and tied with `own`
+    is_nan = first[:, :depth].isnan()
+    ascending = -first[:, :depth].masked_fill(is_nan, torch.inf)
+    nan = is_nan.sum(1, keepdim=True)  # NaN count as above, also above inf
+    above = torch.searchsorted(ascending, -own).clamp_(min=nan)
+    tied = torch.searchsorted(ascending, -own, right=True).sub_(above)
     crosses = retrieved & (own == beyond)
     if crosses.any():
         in_all = torch.zeros_like(ids[:, :1])
@@ -211,15 +216,6 @@ def _find_within(
             in_all[part] = backend.survey(scores[part], last[part], find_best=False)[1]
         tied = torch.where(crosses, in_all, tied)
     return ids, above.masked_fill_(~retrieved, UNRETRIEVED), tied.masked_fill_(~retrieved, 1)
-
-
-def _count_in_order(first: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-    """Count the sorted first scores `[N, K]` above and tied with `own`, int64 `[N, M]`."""
-    is_nan = first.isnan()
-    ascending = -first.masked_fill(is_nan, torch.inf)
-    nan = is_nan.sum(1, keepdim=True)  # NaN count as above, also above inf
-    above = torch.searchsorted(ascending, -own).clamp_(min=nan)
-    return above, torch.searchsorted(ascending, -own, right=True).sub_(above)
 
 
 def comparable(scores: Tensor) -> Tensor:
@@ -244,16 +240,11 @@ def find_in_lists(lists: Tensor, ids: Tensor, depth: int | None, counted: Tensor
     by_id = near.sort(dim=1, stable=True) if near.shape[1] > _SHORT_LIST else None
     if counted is not None:
         check_lists(lists, counted, by_id if near.shape == lists.shape else None)
-    return _find_first(near, by_id, ids)
-
-
-def _find_first(lists: Tensor, by_id: _Sorted | None, ids: Tensor) -> Tensor:
     if by_id is None:
-        return backends.choose(lists).find(lists, ids)
+        return backends.choose(near).find(near, ids)
     wanted = ids.masked_fill(ids < 0, UNLISTED)
-    length = lists.shape[1]
     in_order, position = by_id  # a stable sort: the first of repeats comes first
-    slot = torch.searchsorted(in_order, wanted).clamp(max=length - 1)
+    slot = torch.searchsorted(in_order, wanted).clamp(max=near.shape[1] - 1)
     found = in_order.gather(1, slot) == wanted
     return position.gather(1, slot).masked_fill(~found, UNRETRIEVED)
 

@@ -235,44 +235,33 @@ def read_ranks(
     if type(missing) is not int or missing > 0:
         raise ValueError(f"`missing` must be an integer of at most 0, got {short(missing)}.")
     rows = ranks.long() if ranks.ndim == 2 else ranks.long()[:, None]
-    sizes = torch.ones_like(rows) if tied is None else _read_tied(tied, ranks)
+    sizes = torch.ones_like(rows)
+    if tied is not None:
+        tied = as_tensor("tied", tied, ranks.device)
+        if not is_integer(tied) or tied.shape != ranks.shape:
+            raise ValueError(
+                f"`tied` must be integers of the shape of `ranks`, {short(ranks.shape)}, got "
+                f"{describe(tied)}."
+            )
+        sizes = tied.long().reshape(rows.shape)
+        if tied.numel() and int(tied.min()) < 1:
+            raise ValueError(
+                "`tied` must be at least 1, because a tied block includes its relevant location, "
+                f"got {int(tied.min())}."
+            )
     is_missing = rows == missing
-    _check_range(rows, sizes, is_missing, num_candidates, missing)
-    return (rows - 1).masked_fill(is_missing, UNRETRIEVED), sizes.masked_fill(is_missing, 1)
-
-
-def _read_tied(tied: Array, ranks: Tensor) -> Tensor:
-    tied = as_tensor("tied", tied, ranks.device)
-    if not is_integer(tied) or tied.shape != ranks.shape:
-        raise ValueError(
-            f"`tied` must be integers of the shape of `ranks`, {short(ranks.shape)}, got "
-            f"{describe(tied)}."
-        )
-    if tied.numel() and int(tied.min()) < 1:
-        raise ValueError(
-            "`tied` must be at least 1, because a tied block includes its relevant location, got "
-            f"{int(tied.min())}."
-        )
-    return tied.long() if tied.ndim == 2 else tied.long()[:, None]
-
-
-def _check_range(
-    rows: Tensor, sizes: Tensor, is_missing: Tensor, num_candidates: int | None, missing: int
-) -> None:
-    if not rows.numel():
-        return
-    lowest = int(rows.masked_fill(is_missing, 1).min())
-    if lowest < 1:
+    if rows.numel() and (lowest := int(rows.masked_fill(is_missing, 1).min())) < 1:
         raise ValueError(
             f"`ranks` must be at least 1, or {missing} for unretrieved locations, got {lowest}; "
             "add 1 to ranks that start at 0."
         )
     last = (rows + sizes - 1).masked_fill(is_missing, 0)
-    if num_candidates is not None and int(last.max()) > num_candidates:
+    if rows.numel() and num_candidates is not None and int(last.max()) > num_candidates:
         raise ValueError(
             "the last rank of every tied block must be at most `num_candidates`, "
             f"{num_candidates}, got {int(last.max())}."
         )
+    return (rows - 1).masked_fill(is_missing, UNRETRIEVED), sizes.masked_fill(is_missing, 1)
 
 
 def check_blocks(above: Tensor, tied: Tensor, relevant_tied: Tensor) -> None:

@@ -6,10 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from types import NoneType
 
-from nextloc_metrics.core.queries.checks import as_number, check_bool
-from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.queries.checks import check_bool, check_from_zero, check_positive
 
 
 @dataclass(frozen=True)
@@ -35,18 +33,11 @@ class Needs:
 
     def __post_init__(self) -> None:
         """Raise if a value is wrong; NumPy integers become Python's."""
-        for name in ("top", "depth", "within"):
-            if type(value := getattr(self, name)) not in (int, NoneType):
-                object.__setattr__(self, name, as_number(value))
         for name in ("top", "within"):
-            if type(value := getattr(self, name)) is not int or value < 0:
-                raise ValueError(f"`{name}` must be an integer of at least 0, got {short(value)}.")
-        if type(self.length) is not bool:
-            check_bool("length", self.length)
-        if self.depth is not None and (type(self.depth) is not int or self.depth < 1):
-            raise ValueError(
-                f"`depth` must be None or a positive integer, got {short(self.depth)}."
-            )
+            object.__setattr__(self, name, check_from_zero(name, getattr(self, name)))
+        check_bool("length", self.length)
+        if self.depth is not None:
+            object.__setattr__(self, "depth", check_positive("depth", self.depth))
 
     def __or__(self, other: Needs) -> Needs:
         return Needs(

@@ -11,7 +11,7 @@ from torch import Tensor
 from nextloc_metrics.core.backends.reference import UNRETRIEVED
 from nextloc_metrics.core.queries.arrays import Array, as_tensor, must_not_sync
 from nextloc_metrics.core.queries.batch import Batch
-from nextloc_metrics.core.queries.checks import INTEGERS, as_number, is_integer
+from nextloc_metrics.core.queries.checks import INTEGERS, check_from_zero, is_integer
 from nextloc_metrics.core.queries.messages import got, short
 from nextloc_metrics.core.queries.record import NotInRecordError, Queries, Record
 from nextloc_metrics.core.ranking import forms
@@ -233,8 +233,7 @@ class Ranking(Record):
                 "`local_scores` must be a floating tensor of scores, "
                 f"{got('local_scores', local_scores)}."
             )
-        if type(as_number(offset)) is not int or offset < 0:
-            raise ValueError(f"`offset` must be an integer of at least 0, got {short(offset)}.")
+        offset = check_from_zero("offset", offset)
         local_scores = as_tensor("local_scores", local_scores)
         batch = _batch(
             local_scores, target, mask, exclude, exempt_target, ignore_index, validate_args

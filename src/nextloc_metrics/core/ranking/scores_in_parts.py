@@ -139,8 +139,9 @@ def _find_in_block(
 
 def _find_repeats(table: Embeddings) -> tuple[Tensor, Tensor]:
     """Find rows that occur more than once, with equal bias: their ids and an equal row's lowest."""
-    few = max(1, _KEY_BYTES // table.rows.element_size())
-    candidates = _with_equal_keys(_hash_rows(table.rows[:, :few]))
+    key = _hash_rows(table.rows[:, : max(1, _KEY_BYTES // table.rows.element_size())])
+    in_order = backends.choose(key).sort(key)
+    candidates = torch.isin(key, in_order[1:][in_order[1:] == in_order[:-1]]).nonzero()[:, 0]
     rows = table.rows[candidates]
     if table.bias is not None:
         rows = torch.cat([rows, table.bias[candidates, None]], 1)
@@ -166,15 +167,6 @@ def _hash_rows(rows: Tensor) -> Tensor:
     for column in words.unbind(1):
         key.add_(column).mul_(_FACTOR)
     return key
-
-
-def _with_equal_keys(key: Tensor) -> Tensor:
-    """Return the positions of keys that occur more than once, int64 `[n]`."""
-    in_order = backends.choose(key).sort(key)
-    equal = in_order[1:] == in_order[:-1]
-    if not equal.any():
-        return torch.empty(0, dtype=torch.int64, device=key.device)
-    return torch.isin(key, in_order[1:][equal]).nonzero()[:, 0]
 
 
 def _first_equal(ids: Tensor, repeats: tuple[Tensor, Tensor]) -> Tensor:

@@ -82,7 +82,9 @@ def expected_reciprocal_rank(ranking: Ranking, k: int, max_grade: float = 1.0) -
         share = (fewer / inside[:, None]).clamp(max=1)
         products = (1 - share) * products + share * longer
         ends = retrieved & (column - before + 1 == number)
-        one = _of_one(above, tied, stops[:, column], last)
+        # of one relevant location: s (H(A + m) - H(A)) / e
+        start, end = above.clamp(max=last), (above + tied).clamp(max=last)
+        one = stops[:, column] * between("harmonic", start, end, last) / tied
         several = (ends & (number > 1) & (above < last)).nonzero()[:, 0]
         if len(several):
             block = (x[several] for x in (above, tied, number, products))
@@ -94,12 +96,6 @@ def expected_reciprocal_rank(ranking: Ranking, k: int, max_grade: float = 1.0) -
         fresh[:, 0] = 1
         products = torch.where(ends[:, None], fresh, products)
     return total
-
-
-def _of_one(above: Tensor, tied: Tensor, stops: Tensor, last: int) -> Tensor:
-    """Return what a block with one relevant location adds: s (H(A + m) - H(A)) / e."""
-    start, end = above.clamp(max=last), (above + tied).clamp(max=last)
-    return stops * between("harmonic", start, end, last) / tied
 
 
 def _of_several(last: int, above: Tensor, tied: Tensor, number: Tensor, products: Tensor) -> Tensor:

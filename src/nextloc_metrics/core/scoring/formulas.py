@@ -342,21 +342,14 @@ def _gains(ranking: Ranking, gain: Gain) -> Tensor:
     """Return the gains of graded locations, by column, float64."""
     assert ranking.grades is not None
     # without validation a grade may be infinite, and NaN or negative in a Ranking made by hand
-    grades = ranking.grades.double().nan_to_num(nan=0.0).clamp(min=0)
-    return _of_order_one(grades if gain == "linear" else _exponential_gains(grades))
-
-
-def _exponential_gains(grades: Tensor) -> Tensor:
-    """Return 2^grade - 1, divided by a power of two per query, so that it stays finite."""
-    scale = grades.amax(1, keepdim=True).floor()
-    large = torch.exp2(grades - scale) - torch.exp2(-scale)
-    # below 1 the difference loses digits; below 2^-53 it loses all of them
-    small = torch.expm1(grades * math.log(2)) * torch.exp2(-scale)
-    return torch.where(grades < 1, small, large)
-
-
-def _of_order_one(gains: Tensor) -> Tensor:
-    """Divide by a power of two per query, which cancels exactly, so that no sum overflows."""
+    grades = gains = ranking.grades.double().nan_to_num(nan=0.0).clamp(min=0)
+    if gain == "exponential":  # 2^grade - 1, divided by a power of two, so that it stays finite
+        scale = grades.amax(1, keepdim=True).floor()
+        large = torch.exp2(grades - scale) - torch.exp2(-scale)
+        # below 1 the difference loses digits; below 2^-53 it loses all of them
+        small = torch.expm1(grades * math.log(2)) * torch.exp2(-scale)
+        gains = torch.where(grades < 1, small, large)
+    # divided by a power of two per query, which cancels exactly, no sum overflows
     highest = gains.amax(1, keepdim=True)
     mantissa, _ = torch.frexp(highest)
     return torch.where(highest > 0, gains / (highest / (2 * mantissa)), gains)
@@ -395,10 +388,19 @@ def _of_first_block(
     tied, relevant, above = (x[:, 0] for x in (blocks.tied, blocks.relevant_tied, blocks.above))
     first = tied, relevant, (ends[1] - ends[0])[:, 0], above
     if weight == "count":
-        most = blocks.above.shape[1]
-        return _where_several(first, score, partial(_any_of_several, most=most), most)
-    of_several = partial(_first_weight, last=last, weight=weight)
-    return _where_several(first, score, of_several, SUMMED_RANKS)
+        width = blocks.above.shape[1]  # temporary elements per query
+        of_several = partial(_any_of_several, most=width)
+    else:
+        width, of_several = SUMMED_RANKS, partial(_first_weight, last=last, weight=weight)
+    if must_not_sync(score):
+        rows, numbers = torch.arange(len(score), device=score.device), _NUMBERS_ON_DEVICES
+    else:
+        rows, numbers = (relevant > 1).nonzero()[:, 0], _NUMBERS
+        if not len(rows):
+            return score
+    parts = torch.split(rows, max(1, numbers // width))
+    new = torch.cat([of_several(*(x[part] for x in first)) for part in parts])
+    return torch.where(relevant > 1, score.index_copy(0, rows, new), score)
 
 
 def _any_of_several(
@@ -421,27 +423,3 @@ def _first_weight(
         longest = int(torch.minimum(within, tied - relevant + 1).max())
     above, tied, relevant, within = (x.double() for x in (above, tied, relevant, within))
     return first_of_several(above, tied, relevant, within, longest, weight)
-
-
-def _where_several(
-    blocks: tuple[Tensor, Tensor, Tensor, Tensor],
-    score: Tensor,
-    of_several: Callable[..., Tensor],
-    width: int,
-) -> Tensor:
-    """Replace the scores of queries whose first block has several relevant locations.
-
-    `blocks` are `e`, `r`, `m` and `A` of the first blocks, int64 `[N]`, which `of_several` scores
-    with `width` temporary elements per query.
-    """
-    several = blocks[1] > 1
-    if must_not_sync(score):
-        at_once = max(1, _NUMBERS_ON_DEVICES // width)
-        chunks = zip(*(torch.split(x, at_once) for x in blocks), strict=True)
-        return torch.where(several, torch.cat([of_several(*chunk) for chunk in chunks]), score)
-    rows = several.nonzero()[:, 0]
-    if not rows.numel():
-        return score
-    parts = torch.split(rows, max(1, _NUMBERS // width))
-    new = [of_several(*(x[part] for x in blocks)) for part in parts]
-    return score.index_copy(0, rows, torch.cat(new))
