@@ -303,9 +303,9 @@ def test_bad_input_raises_and_changes_no_state(name: str, options: Options) -> N
     before = state(metric)
     too_wide, lists = torch.rand(2, 10), torch.tensor([[0, 1, 2]])
     wrong: list[tuple[tuple[Any, ...], str]] = [
-        ((too_wide, torch.tensor([0, 1])), r"`bins` must hold every location, got 9 .* id 9"),
-        ((lists, torch.tensor([9])), r"`bins` must hold every location, got 9 .* id 9"),
-        ((lists, torch.tensor([[0, 77]])), r"`bins` must hold every location, got 9 .* id 77"),
+        ((too_wide, torch.tensor([0, 1])), r"must hold every location, got 9 .* id 9"),
+        ((lists, torch.tensor([9])), r"must hold every location, got 9 .* id 9"),
+        ((lists, torch.tensor([[0, 77]])), r"must hold every location, got 9 .* id 77"),
         ((preds, target[:3]), r"`target` must"),
         ((preds, target + 5), r"`target` must hold ids"),
         ((preds,), r"`target` must be given"),

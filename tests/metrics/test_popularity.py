@@ -64,7 +64,7 @@ def test_number_of_bins_is_the_highest_unless_given() -> None:
 def test_bins_of_ids() -> None:
     """Ids of any shape have bins, and padding has one beyond the last."""
     bins = PopularityBins([2, 1, 0])
-    assert bins.of(torch.tensor([[0, 1], [2, -1]])).tolist() == [[2, 1], [0, 3]]
+    assert bins.of([[0, 1], [2, -1]]).tolist() == [[2, 1], [0, 3]]
 
 
 def test_representation_shows_locations_visits_and_their_range() -> None:

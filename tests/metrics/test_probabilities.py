@@ -405,7 +405,7 @@ def test_calibration_and_selection_share_one_state() -> None:
     groups = list(metrics.compute_groups.values())
     assert ["ece", "aurc", "accuracy_at_coverage"] in groups
     assert ["nll", "perplexity"] in groups
-    with pytest.raises(TypeError, match="bootstrap over queries or users instead"):
+    with pytest.raises(TypeError, match=r"`report.evaluate` has intervals of F1"):
         metrics["ece"].interval()
 
 

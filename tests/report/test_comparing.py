@@ -230,7 +230,7 @@ def test_several_runs_have_the_variance_of_users_and_of_runs() -> None:
     ]
     assert with_std.notes[0].endswith("queries ± their standard deviation over runs")
     assert rf"\scriptsize $\pm$ {stds['a']:.2f}" in found.to_latex("models", "std")
-    assert found.card["notes"] == "few runs: intervals are rough"
+    assert found.card["notes"] == "few runs: intervals and p are rough"
     shuffled = {"a": [models["a"][i] for i in (2, 0, 1)], "b": models["b"][::-1]}
     again = report.compare(shuffled, np.ones(80, dtype=int), k=1)
     assert fields_of(again) == fields_of(found)  # to the bit
@@ -249,4 +249,4 @@ def test_runs_without_an_effect_add_nothing() -> None:
     assert one.standard_error == pytest.approx(each.std(ddof=1) / math.sqrt(30))
     assert one.degrees_of_freedom == pytest.approx(29)
     assert "fixed: one run: its runs' variance is not in this interval" in found.table.notes
-    assert found.card["notes"].endswith("; few runs: intervals are rough")
+    assert found.card["notes"].endswith("; few runs: intervals and p are rough")

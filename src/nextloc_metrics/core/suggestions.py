@@ -13,7 +13,8 @@ OTHERS |= {"y_true": "target", "y_pred": "preds"}
 # Metrics of papers and of other libraries, in lower case.
 METRICS = {"f1": "LocationF1", "weightedf1": "LocationF1"}
 METRICS |= {"hitrate": "AccuracyAtK", "hitrateatk": "AccuracyAtK"}
-METRICS |= {"mrratk": "MRR(k)", "retrievalmrr": "MRR(k)"}
+METRICS |= {"mrratk": "MRR(k)", "retrievalmrr": "MRR", "linkpredmrr": "MRR(k)", "auroc": "AUC"}
+METRICS |= {"hitratio": "AccuracyAtK", "retrievalmap": "MAPAtK", "meanreciprocalrank": "MRR"}
 
 # Names of `nextloc_metrics.base`, which were at the top in 0.5.
 OF_BASE = ("Distribution", "Needs", "Queries", "Record")
@@ -23,7 +24,7 @@ def use(name: str, known: Iterable[str], otherwise: str) -> str:
     """Return the remedy for an unknown argument: its name here, the nearest, or `otherwise`."""
     names = [*known]
     if name == "indexes":
-        return "a row of `preds` is a query: pass `preds` `[N, C]` without `indexes`"
+        return "a row of `preds` is a query: `from_flat` in docs/coming-from.md makes such rows"
     if name in ("user", "users") and "cluster" in names and "groups" not in names:
         return 'pass `cluster="user"`, and `groups={"user": users}` with each batch'
     if name == "ignore_index" and "mask" in names:

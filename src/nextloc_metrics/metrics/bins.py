@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core.base.annotated_options import describe_option
+from nextloc_metrics.core.queries.arrays import Array, as_tensor
 from nextloc_metrics.core.queries.checks import check_choice, check_positive, is_integer
 from nextloc_metrics.core.queries.messages import describe, read_row
 
@@ -97,8 +98,9 @@ class PopularityBins(torch.nn.Module):
         made.by, made.counts = by, counts
         return made
 
-    def of(self, ids: Tensor) -> Tensor:
+    def of(self, ids: Array) -> Tensor:
         """Return the bins of ids; `num_bins` + 1 for padding (-1) and ids that are no location."""
+        ids = as_tensor("ids", ids, self.bin_of.device)
         inside = (ids >= 0) & (ids < len(self))
         return self.bin_of[torch.where(inside, ids, 0)].masked_fill(~inside, self.num_bins + 1)
 

@@ -115,7 +115,8 @@ class DecileMetric(RankingTally):
             highest = int(ranking.relevant.max())
         if highest >= len(self.bins):
             raise ValueError(
-                f"`bins` must hold every location, got {len(self.bins)} locations and id {highest}."
+                "`bins` (`train_counts`) must hold every location, got "
+                f"{len(self.bins)} locations and id {highest}."
             )
 
     def compute(self) -> Any:

@@ -409,7 +409,7 @@ def _note_runs(numbers: Mapping[str, int]) -> list[str]:
         return []
     single = [name for name, number in numbers.items() if number == 1]
     notes = [f"{name}: one run: its runs' variance is not in this interval" for name in single]
-    return [*notes, *(["few runs: intervals are rough"] if min(several) < _FEW_RUNS else [])]
+    return [*notes, *(["few runs: intervals and p are rough"] if min(several) < _FEW_RUNS else [])]
 
 
 def _p_text(

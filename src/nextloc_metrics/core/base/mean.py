@@ -216,7 +216,7 @@ class RecordMetric(SummedMetric):
         """Return the mean of the scores in the state, with its standard error."""
         raise TypeError(
             f"{short(self)} has no standard error: it is not a mean of per-query scores; "
-            "bootstrap over queries or users instead."
+            "`report.evaluate` has intervals of F1; bootstrap over users for others."
         )
 
     def standard_error(self) -> Tensor:

@@ -275,7 +275,7 @@ def _missing(name: str, row: int) -> ValueError:
 
 
 def _unreadable(name: str, value: Any) -> TypeError:
-    remedy = "text needs a vocabulary of ids"
+    remedy = "text is read from tables, such as a DataFrame, with a vocabulary of ids"
     if name == "preds" and hasattr(value, "relevant_above"):
         remedy = "pass a Ranking to `update` of a metric or collection"
     return TypeError(

@@ -93,6 +93,11 @@ def check_candidates(preds: Tensor, target: Tensor) -> None:
     """
     are_ids = is_integer(preds)
     if are_ids and preds.ndim == 1 and target.ndim:
+        if target.is_floating_point():
+            raise ValueError(
+                "`preds` must come first and `target` second: got ids as `preds` "
+                f"{describe(preds)} and floats as `target` {describe(target)}."
+            )
         raise ValueError(
             "`preds` must have at least two dimensions for ids and several targets, got "
             f"{describe(preds)}; one answer per query is `preds[:, None]`, one query with a list "

@@ -156,7 +156,8 @@ def convert(values: Any, how: CellReading) -> tuple[Any, Any]:
     if is_integer and how.kind == "text" and how.is_loose:
         return values.cast(pa.string()), missing
     raise WrongTypeError(
-        f"{how.kind} as in the rows before, or as the targets, got {kind}; floats are scores, and "
+        f"{how.kind} as in the rows before, or as the targets, got {kind}; floats are scores "
+        "(as are ids that pandas keeps beside NaN: convert them with `astype('Int64')`), and "
         "objects, lists and times are no ids"
     )
 

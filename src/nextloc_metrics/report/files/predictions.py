@@ -193,7 +193,10 @@ def same_queries(found: Mapping[str, Predictions], key: str | None) -> dict[str,
             rule = f"the {what} of {path} must equal the {what} of {of}"
             mine, others = cells[what].to_numpy(), wanted[what].to_numpy()
             if mine.shape != others.shape:
-                raise ValueError(f"{rule}, got the shapes {mine.shape} and {others.shape}.")
+                raise ValueError(
+                    f"{rule}, got the shapes {mine.shape} and {others.shape}; files that "
+                    "`score --save` wrote are compared also of other queries."
+                )
             if len(wrong := np.flatnonzero(mine != others)):
                 row = wrong[0]
                 where = f"row {row}; join rows in another order by `--id`"
