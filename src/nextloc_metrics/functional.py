@@ -68,7 +68,11 @@ def _function_of(name: str, kind: type[SummedMetric]) -> Callable[..., Any]:
             if isinstance(metric, RecordMetric):
                 record = metric.read(*args, **kwargs)
                 metric, args, kwargs = metric.to(record.device), (record,), {}
-            return _compute(metric, args, kwargs) if reduction == "mean" else _scores(metric, *args)
+            if reduction == "none":
+                return _scores(metric, *args)
+            metric.update(*args, **kwargs)
+            metric._to_sync = False  # the value of one batch, without summing over processes
+            return metric.compute()
 
     by_name = [one.replace(kind=last.kind, annotation=last.annotation) for one in options.values()]
     function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
@@ -81,13 +85,6 @@ def _function_of(name: str, kind: type[SummedMetric]) -> Callable[..., Any]:
         f"options by name: {', '.join(f'`{x}`' for x in options)}."
     )
     return function
-
-
-def _compute(metric: Any, args: Any, kwargs: Any) -> Any:
-    """Return the value of one batch, without summing over processes."""
-    metric.update(*args, **kwargs)
-    metric._to_sync = False
-    return metric.compute()
 
 
 def _scores(metric: Any, record: Any) -> Tensor:

@@ -126,7 +126,7 @@ class DecileMetric(RankingTally):
         return {self.key(decile): value for decile, value in named.items()}
 
     @property
-    def _labels(self) -> dict[str, str]:
+    def _labels(self) -> dict[str, str]:  # type: ignore[override]  # one of each object
         if self.decile is not None:
             return {}
         numbers_first = sorted(self.deciles(self.bins), key=lambda decile: isinstance(decile, str))

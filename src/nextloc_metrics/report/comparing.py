@@ -34,11 +34,11 @@ from nextloc_metrics.core.base.plan import Plan
 from nextloc_metrics.core.base.results import readings_of
 from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.means import exact, intervals
+from nextloc_metrics.core.queries.answers import Answers
 from nextloc_metrics.core.queries.arrays import Array
 from nextloc_metrics.core.queries.batch import ArrayRows, Batch, read_rows
 from nextloc_metrics.core.queries.checks import as_number, check_choice, check_named
 from nextloc_metrics.core.queries.messages import describe, short
-from nextloc_metrics.core.queries.runs import read_runs
 from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.metrics.location_f1 import LocationTally
 from nextloc_metrics.metrics.per_query import PerQueryScores, QueryScores
@@ -145,7 +145,7 @@ def compare(
             raise ValueError("`mask`, `exclude`, `measures` and `metrics` need predictions.")
         read = _score_models(given, groups, cluster, level)
     else:
-        runs = {name: read_runs(of) for name, of in given.items()}
+        runs = {name: _read_runs(of) for name, of in given.items()}
         first = next(iter(runs.values()))[0]
         whole = read_rows(Batch(first, target, mask, groups, exclude))
         check_cluster(cluster, whole.groups)
@@ -160,6 +160,22 @@ def compare(
             for name, of in rows.items()
         }
     return _test_models(read, cluster, against, level, seed)
+
+
+def _read_runs(given: Any) -> list[Any]:
+    """Return the runs of a model: of a list of predictions several, of anything else one."""
+    several = isinstance(given, (list, tuple)) and bool(given) and _is_run(given[0])
+    return list(given) if several else [given]
+
+
+def _is_run(one: Any) -> bool:
+    """Return whether an element of a list is predictions of all queries, and not of one."""
+    if isinstance(one, Answers):
+        return True
+    if hasattr(one, "shape"):
+        return len(one.shape) in (2, 3)
+    first = one[0] if isinstance(one, (list, tuple)) and one else None
+    return isinstance(first, (list, tuple)) or getattr(first, "shape", ()) != ()
 
 
 class Model(NamedTuple):

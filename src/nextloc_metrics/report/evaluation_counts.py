@@ -17,7 +17,6 @@ from torch import Tensor
 from nextloc_metrics.core import backends
 from nextloc_metrics.core.base.collection import RankingCollection
 from nextloc_metrics.core.base.grouped import Grouped
-from nextloc_metrics.core.base.keyed import KeyedMetric
 from nextloc_metrics.core.base.mean import RecordMetric
 from nextloc_metrics.core.base.plan import Plan
 from nextloc_metrics.core.means import exact, intervals
@@ -27,7 +26,12 @@ from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.metrics.location_f1 import LocationF1
 from nextloc_metrics.report import saved
-from nextloc_metrics.report.evaluation_metrics import FewSums, LocationAnswers, count_answers
+from nextloc_metrics.report.evaluation_metrics import (
+    FewSums,
+    KeyedMetric,
+    LocationAnswers,
+    count_answers,
+)
 from nextloc_metrics.report.part import Feed, Parts
 from nextloc_metrics.report.parts import LEFT_OUT, TARGET, make_beside, make_references, make_table
 from nextloc_metrics.report.setting import EXEMPT, OwnMetrics, Setting, check_free

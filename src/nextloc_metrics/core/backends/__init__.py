@@ -39,14 +39,10 @@ _chosen: list[Reference] = []
 def available() -> dict[str, str | None]:
     """Return for each backend None, or the reason why this machine or process cannot run it."""
     cpu = None if LIBRARY.exists() else "needs a C compiler when nextloc-metrics is installed"
-    return {"cuda": _why_no_cuda(), "cpu": cpu, "reference": None} | proof.disabled
-
-
-def _why_no_cuda() -> str | None:
-    if not find_spec("triton"):
-        return "needs triton, which PyTorch brings on CUDA"
     # do not query the driver here: that breaks forked processes; `unable` checks each tensor
-    return None if torch.version.cuda else "needs a build of PyTorch for CUDA"
+    cuda = None if torch.version.cuda else "needs a build of PyTorch for CUDA"
+    cuda = cuda if find_spec("triton") else "needs triton, which PyTorch brings on CUDA"
+    return {"cuda": cuda, "cpu": cpu, "reference": None} | proof.disabled
 
 
 def use(name: str | None) -> None:

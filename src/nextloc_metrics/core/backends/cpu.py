@@ -193,7 +193,9 @@ class Cpu(Reference):
 
     def _of_scores(self, name: str, scores: Tensor, *members: Any) -> Any:
         """Call a C function on scores; `_MISPLACED` if a target is not a candidate."""
-        scores = _in_rows(scores)
+        # adjacent, aligned candidates
+        if scores.stride(1) != 1 or scores.data_ptr() % scores.element_size():
+            scores = scores.clone(memory_format=torch.contiguous_format)
         layout = scores.data_ptr(), *scores.shape, scores.stride(0), _INFINITY[scores.dtype]
         return self._call(name, scores.element_size(), scores.numel(), *layout, *members)
 
@@ -213,10 +215,8 @@ class Cpu(Reference):
         ]
         about = ctypes.byref(_STRUCTURES[name](*numbers))
         self._functions = self._functions or _load()
-        return self._functions[name](self._parallel, self._threads(elements), number, about)
-
-    def _threads(self, elements: int) -> int:
-        return torch.get_num_threads() if elements > _SERIAL_ELEMENTS else 1
+        threads = torch.get_num_threads() if elements > _SERIAL_ELEMENTS else 1
+        return self._functions[name](self._parallel, threads, number, about)
 
 
 def _load() -> dict[str, Any]:
@@ -234,13 +234,6 @@ def _find_openmp() -> ctypes.c_void_p | None:
         return ctypes.cast(ctypes.CDLL(None).GOMP_parallel, ctypes.c_void_p)
     except (AttributeError, OSError, TypeError):  # other compilers' OpenMP; Windows
         return None
-
-
-def _in_rows(scores: Tensor) -> Tensor:
-    """Return the scores with adjacent, aligned candidates; a copy if they are not."""
-    if scores.stride(1) == 1 and scores.data_ptr() % scores.element_size() == 0:
-        return scores
-    return scores.clone(memory_format=torch.contiguous_format)
 
 
 def _dense(ids: Tensor) -> Tensor:

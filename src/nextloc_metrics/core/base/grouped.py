@@ -135,7 +135,7 @@ class Grouped(RecordMetric):
         self.label = self.metric.label + (of if self.group is None else f", group {self.group}")
 
     @property
-    def _groups(self) -> GroupKind:
+    def _groups(self) -> GroupKind:  # type: ignore[override]  # one of each object
         return GroupKind(self.by, self.num_groups, self._options["labels"])
 
     def _check(self, record: Record) -> None:
@@ -193,7 +193,7 @@ class Grouped(RecordMetric):
         return state if at is None else self.empty_tally().index_copy(0, at, state[: len(at)])
 
     @property
-    def _sampled_by(self) -> str:
+    def _sampled_by(self) -> str:  # type: ignore[override]
         return (self.by or "group") if self.average else ""
 
     def _means(self) -> Tensor:

@@ -58,6 +58,9 @@ class RecordMetric(SummedMetric):
     is_differentiable = False
     record: ClassVar[type[Record]] = Record
     _reads_target: ClassVar[bool] = True
+    _groups: ClassVar[GroupKind | None] = None  #: that it has sums of
+    _sampled_by: ClassVar[str] = ""  #: what is independent, such as `user`; empty for queries
+    _labels: ClassVar[Mapping[str, str]] = {}  #: of a dict of values in pictures, by key
     label = ""
     unit = ""
     largest_value = 1.0
@@ -293,11 +296,6 @@ class RecordMetric(SummedMetric):
         return state
 
     @property
-    def _groups(self) -> GroupKind | None:
-        """The groups that it has sums of."""
-        return None
-
-    @property
     def _reads_groups(self) -> bool:
         """Whether `update` may read `groups`, as a user's own metric may."""
         return not self._is_ours
@@ -310,16 +308,6 @@ class RecordMetric(SummedMetric):
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes for a copy, without the plan, which the copy makes anew."""
         return {name: x for name, x in super().__getstate__().items() if name != "_plan"}
-
-    @property
-    def _sampled_by(self) -> str:
-        """What the interval takes as independent, such as `user`; empty for queries."""
-        return ""
-
-    @property
-    def _labels(self) -> dict[str, str]:
-        """The plot labels of a dict of values, by key; empty if the value is not a dict."""
-        return {}
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
         """Draw the value, or those of groups or of several steps, as torchmetrics does.

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core import backends
-from nextloc_metrics.core.backends.reference import Reference
 from nextloc_metrics.core.queries.arrays import Array, as_tensor, as_tensor_or_text, is_batched
 from nextloc_metrics.core.queries.batch import Batch, GroupKind
 from nextloc_metrics.core.queries.messages import short
@@ -233,36 +232,25 @@ class Plan:
         if not self._is_planned(batch):
             return None
         preds, target = batch.preds, batch.target
-        backend = backends.choose(preds)
-        tally = self._tally_scores if preds.is_floating_point() else self._tally_lists
-        found = tally(backend, preds, target) if backend.tallies_scores else None
-        if found is None:
+        backend, most = backends.choose(preds), self._num_locations
+        if not backend.tallies_scores:
+            return None
+        if preds.is_floating_point():  # each query has one relevant location
+            of_one = for_one_relevant(self._formulas, preds.shape[1])
+            found = of_one and backend.tally_scores(preds, target, self.ignore_index, of_one, most)
+        else:  # each query has a relevant id, and one if decisions are counted
+            ids = target[:, None] if target.ndim == 1 else target
+            of_lists = for_lists(self._formulas, ids.shape[1])
+            found = of_lists and backend.tally_lists(preds, ids, of_lists, most)
+            if found and self.validate_args and preds.shape[1] > LONGEST_UNCHECKED_LIST:
+                check_lists(preds, torch.ones(len(preds), dtype=torch.bool))
+        if not found:
             return None
         sums = iter(found[0])
         return {
             number: found[1] if isinstance(one, int) else next(sums)  # type: ignore[misc]
             for number, one in zip(self._of_ranks, self._planned, strict=True)
         }
-
-    def _tally_scores(
-        self, backend: Reference, preds: Tensor, target: Tensor
-    ) -> tuple[Tensor, Tensor | None] | None:
-        """Tally scores if every query has one relevant location."""
-        constants, ignored = for_one_relevant(self._formulas, preds.shape[1]), self.ignore_index
-        if constants is None:
-            return None
-        return backend.tally_scores(preds, target, ignored, constants, self._num_locations)
-
-    def _tally_lists(
-        self, backend: Reference, preds: Tensor, target: Tensor
-    ) -> tuple[Tensor, Tensor | None] | None:
-        """Tally lists of ids if every query has a relevant id, and one if decisions are counted."""
-        ids = target[:, None] if target.ndim == 1 else target
-        constants = for_lists(self._formulas, ids.shape[1])
-        found = constants and backend.tally_lists(preds, ids, constants, self._num_locations)
-        if found and self.validate_args and preds.shape[1] > LONGEST_UNCHECKED_LIST:
-            check_lists(preds, torch.ones(len(preds), dtype=torch.bool))
-        return found or None
 
     def add(self, tallies: Sequence[Tensor], *, count: bool) -> None:
         """Add what `tally` returned to all metrics."""

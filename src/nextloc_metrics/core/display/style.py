@@ -199,12 +199,12 @@ def add_note(axes: Any, *parts: str) -> None:
         axes.annotate(text, (0.5, 0), (0, -3), xycoords=axes.xaxis.label, **look)
 
 
-def add_legend(axes: Any, title: str = "") -> None:
+def add_legend(axes: Any) -> None:
     """Name what is drawn, beside the axes, where it hides nothing."""
     handles, labels = axes.get_legend_handles_labels()
     if labels:
         labels = [textwrap.fill(label, LONGEST) for label in labels]
-        axes.legend(handles, labels, title=title, loc="upper left", bbox_to_anchor=(1, 1))
+        axes.legend(handles, labels, loc="upper left", bbox_to_anchor=(1, 1))
 
 
 def points_across(axes: Any) -> float:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal, NoReturn
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -43,12 +43,8 @@ class DistributionNeeds:
                     f"`{name}` must be equal for all metrics of probabilities in a collection, got "
                     f"{short(mine)} and {short(theirs)}; use two collections."
                 )
-        return DistributionNeeds(
-            self.given,
-            self.temperature,
-            self.likelihood or other.likelihood,
-            self.scores or other.scores,
-        )
+        likelihood = self.likelihood or other.likelihood
+        return replace(self, likelihood=likelihood, scores=self.scores or other.scores)
 
 
 # How far a sum of exact probabilities may be from 1: of declared ones, and of scores that look like
@@ -251,8 +247,20 @@ def _check_given(scores: Tensor, counted: Tensor, given: Given | None) -> None:
         total = values.sum(1)
         are_probabilities = (values.amin(1) >= 0) & ((total - 1).abs() <= slack)
         wrong = are_probabilities if given is None else ~are_probabilities
-        if wrong.any():
-            _refuse(int(rows[wrong][0]), float(total[wrong][0]), given)
+        if not wrong.any():
+            continue
+        row, first = int(rows[wrong][0]), float(total[wrong][0])
+        if given is None:
+            raise ValueError(
+                "`given` must say what scores are that may be probabilities or logits, got None "
+                f"for query {row}, whose scores are in [0, 1] and sum to {first:.6g}; pass "
+                "`given='probabilities'` or `given='logits'` to the metrics."
+            )
+        what = "exp(`preds`)" if given == "log_probabilities" else "`preds`"
+        raise ValueError(
+            f"{what} must be in [0, 1] and sum to 1 for `given={given!r}`, got the sum "
+            f"{first:.6g} for query {row}; normalise it, or pass `given='logits'`."
+        )
 
 
 def _rounding(scores: Tensor) -> float:
@@ -263,17 +271,3 @@ def _rounding(scores: Tensor) -> float:
     """
     number, of_dtype = scores.shape[1], torch.finfo(scores.dtype)
     return of_dtype.eps / 2 * (1 + math.log(number) + number * of_dtype.tiny)
-
-
-def _refuse(row: int, total: float, given: Given | None) -> NoReturn:
-    if given is None:
-        raise ValueError(
-            "`given` must say what scores are that may be probabilities or logits, got None for "
-            f"query {row}, whose scores are in [0, 1] and sum to {total:.6g}; pass "
-            "`given='probabilities'` or `given='logits'` to the metrics."
-        )
-    what = "exp(`preds`)" if given == "log_probabilities" else "`preds`"
-    raise ValueError(
-        f"{what} must be in [0, 1] and sum to 1 for `given={given!r}`, got the sum {total:.6g} for "
-        f"query {row}; normalise it, or pass `given='logits'`."
-    )

@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core.means import exact
-from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.queries.checks import check_share
 
 # Squares are rounded to multiples of 2^-32: a smaller variance may be rounding.
 _SMALLEST_VARIANCE = 2.0**-30
@@ -229,8 +229,4 @@ def _double_exponential() -> tuple[Tensor, Tensor, Tensor]:
 
 def check_confidence_level(confidence_level: float) -> None:
     """Raise if a confidence level is not between 0 and 1."""
-    if type(confidence_level) is not float or not 0 < confidence_level < 1:
-        raise ValueError(
-            "`confidence_level` must be between 0 and 1, such as 0.95, got "
-            f"{short(confidence_level)}."
-        )
+    check_share("confidence_level", confidence_level, 0.95)

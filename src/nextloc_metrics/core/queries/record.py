@@ -122,7 +122,13 @@ class Record:
                 name is the index in the last dimension of the queries.
         """
         if by == "step" and not self.groups.keys() & {"step", ""}:
-            return self._steps()
+            if len(self.shape) < 2:
+                raise ValueError(
+                    "`preds` must be scores [N, T, C] or lists [N, T, K] to be grouped by step, "
+                    f"got queries of shape {short(self.shape)}; or pass "
+                    "`groups={'step': ...}`."
+                )
+            return torch.arange(self.shape[-1], device=self.device).expand(self.shape).flatten()
         if not self.groups:
             raise NotInRecordError(
                 "`groups` must be given, one per query, to update a Grouped metric."
@@ -141,15 +147,6 @@ class Record:
                 f"{short(list(self.groups))}."
             )
         return found
-
-    def _steps(self) -> Tensor:
-        """Return every query's index in the last dimension of the queries, int64 `[N]`."""
-        if len(self.shape) < 2:
-            raise ValueError(
-                "`preds` must be scores [N, T, C] or lists [N, T, K] to be grouped by step, got "
-                f"queries of shape {short(self.shape)}; or pass `groups={{'step': ...}}`."
-            )
-        return torch.arange(self.shape[-1], device=self.device).expand(self.shape).flatten()
 
     def to(self, device: torch.device | str | int, non_blocking: bool = False) -> Self:
         """Move the tensors to a device."""

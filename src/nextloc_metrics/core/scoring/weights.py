@@ -5,6 +5,7 @@ H(x) = 1 + 1/2 + ... + 1/x, and L(x) = the sum over p = 1..x of 1/log2(p + 1).
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Literal, get_args
 
 import numpy as np
@@ -150,11 +151,8 @@ _tables: dict[tuple[str, torch.device], Tensor] = {}  # `functools.cache` does n
 
 def _quadrature(device: torch.device) -> Tensor:
     """Return the nodes and weights of Gauss-Legendre on [0, 1], float64 `[16, 2]`."""
-    return _made_once("quadrature", device, _rule)
-
-
-def _rule() -> Tensor:
-    return torch.tensor(_RULE, dtype=torch.float64, device="cpu")
+    make = partial(torch.tensor, _RULE, dtype=torch.float64, device="cpu")
+    return _made_once("quadrature", device, make)
 
 
 def table_of_sums(device: torch.device) -> Tensor:
