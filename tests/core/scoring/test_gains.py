@@ -97,15 +97,16 @@ def test_ndcg_of_any_grades(grades: Grades) -> None:
 def test_a_power_of_two_changes_no_bit_of_linear_gains(gain: Any) -> None:
     """Scaled grades have the same linear NDCG; a query's grades do not affect other queries."""
     generator = torch.Generator().manual_seed(1)
-    scores = torch.rand(50, 6, generator=generator)
-    grades = torch.rand(50, 6, generator=generator, dtype=torch.float64)
+    scores = torch.rand(50, 60, generator=generator)
+    grades = torch.rand(50, 60, generator=generator, dtype=torch.float64)
+    grades *= torch.arange(60) < torch.arange(1, 51)[:, None]  # of 1 to 50 relevant locations
     scaled = grades * 2.0 ** torch.arange(-500, 500, 20)[:, None].double()
     one, other = (
-        scoring.ndcg(Ranking.from_scores(scores, values), 4, gain) for values in (grades, scaled)
+        scoring.ndcg(Ranking.from_scores(scores, values), 40, gain) for values in (grades, scaled)
     )
     assert torch.equal(one, other) == (gain == "linear")
     alone = [
-        scoring.ndcg(Ranking.from_scores(scores[i : i + 1], scaled[i : i + 1]), 4, gain)
+        scoring.ndcg(Ranking.from_scores(scores[i : i + 1], scaled[i : i + 1]), 40, gain)
         for i in range(50)
     ]
     assert torch.equal(torch.cat(alone), other)
