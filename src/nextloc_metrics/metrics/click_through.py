@@ -206,11 +206,8 @@ class ClickThroughCollection(Unscripted, MetricCollection):
         for name, member in self.items(keep_base=True, copy_state=False):
             if isinstance(member, LogLoss):
                 nothing = values[self._set_name(name)].isnan()
-                return {key: _nan_where(nothing, value) for key, value in values.items()}
+                for key, value in values.items():  # also of members added by the user
+                    if isinstance(value, Tensor) and value.is_floating_point():
+                        values[key] = value.masked_fill(nothing, torch.nan)
+                break
         return values
-
-
-def _nan_where(nothing: Tensor, value: Any) -> Any:
-    if isinstance(value, Tensor) and value.is_floating_point():
-        return value.masked_fill(nothing, torch.nan)
-    return value  # of a member added by the user

@@ -24,14 +24,6 @@ from nextloc_metrics.core.display.style import (
 _MARKED, _APART = 7, 0.64
 
 
-def draw_lines(curves: Mapping[str, Any], axes: Any) -> None:
-    """Draw a line for every name, through x and y, with a few markers."""
-    for (name, (x, y)), look in zip(curves.items(), looks(curves).values(), strict=True):
-        own = {"color": look.color, "linestyle": look.dash, "marker": look.marker}
-        own |= {"markevery": max(1, len(x) // _MARKED), "label": name or None, "clip_on": False}
-        axes.plot(x, y, **own)
-
-
 @style()
 def draw_readings(models: Models, level: float | None, ax: Any, queries: str = "") -> Any:
     """Draw dots and their intervals, a row for every name.
@@ -92,10 +84,9 @@ def draw_bands(
         bounds = [one.bounds or (torch.nan, torch.nan) for one in curves[name].values()]
         low, high = zip(*bounds, strict=True)
         axes.fill_between(places, low, high, color=look.color, alpha=0.13, linewidth=0)
-    values = {
-        name: (list(curve), [one.value for one in curve.values()]) for name, curve in curves.items()
-    }
-    draw_lines(values, axes)
+        own = {"color": look.color, "linestyle": look.dash, "marker": look.marker}
+        own |= {"markevery": max(1, len(places) // _MARKED), "label": name or None}
+        axes.plot(places, [one.value for one in curves[name].values()], **own, clip_on=False)
     scale.finish(axes, "y", f"bands: {100 * level:g} % intervals", queries, from_lowest=True)
     add_legend(axes)
     return figure, axes
