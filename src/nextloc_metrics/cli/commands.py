@@ -54,6 +54,31 @@ class KnowingCommand(click.Command):
             said = f"No such option '{error.option_name}'. Did you mean '{meant[0]}'?"
             raise click.UsageError(said, ctx) from None
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options in sections."""
+        found: dict[str, list[tuple[str, str]]] = {x: [] for x in ("Options", *_SECTIONS)}
+        for param in (x for x in self.get_params(ctx) if isinstance(x, click.Option)):
+            name = max(param.opts, key=len)
+            section = next(
+                (x for x, names in _SECTIONS.items() if name in names.split()), "Options"
+            )
+            record = param.get_help_record(ctx)
+            found[section] += [] if record is None else [record]
+        for section, records in found.items():
+            if records:
+                with formatter.section(section):
+                    formatter.write_dl(records)
+
+
+# The options of each section of a help page; others are in the first one.
+_SECTIONS = {
+    "Columns and files": "--preds --target --truth --query --item --score --rank --grade --answers "
+    "--vocabulary --on-error --on-missing --mask --exclude --confidence --workers",
+    "Metrics": "--k --measure --metrics --num-locations --given --exempt-target --train-counts "
+    "--coordinates",
+    "Groups and intervals": "--group --cluster --confidence-level",
+    "Output": "--format --group-table --out --save --force --title --help",
+}
 
 # Options under other names, by what they are here.
 _MEANT = {
