@@ -214,7 +214,7 @@ def read_answers(
         >>> answers.outcomes
         ['answered', 'answered', 'cut', 'unreadable']
         >>> answers.preds[:2].tolist()  # Mars is invented: its number, from 2 on, is of its name
-        [[1, 988618839715], [0, -1]]
+        [[1, 514334405338], [0, -1]]
         >>> report.evaluate(answers, [1, 1, 0, 0], k=1).values["acc_at_1"]
         0.25
     """
