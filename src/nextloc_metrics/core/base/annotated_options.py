@@ -140,6 +140,8 @@ def _evaluated(cls: type, hint: Any) -> Any:
 # Values whose `repr` holds all of their content.
 _KNOWN_BY_REPR = frozenset({NoneType, bool, int, float, str, bytes, range, torch.dtype})
 
+_OF_EVERY_MODULE = frozenset(vars(torch.nn.Module()))
+
 
 def describe_option(value: Any) -> str:
     """Return text that differs for options of different content; a digest for tables."""
@@ -160,6 +162,10 @@ def describe_option(value: Any) -> str:
         return f"{kind}({', '.join(items)})"
     if isinstance(value, list | tuple):
         return f"{kind}({', '.join(map(describe_option, value))})"
+    if is_object and isinstance(value, torch.nn.Module):
+        own = {name: x for name, x in vars(value).items() if name not in _OF_EVERY_MODULE}
+        own |= {**value._parameters, **value._buffers, **value._modules}
+        return f"{kind}({', '.join(f'{name}={describe_option(x)}' for name, x in own.items())})"
     if isinstance(value, Tensor):
         value = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
         digest = _digest(value.flatten().view(torch.uint8).numpy())
@@ -174,7 +180,7 @@ def describe_option(value: Any) -> str:
             )
         return f"{value.__module__}.{value.__qualname__}"
     raise TypeError(
-        "an option must be a plain value, a tensor, an array or a metric, got "
+        "an option must be a plain value, a tensor, an array, a module or a metric, got "
         f"{kind}; give {type(value).__qualname__} a method `state_key()` that returns its content "
         "as a string."
     )
