@@ -236,6 +236,11 @@ def test_several_runs_have_the_variance_of_users_and_of_runs() -> None:
     assert fields_of(again) == fields_of(found)  # to the bit
     assert again.columns == found.columns
     assert found.columns["a"]["acc_at_1"].bounds == pytest.approx(wilson(runs["a"], run_a, both_a))
+    twice = {name: [np.repeat(x, 2, 0) for x in of] for name, of in models.items()}
+    users = {"user": np.repeat(np.arange(80), 2)}  # each of whom says everything twice
+    by_user = report.compare(twice, np.ones(160, int), k=1, groups=users, cluster="user")
+    bounds = by_user.columns["a"]["acc_at_1"].bounds
+    assert bounds == pytest.approx(found.columns["a"]["acc_at_1"].bounds)
 
 
 def test_runs_without_an_effect_add_nothing() -> None:

@@ -108,6 +108,21 @@ def test_a_row_that_comes_twice_is_refused_in_a_challenge(side: int) -> None:
     assert found.card["repeated rows"] == 1
 
 
+def test_files_are_read_by_their_header(tmp_path: Path) -> None:
+    """CSV, compressed or not, and Parquet; a file without the names of columns is refused."""
+    preds, target = make(3)
+    wanted = report.evaluate_trajectories(preds, target).values
+    target.to_csv(tmp_path / "true.csv", index=False)
+    preds.to_csv(tmp_path / "preds.csv.gz", index=False)
+    preds.to_parquet(tmp_path / "preds.parquet")
+    for name in ("preds.csv.gz", "preds.parquet"):
+        found = report.evaluate_trajectories(tmp_path / name, str(tmp_path / "true.csv"))
+        assert found.values == wanted
+    preds[["uid", "d", "t"]].to_csv(tmp_path / "short.csv", index=False, header=False)
+    with pytest.raises(ValueError, match=r"must have the columns \['uid', 'd', 't', 'x', 'y'\]"):
+        report.evaluate_trajectories(tmp_path / "short.csv", target)
+
+
 def test_files_of_users_as_numbers_and_as_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
