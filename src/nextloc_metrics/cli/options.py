@@ -82,6 +82,12 @@ def _keep_input(context: click.Context, argument: click.Parameter, paths: Any) -
     if isinstance(paths, tuple):
         return tuple(_keep_input(context, argument, path) for path in paths)
     if paths != "-":
+        is_pattern = "://" in paths or any(c in paths for c in "*?[")
+        if not (is_pattern or Path(paths).exists()):  # known before PyTorch is imported
+            name = (argument.name or "").upper()
+            raise click.ClickException(
+                f"`{name}` must be an existing file of predictions, got {paths}."
+            )
         return paths
     if _STDIN in context.meta:
         raise click.BadParameter("`-` can be given only once.")
