@@ -377,3 +377,17 @@ def test_another_separator_is_named(mark: str) -> None:
     Path("a.csv").write_text(f"preds{mark}target\n1{mark}2\n", "utf-8")
     assert f"and not by {mark!r}" in said("a.csv")
     assert "did you mean" not in said("a.csv")
+
+
+@pytest.mark.parametrize("key", [["u"], ["user", "u"]])
+def test_times_as_text_in_two_spellings_are_warned_of(key: list[str]) -> None:
+    """Text is compared byte for byte: the second query is a miss, and there is a warning."""
+    truth = pd.DataFrame({"u": ["2024-01-01 09:00", "2024-01-01 10:00"], "item": [7, 9], "user": 1})
+    named: Any = {"query": key, "item": "item", "score": "s", "k": 1}
+    rows = truth.assign(u=["2024-01-01 09:00", "2024-01-01T10:00"], s=0.9)
+    with pytest.warns(UserWarning, match=r"'u' .* differ only in how a time is written"):
+        assert report.evaluate(rows, truth=truth, **named).values["acc_at_1"] == 0.5
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for u in (truth.u, ["2024-01-01 09:00", "2024-01-01 11:00"]):
+            report.evaluate(rows.assign(u=u), truth=truth, **named)

@@ -657,3 +657,11 @@ def test_a_broken_line_of_a_run_is_named(a: str, b: str, says: str, tmp_path: Pa
     for rows, truth, rule in ((run, "a", says), (run, None, needs), (both, "a", "one run")):
         with pytest.raises(ValueError, match=rule):
             report.read(tmp_path / rows, truth=truth and tmp_path / f"{truth}.qrels")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_swapped_columns_are_named(form: str, tmp_path: Path) -> None:
+    """Lists as targets and single ids as predictions are no evaluation."""
+    rows = made({"preds": [3, 5], "target": [[3, 1], [7, 2]]}, form, tmp_path)
+    check_refused(rows, "swapped", "`preds`", "`target`", at=0)
+    check_read(rows, [[3, 1], [7, 2]], [3, 5], preds="target", target="preds")

@@ -233,6 +233,17 @@ class _Joining:
                 "misses.",
                 stacklevel=5,
             )
+        for key, name in zip(self.keys, form.query, strict=True) if missing and without else ():
+            sides = (f"(SELECT DISTINCT {key}::VARCHAR AS x FROM {a} ANTI JOIN {b} USING ({key}))"
+                     for a, b in (("asked", "answers"), ("answers", "asked")))  # fmt: skip
+            same = "{} a JOIN {} b ON TRY_CAST(a.x AS TIMESTAMP) = TRY_CAST(b.x AS TIMESTAMP)"
+            if alike := db.row(f"SELECT a.x, b.x FROM {same.format(*sides)} LIMIT 1"):
+                warnings.warn(
+                    f"values of {name!r} in truth and predictions differ only in how a time is "
+                    f"written, such as {' and '.join(map(short, alike))}; text is compared byte "
+                    "for byte. Write times alike, or store them as times.",
+                    stacklevel=5,
+                )
         several = db.value(f"SELECT count(*) FROM (FROM targets SELECT {listed} GROUP BY {listed} "
                            "HAVING count(*) > 1)")  # fmt: skip
         used = {*form.query, form.item, form.score, form.rank, form.grade, form.target, form.preds}

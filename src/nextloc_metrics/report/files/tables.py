@@ -292,7 +292,7 @@ class TableRows:
 
     def _batch(self, piece: FilePart) -> Batch:
         names = self.names
-        target = self._targets(piece)
+        target, are_lists = self._targets(piece)
         if self._gaps:
             self.without_target += int((target == self._missing).sum())
         preds: Any
@@ -305,6 +305,7 @@ class TableRows:
             cells = self._read(piece, names.preds, self._answers)
             if self.num_candidates is None:
                 cells = cells.numbered(*self.numbers.answers(cells.values))
+                self._check_swapped(piece, cells, are_lists)
                 self._count(piece, cells.bad)
                 preds = pad(cells)
             else:
@@ -331,8 +332,8 @@ class TableRows:
         except WrongTypeError as error:
             raise ValueError(f"`{name}` in {part.file} must hold {error}.") from None
 
-    def _targets(self, piece: FilePart) -> Tensor:
-        """Return the numbers of relevant ids."""
+    def _targets(self, piece: FilePart) -> tuple[Tensor, Any]:
+        """Return the numbers of relevant ids, and which cells are lists."""
         cells = self._read(piece, self.names.target, self._relevant)
         found = cells.numbered(*self.numbers.targets(cells.values))
         gaps = ~found.bad & (found.lengths == 0)
@@ -340,7 +341,23 @@ class TableRows:
         gaps &= ~(found.lists & self.has_several)  # padding is right in a list, if rows may be one
         bad = found.bad | gaps | ((found.lengths != 1) & (not self.has_several))
         check_read(piece, self.names.target, bad, self._relevant, gaps)
-        return pad(found) if self.has_several else as_tensor("target", found.values)
+        return pad(found) if self.has_several else as_tensor("target", found.values), found.lists
+
+    def _check_swapped(self, piece: FilePart, answers: Cells, are_lists: Any) -> None:
+        """Raise if the targets are lists and the predictions single ids."""
+        read = ~answers.bad
+        if self.source.is_joined:  # all targets are lists if one query has several
+            return
+        if read.any() and are_lists.any() and not answers.lists[read].any():
+            row = int(np.flatnonzero(are_lists)[0])
+            preds, target = self.names.preds, self.names.target
+            shown = (short(piece.columns[name][row].as_py()) for name in (preds, target))
+            raise ValueError(
+                f"`{preds}` must be the column of lists and `{target}` that of relevant ids, which "
+                f"look swapped: {piece.place(row)} has the prediction "
+                f"{next(shown)} and the target {next(shown)}; name the columns, or write single "
+                "answers as lists, such as [3]."
+            )
 
     def _count(self, piece: FilePart, bad: Any) -> None:
         """Count unreadable answers, or raise for the first; a list that is missing has row -1."""
