@@ -449,6 +449,8 @@ def json_tables(draw: Draw, dirty: bool) -> Table:
         text = end.join(part) if is_lines else "[" + f",{end}".join(part) + "]"
         data.append((mark if part else b"") + text.encode())
     how = made.meaning("json", draw(st.booleans()))
+    if made.kind == "nul":  # empty text, and text with NUL, is no id in a file without types
+        dirt = dirt or "nul"
     table = _files(draw, data, ".jsonl" if is_lines else ".json", how, dirt)
     is_row = is_lines and dirt in ("target", "answer", "float", "null group", "line", "key twice")
     if dirt in ("answer", "float") and made.may_be_scores(at, repr(records[at]["preds"])):

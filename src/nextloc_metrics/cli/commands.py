@@ -167,7 +167,7 @@ def report(path: str, output: Output, title: str | None, **reading: Any) -> None
 
 
 @main.command(epilog="Example: nextloc-metrics merge part-0.npz part-1.npz --format json")
-@click.argument("paths", nargs=-1, required=True)
+@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True))
 @METRICS
 @writing(FORMAT, GROUP_TABLE, OUT, FORCE)
 def merge(paths: tuple[str, ...], metrics: str | None, output: Output) -> None:

@@ -35,7 +35,8 @@ def parse_measures(measures: Iterable[str]) -> dict[str, RankingMetric]:
         if name not in _METRICS or not (k.isdecimal() if at else name == "mrr"):
             raise ValueError(
                 f"a measure must be one of {', '.join(_METRICS)} with a cut-off such as `ndcg@10`, "
-                f"or `mrr`, got {short(str(measure))}; pass other metrics as `metrics`."
+                f"or `mrr`, got {short(str(measure))}; name one at a time, and pass other metrics "
+                "as `metrics`."
             )
         key = f"{name}_at_{k}" if at else name
         if key in found:

@@ -409,7 +409,9 @@ def check_score_range(metrics: Sequence[MeanMetric], scores: Tensor) -> None:
 def check_mean(name: str, metric: Any) -> MeanMetric:
     """Return a metric, or raise unless it is the mean of a score over queries."""
     if not isinstance(metric, MeanMetric):
-        raise TypeError(f"`{name}` must be a MeanMetric, such as MRR, got {short(metric)}.")
+        several = isinstance(metric, torch.nn.ModuleDict | Mapping)
+        remedy = "; wrap its members one by one" if several else ""
+        raise TypeError(f"`{name}` must be a MeanMetric, such as MRR, got {short(metric)}{remedy}.")
     if not metric._averages_scores:
         raise TypeError(f"`{name}` must be the mean of a score, and {short(metric)} is not.")
     return metric
