@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from itertools import combinations
 
 import numpy as np
@@ -75,6 +76,18 @@ def test_tail_of_t_is_that_of_scipy() -> None:
     assert t_test(1.96, math.inf) == pytest.approx(2 * scipy.stats.norm.sf(1.96))
     assert math.isnan(t_test(1.0, 0))
     assert math.isnan(t_test(math.nan, 3))
+
+
+@pytest.mark.parametrize("sizes", [[1], [3], [1, 2], [2, 6]])
+def test_exact_signs_are_those_of_all_sums(sizes: list[int]) -> None:
+    """By counting sums in a dict; where all have one size it is McNemar's test."""
+    units = np.resize(sizes, 30) * np.where(np.arange(30) % 3, 1, -1)
+    ways = Counter({0: 1})
+    for one in units.tolist():
+        plus = Counter({x + one: number for x, number in ways.items()})
+        ways = plus + Counter({x - one: number for x, number in ways.items()})
+    as_far = sum(number for x, number in ways.items() if abs(x) >= abs(units.sum()))
+    assert sign_tests([(units, 0)], 1000, 1000, seed=0) == [(pytest.approx(as_far / 2**30), 0)]
 
 
 @pytest.mark.parametrize("power", [53, 56, 60])

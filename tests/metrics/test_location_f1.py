@@ -95,6 +95,9 @@ def test_a_preset_warns_once_that_all_targets_are_one_location() -> None:
     with pytest.warns(UserWarning, match="all targets are location 0, so F1 of locations says"):
         assert metrics.compute()["f1"] == value
     metrics.update(scores, target)
+    single = next_location_metrics(4)
+    single.update(scores[:1], target[:1])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         metrics.table()
+        assert single.compute()["f1"] == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
@@ -9,6 +11,7 @@ from nextloc_metrics import (
     AccuracyAtK,
     Grouped,
     MeanRank,
+    NegativeLogLikelihood,
     analysis,
 )
 
@@ -37,6 +40,14 @@ def test_the_gap_by_hand() -> None:
     (low0, high0), (low1, high1), _ = bounds
     assert (gap.highest, gap.lowest) == (1, 0)
     assert gap[:3] == pytest.approx((20 / 60, low1 - high0, high1 - low0), abs=1e-6)
+    gaps = []
+    for base in (None, 2):
+        loss = Grouped(NegativeLogLikelihood(given="probabilities", base=base), 2)
+        sure = torch.tensor([[0.9, 0.1]] * 4 + [[0.2, 0.8], [0.3, 0.7]] * 2)
+        loss.update(sure, [0] * 8, groups=torch.arange(8) // 4)
+        gaps.append(loss.gap()[:3])
+    assert gaps[0][1] > 0
+    assert gaps[1] == pytest.approx([x / math.log(2) for x in gaps[0]])  # bits
     ranks = Grouped(MeanRank(), 2)
     ranks.update(torch.tensor([[3, 1], [3, 1]]), torch.tensor([3, 1]), groups=torch.tensor([1, 0]))
     assert ranks.gap()[:2] == (1.0, 0.0)

@@ -96,6 +96,15 @@ def test_f1_is_in_families_letters_and_tables() -> None:
     assert first.comparisons != compare(target, models, users[::-1]).comparisons
 
 
+def test_p_of_exchanges_counts_the_observed_one() -> None:
+    """No random exchange of 40 users is as far as always wrong against always right."""
+    target, models, users = sample(0, 1, users=40)
+    models["a"] = (target[:, None] + 1) % LOCATIONS
+    one = compare(target, models, users).comparisons["b"]["f1"]
+    assert (one.difference, one.p_from) == (1.0, "draws")
+    assert one.p_value < 1 / 10_000
+
+
 def test_one_user_is_not_tested() -> None:
     """There is nothing to exchange."""
     target, models, users = sample(0.3, 0.8)

@@ -229,6 +229,7 @@ def test_several_runs_have_the_variance_of_users_and_of_runs() -> None:
         f"{100 * found.values[name]['acc_at_1']:.2f} ± {std:.2f}" for name, std in stds.items()
     ]
     assert with_std.notes[0].endswith("queries ± their standard deviation over runs")
+    assert found.by_model("none").notes[0] == "means over 80 queries"
     assert rf"\scriptsize $\pm$ {stds['a']:.2f}" in found.to_latex("models", "std")
     assert found.card["notes"] == "few runs: intervals and p are rough"
     shuffled = {"a": [models["a"][i] for i in (2, 0, 1)], "b": models["b"][::-1]}

@@ -276,6 +276,10 @@ def test_the_card_counts_ties_across_k() -> None:
     card = report.evaluate(np.array(scores), [1, 0, 2, 3], k=2).card
     assert (card["tied"], card["tied_across_k"]) == (3, 2)
     assert "tied_across_k" not in report.evaluate(np.array(scores, float), [1, 0, 2, 3], k=4).card
+    several = report.evaluate(np.array(scores), [[1, 0], [3, 2], [0, 1], [-1, 0]], k=(2, 3)).card
+    assert (several["tied"], several["tied_across_k"]) == (2, 2)  # of some relevant location
+    first = report.evaluate(np.array([[1.0, 1.0, 0.0]]), [0], measures=["mrr"])  # k is 1
+    assert first.card["tied_across_k"] == 1
 
 
 @pytest.mark.parametrize(

@@ -183,6 +183,7 @@ def test_users_of_both_files_are_paired_by_name(tmp_path: Path) -> None:
     assert apart.high - apart.low > 3 * (found.high - found.low)
     assert "by user (300 in both), F1 as independent" in str(report.compare(paths))
     assert "independent" in alone.card["intervals"]
+    assert (alone.card["queries"], apart.num_queries) == (12_000, 12_000)
     command = CliRunner().invoke(main, ["compare", *map(str, paths.values()), "--format", "json"])
     (shown,) = json.loads(command.stdout)["comparisons"].values()
     assert (shown["mrr"]["low"], shown["mrr"]["high"]) == (found.low, found.high)

@@ -17,12 +17,16 @@ from strategies import SCORES, dirty_scores
 @pytest.mark.usefixtures("each_backend")
 def test_looking_no_further_changes_no_metric(dtype: torch.dtype, depth: int) -> None:
     """What is left out is beyond every place that counts; ties, NaN and padding included."""
-    scores = torch.cat([dirty_scores(9, 800, dtype), torch.zeros(2, 800).to(dtype)])
+    blocks = torch.zeros(1, 800)
+    blocks[0, :3] = torch.tensor([3.0, 2.0, 2.0])
+    dirty, zeros = dirty_scores(8, 800, dtype), torch.zeros(2, 800)
+    scores = torch.cat([blocks.to(dtype), dirty, zeros.to(dtype)])
     scores[-1, 50:60] = torch.nan  # more of them than places
     generator = torch.Generator().manual_seed(depth)
     target = torch.randint(800, (11, 60), generator=generator)
     target[:, 30:] = scores.float().nan_to_num(-9e4).topk(30).indices
     target[torch.rand(11, 60, generator=generator) < 0.5] = -1
+    target[0, 0] = 0
     near, all_of_them = (Ranking.from_scores(scores, target, depth=d) for d in (depth, None))
     assert (near.above == UNRETRIEVED).sum() > (all_of_them.above == UNRETRIEVED).sum()
     for score in SCORES:

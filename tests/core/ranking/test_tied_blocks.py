@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from math import comb
+from typing import Any
 
 import pytest
 import torch
@@ -95,6 +97,17 @@ def test_any_split_of_the_queries_gives_the_same_bits(name: str) -> None:
     order = torch.randperm(120)
     assert torch.equal(score(ranking[order]), together[order])
     assert torch.equal(score(some_blocks(120, 1100)), together)
+
+
+@pytest.mark.parametrize(("ties", "best"), [("optimistic", 0), ("pessimistic", 1)])
+def test_without_ties_the_record_is_that_of_other_scores(ties: Any, best: int) -> None:
+    """Of one candidate of the block with a higher score; what is not retrieved stays so."""
+    scores, target = torch.tensor([[2.0, 2.0, -math.inf, 1.0]]), torch.tensor([[0, 2, 3]])
+    found = Ranking.from_scores(scores, target).break_ties(ties)
+    scores[0, best] = 3
+    expected = Ranking.from_scores(scores, target)
+    for name in ("above", "tied", "relevant_above", "relevant_tied", "relevant"):
+        assert torch.equal(getattr(found, name), getattr(expected, name)), name
 
 
 @pytest.mark.usefixtures("each_backend")

@@ -16,6 +16,7 @@ from nextloc_metrics import (
     MRR,
     AccuracyAtK,
     F1AtK,
+    Grouped,
     LocationF1,
     Ranking,
     RankingCollection,
@@ -418,6 +419,22 @@ class Twice(LocationF1):
     def compute(self) -> Tensor:
         """Halve the value."""
         return super().compute() / 2
+
+
+class Half(Grouped):
+    """The sums of the first half of the queries."""
+
+    def tally(self, record: Any) -> Tensor:
+        """Leave out the others."""
+        return super().tally(record[: len(record) // 2])
+
+
+def test_a_subclass_of_groups_may_extend_its_tally() -> None:
+    """It sums the scores of the queries that it passes on."""
+    half, groups = Half(AccuracyAtK(1), 2), torch.arange(6) % 2
+    preds, target = torch.tensor([[0]] * 6), torch.tensor([0, 1, 0, 0, 0, 0])
+    half.update(preds, target, groups=groups)
+    assert (half.compute().tolist(), half.num_queries.tolist()) == ([1, 0], [2, 1])
 
 
 @pytest.mark.usefixtures("each_backend")

@@ -85,7 +85,7 @@ def test_ids_of_two_systems_are_warned_of(container: str, tmp_path: Path) -> Non
             assert evaluate(found, k=1).values["mrr"] == 0
         said = [str(x.message) for x in caught]
         assert any("No id of 12 lists" in x and "loc_0" in x for x in said) == (number == 12)
-    table.at[3, "preds"] = ["loc_1", "p7"]
+    table.at[3, "preds"] = ["loc_1", "p0"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert evaluate(table, k=1).values["mrr"] == 0

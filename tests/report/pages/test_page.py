@@ -201,8 +201,9 @@ def test_a_page_has_a_choice_of_metrics_by_group() -> None:
         assert re.findall(r"<summary>(.*?)</summary>", section) == names
         assert re.findall(r'alt="(\w+) by ', section) == names
         assert section.count("<details open>") == 1
-    alone = report.evaluate([[1, 2]], [1], measures=["mrr"], groups={"hour": [3]}).to_html()
-    assert "<details open>" not in alone
+    for measures, number in ((["mrr"], 0), (["mrr", "ndcg@2"], 1)):
+        few = report.evaluate([[1, 2]], [1], measures=measures, groups={"hour": [3]}).to_html()
+        assert few.count("<details open>") == number
 
 
 def test_a_title_that_is_a_file_is_an_error() -> None:
