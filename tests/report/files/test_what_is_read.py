@@ -355,6 +355,8 @@ IS_REFUSED: list[tuple[str, int | None, str]] = [
     (records({"preds": [1], "target": 2**64}), 0, "`target`"),
     (records({"preds": [{"name": "Cafe", "score": 0.9}], "target": "Cafe"}), 0, "objects"),
     (records({"preds": [["Cafe", "Zoo"]], "target": "Cafe"}), 0, "lists"),
+    (records(ONE, {"preds": [3], "target": {"id": 3}}), 1, "`target`.*objects"),
+    (records({"preds": [], "target": {"name": "Zoo"}}), 0, "`target`.*objects"),
 ]  # fmt: skip
 
 

@@ -31,7 +31,9 @@ _SPACE = r"[\s\pZ\x{85}]*"
 _NUMBER = r"[+-]?(?:\p{Nd}+\.?\p{Nd}*|\.\p{Nd}+)(?:[eE][+-]?\p{Nd}+)?"
 _QUOTED = r"\s+\".*\""  # a space before it makes a quote part of the cell
 _NUL = r"(?s:[^\x00]*\x00.*)"
-_ODD = f"^(?:{_QUOTED}|{_NUL}|{_SPACE}(?:{_NUMBER}|[+-]?(?:{'|'.join(sorted(MISSING))})){_SPACE})$"
+_OBJECT = r"(?s:\{\".*\})"  # of JSON, whose values are text here
+_PADDED = f"{_SPACE}(?:{_NUMBER}|[+-]?(?:{'|'.join(sorted(MISSING))})){_SPACE}"
+_ODD = f"^(?:{_QUOTED}|{_NUL}|{_OBJECT}|{_PADDED})$"
 
 
 class WrongTypeError(ValueError):
@@ -416,7 +418,8 @@ def are_words(column: Any, bad: Any, how: CellReading) -> bool | None:
 
 def remedy(cell: Any, how: CellReading) -> str:
     """Return what to do about a cell that cannot be read, for the end of a message."""
-    items = [cell] if isinstance(cell, dict) else split(cell, how) or []
+    is_object = isinstance(cell, dict) or re.fullmatch(_OBJECT, str(cell))
+    items = [{"": cell}] if is_object else split(cell, how) or []
     if nested := next((x for x in items if isinstance(x, dict | list | tuple)), None):
         what = "objects" if isinstance(nested, dict) else "lists"
         return (
