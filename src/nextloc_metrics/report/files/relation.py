@@ -52,6 +52,7 @@ _FAMILIES = {
     "null": ('"NULL"',),
 }
 _NUL = Rule("contains({0}, chr(0))", "a value without NUL", "write it again")
+_OBJECT = Rule("starts_with({0}, '{\"')", "an id and no object", "write the id alone")
 _TIME = Rule("{1} IS NULL", "a time, as in the other table", "write it as 2026-01-31 12:30:00")
 _INTEGER = Rule(
     f"NOT regexp_full_match({{0}}, '{_WHOLE}')",
@@ -273,6 +274,7 @@ def align(role: str, *sides: Relation, beside: str | None = None) -> str:
             gap = below = ("a target", OF_GAPS)
         rules = [Rule(f"{{0}} IS NULL AND NOT {one.none}", *gap)]
         rules += [_NUL] if one.untyped else _IDS.get(one.family(role), [])
+        rules += [_OBJECT] if one.untyped and role == "item" else []
         rules += [_INTEGER] if own == "untyped" and whole else []
         rules += [Rule("{1} < 0", *below)] if whole and role == "item" else []
         cell = one.sql[role]
