@@ -77,11 +77,14 @@ class Found:
 # Bytes -------------------------------------------------------------------------------------------
 
 
-def read_csv(data: bytes, delimiter: str, needed: Iterable[str]) -> list[dict[str, Any]]:
-    """Return the cells of a CSV file by column, or refuse it."""
+def read_csv(
+    data: bytes, delimiter: str, needed: Iterable[str], may_pad: bool = False
+) -> list[dict[str, Any]]:
+    """Return the cells of a CSV file by column, or refuse it; spaces may stand before a quote."""
+    form: Any = {"delimiter": delimiter, "strict": True, "skipinitialspace": may_pad}
     try:
         text = data.decode("utf-8-sig")
-        lines = list(csv.reader(io.StringIO(text, ""), delimiter=delimiter, strict=True))
+        lines = list(csv.reader(io.StringIO(text, ""), **form))
     except (UnicodeError, csv.Error) as error:
         raise RefusedError(str(error)) from error
     lines = [line for line in lines if line]
@@ -202,6 +205,8 @@ def ids_of(cell: Any, how: Meaning, policy: Policy) -> tuple[Any, ...] | None:
 
 def _id(token: Any, how: Meaning, policy: Policy, in_text: bool) -> Any:
     """Return one id; None if it is none."""
+    if isinstance(token, bool) and how.source == "json" and policy == "text":
+        return str(token).lower()
     if isinstance(token, bool) or not isinstance(token, int | float | str):
         return None
     is_loose = how.source == "csv" or in_text or policy == "loose"
@@ -209,7 +214,7 @@ def _id(token: Any, how: Meaning, policy: Policy, in_text: bool) -> Any:
         if isinstance(token, str):
             whole = _WHOLE.fullmatch(token) if policy == "text" else None
             return token if whole is None else str(int(whole[1]))  # 7.0 is 7 in text, too
-        if isinstance(token, float) and how.source == "csv":  # 7.0 in a list, too
+        if isinstance(token, float) and how.source != "typed":  # 7.0 in a list, too
             token = _exact(token)
         return str(token) if isinstance(token, int) and is_loose else None
     if isinstance(token, float):
@@ -240,6 +245,7 @@ def _literal(text: str, policy: Policy) -> list[Any] | None:
             found = ast.literal_eval(text.strip())
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             meant = re.sub(r"\binf\b", "Infinity", re.sub(r"\bnan\b", "NaN", text))
+            meant = re.sub(r"^\[(\d+) (\d+)\]$", r"[\1, \2]", meant)  # as NumPy prints it
             found = _literal(meant, policy) if policy == "loose" and meant != text else None
     return found if isinstance(found, list) else None
 

@@ -133,7 +133,7 @@ class Table:
             if ".json" in name:
                 rows += read_json(data, needed, ".jsonl" in name)
             else:
-                rows += read_csv(data, "\t" if ".tsv" in name else ",", needed)
+                rows += read_csv(data, "\t" if ".tsv" in name else ",", needed, policy == "loose")
         return rows
 
 
@@ -452,7 +452,7 @@ def json_tables(draw: Draw, dirty: bool) -> Table:
     if made.kind == "nul":  # empty text, and text with NUL, is no id in a file without types
         dirt = dirt or "nul"
     table = _files(draw, data, ".jsonl" if is_lines else ".json", how, dirt)
-    is_row = is_lines and dirt in ("target", "answer", "float", "null group", "line", "key twice")
+    is_row = is_lines and dirt in ("target", "answer", "float", "null group", "line")
     if dirt in ("answer", "float") and made.may_be_scores(at, repr(records[at]["preds"])):
         is_row = False
     policies: tuple[Policy, ...] = ("strict", "loose")
