@@ -167,8 +167,10 @@ def test_no_format_drops_groups(
 
 
 @pytest.mark.parametrize(
-    "form", [".csv", ".tsv", ".csv.gz", ".jsonl", ".json", ".parquet", ".npz", "scores", "void.csv"]
-)
+    "form",
+    [".csv", "cut.csv", "void.csv", ".tsv", ".csv.gz", ".jsonl", ".json", ".parquet", ".npz",
+     "scores"],
+)  # fmt: skip
 def test_a_file_without_rows_is_a_warning(form: str, tmp_path: Path) -> None:
     """Values are NaN, null in JSON, and the command succeeds; there is nothing to compare."""
     path, out = tmp_path / f"a{form}", tmp_path / "groups.csv"
@@ -178,6 +180,8 @@ def test_a_file_without_rows_is_a_warning(form: str, tmp_path: Path) -> None:
         np.savez(path, preds=preds, target=np.zeros(0, int), user=np.zeros(0, "U3"))
     elif "json" in form or form == "void.csv":
         path.write_text("[]" if form == ".json" else "\n", "utf-8")
+    elif form == "cut.csv":  # without the end of its line
+        path.write_text("preds,target,user", "utf-8")
     else:
         empty = pd.DataFrame(COLUMNS)[:0]
         tab = {"sep": "\t"} if form == ".tsv" else {}

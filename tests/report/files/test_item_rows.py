@@ -114,3 +114,17 @@ def test_labels_of_items_are_grades() -> None:
         evaluate(frame, **named, target="label")
     found = evaluate(frame, **named, target="place", grade="label", k=5, measures=["mrr"])
     assert found.values["mrr"] == pytest.approx(expected)  # without a relevant item it is 0
+
+
+def test_a_score_of_an_item_is_a_number(tmp_path: Path) -> None:
+    """Text is not, where the table has types; of several files an error names the one."""
+    items = pd.DataFrame({"user": [1, 1, 2], "item": [3, 4, 3], "score": [0.5, 0.9, 0.1]})
+    truth = pd.DataFrame({"user": [1, 2], "item": [3, 3]})
+    named: Any = {"truth": truth, "query": "user", "item": "item", "score": "score", "k": 1}
+    assert evaluate(items, **named).values["acc_at_1"] == 0.5
+    with pytest.raises(ValueError, match=r"row 0 of .* must hold a number in `score`, got '0.5'"):
+        evaluate(items.astype({"score": str}).astype({"score": object}), **named)
+    for number, score in enumerate(["1", "bad"]):
+        (tmp_path / f"{number}.csv").write_text(f"user,item,score\n{number},3,{score}\n", "utf-8")
+    with pytest.raises(ValueError, match=r"line 2.* of .*1\.csv must hold a number in `score`"):
+        evaluate(tmp_path, **named)

@@ -157,6 +157,10 @@ def test_json_over_several_lines(suffix: str, tmp_path: Path) -> None:
         check_read(path, [[1, 2]] * 2, [1, 2])
     path.write_text(laid_out[0], "utf-8")
     check_read(path, [[1, 2]], [1])
+    truth = tmp_path / f"truth{suffix}"
+    path.write_text(json.dumps({"user": "ann", "preds": [3, 1]}), "utf-8")
+    truth.write_text(json.dumps({"user": "ann", "target": 1}), "utf-8")
+    assert evaluated(path, truth=truth, query="user").values["mrr"] == 0.5
     for wrong in (laid_out[0][:-2], laid_out[0] + "\n,", laid_out[0] + "\n[]", "{\n}\n3"):
         path.write_text(wrong, "utf-8")
         check_refused(path)

@@ -364,10 +364,22 @@ def test_reliability_draws_several_models() -> None:
         assert dots["sure"] == [pytest.approx([0.95, 0.75])]
         assert dots["fair"] == [pytest.approx([0.55, 0.75])]
         assert [text.get_text() for text in axes.get_legend().get_texts()] == ["sure", "fair"]
+        (diagonal,) = (x for x in axes.lines if x.get_linestyle() == ":")
+        assert diagonal.get_xydata().tolist() == [[0, 0], [1, 1]]
     for one in (errors["sure"], found["sure"], {"": errors["sure"]}):
         _, axes = plotting.reliability(one)
         assert axes.containers[0].lines[0].get_xydata().tolist() == dots["sure"]
         assert [text.get_text() for text in axes.texts] == ["4"]
+
+
+def test_a_histogram_goes_up_to_the_highest_value() -> None:
+    """No group with a value is left out of its 25 bars."""
+    metric = grouped(31, 400, by="city")
+    values = metric.compute()
+    _, axes = plotting.by_group(metric)
+    across, number = axes.patches[0].get_xy().T
+    assert (across.min(), across.max()) == pytest.approx((0, values.nan_to_num().max()))
+    assert number[1:50:2].sum() == 30
 
 
 def none() -> RankingCollection:

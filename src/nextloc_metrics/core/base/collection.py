@@ -334,7 +334,6 @@ class RankingCollection(Unscripted, MetricCollection):
             self._groups = dict(enumerate(groups))
             self._groups_checked = True
         self._compute_groups_create_state_ref()
-        self._state_is_copy = False
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes for a copy, without the plan, which the copy makes anew."""
