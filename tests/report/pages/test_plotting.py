@@ -378,7 +378,7 @@ def test_a_histogram_goes_up_to_the_highest_value() -> None:
     values = metric.compute()
     _, axes = plotting.by_group(metric)
     across, number = axes.patches[0].get_xy().T
-    assert (across.min(), across.max()) == pytest.approx((0, values.nan_to_num().max()))
+    assert (across.min(), across.max()) == pytest.approx((0, float(values.nan_to_num().max())))
     assert number[1:50:2].sum() == 30
 
 
