@@ -382,6 +382,18 @@ def test_a_histogram_goes_up_to_the_highest_value() -> None:
     assert number[1:50:2].sum() == 30
 
 
+@pytest.mark.parametrize(("name", "turned"), [("f", 0), ("a long name", 90)])
+def test_a_long_name_of_a_group_turns_the_names(name: str, turned: int) -> None:
+    """Where one does not fit beside the others."""
+    names = [*"abcde", name]
+    metric = Grouped(AccuracyAtK(1), labels=names, by="city")
+    metric.update(
+        torch.zeros(6, 1, dtype=torch.long), torch.zeros(6, dtype=torch.long), groups=names
+    )
+    _, axes = plotting.by_group(metric)
+    assert {label.get_rotation() for label in axes.get_xticklabels()} == {turned}
+
+
 def none() -> RankingCollection:
     """A collection without a member that curves draw."""
     return updated(RankingCollection({"mrr": MRR(), "brier": BrierScore(given="logits")}), *batch())
