@@ -265,7 +265,8 @@ def check_no_answers(part: FilePart, preds: str, target: str, separator: str | N
     ]
     may_be_joined = not any(len(x) > 1 or str(x[0]) in known for x in lists)
     names = [x for (x, *_) in lists if isinstance(x, str) and may_be_joined and separator is None]
-    are_numbers = all(map(str.isdigit, known))  # beside numbers, each cell is refused by itself
+    # Beside numbers, each cell is refused by itself; `0744` is text.
+    are_numbers = all(x.isdigit() and not x[:-1].startswith("0") for x in known)
     for mark in _MARKS[: 1 if are_numbers else None]:
         parts = [(x, mark.split(x.strip(_QUOTES))) for x in names]
         joined = [x for x, of in parts if of[1:] and known & {y.strip(_QUOTES) for y in of}]
