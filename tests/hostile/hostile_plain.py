@@ -81,10 +81,10 @@ def read_csv(
     data: bytes, delimiter: str, needed: Iterable[str], may_pad: bool = False
 ) -> list[dict[str, Any]]:
     """Return the cells of a CSV file by column, or refuse it; spaces may stand before a quote."""
-    form: Any = {"delimiter": delimiter, "strict": True, "skipinitialspace": may_pad}
     try:
         text = data.decode("utf-8-sig")
-        lines = list(csv.reader(io.StringIO(text, ""), **form))
+        text = re.sub(rf'(?<={delimiter}) +"', '"', text) if may_pad else text
+        lines = list(csv.reader(io.StringIO(text, ""), delimiter=delimiter, strict=True))
     except (UnicodeError, csv.Error) as error:
         raise RefusedError(str(error)) from error
     lines = [line for line in lines if line]
@@ -209,7 +209,7 @@ def _id(token: Any, how: Meaning, policy: Policy, in_text: bool) -> Any:
         return str(token).lower()
     if isinstance(token, bool) or not isinstance(token, int | float | str):
         return None
-    is_loose = how.source == "csv" or in_text or policy == "loose"
+    is_loose = how.source != "typed" or in_text or policy == "loose"
     if how.kind == "text" or policy == "text":
         if isinstance(token, str):
             whole = _WHOLE.fullmatch(token) if policy == "text" else None

@@ -33,11 +33,6 @@ from nextloc_metrics.report.files.predictions import Predictions, read, same_que
 from nextloc_metrics.report.files.sources import open_table
 
 
-def read_locations(path: Path) -> Locations:
-    """Read the locations of a file of coordinates."""
-    return Locations(*read_coordinates(path))
-
-
 def read_same(
     paths: Sequence[str], key: str | None, groups: Sequence[str], **reading: Any
 ) -> dict[str, Predictions]:
@@ -111,7 +106,7 @@ _OF_TABLES = {*_OF_FILES, "confidence", "groups", "workers", "answers"}
 _READERS: dict[str, Callable[[Any], Any]] = {
     "vocabulary": read_words,
     "train_counts": read_counts,
-    "locations": read_locations,
+    "locations": lambda path: Locations(*read_coordinates(path)),
     "metrics": _read_metrics,
 }
 

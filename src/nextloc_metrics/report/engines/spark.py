@@ -45,8 +45,5 @@ def _pack(part: bytes) -> pa.RecordBatch:
 
 
 def _select(rows: Any, columns: Sequence[str]) -> Any:
-    return rows.select(*map(_quote, columns))
-
-
-def _quote(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+    quoted = (name.replace("`", "``") for name in columns)
+    return rows.select(*(f"`{name}`" for name in quoted))
