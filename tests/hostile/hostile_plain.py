@@ -245,7 +245,6 @@ def _literal(text: str, policy: Policy) -> list[Any] | None:
             found = ast.literal_eval(text.strip())
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             meant = re.sub(r"\binf\b", "Infinity", re.sub(r"\bnan\b", "NaN", text))
-            meant = re.sub(r"^\[(\d+) (\d+)\]$", r"[\1, \2]", meant)  # as NumPy prints it
             found = _literal(meant, policy) if policy == "loose" and meant != text else None
     return found if isinstance(found, list) else None
 

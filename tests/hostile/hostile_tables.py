@@ -55,7 +55,7 @@ TARGETS = [
     "nan", "NaN", "None", "null", "NULL", "NA", "inf", "true", "", "+{}", "0{}", " {}", "{} ",
 ]  # fmt: skip
 TARGETS += ["1_0", "1e0", "1.5", "-1", "-5", "\uff13", "9223372036854775808", "3,4", "{}.00"]
-ANSWERS = ["", "nan", "[1, 2", "[1 2]", "[1, None]", "[1, nan]", "[1.5, 2]", "(1, 2)", "{{1, 2}}"]
+ANSWERS = ["", "nan", "[1, 2", "[1, None]", "[1, nan]", "[1.5, 2]", "{{1, 2}}"]
 ANSWERS += [
     '["1", 2]', "[+1]", "[01]", "[1,,2]", "[1, 2,]", "[[1, 2]]", "[-5]", "[...]", "[1.0, 2]",
 ]  # fmt: skip
@@ -452,11 +452,12 @@ def json_tables(draw: Draw, dirty: bool) -> Table:
     if made.kind == "nul":  # empty text, and text with NUL, is no id in a file without types
         dirt = dirt or "nul"
     table = _files(draw, data, ".jsonl" if is_lines else ".json", how, dirt)
-    is_row = is_lines and dirt in ("target", "answer", "float", "null group", "line")
+    is_row = is_lines and dirt in ("target", "answer", "float", "null group")
     if dirt in ("answer", "float") and made.may_be_scores(at, repr(records[at]["preds"])):
         is_row = False
     policies: tuple[Policy, ...] = ("strict", "loose")
-    if len(made.rows) == 1:  # a target of text is then no odd one
+    if all(i == at or row["target"] == [] for i, row in enumerate(made.rows)):
+        # a target of text is then no odd one
         policies = (*policies, "text")
     place = made.place(at, [name for name, _ in table.files]) if is_row else None
     return replace(table, row=place, policies=policies)
