@@ -431,7 +431,8 @@ def json_tables(draw: Draw, dirty: bool) -> Table:
     elif dirt == "null group":
         records[at].update(dict.fromkeys(made.groups))
     elif dirt == "no key":
-        del records[at][draw(st.sampled_from(made.roles))]
+        roles = [x for x in made.roles if x != "exclude"]  # no list excludes nothing
+        del records[at][draw(st.sampled_from(roles))]
     dump = json.JSONEncoder(ensure_ascii=draw(st.booleans())).encode
     lines = [dump(x) for x in records]
     if dirt == "line":

@@ -286,6 +286,9 @@ def test_a_run_that_is_a_dict_meets_other_judgements(container: str) -> None:
         assert (found.values["mrr"], found.card["without_truth"]) == ((1 / 2 + 1) / 2, 1)
     for rows, other in ((run, truth), ("a.json", "b.json")):
         assert report.evaluate(rows, truth=other, k=1).values["mrr"] == (1 / 2 + 1) / 2
+    bracket: Any = {"q": ["1", "[1]"]}, {"q": {"[1]": 1, "1": 0}}  # a name, and no list
+    found = report.evaluate(bracket[0], truth=bracket[1], measures=["mrr"])
+    assert found.values["mrr"] == 1 / 2
     with pytest.raises(ValueError, match="`score` must be None for a run that is a dict"):
         report.evaluate(RUN, **named, score="g")
 

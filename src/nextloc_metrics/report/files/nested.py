@@ -89,6 +89,8 @@ def as_tables(rows: Any, truth: Any, roles: Roles) -> tuple[Any, Any, Roles]:
     if isinstance(judged, Mapping):
         roles.refuse("dicts `{query: {item: score}}` or `{query: [items]}`, and runs")
         judged = _table_of_dict("truth", judged)
+        each = pa.array([[x] for x in judged["item"].to_pylist()])  # of text, no brackets are read
+        judged = judged.set_column(1, "item", each)
         grade = "score" if "score" in judged.column_names else None
         roles = replace(roles, target="item", grade=grade)
     else:  # a table, whose columns are named
