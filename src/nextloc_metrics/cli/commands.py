@@ -224,7 +224,8 @@ def compare(
             rows = f"{len(first.target):,} of each file"
             if first.grades is not None:
                 raise ValueError(
-                    "`grade` must be None for `compare`, whose metrics read no grades."
+                    "`truth` must have no grades for `compare`, which reads none; write the "
+                    "relevant ids of a query as a list."
                 )
             result = compare_models(
                 {title: one.preds for title, one in zip(titles, found.values(), strict=True)},

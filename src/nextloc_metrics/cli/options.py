@@ -192,11 +192,11 @@ TRUTH = options_of(
     click.option("--item", help="Column of one item per row, in place of lists in `--preds`."),
     click.option("--score", help="Column of the score of an item; equal ones are tied."),
     click.option("--rank", help="Column of the rank of an item, from 0 or 1."),
-    click.option("--grade", help="Column of grades in `--truth`."),
 )
 EVALUATING = options_of(
     FILES,
     TRUTH,
+    click.option("--grade", help="Column of grades in `--truth`."),
     GROUPS,
     SAMPLE,
     click.option("--mask", help="Column of true or false; false leaves a query out."),

@@ -33,5 +33,5 @@ def use(name: str, known: Iterable[str], otherwise: str) -> str:
         return "`metrics` takes an `AccuracyWithin(locations, km)`"
     if name in ("separator", "padding") and "answers" in names:
         return f'pass `answers={{"{name}": ...}}`'
-    near = [x for x in [OTHERS.get(name)] if x in names] or get_close_matches(name, names, 1)
+    near = [x for x in [OTHERS.get(name)] if x in names] or get_close_matches(name, names, 1, 0.65)
     return f"use `{near[0]}`" if near else otherwise

@@ -94,8 +94,12 @@ def test_a_comparison_reads_no_grades(truth: Path, tmp_path: Path) -> None:
     truth.write_text(text, encoding="utf-8")
     given = ["--truth", str(truth), *BY_ITEM, "--grade", "grade"]
     shown = CliRunner().invoke(main, ["compare", *files, *given])
-    assert "`--grade` must be None for `compare`" in shown.output
+    assert "No such option '--grade'" in shown.output
     assert CliRunner().invoke(main, ["score", files[0], *given]).exit_code == 0
+    (tmp_path / "a.run").write_text("q1 Q0 a 1 0.9 x\n", "utf-8")
+    (tmp_path / "judged").write_text("q1 0 a 1\n", "utf-8")
+    run = ["compare", *2 * [str(tmp_path / "a.run")], "--truth", str(tmp_path / "judged")]
+    assert "`--truth` must have no grades for `compare`" in CliRunner().invoke(main, run).output
 
 
 def test_read_has_keys_and_counts(truth: Path, tmp_path: Path) -> None:
