@@ -224,8 +224,7 @@ def compare(
             rows = f"{len(first.target):,} of each file"
             if first.grades is not None:
                 raise ValueError(
-                    "`truth` must have no grades for `compare`, which reads none; write the "
-                    "relevant ids of a query as a list."
+                    "`truth` must have no grades for `compare`; write each query's ids as a list."
                 )
             result = compare_models(
                 {title: one.preds for title, one in zip(titles, found.values(), strict=True)},

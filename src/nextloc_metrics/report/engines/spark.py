@@ -45,5 +45,4 @@ def _pack(part: bytes) -> pa.RecordBatch:
 
 
 def _select(rows: Any, columns: Sequence[str]) -> Any:
-    quoted = (name.replace("`", "``") for name in columns)
-    return rows.select(*(f"`{name}`" for name in quoted))
+    return rows.select(*("`" + name.replace("`", "``") + "`" for name in columns))

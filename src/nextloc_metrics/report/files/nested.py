@@ -89,8 +89,6 @@ def as_tables(rows: Any, truth: Any, roles: Roles) -> tuple[Any, Any, Roles]:
     if isinstance(judged, Mapping):
         roles.refuse("dicts `{query: {item: score}}` or `{query: [items]}`, and runs")
         judged = _table_of_dict("truth", judged)
-        each = pa.array([[x] for x in judged["item"].to_pylist()])  # of text, no brackets are read
-        judged = judged.set_column(1, "item", each)
         grade = "score" if "score" in judged.column_names else None
         roles = replace(roles, target="item", grade=grade)
     else:  # a table, whose columns are named
@@ -139,7 +137,8 @@ def _table_of_dict(name: str, given: Mapping[Any, Any]) -> Any:
     for key, found in given.items():
         listed = found if isinstance(found, list | tuple) else [found]
         pairs = found.items() if isinstance(found, Mapping) else zip(listed, count(1), strict=False)
-        rows += ((key, item, number) for item, number in pairs)
+        # in a list, a text in brackets is a name
+        rows += ((key, [item] if name == "truth" else item, number) for item, number in pairs)
     names = ["query", "item", "score" if True in are_dicts else "rank"]
     try:
         return pa.table([pa.array([row[i] for row in rows]) for i in range(3)], names)
