@@ -77,13 +77,10 @@ class Found:
 # Bytes -------------------------------------------------------------------------------------------
 
 
-def read_csv(
-    data: bytes, delimiter: str, needed: Iterable[str], may_pad: bool = False
-) -> list[dict[str, Any]]:
-    """Return the cells of a CSV file by column, or refuse it; spaces may stand before a quote."""
+def read_csv(data: bytes, delimiter: str, needed: Iterable[str]) -> list[dict[str, Any]]:
+    """Return the cells of a CSV file by column, or refuse it."""
     try:
         text = data.decode("utf-8-sig")
-        text = re.sub(rf'(?<={delimiter}) +"', '"', text) if may_pad else text
         lines = list(csv.reader(io.StringIO(text, ""), delimiter=delimiter, strict=True))
     except (UnicodeError, csv.Error) as error:
         raise RefusedError(str(error)) from error
@@ -98,8 +95,8 @@ def read_csv(
 
 
 def flat(data: bytes) -> bytes:
-    """Return JSON without lists in lists in lists, which no needed column has."""
-    return re.sub(rb"\[{1000,}\]{1000,}", b"0", data)
+    """Return JSON without lists in lists in lists, and CSV without spaces before a quote."""
+    return re.sub(rb"\[{1000,}\]{1000,}", b"0", re.sub(rb'(?<=[,\t]) +"', b'"', data))
 
 
 def check_columns(have: Sequence[str], needed: Iterable[str]) -> None:
@@ -159,7 +156,7 @@ def _query(row: Mapping[str, Any], how: Meaning, policy: Policy) -> Query:
         raise RefusedError(f"a target is {cells['target']!r}")
     if how.candidates is not None and any(x >= how.candidates for x in target):
         raise RefusedError("a target is no candidate")
-    exclude = ids_of(cells["exclude"], how, policy) if "exclude" in cells else ()
+    exclude = () if cells.get("exclude") is None else ids_of(cells["exclude"], how, policy)
     if exclude is None or set(exclude) & set(target):
         raise RefusedError("an excluded id")
     groups = tuple((name, _group(row[name])) for name in how.groups)

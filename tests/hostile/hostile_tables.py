@@ -128,12 +128,12 @@ class Table:
         needed = [*self.how.columns.values(), *self.how.groups]
         rows: list[Cells] = []
         for name, data in self.files:
-            data = _unpacked(data) if name.endswith(".gz") else data
+            data = unpacked(name, data)
             data = flat(data) if policy == "loose" else data
             if ".json" in name:
                 rows += read_json(data, needed, ".jsonl" in name)
             else:
-                rows += read_csv(data, "\t" if ".tsv" in name else ",", needed, policy == "loose")
+                rows += read_csv(data, "\t" if ".tsv" in name else ",", needed)
         return rows
 
 
@@ -144,9 +144,10 @@ def _list_of(cell: Any) -> list[Any]:
     return cell if isinstance(cell, list) else []
 
 
-def _unpacked(data: bytes) -> bytes:
+def unpacked(name: str, data: bytes) -> bytes:
+    """Return the bytes of a file, which gzip may hold."""
     try:
-        return gzip.decompress(data)
+        return gzip.decompress(data) if name.endswith(".gz") else data
     except (OSError, EOFError) as error:
         raise RefusedError(str(error)) from error
 
@@ -431,8 +432,7 @@ def json_tables(draw: Draw, dirty: bool) -> Table:
     elif dirt == "null group":
         records[at].update(dict.fromkeys(made.groups))
     elif dirt == "no key":
-        roles = [x for x in made.roles if x != "exclude"]  # no list excludes nothing
-        del records[at][draw(st.sampled_from(roles))]
+        del records[at][draw(st.sampled_from(made.roles))]
     dump = json.JSONEncoder(ensure_ascii=draw(st.booleans())).encode
     lines = [dump(x) for x in records]
     if dirt == "line":
@@ -453,13 +453,13 @@ def json_tables(draw: Draw, dirty: bool) -> Table:
     if made.kind == "nul":  # empty text, and text with NUL, is no id in a file without types
         dirt = dirt or "nul"
     table = _files(draw, data, ".jsonl" if is_lines else ".json", how, dirt)
-    is_row = is_lines and dirt in ("target", "answer", "float", "null group")
+    is_row = is_lines and dirt in ("target", "answer", "float", "null group", "line", "key twice")
+    is_row &= made.kind != "nul"  # another row may be refused
     if dirt in ("answer", "float") and made.may_be_scores(at, repr(records[at]["preds"])):
         is_row = False
     policies: tuple[Policy, ...] = ("strict", "loose")
     if all(i == at or row["target"] == [] for i, row in enumerate(made.rows)):
-        # a target of text is then no odd one
-        policies = (*policies, "text")
+        policies = (*policies, "text")  # a target of text is then no odd one
     place = made.place(at, [name for name, _ in table.files]) if is_row else None
     return replace(table, row=place, policies=policies)
 
@@ -584,8 +584,7 @@ def _left(table: Table, form: str, cells: Sequence[Cells]) -> tuple[Cells, ...]:
     if form == ".arrows":
         try:
             for name, data in table.files:
-                data = _unpacked(data) if name.endswith(".gz") else data
-                left += pa.ipc.open_stream(data).read_all().num_rows
+                left += pa.ipc.open_stream(unpacked(name, data)).read_all().num_rows
         except (OSError, ValueError, RefusedError):
             return ({},)  # a row without cells is refused below
         return tuple(cells[:left]) if left == len(cells) else ({},)

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 from hostile_law import attempt, contents, found_of, law, quiet
 from hostile_plain import CUTS, Found, same
-from hostile_tables import Table, csv_tables, json_tables, typed_tables
+from hostile_tables import Table, csv_tables, json_tables, typed_tables, unpacked
 from hypothesis import event
 from hypothesis import strategies as st
 
@@ -130,7 +130,7 @@ def _through(table: Table, door: str, folder: Path) -> Found | Exception:
 
 
 def _check_message(table: Table, door: str, message: str) -> None:
-    """Check that a message names the file, and the row if there is one that cannot be read."""
+    """Check that a message names the file, and the row or line if one cannot be read."""
     if table.files:
         assert any(word in message for word in ("part ", "`")), message
     if table.row is None or door != "table":  # the command counts lines, and arrays have no files
@@ -138,7 +138,11 @@ def _check_message(table: Table, door: str, message: str) -> None:
     file, row = table.row
     if row == 0:  # the first row of a file may say what the others have to be
         return
-    assert re.search(rf"\brow {row}\b", message), f"expected row {row} of {file}: {message}"
+    place = f"row {row}"
+    if ".jsonl" in file:  # a line that is no record has no row
+        lines = unpacked(file, dict(table.files)[file]).splitlines()
+        place += f"|line {[i for i, line in enumerate(lines, 1) if line.strip()][row]}"
+    assert re.search(rf"\b({place})\b", message), f"expected {place} of {file}: {message}"
 
 
 @law(8, lambda dirty: (csv_tables(dirty), st.sampled_from(DOORS)))
