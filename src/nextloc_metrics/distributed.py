@@ -31,7 +31,7 @@ from torch.utils.data import (
     SubsetRandomSampler,
 )
 
-from nextloc_metrics.core.queries.checks import as_number, check_from_zero, check_positive
+from nextloc_metrics.core.queries.checks import as_number, check_from_zero, check_positive, or_none
 from nextloc_metrics.core.queries.messages import short
 
 __all__ = ["PaddedDataset", "check_each_row_once", "padding_mask"]
@@ -62,10 +62,8 @@ class PaddedDataset(Dataset[tuple[Row, bool]], Generic[Row]):
     """
 
     def __init__(self, dataset: Dataset[Row], num_replicas: int | None = None) -> None:
-        if num_replicas is not None:
-            num_replicas = check_positive("num_replicas", num_replicas)
         self.dataset = dataset
-        self.num_replicas = num_replicas
+        self.num_replicas: int | None = or_none(check_positive)("num_replicas", num_replicas)
         self._world_size = 1  # the last size read; a process may copy it before it has a group
 
     def __len__(self) -> int:

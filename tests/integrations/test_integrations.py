@@ -376,6 +376,23 @@ def test_trainer_metrics_ask_of_what_step_a_label_is() -> None:
     assert compute(SimpleNamespace(predictions=np.eye(2), label_ids=np.arange(2))) == {"MRR": 1.0}
 
 
+def test_trainer_metrics_do_not_ask_again_for_a_model_that_was_passed() -> None:
+    """A model that does not tell whether it is causal is named, and `causal` alone is asked for."""
+    compute = TrainerMetrics(MRR(), torch.nn.Linear(2, 2))
+    steps = SimpleNamespace(predictions=np.zeros((2, 3, 4)), label_ids=np.zeros((2, 3), dtype=int))
+    with pytest.raises(
+        ValueError, match=r"\): a model of class Linear does not tell it, so pass `c"
+    ):
+        compute(steps)
+    for model in ("gpt2", True, SimpleNamespace()):
+        with pytest.raises(
+            TypeError, match=r"^`model` must be None or the Trainer's model, .* got"
+        ):
+            TrainerMetrics(MRR(), model)
+    with pytest.raises(ValueError, match=r"^`causal` must be None or True or False, got 'no'\."):
+        TrainerMetrics(MRR(), causal="no")  # type: ignore[arg-type]
+
+
 def test_trainer_metrics_of_something_else() -> None:
     """A class or a name is an error when the object is made, not after an epoch."""
     with pytest.raises(TypeError, match=r"^`metrics` must be a RankingCollection or a metric"):

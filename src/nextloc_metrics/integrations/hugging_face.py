@@ -6,11 +6,12 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from torch import Tensor
+from torch.nn import Module
 
 from nextloc_metrics.core.base.collection import RankingCollection
 from nextloc_metrics.core.base.mean import RecordMetric
 from nextloc_metrics.core.queries.arrays import as_tensor
-from nextloc_metrics.core.queries.checks import is_integer
+from nextloc_metrics.core.queries.checks import check_bool, is_integer, or_none
 from nextloc_metrics.core.queries.messages import describe
 
 #: the value with which the Trainer pads labels, logits and ids, and which losses ignore
@@ -75,12 +76,23 @@ class TrainerMetrics:
             metrics = RankingCollection({type(metrics).__name__: metrics})
         self.metrics = deepcopy(metrics)
         self.metrics.reset()
+        if not isinstance(model, Module | None):
+            raise TypeError(
+                "`model` must be None or the Trainer's model, a torch.nn.Module, got "
+                f"{describe(model)}; give `causal` by name."
+            )
+        or_none(check_bool)("causal", causal)
         known = _is_causal(model)
         if known is not None and causal is not None and causal != known:
             raise ValueError(
                 f"`causal` must be {known} for a {type(model).__name__}, or None, got {causal}."
             )
         self.causal = known if causal is None else causal
+        self._remedy = (
+            "pass the Trainer's `model` to TrainerMetrics, or"
+            if model is None
+            else f"a model of class {type(model).__name__} does not tell it, so pass"
+        )
         for _, member in self.metrics.named_members():  # the Trainer gathers all predictions
             member.sync_on_compute = member._to_sync = False
 
@@ -110,9 +122,9 @@ class TrainerMetrics:
         labels = labels.to(preds.device)
         if self.causal is None and labels.ndim > 1 and labels.ndim == preds.ndim - 1:
             raise ValueError(
-                f"`causal` must be given for predictions of steps, {describe(preds)}: pass the "
-                "Trainer's `model` to TrainerMetrics, or `causal=True` if the logits of a step "
-                "predict the label of the next one, else `causal=False`."
+                f"`causal` must be given for predictions of steps, {describe(preds)}: "
+                f"{self._remedy} `causal=True` if the logits of a step predict the label of the "
+                "next one, else `causal=False`."
             )
         if self.causal:
             preds, labels = preds[:, :-1], labels[:, 1:]

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from nextloc_metrics.core.base.annotated_options import describe_option
 from nextloc_metrics.core.queries.arrays import Array, as_tensor
-from nextloc_metrics.core.queries.checks import check_choice, check_positive, is_integer
+from nextloc_metrics.core.queries.checks import check_choice, check_positive, is_integer, or_none
 from nextloc_metrics.core.queries.messages import describe, read_row
 
 By = Literal["mass", "items"]
@@ -49,6 +49,7 @@ class PopularityBins(torch.nn.Module):
         super().__init__()
         table = read_integers("bin_of", bin_of)
         highest = int(table.max())
+        num_bins = or_none(check_positive)("num_bins", num_bins)
         if num_bins is None:
             num_bins = max(1, highest)
             used = int(torch.unique(table[table > 0]).numel())
@@ -58,7 +59,7 @@ class PopularityBins(torch.nn.Module):
                     f"is given, got {used} different bins up to {highest}; make bins of visits by "
                     "`PopularityBins.from_counts(counts)`."
                 )
-        self.num_bins = num_bins = check_positive("num_bins", num_bins)
+        self.num_bins = num_bins
         if highest > num_bins:
             raise ValueError(f"`bin_of` must be at most `num_bins`, {num_bins}, got {highest}.")
         self.by: By | None = None

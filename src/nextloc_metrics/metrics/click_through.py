@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torchmetrics import MetricCollection
 from torchmetrics.classification import BinaryAUROC, BinaryAveragePrecision, BinaryMatthewsCorrCoef
 from torchmetrics.utilities.data import dim_zero_cat
 
 from nextloc_metrics.core.base.fixes import Unscripted, unchanged_by_errors
 from nextloc_metrics.core.base.mean import MeanMetric
+from nextloc_metrics.core.base.member_names import NamedMembers
 from nextloc_metrics.core.means import exact
 from nextloc_metrics.core.queries.arrays import Array, as_tensor
 from nextloc_metrics.core.queries.batch import Batch
@@ -149,7 +149,7 @@ class MatthewsCorrCoef(BinaryMatthewsCorrCoef):
         return value.float().masked_fill(undefined, 0.0)
 
 
-class ClickThroughCollection(Unscripted, MetricCollection):
+class ClickThroughCollection(Unscripted, NamedMembers):
     """A `MetricCollection` in which a batch updates all members, or none if one raises.
 
     It holds a `LogLoss`, which checks each batch for all members. Without data, values are NaN.

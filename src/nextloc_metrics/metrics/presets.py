@@ -20,6 +20,7 @@ from nextloc_metrics.core.queries.checks import (
     check_positive,
     check_separator,
     cut_offs,
+    or_none,
 )
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.core.ranking.ranking import Ranking
@@ -101,7 +102,7 @@ def next_location_metrics(
         f"acc{separator}{cut}": at_k.AccuracyAtK(cut, **kwargs) for cut in cuts
     }
     members["mrr"] = at_k.MRR(**kwargs)
-    of_ndcg = max(cuts) if ndcg_k is None else check_positive("ndcg_k", ndcg_k)
+    of_ndcg = or_none(check_positive)("ndcg_k", ndcg_k) or max(cuts)
     members[f"ndcg{separator}{of_ndcg}"] = at_k.NDCGAtK(of_ndcg, **kwargs)
     members["f1"] = f1 = LocationF1(num_locations, **kwargs)
     f1._if_one_target = "warn"

@@ -20,7 +20,7 @@ from nextloc_metrics.core.queries.messages import short
 
 def _check_base(name: str, value: object) -> Any:
     if check_number(name, value) <= 1:
-        raise ValueError(f"`{name}` must be None or a number above 1, got {short(value)}.")
+        raise ValueError(f"`{name}` must be a number above 1, got {short(value)}.")
     return value
 
 
@@ -102,6 +102,7 @@ class Perplexity(NegativeLogLikelihood):
     label = "perplexity"
     unit = ""
     _has_interval = True
+    _set_by_init = frozenset({"base"})
 
     floor: _Share | None = None
 

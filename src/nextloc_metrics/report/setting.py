@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import blake2b
 from typing import Any, NamedTuple, TypeAlias
 
@@ -25,6 +25,7 @@ from nextloc_metrics.core.queries.checks import (
     check_named,
     check_positive,
     cut_offs,
+    or_none,
 )
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.geography import Locations
@@ -51,7 +52,8 @@ def check_cluster(cluster: str | None, groups: Sequence[str]) -> None:
     """Raise if `cluster` is not a key of `groups`."""
     if cluster is not None and cluster not in groups:
         raise ValueError(
-            f"`cluster` must be one of `groups`, {short(list(groups))}, got {short(cluster)}."
+            f"`cluster` must be None or one of `groups`, {short(list(groups))}, got "
+            f"{short(cluster)}."
         )
 
 
@@ -191,17 +193,14 @@ class Setting:
     def read(cls, options: Mapping[str, Any]) -> Setting:
         """Read and check the options of `Evaluator`."""
         intervals.check_confidence_level(options["confidence_level"])
-        if options["given"] is not None:
-            check_choice("given", options["given"], Given)
+        or_none(partial(check_choice, choices=Given))("given", options["given"])
         measures, bins, counts = (options[x] for x in ("measures", "bins", "train_counts"))
         names = tuple(str(measure).strip() for measure in measures)
         counts = None if counts is None else as_tensor("train_counts", counts)
         if bins is None and counts is not None:
             bins = PopularityBins.from_counts(counts)
-        if (number := options["num_locations"]) is not None:
-            number = check_positive("num_locations", number)
-        if (locations := options["locations"]) is not None:
-            check_locations("locations", locations)
+        number = or_none(check_positive)("num_locations", options["num_locations"])
+        locations = or_none(check_locations)("locations", options["locations"])
         words = options["vocabulary"]
         return cls(
             k=tuple(cut_offs(cut_offs_of(measures) if measures else options["k"])),

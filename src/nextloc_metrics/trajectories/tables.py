@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core.queries.arrays import as_tensor, as_tensor_or_text, begins, join, pad_rows
-from nextloc_metrics.core.queries.checks import check_choice, check_positive
+from nextloc_metrics.core.queries.checks import check_choice, check_positive, or_none
 from nextloc_metrics.core.queries.messages import describe, short
 
 OnMissing = Literal["raise", "count"]
@@ -102,7 +102,7 @@ def from_table(
         raise ValueError("`target` must have at least one row, got none.")
     users, codes = np.unique(join([true["user"], predicted["user"]]), return_inverse=True)
     true["user"], predicted["user"] = np.split(codes, [len(true["slot"])])
-    grid = grid if grid is None else check_positive("grid", grid)
+    grid = or_none(check_positive)("grid", grid)
     true, repeated_true = _in_order("target", true, users, on_missing, grid)
     predicted, repeated = _in_order("preds", predicted, users, on_missing, grid)
     at, has_prediction, extra = _join(true, predicted)

@@ -38,6 +38,7 @@ from nextloc_metrics import (
     next_location_metrics,
     recommendation_metrics,
 )
+from nextloc_metrics.metrics.click_through import ClickThroughCollection
 from strategies import LOCATIONS, batch, same, states, updated
 
 NEXT = ["acc_at_1", "acc_at_5", "acc_at_10", "mrr", "ndcg_at_10", "f1"]
@@ -160,6 +161,46 @@ def test_foreign_metrics_belong_elsewhere() -> None:
     with pytest.raises(TypeError, match="MetricCollection"):
         collection.add_metrics({"acc": foreign})
     assert list(collection.keys()) == ["mrr"]
+
+
+@pytest.mark.parametrize("kind", [RankingCollection, ClickThroughCollection])
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        *[(x, f"be no attribute of a .*, got '{x}'; .* as '{x}_value'")
+          for x in ("keys", "items", "update", "compute", "forward", "prefix", "training")],
+        ("acc.1", "have no dot, got 'acc.1'; .* as 'acc_1'"),
+        *[(x, f"be text that is not empty, got {x!r}; .* as 'mrr'") for x in ("", 5, None, b"mrr")],
+    ],
+)  # fmt: skip
+def test_a_name_that_no_member_can_have_is_refused(
+    name: Any, says: str, kind: type[MetricCollection]
+) -> None:
+    """Whichever way the member comes, the error says its name, the rule and another name."""
+    made = kind({"first": MRR()}, prefix="a.", postfix=".b")
+    says = f"^the name of a member must {says}\\.$"
+    with pytest.raises(ValueError, match=says):
+        kind({"second": MRR(), name: MRR(1)})
+    with pytest.raises(ValueError, match=says):
+        made.add_metrics({name: MRR(1)})
+    with pytest.raises(ValueError, match=says):
+        made[name] = MRR(1)
+    assert list(made) == ["a.first.b"]
+
+
+def test_presets_name_the_end_or_separator_that_no_name_can_have() -> None:
+    """A prefix or postfix that is no text and a separator with a dot are named with the rule."""
+    with pytest.raises(ValueError, match=r"^`separator` must have no dot, .* got '\.'; .* '_'\.$"):
+        next_location_metrics(LOCATIONS, separator=".")
+    for end in ("prefix", "postfix"):
+        with pytest.raises(ValueError, match=f"^`{end}` must be None or text, got 5\\.$"):
+            next_location_metrics(LOCATIONS, **{end: 5})  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"^`prefix` must be None or text, got 5\."):
+        next_location_metrics(LOCATIONS).clone(prefix=5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"have no dot, got 'x\.b'"):
+        RankingCollection([RankingCollection({"b": MRR()}, prefix="x.")])
+    with pytest.raises(ValueError, match="no attribute of a RankingCollection, got 'rank'"):
+        RankingCollection({"rank": MRR()})
 
 
 def test_ignore_index_is_taken_from_the_members() -> None:

@@ -227,7 +227,7 @@ def test_members_are_added_all_or_none():
     metrics.update(*_batch(1))
     with pytest.raises(ValueError, match="AccuracyAtK"):
         metrics.add_metrics([MRR(), AccuracyAtK(2)])
-    with pytest.raises(KeyError):
+    with pytest.raises(ValueError, match=r"have no dot, got 'b\.c'"):
         metrics.add_metrics({"aa": MRR(), "b.c": MRR()})
     assert list(metrics) == ["AccuracyAtK"]
     metrics.update(*_batch(0))

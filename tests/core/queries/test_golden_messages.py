@@ -82,6 +82,8 @@ LONG: dict[str, Any] = {
 WRONG = {repr(x): x for x in (-3, 0, 1.5, True, math.nan, "x", [], None, [[0.5], [1.0, 2.0]])}
 WRONG |= dict([*LONG.items()][:6])
 VALUE = re.compile(r", got .*?(?=;|\.?$)")  # in a message
+#: the rule of an option that is one word or number
+ONE_VALUE = re.compile(r"must be (?!at).*(one of (?!len)|integer\b|True|number\b|between|above)")
 ROOMS: dict[str, Any] = {"": nm, "base.": nm.base, "geography.": geography}
 ROOMS["trajectories."] = trajectories
 RECORDS = {"Distribution", "Queries", "Ranking", "Locations", "Pairs", "TrajectoryPairs"}
@@ -121,7 +123,7 @@ def options() -> Iterator[tuple[str, str, Callable[[Any], Any]]]:
             needed = {x: NEEDED[x] for x in taken if x in NEEDED and taken[x] is inspect._empty}
             if inspect.isclass(made) and issubclass(made, nm.RankingMetric):
                 taken |= dict.fromkeys(COMMON)
-            for option in sorted(taken.keys() - {"prefix", "postfix"}):  # torchmetrics checks them
+            for option in sorted(taken):
                 given = {"num_groups": 3} if name == "Grouped" and option != "labels" else {}
                 yield f"{room}{name}", option, partial(_with, made, needed | given, option)
     for option in ("k", "groups", "cluster", "num_locations", "confidence_level", "train_counts"):
@@ -299,6 +301,19 @@ def test_the_messages_are_those_that_were_read() -> None:
     """A message that changes is read again, in the difference of the two files."""
     assert collect() == GOLDEN.read_text(encoding="utf-8")
     assert of_wrong_calls() == WRONG_CALLS.read_text(encoding="utf-8")
+
+
+def test_errors_of_what_may_be_none_say_so() -> None:
+    """An option that takes None names it beside the other values that it takes."""
+    silent, read = [], 0
+    for path, _, make in options():
+        if path not in OTHERS and not error_of(partial(make, None)):
+            messages = {VALUE.sub("", error_of(partial(make, value))) for value in WRONG.values()}
+            rules = [x for x in messages if ONE_VALUE.search(x)]
+            silent += [f"{path}: {x}" for x in rules if "None" not in x]
+            read += len(rules)
+    assert not silent, "\n".join(silent)
+    assert read > 50
 
 
 @pytest.mark.parametrize("name", [*TENSORS, *OTHERS])

@@ -25,13 +25,14 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from nextloc_metrics.core.queries.checks import (
+    Check,
     check_bool,
     check_choice,
     check_number,
     check_positive,
+    or_none,
 )
 
-Check = Callable[[str, Any], Any]
 Value = TypeVar("Value")
 
 #: `base: Computed[float]`: only `compute` reads the option, so it is not in the state's name
@@ -122,7 +123,7 @@ def check_of(kind: Any) -> Check | None:
         return next(filter(callable, marks), None) or check_of(inner)
     inner = [x for x in get_args(kind) if x is not type(None)]
     if len(inner) == 1 and len(get_args(kind)) == 2 and (check := check_of(inner[0])):
-        return lambda name, value: None if value is None else check(name, value)
+        return or_none(check)
     return None
 
 

@@ -18,6 +18,7 @@ from nextloc_metrics.core.base.fixes import (
 )
 from nextloc_metrics.core.base.grouped import Grouped
 from nextloc_metrics.core.base.mean import MeanMetric, RecordMetric
+from nextloc_metrics.core.base.member_names import NamedMembers
 from nextloc_metrics.core.base.plan import Plan
 from nextloc_metrics.core.base.plots import values_of_members
 from nextloc_metrics.core.base.results import (
@@ -43,7 +44,7 @@ AnyMember: TypeAlias = RecordMetric | MetricCollection
 Members: TypeAlias = AnyMember | Sequence[AnyMember] | Mapping[str, AnyMember]
 
 
-class RankingCollection(Unscripted, MetricCollection):
+class RankingCollection(Unscripted, NamedMembers):
     """A `MetricCollection` that ranks a batch once for all its members.
 
     Unlike in `torchmetrics.MetricCollection`, the scores are read once, every member checks the

@@ -1,6 +1,6 @@
 """Checks of arguments that several modules share. Each message names the argument."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 import numpy as np
@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core.queries.messages import describe, short
+
+Check = Callable[[str, Any], Any]
 
 #: the integer dtypes; bool is not one
 INTEGERS = frozenset(
@@ -28,6 +30,21 @@ def as_number(value: Any) -> Any:
     """
     is_number = isinstance(value, np.number) or (isinstance(value, Tensor) and not value.ndim)
     return value.item() if is_number else value
+
+
+def or_none(check: Check) -> Check:
+    """Return a check that takes None, too, and whose error says so."""
+
+    def check_or_none(name: str, value: Any) -> Any:
+        if value is None:
+            return None
+        try:
+            return check(name, value)
+        except (TypeError, ValueError) as error:
+            message = str(error).replace(" must be ", " must be None or ", 1)
+            raise type(error)(message) from error.__cause__
+
+    return check_or_none
 
 
 def check_choice(name: str, value: object, choices: Any) -> Any:
@@ -150,9 +167,14 @@ def check_statistic(name: str, value: object) -> Any:
 
 
 def check_separator(separator: object) -> None:
-    """Raise unless the separator is a string."""
+    """Raise unless the separator is a string that a member's name may hold."""
     if not isinstance(separator, str):
         raise TypeError(f"`separator` must be a string, got {short(separator)}.")
+    if "." in separator:
+        raise ValueError(
+            "`separator` must have no dot, which PyTorch allows in no name of a member, got "
+            f"{short(separator)}; use another, such as {short(separator.replace('.', '_'))}."
+        )
 
 
 def cut_offs(k: int | Sequence[int]) -> list[int]:

@@ -13,6 +13,7 @@ from nextloc_metrics.core.queries.checks import (
     check_candidates,
     check_positive,
     is_integer,
+    or_none,
 )
 from nextloc_metrics.core.queries.messages import describe, got, short
 from nextloc_metrics.core.queries.record import Queries
@@ -229,8 +230,7 @@ def read_ranks(
         raise ValueError(
             f"`ranks` must have the shape (N,), one per query, or (N, M), got {describe(ranks)}."
         )
-    if num_candidates is not None:
-        check_positive("num_candidates", num_candidates)
+    or_none(check_positive)("num_candidates", num_candidates)
     missing = as_number(missing)
     if type(missing) is not int or missing > 0:
         raise ValueError(f"`missing` must be an integer of at most 0, got {short(missing)}.")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
-from nextloc_metrics.core.queries.checks import check_bool, check_from_zero, check_positive
+from nextloc_metrics.core.queries.checks import check_bool, check_from_zero, check_positive, or_none
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,7 @@ class Needs:
         for name in ("top", "within"):
             object.__setattr__(self, name, check_from_zero(name, getattr(self, name)))
         check_bool("length", self.length)
-        if self.depth is not None:
-            object.__setattr__(self, "depth", check_positive("depth", self.depth))
+        object.__setattr__(self, "depth", or_none(check_positive)("depth", self.depth))
 
     def __or__(self, other: Needs) -> Needs:
         return Needs(

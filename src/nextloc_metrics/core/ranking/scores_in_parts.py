@@ -16,7 +16,7 @@ from torch.nn.functional import pad
 from nextloc_metrics.core import backends
 from nextloc_metrics.core.backends.reference import UNRETRIEVED
 from nextloc_metrics.core.queries.arrays import as_tensor
-from nextloc_metrics.core.queries.checks import check_positive
+from nextloc_metrics.core.queries.checks import check_positive, or_none
 from nextloc_metrics.core.queries.messages import describe, got, short
 from nextloc_metrics.core.ranking.counting import (
     First,
@@ -201,8 +201,7 @@ def check_embeddings(
         )
     if bias is not None and (not isinstance(bias, Tensor) or bias.shape != table.shape[:1]):
         raise ValueError(f"`bias` must have shape ({len(table)},), {got('bias', bias)}.")
-    if chunk_size is not None:
-        check_positive("chunk_size", chunk_size)
+    or_none(check_positive)("chunk_size", chunk_size)
 
 
 def find_ranks_in_shards(

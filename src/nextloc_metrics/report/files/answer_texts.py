@@ -16,7 +16,12 @@ import torch
 
 from nextloc_metrics.core.queries.answers import OUTCOMES, UNSEEN, Answers
 from nextloc_metrics.core.queries.arrays import pad_rows
-from nextloc_metrics.core.queries.checks import check_bool, check_choice, check_positive
+from nextloc_metrics.core.queries.checks import (
+    check_bool,
+    check_choice,
+    check_positive,
+    or_none,
+)
 from nextloc_metrics.core.queries.hashing import unknown_numbers
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files import texts as forms
@@ -48,13 +53,11 @@ class Reader:
 
     def __post_init__(self) -> None:
         names, self._numbers = _names_of(self.ids), dict[str, int]()
-        if self.k is not None:
-            check_positive("k", self.k)
-        if self.take is not None:
-            check_choice("take", self.take, Take)
+        or_none(check_positive)("k", self.k)
+        or_none(partial(check_choice, choices=Take))("take", self.take)
         for name, value in {"key": self.key, "after": self.after}.items():
             if value is not None and not (isinstance(value, str) and value):
-                raise ValueError(f"`{name}` must be text, got {short(value)}.")
+                raise ValueError(f"`{name}` must be None or text, got {short(value)}.")
         if isinstance(self.refusals, str):
             raise TypeError(f"`refusals` must be a list of patterns, got {short(self.refusals)}.")
         self._refusals = [_pattern_of("refusals", one) for one in self.refusals]

@@ -1,0 +1,44 @@
+"""What the members of a collection may be called: PyTorch keeps each as a module of this name."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from torchmetrics import MetricCollection
+
+from nextloc_metrics.core.queries.messages import short
+
+
+class NamedMembers(MetricCollection):
+    """A collection that says in its own words which name of a member, or end of it, is wrong."""
+
+    def add_metrics(self, metrics: Any, *additional_metrics: Any) -> None:
+        """Add members, whose names are checked before torchmetrics sorts them."""
+        for name in metrics if isinstance(metrics, Mapping) else ():
+            self._check_name(name)
+        super().add_metrics(metrics, *additional_metrics)
+
+    def add_module(self, name: Any, module: Any) -> None:
+        """Add one member; whatever adds members calls this."""
+        self._check_name(name)
+        super().add_module(name, module)
+
+    def _check_name(self, name: Any) -> None:
+        if not isinstance(name, str) or not name:
+            rule, other = "be text that is not empty", "mrr"
+        elif "." in name:
+            rule, other = "have no dot", name.replace(".", "_")
+        elif hasattr(self, name) and name not in self._modules:
+            rule, other = f"be no attribute of a {type(self).__name__}", f"{name}_value"
+        else:
+            return
+        raise ValueError(
+            f"the name of a member must {rule}, got {short(name)}; choose another name, such as "
+            f"{short(other)}."
+        )
+
+    @staticmethod
+    def _check_arg(arg: Any, name: str) -> str | None:
+        """Return the prefix or postfix, or raise if it is no text."""
+        if arg is None or isinstance(arg, str):
+            return arg
+        raise ValueError(f"`{name}` must be None or text, got {short(arg)}.")
