@@ -34,6 +34,8 @@ from nextloc_metrics.core.queries.checks import check_choice
 
 Reduction = Literal["mean", "none"]
 
+#: in a docstring, what is said of a class's further keyword arguments
+_KWARGS = re.compile(r"\n    kwargs: .*(\n     +.*)*")
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
@@ -54,7 +56,8 @@ def _classes() -> dict[str, type[SummedMetric]]:
 
 def _function_of(name: str, kind: type[SummedMetric]) -> Callable[..., Any]:
     """Make the function of a class, with a signature and a docstring that name its options."""
-    options, is_mean = kind._all_options, issubclass(kind, MeanMetric)
+    options = {x: one for x, one in kind._all_options.items() if x not in kind._set_by_init}
+    is_mean = issubclass(kind, MeanMetric)
     reads: Any = getattr(kind, "read", kind.update)
     _self, *given = inspect.signature(reads).parameters.values()
     last = inspect.Parameter("reduction", inspect.Parameter.KEYWORD_ONLY, default="mean")
@@ -79,7 +82,8 @@ def _function_of(name: str, kind: type[SummedMetric]) -> Callable[..., Any]:
         sorted([*given, *by_name, *[last] * is_mean], key=lambda one: one.kind)
     )
     function.__name__ = function.__qualname__ = name
-    text = (inspect.getdoc(kind) or "").partition("\nExample:")[0].rstrip()
+    text = (inspect.getdoc(kind) or "").partition("\nExample:")[0]
+    text = _KWARGS.sub("", text).rstrip()
     function.__doc__ = (
         f"{text}\n\nThe function of `{kind.__name__}`: the arguments of its `update`, then its "
         f"options by name: {', '.join(f'`{x}`' for x in options)}."

@@ -130,3 +130,38 @@ def check_signature(call: Call) -> None:
     assert ("reduction" in names) == issubclass(kind, MeanMetric)
     assert function.__doc__.startswith(inspect.getdoc(kind).partition("\n")[0])  # type: ignore[union-attr]
     assert function.__name__ in functional.__all__
+
+
+#: the functions of classes that only presets have
+INNER = {
+    "group_share": {**RANKED, "groups": {"hour": TARGET % 3}, "group": 1, "by": "hour"},
+    "log_loss": {"preds": PROBABILITIES[:, 0], "target": TARGET % 2},
+    "new_decision": {
+        **RANKED,
+        "groups": {"check_in": torch.arange(12)},
+        "visits": nextloc_metrics.Visits(list(range(12)), TARGET),
+    },
+}
+SHOWN = {name_of(x.path.rpartition(".")[2]): {**x.given, **x.options} for x in CALLS} | INNER
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_function_can_be_called_as_its_help_shows(name: str) -> None:
+    """Each default may be written out, what has none must be given, and the text has no other."""
+    function, given = getattr(functional, name), SHOWN[name]
+    shown = inspect.signature(function).parameters
+    defaults = {x: one.default for x, one in shown.items() if one.default is not one.empty}
+    needed = shown.keys() - defaults.keys()
+    assert needed <= given.keys() <= shown.keys()
+    assert same(function(**{**defaults, **given}), function(**given))
+    for option in needed - {"preds", "target"}:
+        with pytest.raises(TypeError, match=option):
+            function(**{x: value for x, value in given.items() if x != option})
+    text, _, last = function.__doc__.rpartition("by name: ")
+    described = re.findall(r"^    (\w+): ", text.partition("\nArgs:\n")[2], re.MULTILINE)
+    assert {*described, *re.findall(r"`(\w+)`", last)} <= shown.keys()
+
+
+def test_each_function_is_called_as_its_help_shows() -> None:
+    """No function is left out above."""
+    assert SHOWN.keys() == {*functional.__all__}

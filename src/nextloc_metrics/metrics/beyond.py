@@ -90,6 +90,8 @@ class TailShare(RecommendedTally):
 
     higher_is_better = None
 
+    _set_by_init = frozenset({"num_locations"})
+
     train_counts: Computed[Tensor]
     k: Positive
     share: Computed[Annotated[float, partial(check_share, example=0.2)]]

@@ -187,6 +187,8 @@ class AveragePopularity(RecommendedTally):
     higher_is_better = None
     plot_upper_bound = None
 
+    _set_by_init = frozenset({"num_locations"})
+
     train_counts: Computed[Tensor]
     k: Positive
 

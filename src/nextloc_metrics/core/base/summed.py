@@ -70,6 +70,7 @@ class SummedMetric(BaseMetric, ABC):
 
     _own_options: ClassVar[dict[str, Parameter]] = {}
     _all_options: ClassVar[dict[str, Parameter]] = {}
+    _set_by_init: ClassVar[frozenset[str]] = frozenset()  #: options that no caller can give
     _names: ClassVar[dict[str, int]] = {}
     _namesake: ClassVar[str] = ""
 
