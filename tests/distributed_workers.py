@@ -397,6 +397,20 @@ def hit_and_mrr(**kwargs: Any) -> RankingCollection:
     return RankingCollection({"hit": AccuracyAtK(1, **kwargs), "mrr": MRR(1, **kwargs)})
 
 
+def count_all_rows(rank: int) -> None:
+    """Let both processes count the same rows, as docs/distributed.md says."""
+    lists = torch.tensor([[0, 1]]).expand(100, 2)
+    target = torch.arange(100) % 2
+    alone, summed = AccuracyAtK(1, sync_on_compute=False), AccuracyAtK(1)
+    for metric in (alone, summed):
+        metric.update(lists, target)
+    expect({"alone": alone.compute(), "summed": summed.compute()}, 0.5, 0.5)
+    for metric, queries in ((alone, 100), (summed, 200)):
+        low, high = metric.interval()
+        wilson = 1.959964 / (queries + 1.959964**2) ** 0.5  # the width for a share of one half
+        assert abs(float(high - low) - wilson) < 1e-6, queries
+
+
 def keep_meaning(rank: int) -> None:
     """Try TorchMetrics' options, where process 0 misses and process 1 hits, then both hit."""
     first, second, mine = hits(rank), hits(1), float(rank)

@@ -277,3 +277,13 @@ def test_dicts_of_ranx_are_answered_with_the_option(tmp_path: Path) -> None:
     for options in ([], ["--target", str(truth)]):
         assert "`--truth` must judge the items of" in run("score", str(path), *options).output
     assert run("score", str(path), "--truth", str(truth)).exit_code == 0
+
+
+def test_a_query_in_its_own_corpus_is_excluded_by_its_id(tmp_path: Path) -> None:
+    """A column of one id a row is as good as one of lists: the query itself takes no rank."""
+    path = tmp_path / "found.csv"
+    path.write_text('id,preds,target\n0,"[0, 5]",5\n1,"[1, 2]",2\n', encoding="utf-8")
+    given = ("score", str(path), "--num-locations", "6", "--k", "1", "--format", "json")
+    for options, value in (((), 0.0), (("--exclude", "id"), 1.0)):
+        shown = run(*given, *options)
+        assert json.loads(shown.stdout)["acc_at_1"]["value"] == value, options

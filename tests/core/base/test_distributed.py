@@ -111,6 +111,7 @@ def test_scores_of_all_processes_are_kept_once(shares: list[Share]):
     [
         (work.count_collectives, 2),
         (work.count_collectives_of_large_states, 2),
+        (work.count_all_rows, 2),
         (work.keep_meaning, 2),
         (work.use_process_groups, 3),
         (work.update_different_members, 2),
