@@ -151,5 +151,5 @@ def test_what_has_no_probabilities(preds: Any, target: Any, options: Any) -> Non
     names = {name: name if name == "confidence" else options[name] for name in options}
     with pytest.raises(ValueError, match=message):
         report.evaluate(pandas.DataFrame(columns), k=1, **names)
-    with pytest.raises(ValueError, match="`given` must be one of"):
+    with pytest.raises(ValueError, match="`given` must be None or one of"):
         report.evaluate([[0.3, 1.0]], [1], given="softmax")  # type: ignore[arg-type]

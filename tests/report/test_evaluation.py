@@ -233,7 +233,7 @@ def test_models_are_compared_on_the_same_queries() -> None:
     assert str(alone) == str(alone.table)
     with pytest.raises(ValueError, match="`models` must hold at least two"):
         report.compare({"old": scores}, target)
-    with pytest.raises(ValueError, match="`cluster` must be one of `groups`"):
+    with pytest.raises(ValueError, match="`cluster` must be None or one of `groups`"):
         report.compare(models, target, cluster="user")
 
 
