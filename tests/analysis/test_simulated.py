@@ -95,8 +95,7 @@ def compared(models: list[Any], sizes: Any, level: float = 0.05) -> list[Compari
 
 def held(found: list[Contrast], value: float) -> Any:
     """Whether the interval of each mean holds a value."""
-    fields = zip(*(tuple(x.estimate())[:4] for x in found), strict=True)
-    low, high = Estimate(*map(torch.stack, fields)).interval(0.95)
+    low, high = Estimate.stack([x.estimate() for x in found]).interval(0.95)
     return ((low <= value) & (high >= value)).numpy()
 
 
@@ -148,6 +147,38 @@ def test_rare_hits(users: int, queries: int, concentration: int, mean: float) ->
     found = contrasts([rng.binomial(queries, chances)], sizes)
     varied = [x for x in found if x.variance > 0]  # else it is that of as many users, all alike
     check("coverage", np.mean(held(varied, mean)), 0.915, 1)
+
+
+@pytest.mark.parametrize("users", [5, 10, 20, 30])
+@pytest.mark.parametrize("shape", ["equal", "zipf", "zipf, large users"])
+def test_one_or_two_users_with_a_hit(users: int, shape: str) -> None:
+    """The interval holds the value in 97 % or more of the data sets with so few.
+
+    1 to 5 users are expected to have hits, in a tenth to all of their queries; "large users" have
+    them more often. The upper end of the share of users, without their sizes, fails there.
+    """
+    rng, sizes = rng_of("few", users, shape), sizes_of(shape.split(",")[0], users)
+    weights = sizes / sizes.sum() if "large" in shape else np.full(users, 1 / users)
+    holds, of_users, width = [], [], []
+    for expected in (1, 2, 3, 4, 5):
+        for share in (0.1, 0.5, 1):
+            chances = np.minimum(1, expected * weights)
+            true = float((chances * share * sizes).sum() / sizes.sum())
+            has_hits = rng.random((SIMULATED, users)) < chances
+            sums = rng.binomial(sizes, has_hits * share)
+            with_hit = (sums > 0).sum(1)
+            few, number = (x[(with_hit > 0) & (with_hit < 3)] for x in (sums, with_hit))
+            if not len(few):
+                continue
+            found = contrasts([few[:, None].astype(float)], sizes)
+            low, high = Estimate.stack([x.estimate() for x in found]).interval(0.95)
+            holds.append(((low <= true) & (true <= high)).numpy())
+            width.append((high - low).numpy())
+            of_users.append(scipy.stats.beta.ppf(0.975, number + 1, users - number) >= true)
+    print(f"mean width: {100 * np.concatenate(width).mean():.1f} %")
+    print(f"of the share of users: {100 * np.concatenate(of_users).mean():.1f} %")
+    check("coverage", np.concatenate(holds).mean(), 0.97, 1)
+    assert users < 20 or "large" not in shape or np.concatenate(of_users).mean() < 0.92
 
 
 @pytest.mark.parametrize("users", [20, 200])

@@ -12,7 +12,13 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.analysis.significance import satterthwaite
-from nextloc_metrics.core.means.intervals import Estimate, cluster_variance, observed_freedom
+from nextloc_metrics.core.means.intervals import (
+    Estimate,
+    Few,
+    FewGroups,
+    cluster_variance,
+    observed_freedom,
+)
 
 # Sums of scores below this fit int64; a score has up to 32 bits.
 _MOST = 1 << 62
@@ -27,6 +33,7 @@ class Contrast(NamedTuple):
     sums: Any  #: of each user, int64 `[U]`, in whole units
     sizes: Any  #: the number of queries of each user, int64 `[U]`
     per_score: int  #: the units of a score's rounding
+    few: Few = ()  #: of a mean, the users of whom few have a hit, or a miss
 
     def estimate(self) -> Estimate:
         """Return it as the mean of scores in [0, 1]."""
@@ -37,7 +44,7 @@ class Contrast(NamedTuple):
         effective = most / self.variance if known else alike
         numbers = self.mean, math.sqrt(self.variance), effective, self.freedom
         mean, error, size, freedom = (torch.tensor(x, dtype=torch.float64) for x in numbers)
-        return Estimate(mean, error, size, freedom)
+        return Estimate(mean, error, size, freedom, few=self.few if known else ())
 
 
 def contrast(models: Sequence[Any], sizes: Any, unit: float) -> Contrast:
@@ -81,16 +88,18 @@ def contrast(models: Sequence[Any], sizes: Any, unit: float) -> Contrast:
         torch.from_numpy(np.concatenate(rows)), torch.from_numpy(sizes).double()
     )
     (users, *residuals), freedom = found[0].tolist(), float(found[1])
+    few: Few = ()
     if len(models) == 1 and users:  # a value, as `intervals.of_clusters` has it
-        shares = torch.from_numpy(sums * (unit / whole) / sizes)
-        freedom = float(observed_freedom(shares, torch.from_numpy(sizes).double(), found[1]))
+        shares, numbers = torch.from_numpy(sums * (unit / whole) / sizes), torch.from_numpy(sizes)
+        freedom = float(observed_freedom(shares, numbers.double(), found[1]))
+        few = FewGroups.of(numbers.double(), shares > 0, shares < 1)
     for runs in map(len, several):
         own, residuals = residuals[:runs], residuals[runs:]
         both += math.fsum(own) / (runs * (runs - 1))
     if run > both:
         parts = [(users, freedom), (run, changes), (-both, changes * freedom)]
         users, freedom = users + run - both, max(1.0, satterthwaite(parts))
-    return Contrast(mean, users, freedom, sums, sizes, whole)
+    return Contrast(mean, users, freedom, sums, sizes, whole, few)
 
 
 def sum_by(groups: Tensor | None, units: Any) -> tuple[Any, Any]:

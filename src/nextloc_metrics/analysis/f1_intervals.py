@@ -11,6 +11,8 @@ that of a mean of scores by user (`intervals.cluster_variance`), as are its degr
 leave out a user changes only the locations in the user's answers, so all of them together take as
 long as one pass over the answers. Without users, each query is left out.
 
+Where fewer than three users have a right decision, or a wrong one, there is no interval.
+
 What the interval holds is the expected F1 of samples of this size. It is not that of all possible
 queries: with more queries per location F1 changes.
 
@@ -35,7 +37,12 @@ from torch import Tensor
 
 from nextloc_metrics.analysis.signs import ENOUGH, MOST_EXACT_SIGNS, SignTest, random_signs
 from nextloc_metrics.core.means.exact import KeyedSums
-from nextloc_metrics.core.means.intervals import Estimate, cluster_variance, observed_freedom
+from nextloc_metrics.core.means.intervals import (
+    FEWEST_GROUPS,
+    Estimate,
+    cluster_variance,
+    observed_freedom,
+)
 from nextloc_metrics.core.queries.hashing import mix
 from nextloc_metrics.metrics.location_f1 import LocationF1, LocationTally
 
@@ -64,7 +71,7 @@ class Jackknife(NamedTuple):
     by_cluster: bool
 
     def estimate(self) -> Estimate:
-        """Return it as the mean of scores in [0, 1]."""
+        """Return it as the mean of scores in [0, 1]; its interval is NaN where it has none."""
         sizes, number = self.sizes, self.times.sum().double()
         if self.by_cluster:
             variance, freedom = cluster_variance(self.added, sizes)
@@ -77,11 +84,22 @@ class Jackknife(NamedTuple):
         known = (variance * total > 2.0**-30) & (mean > 0) & (mean < 1)  # less may be rounding
         alike = total * total / (sizes * sizes * self.times).sum()
         effective = torch.where(known, mean * (1 - mean) / variance, alike)
+        with_hit, with_miss = (int(x.sum()) for x in (self.hits > 0, self.hits < sizes))
+        if self.by_cluster and is_few(len(sizes), with_hit, with_miss):
+            effective = effective * math.nan
         return Estimate(mean, variance.sqrt(), effective, freedom)
 
     def shares(self) -> Tensor:
         """Return sums of scores by unit whose mean is the value, float64 `[U]`."""
         return self.value * self.sizes + self.added.nan_to_num()
+
+
+def is_few(clusters: int, with_hit: int, with_miss: int) -> bool:
+    """Return whether too few clusters have a hit, or a miss, for an interval of F1.
+
+    Where none has one, F1 is 0 or 1, and the interval is that of as many clusters all alike.
+    """
+    return clusters > 1 and 0 < min(with_hit, with_miss) < FEWEST_GROUPS
 
 
 def has_jackknife(metric: LocationTally) -> bool:

@@ -333,7 +333,11 @@ def _join_runs(runs: Sequence[Model], level: float) -> Model:
             kept = ~np.isnan(scores[key]).any(0)
             units = np.floor(scores[key][:, kept] / first.unit + 0.5).astype(np.int64)
             sums, sizes = sum_by(first.clusters_of(kept), units)
-            bounds = _ends(contrast([sums], sizes, first.unit).estimate(), level)
+            estimate = contrast([sums], sizes, first.unit).estimate()
+            if key in first.f1:  # NaN if one run has no interval; shares of F1 are no hits
+                unknown = 0 * sum(sum(of.columns[key].bounds or ()) for of in runs)
+                estimate = estimate._replace(few=(), effective=estimate.effective + unknown)
+            bounds = _ends(estimate, level)
         columns[key] = one._replace(value=math.fsum(values) / len(runs), bounds=bounds)
         stds[key] = statistics.stdev(values)
     return first._replace(columns=columns, scores=scores, decided=decided, stds=stds)
@@ -407,13 +411,9 @@ def _pair_models(first: Model, second: Model) -> dict[str, Pair]:
                 exchange = Exchange(second.f1[key], target, both, second.clusters_of(kept))
             right = (torch.stack([x == target for x in of]) for of in decided)
             theirs, ours = (x.double().mean(0) for x in right)
-            pair = pair._replace(
-                effect_size=math.nan,
-                wins=int((ours > theirs).sum()),
-                losses=int((ours < theirs).sum()),
-                size=1.0,
-                exchange=exchange,
-            )
+            wins, losses = int((ours > theirs).sum()), int((ours < theirs).sum())
+            pair = pair._replace(wins=wins, losses=losses, size=1.0, exchange=exchange)
+            pair = pair._replace(effect_size=math.nan)
         pairs[key] = pair
     return pairs
 

@@ -51,6 +51,8 @@ def compare_saved(given: Mapping[str, Any], metrics: Any, level: float) -> Compa
     for key in [key for key in first if key in second]:
         old, new = first[key], second[key]
         if old.bounds is not None and new.bounds is not None:
+            if math.isnan(sum(old.bounds + new.bounds)):
+                continue  # too few users for an interval
             alike = _correlation(*(_errors(key, by, one) for one in read)) if shared else 0.0
             ends = []
             for i in (0, 1):  # to the lower end, and to the upper one

@@ -189,10 +189,12 @@ class Comparisons(Result):
         notes = [
             f"means over {card['queries']:,} queries{beside}",
             *([f"intervals: {card['intervals']}"] if spread == "interval" else []),
+            *([_note_dashes(self.columns)] if spread == "interval" else []),
             "; ".join(card[x] for x in ("p", "corrected_p") if x in card),
             *([f"runs: {card['runs']}"] if "runs" in card else []),
             *card.get("notes", "").splitlines(),
         ]
+        notes = [*filter(None, notes)]
         if self.letters:
             return [*notes, "models that share a letter are not separated by the tests",
                     f"{_NOT_SEPARATED} not separated from the best, in bold"]  # fmt: skip
@@ -251,10 +253,19 @@ def _beside(one: Reading, spread: Spread, std: float | None) -> str:
     """Write what stands beside a value."""
     if spread == "std":
         return "" if std is None else f"± {write_number(one, std)}"
-    if one.bounds is None or spread == "none" or math.isnan(one.bounds[0]):
+    if one.bounds is None or spread == "none" or math.isnan(one.value):
         return ""
+    if one.lacks_interval:
+        return "(-)"
     low, high = one.bounds
     return f"({write_number(one, low)}-{write_number(one, high)})"
+
+
+def _note_dashes(columns: Mapping[str, Mapping[str, Reading]]) -> str:
+    """Say why values have a dash in place of an interval; nothing if none has."""
+    keys = {key: None for of in columns.values() for key, one in of.items() if one.lacks_interval}
+    why = "- fewer than three groups have a hit, or a miss"
+    return f"{why}: no interval of {', '.join(keys)}" if keys else ""
 
 
 def _fold(table: Table) -> Table:

@@ -14,11 +14,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nextloc_metrics.analysis.f1_intervals import is_few
 from nextloc_metrics.core import backends
 from nextloc_metrics.core.base.collection import RankingCollection
 from nextloc_metrics.core.base.grouped import Grouped
 from nextloc_metrics.core.base.mean import RecordMetric
 from nextloc_metrics.core.base.plan import Plan
+from nextloc_metrics.core.display.reading import plural
 from nextloc_metrics.core.means import exact, intervals
 from nextloc_metrics.core.queries.answers import UNSEEN
 from nextloc_metrics.core.queries.batch import Batch, Grouping, GroupLabels
@@ -241,6 +243,9 @@ class Counted:
         for name in self.left_out(is_full=True):
             most = f"{FewSums.most:,} different answers"
             found[f"interval_of_{name}"] = f"none: more than {most} by {cluster or 'query'}"
+        for name, one in self.left_out().items():
+            if cluster and is_few(*(numbers := one.clusters)):
+                found[f"interval_of_{name}"] = f"none: {_write_rarer(*numbers, kind=cluster)}"
         if self.sampled_by:
             for name, row in rows.items():
                 if row._has_interval and name not in self.parts["cluster"]:
@@ -250,11 +255,7 @@ class Counted:
             members: list[tuple[str, Any]] = self.parts[f"by {kind}"].named_members()
             for name, grouped in members:
                 sums = grouped._sums[grouped._sums[:, 2] > 0]
-                means, *_ = exact.moments(sums)
-                hits = [int((means > 0).sum()), int((means < 1).sum())]
-                if cluster and exact.is_bounded(sums) and 0 < min(hits) < min(10, len(sums) / 2):
-                    of = "hits" if hits[0] < hits[1] else "misses"
-                    text = f"{of} in {min(hits)} of {len(sums)} {kind}s: too few for this interval"
+                if cluster and exact.is_bounded(sums) and (text := _write_few(sums, kind)):
                     found[f"interval_of_{name}"] = text
                 if cluster is not None or len(sums) < _FEWEST_GROUPS:
                     continue
@@ -387,6 +388,25 @@ class Counted:
         for name, member in self._members.items():
             state = member._renumbered(members[name].state, numbers)
             set_state(member, vars(member)[member._state_name] + member._summand(state))
+
+
+def _write_rarer(number: int, with_hit: int, with_miss: int, kind: str) -> str:
+    """Write how many groups have a hit, or a miss if these are fewer."""
+    of = "hits" if with_hit < with_miss else "misses"
+    return f"{of} in {min(with_hit, with_miss)} of {number} {plural(kind)}"
+
+
+def _write_few(sums: Tensor, kind: str) -> str:
+    """Say that few groups have a hit or a miss, and what the interval is from; else nothing."""
+    means, *_ = exact.moments(sums)
+    number, hits, misses = len(means), int((means > 0).sum()), int((means < 1).sum())
+    text = _write_rarer(number, hits, misses, kind)
+    if intervals.of_clusters(sums).few and min(hits, misses) < number:
+        ends = [("an upper end", hits), ("a lower end", misses)]
+        of = [end for end, x in ends if x < intervals.FEWEST_GROUPS]
+        only = "only " * (len(of) < 2)
+        return f"{text}: {only}{' and '.join(of)}, from the exact interval of their share"
+    return f"{text}: too few for this interval" * (0 < min(hits, misses) < min(10, number / 2))
 
 
 def set_state(member: Any, state: Any) -> None:

@@ -144,9 +144,8 @@ class ClusteredGroups(Grouped, KeyedMetric):
 
     def _estimate(self) -> intervals.Estimate:
         sizes = self.clusters_by_group.tolist()
-        found = [intervals.of_clusters(part) for part in torch.split(self.state[:, 1:], sizes)]
-        columns = zip(*(one[:-1] for one in found), strict=True)
-        return intervals.Estimate._make([*map(torch.stack, columns), self.metric._is_bounded])
+        parts = torch.split(self.state[:, 1:], sizes)
+        return intervals.Estimate.stack([intervals.of_clusters(part) for part in parts])
 
 
 class FewSums(exact.KeyedSums):
@@ -202,6 +201,14 @@ class LocationAnswers(KeyedMetric, RankingTally):
     def is_full(self) -> bool:
         """Whether there are too many different answers for an interval."""
         return _is_full(self.state)
+
+    @property
+    def clusters(self) -> tuple[int, int, int]:
+        """The number of clusters, of those with a hit, and of those with a miss."""
+        cluster, target, decided, _ = self.state.unbind(1)
+        is_hit = target == decided
+        with_hit, with_miss = torch.unique(cluster[is_hit]), torch.unique(cluster[~is_hit])
+        return len(torch.unique(cluster)), len(with_hit), len(with_miss)
 
     @property
     def _reads_groups(self) -> bool:

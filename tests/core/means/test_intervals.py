@@ -258,6 +258,66 @@ def clustered_error(scores: list[float], groups: list[int]) -> tuple[float, floa
     return math.sqrt(((weights @ y) ** 2).sum()), float(freedom)
 
 
+def most_with_a_hit(sizes: list[int], number: int, confidence_level: float) -> float:
+    """The share of queries of the largest groups, as many as the exact interval of a share allows.
+
+    The exact interval is SciPy's; of the last of these groups, a part of the queries counts.
+    """
+    if number >= len(sizes):
+        return 1.0
+    exact = scipy.stats.binomtest(number, len(sizes)).proportion_ci(confidence_level, "exact")
+    queries = np.r_[0, np.cumsum(sorted(sizes, reverse=True))]
+    return float(np.interp(exact.high * len(sizes), np.arange(len(queries)), queries)) / sum(sizes)
+
+
+def of_users(hits: list[int], sizes: list[int], is_miss: bool = False) -> Any:
+    """The accuracy by user; users have as many hits, or as many misses."""
+    metric = Grouped(AccuracyAtK(1), len(sizes), average="queries")
+    ranks = [
+        1 + (is_miss == (i < number))
+        for number, size in zip(hits, sizes, strict=True)
+        for i in range(size)
+    ]
+    groups = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
+    return of_ranks(metric, ranks, groups=groups)
+
+
+@pytest.mark.parametrize("confidence_level", [0.95, 0.5, 1 - 1e-15])
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("shape", ["equal", "unequal", "dominant"])
+def test_few_users_with_a_hit_have_an_upper_end_alone(
+    shape: str, number: int, confidence_level: float
+) -> None:
+    """It is exact for the number of users with a hit; with few misses it is a lower end alone.
+
+    The largest users have the hits, so the interval of a dominant user would not hold its value
+    if all users counted as one.
+    """
+    sizes = {"equal": [10] * 20, "unequal": [*range(20, 0, -1)], "dominant": [90] + [5] * 19}[shape]
+    most = most_with_a_hit(sizes, number, confidence_level)
+    for each in (1, 5):
+        hits = [each if user < number else 0 for user in range(20)]
+        metric, mirrored = of_users(hits, sizes), of_users(hits, sizes, is_miss=True)
+        assert bounds(metric, confidence_level) == pytest.approx([0, most], abs=1e-6)
+        assert bounds(mirrored, confidence_level) == pytest.approx([1 - most, 1], abs=1e-6)
+        for one in (metric, mirrored):
+            low, high = bounds(one, confidence_level)
+            assert low <= float(one.compute()) <= high
+
+
+def test_two_hits_of_twenty_users() -> None:
+    """The exact interval of 2 of 20 ends at 31.7 %; with three users it is Student's t again."""
+    assert bounds(of_users([1, 1] + [0] * 18, [10] * 20)) == pytest.approx([0, 0.31698], abs=1e-5)
+    by_three = bounds(of_users([1, 1, 1] + [0] * 17, [10] * 20))
+    error, t = math.sqrt(20 / 19 * (3 * 0.85**2 + 17 * 0.15**2)) / 200, scipy.stats.t.ppf(0.975, 2)
+    assert by_three == pytest.approx(wilson(0.015, 0.015 * 0.985 / error**2, t), abs=1e-6)
+
+
+def test_fewer_than_three_users_know_nothing() -> None:
+    """Two users who have hits and misses leave all from 0 to 1 open, as one user does."""
+    assert bounds(of_users([3, 7], [10, 10])) == [0, 1]
+
+
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 6)), min_size=2, max_size=60))
 def test_clustered_standard_error(queries: list[tuple[int, int]]) -> None:
     """`average="queries"` has the metric's value, and the standard error of the groups' sums."""
@@ -274,6 +334,10 @@ def test_clustered_standard_error(queries: list[tuple[int, int]]) -> None:
         mean = sum(1 / rank for rank in ranks) / len(ranks)
         sizes = Counter(groups)
         missed = [sizes[x] for x in {group for rank, group in queries if rank > 1}]
+        if min(len(missed), len(sizes)) < 3:
+            most = most_with_a_hit([*sizes.values()], len(missed), 0.9)
+            assert bounds(metric, 0.9) == pytest.approx([1 - most, 1], abs=1e-6)
+            return
         decide = sum(missed) ** 2 / sum(x * x for x in missed)  # all have a score above 0
         if len(missed) < len(sizes):
             freedom = min(freedom, max(1, decide - 1))

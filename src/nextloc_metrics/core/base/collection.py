@@ -372,7 +372,7 @@ class RankingCollection(Unscripted, NamedMembers):
             >>> metrics.update(lists, target, groups={"user": tensor([0, 0, 0, 1, 2, 2])})
             >>> metrics.table(intervals=True)
             percent  value  95 % interval
-            hit      66.67   0.80 - 99.80
+            hit      66.67   0.42 - 99.58
             6 queries counted
             intervals by 3 users
         """

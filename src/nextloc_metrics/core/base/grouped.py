@@ -80,7 +80,8 @@ class Grouped(RecordMetric):
     With `average="queries"` the standard error is clustered: it comes from the spread of the
     groups' sums, as for a sample of groups, and needs about twenty groups. With `average="groups"`
     it comes from the spread of the groups' means. Both intervals use Student's t with G - 1 degrees
-    of freedom for G groups with data; with `average="queries"` and unequal groups they are fewer.
+    of freedom for G groups with data; with `average="queries"` and unequal groups they are fewer,
+    and where fewer than three groups have a hit, or a miss, the interval is from their exact share.
     For one group with data, the standard error is NaN and the interval is 0 to 1. With
     `average=None` or `group`, the interval of a group treats its queries as independent.
 

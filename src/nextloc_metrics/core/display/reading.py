@@ -33,6 +33,11 @@ class Reading(NamedTuple):
         (median,) = quantiles(known, [0.5])
         return cls(median, None, is_fraction, f"median of {len(known)} {group}".rstrip())
 
+    @property
+    def lacks_interval(self) -> bool:
+        """Whether an interval could not be computed of a value that is known."""
+        return self.bounds is not None and math.isnan(self.bounds[0]) and not math.isnan(self.value)
+
     def title(self, name: str) -> str:
         """Return the name of the value, with the note."""
         return f"{name}, {self.note}" if self.note else name

@@ -376,9 +376,11 @@ def write_number(reading: Reading, value: float, percent: bool = True, sign: str
 
 
 def _intervals(readings: Sequence[Reading | None], percent: bool) -> list[str]:
-    """Return intervals as text, aligned at the dash."""
+    """Return intervals as text, aligned at the dash; a value without an interval has a dash."""
     ends = [
         [write_number(x, end, percent) for end in x.bounds or ()] if x else [] for x in readings
     ]
     width = max((len(end) for pair in ends for end in pair), default=0)
-    return [" - ".join(end.rjust(width) for end in pair) for pair in ends]
+    texts = [" - ".join(end.rjust(width) for end in pair) for pair in ends]
+    lacking = [x is not None and x.lacks_interval for x in readings]
+    return ["-" if lacks else text for lacks, text in zip(lacking, texts, strict=True)]

@@ -5,19 +5,26 @@ effective sample size of a mean with standard error s is n_eff = m (1 - m) / s^2
 independent 0/1 scores with the same standard error. The interval is Wilson's with n_eff. For 0/1
 scores it is Wilson's interval. For other scores the normal quantile is replaced by Student's t,
 because their variance is estimated. The interval lies in [0, 1]. Scores without an upper bound have
-Student's t interval, from 0 upwards.
+Student's t interval, from 0 upwards. Where fewer than three groups have a hit, or a miss, the exact
+interval of their share (Clopper-Pearson) takes the place of Student's t.
 
 Sources: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA
-22, 1927; the effective sample size and t: E. L. Korn and B. I. Graubard, "Confidence intervals for
-proportions with small expected number of positive counts estimated from survey data", Survey
-Methodology 24, 1998; clusters: R. M. Bell and D. F. McCaffrey, "Bias reduction in standard errors
-for linear regression with multi-stage samples", Survey Methodology 28, 2002; J. G. MacKinnon and
-M. D. Webb, "Wild bootstrap inference for wildly different cluster sizes", Journal of Applied
-Econometrics 32, 2017; A. V. Carter, K. T. Schnepel and D. G. Steigerwald, "Asymptotic behavior of a
-t-test robust to cluster heterogeneity", Review of Economics and Statistics 99, 2017.
+22, 1927; the exact interval: C. J. Clopper and E. S. Pearson, "The use of confidence or fiducial
+limits illustrated in the case of the binomial", Biometrika 26, 1934; W. Hoeffding, "On the
+distribution of the number of successes in independent trials", Annals of Mathematical Statistics
+27, 1956, for groups that differ; the effective sample size and t: E. L. Korn and B. I. Graubard,
+"Confidence intervals for proportions with small expected number of positive counts estimated from
+survey data", Survey Methodology 24, 1998; clusters: R. M. Bell and D. F. McCaffrey, "Bias reduction
+in standard errors for linear regression with multi-stage samples", Survey Methodology 28, 2002; J.
+G. MacKinnon and M. D. Webb, "Wild bootstrap inference for wildly different cluster sizes", Journal
+of Applied Econometrics 32, 2017; A. V. Carter, K. T. Schnepel and D. G. Steigerwald, "Asymptotic
+behavior of a t-test robust to cluster heterogeneity", Review of Economics and Statistics 99, 2017.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from statistics import NormalDist
 from typing import NamedTuple
@@ -41,6 +48,68 @@ _DOMINANT = 1 / 3
 # Enough for a confidence level of 0.999999.
 _NEWTON_STEPS = 40
 
+# With fewer groups that have a hit, or a miss, no variance is estimated.
+FEWEST_GROUPS = 3
+
+# Halves of an interval of 1 until a share of a million groups has twelve digits.
+_HALVES = 64
+
+
+class FewGroups(NamedTuple):
+    """Groups of which so few have a hit, or a miss, that only their number says how sure a mean is.
+
+    A group is expected to have a hit with a probability of at most u on average, where u is the
+    upper end of the exact interval. Its mean is at most that probability. So the mean of all is at
+    most the share of queries of the largest u G of G groups, which is u if sizes are equal.
+    """
+
+    sizes: Tensor  #: the number of queries of each group, float64 `[G]`
+    with_hit: int  #: the number of groups that have a hit, a score above 0
+    with_miss: int  #: the number of groups that have a miss, a score below 1
+
+    @classmethod
+    def of(cls, sizes: Tensor, with_hit: Tensor, with_miss: Tensor) -> Few:
+        """Return those of a single mean; none if three groups have a hit, and three a miss."""
+        hits, misses = int(with_hit.sum()), int(with_miss.sum())
+        return (((), cls(sizes, hits, misses)),) if min(hits, misses) < FEWEST_GROUPS else ()
+
+    def interval(self, confidence_level: float) -> tuple[float, float]:
+        """Return the bounds: 0 if many groups have a miss, and 1 if many have a hit."""
+        most_misses = self._most(self.with_miss, confidence_level)
+        return 1 - most_misses, self._most(self.with_hit, confidence_level)
+
+    def _most(self, number: int, confidence_level: float) -> float:
+        """Return the share of queries of as many of the largest groups as may have a hit."""
+        if number >= min(FEWEST_GROUPS, len(self.sizes)):
+            return 1.0
+        groups = len(self.sizes) * _most_of_all(number, len(self.sizes), confidence_level)
+        sizes = self.sizes.sort(descending=True).values
+        whole = min(int(groups), len(sizes) - 1)
+        queries = sizes[:whole].sum() + (groups - whole) * sizes[whole]
+        return float(queries / sizes.sum())
+
+
+#: Groups of which few have a hit, or a miss, with their place in the tensors of an estimate.
+Few = tuple[tuple[int | tuple[()], FewGroups], ...]
+
+
+@lru_cache(1024)
+def _most_of_all(number: int, groups: int, confidence_level: float) -> float:
+    """Return the upper end of the exact interval of a share, of which `number` of all were seen.
+
+    It is the share of which so few are seen with the probability (1 - confidence_level) / 2.
+    """
+    low, high = 0.0, 1.0
+    for _ in range(_HALVES):
+        share = (low + high) / 2
+        rest = math.exp((groups - number) * math.log1p(-share)) if share < 1 else 0.0
+        terms = (
+            math.comb(groups, x) * share**x * (1 - share) ** (number - x) for x in range(number + 1)
+        )
+        is_seen = rest * sum(terms) > (1 - confidence_level) / 2
+        low, high = (share, high) if is_seen else (low, share)
+    return high
+
 
 class Estimate(NamedTuple):
     """A mean of scores with its standard error; float64 `[...]`."""
@@ -50,6 +119,15 @@ class Estimate(NamedTuple):
     effective: Tensor  #: the effective sample size
     degrees_of_freedom: Tensor  #: of Student's t; infinite for the normal distribution
     is_bounded: bool = True  #: whether the scores are at most 1
+    few: Few = ()  #: of these, the interval is that of `FewGroups`
+
+    @classmethod
+    def stack(cls, estimates: Sequence[Estimate]) -> Estimate:
+        """Stack estimates of single means, which are all bounded or all not."""
+        columns = zip(*(one[:4] for one in estimates), strict=True)
+        mean, error, effective, freedom = map(torch.stack, columns)
+        few = tuple((i, x) for i, one in enumerate(estimates) for _, x in one.few)
+        return cls(mean, error, effective, freedom, estimates[0].is_bounded, few)
 
     def interval(self, confidence_level: float) -> tuple[Tensor, Tensor]:
         """Return the lower and the upper bound, float64, NaN without data."""
@@ -65,6 +143,8 @@ class Estimate(NamedTuple):
         half = (kept * shrunk * mean * (1 - mean) + shrunk * shrunk / 4).sqrt()
         # rounding must not push the mean out of the interval
         low, high = (center - half).clamp(min=0), (center + half).clamp(max=1)
+        for place, groups in self.few:
+            low[place], high[place] = groups.interval(confidence_level)
         return low.minimum(mean), high.maximum(mean)
 
 
@@ -98,7 +178,9 @@ def of_clusters(state: Tensor) -> Estimate:
     # without variance between groups, n_eff is the number of groups, fewer if sizes differ
     alike = total * total / _sum(sizes * sizes)
     effective = torch.where(known, mean * (1 - mean) / variance, alike)
-    return Estimate(mean, variance.sqrt(), effective, freedom, exact.is_bounded(state))
+    is_bounded = exact.is_bounded(state)
+    few = FewGroups.of(sizes, means > 0, means < 1) if is_bounded and known else ()
+    return Estimate(mean, variance.sqrt(), effective, freedom, is_bounded, few)
 
 
 def observed_freedom(means: Tensor, sizes: Tensor, freedom: Tensor) -> Tensor:
