@@ -21,7 +21,7 @@ from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.report.comparisons import Comparisons
 from nextloc_metrics.report.evaluating import evaluate
-from nextloc_metrics.report.evaluation import Evaluation, write_groups
+from nextloc_metrics.report.evaluation import OF_DECILES, Evaluation, write_groups
 from nextloc_metrics.report.evaluation_options import Options
 from nextloc_metrics.report.files.answer_texts import cells_of, propose
 from nextloc_metrics.report.files.coordinates_and_counts import (
@@ -119,6 +119,9 @@ def write_all(result: Evaluation, output: Output, title: str, source: Mapping[st
     elif result.groups and output.kind in ("csv", "latex") and not output.is_page:
         says = "holds the values of all queries only; `--group-table FILE` writes those of groups."
         click.echo(f"Note: `--format {output.kind}` {says}", err=True)
+    elif result.deciles is not None and output.kind in ("csv", "latex") and not output.is_page:
+        says = "leaves out the values by decile, which text, Markdown, JSON and pages have."
+        click.echo(f"Note: `--format {output.kind}` {says}", err=True)
     is_page = output.is_page
     output.write(result.to_html(title, source=source) if is_page else _written(result, output.kind))
 
@@ -130,12 +133,15 @@ def _written(result: Evaluation, kind: str) -> str:
         for record in result.group_records():
             of_group = groups.setdefault(record["kind"], {}).setdefault(record["group"], {})
             of_group[record["metric"]] = {x: record[x] for x in ("value", "low", "high", "queries")}
-        return write_table(result, kind, rows | ({"groups": groups} if groups else {}))
+        rows |= {"groups": groups} if groups else {}
+        if result.deciles is not None:
+            rows["deciles"] = json.loads(result.deciles.to_json())
+        return write_table(result, kind, rows)
     if kind != "text":
         return write_table(result, kind)
     by = [f"by {one_line(name)}\n{table}" for name, table in result.groups.items()]
     if result.deciles is not None:
-        by.append(f"by popularity of the target\n{result.deciles}")
+        by.append(f"{OF_DECILES[0].lower()}{OF_DECILES[1:]}\n{result.deciles}")
     return "\n\n".join([str(result), *by])
 
 

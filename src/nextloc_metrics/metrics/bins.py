@@ -105,6 +105,11 @@ class PopularityBins(torch.nn.Module):
         inside = (ids >= 0) & (ids < len(self))
         return self.bin_of[torch.where(inside, ids, 0)].masked_fill(~inside, self.num_bins + 1)
 
+    @property
+    def sizes(self) -> list[int]:
+        """The number of locations of each bin, unmapped first."""
+        return self.bin_of.bincount(minlength=self.num_bins + 1).tolist()
+
     def state_key(self) -> str:
         """Return the number of bins and the table as text, for the names of states."""
         return f"num_bins={self.num_bins}, bin_of={describe_option(self.bin_of)}"

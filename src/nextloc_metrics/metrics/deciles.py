@@ -32,6 +32,12 @@ from nextloc_metrics.metrics.split import (
     split_by_bin,
 )
 
+#: what the dagger of a value says that no order of a bin's own list changes
+_FIXED = (
+    "fixed by the number of locations in the decile, whatever their order: 1 (precision: 1 / "
+    "locations) wherever the target is retrieved"
+)
+
 Decile = int | Literal["unmapped"]
 Value = TypeVar("Value")
 
@@ -42,8 +48,9 @@ _check_bins = partial(check_made, kind=PopularityBins, by="`PopularityBins.from_
 class DecileMetric(RankingTally):
     """One value per popularity bin, and one for the locations in no bin (`unmapped`).
 
-    `compute` returns a dict with a key per bin, such as `ndcg_at_5_decile_01`, and NaN for a bin
-    without data; with `decile`, one scalar. Metrics that differ only in `decile` share one state.
+    `compute` returns a dict with a key per bin, such as `ndcg_at_5_decile_01` of ten bins, and NaN
+    for a bin without data; with `decile`, one scalar. Metrics that differ only in `decile` share
+    one state.
 
     Args:
         bins: every location's bin.
@@ -72,6 +79,8 @@ class DecileMetric(RankingTally):
             )
         name = self.name if self.decile is None else self.key(self.decile)
         self.label = name.replace("ndcg", "NDCG").replace("_at_", "@").replace("_", " ")
+        if self.scope == "within":
+            self.label += ", ranks within the decile"
 
     @property
     @abstractmethod
@@ -132,8 +141,25 @@ class DecileMetric(RankingTally):
         numbers_first = sorted(self.deciles(self.bins), key=lambda decile: isinstance(decile, str))
         return {self.key(decile): str(decile) for decile in numbers_first}
 
+    def _is_fixed(self, num_locations: int) -> bool:
+        """Whether so many locations of a bin leave only one value where a target is retrieved."""
+        return False
+
+    def _footnote(self, key: str) -> str:
+        deciles = {self.key(x): x for x in self.deciles(self.bins)}
+        sizes = self._sizes_of(deciles[key] if key else self.decile)
+        is_fixed = self.scope == "within" and all(map(self._is_fixed, sizes))
+        return _FIXED if is_fixed else ""
+
+    def _sizes_of(self, decile: Any) -> list[int]:
+        """Return the number of locations of the bin of a value, or of each bin that it is of."""
+        return [self.bins.sizes[decile if isinstance(decile, int) else 0]]
+
     def key(self, decile: Decile) -> str:
-        """Return the name of a bin's value, such as `precision_at_5_decile_01`."""
+        """Return the name of a bin's value, such as `precision_at_5_decile_1` of up to nine bins.
+
+        All numbers have the digits of the last one: of ten bins the first is `..._decile_01`.
+        """
         digits = len(str(self.bins.num_bins))
         label = decile if isinstance(decile, str) else f"{decile:0{digits}}"
         return f"{self.name}_decile_{label}"
@@ -268,6 +294,9 @@ class DecilePrecision(DecileAtK, DecileScore):
     def cut(self) -> int:
         return self.candidates if self.scope == "within" else min(self.k, self.candidates)
 
+    def _is_fixed(self, num_locations: int) -> bool:
+        return num_locations <= self.k
+
     def score(self, ranking: Ranking, lengths: Lengths) -> Tensor:  # type: ignore[override]
         return scoring.hits(ranking, self.k) / lengths(self.k).clamp(min=1)
 
@@ -287,6 +316,9 @@ class DecileNDCG(DecileAtK, DecileScore):
     """
 
     _stem = "ndcg"
+
+    def _is_fixed(self, num_locations: int) -> bool:
+        return num_locations == 1
 
     def score(self, ranking: Ranking, lengths: Lengths) -> Tensor:  # type: ignore[override]
         return scoring.ndcg(ranking, self.k)
@@ -325,6 +357,9 @@ class DecileKForRecall(DecileMetric):
     @property
     def name(self) -> str:
         return f"k_for_recall_{100 * self.min_recall:g}".replace(".", "_")
+
+    def _is_fixed(self, num_locations: int) -> bool:
+        return num_locations == 1
 
     def empty_tally(self) -> Tensor:
         """Return zeros: per bin the number of queries per k; those without an answer are at 0."""

@@ -95,6 +95,15 @@ class DecileCoverage(DecileAtK):
     def key(self, decile: Any) -> str:
         return self.name if decile == "overall" else super().key(decile)
 
+    def _is_fixed(self, num_locations: int) -> bool:
+        return num_locations <= self.k and self.denominator == "actual"
+
+    def _sizes_of(self, decile: Any) -> list[int]:
+        if decile != "overall":
+            return super()._sizes_of(decile)
+        used = {*self.bins.bin_of[self.state[0] > 0].tolist()}
+        return [self.bins.sizes[number] for number in used]
+
     def empty_tally(self) -> Tensor:
         """Return zeros: how often each location is relevant, and how often predicted correctly."""
         return torch.zeros(2, len(self.bins), dtype=torch.int64)

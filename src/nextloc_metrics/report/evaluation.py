@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -33,7 +33,12 @@ from nextloc_metrics.report.setting import check_alike, check_metrics
 # So many of more than a hundred groups are shown, below the medians.
 _WORST = 10
 
+# The part of the rows of deciles, and the title of their table.
 _DECILES = "By popularity of the target"
+OF_DECILES = f"{_DECILES}: accuracy in full lists, others at ranks within the decile"
+_RANKS = "acc, prediction_share: ranks in full lists; others: ranks within the decile"
+# The first columns of this table.
+_DECILES_FIRST = ("acc_at_", "ndcg_at_")
 
 
 class Evaluation(Result):
@@ -87,24 +92,30 @@ class Evaluation(Result):
 
     @cached_property
     def deciles(self) -> Table | None:
-        """The decile metrics, as a table, NDCG first; None without bins."""
+        """Values by decile of the target, as a table; None without bins.
+
+        The accuracy in full lists is first; the decile metrics, at ranks within the decile, follow.
+        """
         counted, rows = self._counted, dict[str, dict[str, Reading]]()
-        if "deciles" not in counted.parts:
+        if (bins := counted.setting.bins) is None or "deciles" not in counted.parts:
             return None
         collection, level = counted.parts["deciles"], counted.setting.confidence_level
         notes = [x for x in counted.note_lists() if not x.startswith("mrr")]
         readings, numbers = readings_of(collection, level), _queries_of_deciles(collection)
-        for name in sorted(readings, key=lambda x: not x.startswith("ndcg")):
+        for name in sorted(readings, key=_place_of_decile):
             metric, _, decile = name.partition("_decile_")
             if decile:
                 one = readings[name]._replace(number=numbers[decile])
                 rows.setdefault(decile.lstrip("0"), {})[metric] = one
             else:
-                notes.append(f"{name} of all deciles: {in_percent(readings[name].value)} %")
+                one = readings[name]
+                notes.append(f"{name} of all deciles: {in_percent(one.value)} %{one.dagger}")
         notes.append(f"1: the rarest locations, {len(rows) - 1}: the most visited")
-        notes += counted.note_intervals()
-        records = partial(_records_of, collection, level)
-        return across(rows, level, notes, records, {})
+        notes += [_RANKS, *counted.note_intervals()]
+        *of_bins, unmapped = [*rows]
+        sizes = dict(zip([unmapped, *of_bins], bins.sizes, strict=True))
+        records = partial(_records_of_deciles, collection, level, readings, sizes)
+        return across(rows, level, notes, records, {"locations": sizes})
 
     @cached_property
     def card(self) -> dict[str, Any]:
@@ -223,15 +234,19 @@ class Evaluation(Result):
         for part, metric, group, one in rows:
             low, high = one.bounds or (math.nan, math.nan)
             numbers = {"value": one.value, "low": low, "high": high, "queries": one.number}
-            yield {"part": part, "metric": metric, "group": group, **numbers, "note": one.note}
+            note = one.note or one.footnote * bool(one.dagger)
+            yield {"part": part, "metric": metric, "group": group, **numbers, "note": note}
         for record in self.group_records():
             yield {"part": f"by {record.pop('kind')}", **record, "note": ""}
 
     def _others(self) -> dict[str, Table]:
         level = self._counted.setting.confidence_level
         found = {f"By {name}": table for name, table in self.groups.items()}
-        found |= {title: of_readings({"value": of}, level) for title, of in self._by_group.items()}
-        return found if self.deciles is None else found | {_DECILES: self.deciles}
+        tables = {x: of_readings({"value": of}, level) for x, of in self._by_group.items()}
+        if self.deciles is not None:
+            tables = {OF_DECILES: self.deciles, **tables}
+            del tables[_DECILES]
+        return found | tables
 
     def sections(self) -> dict[str, str]:
         counted, level = self._counted, self._counted.setting.confidence_level
@@ -346,9 +361,24 @@ def _table_of_kind(counted: Counted, kind: str) -> Table:
     return across(rows, level, [*notes, *counted.note_intervals(kind)], records, users)
 
 
-def _records_of(collection: Any, confidence_level: float) -> list[dict[str, Any]]:
-    table: Table = collection.table(intervals=True, confidence_level=confidence_level)
-    return list(table.records)
+def _records_of_deciles(
+    collection: Any, level: float, readings: Mapping[str, Reading], sizes: Mapping[str, int]
+) -> list[dict[str, Any]]:
+    """Return the records of the collection, with the number of locations and what a dagger says."""
+    table: Table = collection.table(intervals=True, confidence_level=level)
+    found = []
+    for record in table.records:
+        name = record["metric"]
+        size = sizes.get(name.rpartition("_decile_")[2].lstrip("0"), sum(sizes.values()))
+        note = readings[name].footnote if readings[name].dagger else ""
+        found.append({**record, "locations": size, "note": note})
+    return found
+
+
+def _place_of_decile(name: str) -> int:
+    """Return where a metric of deciles stands in the table; those of one place stay in order."""
+    first = (i for i, x in enumerate(_DECILES_FIRST) if name.startswith(x))
+    return next(first, len(_DECILES_FIRST))
 
 
 def _queries_of_deciles(collection: Any) -> dict[str, int]:

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.analysis.f1_intervals import Jackknife, answers_of, jackknife
+from nextloc_metrics.core import scoring
+from nextloc_metrics.core.backends.reference import UNRETRIEVED
 from nextloc_metrics.core.base.annotated_options import Computed, Positive
 from nextloc_metrics.core.base.collection import RankingCollection
 from nextloc_metrics.core.base.grouped import Grouped
@@ -19,7 +21,10 @@ from nextloc_metrics.core.means import exact, intervals
 from nextloc_metrics.core.queries.answers import ANSWERED, OUTCOMES
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking
+from nextloc_metrics.metrics.bins import PopularityBins
+from nextloc_metrics.metrics.deciles import DecileAtK, DecileScore
 from nextloc_metrics.metrics.location_f1 import LocationTally
+from nextloc_metrics.metrics.split import Lengths
 
 AnswerKind = Literal[
     "answered", "missing", "empty", "cut", "refused", "unreadable", "invented", "repeated", "short"
@@ -226,6 +231,35 @@ class LocationAnswers(KeyedMetric, RankingTally):
 
     def compute(self) -> Tensor:
         return self.state.new_tensor(self._jackknife().value, dtype=torch.float64)
+
+
+class DecileAccuracy(DecileAtK, DecileScore):
+    """Accuracy at k of the queries with a target in each popularity bin, in full lists.
+
+    Of one target per query, they are the scores of `AccuracyAtK`, by the bin of the target.
+    """
+
+    _stem = "acc"
+    needs = Needs()  # only ranks of full lists
+    cut = UNRETRIEVED  # so no tied block crosses it
+
+    _: KW_ONLY
+    scope: Literal["all"] = "all"
+
+    def score(self, ranking: Ranking, lengths: Lengths) -> Tensor:  # type: ignore[override]
+        return scoring.accuracy(ranking, self.k)
+
+
+def accuracy_by_decile(bins: PopularityBins, cuts: Sequence[int]) -> RankingCollection:
+    """Return the accuracy at each k of each bin, one scalar each, as `decile_metrics` has them."""
+    wholes = [DecileAccuracy(bins, k) for k in cuts]
+    return RankingCollection(
+        {
+            x.key(one): DecileAccuracy(bins, x.k, decile=one)
+            for x in wholes
+            for one in x.deciles(bins)
+        }
+    )
 
 
 class AnswerShare(MeanMetric):

@@ -33,6 +33,7 @@ from nextloc_metrics.metrics.presets import (
 from nextloc_metrics.report.evaluation_metrics import (
     ClusteredGroups,
     LocationAnswers,
+    accuracy_by_decile,
     answer_shares,
 )
 from nextloc_metrics.report.part import Feed, Parts
@@ -99,6 +100,9 @@ def make_beside(known: Setting, table: Parts) -> Parts:
     parts = {name: RankingCollection(of) for name, of in found.items()}
     if known.bins is not None:
         deciles = decile_metrics(known.bins, k=max(known.k))
+        if known.has_decile_accuracy:
+            first = accuracy_by_decile(known.bins, known.k)
+            deciles = RankingCollection(dict([*first.named_members(), *deciles.named_members()]))
         parts["deciles"] = deciles.clustered(1, by=cluster) if cluster else deciles
     return parts
 

@@ -188,6 +188,8 @@ class Setting:
     given: str = ""
     inferred: int | None = None  #: the number of ids that `evaluate` found in all rows
     form: Form | None = None  #: None before the first batch
+    #: whether deciles have the accuracy in full lists, which files of 0.6.0 lack
+    has_decile_accuracy: bool = True
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> Setting:
@@ -307,6 +309,7 @@ class Setting:
             "num_locations": self.num_locations,
             **{name: getattr(self, name) for name in (*same, "vocabulary", "given")},
             **{name: "" if key is None else digest(key) for name, key in keys.items()},
+            "has_decile_accuracy": self.has_decile_accuracy or self.bins is None,
             "metrics": names_of(self.own),
             **(self.form._asdict() if self.form else {}),
         }
@@ -332,6 +335,7 @@ class Setting:
         bins = None if bin_of is None else PopularityBins(bin_of, int(arrays.pop("num_bins")))
         places = None if points is None else Locations.from_points(points)
         given |= {"bins": bins, "train_counts": counts, "locations": places, "own": own}
+        given.setdefault("has_decile_accuracy", bins is None)
         given["inferred"] = given.pop("num_locations")
         form = {name: given.pop(name) for name in Form._fields if name in given}
         del given["metrics"]
@@ -352,7 +356,7 @@ def check_alike(first_name: str, first: Setting, name: str, other: Setting) -> N
 
 
 # Names that stand beside those of metrics in JSON.
-_TAKEN = ("card", "groups")
+_TAKEN = ("card", "groups", "deciles")
 
 
 def check_metrics(metrics: Any) -> dict[str, RecordMetric | Part]:

@@ -155,6 +155,9 @@ class Grouped(RecordMetric):
     def chance(self, num_candidates: int, num_relevant: int = 1) -> float:
         return self.metric.chance(num_candidates, num_relevant)
 
+    def _footnote(self, key: str) -> str:
+        return self.metric._footnote(key)
+
     def empty_tally(self) -> Tensor:
         width = exact.width(self.metric._is_bounded)
         return torch.zeros(self.num_groups, width, dtype=torch.int64)

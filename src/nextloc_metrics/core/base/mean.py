@@ -210,6 +210,10 @@ class RecordMetric(SummedMetric):
         """Whether the value is a mean of scores and so has a confidence interval."""
         return False
 
+    def _footnote(self, key: str) -> str:
+        """Return what a dagger after a value says, by its own key, or "" for the one value."""
+        return ""
+
     @property
     def _has_interval(self) -> bool:
         """Whether `interval` returns one: of a mean of scores, or of a function of it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -12,7 +12,7 @@ from torchmetrics.utilities.plot import plot_single_or_multi_val
 
 from nextloc_metrics.core.base.results import keys_of
 from nextloc_metrics.core.display.bars import MOST_BARS, Groups, draw_groups, draw_histogram
-from nextloc_metrics.core.display.style import Scale, import_pyplot
+from nextloc_metrics.core.display.style import Scale, add_note, import_pyplot
 from nextloc_metrics.core.means.intervals import check_confidence_level
 from nextloc_metrics.core.queries.messages import short
 
@@ -39,7 +39,14 @@ def plot_groups(models: Mapping[str, Any] | Any, confidence_level: float, ax: An
     if len(labels) > MOST_BARS:
         values = {name: one.values for name, one in found.items()}
         return draw_histogram(values, scale, _noun(metric), ax)
-    return draw_groups(found, labels, scale, _noun(metric), ax, confidence_level)
+    footnotes: dict[str, str] = {}
+    for name, one in named.items():
+        known = ~found[name].values.isnan()
+        footnotes |= _footnotes(
+            one, [x for x, is_known in zip(labels, known, strict=True) if is_known]
+        )
+    drawn = _with_daggers(labels, footnotes), scale, _noun(metric), ax, confidence_level
+    return draw_groups(found, *drawn, _notes(footnotes))
 
 
 def _read_groups(name: str, metric: Any, confidence_level: float) -> tuple[list[str], Groups]:
@@ -69,6 +76,20 @@ def _read_groups(name: str, metric: Any, confidence_level: float) -> tuple[list[
     return list(names), Groups(values.flatten(), limits, numbers)
 
 
+def _footnotes(metric: Any, labels: Collection[str]) -> dict[str, str]:
+    """Return what daggers after a metric's values say, by those labels that have a value."""
+    found = {label: metric._footnote(key) for key, label in metric._labels.items()}
+    return {label: text for label, text in found.items() if text and label in labels}
+
+
+def _with_daggers(labels: Sequence[str], footnotes: Mapping[str, str]) -> list[str]:
+    return [label + "†" * (label in footnotes) for label in labels]
+
+
+def _notes(footnotes: Mapping[str, str]) -> list[str]:
+    return [f"† {text}" for text in dict.fromkeys(footnotes.values())]
+
+
 def _noun(metric: Any) -> str:
     return (metric._groups and metric._groups.by) or metric.plot_legend_name or "value"
 
@@ -80,15 +101,33 @@ def plot_metric(metric: Any, val: Any = None, ax: Any = None) -> Any:
     is_one = not isinstance(val, Sequence)
     if not is_one and not val:
         raise ValueError("`val` must hold the value of at least one step, got none.")
-    return plot_single_or_multi_val(
-        _labelled(metric, val) if is_one else [_labelled(metric, one) for one in val],
+    drawn = [_labelled(metric, val)] if is_one else [_labelled(metric, one) for one in val]
+    footnotes = _footnotes_of(metric, drawn[-1])
+    figure, axes = plot_single_or_multi_val(
+        _marked(drawn[0], footnotes) if is_one else [_marked(x, footnotes) for x in drawn],
         ax=ax,
         higher_is_better=metric.higher_is_better,
         lower_bound=metric.plot_lower_bound,
         upper_bound=metric.plot_upper_bound,
         legend_name=metric.plot_legend_name,
-        name=metric.label,
+        name=metric.label + "†" * ("" in footnotes),
     )
+    add_note(axes, *_notes(footnotes))
+    return figure, axes
+
+
+def _footnotes_of(metric: Any, drawn: Any) -> dict[str, str]:
+    """Return what daggers after drawn values say, by label, or by "" of one value."""
+    if isinstance(drawn, Mapping):
+        return _footnotes(metric, [x for x, value in drawn.items() if not value.isnan().any()])
+    text = "" if metric._labels else metric._footnote("")
+    return {"": text} if text and not drawn.isnan().any() else {}
+
+
+def _marked(drawn: Any, footnotes: Mapping[str, str]) -> Any:
+    if not isinstance(drawn, Mapping):
+        return drawn
+    return dict(zip(_with_daggers([*drawn], footnotes), drawn.values(), strict=True))
 
 
 def _labelled(metric: Any, val: Any) -> Any:

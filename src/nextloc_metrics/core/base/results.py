@@ -135,6 +135,7 @@ def _read_groups(collection: Any, results: Results) -> dict[str, dict[str, Readi
                     number=number,
                     higher_is_better=member.higher_is_better,
                     unit=member.unit,
+                    footnote=member._footnote(""),
                 )
                 for group, x, ends, number in rows
             }
@@ -152,9 +153,13 @@ def read_values(
         bounds = (intervals or {}).get(name)
         by = member._groups and member._groups.by
         groups = plural(by) if by else ""
-        for key in keys_of(collection, name, member, values).values():
+        for own, key in keys_of(collection, name, member, values).items():
             one = Reading.of(values[key], bounds, member.plot_upper_bound == 1, groups)
-            readings[key] = one._replace(higher_is_better=member.higher_is_better, unit=member.unit)
+            readings[key] = one._replace(
+                higher_is_better=member.higher_is_better,
+                unit=member.unit,
+                footnote=member._footnote(own),
+            )
     return readings
 
 

@@ -46,6 +46,7 @@ def draw_groups(
     group: str,
     ax: Any,
     confidence_level: float = 0.95,
+    notes: Sequence[str] = (),
 ) -> Any:
     """Draw a dot for every group in the order of the labels, on a bar if there is one model."""
     figure, axes = make_axes(ax)
@@ -62,7 +63,7 @@ def draw_groups(
     counted = "in brackets: number of queries" if numbers else ""
     has_intervals = any(one.bounds is not None for one in models.values())
     whiskers = f"whiskers: {100 * confidence_level:g} % intervals" if has_intervals else ""
-    scale.finish(axes, "y", counted, whiskers, from_lowest=len(models) == 1)
+    scale.finish(axes, "y", counted, whiskers, *notes, from_lowest=len(models) == 1)
     add_legend(axes)
     return figure, axes
 

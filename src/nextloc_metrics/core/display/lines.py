@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from nextloc_metrics.core.display.reading import Models, Reading
+from nextloc_metrics.core.display.reading import Models, Reading, footnotes_of
 from nextloc_metrics.core.display.style import (
     Scale,
     add_legend,
@@ -32,6 +32,9 @@ def draw_readings(models: Models, level: float | None, ax: Any, queries: str = "
     """
     names = list(dict.fromkeys(chain.from_iterable(models.values())))
     titles = [next(x[name].title(name) for x in models.values() if name in x) for name in names]
+    every = {name: [x[name] for x in models.values() if name in x] for name in names}
+    daggers = [max(one.dagger for one in every[name]) for name in names]
+    titles = [title + dagger for title, dagger in zip(titles, daggers, strict=True)]
     figure, axes = make_axes(ax, 6.4, 0.8 + 0.1 * len(titles) * (1.3 + len(models)))
     axes.set_yticks(range(len(titles)), titles)
     axes.set_ylim(len(titles) - 0.5, -0.5)
@@ -52,7 +55,8 @@ def draw_readings(models: Models, level: float | None, ax: Any, queries: str = "
     interval = "value" if level is None else f"value and {100 * level:g} % interval"
     absent = "" if level is None else _explain_absent(models, names)
     limits = (0, 1) if fractions else (None, None)
-    Scale(interval, *limits).finish(axes, "x", queries, absent)
+    notes = footnotes_of(chain.from_iterable(every.values()))
+    Scale(interval, *limits).finish(axes, "x", queries, absent, *notes)
     add_legend(axes)
     return figure, axes
 

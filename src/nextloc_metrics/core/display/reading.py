@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -20,6 +20,7 @@ class Reading(NamedTuple):
     number: int | None = None  #: of queries, for the value of a group
     higher_is_better: bool | None = True
     unit: str = ""  #: of a value that is not a fraction
+    footnote: str = ""  #: what a dagger after the value says; "" for none
 
     @classmethod
     def of(
@@ -38,6 +39,11 @@ class Reading(NamedTuple):
         """Whether an interval could not be computed of a value that is known."""
         return self.bounds is not None and math.isnan(self.bounds[0]) and not math.isnan(self.value)
 
+    @property
+    def dagger(self) -> str:
+        """The mark of the footnote; nothing without one, or without a value."""
+        return "†" if self.footnote and self.value == self.value else ""
+
     def title(self, name: str) -> str:
         """Return the name of the value, with the note."""
         return f"{name}, {self.note}" if self.note else name
@@ -45,6 +51,12 @@ class Reading(NamedTuple):
 
 #: The readings of models, by the name of the model and of the value.
 Models = Mapping[str, Mapping[str, Reading]]
+
+
+def footnotes_of(readings: Iterable[Reading]) -> list[str]:
+    """Return a note for each different footnote, with its dagger."""
+    found = (f"{one.dagger} {one.footnote}" for one in readings if one.dagger)
+    return list(dict.fromkeys(found))
 
 
 def quantiles(values: Tensor, shares: Sequence[float]) -> list[float]:

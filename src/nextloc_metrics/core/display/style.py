@@ -196,7 +196,8 @@ def add_note(axes: Any, *parts: str) -> None:
     text = textwrap.fill("; ".join(filter(None, parts)), width)
     look: Any = {"textcoords": "offset points", "ha": "center", "va": "top", "color": "0.35"}
     if text:
-        axes.annotate(text, (0.5, 0), (0, -3), xycoords=axes.xaxis.label, **look)
+        below = axes.xaxis.label if axes.xaxis.get_visible() else "axes fraction"
+        axes.annotate(text, (0.5, 0), (0, -3), xycoords=below, **look)
 
 
 def add_legend(axes: Any) -> None:

@@ -14,7 +14,7 @@ from html import escape
 from itertools import chain, repeat
 from typing import Any
 
-from nextloc_metrics.core.display.reading import Models, Reading
+from nextloc_metrics.core.display.reading import Models, Reading, footnotes_of
 from nextloc_metrics.core.queries.messages import short
 
 _LATEX = {
@@ -274,7 +274,10 @@ def of_readings(
     bold: list[tuple[int, int]] = []
     for model, readings in models.items():
         found = [readings.get(name) for name in names]
-        ends = [marks.get(model, {}).get(name, "") for name in names]
+        ends = [
+            marks.get(model, {}).get(name, "") or (x.dagger if x else "")
+            for name, x in zip(names, found, strict=True)
+        ]
         texts = ["" if x is None else write_number(x, x.value, percent) for x in found]
         width = max(map(len, ends), default=0)
         columns.append(
@@ -289,7 +292,8 @@ def of_readings(
     if any(sizes):
         columns.append(["queries", *sizes])
     header, *rows = zip(*columns, strict=True)
-    return Table(header, rows, notes, _records(names, titles, models), bold)
+    below = [*footnotes_of(one for of in models.values() for one in of.values()), *notes]
+    return Table(header, rows, below, _records(names, titles, models), bold)
 
 
 def across(
@@ -309,7 +313,7 @@ def across(
     for i, name in enumerate(first):
         found = [of[name] for of in rows.values()]
         header.append(name + (_unit(found[0], True) if mixed else ""))
-        columns.append([write_number(one, one.value, True) for one in found])
+        columns.append(_marked(found))
         if i == 0 and any(one.bounds for one in found):
             header.append(f"{100 * confidence_level:g} % interval")
             columns.append(_intervals(found, True))
@@ -319,7 +323,14 @@ def across(
     for title, of_rows in numbers.items():
         header.append(title)
         columns.append([f"{of_rows[name]:,}" if name in of_rows else "" for name in rows])
-    return Table(header, [*zip(*columns, strict=True)], notes, records)
+    below = [*footnotes_of(one for of in rows.values() for one in of.values()), *notes]
+    return Table(header, [*zip(*columns, strict=True)], below, records)
+
+
+def _marked(readings: Sequence[Reading]) -> list[str]:
+    """Write values in percent with their daggers, below which others have a space."""
+    width = max((len(one.dagger) for one in readings), default=0)
+    return [write_number(one, one.value) + one.dagger.ljust(width) for one in readings]
 
 
 def _records(names: Sequence[str], titles: Mapping[str, str], models: Models) -> list[Any]:
