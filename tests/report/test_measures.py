@@ -17,6 +17,7 @@ from nextloc_metrics import (
     AccuracyAtK,
     F1AtK,
     MAPAtK,
+    MeanRank,
     NDCGAtK,
     PrecisionAtK,
     RecallAtK,
@@ -24,6 +25,7 @@ from nextloc_metrics import (
 )
 from nextloc_metrics.cli.commands import main
 from nextloc_metrics.core.queries.batch import Batch
+from nextloc_metrics.metrics import measures
 
 NAMES: dict[str, Any] = {
     "acc@1": AccuracyAtK(1),
@@ -48,6 +50,18 @@ def graded(n: int = 30) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     dense = torch.zeros(n, 7)
     dense.scatter_(1, target.where(target >= 0, 6), grades.float())
     return scores, target, grades, dense[:, :6]
+
+
+def test_a_measure_that_is_no_fraction_is_not_cut_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A measure that a later release may have is refused by `compare`, and `evaluate` has it."""
+    monkeypatch.setitem(measures._METRICS, "rank", lambda k: MeanRank())
+    target, ranks = [0] * 4, [[0, 1, 2], [1, 0, 2], [1, 2, 0], [1, 2, 3]]
+    assert report.evaluate(ranks, target, measures=["rank@3"]).values["rank_at_3"] == 10 / 4
+    for against in ("first", "all"):
+        with pytest.raises(ValueError, match="`measures` of a comparison must be fractions, got M"):
+            report.compare(
+                {"a": ranks, "b": ranks[::-1]}, target, measures=["rank@3"], against=against
+            )
 
 
 def test_measures_are_metrics_by_name() -> None:

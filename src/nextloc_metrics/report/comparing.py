@@ -266,14 +266,10 @@ def _count_run(rows: ArrayRows, clusters: Tensor | None, options: SharedOptions)
     level, exempts = options["confidence_level"], options["exempt_target"]
     number = count_locations(rows, options["num_locations"], None)
     own: dict[str, Any] = check_metrics(options["metrics"])
-    for metric in own.values():
-        if isinstance(metric, Part) or metric.unit or metric.largest_value != 1:
-            raise ValueError(
-                f"`metrics` of a comparison must be fractions, got {short(metric)}; `evaluate` "
-                "takes those with a unit."
-            )
+    _check_fractions("metrics", own)
     headline = make_headline(number, options["k"], options["measures"], own)
     members: dict[str, Any] = dict(headline.named_members())
+    _check_fractions("measures", members)
     f1 = {x: y for x, y in members.items() if isinstance(y, LocationTally) and has_jackknife(y)}
     means = {x: y for x, y in members.items() if isinstance(y, MeanMetric) and y._averages_scores}
     others = RankingCollection({x: y for x, y in members.items() if x not in means})
@@ -305,6 +301,16 @@ def _count_run(rows: ArrayRows, clusters: Tensor | None, options: SharedOptions)
     cells = {x: of[None].numpy() for x, of in scores.items()}
     known: Any = {"f1": f1, "target": target, "decided": [decided]}
     return Model(columns, [*members.items()], cells, clusters, **known)
+
+
+def _check_fractions(name: str, metrics: Mapping[str, Any]) -> None:
+    """Raise for a metric whose scores are not in [0, 1], to which those of comparisons are cut."""
+    for metric in metrics.values():
+        if isinstance(metric, Part) or metric.unit or metric.largest_value != 1:
+            raise ValueError(
+                f"`{name}` of a comparison must be fractions, got {short(metric)}; `evaluate` "
+                "takes those with a unit."
+            )
 
 
 def _ends(estimate: intervals.Estimate, level: float) -> tuple[float, float]:
