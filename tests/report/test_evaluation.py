@@ -266,7 +266,7 @@ def test_p_values_of_all_comparisons_are_corrected() -> None:
         assert (row["first"], row["value"]) == (found.values["old"][key], found.values[name][key])
     cells = dict(zip(found.table.header, found.table.rows[0], strict=True))
     one = found.comparisons["new 1"]["acc_at_1"]
-    assert cells["difference"] == f"{100 * one.difference:+.2f}"
+    assert cells["other - old"] == f"{100 * one.difference:+.2f}"
     assert cells["95 % interval"] == f"{100 * one.low:+.2f} to {100 * one.high:+.2f}"
     assert cells["p"] == ("<0.0001" if one.p_value < 1e-4 else f"{one.p_value:.4f}")
 

@@ -91,3 +91,32 @@ def test_answers_say_how_lists_are_written() -> None:
     assert found.values["mrr"] == (1 / 2 + 1) / 2
     with pytest.raises(TypeError, match=r"or of `separator` .* alone, got 'separator'"):
         report.evaluate(table, answers={"separator": " ", "form": "lines"}, vocabulary=["0", "1"])
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_the_card_counts_nan_scores_and_no_missing_query_as_a_row(tied: bool) -> None:
+    """Of items: a NaN or empty score; constant rows are rows, and not queries without any."""
+    items = [(user, item, item / 10) for user in range(4) for item in range(5)]
+    table = pd.DataFrame(items, columns=["user", "item", "score"])
+    table.loc[[6, 7, 11], "score"] = np.nan  # of the users 1 and 2
+    if tied:
+        table.loc[table.user == 0, "score"] = 0.5
+    truth = pd.DataFrame({"user": range(6), "item": [1, 2, 3, 4, 0, 1]})
+    how: dict[str, Any] = {"query": "user", "item": "item", "score": "score", "k": 1}
+    card = report.evaluate(table, truth=truth, **how).card
+    assert (card["missing"], card["rows_with_nan"]) == (2, 2)
+    assert card.get("constant_rows", 0) == tied
+    asked = report.evaluate(table, truth=truth[:2], **how).card
+    assert asked["rows_with_nan"] == 1  # of those that are asked
+
+
+@pytest.mark.parametrize("given", [None, "logits"])
+def test_a_missing_row_of_scores_is_no_row_with_nan(given: Any) -> None:
+    """It is missing, or unreadable; a NaN in a row that is there is counted."""
+    rows = [[0.1, 0.2, np.nan], [0.3, 0.3, 0.3], [0.5, 0.2, 0.1], [0.5, 0.2]]
+    table = pd.DataFrame({"user": range(4), "preds": rows})
+    truth = pd.DataFrame({"user": range(6), "target": [1, 2, 0, 1, 1, 0]})
+    how: dict[str, Any] = {"query": "user", "k": 1, "on_error": "miss", "given": given}
+    card = report.evaluate(table, truth=truth, **how).card
+    assert (card["missing"], card["broken_answers"]) == (2, 1)
+    assert (card["rows_with_nan"], card["constant_rows"]) == (1, 1)

@@ -20,8 +20,9 @@ from nextloc_metrics.core.display.table import Table, one_line
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.report.comparisons import Comparisons
+from nextloc_metrics.report.decile_table import OF_DECILES
 from nextloc_metrics.report.evaluating import evaluate
-from nextloc_metrics.report.evaluation import OF_DECILES, Evaluation, write_groups
+from nextloc_metrics.report.evaluation import Evaluation, write_groups
 from nextloc_metrics.report.evaluation_options import Options
 from nextloc_metrics.report.files.answer_texts import cells_of, propose
 from nextloc_metrics.report.files.coordinates_and_counts import (
@@ -158,11 +159,15 @@ def write_comparisons(result: Comparisons, kind: str) -> str:
     for (first, name), of_metrics in result.pairs.items():
         within = comparisons.setdefault(first, {}) if result.letters else comparisons
         within[name] = {
-            key: {**asdict(found), "corrected_p_value": result.corrected_pairs[first, name][key]}
+            key: {
+                "difference_of": f"{name} - {first}",
+                **asdict(found),
+                "corrected_p_value": result.corrected_pairs[first, name][key],
+            }
             for key, found in of_metrics.items()
         }
     letters = {"letters": result.letters} if result.letters else {}
-    rows = {"values": result.values, **letters, "comparisons": comparisons}
+    rows = {"values": result.values, **letters, "comparisons": comparisons, "card": result.card}
     return write_table(result, kind, rows)
 
 

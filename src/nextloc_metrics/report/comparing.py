@@ -1,66 +1,46 @@
 """Several models on the same queries: each is read and scored, and pairs of them are tested.
 
-`compare` reads models as `Model`: predictions are counted by `_count_run`, and scores of queries
-are read by `_score_models`. Then `_test_models` tests the pairs, by `analysis.comparison`, and
-makes the result, `Comparisons`, which has the tables.
+`compare` reads models as `Model`: predictions are counted by `comparing_runs.count_run`, and scores
+of queries are read by `_score_models`. Then `_test_models` tests the pairs, by
+`analysis.comparison`, and makes the result, `Comparisons`, which has the tables.
 """
 
 from __future__ import annotations
 
 import math
-import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from nextloc_metrics.analysis.comparison import Comparison, Pair, PairNames, decide_family, pair_up
-from nextloc_metrics.analysis.contrast import contrast, sum_by
-from nextloc_metrics.analysis.f1_intervals import (
-    Exchange,
-    Jackknife,
-    answers_of,
-    has_jackknife,
-    jackknife,
-)
+from nextloc_metrics.analysis.f1_intervals import Exchange
 from nextloc_metrics.analysis.significance import level_of
-from nextloc_metrics.core.base.collection import RankingCollection
-from nextloc_metrics.core.base.mean import MeanMetric
-from nextloc_metrics.core.base.plan import Plan
-from nextloc_metrics.core.base.results import readings_of
 from nextloc_metrics.core.display.reading import Reading
-from nextloc_metrics.core.means import exact, intervals
+from nextloc_metrics.core.means import intervals
 from nextloc_metrics.core.queries.answers import Answers
 from nextloc_metrics.core.queries.arrays import Array
-from nextloc_metrics.core.queries.batch import ArrayRows, Batch, read_rows
+from nextloc_metrics.core.queries.batch import Batch, read_rows
 from nextloc_metrics.core.queries.checks import as_number, check_choice, check_named
 from nextloc_metrics.core.queries.messages import describe, short
-from nextloc_metrics.core.ranking.ranking import Ranking
-from nextloc_metrics.metrics.location_f1 import LocationTally
 from nextloc_metrics.metrics.per_query import PerQueryScores, QueryScores
+from nextloc_metrics.report.card import join_cards, join_notes, mark_cuts
+from nextloc_metrics.report.comparing_runs import Model, count_run, ends_of, join_runs, mean_of
 from nextloc_metrics.report.comparing_saved import SAVED, compare_saved
-from nextloc_metrics.report.comparisons import ByPair, Comparisons, find_letters
+from nextloc_metrics.report.comparisons import ByPair, Comparisons, find_letters, note_runs, p_text
 from nextloc_metrics.report.evaluation_options import SharedOptions, with_options
-from nextloc_metrics.report.part import Part
-from nextloc_metrics.report.setting import (
-    check_cluster,
-    check_metrics,
-    count_locations,
-    make_headline,
-    with_users,
-)
+from nextloc_metrics.report.setting import check_cluster, with_users
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 Against = Literal["first", "all"]
 
-# With fewer runs, the variance of runs is known badly.
-_FEW_RUNS = 5
+# What the card counts of the queries, which are the same for all models.
+_OF_QUERIES = ("left_out", "without_target")
 
 # Rounding errors of a given score, in units of the last place, and the bits of the highest one.
 _ROUNDED, _BITS = 4, 32
@@ -131,6 +111,7 @@ def compare(
     given = {str(name): of for name, of in models.items()}
     level = options["confidence_level"]
     groups, cluster = with_users(users, groups, options["cluster"])
+    options["cluster"] = cluster
     intervals.check_confidence_level(level)
     seed = as_number(seed)
     if type(seed) is not int or not 0 <= seed < 2**63:
@@ -156,7 +137,7 @@ def compare(
         }
         clusters = kinds[cluster].numbers if cluster else None
         read = {
-            name: _join_runs([_count_run(one, clusters, options) for one in of], level)
+            name: join_runs([count_run(one, clusters, options) for one in of], level)
             for name, of in rows.items()
         }
     return _test_models(read, cluster, against, level, seed)
@@ -176,25 +157,6 @@ def _is_run(one: Any) -> bool:
         return len(one.shape) in (2, 3)
     first = one[0] if isinstance(one, (list, tuple)) and one else None
     return isinstance(first, (list, tuple)) or getattr(first, "shape", ()) != ()
-
-
-class Model(NamedTuple):
-    """What is kept of a model with R runs of N queries."""
-
-    columns: dict[str, Reading]  #: the values, means over runs, by metric
-    members: list[tuple[str, Any]]  #: the metrics by name
-    scores: dict[str, Any]  #: float64 `[R, N]`; NaN if a query is left out
-    clusters: Tensor | None  #: the number of each query's cluster
-    unit: float = 1 / exact.ONE  #: scores are rounded to multiples of it
-    errors: Any = 0.0  #: of the rounding of scores that are given, float64 `[N]`
-    f1: Mapping[str, LocationTally] = {}  #: those whose difference is tested by exchanged answers
-    target: Any = None  #: of each query; where F1 is tested, -1 if it is left out
-    decided: Sequence[Tensor] = ()  #: the decisions of each run, where F1 is tested
-    stds: Mapping[str, float] = {}  #: of the values over runs, by metric
-
-    def clusters_of(self, kept: Any) -> Tensor | None:
-        """Return the number of the cluster of each query that is kept; None without clusters."""
-        return None if self.clusters is None else self.clusters[torch.from_numpy(kept)]
 
 
 def _score_models(
@@ -228,22 +190,14 @@ def _score_models(
     for (name, (_, given)), scores in zip(read.items(), every, strict=True):
         one = Reading(float(scores.mean()), None, is_fraction)
         if is_fraction:
-            estimate = _mean_of(scores, clusters)
-            one = one._replace(value=float(estimate.mean), bounds=_ends(estimate, level))
+            estimate = mean_of(scores, clusters)
+            one = one._replace(value=float(estimate.mean), bounds=ends_of(estimate, level))
         last_place = torch.finfo(given.dtype).eps if given.is_floating_point() else 0.0
         errors = _ROUNDED * last_place * scores.abs().numpy()
         members = [("score", getattr(models[name], "metric", None))]
         cells = {"score": scores[None].numpy()}
         found[name] = Model({"score": one}, members, cells, clusters, unit, errors)
     return found
-
-
-def _mean_of(scores: Tensor, clusters: Tensor | None) -> intervals.Estimate:
-    """Return the mean of scores, float64 `[N]`, that are not NaN, as metrics have it."""
-    kept = ~scores.isnan()
-    if clusters is None:
-        return intervals.of_queries(exact.tally(scores[None], kept)[0])
-    return intervals.of_clusters(exact.tally_by(clusters, int(clusters.max()) + 1, scores, kept))
 
 
 def _read_scores(name: str, scores: Any) -> tuple[Tensor, Tensor]:
@@ -259,94 +213,6 @@ def _read_scores(name: str, scores: Any) -> tuple[Tensor, Tensor]:
             f"of its `compute`, or a tensor [N], got {describe(scores)} for {short(name)}."
         )
     return ids, scores.detach().cpu()
-
-
-def _count_run(rows: ArrayRows, clusters: Tensor | None, options: SharedOptions) -> Model:
-    """Score each query of one run by each metric, and count what is no mean of scores."""
-    level, exempts = options["confidence_level"], options["exempt_target"]
-    number = count_locations(rows, options["num_locations"], None)
-    own: dict[str, Any] = check_metrics(options["metrics"])
-    _check_fractions("metrics", own)
-    headline = make_headline(number, options["k"], options["measures"], own)
-    members: dict[str, Any] = dict(headline.named_members())
-    _check_fractions("measures", members)
-    f1 = {x: y for x, y in members.items() if isinstance(y, LocationTally) and has_jackknife(y)}
-    means = {x: y for x, y in members.items() if isinstance(y, MeanMetric) and y._averages_scores}
-    others = RankingCollection({x: y for x, y in members.items() if x not in means})
-    plan, answers = Plan([*members.values()]), list[Tensor]()
-    parts: dict[str, list[Tensor]] = {key: [] for key in means}
-    for batch in rows.chunks():
-        records = plan.read(replace(batch, groups=None, exempt_target=exempts))
-        others.update(records)
-        for key, metric in means.items():
-            found, counted = metric._score_queries(records[metric.record])
-            parts[key].append(found.clamp(0, 1).masked_fill(~counted, torch.nan))
-        if f1:
-            ranking: Ranking = records[Ranking]
-            answers.append(torch.stack([ranking.relevant[:, 0], ranking.best]))
-    scores, columns = {key: torch.cat(of) for key, of in parts.items()}, readings_of(others, level)
-    for key, metric in means.items():
-        estimate, better = _mean_of(scores[key], clusters), metric.higher_is_better
-        bounds = _ends(estimate, level)
-        columns[key] = Reading(float(estimate.mean), bounds, True, higher_is_better=better)
-    target, decided = torch.cat(answers, 1) if answers else (rows.target, rows.target)
-    for key, of_f1 in f1.items():
-        by = torch.arange(len(target)) if clusters is None else clusters
-        whole = each = jackknife(of_f1, answers_of(target, decided, by, merge=False), True)
-        if clusters is None:  # the interval leaves out one query of each kind
-            whole = jackknife(of_f1, answers_of(target, decided), False)
-        columns[key] = columns[key]._replace(bounds=_ends(whole.estimate(), level))
-        scores[key] = _shares_of_f1(each, target, by)
-    columns = {key: columns[key] for key in members}
-    cells = {x: of[None].numpy() for x, of in scores.items()}
-    known: Any = {"f1": f1, "target": target, "decided": [decided]}
-    return Model(columns, [*members.items()], cells, clusters, **known)
-
-
-def _check_fractions(name: str, metrics: Mapping[str, Any]) -> None:
-    """Raise for a metric whose scores are not in [0, 1], to which those of comparisons are cut."""
-    for metric in metrics.values():
-        if isinstance(metric, Part) or metric.unit or metric.largest_value != 1:
-            raise ValueError(
-                f"`{name}` of a comparison must be fractions, got {short(metric)}; `evaluate` "
-                "takes those with a unit."
-            )
-
-
-def _ends(estimate: intervals.Estimate, level: float) -> tuple[float, float]:
-    low, high = estimate.interval(level)
-    return float(low), float(high)
-
-
-def _shares_of_f1(found: Jackknife, target: Tensor, by: Tensor) -> Tensor:
-    """Return what each cluster `by` adds to F1, at its first query: it is summed by cluster."""
-    kept = (target >= 0).nonzero()[:, 0]
-    first = torch.from_numpy(np.unique(by[kept].numpy(), return_index=True)[1])
-    shares = torch.zeros(len(target), dtype=torch.float64).masked_fill_(target < 0, torch.nan)
-    return shares.index_copy_(0, kept[first], found.shares())
-
-
-def _join_runs(runs: Sequence[Model], level: float) -> Model:
-    """Return a model of several runs: values are means over them, with standard deviations."""
-    if len(runs) == 1:
-        return runs[0]
-    first, decided = runs[0], [x for one in runs for x in one.decided]
-    scores = {x: np.concatenate([one.scores[x] for one in runs]) for x in first.scores}
-    columns, stds = dict[str, Reading](), dict[str, float]()
-    for key, one in first.columns.items():
-        values, bounds = [of.columns[key].value for of in runs], None
-        if key in scores:
-            kept = ~np.isnan(scores[key]).any(0)
-            units = np.floor(scores[key][:, kept] / first.unit + 0.5).astype(np.int64)
-            sums, sizes = sum_by(first.clusters_of(kept), units)
-            estimate = contrast([sums], sizes, first.unit).estimate()
-            if key in first.f1:  # NaN if one run has no interval; shares of F1 are no hits
-                unknown = 0 * sum(sum(of.columns[key].bounds or ()) for of in runs)
-                estimate = estimate._replace(few=(), effective=estimate.effective + unknown)
-            bounds = _ends(estimate, level)
-        columns[key] = one._replace(value=math.fsum(values) / len(runs), bounds=bounds)
-        stds[key] = statistics.stdev(values)
-    return first._replace(columns=columns, scores=scores, decided=decided, stds=stds)
 
 
 def _test_models(
@@ -370,7 +236,8 @@ def _test_models(
             found[x][key], corrected[x][key] = both
         num_tests |= dict.fromkeys(own, number)
         draws = max(draws, most)
-    columns = {name: one.columns for name, one in models.items()}
+    cuts = {name: one.cuts for name, one in models.items()}
+    columns = mark_cuts({name: one.columns for name, one in models.items()}, cuts)
     marks = find_letters(columns, corrected, level_of(level)) if is_all else {}
     queries, groups = int(kept.sum()), models[first].clusters_of(kept)
     clusters = ""
@@ -378,21 +245,25 @@ def _test_models(
         clusters = f"clustered by {cluster} ({len(torch.unique(groups)):,} groups)"
     runs = {name: len(of.scores[keys[0]]) for name, of in models.items()}
     several = [f"{name} {x} runs" for name, x in runs.items() if x > 1]
-    warned, most, f1 = _note_runs(runs), max(num_tests.values()), [*models[first].f1]
+    warned, most, f1 = note_runs(runs), max(num_tests.values()), [*models[first].f1]
+    of_lists = join_notes({name: one.notes for name, one in models.items()})
     card = {
         "queries": queries,
         "averaged_over": "queries",
         "intervals": f"{100 * level:g} %, {clusters or 'queries independent'}, not corrected",
-        "p": f"two-sided {_p_text(found, f1, draws)}",
+        "p": f"two-sided {p_text(found, f1, draws)}",
         "corrected_p": f"Holm's method for {most} test{'s' * (most > 1)}"
         + " of each metric" * is_all,
         **({"runs": ", ".join(several)} if several else {}),
         **({} if models[first].target is None else {"ties": "expected value over random orders"}),
+        **join_cards({name: one.card for name, one in models.items()}, _OF_QUERIES),
+        **({"lists": "; ".join(of_lists)} if of_lists else {}),
         **({"notes": "; ".join(warned)} if warned else {}),
     }
     notes = [
-        f"{queries:,} queries, {_p_text(found, f1)} {clusters}".rstrip(),
+        f"{queries:,} queries, {p_text(found, f1)} {clusters}".rstrip(),
         f"corrected p: {card['corrected_p']}; intervals are not corrected",
+        *of_lists,
         *warned,
     ]
     shown = ByPair(found), ByPair(corrected), num_tests, marks, columns, card
@@ -422,32 +293,3 @@ def _pair_models(first: Model, second: Model) -> dict[str, Pair]:
             pair = pair._replace(effect_size=math.nan)
         pairs[key] = pair
     return pairs
-
-
-def _note_runs(numbers: Mapping[str, int]) -> list[str]:
-    """Say whose runs are missing, or few, if any model has several."""
-    several = [number for number in numbers.values() if number > 1]
-    if not several:
-        return []
-    single = [name for name, number in numbers.items() if number == 1]
-    notes = [f"{name}: one run: its runs' variance is not in this interval" for name in single]
-    return [*notes, *(["few runs: intervals and p are rough"] if min(several) < _FEW_RUNS else [])]
-
-
-def _p_text(
-    found: Mapping[PairNames, Mapping[str, Comparison]], f1: Sequence[str], draws: int = 0
-) -> str:
-    """Say how p-values were computed, and which ones by Student's t if others are not."""
-    keys: dict[str, dict[str, None]] = {}  # metrics, in order, by the way
-    for tests in found.values():
-        for key, one in tests.items():
-            way = "exchanges" if one.p_from == "draws" and key in f1 else one.p_from
-            keys.setdefault(way, {})[key] = None
-    of = {way: ", ".join(metrics) for way, metrics in keys.items()}
-    ways = {"exact": "all signs", "draws": f"up to {draws:,} random signs"}
-    ways["exchanges"] = f"random exchanges for {of.get('exchanges')}"
-    signs = ", ".join(ways[x] for x in ways if x in of)
-    texts = ["permutation test" + f" ({signs})" * bool(draws)] * bool(signs)
-    if "t" in of:
-        texts.append("Student's t test" + f" for {of['t']}" * bool(signs))
-    return " and ".join(texts)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 from nextloc_metrics.analysis.comparison import Comparison, PairNames
 from nextloc_metrics.analysis.significance import MARKS, letters, level_of, stars
 from nextloc_metrics.core.display.page import Result, show_meanings, show_table
-from nextloc_metrics.core.display.reading import Reading
+from nextloc_metrics.core.display.reading import Reading, footnotes_of
 from nextloc_metrics.core.display.table import Table, check_metrics_of, write_number
 from nextloc_metrics.core.queries.checks import check_choice
 from nextloc_metrics.core.queries.messages import short
@@ -22,6 +22,9 @@ Spread = Literal["interval", "std", "none"]
 # After an interval that leaves out 0 where the test finds no difference, or the reverse.
 _DISAGREES = "!"
 _DISAGREEMENT = f"{_DISAGREES} interval and test disagree about 0; if few differ, believe the test"
+
+# With fewer runs, the variance of runs is known badly.
+_FEW_RUNS = 5
 
 # After a value that is not separated from the best; in a paper a superscript.
 _NOT_SEPARATED = "~"
@@ -87,16 +90,20 @@ class Comparisons(Result):
 
     @property
     def table(self) -> Table:
-        """For each pair and metric, values, difference, interval and both p-values."""
-        interval = f"{100 * self._confidence:g} % interval"
-        others = ["value", "difference", interval, "p", "corrected p"]
+        """For each pair and metric, values, difference, interval and both p-values.
+
+        The heads say which value is subtracted from which, as `new - base`.
+        """
         names = ["metric", "first", "value", "difference", "low", "high", "p", "corrected p"]
+        names += ["difference_of", "note"]
         rows, records, footnotes = [], [], []
+        below: list[str] = []
         is_first = all(a == self._first for a, _ in self.pairs)
         for key, one in self.columns[self._first].items():
             for (a, b), tests in self.pairs.items():
                 title = f"{key}, {b}" if is_first else f"{key}, {b} - {a}"
-                base, value = self.columns[a][key].value, self.columns[b][key].value
+                both = self.columns[a][key], self.columns[b][key]
+                base, value = (x.value for x in both)
                 numbers, ends = [value - base, *[math.nan] * 4], "-"
                 if key in tests:
                     found, p_value = tests[key], self.corrected_pairs[a, b][key]
@@ -105,12 +112,22 @@ class Comparisons(Result):
                         ends = " to ".join(write_number(one, x, sign="+") for x in numbers[1:3])
                     if _disagrees(found, level_of(self._confidence)):
                         ends, footnotes = f"{ends} {_DISAGREES}", [_DISAGREEMENT]
-                cells = [write_number(one, x) for x in (base, value)]
+                below += footnotes_of(both)
+                cells = [write_number(x, x.value) + x.dagger for x in both]
                 cells += [write_number(one, numbers[0], sign="+"), ends]
                 rows.append([title, *cells, *map(_p_value, numbers[3:])])
-                records.append(dict(zip(names, [title, base, value, *numbers], strict=True)))
-        header = [self._head, self._first if is_first else "first", *others]
-        return Table(header, rows, [*self._below, *footnotes], records)
+                said = f"{b} - {a}", "; ".join(x.footnote for x in both if x.footnote)
+                records.append(dict(zip(names, [title, base, value, *numbers, *said], strict=True)))
+        below = [*dict.fromkeys(below), *self._below, *footnotes]
+        return Table(self._header(is_first), _align_daggers(rows), below, records)
+
+    def _header(self, is_first: bool) -> list[str]:
+        """Return the heads of `table`, which name the models if each is that of all rows."""
+        first = self._first if is_first else "first"
+        others = {b for _, b in self.pairs}
+        other = "second" if not is_first else others.pop() if len(others) == 1 else "other"
+        interval = f"{100 * self._confidence:g} % interval"
+        return [self._head, first, other, f"{other} - {first}", interval, "p", "corrected p"]
 
     @property
     def _head(self) -> str:
@@ -146,14 +163,15 @@ class Comparisons(Result):
         tested = {key for of in self.pairs.values() for key in of}
         best = {key: self._best(key) for key in keys}
         rows: list[list[str]] = []
-        records, bold = [], []
+        records, bold, footnotes = [], [], list[str]()
         for model, readings in self.columns.items():
             record: dict[str, Any] = {"model": model}
             cells = []
             for column, key in enumerate(keys, 1):
                 one, marks = readings[key], self._marks(model, key, best[key])
                 beside = _beside(one, spread, self._stds[model].get(key))
-                cells.append((write_number(one, one.value), beside, marks))
+                cells.append((write_number(one, one.value) + one.dagger, beside, marks))
+                footnotes += footnotes_of([one])
                 bold += [(len(rows), column)] if model == best[key] and key in tested else []
                 record |= _record(names[key], one, self.letters.get(model, {}).get(key))
             if is_below:
@@ -164,7 +182,8 @@ class Comparisons(Result):
                 rows.append([model, *(" ".join(filter(None, cell)) for cell in cells)])
             records.append(record)
         header = [self._head, *(names[key] for key in keys)]
-        return Table(header, rows, self._notes(spread), records, bold)
+        below = [*dict.fromkeys(footnotes), *self._notes(spread)]
+        return Table(header, rows, below, records, bold)
 
     def _best(self, key: str) -> str:
         known = {name: _goodness(of[key]) for name, of in self.columns.items()}
@@ -192,7 +211,7 @@ class Comparisons(Result):
             *([_note_dashes(self.columns)] if spread == "interval" else []),
             "; ".join(card[x] for x in ("p", "corrected_p") if x in card),
             *([f"runs: {card['runs']}"] if "runs" in card else []),
-            *card.get("notes", "").splitlines(),
+            *(card[x] for x in ("lists", "notes") if x in card),
         ]
         notes = [*filter(None, notes)]
         if self.letters:
@@ -237,6 +256,18 @@ class Comparisons(Result):
             + show_table(self.table)
             + show_meanings(x for x in self._members if x[1] is not None)
         }
+
+
+def _align_daggers(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Put a space below the daggers of a column of values."""
+    has_dagger = [any("†" in x for x in column) for column in zip(*rows, strict=True)]
+    return [
+        [
+            x + " " if is_marked and "†" not in x else x
+            for x, is_marked in zip(row, has_dagger, strict=True)
+        ]
+        for row in rows
+    ]
 
 
 def _goodness(one: Reading) -> float:
@@ -309,3 +340,32 @@ def find_letters(
         for name, text in letters(ranked, held).items():
             found[name][key] = text
     return found
+
+
+def note_runs(numbers: Mapping[str, int]) -> list[str]:
+    """Say whose runs are missing, or few, if any model has several."""
+    several = [number for number in numbers.values() if number > 1]
+    if not several:
+        return []
+    single = [name for name, number in numbers.items() if number == 1]
+    notes = [f"{name}: one run: its runs' variance is not in this interval" for name in single]
+    return [*notes, *(["few runs: intervals and p are rough"] if min(several) < _FEW_RUNS else [])]
+
+
+def p_text(
+    found: Mapping[PairNames, Mapping[str, Comparison]], f1: Sequence[str], draws: int = 0
+) -> str:
+    """Say how p-values were computed, and which ones by Student's t if others are not."""
+    keys: dict[str, dict[str, None]] = {}  # metrics, in order, by the way
+    for tests in found.values():
+        for key, one in tests.items():
+            way = "exchanges" if one.p_from == "draws" and key in f1 else one.p_from
+            keys.setdefault(way, {})[key] = None
+    of = {way: ", ".join(metrics) for way, metrics in keys.items()}
+    ways = {"exact": "all signs", "draws": f"up to {draws:,} random signs"}
+    ways["exchanges"] = f"random exchanges for {of.get('exchanges')}"
+    signs = ", ".join(ways[x] for x in ways if x in of)
+    texts = ["permutation test" + f" ({signs})" * bool(draws)] * bool(signs)
+    if "t" in of:
+        texts.append("Student's t test" + f" for {of['t']}" * bool(signs))
+    return " and ".join(texts)

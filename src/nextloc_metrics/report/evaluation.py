@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,9 +14,10 @@ from nextloc_metrics.core.base.collection import RankingCollection
 from nextloc_metrics.core.base.results import MOST_ROWS, Results, read_results, readings_of
 from nextloc_metrics.core.display.page import Result, show_meanings, show_table
 from nextloc_metrics.core.display.reading import Reading, plural
-from nextloc_metrics.core.display.table import Table, across, csv_cell, in_percent, of_readings
+from nextloc_metrics.core.display.table import Table, across, csv_cell, of_readings
 from nextloc_metrics.core.new_file import new_file
 from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.report.decile_table import DECILES, OF_DECILES, table_of_deciles
 from nextloc_metrics.report.evaluation_counts import Counted
 from nextloc_metrics.report.evaluation_metrics import ClusteredGroups
 from nextloc_metrics.report.files.opening import Lazy, pa
@@ -32,13 +33,6 @@ from nextloc_metrics.report.setting import check_alike, check_metrics
 
 # So many of more than a hundred groups are shown, below the medians.
 _WORST = 10
-
-# The part of the rows of deciles, and the title of their table.
-_DECILES = "By popularity of the target"
-OF_DECILES = f"{_DECILES}: accuracy in full lists, others at ranks within the decile"
-_RANKS = "acc, prediction_share: ranks in full lists; others: ranks within the decile"
-# The first columns of this table.
-_DECILES_FIRST = ("acc_at_", "ndcg_at_")
 
 
 class Evaluation(Result):
@@ -96,26 +90,7 @@ class Evaluation(Result):
 
         The accuracy in full lists is first; the decile metrics, at ranks within the decile, follow.
         """
-        counted, rows = self._counted, dict[str, dict[str, Reading]]()
-        if (bins := counted.setting.bins) is None or "deciles" not in counted.parts:
-            return None
-        collection, level = counted.parts["deciles"], counted.setting.confidence_level
-        notes = [x for x in counted.note_lists() if not x.startswith("mrr")]
-        readings, numbers = readings_of(collection, level), _queries_of_deciles(collection)
-        for name in sorted(readings, key=_place_of_decile):
-            metric, _, decile = name.partition("_decile_")
-            if decile:
-                one = readings[name]._replace(number=numbers[decile])
-                rows.setdefault(decile.lstrip("0"), {})[metric] = one
-            else:
-                one = readings[name]
-                notes.append(f"{name} of all deciles: {in_percent(one.value)} %{one.dagger}")
-        notes.append(f"1: the rarest locations, {len(rows) - 1}: the most visited")
-        notes += [_RANKS, *counted.note_intervals()]
-        *of_bins, unmapped = [*rows]
-        sizes = dict(zip([unmapped, *of_bins], bins.sizes, strict=True))
-        records = partial(_records_of_deciles, collection, level, readings, sizes)
-        return across(rows, level, notes, records, {"locations": sizes})
+        return table_of_deciles(self._counted)
 
     @cached_property
     def card(self) -> dict[str, Any]:
@@ -165,7 +140,7 @@ class Evaluation(Result):
     def _by_group(self) -> dict[str, dict[str, Reading]]:
         """The values of deciles and of the user's own parts, with intervals, by title."""
         counted, found = self._counted, dict[str, dict[str, Reading]]()
-        parts = {_DECILES: [counted.parts["deciles"]]} if "deciles" in counted.parts else {}
+        parts = {DECILES: [counted.parts["deciles"]]} if "deciles" in counted.parts else {}
         own = counted.setting.parts
         parts |= {own[name].title: [*of.values()] for name, of in counted.own.items()}
         for title, collections in parts.items():
@@ -245,7 +220,7 @@ class Evaluation(Result):
         tables = {x: of_readings({"value": of}, level) for x, of in self._by_group.items()}
         if self.deciles is not None:
             tables = {OF_DECILES: self.deciles, **tables}
-            del tables[_DECILES]
+            del tables[DECILES]
         return found | tables
 
     def sections(self) -> dict[str, str]:
@@ -302,10 +277,13 @@ def merge(shards: Iterable[str | Path | Evaluation], *, metrics: Any = None) -> 
     ]
     if not read:
         raise ValueError("`shards` must hold at least one evaluation, got none.")
-    read = [pair for pair in read if pair[1].card["queries"]] or read[:1]
-    first_name, first = read[0]
+    used = [pair for pair in read if pair[1].card["queries"]] or read[:1]
+    empty = [one for _, one in read if not any(one is x for _, x in used)]
+    first_name, first = used[0]
     total, seen = Counted(first.setting), dict[str, str]()
-    for name, one in read:
+    for one in empty:  # of no query, but it may have counted predictions without truth
+        total.card.update({name: number for name, number in one.card.items() if number})
+    for name, one in used:
         check_alike(first_name, first.setting, name, one.setting)
         if known := one.ids & seen.keys():
             raise ValueError(
@@ -359,39 +337,6 @@ def _table_of_kind(counted: Counted, kind: str) -> Table:
         numbers = first.clusters_by_group.tolist()
         users = {plural(first.sampled_by): dict(zip(groups, numbers, strict=True))}
     return across(rows, level, [*notes, *counted.note_intervals(kind)], records, users)
-
-
-def _records_of_deciles(
-    collection: Any, level: float, readings: Mapping[str, Reading], sizes: Mapping[str, int]
-) -> list[dict[str, Any]]:
-    """Return the records of the collection, with the number of locations and what a dagger says."""
-    table: Table = collection.table(intervals=True, confidence_level=level)
-    found = []
-    for record in table.records:
-        name = record["metric"]
-        size = sizes.get(name.rpartition("_decile_")[2].lstrip("0"), sum(sizes.values()))
-        note = readings[name].footnote if readings[name].dagger else ""
-        found.append({**record, "locations": size, "note": note})
-    return found
-
-
-def _place_of_decile(name: str) -> int:
-    """Return where a metric of deciles stands in the table; those of one place stay in order."""
-    first = (i for i, x in enumerate(_DECILES_FIRST) if name.startswith(x))
-    return next(first, len(_DECILES_FIRST))
-
-
-def _queries_of_deciles(collection: Any) -> dict[str, int]:
-    """Return the number of queries by the decile of their target, as names of metrics have it."""
-    members = {
-        name.rpartition("_decile_")[2]: one
-        for name, one in collection.named_members()
-        if name.startswith("ndcg_at_")
-    }
-    first = next(iter(members.values()))
-    if first._groups:
-        return {x: int(one._numbers()[0].sum()) for x, one in members.items()}
-    return dict(zip(members, first.num_queries.tolist(), strict=True))
 
 
 def _row(members: dict[str, Any], results: Results, i: int) -> dict[str, Reading]:

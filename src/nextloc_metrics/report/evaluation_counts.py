@@ -15,24 +15,22 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.analysis.f1_intervals import is_few
-from nextloc_metrics.core import backends
 from nextloc_metrics.core.base.collection import RankingCollection
 from nextloc_metrics.core.base.grouped import Grouped
 from nextloc_metrics.core.base.mean import RecordMetric
 from nextloc_metrics.core.base.plan import Plan
-from nextloc_metrics.core.display.reading import plural
-from nextloc_metrics.core.means import exact, intervals
+from nextloc_metrics.core.means import intervals
 from nextloc_metrics.core.queries.answers import UNSEEN
 from nextloc_metrics.core.queries.batch import Batch, Grouping, GroupLabels
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.metrics.location_f1 import LocationF1
 from nextloc_metrics.report import saved
+from nextloc_metrics.report.card import count_rows, few_hits, find_cuts, note_lists, write_rarer
 from nextloc_metrics.report.evaluation_metrics import (
     FewSums,
     KeyedMetric,
     LocationAnswers,
-    count_answers,
 )
 from nextloc_metrics.report.part import Feed, Parts
 from nextloc_metrics.report.parts import LEFT_OUT, TARGET, make_beside, make_references, make_table
@@ -41,8 +39,6 @@ from nextloc_metrics.report.setting import EXEMPT, OwnMetrics, Setting, check_fr
 # Fewer groups do not tell whether intervals by query are too narrow. With these many standard
 # errors, at most 2 % of evaluations whose groups have no effect are doubted.
 _FEWEST_GROUPS, _BEYOND_NOISE = 20, 6
-# The length of lists with gaps, of which only some ranks are known.
-_ENDLESS = 1 << 40
 
 
 class Counted:
@@ -128,7 +124,7 @@ class Counted:
         # also where F1 reads no target
         if known is not None and target.numel() and (highest := int(target.max())) >= known:
             raise ValueError(f"`target` must be below `num_locations`, {known}, got {highest}.")
-        card, longest = self._describe(batch, ranking)
+        card, longest = count_rows(self.setting, batch, ranking)
         self.card.update(card)
         self.longest = max(self.longest, longest)
 
@@ -170,45 +166,6 @@ class Counted:
                 set_state(member, member._renumbered(held, numbers))
         return self
 
-    def _describe(self, batch: Batch, ranking: Ranking) -> tuple[dict[str, int], int]:
-        """Count the queries of each kind that the card lists; return also the longest list."""
-        preds, target, longest, counted = batch.preds, batch.target, 0, ranking.queries.counted
-        above, ends = ranking.above, ranking.above + ranking.tied
-        # a tied block with a relevant location is in part within the first k
-        across = torch.stack([(above < k) & (ends > k) for k in self.setting.k]).any(0).any(1)
-        found = {
-            "queries": torch.ones_like(counted),
-            "left_out": ~counted,
-            "without_target": counted & (ranking.num_relevant == 0),
-            "tied": (ranking.tied > 1).any(1) & counted,
-            "tied_across_k": across & counted,
-        }
-        if (visits := self.setting.train_counts) is not None:
-            known = (target >= 0) & (target < len(visits))
-            unseen = known & (visits[target.clamp(0, len(visits) - 1)] == 0)
-            unseen = unseen | (target >= len(visits))
-            found["unseen_targets"] = (unseen.any(1) if unseen.ndim == 2 else unseen) & counted
-        if self.setting.candidates is not None:
-            found["rows_with_nan"] = preds.isnan().any(1) & counted
-            found["constant_rows"] = (preds == preds[:, :1]).all(1) & counted
-        else:
-            in_order = backends.choose(preds).sort(preds)
-            repeated = (in_order[:, 1:] == in_order[:, :-1]) & (in_order[:, 1:] >= 0)
-            found["lists_with_repeats"] = repeated.any(1) & counted
-            listed = (preds >= 0) & counted[:, None]
-            lengths, has_gap = listed.sum(1), (listed[:, 1:] & ~listed[:, :-1]).any(1)
-            found["short_lists"] = (lengths < max(self.setting.k)) & counted & ~has_gap
-            longest = int(lengths.max()) if len(lengths) else 0
-            if has_gap.any():  # some ranks of lists of any length
-                longest = _ENDLESS
-            if (size := self.setting.known_locations) is not None:
-                found["lists_with_other_ids"] = (preds >= size).any(1) & counted
-        card = {name: int(rows.sum()) for name, rows in found.items()}
-        if self.setting.answers:
-            asked = counted & (ranking.num_relevant > 0)
-            card |= count_answers(ranking.queries.extra["answer"][asked])
-        return card, longest
-
     def describe(self) -> dict[str, Any]:
         """Return the protocol card."""
         setting = self.setting
@@ -228,11 +185,11 @@ class Counted:
             **dirt,
             "averaged_over": "queries",
             "intervals": f"{100 * setting.confidence_level:g} %, {sample}",
-            **self._doubts(),
+            **self.doubts(),
             "ties": "expected value over random orders",
         }
 
-    def _doubts(self) -> dict[str, str]:
+    def doubts(self) -> dict[str, str]:
         """Say where intervals by query are too narrow, and where few groups have the hits."""
         found, cluster, rows = {}, self.setting.cluster, dict(self.rows())
         for name in self._of_one_target():
@@ -245,7 +202,7 @@ class Counted:
             found[f"interval_of_{name}"] = f"none: more than {most} by {cluster or 'query'}"
         for name, one in self.left_out().items():
             if cluster and is_few(*(numbers := one.clusters)):
-                found[f"interval_of_{name}"] = f"none: {_write_rarer(*numbers, kind=cluster)}"
+                found[f"interval_of_{name}"] = f"none: {write_rarer(*numbers, kind=cluster)}"
         if self.sampled_by:
             for name, row in rows.items():
                 if row._has_interval and name not in self.parts["cluster"]:
@@ -255,7 +212,7 @@ class Counted:
             members: list[tuple[str, Any]] = self.parts[f"by {kind}"].named_members()
             for name, grouped in members:
                 sums = grouped._sums[grouped._sums[:, 2] > 0]
-                if cluster and exact.is_bounded(sums) and (text := _write_few(sums, kind)):
+                if cluster and (text := few_hits(sums, kind)):
                     found[f"interval_of_{name}"] = text
                 if cluster is not None or len(sums) < _FEWEST_GROUPS:
                     continue
@@ -324,20 +281,11 @@ class Counted:
 
     def cuts_beyond_lists(self) -> list[int]:
         """Return the cut-offs above the length of the longest list."""
-        is_list = self.setting.candidates is None and self.card["queries"] > self.card["left_out"]
-        own = (getattr(metric, "k", None) for metric in self.setting.metrics.values())
-        cuts = {*self.setting.k, *(k for k in own if isinstance(k, int))}
-        return sorted(k for k in cuts if is_list and k > self.longest)
+        return find_cuts(self.setting, self.card, self.longest)
 
     def note_lists(self) -> list[str]:
         """Return a note on the values that depend on the length of the lists."""
-        if self.setting.candidates is not None:
-            return []
-        cuts = ", ".join(map(str, self.cuts_beyond_lists()))
-        notes = [f"k = {cuts}: no list has more than {self.longest} ids"] if cuts else []
-        if "mrr" in self.headline and self.longest < _ENDLESS:
-            notes.append(f"mrr: lists are cut at {self.longest}")
-        return notes
+        return note_lists(self.setting, self.card, self.longest, self.headline)
 
     def note_intervals(self, kind: str = "") -> list[str]:
         """Return a note on what intervals of groups or deciles take as independent."""
@@ -388,25 +336,6 @@ class Counted:
         for name, member in self._members.items():
             state = member._renumbered(members[name].state, numbers)
             set_state(member, vars(member)[member._state_name] + member._summand(state))
-
-
-def _write_rarer(number: int, with_hit: int, with_miss: int, kind: str) -> str:
-    """Write how many groups have a hit, or a miss if these are fewer."""
-    of = "hits" if with_hit < with_miss else "misses"
-    return f"{of} in {min(with_hit, with_miss)} of {number} {plural(kind)}"
-
-
-def _write_few(sums: Tensor, kind: str) -> str:
-    """Say that few groups have a hit or a miss, and what the interval is from; else nothing."""
-    means, *_ = exact.moments(sums)
-    number, hits, misses = len(means), int((means > 0).sum()), int((means < 1).sum())
-    text = _write_rarer(number, hits, misses, kind)
-    if intervals.of_clusters(sums).few and min(hits, misses) < number:
-        ends = [("an upper end", hits), ("a lower end", misses)]
-        of = [end for end, x in ends if x < intervals.FEWEST_GROUPS]
-        only = "only " * (len(of) < 2)
-        return f"{text}: {only}{' and '.join(of)}, from the exact interval of their share"
-    return f"{text}: too few for this interval" * (0 < min(hits, misses) < min(10, number / 2))
 
 
 def set_state(member: Any, state: Any) -> None:

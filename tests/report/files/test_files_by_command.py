@@ -226,7 +226,8 @@ def test_the_command_takes_the_options_of_evaluate(form: str, tmp_path: Path) ->
             "--exempt-target", "--group", "user",
             "--train-counts", str(tmp_path / counts), "--coordinates", str(tmp_path / of),
         )  # fmt: skip
-        deciles = f"by popularity of the target\n{e.deciles}"
+        title = "accuracy in full lists, others at ranks within the decile"
+        deciles = f"by popularity of the target: {title}\n{e.deciles}"
         assert shown.output == f"{e}\n\nby user\n{e.groups['user']}\n\n{deciles}\n"
 
 

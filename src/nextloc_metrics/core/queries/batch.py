@@ -86,6 +86,7 @@ class Batch:
     `preds` (also `Answers`), `target`, `mask`, `groups`, `exclude`, `exempt_target`, `confidence`
     and `extra` are as for `RankingMetric.update`, `ignore_index` and `validate_args` as for
     `RankingMetric`; `grades` are those of several relevant ids, in the shape of `target`.
+    `absent`, bool `[N]`, is true of a row that stands for predictions that are missing.
     """
 
     preds: Any
@@ -99,6 +100,7 @@ class Batch:
     ignore_index: int | None = None
     validate_args: bool = True
     grades: Array | None = None
+    absent: Tensor | None = None
 
     @property
     def has_ids(self) -> bool:
@@ -149,7 +151,7 @@ _NUMBERS = re.compile(r"(-?\d+\n)*")
 _CHUNK = 1 << 20
 
 # Of `ArrayRows`, a row per query or None.
-_OPTIONS = ("mask", "exclude", "confidence", "grades")
+_OPTIONS = ("mask", "exclude", "confidence", "grades", "absent")
 
 
 class Grouping(NamedTuple):
@@ -170,6 +172,7 @@ class ArrayRows:
     exclude: Tensor | None = None
     confidence: Tensor | None = None
     grades: Tensor | None = None
+    absent: Tensor | None = None
 
     @property
     def num_candidates(self) -> int | None:

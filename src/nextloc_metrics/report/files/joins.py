@@ -154,7 +154,8 @@ class _Joining:
             to_numbers(relevant, "grade", GRADES)
         if self.form.item is not None:
             kind = align("item", found, relevant)
-            to_numbers(found, "value", SCORES if self.form.rank is None else RANKS)
+            lacks = to_numbers(found, "value", SCORES if self.form.rank is None else RANKS)
+            found.sql["is_nan"] = lacks if self.form.rank is None else "false"
         else:
             ranks = [x for x in found.columns if x[0] == "p" and x != "preds"]
             of = list_columns(found, ranks) if ranks else list_cells(found)
@@ -294,6 +295,9 @@ class _Joining:
             f"count_if(list_unique(places) < len(places)) {found}"
         )
         self.card |= {"repeated_items": repeated} if repeated else {}
+        if form.rank is None:
+            lacking = f"SELECT DISTINCT {self.listed} FROM placed {of_asked} WHERE is_nan"
+            self.card["rows_with_nan"] = db.value(f"SELECT count(*) FROM ({lacking})")
         several = "count(*) > 1" if form.rank is not None else "min(item) < max(item)"
         ties = (
             f"SELECT max(stood), value FROM placed {of_asked} WHERE value IS NOT NULL GROUP BY "

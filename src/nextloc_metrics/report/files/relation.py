@@ -294,10 +294,10 @@ def align(role: str, *sides: Relation, beside: str | None = None) -> str:
     return "integers" if whole else "text"
 
 
-def to_numbers(one: Relation, role: str, rule: Rule) -> None:
+def to_numbers(one: Relation, role: str, rule: Rule) -> str:
     """Read numbers: a gap, NaN and minus infinity become NULL, and integers stay integers.
 
-    In the rule `{2}` is the number with NaN and infinity.
+    In the rule `{2}` is the number with NaN and infinity. Return what is true of a gap and of NaN.
     """
     family, cell, kind = one.family(role), one.sql[role], one.kinds[role]
     if family == "text" and one.untyped:
@@ -306,10 +306,12 @@ def to_numbers(one: Relation, role: str, rule: Rule) -> None:
         cell = f"CASE WHEN NOT ({is_word}) THEN TRY_CAST({cell} AS {kind}) END"
     elif family not in ("integers", "large", "floats"):
         kind, cell = "DOUBLE", "CAST(NULL AS DOUBLE)"
-    number = cell
+    number, lacks = cell, f"{cell} IS NULL"
     if kind in ("FLOAT", "DOUBLE"):
+        lacks += f" OR isnan({cell})"
         cell = f"CASE WHEN isnan({cell}) OR {cell} = '-inf'::DOUBLE THEN NULL ELSE {cell} END"
     one.read(role, cell, rule._replace(wrong=rule.wrong.replace("{2}", number)))
+    return lacks
 
 
 def list_columns(one: Relation, roles: Sequence[str]) -> str:

@@ -296,6 +296,7 @@ class TableRows:
         if self._gaps:
             self.without_target += int((target == self._missing).sum())
         preds: Any
+        absent = None
         if self.reader is not None:
             preds = self.reader.answers(piece, names.preds)
             if self.source.is_joined:  # of a query without an answer, the row is -1
@@ -309,8 +310,9 @@ class TableRows:
                 self._count(piece, cells.bad)
                 preds = pad(cells)
             else:
-                preds = self._scores(piece, cells)
-        batch = Batch(preds, target, groups={x: read_group(piece, x) for x in self.names.groups})
+                preds, absent = self._scores(piece, cells)
+        groups = {x: read_group(piece, x) for x in self.names.groups}
+        batch = Batch(preds, target, groups=groups, absent=absent)
         if names.mask is not None:
             batch.mask = read_mask(piece, names.mask)
         if names.exclude is not None:
@@ -366,16 +368,21 @@ class TableRows:
             check_read(piece, self.names.preds, bad, self._answers)
         self.missed += int(bad.sum())
 
-    def _scores(self, piece: FilePart, cells: Cells) -> Tensor:
-        """Return scores `[N, C]`; an unreadable row is NaN, the lowest of all scores."""
+    def _scores(self, piece: FilePart, cells: Cells) -> tuple[Tensor, Tensor | None]:
+        """Return scores `[N, C]`, and which rows have none.
+
+        An unreadable row is NaN, the lowest of all scores; where items are joined, a query without
+        any is -inf.
+        """
         width = self.num_candidates or 0
         bad = cells.bad | (cells.lengths != width)
         self._count(piece, bad)
         if not bad.any():
-            return as_tensor("preds", cells.values.reshape(-1, width))
+            read = as_tensor("preds", cells.values.reshape(-1, width))
+            return read, (read == -torch.inf).all(1) if self.source.is_joined else None
         scores = np.full((len(bad), width), np.nan, cells.values.dtype)
         scores[~bad] = cells.values[~bad[cells.rows]].reshape(-1, width)
-        return as_tensor("preds", scores)
+        return as_tensor("preds", scores), torch.from_numpy(np.asarray(bad))
 
     def _exclude(self, piece: FilePart, name: str) -> Tensor:
         column = piece.columns[name]

@@ -1,0 +1,173 @@
+"""What an evaluation counts beside values, for its card, and what it notes of lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.core import backends
+from nextloc_metrics.core.base.ranking_metric import RankingMetric
+from nextloc_metrics.core.display.reading import Reading, plural
+from nextloc_metrics.core.means import exact, intervals
+from nextloc_metrics.core.queries.batch import Batch
+from nextloc_metrics.core.ranking.ranking import Ranking
+from nextloc_metrics.report.evaluation_metrics import count_answers
+from nextloc_metrics.report.setting import Setting
+
+#: the length of lists with gaps, of which only some ranks are known
+ENDLESS = 1 << 40
+
+
+def count_rows(known: Setting, batch: Batch, ranking: Ranking) -> tuple[dict[str, int], int]:
+    """Count the queries of each kind that the card lists; return also the longest list."""
+    target, longest, counted = batch.target, 0, ranking.queries.counted
+    above, ends = ranking.above, ranking.above + ranking.tied
+    # a tied block with a relevant location is in part within the first k
+    across = torch.stack([(above < k) & (ends > k) for k in known.k]).any(0).any(1)
+    found = {
+        "queries": torch.ones_like(counted),
+        "left_out": ~counted,
+        "without_target": counted & (ranking.num_relevant == 0),
+        "tied": (ranking.tied > 1).any(1) & counted,
+        "tied_across_k": across & counted,
+    }
+    if (visits := known.train_counts) is not None:
+        has_visits = (target >= 0) & (target < len(visits))
+        unseen = has_visits & (visits[target.clamp(0, len(visits) - 1)] == 0)
+        unseen = unseen | (target >= len(visits))
+        found["unseen_targets"] = (unseen.any(1) if unseen.ndim == 2 else unseen) & counted
+    if known.candidates is not None:
+        given = counted if batch.absent is None else counted & ~batch.absent
+        found["rows_with_nan"] = batch.preds.isnan().any(1) & given
+        found["constant_rows"] = (batch.preds == batch.preds[:, :1]).all(1) & given
+    else:
+        of_lists, longest = _count_lists(known, batch.preds, counted)
+        found |= of_lists
+    card = {name: int(rows.sum()) for name, rows in found.items()}
+    if known.answers:
+        asked = counted & (ranking.num_relevant > 0)
+        card |= count_answers(ranking.queries.extra["answer"][asked])
+    return card, longest
+
+
+def _count_lists(known: Setting, preds: Tensor, counted: Tensor) -> tuple[dict[str, Tensor], int]:
+    """Return which lists are of each kind, and the length of the longest one."""
+    in_order = backends.choose(preds).sort(preds)
+    repeated = (in_order[:, 1:] == in_order[:, :-1]) & (in_order[:, 1:] >= 0)
+    listed = (preds >= 0) & counted[:, None]
+    lengths, has_gap = listed.sum(1), (listed[:, 1:] & ~listed[:, :-1]).any(1)
+    found = {
+        "lists_with_repeats": repeated.any(1) & counted,
+        "short_lists": (lengths < max(known.k)) & counted & ~has_gap,
+    }
+    longest = int(lengths.max()) if len(lengths) else 0
+    if has_gap.any():  # some ranks of lists of any length
+        longest = ENDLESS
+    if (size := known.known_locations) is not None:
+        found["lists_with_other_ids"] = (preds >= size).any(1) & counted
+    return found, longest
+
+
+def find_cuts(known: Setting, card: Mapping[str, int], longest: int) -> list[int]:
+    """Return the cut-offs above the length of the longest list."""
+    is_list = known.candidates is None and card["queries"] > card["left_out"]
+    own = (getattr(metric, "k", None) for metric in known.metrics.values())
+    cuts = {*known.k, *(k for k in own if isinstance(k, int))}
+    return sorted(k for k in cuts if is_list and k > longest)
+
+
+def note_lists(known: Setting, card: Mapping[str, int], longest: int, names: Any) -> list[str]:
+    """Return notes on the values that depend on the length of the lists; `names` are metrics."""
+    if known.candidates is not None:
+        return []
+    cuts = ", ".join(map(str, find_cuts(known, card, longest)))
+    notes = [f"k = {cuts}: no list has more than {longest} ids"] if cuts else []
+    if "mrr" in names and longest < ENDLESS:
+        notes.append(f"mrr: lists are cut at {longest}")
+    return notes
+
+
+def cut_by_lists(
+    members: Iterable[tuple[str, Any]], known: Setting, card: Mapping[str, int], longest: int
+) -> dict[str, str]:
+    """Say by name of which metrics lists are shorter than the ranks that the metric reads."""
+    cuts, found = find_cuts(known, card, longest), dict[str, str]()
+    for name, one in members:
+        k = getattr(one, "k", None)
+        reads_all = isinstance(one, RankingMetric) and one._is_ours and one.needs.only_ranks
+        if k in cuts:
+            found[name] = f"no list has more than {longest} ids"
+        elif k is None and reads_all and known.candidates is None and longest < ENDLESS:
+            found[name] = f"lists are cut at {longest}"
+    return found
+
+
+def mark_cuts(
+    columns: Mapping[str, Mapping[str, Reading]], cuts: Mapping[str, Mapping[str, str]]
+) -> dict[str, dict[str, Reading]]:
+    """Give the values of models footnotes where lists cut some otherwise than others.
+
+    `cuts` are those of `cut_by_lists`, by model.
+    """
+    marked = {model: dict(readings) for model, readings in columns.items()}
+    for key in next(iter(columns.values())):
+        texts = {model: cuts[model].get(key, "") for model in columns}
+        for model, text in texts.items() if len({*texts.values()}) > 1 else ():
+            says = f"not the same measure as that of the others: {text}" if text else ""
+            marked[model][key] = marked[model][key]._replace(footnote=says)
+    return marked
+
+
+def write_rarer(number: int, with_hit: int, with_miss: int, kind: str) -> str:
+    """Write how many groups have a hit, or a miss if these are fewer."""
+    of = "hits" if with_hit < with_miss else "misses"
+    return f"{of} in {min(with_hit, with_miss)} of {number} {plural(kind)}"
+
+
+def few_hits(sums: Tensor, kind: str) -> str:
+    """Say that few groups have a hit or a miss, and what the interval is from; else nothing.
+
+    `sums` are by group.
+    """
+    if not exact.is_bounded(sums):
+        return ""
+    means, *_ = exact.moments(sums)
+    number, hits, misses = len(means), int((means > 0).sum()), int((means < 1).sum())
+    text = write_rarer(number, hits, misses, kind)
+    if intervals.of_clusters(sums).few and min(hits, misses) < number:
+        ends = [("an upper end", hits), ("a lower end", misses)]
+        of = [end for end, x in ends if x < intervals.FEWEST_GROUPS]
+        only = "only " * (len(of) < 2)
+        return f"{text}: {only}{' and '.join(of)}, from the exact interval of their share"
+    return f"{text}: too few for this interval" * (0 < min(hits, misses) < min(10, number / 2))
+
+
+def join_notes(notes: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the notes of models, with the names of those that have one, if not all have it."""
+    found = []
+    for note in dict.fromkeys(x for of in notes.values() for x in of):
+        models = [model for model, of in notes.items() if note in of]
+        found.append(note if len(models) == len(notes) else f"{', '.join(models)}: {note}")
+    return found
+
+
+def join_cards(
+    cards: Mapping[str, Mapping[str, Any]], shared: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return the facts of models that occur, each under its name and the model's.
+
+    Texts that are equal, and numbers of `shared` names, are said once.
+    """
+    found: dict[str, Any] = {}
+    for name in dict.fromkeys(x for of in cards.values() for x in of):
+        values = {model: of[name] for model, of in cards.items() if of.get(name)}
+        first = next(iter(values.values()), 0)
+        is_text = isinstance(first, str) and len(values) == len(cards)
+        if (is_text or name in shared) and all(x == first for x in values.values()):
+            found |= {name: first} if first else {}
+        else:
+            found |= {f"{name} {model}": x for model, x in values.items()}
+    return found

@@ -1,0 +1,205 @@
+"""One run of a model of `compare`: the scores of its queries, its values, and what is said of it.
+
+`count_run` reads predictions, and `join_runs` makes a model of several runs.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nextloc_metrics.analysis.contrast import contrast, sum_by
+from nextloc_metrics.analysis.f1_intervals import Jackknife, answers_of, has_jackknife, jackknife
+from nextloc_metrics.core.base.collection import RankingCollection
+from nextloc_metrics.core.base.mean import MeanMetric
+from nextloc_metrics.core.base.plan import Plan
+from nextloc_metrics.core.base.results import readings_of
+from nextloc_metrics.core.display.reading import Reading
+from nextloc_metrics.core.means import exact, intervals
+from nextloc_metrics.core.queries.batch import ArrayRows
+from nextloc_metrics.core.queries.checks import cut_offs
+from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.ranking.needs import Needs
+from nextloc_metrics.core.ranking.ranking import Ranking
+from nextloc_metrics.metrics.location_f1 import LocationTally
+from nextloc_metrics.metrics.measures import cut_offs_of
+from nextloc_metrics.report.card import count_rows, cut_by_lists, few_hits, note_lists
+from nextloc_metrics.report.evaluation_options import SharedOptions
+from nextloc_metrics.report.part import Part
+from nextloc_metrics.report.setting import (
+    Form,
+    Setting,
+    check_metrics,
+    count_locations,
+    make_headline,
+)
+
+
+class Model(NamedTuple):
+    """What is kept of a model with R runs of N queries."""
+
+    columns: dict[str, Reading]  #: the values, means over runs, by metric
+    members: list[tuple[str, Any]]  #: the metrics by name
+    scores: dict[str, Any]  #: float64 `[R, N]`; NaN if a query is left out
+    clusters: Tensor | None  #: the number of each query's cluster
+    unit: float = 1 / exact.ONE  #: scores are rounded to multiples of it
+    errors: Any = 0.0  #: of the rounding of scores that are given, float64 `[N]`
+    f1: Mapping[str, LocationTally] = {}  #: those whose difference is tested by exchanged answers
+    target: Any = None  #: of each query; where F1 is tested, -1 if it is left out
+    decided: Sequence[Tensor] = ()  #: the decisions of each run, where F1 is tested
+    stds: Mapping[str, float] = {}  #: of the values over runs, by metric
+    card: Mapping[str, Any] = {}  #: what was counted beside, and what is doubted
+    notes: Sequence[str] = ()  #: on the length of lists
+    cuts: Mapping[str, str] = {}  #: the metrics that lists cut, as in `cut_by_lists`
+
+    def clusters_of(self, kept: Any) -> Tensor | None:
+        """Return the number of the cluster of each query that is kept; None without clusters."""
+        return None if self.clusters is None else self.clusters[torch.from_numpy(kept)]
+
+
+def count_run(rows: ArrayRows, clusters: Tensor | None, options: SharedOptions) -> Model:
+    """Score each query of one run by each metric, and count what is no mean of scores."""
+    level, exempts = options["confidence_level"], options["exempt_target"]
+    number = count_locations(rows, options["num_locations"], None)
+    own: dict[str, Any] = check_metrics(options["metrics"])
+    _check_fractions("metrics", own)
+    headline = make_headline(number, options["k"], options["measures"], own)
+    members: dict[str, Any] = dict(headline.named_members())
+    _check_fractions("measures", members)
+    f1 = {x: y for x, y in members.items() if isinstance(y, LocationTally) and has_jackknife(y)}
+    means = {x: y for x, y in members.items() if isinstance(y, MeanMetric) and y._averages_scores}
+    others = RankingCollection({x: y for x, y in members.items() if x not in means})
+    plan, answers = Plan([*members.values()]), list[Tensor]()
+    plan.needs[Ranking] |= Needs()  # the card reads all ranks
+    known, card, longest = _setting_of(rows, own, options), Counter[str](), 0
+    parts: dict[str, list[Tensor]] = {key: [] for key in means}
+    for batch in rows.chunks():
+        batch = replace(batch, groups=None, exempt_target=exempts).read()
+        records = plan.read(batch)
+        ranking: Ranking = records[Ranking]
+        counts, of_batch = count_rows(known, batch, ranking)
+        card.update(counts)
+        longest = max(longest, of_batch)
+        others.update(records)
+        for key, metric in means.items():
+            each, counted = metric._score_queries(records[metric.record])
+            parts[key].append(each.clamp(0, 1).masked_fill(~counted, torch.nan))
+        if f1:
+            answers.append(torch.stack([ranking.relevant[:, 0], ranking.best]))
+    scores, columns = {key: torch.cat(of) for key, of in parts.items()}, readings_of(others, level)
+    for key, metric in means.items():
+        estimate, better = mean_of(scores[key], clusters), metric.higher_is_better
+        bounds = ends_of(estimate, level)
+        columns[key] = Reading(float(estimate.mean), bounds, True, higher_is_better=better)
+    target, decided = torch.cat(answers, 1) if answers else (rows.target, rows.target)
+    for key, of_f1 in f1.items():
+        by = torch.arange(len(target)) if clusters is None else clusters
+        whole = each_left_out = jackknife(of_f1, answers_of(target, decided, by, merge=False), True)
+        if clusters is None:  # the interval leaves out one query of each kind
+            whole = jackknife(of_f1, answers_of(target, decided), False)
+        columns[key] = columns[key]._replace(bounds=ends_of(whole.estimate(), level))
+        scores[key] = _shares_of_f1(each_left_out, target, by)
+    columns = {key: columns[key] for key in members}
+    cells = {x: of[None].numpy() for x, of in scores.items()}
+    of_lists = known, card, longest
+    found = {name: number for name, number in card.items() if name != "queries"}
+    return Model(
+        columns,
+        [*members.items()],
+        cells,
+        clusters,
+        f1=f1,
+        target=target,
+        decided=[decided],
+        card=found | _doubts(scores, clusters, options["cluster"]),
+        notes=note_lists(*of_lists, members),
+        cuts=cut_by_lists(members.items(), *of_lists),
+    )
+
+
+def _setting_of(rows: ArrayRows, own: Any, options: SharedOptions) -> Setting:
+    """Return what the card of rows depends on."""
+    cuts = cut_offs(cut_offs_of(options["measures"]) if options["measures"] else options["k"])
+    given: Any = {"own": own, "known_locations": options["num_locations"], "form": Form.of(rows)}
+    return Setting(k=tuple(cuts), **given)
+
+
+def _doubts(scores: Mapping[str, Tensor], clusters: Tensor | None, kind: Any) -> dict[str, str]:
+    """Say of which values few groups have the hits."""
+    found = {}
+    for name, of in scores.items() if clusters is not None else ():
+        assert clusters is not None
+        kept = ~of.isnan()
+        sums = exact.tally_by(clusters, int(clusters.max()) + 1, of, kept)
+        if text := few_hits(sums[sums[:, 2] > 0], kind):
+            found[f"interval_of_{name}"] = text
+    return found
+
+
+def _check_fractions(name: str, metrics: Mapping[str, Any]) -> None:
+    """Raise for a metric whose scores are not in [0, 1], to which those of comparisons are cut."""
+    for metric in metrics.values():
+        if isinstance(metric, Part) or metric.unit or metric.largest_value != 1:
+            raise ValueError(
+                f"`{name}` of a comparison must be fractions, got {short(metric)}; `evaluate` "
+                "takes those with a unit."
+            )
+
+
+def ends_of(estimate: intervals.Estimate, level: float) -> tuple[float, float]:
+    """Return the bounds of the interval."""
+    low, high = estimate.interval(level)
+    return float(low), float(high)
+
+
+def _shares_of_f1(found: Jackknife, target: Tensor, by: Tensor) -> Tensor:
+    """Return what each cluster `by` adds to F1, at its first query: it is summed by cluster."""
+    kept = (target >= 0).nonzero()[:, 0]
+    first = torch.from_numpy(np.unique(by[kept].numpy(), return_index=True)[1])
+    shares = torch.zeros(len(target), dtype=torch.float64).masked_fill_(target < 0, torch.nan)
+    return shares.index_copy_(0, kept[first], found.shares())
+
+
+def join_runs(runs: Sequence[Model], level: float) -> Model:
+    """Return a model of several runs: values are means over them, with standard deviations."""
+    if len(runs) == 1:
+        return runs[0]
+    first, decided = runs[0], [x for one in runs for x in one.decided]
+    scores = {x: np.concatenate([one.scores[x] for one in runs]) for x in first.scores}
+    columns, stds = dict[str, Reading](), dict[str, float]()
+    for key, one in first.columns.items():
+        values, bounds = [of.columns[key].value for of in runs], None
+        if key in scores:
+            kept = ~np.isnan(scores[key]).any(0)
+            units = np.floor(scores[key][:, kept] / first.unit + 0.5).astype(np.int64)
+            sums, sizes = sum_by(first.clusters_of(kept), units)
+            estimate = contrast([sums], sizes, first.unit).estimate()
+            if key in first.f1:  # NaN if one run has no interval; shares of F1 are no hits
+                unknown = 0 * sum(sum(of.columns[key].bounds or ()) for of in runs)
+                estimate = estimate._replace(few=(), effective=estimate.effective + unknown)
+            bounds = ends_of(estimate, level)
+        columns[key] = one._replace(value=math.fsum(values) / len(runs), bounds=bounds)
+        stds[key] = statistics.stdev(values)
+    card, notes, cuts = Counter[str](), dict[str, None](), dict[str, str]()
+    for run in runs:
+        card.update({x: y for x, y in run.card.items() if isinstance(y, int)})
+        notes |= dict.fromkeys(run.notes)
+        cuts |= run.cuts
+    beside: Any = {"card": card, "notes": [*notes], "cuts": cuts}
+    return first._replace(columns=columns, scores=scores, decided=decided, stds=stds, **beside)
+
+
+def mean_of(scores: Tensor, clusters: Tensor | None) -> intervals.Estimate:
+    """Return the mean of scores, float64 `[N]`, that are not NaN, as metrics have it."""
+    kept = ~scores.isnan()
+    if clusters is None:
+        return intervals.of_queries(exact.tally(scores[None], kept)[0])
+    return intervals.of_clusters(exact.tally_by(clusters, int(clusters.max()) + 1, scores, kept))
