@@ -374,7 +374,7 @@ def _copy_of(name: Any, metric: Any) -> RecordMetric | Part:
     if not is_name or name in _TAKEN or hasattr(RankingCollection({}), name):
         raise ValueError(
             "`metrics` must have names without a dot or a slash that are no attribute of a "
-            f"collection and not {' or '.join(_TAKEN)}, got {short(name)}."
+            f"collection and not {', '.join(_TAKEN[:-1])} or {_TAKEN[-1]}, got {short(name)}."
         )
     if isinstance(metric, Part):
         return deepcopy(metric)
