@@ -187,6 +187,11 @@ def test_notes_of_saved_evaluations_stay(tmp_path: Path) -> None:
     assert "candidates: 50 in one, 40 in other" in notes
     assert "exclude: none in one, given ids in other" in notes
     assert all(x in found.to_html() for x in ("candidates: 50 in one", "rows with nan one"))
+    several = report.evaluate(SCORES, np.stack([TARGET, (TARGET + 1) % 50], 1), k=(1, 2))
+    notes = report.compare({"one": one, "several": several}).table.notes
+    assert "target: one id in one, several ids in several" in notes
+    (skipped,) = [x for x in notes if x.startswith("not in both, or without an interval: ")]
+    assert {"acc_at_1", "f1"} <= {*skipped.partition(": ")[2].split(", ")}
 
 
 def test_an_evaluation_is_compared_once(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ class Model(NamedTuple):
 
 def count_run(rows: ArrayRows, clusters: Tensor | None, options: SharedOptions) -> Model:
     """Score each query of one run by each metric, and count what is no mean of scores."""
-    level, exempts = options["confidence_level"], options["exempt_target"]
+    level = options["confidence_level"]
     number = count_locations(rows, options["num_locations"], None)
     own: dict[str, Any] = check_metrics(options["metrics"])
     _check_fractions("metrics", own)
@@ -82,7 +82,7 @@ def count_run(rows: ArrayRows, clusters: Tensor | None, options: SharedOptions) 
     known, card, longest = _setting_of(rows, own, options), Counter[str](), 0
     parts: dict[str, list[Tensor]] = {key: [] for key in means}
     for batch in rows.chunks():
-        batch = replace(batch, groups=None, exempt_target=exempts).read()
+        batch = replace(batch, groups=None, exempt_target=options["exempt_target"]).read()
         records = plan.read(batch)
         ranking: Ranking = records[Ranking]
         counts, of_batch = count_rows(known, batch, ranking)
@@ -90,8 +90,8 @@ def count_run(rows: ArrayRows, clusters: Tensor | None, options: SharedOptions) 
         longest = max(longest, of_batch)
         others.update(records)
         for key, metric in means.items():
-            each, counted = metric._score_queries(records[metric.record])
-            parts[key].append(each.clamp(0, 1).masked_fill(~counted, torch.nan))
+            found, counted = metric._score_queries(records[metric.record])
+            parts[key].append(found.clamp(0, 1).masked_fill(~counted, torch.nan))
         if f1:
             answers.append(torch.stack([ranking.relevant[:, 0], ranking.best]))
     scores, columns = {key: torch.cat(of) for key, of in parts.items()}, readings_of(others, level)
@@ -99,30 +99,33 @@ def count_run(rows: ArrayRows, clusters: Tensor | None, options: SharedOptions) 
         estimate, better = mean_of(scores[key], clusters), metric.higher_is_better
         bounds = ends_of(estimate, level)
         columns[key] = Reading(float(estimate.mean), bounds, True, higher_is_better=better)
+    of_lists, doubts = (known, card, longest), _doubts(scores, clusters, options["cluster"])
+    beside: dict[str, Any] = {
+        "card": {name: number for name, number in card.items() if name != "queries"} | doubts,
+        "notes": note_lists(*of_lists, members),
+        "cuts": cut_by_lists(members.items(), *of_lists),
+    }
+    model = Model({x: columns[x] for x in members}, [*members.items()], {}, clusters, **beside)
     target, decided = torch.cat(answers, 1) if answers else (rows.target, rows.target)
+    return _with_f1(model, scores, f1, (target, decided), level)
+
+
+def _with_f1(
+    model: Model, scores: dict[str, Tensor], f1: Mapping[str, LocationTally],
+    answers: tuple[Tensor, Tensor], level: float,
+) -> Model:  # fmt: skip
+    """Return the model with the scores, and with intervals and shares of F1."""
+    target, decided = answers
+    by = torch.arange(len(target)) if model.clusters is None else model.clusters
     for key, of_f1 in f1.items():
-        by = torch.arange(len(target)) if clusters is None else clusters
-        whole = each_left_out = jackknife(of_f1, answers_of(target, decided, by, merge=False), True)
-        if clusters is None:  # the interval leaves out one query of each kind
+        whole = each = jackknife(of_f1, answers_of(target, decided, by, merge=False), True)
+        if model.clusters is None:  # the interval leaves out one query of each kind
             whole = jackknife(of_f1, answers_of(target, decided), False)
-        columns[key] = columns[key]._replace(bounds=ends_of(whole.estimate(), level))
-        scores[key] = _shares_of_f1(each_left_out, target, by)
-    columns = {key: columns[key] for key in members}
+        bounds = ends_of(whole.estimate(), level)
+        model.columns[key] = model.columns[key]._replace(bounds=bounds)
+        scores[key] = _shares_of_f1(each, target, by)
     cells = {x: of[None].numpy() for x, of in scores.items()}
-    of_lists = known, card, longest
-    found = {name: number for name, number in card.items() if name != "queries"}
-    return Model(
-        columns,
-        [*members.items()],
-        cells,
-        clusters,
-        f1=f1,
-        target=target,
-        decided=[decided],
-        card=found | _doubts(scores, clusters, options["cluster"]),
-        notes=note_lists(*of_lists, members),
-        cuts=cut_by_lists(members.items(), *of_lists),
-    )
+    return model._replace(scores=cells, f1=f1, target=target, decided=[decided])
 
 
 def _setting_of(rows: ArrayRows, own: Any, options: SharedOptions) -> Setting:

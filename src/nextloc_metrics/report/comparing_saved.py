@@ -15,10 +15,12 @@ import math
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from nextloc_metrics.analysis.comparison import Comparison
+from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.means import exact
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.card import cut_by_lists, join_cards, join_notes, mark_cuts
@@ -30,6 +32,8 @@ from nextloc_metrics.report.setting import check_metrics
 #: An evaluation, or a file that `Evaluation.save` wrote.
 SAVED = (str, Path, Evaluation)
 
+_NONE = (math.nan, math.nan)
+
 
 def compare_saved(given: Mapping[str, Any], metrics: Any, level: float) -> Comparisons:
     """Compare two evaluations, by name."""
@@ -37,63 +41,78 @@ def compare_saved(given: Mapping[str, Any], metrics: Any, level: float) -> Compa
         raise ValueError(
             f"`models` must be two evaluations, or files of them, got {short(dict(given))}."
         )
+    read = _read(given, metrics, level)
+    (before, a), (after, b) = read.items()
+    cuts = {x: cut_by_lists(y.rows(), y.setting, y.card, y.longest) for x, y in read.items()}
+    columns = mark_cuts({x: Evaluation(y).columns["value"] for x, y in read.items()}, cuts)
+    by = a.sampled_by
+    is_shared = by and by == b.sampled_by
+    shared = len(a.names[by].keys() & b.names[by].keys()) if is_shared else 0
+    found, queries = {}, [one.card["queries"] for one in read.values()]
+    for key, old in columns[before].items():
+        new = columns[after].get(key)
+        # bounds are NaN where too few groups have a hit
+        if new is not None and not math.isnan(
+            sum((*(old.bounds or _NONE), *(new.bounds or _NONE)))
+        ):
+            alike = _correlation(*(_errors(key, by, x) for x in read.values())) if shared else 0.0
+            numbers = *_difference(old, new, alike), math.nan, math.nan, sum(queries)
+            found[key] = Comparison(*numbers, level, p_from="t")
+    skipped = [x for x in dict.fromkeys(chain(*columns.values())) if x not in found]
+    sample = f"by {by} ({shared:,} in both), F1 as independent" if shared else "independent"
+    sizes = f"{before}: {queries[0]:,} queries, {after}: {queries[1]:,} queries"
+    columns = {name: {x: of[x] for x in found} for name, of in columns.items()}
+    card = {"queries": sum(queries), "intervals": f"{sample}, not corrected", "p": "no tests"}
+    said, notes = _say(read)
+    if skipped:
+        notes.append(f"not in both, or without an interval: {', '.join(skipped)}")
+    pair, untested = (before, after), dict.fromkeys(found, math.nan)
+    tests = ByPair({pair: found}), ByPair({pair: untested})
+    notes = [sizes, f"intervals of differences: {sample}", *notes]
+    members = [x for x in a.rows() if x[0] in found]
+    stds: dict[str, dict[str, float]] = {before: {}, after: {}}
+    return Comparisons(*tests, {}, {}, columns, card | said, level, notes, members, stds)
+
+
+def _read(given: Mapping[str, Any], metrics: Any, level: float) -> dict[str, Counted]:
+    """Return the counts of two evaluations, or raise if they have one in common."""
     own = check_metrics(metrics)
-    read = [
-        copy(x._counted) if isinstance(x, Evaluation) else Counted.load(Path(x), own)
-        for x in given.values()
-    ]
-    (a, b), (before, after), by = read, given, read[0].sampled_by
+    read = {
+        name: copy(x._counted) if isinstance(x, Evaluation) else Counted.load(Path(x), own)
+        for name, x in given.items()
+    }
+    (before, a), (after, b) = read.items()
     if a.ids & b.ids:
         raise ValueError(
             f"every evaluation must be compared once, got the same evaluation in {before} and "
             f"{after}; leave one of them out."
         )
-    for one in read:
+    for one in read.values():
         one.setting = replace(one.setting, confidence_level=level)
-    found_cuts = {
-        name: cut_by_lists(one.rows(), one.setting, one.card, one.longest)
-        for name, one in zip(given, read, strict=True)
-    }
-    readings = (Evaluation(x).columns["value"] for x in read)
-    columns = mark_cuts(dict(zip(given, readings, strict=True)), found_cuts)
-    first, second = columns[before], columns[after]
-    is_shared = by and by == b.sampled_by
-    shared = len(a.names[by].keys() & b.names[by].keys()) if is_shared else 0
-    found, queries = {}, [one.card["queries"] for one in read]
-    for key in [key for key in first if key in second]:
-        old, new = first[key], second[key]
-        if old.bounds is not None and new.bounds is not None:
-            if math.isnan(sum(old.bounds + new.bounds)):
-                continue  # too few users for an interval
-            alike = _correlation(*(_errors(key, by, one) for one in read)) if shared else 0.0
-            ends = []
-            for i in (0, 1):  # to the lower end, and to the upper one
-                up, down = abs(new.bounds[i] - new.value), abs(old.bounds[1 - i] - old.value)
-                ends.append(math.sqrt(max(0.0, up * up + down * down - 2 * alike * up * down)))
-            apart = new.value - old.value
-            numbers = apart, apart - ends[0], apart + ends[1], math.nan, math.nan, sum(queries)
-            found[key] = Comparison(*numbers, level, p_from="t")
-    sample = f"by {by} ({shared:,} in both), F1 as independent" if shared else "independent"
-    sizes = f"{before}: {queries[0]:,} queries, {after}: {queries[1]:,} queries"
-    columns = {name: {x: of[x] for x in found} for name, of in columns.items()}
-    said = dict(zip(given, read, strict=True))
-    of_lists = join_notes({name: one.note_lists() for name, one in said.items()})
-    doubts = join_notes({name: _doubts(one) for name, one in said.items()})
-    differing = _differing(said)
-    card = {
-        "queries": sum(queries),
-        "intervals": f"{sample}, not corrected",
-        "p": "no tests",
-        **join_cards({name: _facts(one) for name, one in said.items()}),
-        **({"lists": "; ".join(of_lists)} if of_lists else {}),
-        **({"notes": "; ".join(differing)} if differing else {}),
-    }
-    pair, untested = (before, after), dict.fromkeys(found, math.nan)
-    tests = ByPair({pair: found}), ByPair({pair: untested})
-    notes = [sizes, f"intervals of differences: {sample}", *of_lists, *differing, *doubts]
-    members = [x for x in a.rows() if x[0] in found]
-    stds: dict[str, dict[str, float]] = {before: {}, after: {}}
-    return Comparisons(*tests, {}, {}, columns, card, level, notes, members, stds)
+    return read
+
+
+def _difference(old: Reading, new: Reading, alike: float) -> tuple[float, float, float]:
+    """Return the difference of two values and its interval; `alike` is their correlation."""
+    assert old.bounds is not None
+    assert new.bounds is not None
+    ends = []
+    for i in (0, 1):  # to the lower end, and to the upper one
+        up, down = abs(new.bounds[i] - new.value), abs(old.bounds[1 - i] - old.value)
+        ends.append(math.sqrt(max(0.0, up * up + down * down - 2 * alike * up * down)))
+    apart = new.value - old.value
+    return apart, apart - ends[0], apart + ends[1]
+
+
+def _say(read: Mapping[str, Counted]) -> tuple[dict[str, Any], list[str]]:
+    """Return what card and notes of a comparison say of its evaluations."""
+    of_lists = join_notes({name: one.note_lists() for name, one in read.items()})
+    doubts = join_notes({name: _doubts(one) for name, one in read.items()})
+    differing = _differing(read)
+    card = join_cards({name: _facts(one) for name, one in read.items()})
+    card |= {"lists": "; ".join(of_lists)} if of_lists else {}
+    card |= {"notes": "; ".join(differing)} if differing else {}
+    return card, [*of_lists, *differing, *doubts]
 
 
 # What the card of a comparison says itself.
@@ -119,12 +138,19 @@ def _doubts(counted: Counted) -> list[str]:
 def _differing(evaluations: Mapping[str, Counted]) -> list[str]:
     """Say in what the protocols of two evaluations differ."""
     found = []
-    for name in _PROTOCOL:
-        values = {x: getattr(one.setting, name) or "none" for x, one in evaluations.items()}
+    for name in (*_PROTOCOL, "target"):
+        values = {x: _protocol_of(one, name) for x, one in evaluations.items()}
         if len({*values.values()}) > 1:
             each = (f"{value} in {x}" for x, value in values.items())
             found.append(f"{name}: {', '.join(each)}")
     return found
+
+
+def _protocol_of(counted: Counted, name: str) -> Any:
+    if name == "target":
+        form = counted.setting.form
+        return "several ids" if form is not None and form.has_several else "one id"
+    return getattr(counted.setting, name) or "none"
 
 
 def _errors(key: str, by: str, counted: Counted) -> dict[str, float]:

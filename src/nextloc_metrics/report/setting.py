@@ -349,6 +349,8 @@ def check_alike(first_name: str, first: Setting, name: str, other: Setting) -> N
             remedy = ""
             if option in ("num_locations", "metrics", "vocabulary"):
                 remedy = f"; pass the same `{option}` to all of them"
+            elif option == "has_decile_accuracy":
+                remedy = "; evaluate again what 0.6.0 saved"
             raise ValueError(
                 f"shards must agree on `{option}`, got {short(a)} in {first_name} and "
                 f"{short(b)} in {name}{remedy}."
