@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -145,3 +146,80 @@ def test_times_are_equal_however_they_are_written(tmp_path: Path) -> None:
     truth.loc[2, "t"] = "soon"
     with pytest.raises(ValueError, match=r"row 2 of DataFrame must hold a time, as in .* 'soon'"):
         report.evaluate(rows, truth=truth, query="t", num_locations=4)
+
+
+# The queries of two instants, 14:00 and 18:00 UTC, of which the second is right.
+ANSWERS = pd.DataFrame({"t": pd.to_datetime(["2012-04-03 14:00", "2012-04-03 18:00"])})
+ANSWERS["preds"] = [[8, 9], [5, 3]]
+IN_UTC = ANSWERS.assign(t=ANSWERS.t.dt.tz_localize("UTC"))
+
+
+def of_times(rows: Any, times: Any, folder: Path, form: str = "pandas") -> float:
+    """Accuracy at 1 of the target 5 at each time."""
+    truth = pd.DataFrame({"t": times, "target": 5})
+    path = folder / f"truth.{form}"
+    if form == "parquet":
+        truth.to_parquet(path)
+    elif form != "pandas":
+        save = truth.to_csv if form == "csv" else truth.to_json
+        save(path, **({"index": False} if form == "csv" else {"orient": "records", "lines": True}))
+    found = report.evaluate(
+        rows, truth=truth if form == "pandas" else path, query="t", k=1, num_locations=10
+    )
+    return found.values["acc_at_1"]
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "pandas", "parquet"])
+@pytest.mark.parametrize("time", [
+    "2012-04-03 14:00:00-04:00", "2012-04-03T18:00Z", "2012-04-04 03:00:00+0900",
+    "2012-04-04T03:00:00.000+09", "2012-04-03 18:00:00 UTC", "2012-04-03 23:30:00 +05:30",
+    "2012-04-03T14:00:00.000000000-0400",
+])  # fmt: skip
+def test_an_offset_of_text_is_read(form: str, time: str, tmp_path: Path) -> None:
+    """The same instant in any zone is the same key, beside times of a zone, also another one."""
+    assert of_times(IN_UTC, [time], tmp_path, form) == 1
+    in_tokyo = IN_UTC.assign(t=IN_UTC.t.dt.tz_convert("Asia/Tokyo"))
+    assert of_times(in_tokyo, [time], tmp_path, form) == 1
+    assert of_times(in_tokyo, [IN_UTC.t[1].floor("s")], tmp_path) == 1
+    IN_UTC.assign(t=IN_UTC.t.astype("datetime64[ms, UTC]")).to_parquet(tmp_path / "rows.parquet")
+    assert of_times(tmp_path / "rows.parquet", [time, IN_UTC.t.astype(str)[0]], tmp_path) == 0.5
+
+
+@pytest.mark.parametrize(("rows", "time", "says"), [
+    (IN_UTC, "2012-04-03 18:00:00", "row 0 .*time with its offset.*18:00:00'; write the offset"),
+    (IN_UTC, "2012-04-03", "row 0 .*time with its offset.*'2012-04-03'; write the offset"),
+    (IN_UTC, pd.Timestamp("2012-04-03 18:00"), r"a zone or both without.*tz_localize"),
+    (IN_UTC, pd.Timestamp("2012-04-03").date(), r"a zone or both without.*tz_localize"),
+    (ANSWERS, IN_UTC.t[1], r"a zone or both without.*tz_localize"),
+    (ANSWERS, "2012-04-03 18:00:00+09:00", r"row 0 .*without an offset.*\+09:00'.*tz_localize"),
+    (ANSWERS, "2012-04-03 18:00:00 Asia/Tokyo", "row 0 .*must hold a time.*Asia/Tokyo'"),
+    (ANSWERS, "2012-04-03 06:00:00 PM", "row 0 .*must hold a time.*PM'"),
+    (IN_UTC, "2012-04-03 18:00:00.0000000001Z", "row 0 .*must hold a time.*0000001Z'"),
+])  # fmt: skip
+def test_a_time_whose_zone_is_not_known_is_refused(
+    rows: Any, time: Any, says: str, tmp_path: Path
+) -> None:
+    """Beside times with a zone, and one with a zone beside others; no part of a time is dropped."""
+    with pytest.raises(ValueError, match=says):
+        of_times(rows, [time], tmp_path)
+
+
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_times_keep_their_nanoseconds(zone: str | None, tmp_path: Path) -> None:
+    """Keys that differ in the last digit are two, in text and in columns of times."""
+    times = pd.Series(pd.to_datetime([1_000_000_001, 1_000_000_002], unit="ns")).dt
+    rows = pd.DataFrame({"t": times.tz_localize(zone), "preds": [[8], [5]]})
+    written = f"1970-01-01 00:00:01.000000002{'' if zone is None else 'Z'}"
+    assert of_times(rows, [written], tmp_path) == of_times(rows, rows.t[1:], tmp_path) == 1
+
+
+def test_instants_of_text_in_two_zones_are_warned_of(tmp_path: Path) -> None:
+    """Text is compared byte for byte; the same hour in another zone is another time."""
+    rows = ANSWERS.assign(t=["2012-04-03 14:00:00Z", "2012-04-03 18:00:00Z"])
+    first = rows.t[0]
+    for time in ("2012-04-03 14:00:00-04:00", "2012-04-03 18:00:00"):
+        with pytest.warns(UserWarning, match="differ only in how a time is written"):
+            assert of_times(rows, [first, time], tmp_path) == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert of_times(rows, [first, "2012-04-03 18:00:00+09:00"], tmp_path) == 0

@@ -179,6 +179,16 @@ def test_what_is_no_table_is_named(name: str, data: bytes, tmp_path: Path) -> No
     assert run("score", str(tmp_path / name)).exit_code == 1
 
 
+@pytest.mark.parametrize("form", [".csv", ".tsv", ".csv.gz"])
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_no_last_line_is_dropped(form: str, end: str, tmp_path: Path) -> None:
+    """One of 64 MiB and more is refused, as a shorter one is."""
+    path, mark = tmp_path / f"a{form}", "\t" if form == ".tsv" else ","
+    text = f"preds,target\n[1],1\n[2],1\n{'a' * (1 << 26)},1{end}".replace(",", mark).encode()
+    path.write_bytes(gzip.compress(text, 1) if form == ".csv.gz" else text)
+    check_refused(path, re.escape(path.name), at=2)
+
+
 def test_what_is_no_source_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No file, no table, and no reader of tables."""
     for door in (report.read, evaluated):

@@ -237,8 +237,10 @@ class _Joining:
         for key, name in zip(self.keys, form.query, strict=True) if missing and without else ():
             sides = (f"(SELECT DISTINCT {key}::VARCHAR AS x FROM {a} ANTI JOIN {b} USING ({key}))"
                      for a, b in (("asked", "answers"), ("answers", "asked")))  # fmt: skip
-            same = "{} a JOIN {} b ON TRY_CAST(a.x AS TIMESTAMP) = TRY_CAST(b.x AS TIMESTAMP)"
-            if alike := db.row(f"SELECT a.x, b.x FROM {same.format(*sides)} LIMIT 1"):
+            pairs = "SELECT a.x, b.x FROM {} a JOIN {} b ON {{0}}(a.x) = {{0}}(b.x)".format(*sides)
+            same = f"{pairs.format('instant_of')} UNION ALL {pairs.format('local_of')} WHERE "
+            same += "offset_of(a.x) = '' OR offset_of(b.x) = ''"
+            if alike := db.row(f"{same} LIMIT 1"):
                 warnings.warn(
                     f"values of {name!r} in truth and predictions differ only in how a time is "
                     f"written, such as {' and '.join(map(short, alike))}; text is compared byte "

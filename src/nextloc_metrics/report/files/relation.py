@@ -54,6 +54,35 @@ _FAMILIES = {
 _NUL = Rule("contains({0}, chr(0))", "a value without NUL", "write it again")
 _OBJECT = Rule("starts_with({0}, '{\"')", "an id and no object", "write the id alone")
 _TIME = Rule("{1} IS NULL", "a time, as in the other table", "write it as 2026-01-31 12:30:00")
+_OFFSET = Rule(
+    "offset_of({0}) = ''",
+    "a time with its offset from UTC, as the times of the other table have a zone,",
+    "write the offset, such as 2026-01-31 12:30:00+09:00",
+)
+_NO_OFFSET = Rule(
+    "offset_of({0}) <> ''",
+    "a time without an offset from UTC, as the times of the other table have no zone,",
+    "give those their zone, such as `tz_localize('UTC')`",
+)
+# A time of text in parts; no part is dropped by a cast, and what has others is no time.
+_CLOCK = r"(\d{1,2}:\d\d)(?::(\d\d)(?:\.(\d{1,9})0*)?)?"
+_SHIFT = r"[+-](?:[01]\d|2[0-3])(?::?[0-5]\d(?::?[0-5]\d)?)?"
+_PARTS = rf"^\s*(\d{{4,6}}[-/]\d{{1,2}}[-/]\d{{1,2}})(?:(?:[Tt]|\s+){_CLOCK})?"
+_PARTS += rf"(?:\s*([Zz]|(?:UTC|GMT)?{_SHIFT}|UTC|GMT))?\s*$"
+_DIGITS_OF = "rpad(regexp_replace(p.shift, '[^0-9]', '', 'g'), 6, '0')"
+_MACROS = f"""
+CREATE OR REPLACE MACRO time_parts(x) AS
+    regexp_extract(x, '{_PARTS}', ['day', 'clock', 'second', 'fraction', 'shift']);
+CREATE OR REPLACE MACRO offset_of(x) AS (time_parts(x)).shift;
+CREATE OR REPLACE MACRO shift_of(p) AS if(contains(p.shift, '-'), -1, 1) * (
+    {_DIGITS_OF}[1:2]::INT * 3600 + {_DIGITS_OF}[3:4]::INT * 60 + {_DIGITS_OF}[5:6]::INT);
+CREATE OR REPLACE MACRO moment(p, shift) AS CASE WHEN p.clock <> '' OR p.shift = '' THEN CAST(
+    TRY_CAST(concat(p.day, ' ', if(p.clock = '', '00:00', p.clock), ':',
+    if(p.second = '', '00', p.second)) AS TIMESTAMP) - to_seconds(shift) AS VARCHAR
+    ) || rtrim(rtrim('.' || p.fraction, '0'), '.') END;
+CREATE OR REPLACE MACRO local_of(x) AS moment(time_parts(x), 0);
+CREATE OR REPLACE MACRO instant_of(x) AS moment(time_parts(x), shift_of(time_parts(x)));
+"""
 _INTEGER = Rule(
     f"NOT regexp_full_match({{0}}, '{_WHOLE}')",
     "an integer, as in the other table",
@@ -92,6 +121,7 @@ class Relation:
         kinds: DuckDB's type of each role.
         sql: the expression of each role.
         none: SQL of rows that stand for an empty list of targets.
+        zoned: the roles of times with a zone, which are in UTC here.
     """
 
     db: Database
@@ -102,6 +132,7 @@ class Relation:
     kinds: dict[str, str]
     none: str = "false"
     sql: dict[str, str] = field(default_factory=dict)
+    zoned: frozenset[str] = frozenset()
 
     def family(self, role: str) -> str:
         """Return what a column holds."""
@@ -170,6 +201,8 @@ def open_relation(
     source = open_table(table, names)
     files = list(source.files)
     tables: dict[Any, str] = {}
+    zones: dict[str, set[bool]] = {role: set() for role in roles}
+    db.run(_MACROS)
     for part in source.parts(names):
         if gaps:
             part.columns[roles["item"]] = fill_gaps(part.columns[roles["item"]], gaps)
@@ -177,6 +210,10 @@ def open_relation(
         for role in lists:
             if is_text(arrays[role].type):
                 arrays[role] = _as_lists(part, roles[role], how)
+        for role, array in arrays.items():
+            if pa.types.is_timestamp(array.type) and role[0] != "o":  # not groups
+                zones[role].add(array.type.tz is not None)
+                arrays[role] = array.cast(pa.timestamp(array.type.unit))
         assert isinstance(part.rows, range)
         stood = np.arange(part.rows.start, part.rows.stop, dtype=np.int64)
         stood += (files.index(part.file) if part.file in files else 0) << 40
@@ -185,6 +222,8 @@ def open_relation(
     for role, column in roles.items():
         types = {_kind_of(x.field(role).type): str(x.field(role).type) for x in tables}
         types.pop("null", None)
+        if len(zones[role]) > 1:
+            types = {zone: f"times {zone} a zone" for zone in ("with", "without")}
         if len(types) > 1:
             raise ValueError(
                 f"{files[0]} must hold values of one type in `{clip(column)}`, got "
@@ -209,7 +248,8 @@ def open_relation(
         name, kinds["item"] = f"{name}_each", kinds["item"].removesuffix("[]")
     raw = {x for x in roles if not source.untyped or x in ("preds", "target") or x[0] == "o"}
     cells = {x: x if x in raw else f"nullif({x}, '')" for x in roles}
-    return Relation(db, name, files, dict(roles), source.untyped, kinds, none, cells)
+    zoned = frozenset(role for role, found in zones.items() if True in found)
+    return Relation(db, name, files, dict(roles), source.untyped, kinds, none, cells, zoned)
 
 
 def _as_lists(part: FilePart, name: str, reading: Mapping[str, Any]) -> Any:
@@ -256,10 +296,7 @@ def align(role: str, *sides: Relation, beside: str | None = None) -> str:
     """
     families = [x.family(role) for x in sides]
     if "times" in families:  # the same time may be written in several ways
-        for one, family in zip(sides, families, strict=True):
-            if family in ("text", "times"):
-                time = f"CAST(TRY_CAST({one.sql[role]} AS TIMESTAMP) AS VARCHAR)"
-                one.read(role, time, *([_TIME] if family == "text" else []))
+        _align_times(role, sides)
         families = ["times" if x == "text" else x for x in families]
     kinds = [
         "untyped" if x == "null" or (x == "text" and one.untyped)
@@ -292,6 +329,27 @@ def align(role: str, *sides: Relation, beside: str | None = None) -> str:
             "one of the columns."
         )
     return "integers" if whole else "text"
+
+
+def _align_times(role: str, sides: Sequence[Relation]) -> None:
+    """Write times alike, those with a zone in UTC; raise where only one table has a zone."""
+    times = [x for x in sides if x.family(role) == "times"]
+    zoned = [x for x in times if role in x.zoned]
+    if zoned and len(zoned) < len(times):
+        bare = next(x for x in times if role not in x.zoned)
+        raise ValueError(
+            "both tables must hold times with a zone or both without, got a zone only in "
+            f"`{clip(zoned[0].columns[role])}` of {zoned[0].files[0]}, and none in "
+            f"`{clip(bare.columns[role])}` of {bare.files[0]}; give those their zone, such as "
+            "`tz_localize('UTC')`."
+        )
+    for one in sides:
+        cell = one.sql[role]
+        if one.family(role) == "text":
+            one.read(role, f"instant_of({cell})", _TIME, _OFFSET if zoned else _NO_OFFSET)
+        elif one in times:
+            day = one.kinds[role] == "DATE"
+            one.sql[role] = f"CAST({f'CAST({cell} AS TIMESTAMP)' if day else cell} AS VARCHAR)"
 
 
 def to_numbers(one: Relation, role: str, rule: Rule) -> str:

@@ -277,6 +277,9 @@ def columns_of_both(one: Any, other: Any) -> list[str]:
 # of CSV and of its header: a packed file of a few kilobytes can hold millions of columns.
 _LINES, _RECORDS, _LONGEST, _LINE, _HEADER = 1 << 16, 1000, 1 << 26, 1 << 22, 1 << 20
 
+# Bytes of lines that DuckDB holds at once, 16 of the longest; of fewer it drops none.
+_BUFFER = 15 * _LINE
+
 # What DuckDB says of a line, and the rule of ours.
 _RULES = {
     "Expected Number of Columns": "have as many cells as the header; quote a cell that holds a "
@@ -302,6 +305,7 @@ def read_csv(file: str, choose: Choose) -> Iterator[FilePart]:
     if header is None or (names := choose(header)) is None:
         return
     columns = ", ".join(f"c{i}: 'VARCHAR'" for i in range(len(header)))
+    _check_lines(file)
     scan = (
         f"read_csv({_quoted_path(file)}, auto_detect = false, header = false, strict_mode = true, "
         f"delim = {quoted(delimiter_of(file))}, quote = '\"', escape = '\"', "
@@ -316,6 +320,24 @@ def read_csv(file: str, choose: Choose) -> Iterator[FilePart]:
             if row >= 0:
                 raise ValueError(f"{part.place(row)} must not be the header again; remove it.")
         yield part
+
+
+def _check_lines(file: str) -> None:
+    """Raise for a line so long that DuckDB drops it without an error if it is the last one."""
+    lines, length = 1, 0
+    with open_bytes(file) as opened:
+        if not file.endswith((".gz", ".zst")):
+            if opened.seek(0, os.SEEK_END) <= _BUFFER:
+                return
+            opened.seek(0)
+        while chunk := opened.read(_LINE):
+            length = 0 if re.search(rb"[\r\n]", chunk) else length + len(chunk)
+            if length >= _LINE:
+                raise ValueError(
+                    f"line {lines:,} of {file} must have at most {_LINE:,} bytes, got more; store "
+                    "only the best ids of each row."
+                )
+            lines += chunk.count(b"\n")
 
 
 def _header(file: str) -> list[str] | None:
