@@ -300,7 +300,7 @@ def test_an_error_names_the_first_row_that_is_wrong() -> None:
     with pytest.raises(ValueError, match=r"row 0 of .* whole numbers .* in `item`, got 3\.5"):
         report.evaluate(rows, truth=truth, query="u", k=1, **SCORED)
     Path("a.jsonl").write_text('{"u": 1, "item": 5}\n{"u": 2, "item": {"id": 5}}', "utf-8")
-    with pytest.raises(ValueError, match=r"row 1 of a\.jsonl must hold an id and no object"):
+    with pytest.raises(ValueError, match=r"row 1 of a\.jsonl must hold ids .* objects"):
         report.evaluate(ITEMS, truth="a.jsonl", query="u", k=1, **SCORED)
     Path("a.csv").write_text("preds,target\n[1],-1\n[2],1.5\n", "utf-8")
     with pytest.raises(ValueError, match=r"row 0 of a\.csv must hold .* in `target`, got '-1'"):

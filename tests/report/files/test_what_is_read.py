@@ -166,6 +166,142 @@ def test_json_over_several_lines(suffix: str, tmp_path: Path) -> None:
         check_refused(path)
 
 
+RECORDS = [{"preds": [3, 5], "target": 5}, {"preds": [3, 5], "target": 3}]
+
+
+@pytest.mark.parametrize("files", [
+    [json.dumps(x) for x in RECORDS],
+    [json.dumps({**x, "target": [x["target"]]}) for x in RECORDS],  # every value is a list
+    [json.dumps({**x, "asked": {"user": "ann"}}, indent=2) for x in RECORDS],
+    [json.dumps(RECORDS[0]), json.dumps(RECORDS[1:])], [json.dumps(RECORDS), ""],
+    [json.dumps(RECORDS[0]), "\n".join(map(json.dumps, RECORDS[1:]))],
+])  # fmt: skip
+def test_each_file_may_hold_a_record(files: list[str], tmp_path: Path) -> None:
+    """In a folder or a pattern, also beside lists of records and lines; keys repeat."""
+    folder = tmp_path / "answers"
+    folder.mkdir()
+    for i, text in enumerate(files):
+        (folder / f"{i}.json").write_text(text, "utf-8")
+    for rows in (folder, f"{folder}/*.json"):
+        check_read(rows, [[3, 5]] * 2, [5, 3])
+        assert run("score", str(rows)).exit_code == 0
+
+
+def test_files_of_records_may_lie_apart(tmp_path: Path) -> None:
+    """Predictions and truth, each a folder of records, are joined by their key."""
+    for name, cells in (("preds", ([3, 5], [3, 5])), ("target", (3, 5))):
+        (tmp_path / name).mkdir()
+        for i, cell in enumerate(cells):
+            (tmp_path / name / f"{i}.json").write_text(json.dumps({"u": i, name: cell}), "utf-8")
+    found = evaluated(tmp_path / "preds", truth=tmp_path / "target", query="u")
+    assert (found.values["mrr"], found.card["queries"]) == (0.75, 2)
+
+
+@pytest.mark.parametrize("files", [
+    ['{"q1": {"a": 1}}', '{"q1": {"b": 1}}'], ['{"q1": ["a"]}', '{"q1": ["b"]}'],
+    ['{"q1": {"a": 1}, "q1": {"b": 1}}'],
+])  # fmt: skip
+def test_a_key_of_one_object_is_not_repeated(files: list[str], tmp_path: Path) -> None:
+    """Neither in a file nor in the files that are the parts of an object of ids."""
+    for i, text in enumerate(files):
+        (tmp_path / f"{i}.json").write_text(text, "utf-8")
+    with pytest.raises(ValueError, match=rf"{len(files) - 1}\.json must hold each key once.*'q1'"):
+        evaluated(tmp_path, truth={"q1": "a"})
+
+
+NO_IDS = [True, False, {}, {"id": 5}, 2.5, [True], [{}], [{"id": 5}]]
+
+
+@pytest.mark.parametrize("wrong", NO_IDS, ids=json.dumps)
+@pytest.mark.parametrize(("ids", "suffix"), [((3, 5), ".jsonl"), (("a", "b"), ".json")])
+def test_what_can_be_no_id_is_named(ids: Any, suffix: str, wrong: Any, tmp_path: Path) -> None:
+    """Booleans, objects and fractions of JSON in every column of ids, alone and beside ids."""
+    value = re.escape(json.dumps(wrong, separators=(",", ":")).strip("[]"))
+    first, second = ids
+    row = {"preds": [first, second], "target": first, "u": 1, "item": first, "s": 0.5, "x": [first]}
+    row |= {"g": 1, "p0": first, "p1": second}
+
+    def write(name: str, rows: list[Any]) -> Path:
+        path = tmp_path / f"{name}{suffix}"
+        path.write_text(json.dumps(rows) if suffix == ".json" else records(*rows), "utf-8")
+        return path
+
+    def refused(at: int, file: str, rows: list[Any], truth: Any = None, **options: Any) -> None:
+        path = write("rows", rows)
+        options |= {} if truth is None else {"truth": write("truth", truth), "query": "u"}
+        with pytest.raises(ValueError, match=rf"row {at} of .*{file}\{suffix} must .*{value}"):
+            evaluated(path, **options)
+
+    beside = [row, {**row, "u": 2}]
+    scored: dict[str, Any] = {"item": "item", "score": "s"}
+    for name, options in {
+        "target": {}, "preds": {}, "x": {"exclude": "x"}, "p1": {"preds": ["p0", "p1"]},
+    }.items():  # fmt: skip
+        refused(1, "rows", [row, {**row, name: wrong}], **options)
+        if name != "preds" or not isinstance(wrong, dict):  # which are told to be answers
+            refused(0, "rows", [{**row, name: wrong}] * 2, **options)
+    for name, options in {"target": {}, "u": {}, "x": {"exclude": "x"}}.items():
+        refused(1, "truth", beside, [row, {**beside[1], name: wrong}], **options)
+    refused(1, "truth", beside, [row, {**beside[1], "target": wrong}], **scored)
+    for name, options in {"preds": {}, "u": {}, "item": scored}.items():
+        refused(1, "rows", [row, {**beside[1], name: wrong}], beside, **options)
+    if not isinstance(wrong, bool | float):
+        refused(1, "rows", [row, {**row, "g": wrong}], groups=["g"])
+        refused(1, "truth", beside, [row, {**beside[1], "g": wrong}], groups=["g"])
+
+
+def test_names_that_look_like_booleans_are_names(tmp_path: Path) -> None:
+    """The text "true" is an id, a boolean a group and part of a mask, and no answer by itself."""
+    rows = [{"preds": ["true", "{}x"], "target": "true", "g": True}] * 2
+    found = evaluated(written(records(*rows), tmp_path), groups=["g"], mask="g")
+    assert (found.values["mrr"], found.card["queries"]) == (1, 2)
+    rows = [*rows, {**rows[0], "preds": True}]
+    found = evaluated(written(records(*rows), tmp_path), on_error="miss")
+    assert (found.values["acc_at_1"], found.card["broken_answers"]) == (2 / 3, 1)
+
+
+@pytest.mark.parametrize("wrong", ["{}", "{'id': 5}", '{"id": 5}', "{ 'id': 5 }"])
+@pytest.mark.parametrize("id_", ["5", "a"])
+def test_objects_in_text_are_no_targets(wrong: str, id_: str, tmp_path: Path) -> None:
+    """As pandas writes them to CSV, in one table and as the truth of another."""
+    frame = pd.DataFrame({"u": [1, 2], "preds": [f"['{id_}']"] * 2, "target": [id_, wrong]})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    check_refused(tmp_path / "a.csv", "`target`.*objects", at=1)
+    with pytest.raises(ValueError, match=r"row 1 of .*a\.csv must hold .*object"):
+        evaluated(frame[["u", "preds"]], truth=tmp_path / "a.csv", query="u")
+
+
+@pytest.mark.parametrize("wrong", [True, np.True_, {}])
+def test_dicts_hold_text_or_whole_numbers(wrong: Any) -> None:
+    """Anything else is named, with its query, beside ids and alone."""
+    for rows, truth in (
+        ({1: [5, 3], 2: [3, wrong]}, {1: 5, 2: 5}), ({1: [5], 2: [5]}, {1: [wrong], 2: [wrong]}),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=rf"{re.escape(repr(wrong))} in query [12]"):
+            evaluated(rows, truth=truth)
+
+
+def test_booleans_among_numbers_are_refused() -> None:
+    """In lists of Python, which NumPy would take for 1 and 0."""
+    for rows, target in (([[5, 3]] * 2, [5, True]), ([[5, True], [5]], [5, 3])):
+        with pytest.raises(TypeError, match="must be all booleans or all numbers"):
+            report.evaluate(rows, target, k=1)
+    with pytest.raises(TypeError, match="`exclude` must be all booleans or all numbers"):
+        report.evaluate([[5, 3]], [5], exclude=[[3, True]], k=1)
+
+
+def test_excluded_ids_have_no_fraction() -> None:
+    """A list of floats is ids if they are whole, as pandas keeps them, whatever the targets are."""
+    rows = pd.DataFrame({"u": [1], "preds": [[5, 3]]})
+    truth = pd.DataFrame({"u": [1], "target": [3], "x": [[5.0]]})
+    assert evaluated(rows, truth=truth, query="u", exclude="x").values["acc_at_1"] == 1
+    names = rows.assign(preds=[["5", "3"]]), truth.assign(target="3")
+    assert evaluated(names[0], truth=names[1], query="u", exclude="x").values["acc_at_1"] == 1
+    for wrong in ([5.5], [True], 5.5):
+        with pytest.raises(ValueError, match=r"row 0 of DataFrame must hold .* in `x`"):
+            evaluated(rows, truth=truth.assign(x=[wrong]), query="u", exclude="x")
+
+
 @pytest.mark.parametrize(("name", "data"), [
     ("a.parquet", b"{ no Parquet"), ("a.arrow", b"{ no Arrow"), ("a.csv.gz", b"{ no archive"),
     ("a.npz", b"PK\x03\x04" + b"x" * 40), ("a.csv", b"preds,target\n\xff\xfe,1\n"),

@@ -152,6 +152,11 @@ def _array(name: str, value: Any) -> Any:
             f"ids, `{name}.indices`."
         )
     rows = [row.detach().cpu().numpy() if isinstance(row, Tensor) else row for row in value]
+    if len(kinds := _kinds_of(rows)) > 1 and kinds & {bool, np.bool_}:
+        raise TypeError(
+            f"`{name}` must be all booleans or all numbers, got both in {describe(value)}; write "
+            "numbers."
+        )
     # NumPy's own text has no NUL at its end, and is as wide as the longest; beside text, numbers
     # and missing values stay what they are
     is_text = any(issubclass(kind, str) for kind in set(map(type, rows)))
@@ -163,6 +168,12 @@ def _array(name: str, value: Any) -> Any:
         array = np.empty(len(rows), object)
         array[:] = rows
     return array if array.size else array.astype(np.int64)  # empty lists are lists of ids
+
+
+def _kinds_of(values: Sequence[Any]) -> set[type]:
+    """Return the types of values, also of those in lists of lists."""
+    kinds = set(map(type, values))
+    return _kinds_of([*chain.from_iterable(values)]) if kinds and kinds <= {list, tuple} else kinds
 
 
 def pad_rows(values: Any, lengths: Any, fill: float, least: int = 0) -> Any:

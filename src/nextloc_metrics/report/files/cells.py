@@ -31,7 +31,7 @@ _SPACE = r"[\s\pZ\x{85}]*"
 _NUMBER = r"[+-]?(?:\p{Nd}+\.?\p{Nd}*|\.\p{Nd}+)(?:[eE][+-]?\p{Nd}+)?"
 _QUOTED = r"\s+\".*\""  # a space before it makes a quote part of the cell
 _NUL = r"(?s:[^\x00]*\x00.*)"
-_OBJECT = r"(?s:\{\".*\})"  # of JSON, whose values are text here
+_OBJECT = r"(?s:\{\s*(?:[\"'].*)?\})"  # of JSON, whose values are text here, or of Python
 _PADDED = f"{_SPACE}(?:{_NUMBER}|[+-]?(?:{'|'.join(sorted(MISSING))})){_SPACE}"
 _ODD = f"^(?:{_QUOTED}|{_NUL}|{_OBJECT}|{_PADDED})$"
 

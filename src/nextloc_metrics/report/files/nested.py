@@ -7,11 +7,12 @@ import io
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from itertools import count
 from typing import Any
 
+import numpy as np
 import torch
 
 from nextloc_metrics.core.queries.messages import short
@@ -37,14 +38,17 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def read_json_objects(table: Any, may_be_single: bool = False) -> Any:
+def read_json_objects(table: Any, columns: Set[str], may_be_single: bool = False) -> Any:
     """Return the object that `.json` files are, each a part of it; else the table itself.
 
-    An object is one of lists or of objects, or if it may be of single ids, of any values.
+    An object is one of lists or of objects, or if it may be of single ids, of any values. Files
+    that each hold `columns` are records, whose keys repeat.
     """
     if kind_of_files(table) != ".json":
         return table
     found: dict[str, Any] = {}
+    again: dict[str, str] = {}
+    are_records, are_nested = bool(columns), True
     for file in find_files(table):
         with open_bytes(file) as opened:
             text = opened.read(_MOST).removeprefix(codecs.BOM_UTF8)
@@ -52,15 +56,21 @@ def read_json_objects(table: Any, may_be_single: bool = False) -> Any:
             return table
         try:
             part = json.loads(text, object_pairs_hook=_once)
-            found = _once([*found.items(), *part.items()])
         except KeyError as error:
             raise ValueError(
                 f"{file} must hold each key once, got {short(error.args[0])} again."
             ) from None
         except (ValueError, RecursionError):
             return table  # lines of JSON
-    are_nested = all(isinstance(x, dict | list) for x in found.values())
-    return found if found and (are_nested or may_be_single) else table
+        are_records &= part.keys() >= columns
+        again |= dict.fromkeys(found.keys() & part.keys(), file)
+        are_nested &= all(isinstance(x, dict | list) for x in part.values())
+        found |= part
+    if not found or not (are_nested or may_be_single) or (again and are_records):
+        return table
+    for key, file in again.items():
+        raise ValueError(f"{file} must hold each key once, got {short(key)} again.")
+    return found
 
 
 def as_tables(rows: Any, truth: Any, roles: Roles) -> tuple[Any, Any, Roles]:
@@ -74,10 +84,10 @@ def as_tables(rows: Any, truth: Any, roles: Roles) -> tuple[Any, Any, Roles]:
             raise ValueError(f"`rows` must be one run, got {short(files)}; read them one by one.")
         found, judged = read_trec(files[0], qrels)
     else:
-        found = read_json_objects(rows)
+        found = read_json_objects(rows, {str(roles.preds)} if truth is None else {*roles.query})
         if not isinstance(found, Mapping):
             return on_disk(rows), on_disk(truth), roles
-        judged = read_json_objects(on_disk(truth), may_be_single=True)
+        judged = read_json_objects(on_disk(truth), {*roles.query}, may_be_single=True)
     if judged is None:
         firsts = (x for of in found.values() if isinstance(of, Mapping) for x in of.values())
         first = next(firsts, None)
@@ -136,7 +146,13 @@ def _table_of_dict(name: str, given: Mapping[Any, Any]) -> Any:
     rows: list[tuple[Any, Any, Any]] = []
     for key, found in given.items():
         listed = found if isinstance(found, list | tuple) else [found]
-        pairs = found.items() if isinstance(found, Mapping) else zip(listed, count(1), strict=False)
+        is_dict = isinstance(found, Mapping)
+        pairs = [*(found.items() if is_dict else zip(listed, count(1), strict=False))]
+        for item in (x for x, _ in [(key, 0), *pairs] if isinstance(x, bool | np.bool_ | Mapping)):
+            raise ValueError(
+                f"`{name}` must have text or whole numbers as keys and items, got {short(item)} in "
+                f"query {short(key)}."
+            )
         # in a list, a text in brackets is a name
         rows += ((key, [item] if name == "truth" else item, number) for item, number in pairs)
     names = ["query", "item", "score" if True in are_dicts else "rank"]

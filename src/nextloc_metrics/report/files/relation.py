@@ -52,7 +52,11 @@ _FAMILIES = {
     "null": ('"NULL"',),
 }
 _NUL = Rule("contains({0}, chr(0))", "a value without NUL", "write it again")
-_OBJECT = Rule("starts_with({0}, '{\"')", "an id and no object", "write the id alone")
+_OBJECT = Rule(
+    "regexp_full_match({0}, '(?s)\\{\\s*([\"''].*)?\\}')",
+    "an id and no object",
+    "write the id alone",
+)
 _TIME = Rule("{1} IS NULL", "a time, as in the other table", "write it as 2026-01-31 12:30:00")
 _OFFSET = Rule(
     "offset_of({0}) = ''",
@@ -136,11 +140,7 @@ class Relation:
 
     def family(self, role: str) -> str:
         """Return what a column holds."""
-        kind = self.kinds[role]
-        if kind.endswith("]"):
-            return "none"
-        found = (x for x, kinds in _FAMILIES.items() if kind.startswith(kinds))
-        return next(found, "others")
+        return family_of(self.kinds[role])
 
     def is_all(self, role: str, pattern: str) -> bool:
         """Return whether all cells of text are of one pattern."""
@@ -187,6 +187,14 @@ class Relation:
         return f"SELECT {cells}, stood FROM {self.name}"
 
 
+def family_of(kind: str) -> str:
+    """Return what values of a type of DuckDB are."""
+    if kind.endswith("]"):
+        return "none"
+    found = (x for x, kinds in _FAMILIES.items() if kind.startswith(kinds))
+    return next(found, "others")
+
+
 def open_relation(
     db: Database, name: str, table: Any, roles: Mapping[str, str], lists: Sequence[str] = (),
     reading: Mapping[str, Any] | None = None,
@@ -198,7 +206,7 @@ def open_relation(
     """
     names, how = list(dict.fromkeys(roles.values())), reading or {}
     gaps = gaps_of(how["padding"], how["on_missing"]) if how else ()
-    source = open_table(table, names)
+    source = open_table(table, names, _holds_of(roles, lists))
     files = list(source.files)
     tables: dict[Any, str] = {}
     zones: dict[str, set[bool]] = {role: set() for role in roles}
@@ -250,6 +258,15 @@ def open_relation(
     cells = {x: x if x in raw else f"nullif({x}, '')" for x in roles}
     zoned = frozenset(role for role, found in zones.items() if True in found)
     return Relation(db, name, files, dict(roles), source.untyped, kinds, none, cells, zoned)
+
+
+def _holds_of(roles: Mapping[str, str], lists: Sequence[str]) -> dict[str, str]:
+    """Return what columns hold, as for `open_table`; a column may be a key and a group."""
+    groups = {x: "a group" for role, x in roles.items() if role[0] == "o"}
+    ids = {x: "an id" for role, x in roles.items() if role == "item" or role[0] in "kp"}
+    several = {x: "ids of locations" for role, x in roles.items() if role in ("target", *lists)}
+    answers = {x: "answers" for role, x in roles.items() if role == "preds"}
+    return groups | ids | several | answers
 
 
 def _as_lists(part: FilePart, name: str, reading: Mapping[str, Any]) -> Any:
@@ -411,7 +428,15 @@ def to_lists(one: Relation, role: str, are_integers: bool) -> None:
     cell, kind = role, one.kinds[role]
     cell = cell if kind.endswith("]") else f"[{cell}]"
     cell = f"CASE WHEN {role} IS NULL THEN [] ELSE {cell} END"
-    wrong = f"len(list_filter({cell}, lambda x: NOT regexp_full_match(x, '{_WHOLE}'))) > 0"
-    rule = Rule(wrong, "ids of locations", "write integers, as the targets are")
-    rules = [rule] if are_integers and kind.startswith("VARCHAR") else []
-    one.read(role, f"TRY_CAST({cell} AS {'BIGINT' if are_integers else 'VARCHAR'}[])", *rules)
+    text = Rule(f"NOT regexp_full_match({{0}}, '{_WHOLE}')", "ids of locations",
+                "write integers, as the targets are")  # fmt: skip
+    family = family_of(kind.removesuffix("[]"))
+    rules = [text] if family == "text" and are_integers else _IDS.get(family, [])
+    rules = [
+        x._replace(wrong=f"len(list_filter({cell}, lambda x: {x.wrong.replace('{0}', 'x')})) > 0")
+        for x in rules
+    ]
+    kinds = ["BIGINT"] if are_integers or family == "floats" else []
+    for kind in kinds if are_integers else [*kinds, "VARCHAR"]:
+        cell = f"TRY_CAST({cell} AS {kind}[])"
+    one.read(role, cell, *rules)

@@ -23,6 +23,7 @@ from urllib.parse import unquote
 from nextloc_metrics.core.queries.messages import describe, short
 from nextloc_metrics.report.files.cells import is_list, is_text
 from nextloc_metrics.report.files.database import Database, quoted
+from nextloc_metrics.report.files.json_types import is_refused, refusal, text_of
 from nextloc_metrics.report.files.opening import (
     ARROW,
     TEXT,
@@ -31,6 +32,7 @@ from nextloc_metrics.report.files.opening import (
     Lazy,
     RowSource,
     check_columns,
+    check_lines,
     delimiter_of,
     file_system,
     find_files,
@@ -57,14 +59,18 @@ _UNPACKED = 1 << 28
 
 
 class Files(RowSource):
-    """Tables in files of one kind: Parquet, CSV, JSON or Arrow IPC."""
+    """Tables in files of one kind: Parquet, CSV, JSON or Arrow IPC.
 
-    def __init__(self, files: Sequence[str]) -> None:
+    `holds` says of columns what they hold, a key of `_NO_IDS`, by the types of JSON are refused.
+    """
+
+    def __init__(self, files: Sequence[str], holds: Mapping[str, str] | None = None) -> None:
         _ = pa.Table  # without pyarrow the error is that of the extra
         self.files, kind = [*files], suffix_of(files[0])
         self.untyped = kind in TEXT
         readers: dict[str, Any] = {".parquet": _read_parquet, ".csv": read_csv, ".tsv": read_csv}
-        self._read = readers.get(kind, _read_ipc if kind in ARROW else read_json)
+        by_text = partial(read_json, holds=holds or {})
+        self._read = readers.get(kind, _read_ipc if kind in ARROW else by_text)
 
     def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
         """Yield the rows in parts; a folder such as `user=ann` is a column of its files."""
@@ -245,12 +251,17 @@ def on_disk(rows: Any) -> Any:
         return pa.ipc.open_stream(pa.memory_map(f"{folder}/rows")).read_all()
 
 
-def open_table(table: Any, columns: Sequence[str]) -> RowSource:
-    """Return the source of the rows of files or of a table; `columns` are those that are read."""
+def open_table(
+    table: Any, columns: Sequence[str], holds: Mapping[str, str] | None = None
+) -> RowSource:
+    """Return the source of the rows of files or of a table; `columns` are those that are read.
+
+    `holds` is as for `Files`; in other tables, the types of columns say it.
+    """
     if isinstance(table, RowSource):
         return table
     if isinstance(table, str | os.PathLike | list | tuple):
-        return Files(find_files(table))
+        return Files(find_files(table), holds)
     if hasattr(table, "__arrow_c_stream__") or is_pandas(table):
         return Stream(table, columns)
     raise TypeError(
@@ -277,9 +288,6 @@ def columns_of_both(one: Any, other: Any) -> list[str]:
 # of CSV and of its header: a packed file of a few kilobytes can hold millions of columns.
 _LINES, _RECORDS, _LONGEST, _LINE, _HEADER = 1 << 16, 1000, 1 << 26, 1 << 22, 1 << 20
 
-# Bytes of lines that DuckDB holds at once, 16 of the longest; of fewer it drops none.
-_BUFFER = 15 * _LINE
-
 # What DuckDB says of a line, and the rule of ours.
 _RULES = {
     "Expected Number of Columns": "have as many cells as the header; quote a cell that holds a "
@@ -305,7 +313,7 @@ def read_csv(file: str, choose: Choose) -> Iterator[FilePart]:
     if header is None or (names := choose(header)) is None:
         return
     columns = ", ".join(f"c{i}: 'VARCHAR'" for i in range(len(header)))
-    _check_lines(file)
+    check_lines(file, _LINE)
     scan = (
         f"read_csv({_quoted_path(file)}, auto_detect = false, header = false, strict_mode = true, "
         f"delim = {quoted(delimiter_of(file))}, quote = '\"', escape = '\"', "
@@ -320,24 +328,6 @@ def read_csv(file: str, choose: Choose) -> Iterator[FilePart]:
             if row >= 0:
                 raise ValueError(f"{part.place(row)} must not be the header again; remove it.")
         yield part
-
-
-def _check_lines(file: str) -> None:
-    """Raise for a line so long that DuckDB drops it without an error if it is the last one."""
-    lines, length = 1, 0
-    with open_bytes(file) as opened:
-        if not file.endswith((".gz", ".zst")):
-            if opened.seek(0, os.SEEK_END) <= _BUFFER:
-                return
-            opened.seek(0)
-        while chunk := opened.read(_LINE):
-            length = 0 if re.search(rb"[\r\n]", chunk) else length + len(chunk)
-            if length >= _LINE:
-                raise ValueError(
-                    f"line {lines:,} of {file} must have at most {_LINE:,} bytes, got more; store "
-                    "only the best ids of each row."
-                )
-            lines += chunk.count(b"\n")
 
 
 def _header(file: str) -> list[str] | None:
@@ -361,7 +351,7 @@ def _header(file: str) -> list[str] | None:
         ) from error
 
 
-def read_json(file: str, choose: Choose) -> Iterator[FilePart]:
+def read_json(file: str, choose: Choose, holds: Mapping[str, str]) -> Iterator[FilePart]:
     """Read records, one per line, in a list or over several lines; strings lose their quotes."""
     with open_bytes(file) as opened:
         start = opened.read(1 << 12).removeprefix(codecs.BOM_UTF8).lstrip()
@@ -378,10 +368,16 @@ def read_json(file: str, choose: Choose) -> Iterator[FilePart]:
     keys = [*dict.fromkeys(chain.from_iterable(records))]
     if not records or (names := choose(keys)) is None:
         return
-    columns = ", ".join(f"{quoted(x)}: 'VARCHAR'" for x in names)
+    columns = ", ".join(f"{quoted(x)}: 'JSON'" for x in names)
     cells = ['"' + name.replace('"', '""') + '"' for name in names]
     scan = f"read_json{how}, auto_detect = false, columns = {{{columns}}})"
-    yield from _parts(file, scan, names, cells)
+    texts = [*map(text_of, cells, map(holds.get, names)), is_refused(cells, names, holds)]
+    for part in _parts(file, scan, [*names, ""], texts):
+        found = part.columns.pop("")
+        if found.null_count < len(found):
+            row = found.is_valid().index(True).as_py()
+            raise refusal(part, row, names[found[row].as_py()], holds)
+        yield part
 
 
 def _quoted_path(file: str) -> str:

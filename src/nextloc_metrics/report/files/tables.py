@@ -122,7 +122,7 @@ class TableRows:
             )
         check_choice("on_error", on_error, OnError)
         check_choice("on_missing", on_missing, OnError)
-        self.source = open_table(source, names.all)
+        self.source = open_table(source, names.all, _holds_of(names, reader is not None))
         self.names, self.on_error = names, on_error
         self.num_rows: int | None = None
         self.missed, self.without_target, self.reader = 0, 0, reader
@@ -394,6 +394,14 @@ class TableRows:
         if (width := getattr(self.source, "width", None)) is not None:
             ids = ids.masked_fill(ids >= width, -1)  # that no model recommends
         return ids
+
+
+def _holds_of(names: Roles, are_texts: bool) -> dict[str, str]:
+    """Return what columns hold; answers that are texts may be of any type."""
+    holds = dict.fromkeys(names.groups, "a group")
+    holds |= {} if are_texts else {names.preds: "answers"}
+    holds |= {x: "ids of locations" for x in (names.target, names.exclude) if x is not None}
+    return holds
 
 
 def _rows_of(part: FilePart, rows: slice) -> FilePart:
