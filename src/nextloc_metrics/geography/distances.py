@@ -20,7 +20,7 @@ from nextloc_metrics.core.base.ranking_metric import (
     finish_scores,
 )
 from nextloc_metrics.core.means import exact, histogram, intervals
-from nextloc_metrics.core.queries.checks import check_statistic
+from nextloc_metrics.core.queries.checks import check_statistic, from_one
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.geography.locations import Locations, check_locations
@@ -43,7 +43,10 @@ class _NearTarget(RankingMetric):
         known, relevant = len(self.locations), ranking.relevant
         self.locations.check_size(ranking.num_candidates)
         if self.validate_args and relevant.numel() and (highest := int(relevant.max())) >= known:
-            raise ValueError(f"`target` must be below the {known} locations, got {highest}.")
+            raise ValueError(
+                f"`target` must be below the {known} locations, got {highest}"
+                f"{from_one(relevant, known)}."
+            )
         if self.validate_args and not self.locations.is_complete:
             rows = ranking.answerable.nonzero()[:, 0]
             self.locations.check_known("target", relevant[rows], "leave it out with `mask`", rows)

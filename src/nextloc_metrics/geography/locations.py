@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nextloc_metrics.core.base.annotated_options import describe_option
 from nextloc_metrics.core.queries.arrays import Array, as_tensor
-from nextloc_metrics.core.queries.checks import check_choice, check_made, check_number
+from nextloc_metrics.core.queries.checks import check_choice, check_made, check_number, from_one
 from nextloc_metrics.core.queries.messages import describe, extra, short
 
 #: What coordinates are: latitude and longitude in degrees, or km, metres or cells on a plane.
@@ -163,7 +163,8 @@ class Locations(torch.nn.Module):
         if several.numel() and not -1 <= int(several.min()) <= int(several.max()) < len(self):
             raise ValueError(
                 f"`target` must be below the {len(self)} locations, or -1, got "
-                f"{int(several.max() if several.min() >= -1 else several.min())}."
+                f"{int(several.max() if several.min() >= -1 else several.min())}"
+                f"{from_one(several, len(self))}."
             )
         self.check_known("target", several, "leave these queries out with `mask`")
         starts, near = self.neighbours(km)

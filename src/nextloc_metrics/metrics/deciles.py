@@ -18,7 +18,7 @@ from nextloc_metrics.core.base.annotated_options import Computed, Positive, Posi
 from nextloc_metrics.core.base.mean import MeanMetric
 from nextloc_metrics.core.base.ranking_metric import RankingTally
 from nextloc_metrics.core.means import exact, intervals
-from nextloc_metrics.core.queries.checks import check_made, check_part
+from nextloc_metrics.core.queries.checks import check_made, check_part, from_one
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking, Ties
@@ -123,9 +123,11 @@ class DecileMetric(RankingTally):
         if ranking.num_candidates is None and self.validate_args and len(ranking):
             highest = int(ranking.relevant.max())
         if highest >= len(self.bins):
+            of_lists = ranking.num_candidates is None
+            from_zero = from_one(ranking.relevant, len(self.bins)) if of_lists else ""
             raise ValueError(
                 "`bins` (`train_counts`) must hold every location, got "
-                f"{len(self.bins)} locations and id {highest}."
+                f"{len(self.bins)} locations and id {highest}{from_zero}."
             )
 
     def compute(self) -> Any:

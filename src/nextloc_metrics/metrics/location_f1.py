@@ -12,7 +12,7 @@ from nextloc_metrics.core.base.annotated_options import Computed
 from nextloc_metrics.core.base.ranking_metric import RankingTally, Size, check_one_relevant
 from nextloc_metrics.core.means import exact
 from nextloc_metrics.core.queries.arrays import must_not_sync
-from nextloc_metrics.core.queries.checks import check_num_locations
+from nextloc_metrics.core.queries.checks import check_num_locations, from_one
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking
 
@@ -57,7 +57,8 @@ class LocationTally(RankingTally):
         is_checked = len(relevant) and (must_check or not must_not_sync(ranking.above))
         if is_checked and (highest := int(relevant.max())) >= self.num_locations:
             raise ValueError(
-                f"`target` must be below `num_locations`, {self.num_locations}, got {highest}."
+                f"`target` must be below `num_locations`, {self.num_locations}, got {highest}"
+                f"{from_one(relevant, self.num_locations)}."
             )
 
     def tally(self, ranking: Ranking) -> Tensor:

@@ -22,6 +22,7 @@ from nextloc_metrics.core.base.plan import Plan
 from nextloc_metrics.core.means import intervals
 from nextloc_metrics.core.queries.answers import UNSEEN
 from nextloc_metrics.core.queries.batch import Batch, Grouping, GroupLabels
+from nextloc_metrics.core.queries.checks import from_one
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.metrics.location_f1 import LocationF1
@@ -123,7 +124,10 @@ class Counted:
         known, target = self.setting.known_locations, batch.target[ranking.queries.counted]
         # also where F1 reads no target
         if known is not None and target.numel() and (highest := int(target.max())) >= known:
-            raise ValueError(f"`target` must be below `num_locations`, {known}, got {highest}.")
+            raise ValueError(
+                f"`target` must be below `num_locations`, {known}, got {highest}"
+                f"{from_one(target, known)}."
+            )
         card, longest = count_rows(self.setting, batch, ranking)
         self.card.update(card)
         self.longest = max(self.longest, longest)

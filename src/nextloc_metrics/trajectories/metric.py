@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core.base.mean import MeanMetric
-from nextloc_metrics.core.queries.checks import as_number
+from nextloc_metrics.core.queries.checks import as_number, from_one
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.geography.locations import (
     EARTH_RADIUS,
@@ -144,7 +144,7 @@ def _check_known(locations: Locations, name: str, ids: Tensor, is_point: Tensor)
         query, step = unknown.nonzero()[0].tolist()
         raise ValueError(
             f"`{name}` must be below the {len(locations)} locations, got {int(ids[query, step])} "
-            f"in query {query}."
+            f"in query {query}{from_one(ids.masked_fill(~is_point, -1), len(locations))}."
         )
     locations.check_known(name, ids.masked_fill(~is_point, -1), "leave it out with `mask`")
 

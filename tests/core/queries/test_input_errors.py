@@ -7,9 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
+import nextloc_metrics as nm
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -25,6 +27,7 @@ from nextloc_metrics import (
     SequenceAccuracy,
     analysis,
     functional,
+    geography,
     next_location_metrics,
     protocols,
     recommendation_metrics,
@@ -232,3 +235,69 @@ def test_missing_values_are_named(missing: str | None) -> None:
     for rows in ([[1, 2], [pd.NA], [3], [4]], [[1], [pd.NA], [3], [4]]):
         with pytest.raises(ValueError, match=f"`target` {says}1"):
             MRR().update(SCORES, rows)
+
+
+ONE_TO_FIVE = torch.tensor([1, 5, 3, 2])
+LISTS_FROM_ONE = torch.tensor([[1, 2], [5, 1], [3, 4], [2, 1]])
+PLACES = geography.Locations(torch.zeros(5), torch.arange(5.0))
+
+
+@pytest.mark.parametrize("metric", [
+    nm.MRR(), nm.AccuracyAtK(k=1), nm.next_location_metrics(5), nm.LocationF1(5),
+    geography.AccuracyWithin(PLACES, k=1, km=1), nm.DecileNDCG(nm.PopularityBins([1] * 5, 1), k=1),
+], ids=lambda x: type(x).__name__)  # fmt: skip
+@pytest.mark.parametrize("kind", ["scores", "lists"])
+def test_ids_from_one_are_told_to_begin_at_zero(metric: Any, kind: str) -> None:
+    """Where the largest target is the number of locations, and none is 0; else it is not said."""
+    preds = torch.rand(4, 5) if kind == "scores" else LISTS_FROM_ONE
+    if kind == "lists" and isinstance(metric, nm.MRR | nm.AccuracyAtK):
+        metric.update(preds, ONE_TO_FIVE)  # no number of locations is known
+        return
+    with pytest.raises(ValueError, match=r"got .*5; ids begin at 0.* subtract 1") as error:
+        metric.update(preds, ONE_TO_FIVE)
+    assert "inf" not in str(error.value)
+    for other in (ONE_TO_FIVE - 1).clamp(max=0) + torch.tensor([0, 5, 3, 2]), ONE_TO_FIVE + 1:
+        with pytest.raises(ValueError, match="must ") as error:
+            metric.update(preds, other)
+        assert "subtract" not in str(error.value)
+
+
+def test_evaluations_tell_ids_from_one() -> None:
+    """Scores and lists, with the number of locations and with counts, in arrays and in a table."""
+    scores = torch.rand(4, 5)
+    for preds, options in (
+        (scores, {}), (LISTS_FROM_ONE, {"num_locations": 5}),
+        (LISTS_FROM_ONE, {"train_counts": [3, 1, 1, 1, 1]}),
+    ):  # fmt: skip
+        table = pd.DataFrame({"preds": preds.tolist(), "target": ONE_TO_FIVE.tolist()})
+        for rows in ((preds, ONE_TO_FIVE), (table,)):
+            with pytest.raises(ValueError, match=r"ids begin at 0.* subtract 1"):
+                report.evaluate(*rows, k=1, **options)
+
+
+def test_a_missing_target_beside_scores_gets_a_column() -> None:
+    """The error names what counts it as a miss, and no option that is refused there."""
+    scores, target = torch.rand(2, 5), [1, -1]
+    table = pd.DataFrame({"preds": scores.tolist(), "target": target})
+    truth = table.assign(u=[1, 2])
+    for rows, options in (
+        ((scores, target), {}), ((table,), {}), ((table,), {"on_missing": "miss"}),
+        ((table.assign(target=pd.array([1, None], dtype="Int64")),), {}),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=r"add a column.*-(torch\.)?inf.* its number, 5") as e:
+            report.evaluate(*rows, k=1, **options)
+        assert "on_missing='miss'" not in str(e.value)
+        assert "leave the row out" not in str(e.value)
+    with pytest.raises(ValueError, match="beside scores, add a column of -inf"):
+        report.evaluate(truth[["u", "preds"]], truth=truth[["u", "target"]], query="u", k=1)
+    wider = [[*row, -torch.inf] for row in scores.tolist()]
+    assert report.evaluate(wider, [1, 5], k=1).values["acc_at_1"] in (0, 0.5)
+
+
+@pytest.mark.parametrize("make", ["csr_matrix", "csr_array", "coo_array"])
+def test_sparse_matrices_of_scipy_are_told_to_be_dense(make: str) -> None:
+    """As scores of a metric and of an evaluation."""
+    scores = getattr(pytest.importorskip("scipy.sparse"), make)(np.eye(3))
+    for call in (nm.MRR().update, report.evaluate):
+        with pytest.raises(TypeError, match=r"use `preds\.toarray\(\)`"):
+            call(scores, [0, 1, 2])

@@ -520,6 +520,43 @@ def test_what_cannot_be_read_is_named(
     assert run("score", str(path)).exit_code == 1
 
 
+def test_columns_of_frames_have_one_name() -> None:
+    """Two rows of names are no names, in either table; numbers are no columns of ids."""
+    names = pd.MultiIndex.from_tuples([("a", "preds"), ("a", "target"), ("b", "u")])
+    frame = pd.DataFrame([[3, 3, 1]], columns=names)
+    flat = frame.set_axis(["preds", "target", "u"], axis=1)
+    for rows, options in (
+        (frame, {}), (frame, {"preds": "p*"}), (flat, {"truth": frame, "query": "u"}),
+        (frame, {"truth": flat, "query": "u", "item": "preds", "score": "u"}),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=r"must have one name for each column.*MultiIndex"):
+            evaluated(rows, **options)
+    check_refused(pd.DataFrame([[3, 3]]), "must have the columns.*'preds'.* got .*'0'")
+
+
+def test_tables_that_lie_apart_are_joined_by_a_key() -> None:
+    """The error without `query` says so, with the column that both have."""
+    rows = pd.DataFrame({"locale": ["x", "y"], "preds": [[1], [2]]})
+    truth = pd.DataFrame({"locale": ["x", "y"], "target": [1, 2]})
+    with pytest.raises(ValueError, match=r"joined by this key, such as `query='locale'`"):
+        evaluated(rows, truth=truth)
+    with pytest.raises(ValueError, match=r"not row by row.* number of the query to both"):
+        evaluated(rows[["preds"]], truth=truth[["target"]])
+
+
+@pytest.mark.parametrize(("answer", "label", "ids"), [
+    ('So ["Cafe"]', "The next place is Cafe.", ["Cafe", "Zoo"]), ("[3]", "It is place 3", [3, 5]),
+    ('["Cafe"]', "Nächster.Ort", ["Cafe"]),
+])  # fmt: skip
+def test_a_label_in_words_needs_an_id(answer: str, label: str, ids: Any, tmp_path: Path) -> None:
+    """The error says how it gets one, and nothing of padding."""
+    path = written(records(*[{"predict": answer, "label": label, "target": 0}] * 2), tmp_path)
+    named: dict[str, Any] = {"preds": "predict", "target": "label", "vocabulary": ids}
+    with pytest.raises(ValueError, match=r"row 0 .*column with its id.*read_answers") as error:
+        report.evaluate(path, **named, answers={"form": "json"}, k=1)
+    assert "padding" not in str(error.value)
+
+
 def test_columns_of_frames_have_one_type() -> None:
     """Which columns of objects and nested lists have not; others are in a golden file."""
     with pytest.raises(ValueError, match="must be columns of one type each"):

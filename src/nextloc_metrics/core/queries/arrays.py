@@ -289,6 +289,8 @@ def _unreadable(name: str, value: Any) -> TypeError:
     remedy = "text is read from tables, such as a DataFrame, with a vocabulary of ids"
     if name == "preds" and hasattr(value, "relevant_above"):
         remedy = "pass a Ranking to `update` of a metric or collection"
+    if hasattr(value, "toarray"):  # scipy.sparse
+        remedy = f"use `{name}.toarray()`, in which what is not stored is 0"
     return TypeError(
         f"`{name}` must be a tensor, an array, a column or nested lists of numbers, got "
         f"{describe(value)}; {remedy}."

@@ -17,7 +17,13 @@ from torch import Tensor
 
 from nextloc_metrics.core.queries.answers import Answers
 from nextloc_metrics.core.queries.arrays import Array, as_tensor, as_tensor_or_text, per_query
-from nextloc_metrics.core.queries.checks import INTEGERS, check_candidates, check_named, is_integer
+from nextloc_metrics.core.queries.checks import (
+    INTEGERS,
+    check_candidates,
+    check_named,
+    from_one,
+    is_integer,
+)
 from nextloc_metrics.core.queries.messages import describe, short
 from nextloc_metrics.core.suggestions import use
 
@@ -138,7 +144,8 @@ class Batch:
         if beyond.any():
             raise ValueError(
                 f"`target` must be below the {answers.num_ids} ids of the answers, got "
-                f"{int(target.max())}; read answers with all ids."
+                f"{int(target.max())}{from_one(target, answers.num_ids)}; read answers with all "
+                "ids."
             )
         extra = {**(self.extra or {}), "answer": answers.table()}
         return replace(self, preds=answers.lists(), extra=extra)

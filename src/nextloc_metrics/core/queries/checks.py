@@ -185,6 +185,14 @@ def cut_offs(k: int | Sequence[int]) -> list[int]:
     return cuts
 
 
+def from_one(ids: Tensor, number: int) -> str:
+    """Return the end of a message if ids that must be below a number are up to it, and from 1."""
+    lowest = int(ids.masked_fill(ids < 0, number).min()) if ids.numel() else 0
+    if not 1 <= lowest <= int(ids.max()) == number:
+        return ""
+    return "; ids begin at 0: if these begin at 1, subtract 1 from each"
+
+
 def check_num_locations(num_locations: int, num_candidates: int | None) -> None:
     """Raise if there are more candidates than locations."""
     if num_candidates is not None and num_candidates > num_locations:

@@ -9,6 +9,7 @@ from torch import Tensor
 from nextloc_metrics.core import backends
 from nextloc_metrics.core.queries.arrays import as_tensor, must_not_sync, per_query
 from nextloc_metrics.core.queries.batch import Batch
+from nextloc_metrics.core.queries.checks import from_one
 from nextloc_metrics.core.queries.messages import describe, got, short
 
 
@@ -220,17 +221,28 @@ def _check_range(ids: Tensor, counted: Tensor, num_candidates: int | None, padde
     if lowest < 0 or (num_candidates is not None and highest >= num_candidates):
         bound = "" if num_candidates is None else f" and below the {num_candidates} candidates"
         padding = " (-1 pads)" if padded else ""
-        form = "" if num_candidates is None else "; floating `preds` are scores, not lists of ids"
-        remedy = (
-            "exclude queries without a location with `ignore_index` or `mask`; to count one as a "
-            "miss, name a location that is never retrieved" if lowest < 0
-            else "count locations that training never saw as misses: "
-            "`torch.nn.functional.pad(scores, (0, 1), value=-torch.inf)` adds one id for them all"
-        )  # fmt: skip
+        is_form_odd = num_candidates is not None and lowest >= 0
+        form = "; floating `preds` are scores, not lists of ids" if is_form_odd else ""
+        remedy = _remedy(ids, lowest, num_candidates)
         raise ValueError(
             f"`target` must hold ids of at least 0{padding}{bound}, got "
-            f"{lowest if lowest < 0 else highest}; {remedy}{form}."
+            f"{lowest if lowest < 0 else highest}{remedy}{form}."
         )
+
+
+def _remedy(ids: Tensor, lowest: int, num_candidates: int | None) -> str:
+    """Return what to do about ids that are out of range; `lowest` is the lowest that counts."""
+    column = "`torch.nn.functional.pad(scores, (0, 1), value=-torch.inf)`"
+    if lowest >= 0:
+        unseen = f"; count locations that training never saw as misses: {column} adds one id for "
+        return from_one(ids, num_candidates or 0) or f"{unseen}them all"
+    miss = "name a location that is never retrieved"
+    if num_candidates is not None:
+        miss = f"add a column, {column}, and write its number, {num_candidates}"
+    return (
+        "; exclude queries without a location with `ignore_index` or `mask`; to count one as a "
+        f"miss, {miss}"
+    )
 
 
 def gain_dtype(device: torch.device) -> torch.dtype:

@@ -36,6 +36,10 @@ _PADDED = f"{_SPACE}(?:{_NUMBER}|[+-]?(?:{'|'.join(sorted(MISSING))})){_SPACE}"
 _ODD = f"^(?:{_QUOTED}|{_NUL}|{_OBJECT}|{_PADDED})$"
 
 
+PADDING = "leave out numbers that pad lists, such as -100, with `padding=-100`, or count the whole "
+PADDING += "answer as a miss with `on_error='miss'`"
+
+
 class WrongTypeError(ValueError):
     """A column has a type that cannot hold ids."""
 
@@ -442,7 +446,4 @@ def remedy(cell: Any, how: CellReading) -> str:
             "write a number as digits, and leave rows without a target out; a name that looks like "
             "this must be among the ids of `vocabulary`"
         )
-    return (
-        "leave out numbers that pad lists, such as -100, with `padding=-100`, or count the whole "
-        "answer as a miss with `on_error='miss'`"
-    )
+    return PADDING

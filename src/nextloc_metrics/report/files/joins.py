@@ -26,6 +26,7 @@ from nextloc_metrics.report.files.database import Database
 from nextloc_metrics.report.files.opening import FilePart, RowSource, as_arrow, pa
 from nextloc_metrics.report.files.relation import (
     GRADES,
+    OF_GAPS_OF_ANY,
     RANKS,
     SCORES,
     align,
@@ -38,7 +39,7 @@ from nextloc_metrics.report.files.relation import (
 )
 from nextloc_metrics.report.files.roles import Roles
 from nextloc_metrics.report.files.sources import columns_of, columns_of_both
-from nextloc_metrics.report.files.tables import TableRows
+from nextloc_metrics.report.files.tables import OF_GAPS, TableRows
 
 # Numbers of a part that holds a score for each candidate, or a list with gaps.
 _SCORES = 1 << 22
@@ -68,9 +69,11 @@ def open_form(
         source = _wide(db, rows, form, others)
     elif not form.query:
         both = columns_of_both(rows, truth)
+        key = f", such as `query={both[0]!r}`" if len(both) == 1 else ""
         raise ValueError(
             "`query` must name the columns that say which query a row is of, in both tables, got "
-            f"none; both have {short(both)}."
+            f"none; both have {short(both)}. The tables are joined by this key{key}, and not row "
+            "by row; without one, write the number of the query to both."
         )
     else:
         joining = _Joining(db, rows, truth, form, others, reading)
@@ -160,7 +163,8 @@ class _Joining:
             ranks = [x for x in found.columns if x[0] == "p" and x != "preds"]
             of = list_columns(found, ranks) if ranks else list_cells(found)
             beside = of if of in ("text", "integers") and not found.untyped else None
-            kind = align("item", relevant, beside=beside)
+            gaps = OF_GAPS if of in ("text", "integers") else OF_GAPS_OF_ANY
+            kind = align("item", relevant, beside=beside, gaps=gaps)
             if found.untyped:  # the reader types both
                 relevant.sql["item"] = f"CAST({relevant.sql['item']} AS VARCHAR)"
         if self.seen is not None:

@@ -27,7 +27,7 @@ from nextloc_metrics.report.files.columns import fill_gaps, gaps_of
 from nextloc_metrics.report.files.database import Database
 from nextloc_metrics.report.files.opening import FilePart, pa, pc, place
 from nextloc_metrics.report.files.sources import columns_of, open_table
-from nextloc_metrics.report.files.tables import OF_GAPS, check_read
+from nextloc_metrics.report.files.tables import OF_GAPS, check_read, of_scores
 
 
 class Rule(NamedTuple):
@@ -37,6 +37,9 @@ class Rule(NamedTuple):
     must: str
     remedy: str
 
+
+# What to do about a missing target beside cells that may be lists or scores.
+OF_GAPS_OF_ANY = f"{OF_GAPS}, or {of_scores('the width of the rows')}"
 
 # A number of text as it is usually written, of at most 18 digits.
 _WHOLE = r"(0|-?[1-9][0-9]{0,17})(\.0)?"
@@ -305,8 +308,10 @@ def matching(table: Any, preds: str | Sequence[str]) -> list[str]:
     )
 
 
-def align(role: str, *sides: Relation, beside: str | None = None) -> str:
+def align(role: str, *sides: Relation, beside: str | None = None, gaps: str = OF_GAPS) -> str:
     """Make a column alike in all tables, and `beside` lists of a kind; return integers or text.
+
+    `gaps` says what to do about a missing target.
 
     Text of CSV and JSON takes the type of the other side; if all of it is, it is integers where
     all cells are integers in their usual form.
@@ -325,7 +330,7 @@ def align(role: str, *sides: Relation, beside: str | None = None) -> str:
     for one, own in zip(sides, kinds, strict=True):
         gap, below = ("a value", "leave the row out"), ("an id from 0 on", "leave the row out")
         if one.name.startswith("relevant") and role == "item":
-            gap = below = ("a target", OF_GAPS)
+            gap = below = ("a target", gaps)
         rules = [Rule(f"{{0}} IS NULL AND NOT {one.none}", *gap)]
         rules += [_NUL] if one.untyped else _IDS.get(one.family(role), [])
         rules += [_OBJECT] if one.untyped and role == "item" else []

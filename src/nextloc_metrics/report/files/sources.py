@@ -219,7 +219,7 @@ class Stream(RowSource):
         metadata = getattr(getattr(table, "schema", None), "metadata", None) or {}
         self.files = [metadata.get(b"file", type(table).__name__.encode()).decode()]
         if is_pandas(table):  # its export would convert all columns in every pass
-            check_columns(self.files[0], list(table.columns), columns)
+            check_columns(self.files[0], _names_of(table), columns)
             table = self._explained(table_of, table[columns])
         self._table = table
 
@@ -275,7 +275,19 @@ def columns_of(table: Any) -> list[str]:
     if isinstance(table, str | os.PathLike | list | tuple):
         return Files(find_files(table)[:1]).names()
     names = getattr(getattr(table, "schema", None), "names", None)  # a method in polars
+    if is_pandas(table):
+        return _names_of(table)
     return [*map(str, names if isinstance(names, list) else getattr(table, "columns", ()))]
+
+
+def _names_of(frame: Any) -> list[str]:
+    """Return the names of columns of pandas, or raise if a column has several."""
+    if frame.columns.nlevels > 1:
+        raise ValueError(
+            f"DataFrame must have one name for each column, got {short(frame.columns[0])} of a "
+            "MultiIndex; join them, `df.columns = ['_'.join(map(str, x)) for x in df.columns]`."
+        )
+    return [*map(str, frame.columns)]
 
 
 def columns_of_both(one: Any, other: Any) -> list[str]:

@@ -19,6 +19,7 @@ from nextloc_metrics.core.queries.messages import clip, short
 from nextloc_metrics.report.files.answer_texts import Reader, check_no_answers
 from nextloc_metrics.report.files.cells import (
     MISSING,
+    PADDING,
     CellReading,
     Cells,
     OnError,
@@ -57,6 +58,10 @@ from nextloc_metrics.report.files.sources import open_table
 
 #: what to do about a query without a target
 OF_GAPS = "leave the row out, or count it as a miss with `on_missing='miss'`"
+_OF_LABELS = (
+    "a target is one id; a label in words needs a column with its id, or is read by the same rule "
+    "as the answers, `report.read_answers(labels, ...)`"
+)
 # Rows that tell what columns hold, and values of lists per chunk.
 _SEEN = 1000
 _VALUES = 1 << 21
@@ -146,7 +151,7 @@ class TableRows:
         if self._gaps and self.num_candidates and getattr(self.source, "width", None) is None:
             raise ValueError(
                 "`on_missing` must be 'raise' beside scores, got 'miss': the id of a missing "
-                "target is no candidate; leave the row out."
+                f"target is no candidate; {of_scores(self.num_candidates)}."
             )
         known = frozenset(map(str, vocabulary or ())) if self.source.untyped else None
         self._relevant = CellReading(kind, is_loose, separator, may_be_list, known)
@@ -342,7 +347,7 @@ class TableRows:
         gaps[found.rows[found.values < 0]] = True
         gaps &= ~(found.lists & self.has_several)  # padding is right in a list, if rows may be one
         bad = found.bad | gaps | ((found.lengths != 1) & (not self.has_several))
-        check_read(piece, self.names.target, bad, self._relevant, gaps)
+        check_read(piece, self.names.target, bad, self._relevant, gaps, self.num_candidates)
         return pad(found) if self.has_several else as_tensor("target", found.values), found.lists
 
     def _check_swapped(self, piece: FilePart, answers: Cells, are_lists: Any) -> None:
@@ -409,14 +414,30 @@ def _rows_of(part: FilePart, rows: slice) -> FilePart:
     return FilePart(part.file, part.rows[rows], columns)
 
 
-def check_read(piece: FilePart, name: str, bad: Any, how: CellReading, gaps: Any = None) -> None:
-    """Raise for the first row that is bad; `gaps` are the rows without a target."""
+def of_scores(number: int | str) -> str:
+    """Return what to do about a missing target beside so many scores."""
+    return (
+        "to count it as a miss beside scores, add a column of -inf to all of them, and write its "
+        f"number, {number}, as the target"
+    )
+
+
+def check_read(
+    piece: FilePart, name: str, bad: Any, how: CellReading, gaps: Any = None,
+    width: int | None = None,
+) -> None:  # fmt: skip
+    """Raise for the first row that is bad; `gaps` are the rows without a target beside scores."""
     if bad.any():
         row = int(bad.argmax())
         cell = piece.columns[name][row].as_py()
         what = "scores, as many as the rows before" if how.kind == "scores" else "ids of locations"
         is_gap = gaps is not None and (gaps[row] or cell is None)
-        advice = OF_GAPS if is_gap else remedy(cell, how)
+        advice = OF_GAPS if width is None else of_scores(width)
+        if not is_gap:
+            advice = remedy(cell, how)
+            are_words = gaps is not None and isinstance(cell, str) and any(map(str.isalpha, cell))
+            if are_words and (advice == PADDING or "separator" in advice):
+                advice = _OF_LABELS
         raise ValueError(
             f"{piece.place(row)} must hold {what} in `{clip(name)}`, got {short(cell)}; {advice}."
         )
