@@ -18,7 +18,7 @@ from nextloc_metrics.core.base.grouped import Grouped
 from nextloc_metrics.core.base.mean import MeanMetric, RecordMetric
 from nextloc_metrics.core.base.ranking_metric import RankingTally
 from nextloc_metrics.core.means import exact, intervals
-from nextloc_metrics.core.queries.answers import ANSWERED, OUTCOMES
+from nextloc_metrics.core.queries.answers import ANSWERED, NAMES, OUTCOMES, UNREADABLE
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.metrics.bins import PopularityBins
@@ -287,6 +287,7 @@ class AnswerShare(MeanMetric):
         outcome, length, *items = record.queries.extra["answer"].unbind(1)
         counted = record.counted & (record.num_relevant > 0)
         if self.of in OUTCOMES:
+            outcome = outcome.clamp(max=UNREADABLE)  # also objects
             return (outcome == OUTCOMES.index(self.of)).double(), counted
         counted &= outcome == ANSWERED
         if self.of == "short":
@@ -304,11 +305,13 @@ def answer_shares(k: Sequence[int], sees_missing: bool) -> RankingCollection:
 
 def count_answers(table: Tensor) -> dict[str, int]:
     """Return the numbers of a card, of answers `[N, 5]` as in `Answers.table`."""
-    outcomes = table[:, 0].bincount(minlength=len(OUTCOMES)).tolist()
+    *outcomes, objects = table[:, 0].bincount(minlength=len(NAMES)).tolist()
+    outcomes[UNREADABLE] += objects
     _, length, *items = table.sum(0).tolist()
     names = ("positions_known", "positions_invented", "positions_repeated", "positions_beyond_k")
     return {
         "num_asked": len(table),
         **dict(zip(OUTCOMES, outcomes, strict=True)),
+        **({"objects": objects} if objects else {}),
         **dict(zip(names, [*items, length - sum(items)], strict=True)),
     }

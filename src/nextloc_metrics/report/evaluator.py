@@ -118,10 +118,11 @@ class Evaluator:
             counted.card["broken_answers"] = as_number(missed)
         unread, asked = (counted.card.get(x, 0) for x in ("unreadable", "num_asked"))
         if 2 * unread > asked:
+            advice = "with `form` set to 'auto', it is printed how many answers each form reads"
+            if objects := counted.card.get("objects", 0):
+                advice = f"{objects:,} are lists of objects, whose field of names is for `key`"
             warnings.warn(
-                f"{unread:,} of {asked:,} answers are unreadable; with `form` set to 'auto', it is "
-                "printed how many answers each form reads.",
-                stacklevel=2,
+                f"{unread:,} of {asked:,} answers are unreadable; {advice}.", stacklevel=2
             )
         elif cuts := counted.cuts_beyond_lists():
             name = "a cut-off of `measures`" if counted.setting.measures else "`k`"

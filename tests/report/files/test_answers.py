@@ -8,8 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
+from doors import run
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -149,7 +151,10 @@ CASES = {
         ("[b'Cafe']", "unreadable"),
         ("['Cafe\\/']", "unreadable"),
         ('[["Cafe"]]', "unreadable"),
-        ('[{"name": "Cafe"}]', "unreadable"),
+        ('[{"name": "Cafe"}]', "objects"),
+        ('{"next": [{"name": "Cafe"}, {"id": 12}]}', "objects"),
+        ('[{"name": "Cafe"}, "Home"]', "unreadable"),
+        ('[{"name": "Cafe"}] ["Home"]', "unreadable"),
         ('["Cafe"] ["Home"]', "unreadable"),
         ('["Cafe"] [“Home”]', "unreadable"),
         ('{"a": ["Cafe"], "a": ["Home"]}', "unreadable"),  # Python keeps the last
@@ -185,6 +190,17 @@ CASES = {
         ("- Cafe\n\nor\n- Home", "unreadable"),
         ("Home\n- Cafe", "unreadable"),
         ("I am sorry.", "refused"),
+        # bold, backticks and italics of Markdown
+        ("1. **Cafe**\n2. **Home**", [0, 1]),
+        ("- `Cafe`\n- **12**", [0, 2]),
+        ("* ***Cafe***\n* **`Home`**", [0, 1]),
+        ('1. **"Cafe"**\n2. *Home*', [0, 1]),
+        ("**1. Cafe**\n**2. Home**", [0, 1]),
+        ("**Answer:**\n1. _Cafe_\n2. __Home__", [0, 1]),
+        ("**Cafe**\n`Home`", [0, 1]),
+        ("1. **Mars**\n2. **Cafe", [4, 4]),
+        ("1. **Cafe** and **Home**", [4]),
+        ("**The next place:**\nCafe", "unreadable"),
     ],
     r"pattern=id (\d+)": [("id 12, then id 7", [2, 4]), ("12", "unreadable")],
     r"pattern=((?:<[a-z]_\d+>)+)": [("<a_1><b_2>, <a_1>", [0, 4]), ("nothing", "unreadable")],
@@ -254,6 +270,58 @@ def test_options_say_which_list() -> None:
         "cannot be seen",
     ):
         assert part in rule
+
+
+OBJECTS = '[{"id": 12, "why": "near [here]"}, {"id": "Cafe", "why": null}]'
+
+
+@pytest.mark.parametrize(("text", "wanted"), [
+    (OBJECTS, [2, 0]), (f'{{"seen": ["Home"], "next": {OBJECTS}}}', [2, 0]),
+    (f"So:\n```json\n{OBJECTS}\n```", [2, 0]), ("[{'id': 'Cafe', 'ok': True,},]", [0]),
+    (f"{OBJECTS} {OBJECTS}", [2, 0]), ('[{"id": "Mars"}]', [4]), ('{"id": ["Home"]}', [1]),
+    ('[{"id": 12}, {"name": "Cafe"}]', "unreadable"), ('[{"id": 12, "id": "Cafe"}]', "unreadable"),
+    ('[{"id": 12}, "Cafe"]', "unreadable"), ('[{"id": ["Cafe"]}]', "unreadable"),
+    ('[{"id": 1.5}]', "unreadable"), ('[{"id": 12}] [{"id": "Cafe"}]', "unreadable"),
+    ('[{"name": "Cafe"}]', "objects"), ('[{"id": 12}, {"id": "Ca', "cut"),
+])  # fmt: skip
+def test_key_names_a_field_of_the_items(text: str, wanted: Any) -> None:
+    """As most prompts ask for them; an item without the field, or with two, is no name."""
+    found = report.read_answers([text], ids=IDS, key="id")
+    names = [min(x, 4) for x in found.preds[0].tolist() if x >= 0]
+    assert (found.outcomes, names) == (
+        ([wanted], []) if isinstance(wanted, str) else (["answered"], wanted)
+    )
+    last = report.read_answers([f'{text} [{{"id": "Home"}}]'], ids=IDS, key="id", take="last")
+    assert last.outcomes == ["answered"] or wanted == "cut"
+
+
+@pytest.mark.parametrize("form", [".jsonl", ".csv", "real lists", "frame"])
+def test_a_table_of_objects(form: str, tmp_path: Path) -> None:
+    """Objects in text and as real lists are read by the field; the shell has the option, too."""
+    lists = [[{"id": "Cafe", "why": "near"}, {"id": "Home", "why": "late"}]] * 3
+    texts = lists if form in ("real lists", "frame") else [json.dumps(x) for x in lists]
+    rows: Any = pd.DataFrame({"preds": texts, "target": ["Cafe", "Home", "12"]})
+    how: dict[str, Any] = {"vocabulary": IDS, "k": 1}
+    if form != "frame":
+        path = tmp_path / ("a.csv" if form == ".csv" else "a.jsonl")
+        save = rows.to_csv if form == ".csv" else rows.to_json
+        save(path, **({"index": False} if form == ".csv" else {"orient": "records", "lines": True}))
+        rows = path
+        (tmp_path / "ids.txt").write_text("\n".join(IDS), "utf-8")
+        command = ["score", str(path), "--k", "1", "--vocabulary", str(tmp_path / "ids.txt")]
+        command += ["--answers", "form=json", "--answers", "key=id", "--format", "json"]
+        shown = run(*command)
+        assert json.loads(shown.stdout)["mrr"]["value"] == 0.5
+    found = report.evaluate(rows, answers={"form": "json", "key": "id"}, **how)
+    assert (found.values["mrr"], found.values["answered"]) == (0.5, 1)
+    if form != "frame":
+        with pytest.warns(
+            UserWarning, match=r"3 of 3 .* unreadable; 3 are lists of objects.*`key`"
+        ):
+            found = report.evaluate(rows, answers={"form": "json"}, **how)
+        assert (found.values["mrr"], found.values["unreadable"], found.card["objects"]) == (0, 1, 3)
+        with pytest.raises(ValueError, match=r"objects.*'key'|read them with `answers`|several"):
+            report.evaluate(rows, k=1)
 
 
 def test_auto_only_proposes(capsys: pytest.CaptureFixture[str]) -> None:

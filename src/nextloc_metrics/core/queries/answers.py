@@ -13,9 +13,11 @@ from nextloc_metrics.core.queries.arrays import Array, as_tensor, is_repeat
 from nextloc_metrics.core.queries.checks import is_integer
 from nextloc_metrics.core.queries.messages import describe
 
-#: what may become of an answer; `Answers.outcome` has their positions
+#: what may become of an answer, as shares count it
 OUTCOMES = ("answered", "missing", "empty", "cut", "refused", "unreadable")
-ANSWERED, MISSING, EMPTY, CUT, REFUSED, UNREADABLE = range(6)
+ANSWERED, MISSING, EMPTY, CUT, REFUSED, UNREADABLE, OBJECTS = range(7)
+#: the names of outcomes; lists of objects are a part of what is unreadable
+NAMES = (*OUTCOMES, "objects")
 
 #: in a rule, where nobody knows which queries should have an answer
 UNSEEN = "missing answers cannot be seen (`--truth`, `Answers.at`)"
@@ -32,7 +34,7 @@ class Answers:
     Attributes:
         preds: int64 `[N, K]`, ids, best first, padded with -1; a name that is no id has a number
             from `num_ids` on, one per name.
-        outcome: int64 `[N]`, the position of each outcome in `OUTCOMES`.
+        outcome: int64 `[N]`, the position of each outcome in `NAMES`.
         lengths: int64 `[N]`, the number of items of each answer, also of those beyond `k`.
         num_ids: the number of ids.
         rule: how answers were read, for the card.
@@ -47,7 +49,7 @@ class Answers:
     @property
     def outcomes(self) -> list[str]:
         """The outcome of each answer."""
-        return [OUTCOMES[x] for x in self.outcome.tolist()]
+        return [NAMES[x] for x in self.outcome.tolist()]
 
     @property
     def shape(self) -> torch.Size:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from array import array
@@ -14,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import torch
 
-from nextloc_metrics.core.queries.answers import OUTCOMES, UNSEEN, Answers
+from nextloc_metrics.core.queries.answers import NAMES, UNSEEN, Answers
 from nextloc_metrics.core.queries.arrays import pad_rows
 from nextloc_metrics.core.queries.checks import (
     check_bool,
@@ -25,7 +26,7 @@ from nextloc_metrics.core.queries.checks import (
 from nextloc_metrics.core.queries.hashing import unknown_numbers
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files import texts as forms
-from nextloc_metrics.report.files.cells import CellReading, is_text, plain, split
+from nextloc_metrics.report.files.cells import CellReading, is_list, is_text, plain, split
 from nextloc_metrics.report.files.opening import FilePart, pa
 
 Take = Literal["last"]
@@ -111,7 +112,7 @@ class Reader:
                 raise TypeError(f"`texts` must hold text or None, got {short(text)} in row {row}.")
             found = self._read_one("" if is_missing else str(text))
             items, outcome = ([], found) if isinstance(found, str) else (found, "answered")
-            outcomes.append(OUTCOMES.index(outcome))
+            outcomes.append(NAMES.index(outcome))
             lengths.append(len(items))
             for name in map(self._as_name, items[: self.k]):
                 known = numbers.get(name)
@@ -138,13 +139,16 @@ class Reader:
 
     def answers(self, part: FilePart, name: str) -> Answers:
         """Return the answers in a column to the queries of some rows."""
-        kind = plain(part.columns[name]).type
+        column = plain(part.columns[name])
+        kind = column.type
+        if self.key is not None and is_list(kind) and pa.types.is_struct(kind.value_type):
+            return self.read(x and json.dumps(x, default=str) for x in column.to_pylist())
         if not is_text(kind) and not pa.types.is_null(kind):
             raise TypeError(
                 f"{part.file} must hold text in `{name}`, got {kind}; `answers` is for text, and "
                 "lists are read without it."
             )
-        return self.read(cells_of(part.columns[name]))
+        return self.read(cells_of(column))
 
 
 def reader_of(ids: Any, options: Any) -> Reader:
@@ -177,14 +181,16 @@ def read_answers(
 
     The outcome of an answer is the first that holds: `missing`, it has no row (see `Answers.at`);
     `empty`, it has no text, or a list without items; `answered`; `cut`, the text ends inside a
-    list; `refused`, it has no list, and a pattern of `refusals` is found; `unreadable`. All but
-    `answered` count 0 in every metric. A name that is no id is *invented*, a name that stood before
-    is *repeated*; both keep their ranks.
+    list; `objects`, the items of its list are objects, of which `key` names no field, and shares
+    count it as unreadable; `refused`, it has no list, and a pattern of `refusals` is found;
+    `unreadable`. All but `answered` count 0 in every metric. A name that is no id is *invented*, a
+    name that stood before is *repeated*; both keep their ranks.
 
     | `form` | reads |
     |---|---|
     | `"json"` | a list, or an object with one, in JSON or of Python, also fenced or in prose |
-    | `"lines"` | a numbered or bulleted list, in prose or not; without marks, a name per line |
+    | `"lines"` | a numbered or bulleted list, in prose or not; without marks, a name per line; \
+also in bold or backticks of Markdown |
     | `"separated"` | names between commas or newlines, but for those within double quotes |
     | `r"pattern=id (\d+)"`, or `re.compile(...)` | what its group finds, in this order |
     | `"auto"` | none: it prints how many of the first 1,000 texts each form reads |
@@ -199,7 +205,8 @@ def read_answers(
         texts: the texts, `[N]`; None is no text.
         ids: the name of each id, text or integers, `[C]`.
         form: how lists are written, as in the table.
-        key: for `"json"`, the key whose list is read; other lists are then none.
+        key: for `"json"`, the key whose list is read, or the field of its items that is the name,
+            as in `[{"id": 5, "why": "near"}]`; other lists are then none.
         k: how many items are ranked; more are counted only.
         take: `"last"`, the last of several lists.
         after: the text, such as `"</think>"`, after whose last occurrence the answer begins; a text

@@ -426,9 +426,10 @@ def remedy(cell: Any, how: CellReading) -> str:
     items = [{"": cell}] if is_object else split(cell, how) or []
     if nested := next((x for x in items if isinstance(x, dict | list | tuple)), None):
         what = "objects" if isinstance(nested, dict) else "lists"
+        field = ", or name their field, `answers={'key': 'id'}`" if what == "objects" else ""
         return (
             f"the items are {what}, not ids; write one list for each query, the ids alone and best "
-            "first, such as ['Cafe', 'Zoo']"
+            f"first, such as ['Cafe', 'Zoo']{field}"
         )
     if isinstance(cell, str) and "\0" in cell:
         return "write it without NUL"

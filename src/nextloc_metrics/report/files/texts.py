@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 Items: TypeAlias = "list[Any] | str"
 Knows: TypeAlias = Callable[[str], bool]
 
-NO_LIST, CUT, UNREADABLE = "", "cut", "unreadable"
+NO_LIST, CUT, UNREADABLE, OBJECTS = "", "cut", "unreadable", "objects"
 
 
 class _Object(list[Any]):
@@ -34,8 +34,23 @@ _DEEPEST = 100
 
 
 def by_json(key: str | None, take: str | None, text: str) -> Items:
-    """Read the list of a text in JSON or of Python, or that of one key."""
-    lists: list[list[Any]] = []
+    """Read the list of a text in JSON or of Python, or that of one key.
+
+    The key may also be a field of the items, which are objects: the list has what it holds.
+    """
+    found = _lists_in(text)
+    if isinstance(found, str):
+        return found
+    lists = [items if key is None else _of_key(key, name, items) for name, items in found]
+    chosen = _choose([x for x in lists if x is not None], take)
+    of_objects = chosen if chosen != NO_LIST else _choose([items for _, items in found], take)
+    are_objects = not isinstance(of_objects, str) and {*map(type, of_objects)} == {_Object}
+    return OBJECTS if are_objects else chosen
+
+
+def _lists_in(text: str) -> list[tuple[str, list[Any]]] | str:
+    """Return the lists of a text, each with its key, or an outcome."""
+    lists: list[tuple[str, list[Any]]] = []
     at = 0
     while bracket := _BRACKET.search(text, at):
         try:
@@ -49,9 +64,20 @@ def by_json(key: str | None, take: str | None, text: str) -> Items:
             name, one = waiting.pop()
             if type(one) is _Object:
                 waiting += one[::-1]
-            elif type(one) is list and key in (None, name):
-                lists.append(one)
-    return _choose(lists, take)
+            elif type(one) is list:
+                lists.append((name, one))
+    return lists
+
+
+def _of_key(key: str, name: str, items: list[Any]) -> list[Any] | None:
+    """Return the list of a key, or of a field of its items; None if it is another one.
+
+    An item without the field, or with two, is None, which is no name.
+    """
+    fields = [[y for x, y in item if x == key] for item in items if type(item) is _Object]
+    if any(fields) and len(fields) == len(items):
+        return [x[0] if len(x) == 1 else None for x in fields]
+    return items if name == key else None
 
 
 def _choose(lists: Sequence[list[Any]], take: str | None) -> Items:
@@ -107,6 +133,9 @@ def _escape(found: re.Match[str]) -> str:
 _MARK = re.compile(r"([ \t]*)(?:\(?([0-9]{1,9})[.)](?![.)])|([-*+•])(?=[ \t]))[ \t]*(?=\S)")
 # What no name has that is written without quotes: the end of a sentence, or the marks of a form.
 _PROSE = re.compile(r"[.:;!?…](?:\s|$)|[\u3002\uff01\uff1a\uff1b\uff1f]|[\[\]{}`\"]|^'")
+# Marks of Markdown around a whole name; those of the second kind may be a part of it.
+_STRONG = re.compile(r"(\*\*\*?|``?)(?!\s)((?:(?!\1).)+)(?<!\s)\1")
+_SLANTED = re.compile(r"(\*|__?)(?!\s)((?:(?!\1).)+)(?<!\s)\1")
 _FIELD = re.compile(rf"[^\S\n]*(?:({_DOUBLE})[^\S\n]*|([^,\n]*))(,|\n|\Z)", re.DOTALL)
 
 
@@ -116,13 +145,14 @@ def by_lines(knows: Knows, take: str | None, text: str) -> Items:
     lists: list[list[str]] = []
     style, number = "none", 0
     for line in text.replace("\r", "\n").split("\n"):
-        name = line.strip()
+        name = _unmarked(knows, line.strip())
+        line = line[: len(line) - len(line.lstrip())] + name
         if knows(name) or not (mark := _MARK.match(line)):
             if name and not name.startswith("```"):
                 plain.append(name)
                 style = "none" if style.strip() else style  # numbers may go on
             continue
-        name = line[mark.end() :].strip()
+        name = _unmarked(knows, line[mark.end() :].strip())
         if line[mark.end() - 1] in ".)" and name[0].isdigit():  # or a number such as 1.5
             return UNREADABLE
         indent, count, bullet = mark.groups("")
@@ -136,6 +166,18 @@ def by_lines(knows: Knows, take: str | None, text: str) -> Items:
         return _without_quotes(knows, plain, True)
     chosen = UNREADABLE if any(map(knows, plain)) else _choose(lists, take)
     return chosen if isinstance(chosen, str) else _without_quotes(knows, chosen, False)
+
+
+def _unmarked(knows: Knows, name: str) -> str:
+    """Return a name without the bold or backticks of Markdown; without italics if it is an id."""
+    while not knows(name):
+        if strong := _STRONG.fullmatch(name):
+            name = strong[2]
+        elif (slanted := _SLANTED.fullmatch(name)) and knows(slanted[2]):
+            name = slanted[2]
+        else:
+            break
+    return name
 
 
 def by_commas(knows: Knows, text: str) -> Items:
