@@ -79,13 +79,13 @@ def test_the_page_has_the_rows_that_the_script_computes(script: ModuleType, data
 
 def test_the_error_of_an_unseen_target_gives_the_advice_of_the_page() -> None:
     """Such a query is a miss in the denominator, and its column of -inf is that of the page."""
-    scores, advice = torch.tensor([[0.1, 0.9], [0.8, 0.2]]), "pad(scores, (0, 1), value=-torch.inf)"
+    scores, advice = torch.tensor([[0.9, 0.1], [0.8, 0.2]]), "pad(scores, (0, 1), value=-torch.inf)"
     assert advice in (DOCS / "evaluation.md").read_text(encoding="utf-8")
     with pytest.raises(ValueError, match=r"below the 2 candidates, got 2; count .* as misses") as e:
-        report.evaluate(scores, [1, 2])
+        report.evaluate(scores, [0, 2])
     assert advice in str(e.value)
     assert "exclude" not in str(e.value)
     padded = torch.nn.functional.pad(scores, (0, 1), value=-torch.inf)
-    assert report.evaluate(padded, [1, 2], k=1).values["acc_at_1"] == 0.5
+    assert report.evaluate(padded, [0, 2], k=1).values["acc_at_1"] == 0.5
     with pytest.raises(ValueError, match=r"got -1; exclude queries without a location with `ign"):
         report.evaluate(scores, [1, -1])
