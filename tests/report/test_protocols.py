@@ -248,13 +248,3 @@ def test_the_command_prints_an_audit(tmp_path: Path) -> None:
     np.savez(paths[0], preds=target[:, None], target=target)
     shown = runner.invoke(main, ["audit", paths[0]])
     assert (shown.exit_code, "a list of ids has no ties" in shown.output) == (1, True)
-
-
-def test_a_retired_protocol_says_what_to_use_instead() -> None:
-    """Another wrong name does not."""
-    with pytest.raises(
-        AttributeError, match=r"'deepmove', which was retired in 0\.6: .*retired.md"
-    ):
-        protocols.deepmove  # type: ignore[attr-defined]  # noqa: B018 - the name is looked up
-    with pytest.raises(AttributeError, match=r"has no attribute 'deepmover'$"):
-        protocols.deepmover  # type: ignore[attr-defined]  # noqa: B018 - the name is looked up

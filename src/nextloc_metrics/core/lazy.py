@@ -15,8 +15,7 @@ from importlib.util import find_spec
 from pkgutil import get_data
 from typing import Any
 
-from nextloc_metrics.core.retired import instead_of
-from nextloc_metrics.core.suggestions import METRICS, OF_BASE
+from nextloc_metrics.core.suggestions import METRICS
 
 
 @cache
@@ -39,7 +38,6 @@ def _nearest(package: str, name: str) -> list[str]:
         if spec is not None and spec.submodule_search_locations is not None:
             known |= {x.lower(): f"{of}.{x}" for x in places_of(f"{package}.{of}")}
     known |= {x.lower(): x for x in places}
-    known |= {x.lower(): f"base.{x}" for x in OF_BASE if "base" in places}
     asked = name.lower()
     if METRICS.get(asked, "").split("(")[0] in places:
         return [f"`{METRICS[asked]}`"]
@@ -49,9 +47,7 @@ def _nearest(package: str, name: str) -> list[str]:
 
 
 def _hint(package: str, name: str) -> str:
-    """Return what an error about an unknown name adds: what to use instead, or what was meant."""
-    if (instead := instead_of(name)) is not None:
-        return f", which was retired in 0.6: {instead}"
+    """Return what an error about an unknown name adds: the names that may be meant."""
     near = _nearest(package, name)
     return f"; did you mean {' or '.join(near)}?" if near else ""
 

@@ -7,7 +7,6 @@ from difflib import get_close_matches
 
 # Names of other libraries, by what they are here.
 OTHERS = {"top_k": "k", "topk": "k", "num_classes": "num_locations", "num_items": "num_locations"}
-OTHERS |= {"queries": "truth", "key": "query"}  # of 0.4
 OTHERS |= {"y_true": "target", "y_pred": "preds"}
 
 # Metrics of papers and of other libraries, in lower case.
@@ -15,9 +14,6 @@ METRICS = {"f1": "LocationF1", "weightedf1": "LocationF1"}
 METRICS |= {"hitrate": "AccuracyAtK", "hitrateatk": "AccuracyAtK"}
 METRICS |= {"mrratk": "MRR(k)", "retrievalmrr": "MRR", "linkpredmrr": "MRR(k)", "auroc": "AUC"}
 METRICS |= {"hitratio": "AccuracyAtK", "retrievalmap": "MAPAtK", "meanreciprocalrank": "MRR"}
-
-# Names of `nextloc_metrics.base`, which were at the top in 0.5.
-OF_BASE = ("Distribution", "Needs", "Queries", "Record")
 
 
 def use(name: str, known: Iterable[str], otherwise: str) -> str:

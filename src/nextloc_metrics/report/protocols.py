@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -23,7 +23,6 @@ from nextloc_metrics.core.queries.arrays import Array, as_tensor
 from nextloc_metrics.core.queries.checks import cut_offs, is_integer
 from nextloc_metrics.core.queries.messages import describe
 from nextloc_metrics.core.ranking.ranking import Ranking
-from nextloc_metrics.core.retired import instead_of
 
 __all__ = ["Audit", "audit", "libcity", "middle_rank", "mie_lab", "recbole", "sasrec"]
 
@@ -352,12 +351,3 @@ def _compare(
     )
     why = _REASONS[protocol] if abs(value - exact) > 1e-9 else ""
     return {"value": value, "exact": exact, "lowest": lowest, "highest": highest, "why": why}
-
-
-if not TYPE_CHECKING:  # which would take any name for one of the module
-
-    def __getattr__(name: str) -> Any:
-        """Say what to use instead of a retired protocol."""
-        instead = instead_of(name)
-        hint = "" if instead is None else f", which was retired in 0.6: {instead}"
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")

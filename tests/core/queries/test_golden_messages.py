@@ -186,8 +186,8 @@ OTHERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-#: names of other libraries, of another place, and of what was retired
-NAMES = "compare evaluate NDCG HitRate mrr WeightedF1 RetrievalMRR Recal Needs zzz events Hausdorff"
+#: names of other libraries, of another place, and of nothing here
+NAMES = "compare evaluate NDCG HitRate mrr WeightedF1 RetrievalMRR Recal Needs zzz"
 #: calls with an argument of another library, by the argument
 ARGUMENTS: dict[str, list[Callable[..., Any]]] = {
     "num_classes": [nm.next_location_metrics, partial(nm.LocationF1, 3)],
@@ -217,7 +217,6 @@ def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
                 yield f"{called}({name}={label(value)})", partial(call, **batch)
     for name in NAMES.split():
         yield f"nextloc_metrics.{name}", partial(getattr, nm, name)
-    yield "report.evaluate_table", partial(getattr, report, "evaluate_table")
     for name, made in ARGUMENTS.items():
         for number, call in enumerate(made, 1):
             yield f"call {number} with {name}=3", partial(call, **{name: 3})
