@@ -225,10 +225,10 @@ def test_more_ranks_than_needed_change_nothing(
     target = target if relevant > 1 else torch.arange(40)[:, None] % 9
     if form == "lists":
         preds = torch.randint(9, (40, 7))
+    rank = Ranking.from_lists if form == "lists" else Ranking.from_scores
     alone = updated(make(name, bins, options), preds, target)
     for top in (alone.cut, alone.cut + 1, 1000):
-        ranking = Ranking.from_predictions(preds, target, top=top)
-        other = updated(make(name, bins, options), ranking)
+        other = updated(make(name, bins, options), rank(preds, target, top=top))
         assert same(state(other), state(alone)), top
 
 

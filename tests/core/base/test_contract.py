@@ -536,8 +536,10 @@ def test_a_ranking_outlives_what_it_was_made_of(form: str, relevance: str) -> No
     def rank(preds: Tensor, target: Tensor, mask: Tensor, groups: Tensor, table: Tensor) -> Ranking:
         if form == "embeddings":
             ranking = Ranking.from_embeddings(preds, table, target, mask, top=2)
+        elif form == "lists":
+            ranking = Ranking.from_lists(preds, target, mask, top=2)
         else:
-            ranking = Ranking.from_predictions(preds, target, mask, top=2)
+            ranking = Ranking.from_scores(preds, target, mask, top=2)
         return ranking.with_groups(groups)
 
     kept = rank(*[one.clone() for one in inputs])

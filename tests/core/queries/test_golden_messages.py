@@ -143,7 +143,6 @@ WAYS: dict[str, Callable[..., Any]] = {
     "a collection": lambda **batch: nm.next_location_metrics(6).update(**batch),
     "a function": functional.mrr,
     "from_scores": Ranking.from_scores,
-    "from_predictions": Ranking.from_predictions,
     "from_lists": lambda preds, **batch: Ranking.from_lists(
         IDS[:, None] if preds is SCORES else preds, **batch
     ),

@@ -88,10 +88,10 @@ def test_unretrieved_ranks() -> None:
     assert MeanRank()(scores[:, :1], torch.tensor([0])) == 1
     exclude = torch.tensor([[0, 4, -1]])
     assert MeanRank()(scores, torch.tensor([1]), exclude=exclude) == 3
-    for form, number in ((lists, None), (scores, 5)):
-        found = Ranking.from_predictions(form, target[: len(form)].clamp(max=1), length=True)
-        assert found.num_candidates == number
-        assert found.lengths.tolist() == ([2, 3] if number is None else [3])
+    of_lists = Ranking.from_lists(lists, torch.tensor([1, 1]), length=True)
+    assert (of_lists.num_candidates, of_lists.lengths.tolist()) == (None, [2, 3])
+    of_scores = Ranking.from_scores(scores, torch.tensor([1]), length=True)
+    assert (of_scores.num_candidates, of_scores.lengths.tolist()) == (5, [3])
 
 
 def test_excluded_candidates_are_no_pairs() -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from nextloc_metrics.core.backends.reference import UNRETRIEVED
 from nextloc_metrics.core.queries.arrays import Array, as_tensor, must_not_sync
 from nextloc_metrics.core.queries.batch import Batch
-from nextloc_metrics.core.queries.checks import INTEGERS, check_from_zero, is_integer
+from nextloc_metrics.core.queries.checks import INTEGERS, check_from_zero
 from nextloc_metrics.core.queries.messages import got, short
 from nextloc_metrics.core.queries.record import NotInRecordError, Queries, Record
 from nextloc_metrics.core.ranking import forms
@@ -151,13 +151,6 @@ class Ranking(Record):
         """
         batch = _batch(preds, target, mask, exclude, exempt_target, ignore_index, validate_args)
         return cls(**forms.of_lists(batch, Needs(_kept(top), depth=depth, length=length)))
-
-    @classmethod
-    def from_predictions(cls, preds: Array, target: Array, *args: Any, **kwargs: Any) -> Ranking:
-        """Call `from_scores` for floating `preds`, `from_lists` for integer `preds`."""
-        preds = as_tensor("preds", preds)
-        form = cls.from_lists if is_integer(preds) else cls.from_scores
-        return form(preds, target, *args, **kwargs)
 
     @classmethod
     def from_embeddings(
