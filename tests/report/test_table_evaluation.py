@@ -50,8 +50,6 @@ def test_a_key_is_that_of_queries(tmp_path: Path) -> None:
     assert report.evaluate(path, k=2).card["queries"] == 2
     with pytest.raises(ValueError, match="`query` needs `truth`"):
         report.evaluate(path, k=2, query="id")
-    with pytest.raises(TypeError, match="no option `key`; use `query`"):
-        report.evaluate(path, k=2, key="id")
 
 
 def test_mistaken_tables_are_answered_with_what_is_meant() -> None:

@@ -8,14 +8,13 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable
-from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pkgutil import get_data
 from typing import Any
 
-from nextloc_metrics.core.suggestions import METRICS
+from nextloc_metrics.core.suggestions import nearest
 
 
 @cache
@@ -29,27 +28,15 @@ def places_of(package: str) -> dict[str, str]:
     return {one.asname or one.name: x.module or "" for x in found for one in x.names}
 
 
-def _nearest(package: str, name: str) -> list[str]:
-    """Return up to three names of a package and its packages that begin so, or the most similar."""
+def _names_from(package: str) -> list[str]:
+    """Return the names of the packages of a package, and behind them its own names."""
     places = places_of(package)
-    known: dict[str, str] = {}
-    for of in (x for x, place in places.items() if place == package):
-        spec = find_spec(f"{package}.{of}")
+    names = []
+    for room in (name for name, place in places.items() if place == package):
+        spec = find_spec(f"{package}.{room}")
         if spec is not None and spec.submodule_search_locations is not None:
-            known |= {x.lower(): f"{of}.{x}" for x in places_of(f"{package}.{of}")}
-    known |= {x.lower(): x for x in places}
-    asked = name.lower()
-    if METRICS.get(asked, "").split("(")[0] in places:
-        return [f"`{METRICS[asked]}`"]
-    begin = sorted((x for x in known if x.startswith(asked)), key=len)
-    near = [asked] if asked in known else begin or get_close_matches(asked, known, 3, 0.8)
-    return [f"`{known[x]}`" for x in near[:3]]
-
-
-def _hint(package: str, name: str) -> str:
-    """Return what an error about an unknown name adds: the names that may be meant."""
-    near = _nearest(package, name)
-    return f"; did you mean {' or '.join(near)}?" if near else ""
+            names += [f"{room}.{name}" for name in places_of(f"{package}.{room}")]
+    return [*names, *places]
 
 
 def import_when_asked(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -69,9 +56,9 @@ def import_when_asked(package: str) -> tuple[Callable[[str], Any], Callable[[], 
         if not name.startswith("_"):
             place = places_of(package).get(name, package)
             if place == package and find_spec(f"{package}.{name}") is None:
-                raise AttributeError(
-                    f"module {package!r} has no attribute {name!r}{_hint(package, name)}"
-                )
+                near = nearest(name, _names_from(package))
+                hint = f"; did you mean `{near}`?" if near else ""
+                raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
             found = vars(import_module(place))
             value = found[name] if name in found else import_module(f"{place}.{name}")
             setattr(module, name, value)

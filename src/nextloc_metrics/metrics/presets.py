@@ -4,9 +4,8 @@
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial, wraps
-from inspect import signature
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 from torchmetrics import Metric, MetricCollection
@@ -25,7 +24,6 @@ from nextloc_metrics.core.queries.checks import (
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.core.scoring.formulas import Gain
-from nextloc_metrics.core.suggestions import OTHERS, use
 from nextloc_metrics.geography import AccuracyWithin, DistanceError, ExpectedDistance, Locations
 from nextloc_metrics.metrics import at_k
 from nextloc_metrics.metrics.bins import PopularityBins
@@ -35,28 +33,9 @@ from nextloc_metrics.metrics.split import Scope
 if TYPE_CHECKING:
     from nextloc_metrics.metrics.deciles import DecileMetric
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-
 # A preset imports the families that it alone has when it is called.
 
 
-def _names_others(function: Function) -> Function:
-    """Refuse an argument under another library's name, which Python would call missing."""
-    known = signature(function).parameters
-
-    @wraps(function)
-    def call(*args: Any, **given: Any) -> Any:
-        for name in given:
-            if name not in known and OTHERS.get(name) in known:
-                raise TypeError(
-                    f"{function.__name__} has no option `{name}`; {use(name, known, '')}."
-                )
-        return function(*args, **given)
-
-    return cast(Function, call)
-
-
-@_names_others
 def next_location_metrics(
     num_locations: int,
     k: int | Sequence[int] = (1, 5, 10),

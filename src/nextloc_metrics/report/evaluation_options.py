@@ -101,6 +101,17 @@ def summaries() -> dict[str, str]:
     }
 
 
+def _of_place(name: str, options: list[str]) -> str | None:
+    """Return where the value of an unknown option has its place in the call, if it has one."""
+    if name in ("user", "users") and "cluster" in options and "groups" not in options:
+        return 'pass `cluster="user"`, and `groups={"user": users}` with each batch'
+    if name == "km" and "locations" in options:
+        return "`metrics` takes an `AccuracyWithin(locations, km)`"
+    if name in ("separator", "padding") and "answers" in options:
+        return f'pass `answers={{"{name}": ...}}`'
+    return None
+
+
 def with_options(options: Any) -> Callable[[Function], Function]:
     """Let a function of `**options` show each in its signature, have its default, refuse others."""
     added = parameters_of(options)
@@ -116,8 +127,9 @@ def with_options(options: Any) -> Callable[[Function], Function]:
         @wraps(function)
         def call(*args: Any, **given: Any) -> Any:
             if unknown := next((name for name in given if name not in names), None):
-                remedy = use(
-                    unknown, names, f"its options are {', '.join(f'`{x}`' for x in names)}"
+                listed = ", ".join(f"`{x}`" for x in names)
+                remedy = _of_place(unknown, names) or use(
+                    unknown, names, f"its options are {listed}"
                 )
                 raise TypeError(f"{title} has no option `{unknown}`; {remedy}.")
             return function(*args, **{**defaults, **given})

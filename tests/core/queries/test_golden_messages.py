@@ -192,12 +192,14 @@ ARGUMENTS: dict[str, list[Callable[..., Any]]] = {
     "num_classes": [nm.next_location_metrics, partial(nm.LocationF1, 3)],
     "top_k": [nm.recommendation_metrics, partial(nm.RecallAtK, 3)],
     "unknown": [partial(AccuracyAtK, 1)],
+    "K": [partial(AccuracyAtK, 1)],
+    "empty": [partial(AccuracyAtK, 1)],
     "indexes": [partial(MRR().update, 1, 2), partial(nm.RankingCollection([MRR()]), 1, 2)],
     "users": [report.Evaluator],
 }
 ARGUMENTS |= {
     name: [partial(report.evaluate, [[1]], [1]), *ARGUMENTS.get(name, [])]
-    for name in ("top_k", "ignore_index", "km", "user", "kk")
+    for name in ("top_k", "ignore_index", "km", "user", "clutser")
 }
 
 

@@ -443,7 +443,6 @@ def test_a_table_of_answers(tmp_path: Path) -> None:
         ({"answers": how, "truth": queries}, "`query` must name the columns"),
         ({"answers": how, "truth": queries, "query": "id", "grade": "x"}, "`answers` must not"),
         ({"truth": queries, "query": "id", "k": 1}, "read them with `answers`"),
-        ({"queries": queries, "query": "id"}, "no option `queries`; use `truth`"),
         ({"answers": how, "vocabulary": None}, "`answers` needs `vocabulary`"),
         ({"answers": {"from": "json"}}, "`answers` must be a dict of options .* got 'from'"),
         ({"answers": "json"}, "`answers` must be a dict of options .* got 'json'"),

@@ -24,7 +24,7 @@ from nextloc_metrics.core.base.fixes import BaseMetric
 from nextloc_metrics.core.queries.batch import takes_batch
 from nextloc_metrics.core.queries.checks import as_number
 from nextloc_metrics.core.queries.messages import clip, describe, short
-from nextloc_metrics.core.suggestions import use
+from nextloc_metrics.core.suggestions import nearest
 
 Read = TypeVar("Read")
 
@@ -100,7 +100,8 @@ class SummedMetric(BaseMetric, ABC):
                 raise
             unknown, known = str(error).partition(": ")[2], ", ".join(f"`{x}`" for x in declared)
             remedy = f"its options are {known} and those of torchmetrics.Metric"
-            remedy = use(unknown.strip("`"), declared, remedy)
+            if near := nearest(unknown.strip("`"), declared):
+                remedy = f"use `{near}`"
             raise TypeError(
                 f"{type(self).__name__} has no option {clip(unknown)}; {remedy}."
             ) from None
