@@ -50,9 +50,8 @@ from nextloc_metrics import (
     probability_metrics,
     recommendation_metrics,
 )
-from nextloc_metrics.base import Distribution
-from nextloc_metrics.core.base.mean import RecordMetric
-from nextloc_metrics.core.base.summed import all_reduce
+from nextloc_metrics.base import Distribution, RecordMetric
+from nextloc_metrics.core.base.states import all_reduce
 from nextloc_metrics.core.means import exact
 from nextloc_metrics.distributed import PaddedDataset
 from nextloc_metrics.metrics.exposure import DecileCoverage, DecilePredictionShare

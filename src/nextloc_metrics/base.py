@@ -1,8 +1,11 @@
-"""What a metric of your own reads beside its base class: records, and what it needs of them."""
+"""What a metric of your own derives from and reads: its contract, records, needs and states."""
 
+from nextloc_metrics.core.base.metric import RecordMetric as RecordMetric
 from nextloc_metrics.core.distribution.distribution import Distribution as Distribution
+from nextloc_metrics.core.means.exact import KeyedSums as KeyedSums
+from nextloc_metrics.core.means.intervals import Estimate as Estimate
 from nextloc_metrics.core.queries.record import Queries as Queries
 from nextloc_metrics.core.queries.record import Record as Record
 from nextloc_metrics.core.ranking.needs import Needs as Needs
 
-__all__ = ["Distribution", "Needs", "Queries", "Record"]
+__all__ = ["Distribution", "Estimate", "KeyedSums", "Needs", "Queries", "Record", "RecordMetric"]

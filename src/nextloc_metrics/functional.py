@@ -28,8 +28,9 @@ from torch import Tensor
 
 from nextloc_metrics import geography, metrics, trajectories
 from nextloc_metrics.core import base as bases
-from nextloc_metrics.core.base.mean import MeanMetric, RecordMetric
-from nextloc_metrics.core.base.summed import SummedMetric
+from nextloc_metrics.core.base.mean import MeanMetric
+from nextloc_metrics.core.base.metric import RecordMetric
+from nextloc_metrics.core.base.plan import check
 from nextloc_metrics.core.queries.checks import check_choice
 
 Reduction = Literal["mean", "none"]
@@ -40,23 +41,23 @@ _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 @cache
-def _classes() -> dict[str, type[SummedMetric]]:
+def _classes() -> dict[str, type[RecordMetric]]:
     """Return the classes of all metrics by the names of their functions."""
-    found: dict[str, type[SummedMetric]] = {}
+    found: dict[str, type[RecordMetric]] = {}
     for room in (bases, metrics, geography, trajectories):
         for file in iter_modules(room.__path__, f"{room.__name__}."):
             for name, kind in vars(import_module(file.name)).items():
                 # on Python 3.10 an alias such as `list[Tensor]` is an instance of `type`, too
-                is_metric = SummedMetric in getattr(kind, "__mro__", ())
+                is_metric = RecordMetric in getattr(kind, "__mro__", ())
                 if is_metric and not inspect.isabstract(kind) and not name.startswith("_"):
                     found[_WORD.sub("_", name).lower()] = kind
     found.pop("ranking_metric")  # the base of one's own
     return found
 
 
-def _function_of(name: str, kind: type[SummedMetric]) -> Callable[..., Any]:
+def _function_of(name: str, kind: type[RecordMetric]) -> Callable[..., Any]:
     """Make the function of a class, with a signature and a docstring that name its options."""
-    options = {x: one for x, one in kind._all_options.items() if x not in kind._set_by_init}
+    options = {x: one for x, one in kind._all_options.items() if x not in kind.set_by_init}
     is_mean = issubclass(kind, MeanMetric)
     reads: Any = getattr(kind, "read", kind.update)
     _self, *given = inspect.signature(reads).parameters.values()
@@ -93,8 +94,8 @@ def _function_of(name: str, kind: type[SummedMetric]) -> Callable[..., Any]:
 
 def _scores(metric: Any, record: Any) -> Tensor:
     """Return the score of each query, NaN where it is skipped."""
-    metric._check(record)
-    scores, counted = metric._score_queries(record)
+    check(metric, record)
+    scores, counted = metric.scores_of(record)
     scores = (scores * metric._factor).masked_fill(~counted, torch.nan).float()
     found: Tensor = scores.reshape(record.shape).to(record.device)
     return found

@@ -24,7 +24,7 @@ def test_the_temperature_minimises_the_likelihood() -> None:
     def loss(temperature: float) -> float:
         metric = NegativeLogLikelihood(given="logits", temperature=temperature)
         metric.update(logits.double(), target)
-        return float(metric._estimate().mean)
+        return float(metric.estimate().mean)
 
     best = scipy.optimize.minimize_scalar(
         loss, bounds=(0.5, 10), method="bounded", options={"xatol": 1e-9}

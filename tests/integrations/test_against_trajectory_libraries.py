@@ -51,7 +51,7 @@ def points(size: int, seed: int) -> Points:
 def scores(metric: PairMetric, pairs: list[tuple[Points, Points]]) -> Any:
     """The score of each pair."""
     record = metric.read(padded([p for p, _ in pairs]), padded([t for _, t in pairs]))
-    return metric._score_queries(record)[0].numpy()
+    return metric.scores_of(record)[0].numpy()
 
 
 @pytest.mark.parametrize("year", [2023, 2025])

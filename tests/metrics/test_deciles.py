@@ -283,7 +283,7 @@ def test_a_dict_has_no_interval_in_a_collection() -> None:
     metrics.update(*tied_batch())
     assert same(metrics.compute_with_intervals(), metrics.compute())
     assert len(metrics.table(intervals=True).rows) == 4
-    assert not metric._averages_scores
+    assert not metric.is_mean
 
 
 def test_a_median_has_no_interval() -> None:

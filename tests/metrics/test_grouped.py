@@ -28,6 +28,7 @@ from nextloc_metrics import (
     RankingCollection,
     RankingMetric,
 )
+from nextloc_metrics.base import Needs
 from nextloc_metrics.metrics.visits import GroupShare
 from strategies import examples, same, updated
 
@@ -322,8 +323,8 @@ def test_the_name_of_a_kind_is_part_of_the_state_and_labels_are_not() -> None:
     labelled = Grouped(MRR(), by="user", labels=["alice", "bob"])
     assert labelled._state_name == user._state_name
     assert labelled.num_groups == 2
-    assert labelled._groups.names == ["alice", "bob"]
-    assert user._groups.names == ["0", "1"]
+    assert labelled.group_kind.names == ["alice", "bob"]
+    assert user.group_kind.names == ["0", "1"]
     assert "alice" in repr(labelled)
 
 
@@ -371,7 +372,9 @@ def test_groups_that_no_member_reads_are_refused(groups: Any) -> None:
     assert metrics["MRR"].num_queries == 0
 
     class Own(AccuracyAtK):
-        """A metric that may read groups."""
+        """A metric that says that it reads groups."""
+
+        needs = Needs(groups=True)
 
     if not isinstance(groups, list):
         RankingCollection([Own(1)]).update(lists, target, groups=groups)

@@ -224,7 +224,7 @@ def test_models_are_compared_on_the_same_queries() -> None:
     options["confidence_level"] = 0.8
     found = report.compare(models, target, **options, cluster="user")
     metric = AccuracyAtK(1)
-    a, b = (metric._score_queries(metric.read(x, target))[0][mask] for x in (other, scores))
+    a, b = (metric.scores_of(metric.read(x, target))[0][mask] for x in (other, scores))
     groups = torch.from_numpy(np.unique(users, return_inverse=True)[1])[mask]
     assert found.comparisons["new"]["acc_at_1"] == compare_scores(
         b, a, groups=groups, confidence_level=0.8

@@ -22,13 +22,13 @@ from nextloc_metrics import (
     LocationF1,
     MeanMetric,
     MeanRank,
+    Ranking,
     RankingCollection,
     RankingMetric,
     report,
 )
-from nextloc_metrics.base import Queries, Record
+from nextloc_metrics.base import Queries, Record, RecordMetric
 from nextloc_metrics.cli.commands import main
-from nextloc_metrics.core.base.ranking_metric import RankingTally
 from nextloc_metrics.core.queries.batch import Batch
 
 
@@ -51,12 +51,13 @@ class Soon(RankingMetric):
         return (above < self.within).double()
 
 
-class Balance(RankingTally):
+class Balance(RecordMetric):
     """Hits less misses of the first candidate: a number that may be negative, and no mean."""
 
+    record = Ranking
     plot_lower_bound = plot_upper_bound = None
 
-    def empty_tally(self) -> Tensor:
+    def empty_state(self) -> Tensor:
         """One number."""
         return torch.zeros(1, dtype=torch.int64)
 

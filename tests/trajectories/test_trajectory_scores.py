@@ -31,8 +31,8 @@ Oracle = Callable[[Points, Points], float]
 def scores(metric: PairMetric, pairs: list[tuple[Points, Points]], extra: int = 0) -> Tensor:
     """The score of each pair."""
     record = metric.read(padded([p for p, _ in pairs], extra), padded([t for _, t in pairs], extra))
-    metric._check(record)
-    return metric._score_queries(record)[0]
+    metric.check(record)
+    return metric.scores_of(record)[0]
 
 
 CASES: list[tuple[PairMetric, Oracle]] = [
@@ -113,7 +113,7 @@ def test_distances_on_the_sphere_are_those_of_locations() -> None:
     points = torch.tensor([latitude, longitude], dtype=torch.float64).T
     first, second = (x.flatten() for x in torch.meshgrid(ids, ids, indexing="ij"))
     metric = PointErrorAt(1, units="degrees")
-    found = metric._score_queries(metric.read(points[first, None], points[second, None]))[0]
+    found = metric.scores_of(metric.read(points[first, None], points[second, None]))[0]
     torch.testing.assert_close(found, wanted, rtol=1e-14, atol=1e-9)
     assert (found[first == second] == 0).all()
 
@@ -126,5 +126,5 @@ def test_no_pairs_and_pairs_without_points_have_no_score() -> None:
         metric.update(*(torch.full((2, 3, 2), math.nan),) * 2, mask=torch.zeros(2).bool())
         assert metric.num_queries == 0
         far = torch.full((1, 2, 2), 1e300, dtype=torch.float64)
-        scored = metric._score_queries(metric.read(far, -far))[0]
+        scored = metric.scores_of(metric.read(far, -far))[0]
         assert scored.tolist() == [math.inf if metric.unit else 0]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core.base.collection import RankingCollection
-from nextloc_metrics.core.base.mean import NoChanceError, RecordMetric
+from nextloc_metrics.core.base.metric import NoChanceError, RecordMetric
 from nextloc_metrics.core.base.ranking_metric import LARGEST_STATE
 from nextloc_metrics.core.queries.arrays import Array, as_tensor
 from nextloc_metrics.core.queries.checks import as_number, check_positive, is_integer

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nextloc_metrics.core.base.collection import RankingCollection
-from nextloc_metrics.core.base.results import count_notes, read_results
 from nextloc_metrics.core.display.table import Table, of_readings
+from nextloc_metrics.core.results.results import count_notes, read_results
 
 __all__ = ["Table", "side_by_side"]
 

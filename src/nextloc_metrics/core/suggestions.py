@@ -14,12 +14,6 @@ OTHERS |= {"hitrate": "AccuracyAtK", "hitrateatk": "AccuracyAtK", "hitratio": "A
 OTHERS |= {"mrratk": "MRR(k)", "linkpredmrr": "MRR(k)", "retrievalmap": "MAPAtK"}
 OTHERS |= {"retrievalmrr": "MRR", "meanreciprocalrank": "MRR"}
 
-# Arguments of other libraries that a batch of queries with a mask has in another form.
-FORMS = {
-    "indexes": "a row of `preds` is a query: `from_flat` in docs/coming-from.md makes such rows",
-    "ignore_index": "pass `mask=target != -100`, or the id that stands for no target",
-}
-
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return what `name` is called here, one that begins so, or the most similar, if any is near.
@@ -33,12 +27,3 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     longer = sorted((x for x in by_word if x.startswith(asked)), key=len)
     near = longer or get_close_matches(asked, by_word, 1, 0.7)
     return by_word[near[0]] if near else None
-
-
-def use(name: str, known: Iterable[str], otherwise: str) -> str:
-    """Return the remedy for an unknown argument: its form here, the nearest, or `otherwise`."""
-    names = [*known]
-    if name in FORMS and "mask" in names:
-        return FORMS[name]
-    near = nearest(name, names)
-    return f"use `{near}`" if near else otherwise

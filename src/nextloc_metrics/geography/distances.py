@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import KW_ONLY
 from functools import reduce
 from typing import Annotated, Any, Literal
@@ -12,13 +11,8 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core.base.annotated_options import Computed, NumberFromZero, Positive
-from nextloc_metrics.core.base.mean import MeanMetric
-from nextloc_metrics.core.base.ranking_metric import (
-    RankingMetric,
-    SkipOrError,
-    counted_queries,
-    finish_scores,
-)
+from nextloc_metrics.core.base.ranking_metric import LowestIds, RankingMetric, SkipOrError
+from nextloc_metrics.core.base.scores import counted_queries
 from nextloc_metrics.core.means import exact, histogram, intervals
 from nextloc_metrics.core.queries.checks import check_statistic, from_one
 from nextloc_metrics.core.ranking.needs import Needs
@@ -37,9 +31,11 @@ _LEAVE_OUT = "give this candidate the score -inf, or leave it out with `exclude`
 
 class _NearTarget(RankingMetric):
     locations: Annotated[Locations, check_locations]
+    _: KW_ONLY
+    ties: LowestIds = "expected"
 
-    def _check(self, ranking: Ranking) -> None:
-        super()._check(ranking)
+    def check(self, ranking: Ranking) -> None:
+        super().check(ranking)
         known, relevant = len(self.locations), ranking.relevant
         self.locations.check_size(ranking.num_candidates)
         if self.validate_args and relevant.numel() and (highest := int(relevant.max())) >= known:
@@ -50,10 +46,11 @@ class _NearTarget(RankingMetric):
         if self.validate_args and not self.locations.is_complete:
             rows = ranking.answerable.nonzero()[:, 0]
             self.locations.check_known("target", relevant[rows], "leave it out with `mask`", rows)
-            self._check_candidates(ranking, rows)
+            answers = self.answers(ranking)[rows]
+            self.locations.check_known("preds", answers, _LEAVE_OUT, rows)
 
-    def _check_candidates(self, ranking: Ranking, rows: Tensor) -> None:
-        """Raise if, in one of the rows, a candidate whose distance is computed has none."""
+    def answers(self, ranking: Ranking) -> Tensor:
+        """Return the candidates whose distance is computed, int64 `[N, T]`, -1 for none."""
         raise NotImplementedError
 
     def _distances(self, ids: Tensor, relevant: Tensor) -> Tensor:
@@ -93,8 +90,6 @@ class AccuracyWithin(_NearTarget):
 
     label = "Accuracy@{k} within {km:g} km"
 
-    _reads_ids = True
-
     km: NumberFromZero
     k: Positive
 
@@ -102,30 +97,21 @@ class AccuracyWithin(_NearTarget):
     def needs(self) -> Needs:
         return Needs(self.k)
 
-    def _check_candidates(self, ranking: Ranking, rows: Tensor) -> None:
-        self.locations.check_known("preds", self._first(ranking)[rows], _LEAVE_OUT, rows)
+    def answers(self, ranking: Ranking) -> Tensor:
+        return self._first(ranking, self.k)
 
     def score(self, ranking: Ranking) -> Tensor:
-        return self._are_near(ranking).any(1).double()
+        # of all candidates that the ranking keeps, so that metrics of other k need not do it again
+        kept = max(self.k, 0 if ranking.first is None else ranking.first.top)
+        near = ("near", id(self.locations), self.km, kept)
+        are_near = ranking.once(near, lambda: self._are_near(ranking, kept))
+        return are_near[:, : self.k].any(1).double()
 
-    @staticmethod
-    def _score_many(metrics: Sequence[Any], record: Ranking) -> list[tuple[Tensor, Tensor]]:
-        """Compute the distances once for all k."""
-        by_k = sorted(metrics, key=lambda metric: metric.k)
-        deepest = {(id(metric.locations), metric.km): metric for metric in by_k}
-        near = {key: metric._are_near(record) for key, metric in deepest.items()}
-        found = []
-        for metric in metrics:
-            hits = near[id(metric.locations), metric.km][:, : metric.k].any(1)
-            scores, counted = finish_scores([metric], hits.double()[None], record)
-            found.append((scores[0], counted))
-        return found
+    def _are_near(self, ranking: Ranking, k: int) -> Tensor:
+        return self._distances(self._first(ranking, k), ranking.relevant) <= self.km
 
-    def _are_near(self, ranking: Ranking) -> Tensor:
-        return self._distances(self._first(ranking), ranking.relevant) <= self.km
-
-    def _first(self, ranking: Ranking) -> Tensor:
-        first = ranking.top_candidates(self.k)
+    def _first(self, ranking: Ranking, k: int) -> Tensor:
+        first = ranking.top_candidates(k)
         return first.ids.masked_fill(~first.known, -1)
 
 
@@ -160,10 +146,8 @@ class DistanceError(_NearTarget):
 
     higher_is_better = False
     plot_upper_bound = None
-    _reads_ids = True
     unit = "km"
     needs = Needs(top=1)  # the decision
-    _score_many = staticmethod(MeanMetric._score_many)
 
     statistic: Computed[Statistic] = "mean"
     undecided: Undecided = "largest"
@@ -176,6 +160,7 @@ class DistanceError(_NearTarget):
         statistic = self.statistic
         name = statistic if isinstance(statistic, str) else f"{statistic:g} quantile"
         self.label = f"distance error, {name} (km)"
+        self.is_mean = self.has_interval = self.statistic == "mean"
 
     @property
     def _share(self) -> float | None:
@@ -183,29 +168,20 @@ class DistanceError(_NearTarget):
         named: dict[Any, float | None] = {"mean": None, "median": 0.5}
         return named.get(self.statistic, self.statistic)  # type: ignore[arg-type]
 
-    @property
-    def _averages_scores(self) -> bool:
-        return self._share is None
+    def answers(self, ranking: Ranking) -> Tensor:
+        return ranking.best[:, None]
 
-    def _check_candidates(self, ranking: Ranking, rows: Tensor) -> None:
-        self.locations.check_known("preds", ranking.best[rows, None], _LEAVE_OUT, rows)
+    def score(self, ranking: Ranking) -> Tensor | tuple[Tensor, Tensor]:
+        distance = self._distances(self.answers(ranking), ranking.relevant)[:, 0]
+        scores = (distance / self.largest_value).clamp(max=1)
+        return scores if self.undecided == "largest" else (scores, self._decided(ranking))
 
-    def score(self, ranking: Ranking) -> Tensor:
-        distance = self._distances(ranking.best[:, None], ranking.relevant)[:, 0]
-        return (distance / self.largest_value).clamp(max=1)
-
-    def _score_queries(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
-        scores, counted = finish_scores([self], self.score(ranking)[None], ranking)
-        if self.undecided == "skip":
-            counted = counted & self._decided(ranking)
-        return scores[0].masked_fill(~counted, 0), counted
-
-    def empty_tally(self) -> Tensor:
+    def empty_state(self) -> Tensor:
         """Return zeros: sum, sum of squares, number of queries, undecided; histogram."""
         return torch.zeros(4 + self._num_bins, dtype=torch.int64)
 
     def tally(self, ranking: Ranking) -> Tensor:
-        scores, counted = self._score_queries(ranking)
+        scores, counted = self.scores_of(ranking)
         answerable = counted_queries(ranking, self.empty_target_action)
         undecided = (answerable & ~self._decided(ranking)).sum()
         km = scores * self.largest_value
@@ -231,10 +207,8 @@ class DistanceError(_NearTarget):
         bins = torch.arange(last + 1, dtype=torch.float64, device="cpu")
         return _SMALLEST_KM * _GROWTH**bins, counts[: last + 1].cumsum(0) / counts.sum()
 
-    def _estimate(self) -> intervals.Estimate:
-        if self._averages_scores:
-            return intervals.of_queries(self.state[:3])
-        return super()._estimate()
+    def estimate(self) -> intervals.Estimate:
+        return intervals.of_queries(self.state[:3])
 
     @property
     def num_queries(self) -> int:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar
+from dataclasses import replace
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from nextloc_metrics.core.base.distribution_metric import DistributionMean
-from nextloc_metrics.core.distribution.distribution import Distribution
+from nextloc_metrics.core.distribution.distribution import Distribution, DistributionNeeds
 from nextloc_metrics.geography.locations import Locations, check_locations
 
 
@@ -40,12 +41,13 @@ class ExpectedDistance(DistributionMean):
     plot_upper_bound = None
     label = "expected distance"
     unit = "km"
-    _reads: ClassVar = {"scores": True}
-
     locations: Annotated[Locations, check_locations]
 
-    def _check(self, record: Distribution) -> None:
-        super()._check(record)
+    @property
+    def needs(self) -> DistributionNeeds:
+        return replace(super().needs, scores=True)
+
+    def check(self, record: Distribution) -> None:
         self.locations.check_size(record.num_candidates)
         rows = record.counted.nonzero()[:, 0]
         remedy = "leave it out with `mask`"

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from nextloc_metrics.core.base.collection import RankingCollection
-from nextloc_metrics.core.base.mean import RecordMetric
+from nextloc_metrics.core.base.metric import RecordMetric
 from nextloc_metrics.core.queries.arrays import as_tensor
 from nextloc_metrics.core.queries.checks import check_bool, is_integer, or_none
 from nextloc_metrics.core.queries.messages import describe

@@ -50,6 +50,7 @@ class Entropy(RecommendedTally):
     27, 1948.
     """
 
+    shared_state = "RecommendedTally"
     higher_is_better = None
     plot_upper_bound = None
     unit = "bits"
@@ -88,9 +89,10 @@ class TailShare(RecommendedTally):
     systems with personalized re-ranking", FLAIRS 2019.
     """
 
+    shared_state = "RecommendedTally"
     higher_is_better = None
 
-    _set_by_init = frozenset({"num_locations"})
+    set_by_init = frozenset({"num_locations"})
 
     train_counts: Computed[Tensor]
     k: Positive

@@ -13,9 +13,10 @@ from torch import Tensor
 from torchmetrics.classification import BinaryAUROC, BinaryAveragePrecision, BinaryMatthewsCorrCoef
 from torchmetrics.utilities.data import dim_zero_cat
 
-from nextloc_metrics.core.base.fixes import Unscripted, unchanged_by_errors
+from nextloc_metrics.core.base.fixes import unchanged_by_errors
 from nextloc_metrics.core.base.mean import MeanMetric
 from nextloc_metrics.core.base.member_names import NamedMembers
+from nextloc_metrics.core.base.plan import check
 from nextloc_metrics.core.means import exact
 from nextloc_metrics.core.queries.arrays import Array, as_tensor
 from nextloc_metrics.core.queries.batch import Batch
@@ -149,7 +150,7 @@ class MatthewsCorrCoef(BinaryMatthewsCorrCoef):
         return value.float().masked_fill(undefined, 0.0)
 
 
-class ClickThroughCollection(Unscripted, NamedMembers):
+class ClickThroughCollection(NamedMembers):
     """A `MetricCollection` in which a batch updates all members, or none if one raises.
 
     It holds a `LogLoss`, which checks each batch for all members. Without data, values are NaN.
@@ -183,7 +184,7 @@ class ClickThroughCollection(Unscripted, NamedMembers):
             if isinstance(member, LogLoss):
                 preds = as_tensor("preds", preds, member.state.device)
                 target = as_tensor("target", target, member.state.device)
-                member._check(member.read(preds, target))
+                check(member, member.read(preds, target))
         preds, target = as_tensor("preds", preds), as_tensor("target", target)
         if preds.ndim and preds.numel():
             return preds, target

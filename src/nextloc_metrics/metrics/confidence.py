@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from dataclasses import replace
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from nextloc_metrics.core.base.annotated_options import Computed, Positive
 from nextloc_metrics.core.base.distribution_metric import DistributionMean, DistributionMetric
-from nextloc_metrics.core.distribution.distribution import Distribution
+from nextloc_metrics.core.distribution.distribution import Distribution, DistributionNeeds
 from nextloc_metrics.core.means import exact
 from nextloc_metrics.core.queries.checks import check_part
 
@@ -53,10 +54,13 @@ class ConfidenceTally(DistributionMetric):
     correct ones, and their sum of confidences. Queries of one cell count as equally sure.
     """
 
-    _counted_as = "ConfidenceTally"
-    _reads: ClassVar = {"likelihood": False}
+    shared_state = "ConfidenceTally"
 
-    def empty_tally(self) -> Tensor:
+    @property
+    def needs(self) -> DistributionNeeds:
+        return replace(super().needs, likelihood=False)
+
+    def empty_state(self) -> Tensor:
         """Return zeros: per cell queries, correct ones, and the sum of confidences."""
         return torch.zeros(NUM_CELLS, 3, dtype=torch.int64)
 
@@ -116,6 +120,7 @@ class CalibrationError(ConfidenceTally):
     networks", ICML 2017.
     """
 
+    shared_state = "ConfidenceTally"
     higher_is_better = False
 
     bins: Computed[Positive] = 15
@@ -190,6 +195,7 @@ class AURC(_Selective):
     neural classifiers", ICLR 2019.
     """
 
+    shared_state = "ConfidenceTally"
     higher_is_better = False
 
     def compute(self) -> Tensor:
@@ -222,6 +228,7 @@ class AccuracyAtCoverage(_Selective):
     JMLR 11, 2010.
     """
 
+    shared_state = "ConfidenceTally"
     coverage: Computed[Annotated[float, check_part]]
 
     def __post_init__(self) -> None:
@@ -251,7 +258,9 @@ class AnsweredShare(DistributionMean):
         tensor(0.5000)
     """
 
-    _reads: ClassVar = {"likelihood": False}
+    @property
+    def needs(self) -> DistributionNeeds:
+        return replace(super().needs, likelihood=False)
 
     def score(self, record: Distribution) -> Tensor | tuple[Tensor, Tensor]:
         return record.answered.double()

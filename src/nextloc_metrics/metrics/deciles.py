@@ -5,10 +5,9 @@ list, in which a rank counts the candidates of that bin only.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY
-from functools import cache, partial
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from functools import partial
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -16,7 +15,7 @@ from torch import Tensor
 from nextloc_metrics.core import scoring
 from nextloc_metrics.core.base.annotated_options import Computed, Positive, PositiveNumber
 from nextloc_metrics.core.base.mean import MeanMetric
-from nextloc_metrics.core.base.ranking_metric import RankingTally
+from nextloc_metrics.core.base.metric import RecordMetric
 from nextloc_metrics.core.means import exact, intervals
 from nextloc_metrics.core.queries.checks import check_made, check_part, from_one
 from nextloc_metrics.core.queries.messages import short
@@ -39,13 +38,11 @@ _FIXED = (
 )
 
 Decile = int | Literal["unmapped"]
-Value = TypeVar("Value")
-
 
 _check_bins = partial(check_made, kind=PopularityBins, by="`PopularityBins.from_counts(counts)`")
 
 
-class DecileMetric(RankingTally):
+class DecileMetric(RecordMetric):
     """One value per popularity bin, and one for the locations in no bin (`unmapped`).
 
     `compute` returns a dict with a key per bin, such as `ndcg_at_5_decile_01` of ten bins, and NaN
@@ -61,6 +58,7 @@ class DecileMetric(RankingTally):
         decile: the bin of the scalar, a number or `"unmapped"`; None for a dict of all bins.
     """
 
+    record = Ranking
     plot_legend_name = "popularity decile (1 = rarest)"
 
     bins: Annotated[PopularityBins, _check_bins]
@@ -81,6 +79,10 @@ class DecileMetric(RankingTally):
         self.label = name.replace("ndcg", "NDCG").replace("_at_", "@").replace("_", " ")
         if self.scope == "within":
             self.label += ", ranks within the decile"
+        if self.decile is None:
+            deciles = sorted(self.deciles(self.bins), key=lambda decile: isinstance(decile, str))
+            labels = {self.key(decile): str(decile) for decile in deciles}
+            self.key_labels = labels  # type: ignore[misc]  # of one object
 
     @property
     @abstractmethod
@@ -101,24 +103,18 @@ class DecileMetric(RankingTally):
         return self.candidates
 
     def tally(self, ranking: Ranking) -> Tensor:
-        return self.tally_split(split_by_bin(ranking, self.bins, self.cut, self.scope))
+        return self.tally_split(self.split(ranking))
+
+    def split(self, ranking: Ranking) -> Split:
+        """Return every query's list split by bin, once for all metrics that split it alike."""
+        how = self.bins, self.cut, self.scope
+        return ranking.once(("split", *how), lambda: split_by_bin(ranking, *how))
 
     def tally_split(self, split: Split) -> Tensor:
         """Return what a batch adds to the state, from its lists split by bin."""
         raise NotImplementedError("a decile metric must define `tally_split` or `tally`.")
 
-    @staticmethod
-    def _tallies(metrics: Sequence[Any], ranking: Ranking) -> list[Tensor]:
-        split = cache(partial(split_by_bin, ranking))
-        return [
-            one.tally_split(split(one.bins, one.cut, one.scope))
-            if type(one).tally is DecileMetric.tally
-            else one.tally(ranking)
-            for one in metrics
-        ]
-
-    def _check(self, ranking: Ranking) -> None:
-        super()._check(ranking)
+    def check(self, ranking: Ranking) -> None:
         highest = (ranking.num_candidates or 0) - 1
         if ranking.num_candidates is None and self.validate_args and len(ranking):
             highest = int(ranking.relevant.max())
@@ -137,23 +133,18 @@ class DecileMetric(RankingTally):
         return {self.key(decile): value for decile, value in named.items()}
 
     @property
-    def _labels(self) -> dict[str, str]:  # type: ignore[override]  # one of each object
-        if self.decile is not None:
+    def footnotes(self) -> dict[str, str]:
+        if self.scope != "within":
             return {}
-        numbers_first = sorted(self.deciles(self.bins), key=lambda decile: isinstance(decile, str))
-        return {self.key(decile): str(decile) for decile in numbers_first}
+        deciles = self.deciles(self.bins) if self.decile is None else [self.decile]
+        fixed = [x for x in deciles if all(map(self.is_fixed, self.sizes_of(x)))]
+        return {self.key(x) if self.key_labels else "": _FIXED for x in fixed}
 
-    def _is_fixed(self, num_locations: int) -> bool:
-        """Whether so many locations of a bin leave only one value where a target is retrieved."""
+    def is_fixed(self, num_locations: int) -> bool:
+        """Return whether a bin of so many locations has one value where a target is retrieved."""
         return False
 
-    def _footnote(self, key: str) -> str:
-        deciles = {self.key(x): x for x in self.deciles(self.bins)}
-        sizes = self._sizes_of(deciles[key] if key else self.decile)
-        is_fixed = self.scope == "within" and all(map(self._is_fixed, sizes))
-        return _FIXED if is_fixed else ""
-
-    def _sizes_of(self, decile: Any) -> list[int]:
+    def sizes_of(self, decile: Any) -> list[int]:
         """Return the number of locations of the bin of a value, or of each bin that it is of."""
         return [self.bins.sizes[decile if isinstance(decile, int) else 0]]
 
@@ -175,13 +166,13 @@ class DecileMetric(RankingTally):
 class DecileAtK(DecileMetric):
     """A decile metric that reads `k` ranks."""
 
-    _stem: ClassVar[str]
+    stem: ClassVar[str]  #: the name without k
 
     k: Positive
 
     @property
     def name(self) -> str:
-        return f"{self._stem}_at_{self.k}"
+        return f"{self.stem}_at_{self.k}"
 
 
 class DecileScore(DecileMetric, MeanMetric):
@@ -194,79 +185,56 @@ class DecileScore(DecileMetric, MeanMetric):
     _: KW_ONLY
     ties: Ties = "expected"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.is_mean = self.decile is not None
+
     @abstractmethod
-    def score(self, ranking: Ranking, lengths: Lengths) -> Tensor:  # type: ignore[override]
+    def score_rows(self, ranking: Ranking, lengths: Lengths) -> Tensor:
         """Return float64 `[R]`, one score in [0, 1] per row of `Split.within`."""
 
-    def empty_tally(self) -> Tensor:
+    def empty_state(self) -> Tensor:
         """Return zeros: per bin the sum of scores, the sum of squares, the number of queries."""
         return torch.zeros(self.bins.num_bins + 1, 3, dtype=torch.int64)
 
-    def tally_split(self, split: Split) -> Tensor:
-        scores, number = self._score_rows(split), self.bins.num_bins + 1
-        return exact.tally_by(split.bins.flatten(), number, scores, split.within.answerable)
+    def tally(self, ranking: Ranking) -> Tensor:
+        split, number = self.split(ranking), self.bins.num_bins + 1
+        scores, counted = self._rows(ranking), split.within.answerable
+        return exact.tally_by(split.bins.flatten(), number, scores, counted)
 
-    def _score_rows(self, split: Split) -> Tensor:
-        return self.score(split.within.break_ties(self.ties), split.lengths)
+    def score(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
+        """Return the score of each query in the bin `decile`, and which queries have one."""
+        split, number = self.split(ranking), self.decile if isinstance(self.decile, int) else 0
+        counted = split.within.answerable.view_as(split.bins) & (split.bins == number)
+        scores = self._rows(ranking).view_as(split.bins).masked_fill(~counted, 0)
+        return scores.sum(1), counted.any(1)
 
-    @property
-    def _scores_name(self) -> str:
+    def _rows(self, ranking: Ranking) -> Tensor:
+        """Return the scores of all rows, which metrics that differ in `decile` share."""
+
+        def make() -> Tensor:
+            split = self.split(ranking)
+            return self.score_rows(split.within.break_ties(self.ties), split.lengths)
+
+        return ranking.once(("rows", self._state_name), make)
+
+    def state_key(self) -> str:
+        """Return the name of the state with the decile, whose scores it has as an option."""
         return f"{self._state_name} {self.decile}"
-
-    def _score_queries(self, record: Ranking) -> tuple[Tensor, Tensor]:
-        return self._score_many([self], record)[0]
-
-    @staticmethod
-    def _score_many(metrics: Sequence[Any], record: Ranking) -> list[tuple[Tensor, Tensor]]:
-        split, of_all, found = cache(partial(split_by_bin, record)), {}, []
-        for one in metrics:
-            own = split(one.bins, one.cut, one.scope)
-            if one._state_name not in of_all:  # of every decile
-                of_all[one._state_name] = one._score_rows(own)
-            number = one.decile if isinstance(one.decile, int) else 0  # unmapped
-            counted = own.within.answerable.view_as(own.bins) & (own.bins == number)
-            scores = of_all[one._state_name].view_as(own.bins).masked_fill(~counted, 0)
-            found.append((scores.sum(1), counted.any(1)))
-        return found
 
     def values(self) -> Tensor:
         return exact.mean(self.state).roll(-1)
 
     @property
-    def num_queries(self) -> Tensor:  # type: ignore[override]
+    def num_queries(self) -> Tensor:
         """How many queries this process has counted per bin, int64, in the order of `compute`."""
         return self.state[:, 2].roll(-1)
 
-    def _numbers(self) -> tuple[Any, int]:
-        return None, 0
-
-    @property
-    def _averages_scores(self) -> bool:
-        return self.decile is not None
-
-    def _estimate(self) -> intervals.Estimate:
+    def estimate(self) -> intervals.Estimate:
         every = self.state.roll(-1, 0)
         return intervals.of_queries(
             every if self.decile is None else every[self.deciles(self.bins).index(self.decile)]
         )
-
-    def _estimate_of_all(self) -> intervals.Estimate:
-        return self._of_all_processes(self._estimate)
-
-    def standard_error(self) -> Tensor | dict[str, Tensor]:  # type: ignore[override]
-        error = super().standard_error()
-        return error if self.decile is not None else self._by_key(error)
-
-    def interval(  # type: ignore[override]
-        self, confidence_level: float = 0.95
-    ) -> tuple[Tensor, Tensor] | dict[str, tuple[Tensor, Tensor]]:
-        low, high = super().interval(confidence_level)
-        if self.decile is not None:
-            return low, high
-        return self._by_key(zip(low.unbind(), high.unbind(), strict=True))
-
-    def _by_key(self, values: Iterable[Value]) -> dict[str, Value]:
-        return dict(zip(map(self.key, self.deciles(self.bins)), values, strict=True))
 
 
 class DecilePrecision(DecileAtK, DecileScore):
@@ -290,16 +258,16 @@ class DecilePrecision(DecileAtK, DecileScore):
          'precision_at_1_decile_unmapped': tensor(nan)}
     """
 
-    _stem = "precision"
+    stem = "precision"
 
     @property
     def cut(self) -> int:
         return self.candidates if self.scope == "within" else min(self.k, self.candidates)
 
-    def _is_fixed(self, num_locations: int) -> bool:
+    def is_fixed(self, num_locations: int) -> bool:
         return num_locations <= self.k
 
-    def score(self, ranking: Ranking, lengths: Lengths) -> Tensor:  # type: ignore[override]
+    def score_rows(self, ranking: Ranking, lengths: Lengths) -> Tensor:
         return scoring.hits(ranking, self.k) / lengths(self.k).clamp(min=1)
 
 
@@ -317,12 +285,12 @@ class DecileNDCG(DecileAtK, DecileScore):
         tensor(0.6309)
     """
 
-    _stem = "ndcg"
+    stem = "ndcg"
 
-    def _is_fixed(self, num_locations: int) -> bool:
+    def is_fixed(self, num_locations: int) -> bool:
         return num_locations == 1
 
-    def score(self, ranking: Ranking, lengths: Lengths) -> Tensor:  # type: ignore[override]
+    def score_rows(self, ranking: Ranking, lengths: Lengths) -> Tensor:
         return scoring.ndcg(ranking, self.k)
 
 
@@ -360,10 +328,10 @@ class DecileKForRecall(DecileMetric):
     def name(self) -> str:
         return f"k_for_recall_{100 * self.min_recall:g}".replace(".", "_")
 
-    def _is_fixed(self, num_locations: int) -> bool:
+    def is_fixed(self, num_locations: int) -> bool:
         return num_locations == 1
 
-    def empty_tally(self) -> Tensor:
+    def empty_state(self) -> Tensor:
         """Return zeros: per bin the number of queries per k; those without an answer are at 0."""
         return torch.zeros(self.bins.num_bins + 1, self.candidates + 1, dtype=torch.int64)
 
@@ -379,7 +347,7 @@ class DecileKForRecall(DecileMetric):
         k = k.masked_fill(k > self.candidates, 0)
         width = self.candidates + 1
         cells = split.bins.flatten() * width + k
-        counts = torch.zeros(self.empty_tally().numel(), dtype=torch.int64, device=rank.device)
+        counts = torch.zeros(self.empty_state().numel(), dtype=torch.int64, device=rank.device)
         return counts.index_add(0, cells, (relevant[:, 0] > 0).long()).view(-1, width)
 
     def values(self) -> Tensor:

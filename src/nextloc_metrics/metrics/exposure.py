@@ -32,7 +32,7 @@ class DecilePredictionShare(DecileAtK):
     """
 
     higher_is_better = None
-    _stem = "prediction_share"
+    stem = "prediction_share"
 
     _: KW_ONLY
     scope: Literal["all"] = "all"
@@ -45,7 +45,7 @@ class DecilePredictionShare(DecileAtK):
     def needs(self) -> Needs:
         return Needs(self.cut)
 
-    def empty_tally(self) -> Tensor:
+    def empty_state(self) -> Tensor:
         """Return zeros: predictions per bin, invented ids, and all predictions."""
         return torch.zeros(self.bins.num_bins + 3, dtype=torch.int64)
 
@@ -88,23 +88,23 @@ class DecileCoverage(DecileAtK):
         tensor(0.5000)
     """
 
-    _stem = "coverage"
+    stem = "coverage"
 
     denominator: Computed[Literal["actual", "mapped"]] = "actual"
 
     def key(self, decile: Any) -> str:
         return self.name if decile == "overall" else super().key(decile)
 
-    def _is_fixed(self, num_locations: int) -> bool:
+    def is_fixed(self, num_locations: int) -> bool:
         return num_locations <= self.k and self.denominator == "actual"
 
-    def _sizes_of(self, decile: Any) -> list[int]:
+    def sizes_of(self, decile: Any) -> list[int]:
         if decile != "overall":
-            return super()._sizes_of(decile)
+            return super().sizes_of(decile)
         used = {*self.bins.bin_of[self.state[0] > 0].tolist()}
         return [self.bins.sizes[number] for number in used]
 
-    def empty_tally(self) -> Tensor:
+    def empty_state(self) -> Tensor:
         """Return zeros: how often each location is relevant, and how often predicted correctly."""
         return torch.zeros(2, len(self.bins), dtype=torch.int64)
 

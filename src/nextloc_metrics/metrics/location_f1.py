@@ -9,7 +9,9 @@ from torchmetrics.utilities import rank_zero_warn
 
 from nextloc_metrics.core import backends
 from nextloc_metrics.core.base.annotated_options import Computed
-from nextloc_metrics.core.base.ranking_metric import RankingTally, Size, check_one_relevant
+from nextloc_metrics.core.base.metric import RecordMetric
+from nextloc_metrics.core.base.plan import held_by_backends, sums
+from nextloc_metrics.core.base.ranking_metric import Size, check_one_relevant
 from nextloc_metrics.core.means import exact
 from nextloc_metrics.core.queries.arrays import must_not_sync
 from nextloc_metrics.core.queries.checks import check_num_locations, from_one
@@ -19,16 +21,17 @@ from nextloc_metrics.core.ranking.ranking import Ranking
 LocationAverage = Literal["weighted", "macro", "micro"]
 
 
-class LocationTally(RankingTally):
+class LocationTally(RecordMetric):
     """Counts of true positives TP, decisions P and support S of each of `num_locations`.
 
     In a collection the classes share one state, for any `average`.
     """
 
-    _counted_as = "LocationTally"
+    record = Ranking
+    shared_state = "LocationTally"
     plot_legend_name = "location"
     needs = Needs(top=1)  # the decision
-    _for_several: ClassVar[str]
+    for_several: ClassVar[str]  #: the metric for several relevant locations
 
     num_locations: Size
     average: Computed[LocationAverage | None] = "weighted"
@@ -42,15 +45,15 @@ class LocationTally(RankingTally):
     def divisor(self, decisions: Tensor, support: Tensor) -> Tensor:
         """Return the divisor of the true positives, float64."""
 
-    def empty_tally(self) -> Tensor:
+    def empty_state(self) -> Tensor:
         """Return zeros: TP, P and S of each location; the last column is for invented ids."""
         return torch.zeros(3, self.num_locations + 1, dtype=torch.int64)
 
-    def _check(self, ranking: Ranking) -> None:
-        super()._check(ranking)
+    @held_by_backends
+    def check(self, ranking: Ranking) -> None:
         check_num_locations(self.num_locations, ranking.num_candidates)
         candidates, relevant = ranking.num_candidates, ranking.relevant
-        check_one_relevant(self, ranking, f"use {self._for_several} for several")
+        check_one_relevant(self, ranking, f"use {self.for_several} for several")
         # check even without `validate_args` if that does not sync: a too large id would be counted
         # for another location
         must_check = self.validate_args and candidates is None
@@ -61,6 +64,7 @@ class LocationTally(RankingTally):
                 f"{from_one(relevant, self.num_locations)}."
             )
 
+    @sums(decisions_of=lambda self: self.num_locations)
     def tally(self, ranking: Ranking) -> Tensor:
         target, decided = ranking.relevant[:, 0], ranking.best  # -1 for none
         width = self.num_locations + 2  # the first cell of a row takes what does not count
@@ -71,10 +75,6 @@ class LocationTally(RankingTally):
         cells = (ids + first).flatten()
         counts = backends.choose(cells).histogram(cells, 3 * width)
         return counts.view(3, width)[:, 1:]
-
-    @property
-    def _planned(self) -> int | None:
-        return self.num_locations if type(self).tally is LocationTally.tally else None
 
     def compute(self) -> Tensor:
         state = exact.float64(self.state)
@@ -130,7 +130,7 @@ class LocationF1(LocationTally):
         tensor(0.5417)
     """
 
-    label, _for_several = "F1", "F1AtK"
+    label, for_several, shared_state = "F1", "F1AtK", "LocationTally"
 
     # what to do if all targets are one location: "keep" the value; "warn", in a preset; or
     # "leave out", in an evaluation
@@ -173,7 +173,7 @@ class LocationPrecision(LocationTally):
         tensor(0.8750)
     """
 
-    label, _for_several = "Precision", "PrecisionAtK"
+    label, for_several, shared_state = "Precision", "PrecisionAtK", "LocationTally"
 
     def divisor(self, decisions: Tensor, support: Tensor) -> Tensor:
         return decisions
@@ -194,7 +194,7 @@ class LocationRecall(LocationTally):
         tensor(0.4444)
     """
 
-    label, _for_several = "Recall", "RecallAtK"
+    label, for_several, shared_state = "Recall", "RecallAtK", "LocationTally"
 
     def divisor(self, decisions: Tensor, support: Tensor) -> Tensor:
         return support

@@ -9,6 +9,7 @@ from torchmetrics.utilities.distributed import gather_all_tensors
 
 from nextloc_metrics.core.base.fixes import BaseMetric
 from nextloc_metrics.core.base.mean import MeanMetric, check_mean
+from nextloc_metrics.core.base.plan import check
 from nextloc_metrics.core.means import exact
 from nextloc_metrics.core.queries.arrays import Array, as_tensor
 from nextloc_metrics.core.queries.checks import is_integer
@@ -88,7 +89,7 @@ class PerQueryScores(BaseMetric):
 
     def _score(self, record: Record, query_ids: Array | None) -> Tensor:
         """Return ids and fixed-point scores of the queries that count, int64 `[N, 2]`."""
-        self.metric._check(record)
+        check(self.metric, record)
         if query_ids is not None:
             query_ids = as_tensor("query_ids", query_ids, record.device)
         if query_ids is None or not is_integer(query_ids) or query_ids.shape != record.shape:
@@ -96,7 +97,7 @@ class PerQueryScores(BaseMetric):
                 f"`query_ids` must be integers of shape {short(record.shape)}, one id per query, "
                 f"such as its row in the test set, got {describe(query_ids)}."
             )
-        scores, counted = self.metric._score_queries(record)
+        scores, counted = self.metric.scores_of(record)
         fixed = exact.keep(scores, self.metric._is_bounded)
         rows = torch.stack([query_ids.reshape(-1).long().to(fixed.device), fixed], 1)
         return _distinct(rows[counted]).to(record.device)

@@ -11,7 +11,7 @@ from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 
 from nextloc_metrics.core.base.collection import RankingCollection
-from nextloc_metrics.core.base.mean import RecordMetric
+from nextloc_metrics.core.base.metric import RecordMetric
 from nextloc_metrics.core.base.ranking_metric import check_one_relevant
 from nextloc_metrics.core.queries.checks import (
     as_number,
@@ -300,8 +300,8 @@ class _F1OfLibCity(at_k.F1AtK):
                 f"{short(self.empty_target_action)}; use `recommendation_metrics` for others."
             )
 
-    def _check(self, record: Ranking) -> None:
-        super()._check(record)
+    def check(self, record: Ranking) -> None:
+        super().check(record)
         check_one_relevant(self, record, "use `recommendation_metrics` for several")
 
 

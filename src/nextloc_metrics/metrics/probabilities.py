@@ -11,7 +11,6 @@ from torch import Tensor
 
 from nextloc_metrics.core.base.annotated_options import Computed
 from nextloc_metrics.core.base.distribution_metric import DistributionMean
-from nextloc_metrics.core.base.fixes import rounded
 from nextloc_metrics.core.distribution.distribution import Distribution
 from nextloc_metrics.core.means import exact, intervals
 from nextloc_metrics.core.queries.checks import check_number, check_share
@@ -55,7 +54,7 @@ class NegativeLogLikelihood(DistributionMean):
     plot_upper_bound = None
     label = "negative log-likelihood"
     unit = "nats"
-    _counted_as = "NegativeLogLikelihood"
+    shared_state = "NegativeLogLikelihood"
 
     base: Computed[Annotated[float, _check_base] | None] = None
     floor: _Share | None = None
@@ -101,8 +100,9 @@ class Perplexity(NegativeLogLikelihood):
 
     label = "perplexity"
     unit = ""
-    _has_interval = True
-    _set_by_init = frozenset({"base"})
+    shared_state = "NegativeLogLikelihood"
+    is_mean = False
+    set_by_init = frozenset({"base"})
 
     floor: _Share | None = None
 
@@ -113,11 +113,8 @@ class Perplexity(NegativeLogLikelihood):
     def compute(self) -> Tensor:
         return exact.moments(self.state)[0].exp()
 
-    def interval(self, confidence_level: float = 0.95) -> tuple[Tensor, Tensor]:
-        intervals.check_confidence_level(confidence_level)
-        estimate = self._of_all_processes(lambda: intervals.of_queries(self.state))
-        low, high = (rounded(x.exp(), self.device) for x in estimate.interval(confidence_level))
-        return low, high
+    def estimate(self) -> intervals.Estimate:
+        return super().estimate()._replace(link=torch.exp)
 
 
 class BrierScore(DistributionMean):

@@ -13,7 +13,6 @@ from torch import Tensor
 from nextloc_metrics.core import scoring
 from nextloc_metrics.core.backends.reference import UNRETRIEVED
 from nextloc_metrics.core.base.annotated_options import Computed, Positive, PositiveNumber
-from nextloc_metrics.core.base.mean import MeanMetric
 from nextloc_metrics.core.base.ranking_metric import RankingMetric, Size, SkipOrError
 from nextloc_metrics.core.means import histogram
 from nextloc_metrics.core.queries.checks import check_share
@@ -49,6 +48,7 @@ class MeanRank(RankingMetric):
     unit = "ranks"
 
     needs = Needs(length=True)
+    chance = RankingMetric.chance_of_block
 
     _: KW_ONLY
     empty_target_action: SkipOrError = "skip"
@@ -83,12 +83,12 @@ class RankQuantile(MeanRank):
         super().__post_init__()
         self.label = "Median rank" if self.q == 0.5 else f"{self.q:g} quantile of the rank"
 
-    def empty_tally(self) -> Tensor:
+    def empty_state(self) -> Tensor:
         """Return an empty histogram of the ranks times 2."""
         return histogram.empty()
 
     def tally(self, record: Ranking) -> Tensor:
-        scores, counted = self._score_queries(record)
+        scores, counted = self.scores_of(record)
         return histogram.tally(2 * scores, counted).to(record.device)
 
     def compute(self) -> Tensor:
@@ -128,15 +128,14 @@ class AUC(RankingMetric):
 
     num_candidates: Size | None = None
 
-    # reads `_score_queries`, which skips more queries than that of other metrics
-    _score_many = staticmethod(MeanMetric._score_many)
+    chance = RankingMetric.chance_of_block
 
     @property
     def needs(self) -> Needs:
         return Needs(length=True)
 
-    def _check(self, ranking: Ranking) -> None:
-        super()._check(ranking)
+    def check(self, ranking: Ranking) -> None:
+        super().check(ranking)
         if ranking.num_candidates is None and self.num_candidates is None:
             raise ValueError(
                 f"`num_candidates` of {short(self)} must be given for lists of ids, got None: how "
@@ -146,18 +145,13 @@ class AUC(RankingMetric):
     def _others(self, ranking: Ranking) -> Tensor:
         """Return the number of candidates that are not relevant, int64 `[N]`."""
         if ranking.num_candidates is None:
-            assert self.num_candidates is not None  # `_check` has passed
+            assert self.num_candidates is not None  # `check` has passed
             return (self.num_candidates - ranking.num_relevant).clamp(min=0)
         return ranking.lengths - (ranking.above < UNRETRIEVED).sum(1)
 
-    def score(self, ranking: Ranking) -> Tensor:
-        return scoring.auc(ranking, self._others(ranking))
-
-    def _score_queries(self, record: Ranking) -> tuple[Tensor, Tensor]:
-        """Skip also queries without a candidate that is not relevant."""
-        scores, counted = RankingMetric._score_many([self], record)[0]
-        counted = counted & (self._others(record) > 0).to(counted.device)
-        return scores.masked_fill(~counted, 0), counted
+    def score(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
+        others = self._others(ranking)
+        return scoring.auc(ranking, others), others > 0
 
 
 class RPrecision(RankingMetric):
@@ -175,6 +169,8 @@ class RPrecision(RankingMetric):
 
     Source: C. Buckley and E. M. Voorhees, "Evaluating evaluation measure stability", SIGIR 2000.
     """
+
+    chance = RankingMetric.chance_of_block
 
     def score(self, ranking: Ranking) -> Tensor:
         return scoring.r_precision(ranking)
@@ -207,6 +203,8 @@ class RBP(RankingMetric):
 
     p: Annotated[float, partial(check_share, example=0.8)] = 0.8
     k: Positive | None = None
+
+    chance = RankingMetric.chance_of_block
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -245,12 +243,14 @@ class ERRAtK(RankingMetric):
     k: Positive
     max_grade: PositiveNumber = 1.0
 
+    chance = RankingMetric.chance_of_block
+
     @property
     def needs(self) -> Needs:
         return Needs(depth=self.k)
 
-    def _check(self, ranking: Ranking) -> None:
-        super()._check(ranking)
+    def check(self, ranking: Ranking) -> None:
+        super().check(ranking)
         if self.validate_args and len(ranking):
             grades = ranking.gains.masked_fill(~ranking.counted[:, None], 0)
             if (highest := float(grades.max())) > self.max_grade:

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from nextloc_metrics.core import backends
 from nextloc_metrics.core.base.annotated_options import Computed, Positive
-from nextloc_metrics.core.base.ranking_metric import RankingTally, Size
+from nextloc_metrics.core.base.metric import RecordMetric
+from nextloc_metrics.core.base.ranking_metric import Size
 from nextloc_metrics.core.means import exact
 from nextloc_metrics.core.queries.checks import check_num_locations
 from nextloc_metrics.core.queries.messages import short
@@ -22,7 +23,7 @@ Definition = Literal["population", "sample", "evenness"]
 _LARGEST_SUM = 2.0**62
 
 
-class FirstRanks(RankingTally):
+class FirstRanks(RecordMetric):
     """Base class of metrics that read which candidates are on the first `k` ranks.
 
     Ties: of a tied block that crosses rank `k`, the lowest ids are taken, to fill exactly `k`
@@ -31,7 +32,7 @@ class FirstRanks(RankingTally):
     target counts; one left out by `mask` or `ignore_index` does not.
     """
 
-    _reads_target = False
+    record = Ranking
 
     if TYPE_CHECKING:  # an option of subclasses, some of which have another before it
 
@@ -40,7 +41,7 @@ class FirstRanks(RankingTally):
 
     @property
     def needs(self) -> Needs:
-        return Needs(self.k, depth=1)
+        return Needs(self.k, depth=1, target=False)
 
     def read_first(self, ranking: Ranking) -> Tensor:
         """Return the distinct first k candidates `[N, T]`; -1 for none, and for skipped queries."""
@@ -64,16 +65,15 @@ class RecommendedTally(FirstRanks):
         num_locations: number of location ids, 0 to `num_locations` - 1.
     """
 
-    _counted_as = "RecommendedTally"
+    shared_state = "RecommendedTally"
 
     num_locations: Size
     k: Positive
 
-    def _check(self, ranking: Ranking) -> None:
-        super()._check(ranking)
+    def check(self, ranking: Ranking) -> None:
         check_num_locations(self.num_locations, ranking.num_candidates)
 
-    def empty_tally(self) -> Tensor:
+    def empty_state(self) -> Tensor:
         """Return zeros: recommendations of each location, invented ids, and queries."""
         return torch.zeros(self.num_locations + 2, dtype=torch.int64)
 
@@ -116,6 +116,8 @@ class Coverage(RecommendedTally):
     systems by coverage and serendipity", RecSys 2010.
     """
 
+    shared_state = "RecommendedTally"
+
     def compute(self) -> Tensor:
         found = exact.float64((self.counts > 0).sum()) / self.num_locations
         return found.masked_fill(exact.float64(self.state[-1]) == 0, torch.nan)
@@ -150,6 +152,7 @@ class Gini(RecommendedTally):
     (elliot/evaluation/metrics/diversity/gini_index/gini_index.py, lines 80 to 84, commit fc27efe).
     """
 
+    shared_state = "RecommendedTally"
     higher_is_better = None
 
     definition: Computed[Definition] = "population"
@@ -184,10 +187,11 @@ class AveragePopularity(RecommendedTally):
     VLDB 2012.
     """
 
+    shared_state = "RecommendedTally"
     higher_is_better = None
     plot_upper_bound = None
 
-    _set_by_init = frozenset({"num_locations"})
+    set_by_init = frozenset({"num_locations"})
 
     train_counts: Computed[Tensor]
     k: Positive

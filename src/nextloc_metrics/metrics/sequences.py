@@ -4,14 +4,13 @@ from torch import Tensor
 
 from nextloc_metrics.core.base.annotated_options import Positive
 from nextloc_metrics.core.base.mean import MeanMetric
-from nextloc_metrics.core.base.ranking_metric import RankingTally
 from nextloc_metrics.core.means import exact
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking
 
 
-class SequenceAccuracy(MeanMetric, RankingTally):
+class SequenceAccuracy(MeanMetric):
     r"""Sequence accuracy: the share of sequences whose first decisions are all correct.
 
     The sequences are the rows of a batch of queries `[N, T]`: scores `[N, T, C]`, or lists
@@ -33,6 +32,7 @@ class SequenceAccuracy(MeanMetric, RankingTally):
         (tensor(0.5000), tensor(1.))
     """
 
+    record = Ranking
     needs = Needs(top=1)  # the decision
 
     first: Positive | None = None
@@ -41,8 +41,7 @@ class SequenceAccuracy(MeanMetric, RankingTally):
         super().__post_init__()
         self.label = "Sequence accuracy" + ("" if self.first is None else f", first {self.first}")
 
-    def _check(self, ranking: Ranking) -> None:
-        super()._check(ranking)
+    def check(self, ranking: Ranking) -> None:
         if len(ranking.shape) < 2:
             raise ValueError(
                 "`preds` must be scores [N, T, C] or lists [N, T, K] for SequenceAccuracy, got "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY
 from functools import partial
 from typing import Annotated, Any
 
@@ -13,7 +14,7 @@ from torch import Tensor
 from nextloc_metrics.core.base.annotated_options import describe_option
 from nextloc_metrics.core.base.collection import RankingCollection
 from nextloc_metrics.core.base.grouped import Grouped
-from nextloc_metrics.core.base.ranking_metric import RankingMetric
+from nextloc_metrics.core.base.ranking_metric import LowestIds, RankingMetric
 from nextloc_metrics.core.queries.arrays import Array, as_tensor, as_tensor_or_text
 from nextloc_metrics.core.queries.checks import (
     check_from_zero,
@@ -131,14 +132,14 @@ class NewDecision(RankingMetric):
     """
 
     higher_is_better = None
-    _reads_ids = True
-    needs = Needs(top=1)  # the decision
-    _reads_groups = True
+    needs = Needs(top=1, groups=True)  # the decision
 
     visits: Annotated[Visits, _check_visits]
+    _: KW_ONLY
+    ties: LowestIds = "expected"
 
-    def _check(self, ranking: Ranking) -> None:
-        super()._check(ranking)
+    def check(self, ranking: Ranking) -> None:
+        super().check(ranking)
         self._is_new(ranking)
 
     def score(self, ranking: Ranking) -> Tensor:
@@ -163,13 +164,13 @@ class GroupShare(RankingMetric):
     """
 
     higher_is_better = None
-    _reads_groups = True
+    needs = Needs(groups=True)
 
     group: Annotated[int, check_from_zero]
     by: str
 
-    def _check(self, ranking: Ranking) -> None:
-        super()._check(ranking)
+    def check(self, ranking: Ranking) -> None:
+        super().check(ranking)
         ranking.group_of(self.by)
 
     def score(self, ranking: Ranking) -> Tensor:

@@ -97,7 +97,7 @@ def cut_by_lists(
     cuts, found = find_cuts(known, card, longest), dict[str, str]()
     for name, one in members:
         k = getattr(one, "k", None)
-        reads_all = isinstance(one, RankingMetric) and one._is_ours and one.needs.only_ranks
+        reads_all = isinstance(one, RankingMetric) and one.averages_ties and one.needs.only_ranks
         if k in cuts:
             found[name] = f"no list has more than {longest} ids"
         elif k is None and reads_all and known.candidates is None and longest < ENDLESS:

@@ -21,7 +21,6 @@ from nextloc_metrics.analysis.f1_intervals import Jackknife, answers_of, has_jac
 from nextloc_metrics.core.base.collection import RankingCollection
 from nextloc_metrics.core.base.mean import MeanMetric
 from nextloc_metrics.core.base.plan import Plan
-from nextloc_metrics.core.base.results import readings_of
 from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.means import exact, intervals
 from nextloc_metrics.core.queries.batch import ArrayRows
@@ -29,6 +28,7 @@ from nextloc_metrics.core.queries.checks import cut_offs
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking
+from nextloc_metrics.core.results.results import readings_of
 from nextloc_metrics.metrics.location_f1 import LocationTally
 from nextloc_metrics.metrics.measures import cut_offs_of
 from nextloc_metrics.report.card import count_rows, cut_by_lists, few_hits, note_lists
@@ -75,7 +75,7 @@ def count_run(rows: ArrayRows, clusters: Tensor | None, options: SharedOptions) 
     members: dict[str, Any] = dict(headline.named_members())
     _check_fractions("measures", members)
     f1 = {x: y for x, y in members.items() if isinstance(y, LocationTally) and has_jackknife(y)}
-    means = {x: y for x, y in members.items() if isinstance(y, MeanMetric) and y._averages_scores}
+    means = {x: y for x, y in members.items() if isinstance(y, MeanMetric) and y.is_mean}
     others = RankingCollection({x: y for x, y in members.items() if x not in means})
     plan, answers = Plan([*members.values()]), list[Tensor]()
     plan.needs[Ranking] |= Needs()  # the card reads all ranks
@@ -90,7 +90,7 @@ def count_run(rows: ArrayRows, clusters: Tensor | None, options: SharedOptions) 
         longest = max(longest, of_batch)
         others.update(records)
         for key, metric in means.items():
-            found, counted = metric._score_queries(records[metric.record])
+            found, counted = metric.scores_of(records[metric.record])
             parts[key].append(found.clamp(0, 1).masked_fill(~counted, torch.nan))
         if f1:
             answers.append(torch.stack([ranking.relevant[:, 0], ranking.best]))

@@ -158,8 +158,8 @@ def _errors(key: str, by: str, counted: Counted) -> dict[str, float]:
     grouped: Any = dict(counted.parts[f"by {by}"].named_members()).get(key)
     if grouped is None:
         return {}
-    means, _, sizes = exact.moments(grouped._sums)
-    off = (means - exact.mean(grouped._sums.sum(0))) * sizes / (sizes.sum() - sizes)
+    means, _, sizes = exact.moments(grouped.group_sums)
+    off = (means - exact.mean(grouped.group_sums.sum(0))) * sizes / (sizes.sum() - sizes)
     return dict(zip(counted.labels[by].names, off.nan_to_num(0, 0, 0).tolist(), strict=True))
 
 

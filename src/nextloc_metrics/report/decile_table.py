@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from nextloc_metrics.core.base.results import readings_of
 from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.display.table import Table, across, in_percent
+from nextloc_metrics.core.results.results import count_queries, readings_of
 from nextloc_metrics.report.evaluation_counts import Counted
 
 #: the part of the rows of deciles, and the title of their table
@@ -71,6 +71,6 @@ def _queries_of(collection: Any) -> dict[str, int]:
         if name.startswith("ndcg_at_")
     }
     first = next(iter(members.values()))
-    if first._groups:
-        return {x: int(one._numbers()[0].sum()) for x, one in members.items()}
+    if first.group_kind:
+        return {x: int(count_queries(one)[0].sum()) for x, one in members.items()}
     return dict(zip(members, first.num_queries.tolist(), strict=True))

@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 
 from nextloc_metrics import analysis
 from nextloc_metrics.core.base.collection import RankingCollection
-from nextloc_metrics.core.base.results import MOST_ROWS, Results, read_results, readings_of
 from nextloc_metrics.core.display.page import Result, show_meanings, show_table
 from nextloc_metrics.core.display.reading import Reading, plural
 from nextloc_metrics.core.display.table import Table, across, csv_cell, of_readings
 from nextloc_metrics.core.new_file import new_file
 from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.results.results import MOST_ROWS, Results, read_results, readings_of
 from nextloc_metrics.report.decile_table import DECILES, OF_DECILES, table_of_deciles
 from nextloc_metrics.report.evaluation_counts import Counted
 from nextloc_metrics.report.evaluation_metrics import ClusteredGroups
@@ -364,7 +364,7 @@ def _worst(name: str, metric: Any, results: Results) -> tuple[str, list[int]]:
     by_number = by_number[~values[by_number].isnan()]
     order = values[by_number].argsort(descending=not rises, stable=True)[:_WORST]
     ends = "lowest" if rises else "highest"
-    title = f"the {len(order)} {plural(metric._groups.by)} with the {ends} {name}"
+    title = f"the {len(order)} {plural(metric.group_kind.by)} with the {ends} {name}"
     return title, [int(i) for i in by_number[order]]
 
 

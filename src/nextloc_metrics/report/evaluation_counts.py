@@ -17,8 +17,9 @@ from torch import Tensor
 from nextloc_metrics.analysis.f1_intervals import is_few
 from nextloc_metrics.core.base.collection import RankingCollection
 from nextloc_metrics.core.base.grouped import Grouped
-from nextloc_metrics.core.base.mean import RecordMetric
+from nextloc_metrics.core.base.metric import RecordMetric
 from nextloc_metrics.core.base.plan import Plan
+from nextloc_metrics.core.base.states import KeyedState
 from nextloc_metrics.core.means import intervals
 from nextloc_metrics.core.queries.answers import UNSEEN
 from nextloc_metrics.core.queries.batch import Batch, Grouping, GroupLabels
@@ -30,8 +31,8 @@ from nextloc_metrics.report import saved
 from nextloc_metrics.report.card import count_rows, few_hits, find_cuts, note_lists, write_rarer
 from nextloc_metrics.report.evaluation_metrics import (
     FewSums,
-    KeyedMetric,
     LocationAnswers,
+    renumber,
 )
 from nextloc_metrics.report.part import Feed, Parts
 from nextloc_metrics.report.parts import LEFT_OUT, TARGET, make_beside, make_references, make_table
@@ -147,7 +148,7 @@ class Counted:
         for member in self._members.values():
             if isinstance(member, Grouped) and member.by in self.names:
                 number = vars(member)["num_groups"] = max(1, len(self.names[member.by]))
-                if not isinstance(member, KeyedMetric) and len(member.state) < number:
+                if not isinstance(member._form, KeyedState) and len(member.state) < number:
                     rows = number - len(member.state)
                     set_state(member, torch.nn.functional.pad(member.state, (0, 0, 0, rows)))
 
@@ -164,10 +165,10 @@ class Counted:
                 member._options["labels"] = self.labels[member.by]
             held = vars(member)[member._state_name]
             if isinstance(held, list) and not is_sorted:  # entries, which are merged when read
-                entries = (member._renumbered(x, numbers) for x in held)
-                set_state(member, [member.empty_tally(), *entries])
+                entries = (renumber(member, x, numbers) for x in held)
+                set_state(member, [member._form.empty, *entries])
             elif not is_sorted:
-                set_state(member, member._renumbered(held, numbers))
+                set_state(member, renumber(member, held, numbers))
         return self
 
     def describe(self) -> dict[str, Any]:
@@ -209,18 +210,18 @@ class Counted:
                 found[f"interval_of_{name}"] = f"none: {write_rarer(*numbers, kind=cluster)}"
         if self.sampled_by:
             for name, row in rows.items():
-                if row._has_interval and name not in self.parts["cluster"]:
+                if row.has_interval and name not in self.parts["cluster"]:
                     found[f"interval_of_{name}"] = f"none by {cluster}: it is no mean of scores"
         kinds = self.setting.groups if cluster is None else (cluster,)
         for kind in [x for x in kinds if x in self.kinds]:
             members: list[tuple[str, Any]] = self.parts[f"by {kind}"].named_members()
             for name, grouped in members:
-                sums = grouped._sums[grouped._sums[:, 2] > 0]
+                sums = grouped.group_sums[grouped.group_sums[:, 2] > 0]
                 if cluster and (text := few_hits(sums, kind)):
                     found[f"interval_of_{name}"] = text
                 if cluster is not None or len(sums) < _FEWEST_GROUPS:
                     continue
-                by_group, by_query = intervals.of_clusters(sums), rows[name]._estimate()
+                by_group, by_query = intervals.of_clusters(sums), rows[name].estimate()
                 error, alone = (x.standard_error * grouped._factor for x in (by_group, by_query))
                 noise = (2 / by_group.degrees_of_freedom).sqrt()  # of the ratio of variances
                 if error > 1.1 * alone > 0 and (error / alone) ** 2 > 1 + _BEYOND_NOISE * noise:
@@ -254,7 +255,7 @@ class Counted:
         found = collection.results(level, count=False).intervals
         empty = self._of_one_target()
         of_f1 = {name: x for name, x in self.left_out().items() if name not in empty}
-        found |= {name: x._estimate().interval(level) for name, x in of_f1.items()}
+        found |= {name: x.estimate().interval(level) for name, x in of_f1.items()}
         return {name: (float(low), float(high)) for name, (low, high) in found.items()}
 
     def columns_of(self, kind: str) -> Iterator[list[list[Any]]]:
@@ -325,7 +326,7 @@ class Counted:
             counted.ids = frozenset(header["ids"])
             for name, member in counted._members.items():
                 saved.check_state(name, member, arrays[name])
-                is_keyed = isinstance(member, KeyedMetric)
+                is_keyed = isinstance(member._form, KeyedState)
                 set_state(member, [arrays[name]] if is_keyed else arrays[name])
             return counted.sort()
 
@@ -338,8 +339,11 @@ class Counted:
         self.ids |= other.ids
         members = other._members
         for name, member in self._members.items():
-            state = member._renumbered(members[name].state, numbers)
-            set_state(member, vars(member)[member._state_name] + member._summand(state))
+            state = renumber(member, members[name].state, numbers)
+            set_state(
+                member,
+                vars(member)[member._state_name] + member._form.summand(state, member.device),
+            )
 
 
 def set_state(member: Any, state: Any) -> None:

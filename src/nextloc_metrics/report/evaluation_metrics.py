@@ -15,10 +15,12 @@ from nextloc_metrics.core.backends.reference import UNRETRIEVED
 from nextloc_metrics.core.base.annotated_options import Computed, Positive
 from nextloc_metrics.core.base.collection import RankingCollection
 from nextloc_metrics.core.base.grouped import Grouped
-from nextloc_metrics.core.base.mean import MeanMetric, RecordMetric
-from nextloc_metrics.core.base.ranking_metric import RankingTally
+from nextloc_metrics.core.base.mean import MeanMetric
+from nextloc_metrics.core.base.metric import RecordMetric
+from nextloc_metrics.core.base.plan import sums
 from nextloc_metrics.core.means import exact, intervals
 from nextloc_metrics.core.queries.answers import ANSWERED, NAMES, OUTCOMES, UNREADABLE
+from nextloc_metrics.core.queries.record import Record
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.metrics.bins import PopularityBins
@@ -35,70 +37,11 @@ AnswerKind = Literal[
 _BITS = 32
 _LOWER = (1 << _BITS) - 1
 
-
-class KeyedMetric(RecordMetric):
-    """A metric whose state is a list of one int64 tensor `[E, K + V]`, sums by key.
-
-    `empty_tally` has no entries. `tally` returns `exact.KeyedSums`.
-    """
-
-    _num_keys: ClassVar[int] = 1
-    _sums_by_key: ClassVar[type[exact.KeyedSums]] = exact.KeyedSums
-
-    def add_state(
-        self, name: str, default: Any, dist_reduce_fx: Any = None, persistent: bool = False
-    ) -> None:
-        super().add_state(name, [], "cat", persistent)
-
-    def _sync_dist(self, *args: Any, **kwargs: Any) -> None:
-        """Gather the entries; a process without any would send no entry, or one of floats."""
-        setattr(self, self._state_name, [self.state])
-        super()._sync_dist(*args, **kwargs)
-
-    @property
-    def state(self) -> Tensor:
-        found: Tensor | list[Tensor] = vars(self)[self._state_name]
-        if isinstance(found, list) and len(found) == 1:
-            return found[0]
-        parts = [found] if isinstance(found, Tensor) else found
-        entries = [x.to(self.device) for x in (self.empty_tally(), *parts)]
-        merged = self._sums_by_key(entries, self._num_keys).merge()
-        if isinstance(found, list):
-            found[:] = [merged]  # the same sums, for all that share the list
-        return merged
-
-    @property
-    def _state_device(self) -> torch.device:
-        return self.device  # the entries are merged when their sums are read, not in each update
-
-    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        self.state  # noqa: B018  # merges what is saved
-        return super().state_dict(*args, **kwargs)
-
-    def _reduce_states(self, incoming_state: dict[str, Any]) -> None:
-        """Add up two states, of `forward` or `merge_state`."""
-        own = self._summand(self.state)
-        super()._reduce_states(incoming_state)
-        setattr(self, self._state_name, incoming_state[self._state_name] + own)
-
-    def _summand(self, state: Tensor) -> Any:
-        return self._sums_by_key([state.to(self.device)], self._num_keys)
-
-    def _fits(self, saved: Any) -> bool:
-        """Return whether a saved state is a list of entries."""
-        width = self.empty_tally().shape[1:]
-        return isinstance(saved, list) and all(
-            isinstance(x, Tensor) and x.dtype == torch.int64 and x.shape[1:] == width for x in saved
-        )
-
-    def _state_form(self) -> str:
-        return f"a list of int64 [E, {self.empty_tally().shape[1]}]"
-
-    def _copy_of(self, saved: Any) -> Any:
-        return [x.to(self.device, copy=True) for x in saved]
+# Of equal answers: the numbers of the group, the target and the decision.
+_NUM_KEYS = 3
 
 
-class ClusteredGroups(Grouped, KeyedMetric):
+class ClusteredGroups(Grouped):
     """`Grouped` with a clustered interval for each group, such as clustered by user.
 
     The state has a key, of a group and a user, and its three sums, for each pair that has queries.
@@ -110,44 +53,37 @@ class ClusteredGroups(Grouped, KeyedMetric):
     _: KW_ONLY
     sampled_by: str
 
-    def empty_tally(self) -> Tensor:
-        return torch.nn.functional.pad(super().empty_tally()[:0], (1, 0))
+    def empty_state(self) -> exact.KeyedSums:
+        width = 1 + exact.width(self.metric._is_bounded)
+        return exact.KeyedSums([torch.zeros(0, width, dtype=torch.int64)], 1)
 
-    @staticmethod
-    def _sum_many(
-        metrics: Sequence[Any], scores: Sequence[Tensor], counted: Tensor, record: Any
-    ) -> Sequence[Any]:
-        pairs = {}
-        for metric in metrics:
-            if (metric.by, metric.sampled_by) not in pairs:
-                groups, clusters = (record.group_of(x) for x in (metric.by, metric.sampled_by))
-                keys = ((groups << _BITS) + clusters)[counted]
-                pairs[metric.by, metric.sampled_by] = torch.unique(keys, return_inverse=True)
-        kept, sums = counted[counted], []
-        for metric, own in zip(metrics, scores, strict=True):
-            keys, numbers = pairs[metric.by, metric.sampled_by]
-            is_bounded = metric.metric._is_bounded
-            found = exact.tally_by(numbers, len(keys), own[counted], kept, is_bounded)
-            sums.append(metric._summand(torch.cat([keys[:, None], found], 1)))
-        return sums
+    @sums(scores_of=lambda self: self.metric)
+    def tally(self, record: Record) -> exact.KeyedSums:
+        scores, counted = self.metric.scores_of(record)
+        pairs = self.by, self.sampled_by, id(counted)
+        keys, numbers = record.once(pairs, lambda: self._number_pairs(record, counted))
+        is_bounded = self.metric._is_bounded
+        by_pair = exact.tally_by(numbers, len(keys), scores[counted], counted[counted], is_bounded)
+        return exact.KeyedSums([torch.cat([keys[:, None], by_pair], 1)], 1)
 
-    def _renumbered(self, state: Tensor, numbers: Mapping[str, Tensor]) -> Tensor:
-        groups, clusters = numbers[str(self.by)][state[:, 0] >> _BITS], numbers[self.sampled_by]
-        keys = (groups << _BITS) + clusters[state[:, 0] & _LOWER]
-        return torch.cat([keys[:, None], state[:, 1:]], 1)
+    def _number_pairs(self, record: Record, counted: Tensor) -> tuple[Tensor, Tensor]:
+        groups, clusters = (record.group_of(x) for x in (self.by, self.sampled_by))
+        pairs = ((groups << _BITS) + clusters)[counted]
+        keys, numbers = torch.unique(pairs, return_inverse=True)
+        return keys, numbers
 
     @property
-    def _sums(self) -> Tensor:
+    def group_sums(self) -> Tensor:
         state = self.state
-        sums = state.new_zeros(self.num_groups, state.shape[1] - 1)
-        return sums.index_add(0, state[:, 0] >> _BITS, state[:, 1:])
+        sums_of_groups = state.new_zeros(self.num_groups, state.shape[1] - 1)
+        return sums_of_groups.index_add(0, state[:, 0] >> _BITS, state[:, 1:])
 
     @property
     def clusters_by_group(self) -> Tensor:
         """The number of clusters that have queries in each group, `[G]`."""
         return (self.state[:, 0] >> _BITS).bincount(minlength=self.num_groups)
 
-    def _estimate(self) -> intervals.Estimate:
+    def estimate(self) -> intervals.Estimate:
         sizes = self.clusters_by_group.tolist()
         parts = torch.split(self.state[:, 1:], sizes)
         return intervals.Estimate.stack([intervals.of_clusters(part) for part in parts])
@@ -171,7 +107,7 @@ def _is_full(sums: Tensor) -> bool:
     return bool((sums[:1, 0] < 0).any())
 
 
-class LocationAnswers(KeyedMetric, RankingTally):
+class LocationAnswers(RecordMetric):
     """The value of `metric`, with the interval of `analysis.f1_intervals`.
 
     The state has the number of equal answers by group, target and decision.
@@ -181,26 +117,24 @@ class LocationAnswers(KeyedMetric, RankingTally):
         by: the key in `groups` of the groups that are independent; None for queries.
     """
 
-    needs = Needs(top=1)
-    _num_keys = 3
-    _sums_by_key = FewSums
+    record = Ranking
 
     metric: Computed[LocationTally]
     by: str | None = None
 
-    def empty_tally(self) -> Tensor:
-        return torch.zeros(0, self._num_keys + 1, dtype=torch.int64)
+    @property
+    def needs(self) -> Needs:
+        return Needs(top=1, groups=self.by is not None)
+
+    def empty_state(self) -> FewSums:
+        return FewSums([torch.zeros(0, _NUM_KEYS + 1, dtype=torch.int64)], _NUM_KEYS)
 
     def tally(self, record: Ranking) -> Any:
         clusters = None if self.by is None else record.group_of(self.by)
         # an id that is no location has any number above them
         decided = record.best.clamp(max=self.metric.num_locations)
-        return self._summand(answers_of(record.relevant[:, 0], decided, clusters, merge=False))
-
-    def _renumbered(self, state: Tensor, numbers: Mapping[str, Tensor]) -> Tensor:
-        if self.by is None or _is_full(state):
-            return state
-        return torch.cat([numbers[self.by][state[:, :1]], state[:, 1:]], 1)
+        answers = answers_of(record.relevant[:, 0], decided, clusters, merge=False)
+        return FewSums([answers], _NUM_KEYS)
 
     @property
     def is_full(self) -> bool:
@@ -215,18 +149,10 @@ class LocationAnswers(KeyedMetric, RankingTally):
         with_hit, with_miss = torch.unique(cluster[is_hit]), torch.unique(cluster[~is_hit])
         return len(torch.unique(cluster)), len(with_hit), len(with_miss)
 
-    @property
-    def _reads_groups(self) -> bool:
-        return self.by is not None
-
-    @property
-    def _averages_scores(self) -> bool:
-        return True
-
     def _jackknife(self) -> Jackknife:
         return jackknife(self.metric, self.state, self.by is not None)
 
-    def _estimate(self) -> intervals.Estimate:
+    def estimate(self) -> intervals.Estimate:
         return self._jackknife().estimate()
 
     def compute(self) -> Tensor:
@@ -239,14 +165,14 @@ class DecileAccuracy(DecileAtK, DecileScore):
     Of one target per query, they are the scores of `AccuracyAtK`, by the bin of the target.
     """
 
-    _stem = "acc"
+    stem = "acc"
     needs = Needs()  # only ranks of full lists
     cut = UNRETRIEVED  # so no tied block crosses it
 
     _: KW_ONLY
     scope: Literal["all"] = "all"
 
-    def score(self, ranking: Ranking, lengths: Lengths) -> Tensor:  # type: ignore[override]
+    def score_rows(self, ranking: Ranking, lengths: Lengths) -> Tensor:
         return scoring.accuracy(ranking, self.k)
 
 
@@ -260,6 +186,20 @@ def accuracy_by_decile(bins: PopularityBins, cuts: Sequence[int]) -> RankingColl
             for one in x.deciles(bins)
         }
     )
+
+
+def renumber(member: RecordMetric, state: Tensor, numbers: Mapping[str, Tensor]) -> Tensor:
+    """Return a state of a metric whose groups had other numbers, by the key of the groups."""
+    if isinstance(member, ClusteredGroups):
+        groups = numbers[str(member.by)][state[:, 0] >> _BITS]
+        clusters = numbers[member.sampled_by][state[:, 0] & _LOWER]
+        return torch.cat([((groups << _BITS) + clusters)[:, None], state[:, 1:]], 1)
+    if isinstance(member, Grouped) and (number := numbers.get(member.by or "")) is not None:
+        empty = state.new_zeros(member.num_groups, state.shape[1])
+        return empty.index_copy(0, number, state[: len(number)])
+    if isinstance(member, LocationAnswers) and member.by is not None and not _is_full(state):
+        return torch.cat([numbers[member.by][state[:, :1]], state[:, 1:]], 1)
+    return state
 
 
 class AnswerShare(MeanMetric):

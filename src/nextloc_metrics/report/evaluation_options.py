@@ -6,12 +6,12 @@ from functools import wraps
 from inspect import Parameter, cleandoc, signature
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypedDict, TypeVar
 
-from nextloc_metrics.core.suggestions import use
+from nextloc_metrics.core.suggestions import nearest
 
 if TYPE_CHECKING:
     from torchmetrics import MetricCollection
 
-    from nextloc_metrics.core.base.mean import RecordMetric
+    from nextloc_metrics.core.base.metric import RecordMetric
     from nextloc_metrics.core.queries.arrays import Array
     from nextloc_metrics.geography import Locations
     from nextloc_metrics.metrics.bins import PopularityBins
@@ -109,6 +109,10 @@ def _of_place(name: str, options: list[str]) -> str | None:
         return "`metrics` takes an `AccuracyWithin(locations, km)`"
     if name in ("separator", "padding") and "answers" in options:
         return f'pass `answers={{"{name}": ...}}`'
+    if name == "indexes" and "mask" in options:
+        return "a row of `preds` is a query: `from_flat` in docs/coming-from.md makes such rows"
+    if name == "ignore_index" and "mask" in options:
+        return "pass `mask=target != -100`, or the id that stands for no target"
     return None
 
 
@@ -127,10 +131,9 @@ def with_options(options: Any) -> Callable[[Function], Function]:
         @wraps(function)
         def call(*args: Any, **given: Any) -> Any:
             if unknown := next((name for name in given if name not in names), None):
-                listed = ", ".join(f"`{x}`" for x in names)
-                remedy = _of_place(unknown, names) or use(
-                    unknown, names, f"its options are {listed}"
-                )
+                near = nearest(unknown, names)
+                listed = "its options are " + ", ".join(f"`{x}`" for x in names)
+                remedy = _of_place(unknown, names) or (f"use `{near}`" if near else listed)
                 raise TypeError(f"{title} has no option `{unknown}`; {remedy}.")
             return function(*args, **{**defaults, **given})
 

@@ -77,7 +77,7 @@ def make_beside(known: Setting, table: Parts) -> Parts:
     each location for a map, and deciles. The sums of groups grow with those that are counted.
     """
     members: list[tuple[str, Any]] = [row for of in table.values() for row in of.named_members()]
-    means = {name: x for name, x in members if isinstance(x, MeanMetric) and x._averages_scores}
+    means = {name: x for name, x in members if isinstance(x, MeanMetric) and x.is_mean}
     cluster, found = known.cluster, dict[str, dict[str, Any]]()
     for kind in known.groups:
         make: Any = partial(Grouped, num_groups=1, by=kind)
@@ -92,9 +92,8 @@ def make_beside(known: Setting, table: Parts) -> Parts:
         for name, x in members
         if isinstance(x, LocationTally) and has_jackknife(x)
     }
-    ours = {x: one for x, one in means.items() if isinstance(one, RankingMetric) and one._is_ours}
     for ties in BOUNDS:
-        found[ties] = {x: _with_ties(one, ties) for x, one in ours.items() if not one._reads_ids}
+        found[ties] = {x: _with_ties(one, ties) for x, one in means.items() if _has_ties(one)}
     if known.locations is not None:
         found["map"] = {"acc_at_1": Grouped(AccuracyAtK(1), len(known.locations), by=TARGET)}
     parts = {name: RankingCollection(of) for name, of in found.items()}
@@ -145,6 +144,12 @@ def _keep_answered(batch: Batch, records: Records) -> Batch:
     ranking: Ranking = records[Ranking]
     answered = ranking.queries.extra["answer"][:, 0] == ANSWERED
     return replace(batch, mask=answered & ranking.counted, confidence=None)
+
+
+def _has_ties(metric: Any) -> bool:
+    """Whether other `ties` of a metric are bounds of its score, an expectation over ties."""
+    is_expected = isinstance(metric, RankingMetric) and metric.averages_ties
+    return is_expected and hasattr(type(metric).__init__, "hands_on")
 
 
 def _with_ties(metric: Any, ties: Ties) -> Any:

@@ -16,9 +16,7 @@ from torch import Tensor
 
 from nextloc_metrics.core.base.collection import Collections, RankingCollection
 from nextloc_metrics.core.base.grouped import Grouped
-from nextloc_metrics.core.base.mean import RecordMetric
-from nextloc_metrics.core.base.plots import plot_groups
-from nextloc_metrics.core.base.results import members_of, named, read_counted
+from nextloc_metrics.core.base.metric import RecordMetric
 from nextloc_metrics.core.display.lines import draw_bands, draw_readings
 from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.display.style import (
@@ -33,6 +31,8 @@ from nextloc_metrics.core.display.style import (
 )
 from nextloc_metrics.core.means import exact, intervals
 from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.results.plots import plot_groups
+from nextloc_metrics.core.results.results import count_queries, members_of, named, read_counted
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.metrics.at_k import AccuracyAtK
 from nextloc_metrics.metrics.confidence import CalibrationError, Reliability
@@ -222,7 +222,7 @@ def error_map(by_location: Grouped, locations: Locations, *, ax: Any = None) -> 
             f"`by_location` must have a group for each of the {len(locations)} locations, got "
             f"{by_location.num_groups}."
         )
-    numbers = torch.as_tensor(by_location._numbers()[0]).double().cpu()
+    numbers = torch.as_tensor(count_queries(by_location)[0]).double().cpu()
     seen = numbers > 0
     if not seen.any():
         raise ValueError("`by_location` must have counted a query, got none.")

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core.base.mean import RecordMetric
+from nextloc_metrics.core.base.metric import RecordMetric
 from nextloc_metrics.core.new_file import new_file
 from nextloc_metrics.core.queries.messages import clip, describe, short
 from nextloc_metrics.report.setting import OwnMetrics, names_of

@@ -7,11 +7,12 @@ from functools import partial
 from typing import Any
 
 from nextloc_metrics.core.base.collection import RankingCollection
-from nextloc_metrics.core.base.plots import plot_groups
 from nextloc_metrics.core.display.lines import draw_readings
 from nextloc_metrics.core.display.page import show_choice, show_picture, show_table
 from nextloc_metrics.core.display.reading import Models
 from nextloc_metrics.core.display.table import Table, in_percent
+from nextloc_metrics.core.results.plots import plot_groups
+from nextloc_metrics.core.results.results import count_queries
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.report.plotting import error_map, reliability
 
@@ -34,7 +35,7 @@ def show_groups(kind: str, collection: Any, table: Table, confidence_level: floa
 
 def show_map(by_location: Any, locations: Locations) -> str:
     """Draw a map of the accuracy."""
-    if not int(by_location._numbers()[0].sum()):
+    if not int(count_queries(by_location)[0].sum()):
         return ""
     return show_picture("acc_at_1 by target location", error_map, by_location, locations)
 
@@ -42,7 +43,7 @@ def show_map(by_location: Any, locations: Locations) -> str:
 def show_probabilities(metrics: RankingCollection, confidence_level: float) -> str:
     """Draw the reliability diagram."""
     error: Any = metrics["ece"]
-    if not error._numbers()[0]:
+    if not count_queries(error)[0]:
         return ""
     draw = partial(reliability, confidence_level=confidence_level)
     return show_picture("Accuracy by confidence", draw, error)

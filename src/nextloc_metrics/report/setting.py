@@ -14,7 +14,7 @@ from torch import Tensor
 from torchmetrics import MetricCollection
 
 from nextloc_metrics.core.base.collection import RankingCollection
-from nextloc_metrics.core.base.mean import RecordMetric
+from nextloc_metrics.core.base.metric import RecordMetric
 from nextloc_metrics.core.distribution.distribution import Given
 from nextloc_metrics.core.means import intervals
 from nextloc_metrics.core.queries.answers import Answers
@@ -402,10 +402,12 @@ def _copy_of(name: Any, metric: Any) -> RecordMetric | Part:
 def _why_not(metric: RecordMetric) -> str:
     """Return why a metric cannot be counted beside those of an evaluation; "" if it can."""
     reasons = {
-        "overrides `update`; define `score` or `tally`": metric._has_own_update,
+        "overrides `update`; define `score` or `tally`": (
+            type(metric).update is not RecordMetric.update
+        ),
         "has a state of its own beside that of `tally`": set(metric._defaults)
         != {metric._state_name},
-        "reads groups; pass `groups`": metric._is_ours and metric._reads_groups,
+        "reads groups; pass `groups`": metric.group_kind is not None,
         "has an `ignore_index`; use `mask`": metric.ignore_index is not None,
     }
     return next((reason for reason, holds in reasons.items() if holds), "")

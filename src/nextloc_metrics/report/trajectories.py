@@ -11,9 +11,9 @@ from torch import Tensor
 
 from nextloc_metrics.core.base.collection import RankingCollection
 from nextloc_metrics.core.base.grouped import Grouped
-from nextloc_metrics.core.base.results import readings_of
 from nextloc_metrics.core.display.page import Result, show_meanings, show_table
 from nextloc_metrics.core.display.table import Table
+from nextloc_metrics.core.results.results import readings_of
 from nextloc_metrics.geography.locations import Units
 from nextloc_metrics.report.files.coordinates_and_counts import read_days
 from nextloc_metrics.trajectories import (
@@ -122,7 +122,7 @@ def evaluate_trajectories(
     )
     by_user.update(record)
     readings = readings_of(by_user, confidence_level)
-    scores = {name: metric._score_queries(record)[0] for name, metric in chosen.items()}
+    scores = {name: metric.scores_of(record)[0] for name, metric in chosen.items()}
     pairs = MeanPointError(units=units).sequences(record)
     note = "mean over users of their means over days"
     return TrajectoryEvaluation(

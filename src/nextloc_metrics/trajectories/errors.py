@@ -16,8 +16,8 @@ from nextloc_metrics.trajectories.point_sequences import distances
 class _PointErrors(PairMetric):
     """Base class of the metrics that compare points with the same index."""
 
-    def _check(self, record: Pairs) -> None:
-        super()._check(record)
+    def check(self, record: Pairs) -> None:
+        super().check(record)
         wrong = ((record.predicted != record.true) & record.counted).nonzero()
         if self.validate_args and len(wrong):
             query = int(wrong[0])

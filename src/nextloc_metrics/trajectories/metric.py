@@ -88,13 +88,7 @@ class PairMetric(MeanMetric):
     def score(self, record: Pairs) -> Tensor | tuple[Tensor, Tensor]:
         """Return the score of each pair, float64 `[N]`; what does not count may be anything."""
 
-    def _score_queries(self, record: Pairs) -> tuple[Tensor, Tensor]:
-        scores, counted = super()._score_queries(record)
-        counted = counted & (record.true > 0).to(scores.device)
-        return scores.masked_fill(~counted, 0), counted
-
-    def _check(self, record: Pairs) -> None:
-        super()._check(record)
+    def check(self, record: Pairs) -> None:
         if record.is_of_ids and self.locations is None:
             raise TypeError(
                 f"`locations` of {short(self)} must be `geography.Locations(...)` for sequences of "

@@ -74,6 +74,7 @@ class Pairs(Record):
                 "`target` must have at least one point in each query, got none in query {}; leave "
                 "it out with `mask`.",
             )
+        counted = counted & (true > 0)  # a pair whose target has no point does not count
         return cls(Queries(shape, counted), points, true_points, predicted, true)
 
 

@@ -30,8 +30,7 @@ from nextloc_metrics import (
     recommendation_metrics,
     scoring,
 )
-from nextloc_metrics.base import Distribution
-from nextloc_metrics.core.base.mean import RecordMetric
+from nextloc_metrics.base import Distribution, RecordMetric
 from nextloc_metrics.metrics.exposure import DecileCoverage, DecilePredictionShare
 from strategies import CASES, CLASSES, FAMILIES, Case, named, state
 

@@ -58,7 +58,7 @@ def test_two_to_the_31_queries_are_counted_and_more_are_an_error(case: Case) -> 
     state = metric.state.clone()
     with pytest.raises(OverflowError, match=rf"at most 2\^31.*got {MOST + 1}.*reset"):
         metric.compute()
-    if metric._averages_scores:
+    if metric.has_interval:
         for estimate in (metric.interval, metric.standard_error):
             with pytest.raises(OverflowError, match=r"at most 2\^31"):
                 estimate()

@@ -17,8 +17,8 @@ from torch import Tensor
 from torchmetrics import MetricCollection
 
 from nextloc_metrics import MRR, AccuracyAtK, NDCGAtK, Ranking, RankingMetric, scoring
+from nextloc_metrics.base import RecordMetric
 from nextloc_metrics.core.base.annotated_options import Computed, Positive
-from nextloc_metrics.core.base.mean import RecordMetric
 from nextloc_metrics.trajectories import GeoBLEU
 
 if TYPE_CHECKING:
@@ -71,9 +71,6 @@ class Annotated_(Scored):  # noqa: N801
     is_differentiable: bool = False
     higher_is_better: bool | None = True
     full_state_update: bool = False
-    total: Tensor
-    parts: list[Tensor]
-    others: List[Tensor]  # noqa: UP006
     of_class: ClassVar[int] = 3
     bare: ClassVar = 4
     unknown_of_class: ClassVar[Unknown] = 5
@@ -90,6 +87,14 @@ def test_attributes_and_states_of_a_documented_metric_are_no_options() -> None:
     assert repr(metric) == "Annotated_(top=2)"
     with pytest.raises(TypeError, match="Annotated_ has no option `total`"):
         Annotated_(total=torch.tensor(1))
+
+
+@pytest.mark.parametrize("hint", ["Tensor", "list[Tensor]", "torch.Tensor", Tensor, List[Tensor]])  # noqa: UP006
+def test_a_tensor_without_a_value_is_refused_with_its_class(hint: Any) -> None:
+    """It could be meant as an option or as a state; the error says how to write either."""
+    within: dict[str, Any] = {"__annotations__": {"near": hint}, "__module__": __name__}
+    with pytest.raises(TypeError, match=r"`near` of Near must not .*Annotated.*`empty_state`"):
+        type("Near", (Scored,), within)
 
 
 def test_a_class_with_an_init_of_its_own_keeps_it() -> None:
@@ -131,15 +136,16 @@ def test_annotations_that_cannot_be_evaluated() -> None:
 
 
 @pytest.mark.parametrize("hint", ["Tensor", "list[Tensor]"])
-def test_a_state_is_known_by_its_name(hint: str) -> None:
+def test_a_tensor_is_known_by_its_name(hint: str) -> None:
     """`Tensor` may be imported for type checkers only."""
     within: dict[str, Any] = {"__annotations__": {"total": hint}, "__module__": "builtins"}
-    assert options(type("Late", (Scored,), within)) == []
+    with pytest.raises(TypeError, match="`total` of Late must not be annotated as a tensor"):
+        type("Late", (Scored,), within)
 
 
 def test_annotations_as_objects_are_read_alike() -> None:
     """Without `from __future__ import annotations` they are no text."""
-    hints = {"k": Positive, "total": Tensor, "how": Literal["a", "b"], "_": KW_ONLY, "x": float}
+    hints = {"k": Positive, "how": Literal["a", "b"], "_": KW_ONLY, "x": float}
     values = {"how": "a", "x": 0.5, "__annotations__": hints}
     made: Any = type("Made", (Scored,), values)
     assert options(made) == ["k", "how", "x"]
@@ -260,7 +266,6 @@ def test_an_option_is_fixed() -> None:
         with pytest.raises(AttributeError, match=f"`{name}` of .* is fixed.*new AccuracyAtK inst"):
             setattr(metric, name, 3)
     assert metric.k == 5
-    assert not hasattr(AccuracyAtK, "ties")
 
 
 class Scaled(Scored):
@@ -296,6 +301,8 @@ def test_an_option_may_be_a_module() -> None:
         inner: RecordMetric | None = None
 
     inner = MRR()
+    with pytest.raises(AttributeError, match=r"`inner` of Wrapped is fixed"):
+        Wrapped(inner).inner = MRR()
     assert Wrapped().inner is None
     assert Wrapped(inner).inner is inner
     assert dict(Wrapped(inner).named_children()) == {"inner": inner}

@@ -44,14 +44,14 @@ CASES: dict[str, tuple[list[Any], tuple[Any, Any], dict[str, Any]]] = {
 def test_each_reason_has_a_batch(reason: str) -> None:
     """A backend, which trusts its arguments, never sees such a batch."""
     metrics, given, options = CASES[reason]
-    assert not Plan(metrics)._is_planned(Batch(*given, **options))
+    assert not Plan(metrics)._can_sum(Batch(*given, **options))
 
 
 @pytest.mark.parametrize("preds", [SCORES, LISTS], ids=["scores", "lists"])
 def test_plain_batches_have_no_reason(preds: torch.Tensor) -> None:
     """Nor does a reason change a value: all rows by a mask give the same."""
     metrics = [MRR(), AccuracyAtK(1)]
-    assert Plan(metrics)._is_planned(Batch(preds, TARGET))
+    assert Plan(metrics)._can_sum(Batch(preds, TARGET))
     for metric in metrics:
         value = metric(preds, TARGET)
         assert metric(preds, TARGET, mask=torch.ones(2, dtype=torch.bool)) == value

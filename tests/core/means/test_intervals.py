@@ -202,7 +202,7 @@ def test_a_confidence_level_is_a_fraction(confidence_level: float) -> None:
 )
 def test_what_is_no_mean_of_scores_has_none(metric: Any) -> None:
     """A metric that is not a mean of scores refuses an interval and a standard error."""
-    assert not metric._averages_scores
+    assert not metric.has_interval
     for ask in (metric.interval, metric.standard_error):
         with pytest.raises(TypeError, match="it is not a mean of per-query scores"):
             ask()

@@ -63,7 +63,7 @@ def test_sums_are_exact_in_any_order(seconds: list[float], cut: int, random: Any
     whole = updated(Duration(), seconds)
     steps = [Fraction(round(Fraction(x) * 2**32), 2**32) for x in seconds]
     exact = float(sum(steps) / len(steps))
-    assert float(whole._estimate().mean) == pytest.approx(exact, rel=1e-14, abs=2.0**-32)
+    assert float(whole.estimate().mean) == pytest.approx(exact, rel=1e-14, abs=2.0**-32)
     random.shuffle(seconds)
     parts = Duration()
     for part in (seconds[:cut], seconds[cut:]):

@@ -87,7 +87,13 @@ ONE_VALUE = re.compile(r"must be (?!at).*(one of (?!len)|integer\b|True|number\b
 ROOMS: dict[str, Any] = {"": nm, "base.": nm.base, "geography.": geography}
 ROOMS["trajectories."] = trajectories
 RECORDS = {"Distribution", "Queries", "Ranking", "Locations", "Pairs", "TrajectoryPairs"}
-RECORDS |= {"RankingMetric", "RankingCollection"}  # which have tests of their own
+RECORDS |= {
+    "Estimate",
+    "KeyedSums",
+    "RankingMetric",
+    "RankingCollection",
+    "RecordMetric",
+}  # which have tests of their own
 #: calls whose message names something else that does not fit
 OTHERWISE = {"Grouped(labels=[])", "evaluate(train_counts=a list)"}
 

@@ -118,5 +118,5 @@ def test_arguments_of_an_update_are_named() -> None:
     plain.update(scores, target, indexes=torch.tensor([0, 0]))
     assert {name: x.item() for name, x in plain.compute().items()} == {"ours": 1, "theirs": 1}
     for metric in (MRR(), RankingCollection([MRR()])):
-        with pytest.raises(TypeError, match="argument `exlude`; use `exclude`"):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'exlude'"):
             metric.update(scores, target, exlude=[0])

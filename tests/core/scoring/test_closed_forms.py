@@ -62,7 +62,7 @@ def test_laws_of_auc_and_ranks(batch: tuple[Tensor, Tensor]) -> None:
 @given(several_relevant(DIRTY), st.integers(0, 5), st.floats(0.01, 0.99))
 def test_the_quantile_of_ranks(batch: tuple[Tensor, Tensor], seed: int, q: float) -> None:
     """The smallest rank that a share q does not exceed, from a histogram."""
-    scores, counted = MeanRank()._score_queries(MeanRank().read(*batch))
+    scores, counted = MeanRank().scores_of(MeanRank().read(*batch))
     ranks = sorted((2 * scores[counted]).round().div(2).tolist())
     got = float(RankQuantile(q)(*batch))
     if not ranks:

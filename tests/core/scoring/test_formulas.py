@@ -26,7 +26,6 @@ from nextloc_metrics import (
     next_location_metrics,
     scoring,
 )
-from nextloc_metrics.core.base.ranking_metric import score_together
 from nextloc_metrics.core.scoring import formulas
 from strategies import RANKING_CASES, Case, same
 
@@ -56,8 +55,8 @@ def test_places_beyond_the_tables_are_scored_all_the_same(num_candidates: int) -
     metrics.update(scores, torch.tensor([num_candidates - 1]))
     members = [m for m in metrics.values() if isinstance(m, RankingMetric)]
     ranking = Ranking.from_scores(scores, torch.tensor([num_candidates - 1]))
-    together = score_together(members, ranking)[0][:, 0].tolist()
-    assert together == pytest.approx([0, 0, 0, 1 / num_candidates, 0], rel=1e-12)
+    each = [float(member.scores_of(ranking)[0][0]) for member in members]
+    assert each == pytest.approx([0, 0, 0, 1 / num_candidates, 0], rel=1e-12)
     assert float(metrics.compute()["mrr"]) == pytest.approx(1 / num_candidates, abs=2**-32)
 
 
@@ -108,9 +107,14 @@ def test_no_batch_outlives_its_update() -> None:
 
 @pytest.mark.parametrize("name", ["score", "at_rank", "tally"])
 def test_a_method_of_one_object_is_refused(name: str) -> None:
-    """The state is shared, and tallied, by what the class says."""
-    with pytest.raises(AttributeError, match=f"`{name}` of AccuracyAtK.* is fixed"):
-        setattr(AccuracyAtK(1), name, lambda ranking: ranking)
+    """The state is shared, and tallied, by what the class says: an update counts nothing."""
+    for metric in (AccuracyAtK(1), RankingCollection({"acc": AccuracyAtK(1)})):
+        member: Any = metric["acc"] if isinstance(metric, RankingCollection) else metric
+        metric.update(torch.rand(3, 4), torch.tensor([0, 1, 2]))
+        setattr(member, name, lambda ranking: ranking)
+        with pytest.raises(AttributeError, match=f"`{name}` of AccuracyAtK.* is fixed.*subclass"):
+            metric.update(torch.rand(3, 4), torch.tensor([0, 1, 2]))
+        assert member.num_queries == 3
 
 
 # the parts of a line: a weight of a rank, what is summed, the cut-off, the divisor

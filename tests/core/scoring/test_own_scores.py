@@ -180,12 +180,23 @@ def test_an_option_of_unknown_content_is_refused() -> None:
 
 def test_a_score_that_changes_its_parts_changes_no_other_metric() -> None:
     """What formulas share is not handed out."""
-    spoiling = Own()
-    object.__setattr__(spoiling, "score", lambda r: scoring.accuracy(r, 1).mul_(0.5))
-    other = Own()
-    object.__setattr__(other, "score", lambda r: scoring.hits(r, 1).mul_(0.5))
+
+    class Spoiling(RankingMetric):
+        """A score that is changed in place."""
+
+        def score(self, ranking: Ranking) -> Tensor:
+            """Return half of the accuracy."""
+            return scoring.accuracy(ranking, 1).mul_(0.5)
+
+    class Other(RankingMetric):
+        """The same of hits."""
+
+        def score(self, ranking: Ranking) -> Tensor:
+            """Return half of the hits."""
+            return scoring.hits(ranking, 1).mul_(0.5)
+
     ranking = Ranking.from_scores(SCORES, TARGET)
-    for own in (spoiling, other):
+    for own in (Spoiling(), Other()):
         own.update(ranking)
     accuracy, recall = AccuracyAtK(1), RecallAtK(1)
     accuracy.update(ranking)

@@ -285,7 +285,7 @@ def numbers_of(shown: Any, name: str) -> list[float]:
         members = (one for key, one in shown.items() if key != UNSHOWN.get(name))
         return [x for one in members for x in numbers_of(one, name)]
     level = LEVELS.get(name, 0.95)
-    values, bounds = shown.compute(), shown.interval(level) if shown._has_interval else []
+    values, bounds = shown.compute(), shown.interval(level) if shown.has_interval else []
     found: list[float] = []
     for one in (values, *(bounds.values() if isinstance(bounds, dict) else bounds)):
         for x in one.values() if isinstance(one, dict) else [one]:

@@ -3,13 +3,16 @@
 The annotations are read as `dataclasses` read them: in order, with their values as defaults, and
 after `_: KW_ONLY` by name only. In a class with an `__init__` of its own its parameters are the
 options, and annotations of the same names check them. What is no option: a `ClassVar`, a private
-name, a name that `torchmetrics.Metric` has (`higher_is_better: bool = True`), and a `Tensor` or
-list of them without a value, which is a state.
+name, and a name that `torchmetrics.Metric` has (`higher_is_better: bool = True`). A `Tensor`, or a
+list of them, without a value is refused: it could be meant as a state, which `empty_state` returns.
+
+Options by position are those of the bases first. So an option by position that a base gets later
+moves those of its subclasses: a base gives further options by name, after `_: KW_ONLY`.
 """
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY
 from enum import Enum
 from functools import cache, partial
@@ -17,7 +20,17 @@ from hashlib import blake2b
 from inspect import Parameter
 from operator import attrgetter
 from types import BuiltinFunctionType, FunctionType, NoneType
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    NoReturn,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
 import torch
@@ -26,12 +39,15 @@ from torchmetrics import Metric
 
 from nextloc_metrics.core.queries.checks import (
     Check,
+    as_number,
     check_bool,
     check_choice,
     check_number,
     check_positive,
     or_none,
 )
+from nextloc_metrics.core.queries.messages import clip
+from nextloc_metrics.core.suggestions import nearest
 
 Value = TypeVar("Value")
 
@@ -46,25 +62,33 @@ NumberFromZero = Annotated[float, partial(check_number, or_zero=True)]
 REQUIRED = Parameter.empty
 
 
-def own_options(cls: type) -> dict[str, Parameter]:
-    """Return the options that a class adds, by its annotations or its own `__init__`."""
-    found: dict[str, Parameter] = {}
+def own_options(cls: type, by_parameters: bool) -> dict[str, Parameter]:
+    """Return the options that a class adds, by its annotations or by those of its `__init__`."""
+    declared: dict[str, Parameter] = {}
     kind: Any = Parameter.POSITIONAL_OR_KEYWORD
     for name, text in inspect.get_annotations(cls).items():
-        hint: Any = _evaluated(cls, text)
+        hint = _hint_of(cls, name, text)
         kind = Parameter.KEYWORD_ONLY if hint is KW_ONLY else kind
+        is_of_class = ClassVar in (hint, get_origin(hint))
+        if name.startswith("_") or hasattr(Metric, name) or is_of_class:
+            continue
         default = vars(cls).get(name, REQUIRED)
         is_list = get_origin(hint) is list and get_args(hint) == (Tensor,)
-        is_state = default is REQUIRED and (hint is Tensor or is_list)
-        is_of_class = ClassVar in (hint, get_origin(hint))
-        if not (name.startswith("_") or hasattr(Metric, name) or is_of_class or is_state):
-            found[name] = Parameter(name, kind, default=default, annotation=hint)
-    if "__init__" not in vars(cls):
-        return found
+        if default is not REQUIRED or not (hint is Tensor or is_list):
+            declared[name] = Parameter(name, kind, default=default, annotation=hint)
+        elif not by_parameters:
+            raise TypeError(
+                f"`{name}` of {cls.__name__} must not be annotated as a tensor, which is neither "
+                f"an option nor a state; for an option write `{name}: Annotated[Tensor, check]` "
+                f"with a function `check(name, value)` that returns the value, for a state define "
+                "`empty_state`, and for another attribute begin its name with `_`."
+            )
+    if not by_parameters:
+        return declared
     _self, *parameters = inspect.signature(vars(cls)["__init__"]).parameters.values()
     return {  # the parameters, checked as the annotations of their names say
         one.name: one.replace(
-            annotation=found[one.name].annotation if one.name in found else REQUIRED
+            annotation=declared[one.name].annotation if one.name in declared else REQUIRED
         )
         for one in parameters
         if one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)
@@ -97,10 +121,13 @@ def constructor(cls: Any, options: dict[str, Parameter]) -> Callable[..., None]:
                 f"{name} takes {known} by position, got {len(args)} values; give the others by "
                 "name."
             )
-        given = dict(zip(by_position, args, strict=False))
-        if twice := given.keys() & kwargs.keys():
+        by_name = dict(zip(by_position, args, strict=False))
+        if twice := by_name.keys() & kwargs.keys():
             raise TypeError(f"{name} got `{min(twice)}` by position and by name.")
-        super(cls, self).__init__(**given, **kwargs)
+        # those between that were made here would hand on the same names
+        bases = type(self).__mro__[type(self).__mro__.index(cls) + 1 :]
+        written = (vars(base)["__init__"] for base in bases if "__init__" in vars(base))
+        next(x for x in written if not hasattr(x, "hands_on"))(self, **by_name, **kwargs)
 
     first = Parameter("self", Parameter.POSITIONAL_ONLY)
     last = Parameter("kwargs", Parameter.VAR_KEYWORD)
@@ -108,7 +135,84 @@ def constructor(cls: Any, options: dict[str, Parameter]) -> Callable[..., None]:
     init.__name__, init.__qualname__ = "__init__", f"{cls.__qualname__}.__init__"
     init.__module__ = cls.__module__
     init.__doc__ = f"Make a `{cls.__name__}`; its docstring has the options."
+    init.hands_on = True  # type: ignore[attr-defined]
     return init
+
+
+def read_options(cls: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Take the options of a class out of `arguments`; check them, or take their defaults."""
+    options = {}
+    for name, option in cls._all_options.items():
+        if name in arguments and arguments[name] is not option.default:
+            value, check = as_number(arguments.pop(name)), check_of(option.annotation)
+            options[name] = check(name, value) if check else value
+        elif option.annotation is REQUIRED:
+            continue  # of an `__init__` that did not pass it on
+        elif option.default is not REQUIRED:
+            options[name] = arguments.pop(name, option.default)
+        else:
+            others = arguments.keys() - cls._all_options.keys()
+            got = f", got `{min(others)}`" if others else ""
+            raise TypeError(f"{cls.__name__}.__init__() needs the option `{name}`{got}.")
+    return options
+
+
+def unknown_option(cls: Any, error: ValueError) -> Exception:
+    """Return the error for arguments that TorchMetrics does not know: they are no options, too."""
+    if not str(error).startswith("Unexpected keyword"):
+        return error
+    unknown, names = str(error).partition(": ")[2], ", ".join(f"`{x}`" for x in cls._all_options)
+    remedy = f"its options are {names} and those of torchmetrics.Metric"
+    if near := nearest(unknown.strip("`"), cls._all_options):
+        remedy = f"use `{near}`"
+    return TypeError(f"{cls.__name__} has no option {clip(unknown)}; {remedy}.")
+
+
+class FixedOption:
+    """An option in its class: the object has the value, which cannot be assigned again."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __set__(self, metric: Any, value: object) -> NoReturn:
+        refuse_to_set(type(metric), self.name, self.name in vars(metric).get("_options", ()))
+
+
+class FixedModules(dict[str, Any]):
+    """The modules of a metric: PyTorch sets a module here, and asks no `FixedOption`."""
+
+    def __init__(self, modules: Mapping[str, Any], metric: Any) -> None:
+        super().__init__(modules)
+        self.kind, self.options = type(metric), frozenset(metric._options)
+
+    def __setitem__(self, name: str, module: Any) -> None:
+        options = vars(self).get("options", ())  # none while a copy is made
+        if name in options and module is not self.get(name):
+            refuse_to_set(self.kind, name, is_set=True)
+        super().__setitem__(name, module)
+
+    def __reduce__(self) -> Any:
+        return _copy_modules, (dict(self), self.kind, self.options)
+
+
+def _copy_modules(modules: dict[str, Any], kind: type, options: frozenset[str]) -> FixedModules:
+    copied = FixedModules.__new__(FixedModules)
+    dict.update(copied, modules)
+    copied.kind, copied.options = kind, options
+    return copied
+
+
+def refuse_to_set(kind: type, name: str, is_set: bool) -> NoReturn:
+    """Raise for an option that the constructor of `RecordMetric` does not set."""
+    if is_set:
+        raise AttributeError(
+            f"`{name}` of {kind.__name__} is fixed, because its state depends on it; make a "
+            f"new {kind.__name__} instead."
+        )
+    raise AttributeError(
+        f"`{name}` is an option of {kind.__name__} and must be part of its state's name; "
+        f"pass it on: `super().__init__({name}={name}, **kwargs)`."
+    )
 
 
 @cache
@@ -127,15 +231,19 @@ def check_of(kind: Any) -> Check | None:
     return None
 
 
-def _evaluated(cls: type, hint: Any) -> Any:
+def _hint_of(cls: type, name: str, hint: Any) -> Any:
     """Return an annotation that is text as what it names; Any if only a type checker knows it."""
     if not isinstance(hint, str):
         return hint
+    known = {"ClassVar": ClassVar, "KW_ONLY": KW_ONLY, "Tensor": Tensor, "list[Tensor]": Tensor}
+    if hint in known:
+        return known[hint]
+    alone = type(cls.__name__, (), {"__annotations__": {name: hint}})
     try:
-        return eval(hint, vars(sys.modules[cls.__module__]), dict(vars(cls)))
+        names = vars(sys.modules[cls.__module__]), dict(vars(cls))
+        return get_type_hints(alone, *names, include_extras=True)[name]
     except Exception:
-        names = {"ClassVar": ClassVar, "KW_ONLY": KW_ONLY, "Tensor": Tensor, "list[Tensor]": Tensor}
-        return names.get(hint, ClassVar if "ClassVar[" in hint else Any)
+        return ClassVar if "ClassVar[" in hint else Any
 
 
 # Values whose `repr` holds all of their content.
@@ -144,20 +252,34 @@ _KNOWN_BY_REPR = frozenset({NoneType, bool, int, float, str, bytes, range, torch
 _OF_EVERY_MODULE = frozenset(vars(torch.nn.Module()))
 
 
+def describe_options(cls: Any, options: Mapping[str, Any], names: Iterable[str]) -> str:
+    """Return `cls`'s options of these names as `k=5, ties='optimistic'`, without the defaults."""
+    shown = []
+    for name in names:
+        value, default = options[name], cls._all_options[name].default
+        is_plain = isinstance(value, str | int | float)
+        if value is not default and not (is_plain and repr(value) == repr(default)):
+            shown.append(f"{name}={describe_option(value)}")
+    return ", ".join(shown)
+
+
+def name_of(kind: type) -> str:
+    """Return the name of a class, with its module if that is of another package."""
+    package, module = __name__.partition(".")[0], kind.__module__
+    is_known = module == "builtins" or module.partition(".")[0] == package
+    return kind.__qualname__ if is_known else f"{module}.{kind.__qualname__}"
+
+
 def describe_option(value: Any) -> str:
     """Return text that differs for options of different content; a digest for tables."""
-    module, kind = type(value).__module__, type(value).__qualname__
-    if module != "builtins" and not module.startswith("nextloc_metrics."):
-        kind = f"{module}.{kind}"
-    is_object = not isinstance(value, type)
-    if is_object and hasattr(value, "_scores_name"):  # a metric
-        return str(value._scores_name)
-    if is_object and hasattr(value, "state_key"):
-        return f"{kind}({value.state_key()})"
-    if isinstance(value, Enum):
-        return f"{kind}.{value.name}"
     if type(value) in _KNOWN_BY_REPR:
         return repr(value)
+    kind, is_object = name_of(type(value)), not isinstance(value, type)
+    if is_object and hasattr(value, "state_key"):
+        content = str(value.state_key())
+        return content if isinstance(value, Metric) else f"{kind}({content})"
+    if isinstance(value, Enum):
+        return f"{kind}.{value.name}"
     if isinstance(value, Mapping):
         items = (f"{describe_option(key)}: {describe_option(value[key])}" for key in value)
         return f"{kind}({', '.join(items)})"

@@ -8,34 +8,34 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 from torch import Tensor
 from torchmetrics import MetricCollection
-from typing_extensions import Unpack
 
 from nextloc_metrics.core.base.fixes import (
-    Unscripted,
     outside_graphs,
     unchanged_by_errors,
     unrounded,
 )
 from nextloc_metrics.core.base.grouped import Grouped
-from nextloc_metrics.core.base.mean import MeanMetric, RecordMetric
+from nextloc_metrics.core.base.mean import MeanMetric
 from nextloc_metrics.core.base.member_names import NamedMembers
+from nextloc_metrics.core.base.metric import RecordMetric
 from nextloc_metrics.core.base.plan import Plan
-from nextloc_metrics.core.base.plots import values_of_members
-from nextloc_metrics.core.base.results import (
-    Results,
-    count_notes,
-    read_results,
-    write_sample,
-)
-from nextloc_metrics.core.base.summed import all_reduce
+from nextloc_metrics.core.base.states import all_reduce
 from nextloc_metrics.core.display.style import import_pyplot
 from nextloc_metrics.core.display.table import Table, of_readings
 from nextloc_metrics.core.means.intervals import check_confidence_level
 from nextloc_metrics.core.queries.arrays import Array
-from nextloc_metrics.core.queries.batch import Batch, BatchOptions, GroupLabels, takes_batch
+from nextloc_metrics.core.queries.batch import Batch, GroupLabels
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.core.queries.record import Record, Records
 from nextloc_metrics.core.ranking.ranking import Ranking
+from nextloc_metrics.core.results.plots import values_of_members
+from nextloc_metrics.core.results.results import (
+    Results,
+    count_notes,
+    count_queries,
+    read_results,
+    write_sample,
+)
 
 # Larger states, in bytes, get a collective of their own instead of a copy in the shared buffer.
 _LARGEST_COPIED_STATE = 1 << 21
@@ -44,7 +44,7 @@ AnyMember: TypeAlias = RecordMetric | MetricCollection
 Members: TypeAlias = AnyMember | Sequence[AnyMember] | Mapping[str, AnyMember]
 
 
-class RankingCollection(Unscripted, NamedMembers):
+class RankingCollection(NamedMembers):
     """A `MetricCollection` that ranks a batch once for all its members.
 
     Unlike in `torchmetrics.MetricCollection`, the scores are read once, every member checks the
@@ -93,7 +93,7 @@ class RankingCollection(Unscripted, NamedMembers):
                     f"a {type(self).__name__} holds metrics of nextloc_metrics only, got "
                     f"{short(member)}; put it into a torchmetrics.MetricCollection."
                 )
-            if member._has_own_update:
+            if type(member).update is not RecordMetric.update:
                 raise TypeError(
                     f"{short(member)} must not override `update` in a {type(self).__name__}, which "
                     "reads each batch once for all members; define `score` or `tally`."
@@ -121,36 +121,42 @@ class RankingCollection(Unscripted, NamedMembers):
                     self._modules[name] = self._modules.pop(name)
 
     @outside_graphs
-    @takes_batch
     def update(  # type: ignore[override]  # as MetricCollection itself overrides ModuleDict
         self,
         preds: Array | Record | Records,
         target: Array | None = None,
         mask: Array | None = None,
         groups: Array | Mapping[str, Array] | None = None,
-        **given: Unpack[BatchOptions],
+        *,
+        exclude: Array | None = None,
+        exempt_target: bool = False,
+        confidence: Array | None = None,
+        extra: Mapping[str, Array] | None = None,
     ) -> None:
         """Add a batch of queries to every member.
 
         The arguments are those of `RankingMetric.update`; `groups` are for `Grouped` members.
         """
-        batch = Batch(preds, target, mask, groups, **given)
+        batch = Batch(preds, target, mask, groups, exclude, exempt_target, confidence, extra)
         self._check_groups(batch)
         self._form_groups()
         self.plan.update(batch, count=True)
 
     @outside_graphs
-    @takes_batch
     def forward(
         self,
         preds: Array | Record | Records,
         target: Array | None = None,
         mask: Array | None = None,
         groups: Array | Mapping[str, Array] | None = None,
-        **given: Unpack[BatchOptions],
+        *,
+        exclude: Array | None = None,
+        exempt_target: bool = False,
+        confidence: Array | None = None,
+        extra: Mapping[str, Array] | None = None,
     ) -> dict[str, Any]:
         """Add a batch of queries to every member and return the values of this batch alone."""
-        batch = Batch(preds, target, mask, groups, **given)
+        batch = Batch(preds, target, mask, groups, exclude, exempt_target, confidence, extra)
         self._check_groups(batch)
         records = self.plan.read(batch)
         with unchanged_by_errors(self.members()):
@@ -158,10 +164,10 @@ class RankingCollection(Unscripted, NamedMembers):
 
     def _check_groups(self, batch: Batch) -> None:
         """Raise if no member reads `groups`; one in a plain `MetricCollection` cannot know."""
-        if batch.groups is not None and not any(member._reads_groups for member in self.members()):
+        if batch.groups is not None and not any(map(_reads_groups, self.members())):
             raise ValueError(
                 "`groups` must be None without a metric that reads them; pass them to "
-                "`Grouped(metric)`."
+                "`Grouped(metric)`, or let `needs` of your own be `Needs(groups=True)`."
             )
 
     def compute(self) -> dict[str, Any]:
@@ -216,10 +222,10 @@ class RankingCollection(Unscripted, NamedMembers):
             intervals = {
                 name: member.interval(confidence_level)
                 for name, member in self.named_members()
-                if member._has_interval and confidence_level is not None
+                if _has_bounds(member) and confidence_level is not None
             }
             counting = self.named_members() if count else []
-            numbers = {name: member._numbers() for name, member in counting}
+            numbers = {name: count_queries(member) for name, member in counting}
         known = {name: queries for name, (queries, _) in numbers.items() if queries is not None}
         undecided = max((number for _, number in numbers.values()), default=0)
         both = intervals.keys() & known
@@ -380,9 +386,9 @@ class RankingCollection(Unscripted, NamedMembers):
         copies: Any = {name: member.clone() for name, member in self.named_members()}
         for name, member in copies.items():
             member.reset()
-            if isinstance(member, MeanMetric) and member._averages_scores:
+            if isinstance(member, MeanMetric) and member.is_mean:
                 copies[name] = Grouped(member, **options)
-            elif member._has_interval:
+            elif _has_bounds(member):
                 raise TypeError(
                     f"{short(member)} has an interval that cannot be clustered: it is not a mean "
                     "of per-query scores; leave it out."
@@ -390,18 +396,31 @@ class RankingCollection(Unscripted, NamedMembers):
         ends = {"prefix": self.prefix, "postfix": self.postfix}
         return type(self)(copies, compute_groups=self._enable_compute_groups, **ends)
 
-    @takes_batch
     def rank(
         self,
         preds: Array | Record | Records,
         target: Array | None = None,
         mask: Array | None = None,
         groups: Array | Mapping[str, Array] | None = None,
-        **given: Unpack[BatchOptions],
+        *,
+        exclude: Array | None = None,
+        exempt_target: bool = False,
+        confidence: Array | None = None,
+        extra: Mapping[str, Array] | None = None,
     ) -> Ranking:
         """Return a ranking for every member, and any other metric that needs no more ranks."""
-        found: Ranking = self.plan.read(Batch(preds, target, mask, groups, **given))[Ranking]
-        return found
+        batch = Batch(preds, target, mask, groups, exclude, exempt_target, confidence, extra)
+        ranking: Ranking = self.plan.read(batch)[Ranking]
+        return ranking
+
+
+def _reads_groups(member: Any) -> bool:
+    return member.group_kind is not None or getattr(member._needs, "groups", False)
+
+
+def _has_bounds(member: RecordMetric) -> bool:
+    """Whether the value has one interval, and is no dict of values with one each."""
+    return member.has_interval and not member.key_labels
 
 
 def _share(one: Any, other: RecordMetric) -> bool:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
-from typing import ClassVar
 
 from nextloc_metrics.core.base.annotated_options import PositiveNumber
-from nextloc_metrics.core.base.mean import MeanMetric, RecordMetric
+from nextloc_metrics.core.base.mean import MeanMetric
+from nextloc_metrics.core.base.metric import RecordMetric
 from nextloc_metrics.core.distribution.distribution import Distribution, DistributionNeeds, Given
 
 
@@ -25,7 +25,6 @@ class DistributionMetric(RecordMetric):
     """
 
     record = Distribution
-    _reads: ClassVar[dict[str, bool]] = {}  #: of `DistributionNeeds`
 
     _: KW_ONLY
     given: Given | None = None
@@ -40,8 +39,8 @@ class DistributionMetric(RecordMetric):
             )
 
     @property
-    def needs(self) -> DistributionNeeds:  # type: ignore[override]  # of another record
-        return DistributionNeeds(self.given, self.temperature, **self._reads)
+    def needs(self) -> DistributionNeeds:
+        return DistributionNeeds(self.given, self.temperature)
 
 
 class DistributionMean(DistributionMetric, MeanMetric):

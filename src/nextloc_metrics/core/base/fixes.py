@@ -73,26 +73,24 @@ def _made_on(fn: Callable[[Tensor], Tensor]) -> torch.device | None:
     return None if made.is_meta else made.device
 
 
-class Unscripted:
-    """A part of modules that TorchScript leaves out, so that they can be scripted."""
+def leave_out_of_scripts(cls: Any) -> None:
+    """Keep TorchScript from `forward` and the properties, so that modules can be scripted."""
+    torch.jit.unused(cls.forward)
+    properties = getmembers(cls, lambda member: isinstance(member, property))
+    cls.__jit_unused_properties__ = [name for name, _ in properties]
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Keep TorchScript from `forward` and the properties, also those of subclasses."""
-        super().__init_subclass__(**kwargs)
-        torch.jit.unused(cls.forward)  # type: ignore[attr-defined]
-        found = getmembers(cls, lambda member: isinstance(member, property))
-        cls.__jit_unused_properties__ = [name for name, _ in found]  # type: ignore[attr-defined]
 
-    @property
-    def _unscripted(self) -> list[str]:  # PyTorch reads `plan` later, which sets `_plan`
-        held = ["_plan", *vars(self), *self._parameters, *self._buffers, *self._modules]  # type: ignore[attr-defined]
-        return [name for name in held if name != "training"]
+def _attributes_of(module: Any) -> list[str]:  # PyTorch reads `plan` later, which sets `_plan`
+    parts = *module._parameters, *module._buffers, *module._modules
+    return [name for name in ("_plan", *vars(module), *parts) if name != "training"]
 
-    __jit_ignored_attributes__: ClassVar[Any] = _unscripted
+
+#: the attribute `__jit_ignored_attributes__` of a class that is left out of scripts
+UNSCRIPTED = property(_attributes_of)
 
 
 @dataclass_transform()
-class BaseMetric(Unscripted, Metric):
+class BaseMetric(Metric):
     """TorchMetrics' `Metric`, with six fixes.
 
     - An error in `forward` or `compute` leaves the state unchanged.
@@ -104,6 +102,13 @@ class BaseMetric(Unscripted, Metric):
       a copy, so that other metrics of the same table keep theirs.
     - A module that holds the metric can be scripted.
     """
+
+    __jit_ignored_attributes__: ClassVar[Any] = UNSCRIPTED
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Leave the class out of scripts."""
+        super().__init_subclass__(**kwargs)
+        leave_out_of_scripts(cls)
 
     @outside_graphs
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -123,8 +128,11 @@ class BaseMetric(Unscripted, Metric):
         for name, table in tables.items():
             option = vars(self).get("_options", {}).get(name)
             is_kept = self._device == before or option is None or isinstance(option, Metric)
-            own: Any = table if is_kept else deepcopy(option, _COPIES.setdefault(call, {}))
-            self._modules[name] = own._apply(fn)
+            copied: Any = table if is_kept else deepcopy(option, _COPIES.setdefault(call, {}))
+            moved = copied._apply(fn)
+            dict.__setitem__(self._modules, name, moved)  # which an option is not set by otherwise
+            if name in vars(self):
+                vars(self)[name] = moved
         return self
 
     def set_dtype(self, dst_type: str | torch.dtype) -> "BaseMetric":

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from nextloc_metrics.core.base.annotated_options import COMPUTED, Computed
-from nextloc_metrics.core.base.mean import MeanMetric, RecordMetric, check_mean
+from nextloc_metrics.core.base.mean import MeanMetric, check_mean
+from nextloc_metrics.core.base.metric import RecordMetric
+from nextloc_metrics.core.base.plan import sums
 from nextloc_metrics.core.base.ranking_metric import LARGEST_STATE
 from nextloc_metrics.core.means import exact, intervals
 from nextloc_metrics.core.queries.batch import GroupKind, GroupLabels
-from nextloc_metrics.core.queries.checks import check_positive
+from nextloc_metrics.core.queries.checks import as_number, check_positive
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.core.queries.record import Record
-from nextloc_metrics.core.ranking.needs import Needs
 
 Average = Literal["groups", "queries"]
 
@@ -44,6 +45,14 @@ class Gap(NamedTuple):
     high: float
     highest: int
     lowest: int
+
+
+def _copy_validating(metric: MeanMetric, validate_args: bool) -> MeanMetric:
+    """Return a copy of a metric, with its parts, that checks arguments or does not."""
+    copied: MeanMetric = metric.clone()  # type: ignore[assignment]
+    for part in copied.modules():
+        vars(part)["validate_args"] = validate_args
+    return copied
 
 
 def _read_labels(name: str, labels: Any) -> GroupLabels | None:
@@ -90,58 +99,69 @@ class Grouped(RecordMetric):
     """
 
     plot_legend_name = "group"
-    _reads_groups = True
 
     metric: Annotated[MeanMetric, check_mean]
-    num_groups: int = None  # type: ignore[assignment]  # then that of `labels`
-    group: Computed[int | None] = None
-    average: Computed[Average | None] = None
-    by: str | None = None
-    labels: Annotated[GroupLabels | Sequence[str] | None, COMPUTED, _read_labels] = None
+    num_groups: int
+    group: Computed[int | None]
+    average: Computed[Average | None]
+    by: str | None
+    labels: Annotated[GroupLabels | Sequence[str] | None, COMPUTED, _read_labels]
 
-    @property
-    def needs(self) -> Needs:
-        return self.metric.needs
-
-    def _read_options(self, given: dict[str, Any]) -> dict[str, Any]:
-        if isinstance(metric := given.get("metric"), MeanMetric):
-            own = {"ignore_index": metric.ignore_index, "validate_args": metric.validate_args}
-            given |= dict(own, **given)
-        found = super()._read_options(given)
-        labels, number, group = (found[name] for name in ("labels", "num_groups", "group"))
-        if number is None and labels is None:
+    def __init__(
+        self,
+        metric: MeanMetric,
+        num_groups: int | None = None,
+        group: int | None = None,
+        average: Average | None = None,
+        by: str | None = None,
+        labels: GroupLabels | Sequence[str] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if isinstance(metric, MeanMetric):
+            of_metric = {"ignore_index": metric.ignore_index, "validate_args": metric.validate_args}
+            kwargs = {**of_metric, **kwargs}
+            if kwargs["validate_args"] is (not metric.validate_args):
+                metric = _copy_validating(metric, kwargs["validate_args"])
+        labels, group = _read_labels("labels", labels), as_number(group)
+        if num_groups is None and labels is None:
             raise ValueError("`num_groups` must be given if there are no `labels`.")
-        number = len(labels) if number is None else number
-        number = found["num_groups"] = check_positive("num_groups", number, LARGEST_STATE)
+        number = len(labels or ()) if num_groups is None else num_groups
+        number = check_positive("num_groups", number, LARGEST_STATE)
         if labels is not None and len(labels) != number:
             raise ValueError(
                 f"`labels` must name each of the {number} groups, got {len(labels)} names."
             )
-        if (by := found["by"]) is not None and (not isinstance(by, str) or not by):
+        if by is not None and (not isinstance(by, str) or not by):
             raise ValueError(f"`by` must be None or a name, got {short(by)}.")
         if group is not None and (type(group) is not int or not 0 <= group < number):
             raise ValueError(f"`group` must be None or from 0 to {number - 1}, got {short(group)}.")
-        if group is not None and found["average"] is not None:
+        if group is not None and average is not None:
             raise ValueError("`group` and `average` are different scalars; pass only one of them.")
-        return found
+        named: dict[str, Any] = {"metric": metric, "num_groups": number, "group": group}
+        super().__init__(**named, average=average, by=by, labels=labels, **kwargs)
 
     def __post_init__(self) -> None:
-        if self.metric.validate_args != self.validate_args:
-            self._modules["metric"] = self.metric.clone()
-            for part in self.metric.modules():
-                vars(part)["validate_args"] = self.validate_args
         vars(self).update({name: getattr(self.metric, name) for name in _OF_METRIC})
         super().__post_init__()
         of = f", mean over {self.average}" if self.average else ""
         self.label = self.metric.label + (of if self.group is None else f", group {self.group}")
 
     @property
-    def _groups(self) -> GroupKind:  # type: ignore[override]  # one of each object
+    def needs(self) -> Any:
+        return self.metric.needs
+
+    @property
+    def group_kind(self) -> GroupKind:  # type: ignore[override]  # one of each object
+        """The groups: their key in `groups`, their number and their names."""
         return GroupKind(self.by, self.num_groups, self._options["labels"])
 
-    def _check(self, record: Record) -> None:
-        super()._check(record)
-        self.metric._check(record)
+    @property
+    def sampled_by(self) -> str:
+        """What intervals take as independent, such as `user`; empty for queries."""
+        return (self.by or "group") if self.average else ""
+
+    def check(self, record: Record) -> None:
+        self.metric.check(record)
         groups = record.group_of(self.by)
         if self.validate_args and len(record):
             lowest, highest = groups.masked_fill(~record.counted, 0).aminmax()
@@ -155,60 +175,42 @@ class Grouped(RecordMetric):
     def chance(self, num_candidates: int, num_relevant: int = 1) -> float:
         return self.metric.chance(num_candidates, num_relevant)
 
-    def _footnote(self, key: str) -> str:
-        return self.metric._footnote(key)
+    @property
+    def footnotes(self) -> dict[str, str]:
+        return self.metric.footnotes
 
-    def empty_tally(self) -> Tensor:
+    def empty_state(self) -> Tensor | exact.KeyedSums:
         width = exact.width(self.metric._is_bounded)
         return torch.zeros(self.num_groups, width, dtype=torch.int64)
 
-    @property
-    def _scored(self) -> MeanMetric | None:
-        return self.metric if type(self).tally is Grouped.tally else None
-
-    def tally(self, record: Record) -> Tensor:
-        scores, counted = self.metric._score_queries(record)
-        return self._sum_many([self], [scores], counted, record)[0]
-
-    @staticmethod
-    def _sum_many(
-        metrics: Sequence[Any], scores: Sequence[Tensor], counted: Tensor, record: Any
-    ) -> Sequence[Tensor]:
-        sums = []
-        for metric, own in zip(metrics, scores, strict=True):
-            groups = record.group_of(metric.by).masked_fill(~record.counted, 0).to(own.device)
-            is_bounded = metric.metric._is_bounded
-            found = exact.tally_by(groups, metric.num_groups, own, counted, is_bounded)
-            sums.append(found.to(record.device))
-        return sums
+    @sums(scores_of=lambda self: self.metric)
+    def tally(self, record: Record) -> Any:
+        scores, counted = self.metric.scores_of(record)
+        groups = record.group_of(self.by).masked_fill(~record.counted, 0).to(scores.device)
+        is_bounded = self.metric._is_bounded
+        return exact.tally_by(groups, self.num_groups, scores, counted, is_bounded).to(
+            record.device
+        )
 
     @property
-    def _sums(self) -> Tensor:
+    def group_sums(self) -> Tensor:
         """The sums of each group, int64 `[num_groups, width]`."""
         return self.state
 
     @property
     def num_queries(self) -> Tensor:
         """How many queries this process has counted per group, int64 `[num_groups]`."""
-        return self._sums[:, 2]
-
-    def _renumbered(self, state: Tensor, numbers: Mapping[str, Tensor]) -> Tensor:
-        at = numbers.get(self.by or "")
-        return state if at is None else self.empty_tally().index_copy(0, at, state[: len(at)])
-
-    @property
-    def _sampled_by(self) -> str:  # type: ignore[override]
-        return (self.by or "group") if self.average else ""
+        return self.group_sums[:, 2]
 
     def _means(self) -> Tensor:
         """Return the mean of each group."""
-        return exact.mean(self._sums) * self._factor
+        return exact.mean(self.group_sums) * self._factor
 
     def compute(self) -> Tensor:
         if self.group is not None:
-            return exact.mean(self._sums[self.group]) * self._factor
+            return exact.mean(self.group_sums[self.group]) * self._factor
         if self.average == "queries":
-            return exact.mean(self._sums.sum(0)) * self._factor
+            return exact.mean(self.group_sums.sum(0)) * self._factor
         return self._means().nanmean() if self.average == "groups" else self._means()
 
     def gap(self, confidence_level: float = 0.95) -> Gap:
@@ -233,7 +235,7 @@ class Grouped(RecordMetric):
         Source: O. J. Dunn, "Multiple comparisons among means", JASA 56, 1961.
         """
         intervals.check_confidence_level(confidence_level)
-        state = self._of_all_processes(lambda: self._sums.clone())
+        state = self._of_all_processes(lambda: self.group_sums.clone())
         groups = (state[:, 2] > 0).nonzero()[:, 0]
         if len(groups) < 2:
             raise ValueError(
@@ -251,13 +253,11 @@ class Grouped(RecordMetric):
             int(groups[worst]),
         )
 
-    @property
-    def _averages_scores(self) -> bool:
-        return True
-
-    def _estimate(self) -> intervals.Estimate:
+    def estimate(self) -> intervals.Estimate:
         if self.average == "queries":
-            return intervals.of_clusters(self._sums)
+            return intervals.of_clusters(self.group_sums)
         if self.average == "groups":
-            return intervals.of_groups(self._sums)
-        return intervals.of_queries(self._sums if self.group is None else self._sums[self.group])
+            return intervals.of_groups(self.group_sums)
+        return intervals.of_queries(
+            self.group_sums if self.group is None else self.group_sums[self.group]
+        )

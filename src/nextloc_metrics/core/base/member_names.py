@@ -1,20 +1,29 @@
 """What the members of a collection may be called: PyTorch keeps each as a module of this name."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from torchmetrics import MetricCollection
 
+from nextloc_metrics.core.base.fixes import UNSCRIPTED, leave_out_of_scripts
 from nextloc_metrics.core.queries.messages import short
 
 
 class NamedMembers(MetricCollection):
     """A collection that says in its own words which name of a member, or end of it, is wrong."""
 
+    __jit_ignored_attributes__: ClassVar[Any] = UNSCRIPTED
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Leave the class out of scripts."""
+        super().__init_subclass__(**kwargs)
+        leave_out_of_scripts(cls)
+
     def add_metrics(self, metrics: Any, *additional_metrics: Any) -> None:
         """Add members, whose names are checked before torchmetrics sorts them."""
         for name in metrics if isinstance(metrics, Mapping) else ():
-            self._check_name(name)
+            if not isinstance(name, str):
+                self._check_name(name)  # raises
         super().add_metrics(metrics, *additional_metrics)
 
     def add_module(self, name: Any, module: Any) -> None:

@@ -4,26 +4,58 @@ from __future__ import annotations
 
 import operator
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from nextloc_metrics.core import backends
+from nextloc_metrics.core.base.scores import name_means
 from nextloc_metrics.core.queries.arrays import Array, as_tensor, as_tensor_or_text, is_batched
 from nextloc_metrics.core.queries.batch import Batch, GroupKind
 from nextloc_metrics.core.queries.messages import short
-from nextloc_metrics.core.queries.record import Record, Records
+from nextloc_metrics.core.queries.record import Record, Records, remembering
 from nextloc_metrics.core.ranking.counting import LONGEST_UNCHECKED_LIST, check_lists
 from nextloc_metrics.core.ranking.needs import Needs, merge_needs
 from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.core.scoring.formulas import Formula, for_lists, for_one_relevant
 
+Tally = TypeVar("Tally", bound=Callable[..., Any])
+
 # Subclasses of tensors may have no plain memory.
 _PLAIN = Tensor, torch.nn.Parameter
 _OPTIONS = "mask", "groups", "exclude", "extra", "grades"
+
+# Methods that are those of the class, as the name of the state says which.
+_OF_CLASS = frozenset({"at_rank", "check", "formula", "score", "tally"})
+
+
+def sums(
+    scores_of: Callable[[Any], Any] | None = None, decisions_of: Callable[[Any], int] | None = None
+) -> Callable[[Tally], Tally]:
+    """Mark a method `tally` with what it sums: it need not be called then.
+
+    A class that overrides `tally` has no mark, so that its own is called.
+
+    Args:
+        scores_of: the mean whose scores are summed; a plan scores all means together, and a backend
+            may sum a formula without a record.
+        decisions_of: the number of locations whose decisions are counted, by a backend, too.
+    """
+
+    def mark(tally: Tally) -> Tally:
+        vars(tally).update(scores_of=scores_of, decisions_of=decisions_of)
+        return tally
+
+    return mark
+
+
+def held_by_backends(check: Tally) -> Tally:
+    """Mark a method `check` that accepts all batches which a backend sums without a record."""
+    vars(check).update(held_by_backends=True)
+    return check
 
 
 class Plan:
@@ -41,25 +73,35 @@ class Plan:
         self._kind_of = [numbers[member._state_name] for member in members]
         self.ignore_index: int | None = next((member.ignore_index for member in members), None)
         self.validate_args = any(member.validate_args for member in members)
-        # properties of the kinds, read once for all batches
-        self._records = [kind.record for kind in self.kinds]
-        self._reads_target = any(kind._reads_target for kind in self.kinds)
-        self.needs = {
-            record: merge_needs(kind.needs for kind in self.kinds if kind.record is record)
-            for record in dict.fromkeys(self._records)
-        }
-        self._scored = [kind._scored for kind in self.kinds]
-        self._scores = [one and one._scores_name for one in self._scored]
+        self._reads_target = any(getattr(kind._needs, "target", True) for kind in self.kinds)
+        self.needs = self._needs_of(range(len(self.kinds)))
+        self._means = [_mark(kind, "scores_of") for kind in self.kinds]
         self._groups: list[GroupKind] = [
-            member._groups for member in members if member._groups is not None
+            member.group_kind for member in members if member.group_kind is not None
         ]
         self._kinds_of_groups = {(one.by, one.number) for one in self._groups}
-        self._of_ranks = [n for n, record in enumerate(self._records) if record is Ranking]
-        self._planned = [self.kinds[number]._planned for number in self._of_ranks]
-        decided = [one for one in self._planned if isinstance(one, int)]
-        self._num_locations: int | None = decided[0] if decided else None
-        self._formulas = tuple(one for one in self._planned if isinstance(one, Formula))
-        self._needs_record = None in self._planned or not self._planned or len(decided) > 1
+        # what a backend may sum without a record, by the number of the kind
+        self._formulas: dict[int, Formula] = {}
+        self._num_locations: dict[int, int] = {}
+        for number, (kind, mean) in enumerate(zip(self.kinds, self._means, strict=True)):
+            if kind.record is not Ranking or not hasattr(kind.check, "held_by_backends"):
+                continue
+            if mean is kind and mean._scoring.ties == "expected":
+                if (formula := mean._scoring.formula) and formula.over != "retrieved":
+                    self._formulas[number] = formula
+            elif (size := _mark(kind, "decisions_of")) and not self._num_locations:
+                self._num_locations[number] = size
+        self._direct = (*self._formulas, *self._num_locations)
+        others = [number for number in range(len(self.kinds)) if number not in self._direct]
+        self._others = others, self._needs_of(others)
+
+    def _needs_of(self, numbers: Sequence[int]) -> dict[type[Record], Needs]:
+        """Return what some kinds read, by their records."""
+        kinds = [self.kinds[number] for number in numbers]
+        return {
+            record: merge_needs(kind._needs for kind in kinds if kind.record is record)
+            for record in dict.fromkeys(kind.record for kind in kinds)
+        }
 
     def serves(self, members: Sequence[Any]) -> bool:
         """Whether the plan was made for these metric objects, in this order."""
@@ -154,61 +196,36 @@ class Plan:
         """
         self.add(self.tally(batch), count=count)
 
-    def tally(self, batch: Batch) -> list[Tensor]:
+    def tally(self, batch: Batch) -> list[Any]:
         """Return what a batch adds, by the kind of metric, for `add`; or raise."""
+        for member in self.members:
+            if not _OF_CLASS.isdisjoint(vars(member)):
+                _refuse_method(member)
         if isinstance(batch.preds, Record | Records):
-            found = self._tally(self.read(batch))
+            tallies = self._tally(self.read(batch), range(len(self.kinds)))
         else:
-            found = self._tally_planned(batch) or {}
-            kinds = {k: needs for k, needs in self.needs.items() if k is not Ranking or not found}
-            if kinds:
-                found |= self._tally(self._read(self._convert(batch), kinds))
-        return [found[number] for number in range(len(self.kinds))]
+            tallies = self._sum_directly(batch) or {}
+            numbers, needs = self._others if tallies else (range(len(self.kinds)), self.needs)
+            if numbers:
+                tallies |= self._tally(self._read(self._convert(batch), needs), numbers)
+        return [tallies[number] for number in range(len(self.kinds))]
 
-    def _tally(self, records: Records) -> dict[int, Tensor]:
-        """Return the summands, by number, of the kinds that read these records."""
-        numbers = [n for n, record in enumerate(self._records) if record in records]
-        for number in numbers:
-            self.kinds[number]._check(records[self._records[number]])
-        scores_of = self._score(numbers, records)
-        families: dict[Any, list[int]] = {}
-        for number in numbers:
-            kind, record, scored = self.kinds[number], self._records[number], self._scored[number]
-            family: Any = record, type(kind)._tallies
-            if scored is not None:
-                counted = scores_of[self._scores[number]][1]
-                family = record, type(kind)._sum_many, id(counted), scored._is_bounded
-            families.setdefault(family, []).append(number)
-        found: dict[int, Tensor] = {}
-        for (record, sums, *_), same in families.items():
-            arguments = [records[record]]
-            if self._scored[same[0]] is not None:
-                of_same = [scores_of[self._scores[number]] for number in same]
-                arguments = [[scores for scores, _ in of_same], of_same[0][1], *arguments]
-            summed = sums([self.kinds[number] for number in same], *arguments)
-            found.update(zip(same, summed, strict=True))
-        return found
+    def _tally(self, records: Records, numbers: Sequence[int]) -> dict[int, Any]:
+        """Return the summands of some kinds, which have checked their records."""
+        kinds = [self.kinds[number] for number in numbers]
+        for kind in kinds:
+            check(kind, records[kind.record])
+        with remembering(records.values()):
+            for record, of_record in records.items():
+                means = (self._means[number] for number in numbers)
+                name_means(of_record, {x._score_name: x for x in means if x and x.record is record})
+            summands = [kind.tally(records[kind.record]) for kind in kinds]
+        return dict(zip(numbers, summands, strict=True))
 
-    def _score(self, numbers: Sequence[int], records: Records) -> dict[str, tuple[Tensor, Tensor]]:
-        """Score the queries once with each metric whose scores are summed, by their name."""
-        families: dict[Any, dict[str, Any]] = {}
-        for number in numbers:
-            scored = self._scored[number]
-            if scored is not None:
-                family = self._records[number], type(scored)._score_many
-                families.setdefault(family, {})[self._scores[number]] = scored
-        return {
-            name: scores
-            for (record, score_many), metrics in families.items()
-            for name, scores in zip(
-                metrics, score_many(list(metrics.values()), records[record]), strict=True
-            )
-        }
-
-    def _is_planned(self, batch: Batch) -> bool:
-        """Whether a backend may tally the batch without a record."""
+    def _can_sum(self, batch: Batch) -> bool:
+        """Whether a backend may sum some kinds of the batch without a record."""
         preds, target = batch.preds, batch.target
-        if self._needs_record or any(getattr(batch, name) is not None for name in _OPTIONS):
+        if not self._direct or any(getattr(batch, name) is not None for name in _OPTIONS):
             return False
         for values in (preds, target):
             if type(values) not in _PLAIN or is_batched(values) or values.is_neg():
@@ -217,40 +234,42 @@ class Plan:
             return False
         if preds.ndim != 2 or target.shape[:1] != preds.shape[:1] or target.ndim > 2:
             return False
-        devices = {target.device, *(self.kinds[number].state.device for number in self._of_ranks)}
-        if devices != {preds.device}:
+        states = (
+            vars(kind)[kind._state_name] for kind in map(self.kinds.__getitem__, self._direct)
+        )
+        if {target.device, *(state.device for state in states)} != {preds.device}:
             return False
+        sizes = self._num_locations.values()
         if preds.is_floating_point():
-            is_beyond = self._num_locations and preds.shape[1] > self._num_locations
+            is_beyond = any(preds.shape[1] > size for size in sizes)
             return preds.element_size() > 1 and target.ndim == 1 and not is_beyond
         has_one = target.ndim == 1 or target.shape[1] == 1
         is_plain = preds.dtype == torch.int64 and self.ignore_index is None
-        return is_plain and (has_one or not self._num_locations)
+        return is_plain and (has_one or not sizes)
 
-    def _tally_planned(self, batch: Batch) -> dict[int, Tensor] | None:
-        """Tally the kinds that read ranks without a record, where the backend can; else None."""
-        if not self._is_planned(batch):
+    def _sum_directly(self, batch: Batch) -> dict[int, Tensor] | None:
+        """Let the backend sum the kinds that need no record; None where it cannot."""
+        if not self._can_sum(batch):
             return None
-        preds, target = batch.preds, batch.target
-        backend, most = backends.choose(preds), self._num_locations
+        preds, target, formulas = batch.preds, batch.target, (*self._formulas.values(),)
+        backend, size = backends.choose(preds), next(iter(self._num_locations.values()), None)
         if not backend.tallies_scores:
             return None
         if preds.is_floating_point():  # each query has one relevant location
-            of_one = for_one_relevant(self._formulas, preds.shape[1])
-            found = of_one and backend.tally_scores(preds, target, self.ignore_index, of_one, most)
+            of_one = for_one_relevant(formulas, preds.shape[1])
+            found = of_one and backend.tally_scores(preds, target, self.ignore_index, of_one, size)
         else:  # each query has a relevant id, and one if decisions are counted
             ids = target[:, None] if target.ndim == 1 else target
-            of_lists = for_lists(self._formulas, ids.shape[1])
-            found = of_lists and backend.tally_lists(preds, ids, of_lists, most)
+            of_lists = for_lists(formulas, ids.shape[1])
+            found = of_lists and backend.tally_lists(preds, ids, of_lists, size)
             if found and self.validate_args and preds.shape[1] > LONGEST_UNCHECKED_LIST:
                 check_lists(preds, torch.ones(len(preds), dtype=torch.bool))
         if not found:
             return None
-        sums = iter(found[0])
-        return {
-            number: found[1] if isinstance(one, int) else next(sums)  # type: ignore[misc]
-            for number, one in zip(self._of_ranks, self._planned, strict=True)
-        }
+        of_formulas, decisions = found
+        summed: dict[int, Any] = dict(zip(self._formulas, of_formulas, strict=True))
+        summed |= dict.fromkeys(self._num_locations, decisions)
+        return summed
 
     def add(self, tallies: Sequence[Tensor], *, count: bool) -> None:
         """Add what `tally` returned to all metrics."""
@@ -267,3 +286,31 @@ class Plan:
             changes.append(change)
         # one call in C, so that an interrupt cannot update only some metrics
         deque(map(dict.update, map(vars, self.members), changes), maxlen=0)
+
+
+def check(kind: Any, record: Any) -> None:
+    """Raise if a metric cannot be updated with the record."""
+    state = vars(kind)[kind._state_name]
+    device = state.device if isinstance(state, Tensor) else kind.device
+    if record.queries.counted.device != device:
+        raise ValueError(
+            f"{short(kind)} is on {device} and its input on {record.device}; "
+            "move the metric with `.to(device)`, or make it an attribute of the module that "
+            "you move."
+        )
+    record.require(kind._needs, kind)
+    kind.check(record)
+
+
+def _mark(kind: Any, name: str) -> Any:
+    """Return what the mark `name` of a method `tally` says of a metric; None without a mark."""
+    read = getattr(kind.tally, name, None)
+    return read and read(kind)
+
+
+def _refuse_method(member: Any) -> None:
+    (name, *_) = sorted(_OF_CLASS & vars(member).keys())
+    raise AttributeError(
+        f"`{name}` of {short(member)} is fixed, because its state depends on it; define it in a "
+        "subclass."
+    )

@@ -1,33 +1,28 @@
-"""The base classes of metrics of ranks, and the scores of several of them at once."""
+"""The base class of metrics of ranks: a formula, the scores of ranks, or a score of your own."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from nextloc_metrics.core.backends.reference import UNRETRIEVED
-from nextloc_metrics.core.base.mean import (
-    MeanMetric,
-    NoChanceError,
-    RecordMetric,
-    check_score_range,
-)
+from nextloc_metrics.core.base.mean import MeanMetric
+from nextloc_metrics.core.base.metric import NoChanceError, RecordMetric
+from nextloc_metrics.core.base.plan import held_by_backends
+from nextloc_metrics.core.base.scores import EmptyTargetAction, Scoring, check_real
 from nextloc_metrics.core.queries.arrays import row_sum
 from nextloc_metrics.core.queries.checks import check_choice, check_positive
-from nextloc_metrics.core.queries.messages import describe, short
+from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.core.queries.record import NotInRecordError
 from nextloc_metrics.core.ranking.counting import TopCandidates
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking, Ties
 from nextloc_metrics.core.scoring.formulas import Formula, evaluate
-
-EmptyTargetAction = Literal["skip", "neg", "pos", "error"]
 
 #: of a metric in which a query without a relevant location has no score
 SkipOrError = Annotated[EmptyTargetAction, partial(check_choice, choices=Literal["skip", "error"])]
@@ -39,29 +34,27 @@ LARGEST_STATE = 1 << 40
 _CHUNK = 1 << 20
 _RANKS = 1 << 12
 
+# Of these a class defines one: the nearest class that does says how queries are scored.
+_SCORES = "formula", "at_rank", "score"
+
 #: a number of groups, locations or candidates
 Size = Annotated[int, partial(check_positive, most=LARGEST_STATE)]
 
 
-class RankingTally(RecordMetric):
-    """A metric that reads the ranks of the relevant locations, a `Ranking`."""
-
-    record = Ranking
-
-    if TYPE_CHECKING:
-
-        def read(self, *args: Any, **given: Any) -> Ranking: ...
-
-    def _check(self, record: Ranking) -> None:
-        super()._check(record)
-        if self.ignore_index is not None and record.ignore_index != self.ignore_index:
-            raise ValueError(
-                f"`ignore_index` must be equal for a metric and its Ranking, got "
-                f"{self.ignore_index} for {short(self)} and {record.ignore_index} for the Ranking."
-            )
+def _check_lowest_ids(name: str, value: object) -> str:
+    if value != "expected":
+        raise ValueError(
+            f"`{name}` must be 'expected', got {short(value)}: of tied candidates the lowest "
+            "ids always come first."
+        )
+    return "expected"
 
 
-class RankingMetric(MeanMetric, RankingTally):
+#: of a metric that reads the ids of first candidates, tied ones by id, so `ties` has no meaning
+LowestIds = Annotated[Ties, _check_lowest_ids]
+
+
+class RankingMetric(MeanMetric):
     """The mean over queries of a score in [0, 1].
 
     To write your own metric, subclass this class and define
@@ -92,8 +85,8 @@ class RankingMetric(MeanMetric, RankingTally):
         (Decay(factor=0.5), tensor(0.6250))
     """
 
-    #: whether the score reads ids of first candidates, tied ones by id, so `ties` have no meaning
-    _reads_ids: ClassVar[bool] = False
+    record = Ranking
+    _scored_by: ClassVar[str | None] = None
 
     _: KW_ONLY
     ties: Ties = "expected"
@@ -103,15 +96,25 @@ class RankingMetric(MeanMetric, RankingTally):
 
         def __init__(self, **options: Any) -> None: ...
 
+        def read(self, *args: Any, **given: Any) -> Ranking: ...
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Decide how queries are scored: as the nearest class says that defines it."""
+        super().__init_subclass__(**kwargs)
+        defined = [name for name in _SCORES if name in vars(cls)]
+        if len(defined) > 1:
+            raise TypeError(
+                f"{cls.__name__} must define one of `formula`, `at_rank` and `score`, got "
+                f"`{defined[0]}` and `{defined[1]}`."
+            )
+        cls._scored_by = defined[0] if defined else cls._scored_by
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self._reads_ids and self.ties != "expected":
-            raise ValueError(
-                f"`ties` must be 'expected', got {short(self.ties)}: of tied candidates the lowest "
-                "ids always come first."
-            )
-        if self._formula is None and not self._has_own_score:
+        formula = self.formula if self._scored_by == "formula" else None
+        if formula is None and self._scored_by not in ("at_rank", "score"):
             raise TypeError(f"{short(self)} must define `at_rank`, `score`, or a `formula`.")
+        self._scoring = Scoring(formula, self.ties, self.empty_target_action)
 
     def at_rank(self, rank: Tensor) -> Tensor:
         """Return the scores in [0, 1] of ranks, each by itself. Your own metric overrides it.
@@ -124,74 +127,41 @@ class RankingMetric(MeanMetric, RankingTally):
         """
         raise NotImplementedError(f"{short(self)} has no scores of single ranks.")
 
-    def score(self, ranking: Ranking) -> Tensor:
+    def score(self, ranking: Ranking) -> Tensor | tuple[Tensor, Tensor]:
         """Return float64 `[N]`, one score in [0, 1] per query. Your own metric may override it.
 
         With `ties="expected"` the ranking holds tied blocks: your score averages over them, or
         reads `ranking.break_ties("pessimistic")`. A score outside [0, 1] is an error. With
         `validate_args=False` it is clamped to [0, 1], and NaN is 0.
         """
-        if self._has_own_score:
+        if self._scoring.formula is None:
             return mean_at_ranks(self, ranking)
-        assert self._formula is not None  # checked when the metric was made
-        return evaluate(ranking, [self._formula])[0]
-
-    @property
-    def _has_own_score(self) -> bool:
-        """Whether a subclass overrides `score` or `at_rank`."""
-        ours = RankingMetric.score, RankingMetric.at_rank
-        return (type(self).score, type(self).at_rank) != ours
+        return evaluate(ranking, [self._scoring.formula])[0]
 
     @property
     def formula(self) -> Formula | None:
         """The formula of the score, which `print` says in one line; None for a `score` alone."""
         return None
 
-    @cached_property
-    def _formula(self) -> Formula | None:
-        """`formula`, read once: options are fixed."""
-        return self.formula
-
     @property
     def needs(self) -> Needs:
-        formula = None if self._has_own_score else self._formula
+        formula = self._scoring.formula
         return Needs() if formula is None else formula.needs
 
     @property
-    def _planned(self) -> Formula | None:
-        is_plain = self._averages_scores and self.ties == "expected" and not self._has_own_score
-        return self._formula if is_plain else None
+    def averages_ties(self) -> bool:
+        """Whether the score is the mean over all orders of tied candidates.
 
-    def _score_queries(self, record: Ranking) -> tuple[Tensor, Tensor]:
-        return self._score_many([self], record)[0]
-
-    @staticmethod
-    def _score_many(metrics: Sequence[Any], record: Ranking) -> list[tuple[Tensor, Tensor]]:
-        # without ties all three ways have one ranking, and each formula one score
-        broken = {ties: record.break_ties(ties) for ties in {one.ties for one in metrics}}
-        together: dict[Any, dict[Any, Any]] = {}
-        keys = []
-        for metric in metrics:
-            group = id(broken[metric.ties]), metric.empty_target_action
-            score = id(metric) if metric._has_own_score else metric._formula
-            together.setdefault(group, {})[score] = metric
-            keys.append((group, score))
-        found: dict[Any, tuple[Tensor, Tensor]] = {}
-        for group, members in together.items():
-            same = list(members.values())
-            scores, counted = score_together(same, broken[same[0].ties])
-            found |= {(group, one): (x, counted) for one, x in zip(members, scores, strict=True)}
-        return [found[key] for key in keys]
+        That of a `formula` is; a `score` says so by `chance = RankingMetric.chance_of_block`.
+        """
+        of_block = type(self).chance is RankingMetric.chance_of_block
+        return self._scored_by == "formula" or of_block
 
     def chance(self, num_candidates: int, num_relevant: int = 1) -> float:
-        if not self._averages_scores:
+        if not self.is_mean:
             return super().chance(num_candidates, num_relevant)
-        # of a random order: the score of one tied block, or its mean over all ranks
-        is_ours = type(self).score.__module__.startswith("nextloc_metrics.")
-        if not self._has_own_score or (self.needs.only_ranks and is_ours):
-            block = _block(torch.zeros(1).long(), num_candidates, num_candidates, num_relevant)
-            block.has_ids = not self._has_own_score
-            return float(self._score_of_ranks(block))
+        if self._scored_by == "formula":
+            return self.chance_of_block(num_candidates, num_relevant)
         if not self.needs.only_ranks:
             raise NoChanceError(
                 f"{short(self)} has no chance level: it scores the ids of the first candidates, "
@@ -209,16 +179,28 @@ class RankingMetric(MeanMetric, RankingTally):
             sums.append(float(self._score_of_ranks(block).double().sum()))
         return math.fsum(sums) / num_candidates
 
+    def chance_of_block(self, num_candidates: int, num_relevant: int = 1) -> float:
+        """Return the score of one block in which all candidates are tied.
+
+        It is the `chance` of a `score` that is the expectation over the order of tied candidates.
+        """
+        if not self.is_mean:
+            return super().chance(num_candidates, num_relevant)
+        block = _block(torch.zeros(1).long(), num_candidates, num_candidates, num_relevant)
+        block.has_ids = self._scored_by == "formula"
+        return float(self._score_of_ranks(block))
+
     def _score_of_ranks(self, block: Ranking) -> Tensor:
         try:
-            return self.score(block)
+            scores = self.score(block)
         except NotInRecordError as error:
             raise NoChanceError(
                 f"{short(self)} has no chance level: it does not score ranks only; leave it out."
             ) from error
+        return scores[0] if isinstance(scores, tuple) else scores
 
-    def _check(self, record: Ranking) -> None:
-        super()._check(record)
+    @held_by_backends
+    def check(self, record: Ranking) -> None:
         if self.empty_target_action != "error":
             return
         if len(empty := (record.counted & (record.num_relevant == 0)).nonzero()):
@@ -239,62 +221,13 @@ def mean_at_ranks(metric: RankingMetric, ranking: Ranking) -> Tensor:
         # as many ranks each time: the last bit of a power depends on where in its tensor it stands
         rank = torch.arange(first + 1, first + _RANKS + 1, device=start.device).clamp(max=last)
         found = metric.at_rank(rank.double())
-        scores = _check_real("at_rank", "rank", metric, found, rank.shape)
+        scores = check_real("at_rank", "rank", metric, found, rank.shape)
         # on the CPU: sums on CUDA differ between runs
         table = torch.nn.functional.pad(scores.cpu().cumsum(0), (1, 0)).to(start.device)
         low, high = ((x - first).clamp(0, _RANKS) for x in (start, end))
         sums += table[high] - table[low]
     scores = (sums / ranking.tied).masked_fill(~is_retrieved, 0)
     return row_sum(scores) / ranking.num_relevant.clamp(min=1)
-
-
-def score_together(metrics: Sequence[RankingMetric], ranking: Ranking) -> tuple[Tensor, Tensor]:
-    """Score queries whose ties are broken with metrics of one `empty_target_action`.
-
-    Return the scores float64 `[len(metrics), N]`, 0 where skipped, and which count, bool `[N]`.
-    """
-    if ranking.above.is_mps:  # has no float64
-        ranking = ranking.to("cpu")
-    formulas = [None if metric._has_own_score else metric._formula for metric in metrics]
-    known = [formula for formula in formulas if formula is not None]
-    scores = evaluate(ranking, known) if known else torch.empty(0)
-    if len(known) < len(metrics):
-        together = iter(scores)
-        scores = torch.stack(
-            [
-                _own_score(metric, ranking) if formula is None else next(together)
-                for metric, formula in zip(metrics, formulas, strict=True)
-            ]
-        )
-    return finish_scores(metrics, scores, ranking)
-
-
-def finish_scores(
-    metrics: Sequence[RankingMetric], scores: Tensor, ranking: Ranking
-) -> tuple[Tensor, Tensor]:
-    """Apply `empty_target_action`; return the scores, 0 where skipped, and which count."""
-    action = metrics[0].empty_target_action
-    if action != "skip":
-        scores = scores.masked_fill(ranking.num_relevant == 0, 1.0 if action == "pos" else 0.0)
-    counted = counted_queries(ranking, action)
-    scores = scores.masked_fill(~counted, 0)
-    check_score_range(metrics, scores)
-    return scores, counted
-
-
-def _own_score(metric: RankingMetric, ranking: Ranking) -> Tensor:
-    shape = ranking.num_relevant.shape
-    return _check_real("score", "query", metric, metric.score(ranking), shape)
-
-
-def _check_real(name: str, each: str, metric: Any, scores: Any, shape: torch.Size) -> Tensor:
-    """Return the scores of a method as float64, or raise unless there is one for each."""
-    if not isinstance(scores, Tensor) or scores.is_complex() or scores.shape != shape:
-        raise ValueError(
-            f"`{name}` of {short(metric)} must return real numbers of shape ({shape[0]},), one per "
-            f"{each}, got {describe(scores)}."
-        )
-    return scores.detach().double()
 
 
 def _block(above: Tensor, tied: int, num_candidates: int, num_relevant: int) -> Ranking:
@@ -306,7 +239,7 @@ def _block(above: Tensor, tied: int, num_candidates: int, num_relevant: int) -> 
     return replace(found, first=first, length=length)
 
 
-def check_one_relevant(metric: RankingTally, ranking: Ranking, remedy: str) -> None:
+def check_one_relevant(metric: RecordMetric, ranking: Ranking, remedy: str) -> None:
     """Raise, with the remedy, if a query has several relevant locations."""
     may_be_several = metric.validate_args and len(ranking) and ranking.relevant.shape[1] > 1
     if may_be_several and (most := int(ranking.num_relevant.max())) > 1:
@@ -314,8 +247,3 @@ def check_one_relevant(metric: RankingTally, ranking: Ranking, remedy: str) -> N
             f"`target` must hold one relevant location per query for {type(metric).__name__}, got "
             f"up to {most}; {remedy}."
         )
-
-
-def counted_queries(ranking: Ranking, action: EmptyTargetAction) -> Tensor:
-    """Return which queries count, bool `[N]`; "skip" excludes those without a relevant location."""
-    return ranking.answerable if action == "skip" else ranking.queries.counted

@@ -33,6 +33,7 @@ class DistributionNeeds:
     temperature: float = 1.0
     likelihood: bool = True  #: whether all probabilities are read, and not the confidence only
     scores: bool = False  #: whether the scores of all candidates are kept
+    groups: bool = False  #: whether a score or tally reads `record.groups`
 
     def __or__(self, other: DistributionNeeds) -> DistributionNeeds:
         """Return the needs of both metrics, or raise if they read scores in different ways."""
@@ -43,8 +44,11 @@ class DistributionNeeds:
                     f"`{name}` must be equal for all metrics of probabilities in a collection, got "
                     f"{short(mine)} and {short(theirs)}; use two collections."
                 )
-        likelihood = self.likelihood or other.likelihood
-        return replace(self, likelihood=likelihood, scores=self.scores or other.scores)
+        wanted = {
+            name: getattr(self, name) or getattr(other, name)
+            for name in ("likelihood", "scores", "groups")
+        }
+        return replace(self, **wanted)
 
 
 # How far a sum of exact probabilities may be from 1: of declared ones, and of scores that look like

@@ -121,19 +121,16 @@ def check_overflow(count: Tensor) -> None:
 
 def moments(state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return mean, mean square and number of the tallied scores, float64."""
-    total, squares, count, *rest = state.unbind(-1)
-    check_overflow(count)
-    means, number = [_ratio(total, count), _ratio(squares, count)], float64(count)
+    check_overflow(state[..., 2])
+    total, squares, number, *rest = float64(state).unbind(-1)
+    # 2^31 ones sum to -2^63
+    means = [total.abs() / ONE / number, squares.abs() / ONE / number]
     if rest:
-        whole, lower, upper, infinite = map(float64, rest)
+        whole, lower, upper, infinite = rest
         means[0] = means[0] + whole / number
         means[1] = means[1] + lower / number + upper * ONE / number
         means = [one.masked_fill(infinite > 0, torch.inf) for one in means]
     return means[0], means[1], number
-
-
-def _ratio(total: Tensor, count: Tensor) -> Tensor:
-    return float64(total).abs() / ONE / float64(count)  # 2^31 ones sum to -2^63
 
 
 def part_of(number: int, share: float) -> float:

@@ -24,7 +24,7 @@ behavior of a t-test robust to cluster heterogeneity", Review of Economics and S
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from statistics import NormalDist
 from typing import NamedTuple
@@ -120,6 +120,8 @@ class Estimate(NamedTuple):
     degrees_of_freedom: Tensor  #: of Student's t; infinite for the normal distribution
     is_bounded: bool = True  #: whether the scores are at most 1
     few: Few = ()  #: of these, the interval is that of `FewGroups`
+    #: the rising function of the mean that is the value; None where the mean is
+    link: Callable[[Tensor], Tensor] | None = None
 
     @classmethod
     def stack(cls, estimates: Sequence[Estimate]) -> Estimate:
@@ -130,7 +132,11 @@ class Estimate(NamedTuple):
         return cls(mean, error, effective, freedom, estimates[0].is_bounded, few)
 
     def interval(self, confidence_level: float) -> tuple[Tensor, Tensor]:
-        """Return the lower and the upper bound, float64, NaN without data."""
+        """Return the lower and the upper bound of the value, float64, NaN without data."""
+        low, high = self._bounds(confidence_level)
+        return (low, high) if self.link is None else (self.link(low), self.link(high))
+
+    def _bounds(self, confidence_level: float) -> tuple[Tensor, Tensor]:
         t = t_quantile(confidence_level, self.degrees_of_freedom)
         if not self.is_bounded:
             half = (t * self.standard_error).nan_to_num(nan=math.inf, posinf=math.inf)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, wraps
-from inspect import Parameter, signature
+from functools import cached_property
 from math import prod
 from operator import lt
-from typing import Any, NamedTuple, TypedDict, TypeVar, get_type_hints
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -25,64 +24,6 @@ from nextloc_metrics.core.queries.checks import (
     is_integer,
 )
 from nextloc_metrics.core.queries.messages import describe, short
-from nextloc_metrics.core.suggestions import use
-
-Method = TypeVar("Method", bound=Callable[..., Any])
-
-
-class BatchOptions(TypedDict, total=False):
-    """The arguments of an update by name, beside `preds`, `target`, `mask` and `groups`.
-
-    `RankingMetric.update` describes them.
-    """
-
-    exclude: Array | None
-    exempt_target: bool
-    confidence: Array | None
-    extra: Mapping[str, Array] | None
-
-
-def takes_batch(method: Method) -> Method:
-    """Name each argument of `**given` in the signature of a method, and refuse others.
-
-    Errors of Python on the arguments of a call name the class of the object, not of the method.
-    """
-    own = signature(method)
-    *first, last = own.parameters.values()
-    known = [*first, last]
-    if last.kind is Parameter.VAR_KEYWORD and "Unpack" in str(last.annotation):
-        group = get_type_hints(method, include_extras=True)[last.name].__args__[0]
-        known = first + [
-            Parameter(name, Parameter.KEYWORD_ONLY, default=_DEFAULTS.get(name), annotation=kind)
-            for name, kind in get_type_hints(group).items()
-        ]
-    names = frozenset(one.name for one in known)
-    takes_all = any(one.kind is Parameter.VAR_KEYWORD for one in known)
-
-    @wraps(method)
-    def call(self: Any, *args: Any, **given: Any) -> Any:
-        if not (takes_all or names.issuperset(given)):
-            unknown = min(given.keys() - names)
-            arguments = sorted(names - {"self"})
-            known = ", ".join(f"`{name}`" for name in arguments)
-            raise TypeError(
-                f"{type(self).__name__}.{method.__name__}() got an unexpected argument "
-                f"`{unknown}`; {use(unknown, arguments, f'it takes {known}')}."
-            )
-        try:
-            return method(self, *args, **given)
-        except TypeError as error:
-            if error.__traceback__ and error.__traceback__.tb_next:  # raised within the method
-                raise
-            reason = str(error).partition("() ")[2]
-            name = f"{type(self).__name__}.{method.__name__}"
-            raise TypeError(f"{name}() {reason}") from None
-
-    call.__signature__ = own.replace(parameters=known)  # type: ignore[attr-defined]
-    return call  # type: ignore[return-value]
-
-
-_DEFAULTS = {"exempt_target": False}
 
 
 @dataclass(eq=False)

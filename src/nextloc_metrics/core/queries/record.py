@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 Data = TypeVar("Data")
+
+# What the records of the updates that run now have made for their metrics. It is in no field of a
+# record, so that a copy, a pickle or a move to another device does not take it along.
+_MADE: WeakKeyDictionary[Record, dict[Hashable, Any]] = WeakKeyDictionary()
 
 
 class NotInRecordError(ValueError):
@@ -148,6 +154,19 @@ class Record:
             )
         return found
 
+    def once(self, key: Hashable, make: Callable[[], Data]) -> Data:
+        """Return what `make` returns; during an update it is called once for each key.
+
+        So metrics share what they read of a batch, such as scores or a list that is split by bin.
+        They must not change it. Outside of an update nothing is kept.
+        """
+        made = _MADE.get(self)
+        if made is None:
+            return make()
+        if key not in made:
+            made[key] = make()
+        return made[key]  # type: ignore[no-any-return]
+
     def to(self, device: torch.device | str | int, non_blocking: bool = False) -> Self:
         """Move the tensors to a device."""
         return map_tensors(self, lambda tensor: tensor.to(device, non_blocking=non_blocking))
@@ -168,6 +187,19 @@ class Record:
 
 class Records(dict[type[Record], Any]):
     """Records of one batch, by their class; a collection passes them to its members."""
+
+
+@contextmanager
+def remembering(records: Iterable[Record]) -> Iterator[None]:
+    """Let `once` of the records keep what it makes until the block ends."""
+    begun = [record for record in records if record not in _MADE]
+    for record in begun:
+        _MADE[record] = {}
+    try:
+        yield
+    finally:
+        for record in begun:
+            _MADE.pop(record, None)
 
 
 def map_tensors(data: Data, function: Callable[[Tensor], Tensor]) -> Data:

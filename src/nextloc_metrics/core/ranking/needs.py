@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
-from nextloc_metrics.core.queries.checks import check_bool, check_from_zero, check_positive, or_none
+from nextloc_metrics.core.queries.checks import (
+    Check,
+    check_bool,
+    check_from_zero,
+    check_positive,
+    or_none,
+)
 
 
 @dataclass(frozen=True)
@@ -20,23 +26,26 @@ class Needs:
         length: whether the number of ranked candidates is read.
         within: the number of first ranks whose candidates are counted, which takes their ids or the
             scores of all candidates.
+        groups: whether a score or tally reads `record.groups`.
+        target: whether the relevant locations are read; without, `update(preds)` takes no target.
 
     Example:
         >>> Needs(top=3, depth=3) | Needs(length=True, depth=5)
-        Needs(top=3, depth=5, length=True, within=0)
+        Needs(top=3, depth=5, length=True, within=0, groups=False, target=True)
     """
 
     top: int = 0
     depth: int | None = None
     length: bool = False
     within: int = 0
+    groups: bool = False
+    target: bool = True
 
     def __post_init__(self) -> None:
         """Raise if a value is wrong; NumPy integers become Python's."""
-        for name in ("top", "within"):
-            object.__setattr__(self, name, check_from_zero(name, getattr(self, name)))
-        check_bool("length", self.length)
-        object.__setattr__(self, "depth", or_none(check_positive)("depth", self.depth))
+        for name, check in _CHECKS.items():
+            if (value := getattr(self, name)) is not getattr(type(self), name):  # the default
+                object.__setattr__(self, name, check(name, value))
 
     def __or__(self, other: Needs) -> Needs:
         return Needs(
@@ -44,6 +53,8 @@ class Needs:
             None if None in (self.depth, other.depth) else max(self.depth, other.depth),  # type: ignore[type-var]
             self.length or other.length,
             max(self.within, other.within),
+            self.groups or other.groups,
+            self.target or other.target,
         )
 
     @property
@@ -52,7 +63,14 @@ class Needs:
         return not (self.top or self.within)
 
 
+_CHECKS: dict[str, Check] = {
+    **dict.fromkeys(("top", "within"), check_from_zero),
+    **dict.fromkeys(("length", "groups", "target"), check_bool),
+    "depth": or_none(check_positive),
+}
+
+
 def merge_needs(needs: Iterable[Needs]) -> Needs:
     """Return the needs of several metrics."""
-    found = list(needs)
-    return reduce(or_, found) if found else Needs()
+    distinct = [*dict.fromkeys(needs)]
+    return reduce(or_, distinct) if distinct else Needs()

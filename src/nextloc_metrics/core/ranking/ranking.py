@@ -299,6 +299,12 @@ class Ranking(Record):
                 f"{short(reader)} reads {needs.depth or 'all'} ranks, but its Ranking was made "
                 f"for the first {self.depth}; make it with `depth={needs.depth}`."
             )
+        ignored: int | None = getattr(reader, "ignore_index", None)
+        if ignored is not None and self.ignore_index != ignored:
+            raise ValueError(
+                f"`ignore_index` must be equal for a metric and its Ranking, got {ignored} for "
+                f"{short(reader)} and {self.ignore_index} for the Ranking."
+            )
 
     def break_ties(self, ties: Ties) -> Ranking:
         """Return the ranking in which no two candidates are tied.

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 from torchmetrics.utilities.plot import plot_single_or_multi_val
 
-from nextloc_metrics.core.base.results import keys_of
 from nextloc_metrics.core.display.bars import MOST_BARS, Groups, draw_groups, draw_histogram
 from nextloc_metrics.core.display.style import Scale, add_note, import_pyplot
 from nextloc_metrics.core.means.intervals import check_confidence_level
 from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.results.results import keys_of
 
 
 def plot_groups(models: Mapping[str, Any] | Any, confidence_level: float, ax: Any) -> Any:
@@ -51,7 +51,7 @@ def plot_groups(models: Mapping[str, Any] | Any, confidence_level: float, ax: An
 
 def _read_groups(name: str, metric: Any, confidence_level: float) -> tuple[list[str], Groups]:
     """Return the labels of a metric's groups, with values, intervals and numbers of queries."""
-    value, keys, groups = metric.compute(), metric._labels, metric._groups
+    value, keys, groups = metric.compute(), metric.key_labels, metric.group_kind
     bounds: Any = None
     with suppress(TypeError):  # the value is not a mean of scores
         bounds = metric.interval(confidence_level)
@@ -78,8 +78,11 @@ def _read_groups(name: str, metric: Any, confidence_level: float) -> tuple[list[
 
 def _footnotes(metric: Any, labels: Collection[str]) -> dict[str, str]:
     """Return what daggers after a metric's values say, by those labels that have a value."""
-    found = {label: metric._footnote(key) for key, label in metric._labels.items()}
-    return {label: text for label, text in found.items() if text and label in labels}
+    return {
+        metric.key_labels[key]: text
+        for key, text in metric.footnotes.items()
+        if metric.key_labels.get(key) in labels
+    }
 
 
 def _with_daggers(labels: Sequence[str], footnotes: Mapping[str, str]) -> list[str]:
@@ -91,7 +94,7 @@ def _notes(footnotes: Mapping[str, str]) -> list[str]:
 
 
 def _noun(metric: Any) -> str:
-    return (metric._groups and metric._groups.by) or metric.plot_legend_name or "value"
+    return (metric.group_kind and metric.group_kind.by) or metric.plot_legend_name or "value"
 
 
 def plot_metric(metric: Any, val: Any = None, ax: Any = None) -> Any:
@@ -120,7 +123,7 @@ def _footnotes_of(metric: Any, drawn: Any) -> dict[str, str]:
     """Return what daggers after drawn values say, by label, or by "" of one value."""
     if isinstance(drawn, Mapping):
         return _footnotes(metric, [x for x, value in drawn.items() if not value.isnan().any()])
-    text = "" if metric._labels else metric._footnote("")
+    text = metric.footnotes.get("", "")
     return {"": text} if text and not drawn.isnan().any() else {}
 
 
@@ -133,7 +136,7 @@ def _marked(drawn: Any, footnotes: Mapping[str, str]) -> Any:
 def _labelled(metric: Any, val: Any) -> Any:
     """Return a value as a tensor, or values by their labels."""
     if isinstance(val, Mapping):
-        return {metric._labels.get(key, key): _numbers(one) for key, one in val.items()}
+        return {metric.key_labels.get(key, key): _numbers(one) for key, one in val.items()}
     return _numbers(val)
 
 

@@ -29,6 +29,21 @@ class Results(NamedTuple):
     sample: str = ""  #: by how many groups intervals are; empty for intervals by query
 
 
+def count_queries(member: Any) -> tuple[Any, int]:
+    """Return the number of counted and of undecided queries of a metric, over all processes.
+
+    The first is an int64 tensor for groups, and None if the metric does not count queries, or
+    counts them for each bin.
+    """
+
+    def count() -> tuple[Any, int]:
+        number = member.num_queries
+        by_bin = isinstance(number, Tensor) and member.group_kind is None
+        return None if by_bin else number, getattr(member, "num_undecided", 0)
+
+    return member._of_all_processes(count)  # type: ignore[no-any-return]
+
+
 def named(models: Any) -> Mapping[str, Any]:
     """Return collections by the names of models; one collection has the name ""."""
     found = models if isinstance(models, Mapping) else {"": models}
@@ -82,8 +97,8 @@ def write_sample(numbers: Iterable[tuple[Any, Any]]) -> str:
     """
     found: dict[str, set[int]] = {}
     for one, x in numbers:
-        if one._sampled_by:
-            found.setdefault(one._sampled_by, set()).add(int((x > 0).sum()))
+        if by := getattr(one, "sampled_by", ""):
+            found.setdefault(by, set()).add(int((x > 0).sum()))
     if not found:
         return ""
     kinds = [
@@ -120,7 +135,8 @@ def _read_groups(collection: Any, results: Results) -> dict[str, dict[str, Readi
     """Read the value of every group, by the key of the member; its own key adds the group."""
     found = {}
     for name, member in collection.named_members():
-        key, names = collection._set_name(name), member._groups.names if member._groups else []
+        key, kind = collection._set_name(name), member.group_kind
+        names = kind.names if kind else []
         value = results.values.get(key)
         if isinstance(value, Tensor) and value.ndim and 0 < len(names) <= MOST_ROWS:
             bounds: list[Any] = [None] * len(names)
@@ -135,7 +151,7 @@ def _read_groups(collection: Any, results: Results) -> dict[str, dict[str, Readi
                     number=number,
                     higher_is_better=member.higher_is_better,
                     unit=member.unit,
-                    footnote=member._footnote(""),
+                    footnote=member.footnotes.get("", ""),
                 )
                 for group, x, ends, number in rows
             }
@@ -151,14 +167,14 @@ def read_values(
     readings = {}
     for name, member in collection.named_members():
         bounds = (intervals or {}).get(name)
-        by = member._groups and member._groups.by
+        by = member.group_kind and member.group_kind.by
         groups = plural(by) if by else ""
         for own, key in keys_of(collection, name, member, values).items():
             one = Reading.of(values[key], bounds, member.plot_upper_bound == 1, groups)
             readings[key] = one._replace(
                 higher_is_better=member.higher_is_better,
                 unit=member.unit,
-                footnote=member._footnote(own),
+                footnote=member.footnotes.get(own, ""),
             )
     return readings
 
@@ -166,17 +182,17 @@ def read_values(
 def keys_of(collection: Any, name: str, member: Any, values: Mapping[str, Any]) -> dict[str, str]:
     """Return the key in `values` of each value of a member, by its own key, or "" for one value."""
     set_name = collection._set_name
-    if not member._labels:
+    if not member.key_labels:
         return {"": set_name(name)}
     nested = hasattr(member, "_from_collection")
     ends = [getattr(member, end, None) or "" for end in ("prefix", "postfix")] * nested
     prefix, postfix = ends or ("", "")
-    alone = {key: set_name(f"{prefix}{key}{postfix}") for key in member._labels}
+    alone = {key: set_name(f"{prefix}{key}{postfix}") for key in member.key_labels}
     if all(key in values for key in alone.values()):
         return alone
     # MetricCollection puts the member's name in front of keys that two members share
     own = name.replace(prefix, "").replace(postfix, "")
-    return {key: set_name(f"{prefix}{own}_{key}{postfix}") for key in member._labels}
+    return {key: set_name(f"{prefix}{own}_{key}{postfix}") for key in member.key_labels}
 
 
 def count_notes(found: Mapping[str, Results]) -> list[str]:

@@ -1,0 +1,208 @@
+"""The scores of all means that read one record, made at once when the first of them asks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property, partial
+from typing import Any, Literal, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.core.means import exact
+from nextloc_metrics.core.queries.messages import describe, short
+from nextloc_metrics.core.queries.record import Record
+from nextloc_metrics.core.ranking.ranking import Ranking, Ties
+from nextloc_metrics.core.scoring.formulas import Formula, evaluate
+
+EmptyTargetAction = Literal["skip", "neg", "pos", "error"]
+
+# Under this key a record holds the means that a plan asks, by the names of their scores.
+_MEANS = "the means of an update"
+
+
+class Scoring(NamedTuple):
+    """How a mean scores a query.
+
+    `formula` is None where its `score` is called; `empty_target_action` is None where `score`
+    alone says which queries count.
+    """
+
+    formula: Formula | None = None
+    ties: Ties = "expected"
+    empty_target_action: EmptyTargetAction | None = None
+
+
+class Mean(Protocol):
+    """What is read here of a `MeanMetric`."""
+
+    validate_args: bool
+    _scoring: Scoring
+    _score_name: str
+
+    @property
+    def _is_bounded(self) -> bool: ...
+
+    def score(self, record: Any) -> Tensor | tuple[Tensor, Tensor]:
+        """Return the score of every query, or with it which count."""
+        ...
+
+
+class ScoreTable:
+    """The scores of several means: one matrix for those whose queries count alike.
+
+    Args:
+        record: what they read.
+        means: the means by the names of their scores.
+    """
+
+    def __init__(self, record: Record, means: Mapping[str, Mean]) -> None:
+        self._device = record.device
+        if isinstance(record, Ranking) and record.above.is_mps:  # has no float64
+            record = record.to("cpu")
+        matrices: dict[Any, _Rows] = {}
+        self._places: dict[str, tuple[_Rows, int]] = {}
+        for key, name, scores in _score(record, means):
+            mean, counted = means[name], None
+            if isinstance(scores, tuple):
+                scores, counted = scores
+            action = mean._scoring.empty_target_action
+            matrix = action, mean._is_bounded, None if counted is None else name
+            rows = matrices.setdefault(matrix, _Rows(action, counted))
+            self._places[name] = rows, rows.add(key, mean, scores)
+        self._matrices = list(matrices.values())
+        for rows in self._matrices:
+            rows.finish(record)
+
+    def of(self, name: str) -> tuple[Tensor, Tensor]:
+        """Return float64 `[N]`, the scores (0 where skipped), and bool `[N]`, which count."""
+        rows, number = self._places[name]
+        return rows.scores[number], rows.counted
+
+    @cached_property
+    def _sums(self) -> dict[int, Sequence[Tensor]]:
+        return {
+            id(rows): exact.tally(rows.scores, rows.counted, rows.means[0]._is_bounded)
+            .to(self._device)
+            .unbind()
+            for rows in self._matrices
+        }
+
+    def sum_of(self, name: str) -> Tensor:
+        """Return what the scores of a mean add to its state."""
+        rows, number = self._places[name]
+        return self._sums[id(rows)][number]
+
+
+class _Rows:
+    """The rows of one matrix of scores, each different score once."""
+
+    scores: Tensor
+    counted: Tensor
+
+    def __init__(self, action: EmptyTargetAction | None, counted: Tensor | None) -> None:
+        self.action, self._counted = action, counted
+        self._by_key: dict[Any, Tensor] = {}
+        self.means: list[Mean] = []
+
+    def add(self, key: Any, mean: Mean, scores: Tensor) -> int:
+        """Add a row, and return its number."""
+        if key not in self._by_key:
+            self._by_key[key] = scores
+            self.means.append(mean)
+        return [*self._by_key].index(key)
+
+    def finish(self, record: Record) -> None:
+        """Make the matrix: 0 for what does not count, the score of an empty target elsewhere."""
+        rows = [*self._by_key.values()]
+        scores = torch.stack(rows) if len(rows) > 1 else rows[0][None]
+        counted = record.counted
+        if isinstance(record, Ranking) and self.action is not None:
+            if self.action != "skip":
+                empty = 1.0 if self.action == "pos" else 0.0
+                scores = scores.masked_fill(record.num_relevant == 0, empty)
+            counted = counted_queries(record, self.action)
+        counted = counted.to(scores.device)
+        self.counted = counted if self._counted is None else counted & self._counted.to(counted)
+        self.scores = scores.masked_fill(~self.counted, 0)
+        check_score_range(self.means, self.scores)
+
+
+def _score(record: Any, means: Mapping[str, Mean]) -> list[tuple[Any, str, Any]]:
+    """Return what tells different scores apart, the name of the mean, and its scores."""
+    broken: dict[Ties, Any] = {"expected": record}
+    for ties in {mean._scoring.ties for mean in means.values()} - broken.keys():
+        broken[ties] = record.break_ties(ties)
+    rows: list[tuple[Any, str, Any]] = []
+    for ranking in {id(x): x for x in broken.values()}.values():  # without ties it is one
+        asked = {name: x for name, x in means.items() if broken[x._scoring.ties] is ranking}
+        named = dict.fromkeys(x._scoring.formula for x in asked.values())
+        formulas = [formula for formula in named if formula is not None]
+        evaluated = evaluate(ranking, formulas) if formulas else ()
+        by_formula = dict(zip(formulas, evaluated, strict=True))
+        for name, mean in asked.items():
+            formula = mean._scoring.formula
+            if formula is None:
+                rows.append((name, name, read_scores(mean, ranking)))
+            else:
+                rows.append(((id(ranking), formula), name, by_formula[formula]))
+    return rows
+
+
+def read_scores(mean: Mean, record: Record) -> Any:
+    """Return what `score` returns, with float64 scores, or raise unless it is one per query."""
+    answer = mean.score(record)
+    scores, *counted = answer if isinstance(answer, tuple) else (answer,)
+    scores = check_real("score", "query", mean, scores, record.counted.shape)
+    return (scores, *counted) if counted else scores
+
+
+def check_real(name: str, each: str, metric: Any, scores: Any, shape: torch.Size) -> Tensor:
+    """Return the scores of a method as float64, or raise unless there is one for each."""
+    if not isinstance(scores, Tensor) or scores.is_complex() or scores.shape != shape:
+        raise ValueError(
+            f"`{name}` of {short(metric)} must return real numbers of shape ({shape[0]},), one per "
+            f"{each}, got {describe(scores)}."
+        )
+    return exact.float64(scores.detach())
+
+
+def counted_queries(ranking: Ranking, action: EmptyTargetAction) -> Tensor:
+    """Return which queries count, bool `[N]`; "skip" excludes those without a relevant location."""
+    return ranking.answerable if action == "skip" else ranking.queries.counted
+
+
+def check_score_range(metrics: Sequence[Mean], scores: Tensor) -> None:
+    """Raise if a score, float64 `[len(metrics), N]`, of a validating metric is out of range."""
+    if not scores.numel() or not any(metric.validate_args for metric in metrics):
+        return
+    ends = torch.stack(scores.aminmax(dim=1)).T.tolist()
+    for metric, row, (low, high) in zip(metrics, scores, ends, strict=True):
+        if not metric.validate_args:
+            continue
+        # a NaN compares false
+        if not (low >= 0 and (high <= exact.HIGHEST_SCORE or not metric._is_bounded)):
+            values = "in [0, 1]" if metric._is_bounded else "from 0 to 2^31, or infinity"
+            raise ValueError(
+                f"`score` of {short(metric)} must return values {values}, got {low} to {high}."
+            )
+        if exact.HIGHEST_FINITE < high < torch.inf:
+            raise ValueError(
+                f"`preds` and `target` must give {short(metric)} a score of at most 2^31, or "
+                f"infinity, got {high:g} for query {int(row.argmax())}; check their unit, or leave "
+                "the query out with `mask`."
+            )
+
+
+def name_means(record: Record, means: Mapping[str, Mean]) -> None:
+    """Say which means read a record in an update; they are scored together."""
+    record.once(_MEANS, lambda: means)
+
+
+def table_of(mean: Mean, record: Record) -> ScoreTable:
+    """Return the table that has the scores of a mean, and of all others of the update."""
+    means: Mapping[str, Mean] = record.once(_MEANS, dict)
+    name = mean._score_name
+    if name in means:
+        return record.once(ScoreTable, partial(ScoreTable, record, means))
+    return record.once((ScoreTable, name), partial(ScoreTable, record, {name: mean}))

@@ -1,0 +1,82 @@
+"""The two forms of a state: integers of a fixed shape, and sums by key, which grow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed
+from torch import Tensor
+
+from nextloc_metrics.core.means.exact import KeyedSums
+from nextloc_metrics.core.queries.messages import describe
+
+
+def all_reduce(state: Tensor, group: Any = None) -> list[Tensor]:
+    """Sum a state over the processes with one all-reduce, without gathering all states."""
+    total = state.clone()
+    torch.distributed.all_reduce(total, group=group)
+    return [total]
+
+
+class DenseState:
+    """An int64 tensor of a fixed shape: two states are added element by element."""
+
+    reduction = "sum"
+
+    def read(self, held: Tensor, device: torch.device) -> Tensor:
+        """Return the state that a metric holds."""
+        return held
+
+    def summand(self, state: Tensor, device: torch.device) -> Any:
+        """Return what adds a state when added to what a metric holds."""
+        return state.to(device)
+
+    def refuse(self, saved: Any, held: Tensor) -> str | None:
+        """Return what a saved state must be, if it is something else."""
+        fits = saved.dtype == torch.int64 and saved.shape == held.shape
+        return None if fits else describe(held)
+
+    def copy(self, saved: Tensor, device: torch.device) -> Any:
+        """Return a copy of a saved state for a metric to hold."""
+        return saved.to(device, copy=True)
+
+
+DENSE = DenseState()
+
+
+class KeyedState:
+    """A list of entries int64 `[E, K + V]`, the numbers of a key and its sums: see `KeyedSums`."""
+
+    reduction = "cat"
+
+    def __init__(self, empty: KeyedSums) -> None:
+        self.sums_of, self.num_keys = type(empty), empty.num_keys
+        self.empty = empty.entries[0]
+
+    def read(self, held: Tensor | list[Tensor], device: torch.device) -> Tensor:
+        """Return the entries that a metric holds as one tensor, each key once, in rising order."""
+        if isinstance(held, list) and len(held) == 1:
+            return held[0]
+        parts = [held] if isinstance(held, Tensor) else held
+        entries = [x.to(device) for x in (self.empty, *parts)]
+        merged = self.sums_of(entries, self.num_keys).merge()
+        if isinstance(held, list):
+            held[:] = [merged]  # the same sums, for all that share the list
+        return merged
+
+    def summand(self, state: Tensor, device: torch.device) -> Any:
+        """Return what adds a state when added to what a metric holds."""
+        return self.sums_of([state.to(device)], self.num_keys)
+
+    def refuse(self, saved: Any, held: Any) -> str | None:
+        """Return what a saved state must be, if it is something else."""
+        width = self.empty.shape[1:]
+        fits = isinstance(saved, list) and all(
+            isinstance(x, Tensor) and x.dtype == torch.int64 and x.shape[1:] == width for x in saved
+        )
+        return None if fits else f"a list of int64 [E, {self.empty.shape[1]}]"
+
+    def copy(self, saved: list[Tensor], device: torch.device) -> Any:
+        """Return a copy of a saved state for a metric to hold."""
+        return [x.to(device, copy=True) for x in saved]
