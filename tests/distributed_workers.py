@@ -51,7 +51,7 @@ from nextloc_metrics import (
     recommendation_metrics,
 )
 from nextloc_metrics.base import Distribution, RecordMetric
-from nextloc_metrics.core.base.states import all_reduce
+from nextloc_metrics.core.base.processes import all_reduce
 from nextloc_metrics.core.means import exact
 from nextloc_metrics.distributed import PaddedDataset
 from nextloc_metrics.metrics.exposure import DecileCoverage, DecilePredictionShare

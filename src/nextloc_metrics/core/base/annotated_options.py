@@ -106,6 +106,22 @@ def all_options(cls: type) -> dict[str, Parameter]:
     return {name: latest[name] for name in dict.fromkeys([*by_position, *by_name])}
 
 
+def declare_options(cls: Any) -> None:
+    """Read the options of a class, make its constructor, and fix them in its objects."""
+    has_init = "__init__" in vars(cls)
+    # the `__init__` of the base class takes the options of all classes; its own are annotations
+    is_base = not any(hasattr(base, "_all_options") for base in cls.__mro__[1:])
+    cls._own_options = own_options(cls, by_parameters=has_init and not is_base)
+    cls._all_options = all_options(cls)
+    if cls._own_options and not has_init:
+        cls.__init__ = constructor(cls, cls._all_options)
+    for name in cls._own_options:
+        setattr(cls, name, FixedOption(name))
+    computed = {x for x, y in cls._all_options.items() if COMPUTED in get_args(y.annotation)}
+    # sorted: classes that share a state may declare the same options in another order
+    cls._read_by_update = sorted(cls._all_options.keys() - computed)
+
+
 def constructor(cls: Any, options: dict[str, Parameter]) -> Callable[..., None]:
     """Return an `__init__` that hands its arguments on by name; the last of them checks all."""
     shown = sorted(
@@ -261,6 +277,20 @@ def describe_options(cls: Any, options: Mapping[str, Any], names: Iterable[str])
         if value is not default and not (is_plain and repr(value) == repr(default)):
             shown.append(f"{name}={describe_option(value)}")
     return ", ".join(shown)
+
+
+def name_state(metric: Any) -> str:
+    """Return the name of a metric's state: its class, or that of classes that share it, and options.
+
+    It holds the options that an update reads.
+    """
+    cls = type(metric)
+    kind = vars(cls).get("shared_state") or cls.__qualname__
+    of_update = [name for name in cls._read_by_update if name in metric._options]
+    name = f"{kind}({describe_options(cls, metric._options, of_update)}){cls._namesake}"
+    name = name_of(cls).removesuffix(cls.__qualname__) + name
+    # PyTorch splits names at dots
+    return name.replace("%", "%25").replace("/", "%2F").replace(".", "/")
 
 
 def name_of(kind: type) -> str:

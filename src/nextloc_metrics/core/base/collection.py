@@ -1,12 +1,10 @@
 """A collection of metrics that ranks each batch once."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
-from torch import Tensor
 from torchmetrics import MetricCollection
 
 from nextloc_metrics.core.base.fixes import (
@@ -19,7 +17,7 @@ from nextloc_metrics.core.base.mean import MeanMetric
 from nextloc_metrics.core.base.member_names import NamedMembers
 from nextloc_metrics.core.base.metric import RecordMetric
 from nextloc_metrics.core.base.plan import Plan
-from nextloc_metrics.core.base.states import all_reduce
+from nextloc_metrics.core.base.processes import summed_at_once
 from nextloc_metrics.core.display.style import import_pyplot
 from nextloc_metrics.core.display.table import Table, of_readings
 from nextloc_metrics.core.means.intervals import check_confidence_level
@@ -36,9 +34,6 @@ from nextloc_metrics.core.results.results import (
     read_results,
     write_sample,
 )
-
-# Larger states, in bytes, get a collective of their own instead of a copy in the shared buffer.
-_LARGEST_COPIED_STATE = 1 << 21
 
 AnyMember: TypeAlias = RecordMetric | MetricCollection
 Members: TypeAlias = AnyMember | Sequence[AnyMember] | Mapping[str, AnyMember]
@@ -297,27 +292,12 @@ class RankingCollection(NamedMembers):
         val = self.compute() if val is None else val
         return super().plot(val if together else values_of_members(self, val), ax, together)
 
-    @contextmanager
-    def summed_at_once(self, cached: bool = True) -> Iterator[None]:
+    def summed_at_once(self, cached: bool = True) -> AbstractContextManager[None]:
         """Give the members their states summed over processes: one collective per process group.
 
         With `cached`, no collective runs if all members of the group have cached values.
         """
-        members: dict[Any, list[RecordMetric]] = {}
-        for member in self.members():
-            if member._will_all_reduce:
-                members.setdefault(member.process_group, []).append(member)
-        lent = [
-            member
-            for group, sharing in members.items()
-            if not cached or any(member._computed is None for member in sharing)
-            for member in _lend_sums(sharing, group)
-        ]
-        try:
-            yield
-        finally:
-            for member in lent:
-                member.dist_sync_fn = all_reduce
+        return summed_at_once(self.members(), cached)
 
     @property
     def plan(self) -> Plan:
@@ -434,37 +414,6 @@ def _check_group(members: list[Any]) -> None:
                 "the members of a compute group must need the same state, got "
                 f"{short(members[0])} and {short(member)}; omit `compute_groups`."
             )
-
-
-def _lend_sums(members: list[RecordMetric], process_group: Any) -> list[RecordMetric]:
-    """Sum the members' states over the processes, and return the members that got their sums."""
-    # Members with one state name are summed once. All processes must agree on whether their states
-    # are equal and whether cached values are outdated, so both flags are summed too.
-    states = {member._state_name: member.state for member in reversed(members)}
-    differs = [not torch.equal(member.state, states[member._state_name]) for member in members]
-    outdated = [member._computed is None for member in members]
-    copied = {name: x for name, x in states.items() if x.nbytes <= _LARGEST_COPIED_STATE}
-    flags = torch.tensor([differs, outdated], device=members[0].state.device).long()
-    parts = [flags, *copied.values()]
-    (total,) = all_reduce(torch.cat([part.flatten() for part in parts]), process_group)
-    flags, *summed = torch.split(total, [part.numel() for part in parts])
-    sums = dict(zip(copied, summed, strict=True))
-    for name, state in states.items():
-        if name not in copied:
-            (sums[name],) = all_reduce(state, process_group)
-    lent = []
-    for member, differ, is_outdated in zip(members, *flags.view(2, -1).tolist(), strict=True):
-        if is_outdated:
-            member._computed = None
-        if not differ:
-            summed_state = sums[member._state_name].view_as(member.state)
-            member.dist_sync_fn = partial(_lent_sum, summed_state)
-            lent.append(member)
-    return lent
-
-
-def _lent_sum(summed: Tensor, _state: Tensor, group: Any = None) -> list[Tensor]:
-    return [summed]
 
 
 def _members(metrics: Any) -> list[Any]:

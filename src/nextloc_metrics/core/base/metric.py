@@ -8,33 +8,30 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY
 from functools import cached_property
 from inspect import Parameter
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 import torch
 import torch.distributed
 from torch import Tensor
 
 from nextloc_metrics.core.base.annotated_options import (
-    COMPUTED,
     FixedModules,
-    FixedOption,
-    all_options,
-    constructor,
+    declare_options,
     describe_options,
-    name_of,
-    own_options,
+    name_state,
     read_options,
     unknown_option,
 )
 from nextloc_metrics.core.base.fixes import BaseMetric, rounded
 from nextloc_metrics.core.base.plan import Plan
-from nextloc_metrics.core.base.states import DENSE, DenseState, KeyedState, all_reduce
+from nextloc_metrics.core.base.processes import all_reduce
+from nextloc_metrics.core.base.states import DENSE, DenseState, KeyedState, load_state
 from nextloc_metrics.core.means import intervals
 from nextloc_metrics.core.means.exact import KeyedSums
 from nextloc_metrics.core.queries.arrays import Array
 from nextloc_metrics.core.queries.batch import Batch, GroupKind
 from nextloc_metrics.core.queries.checks import check_ignored
-from nextloc_metrics.core.queries.messages import clip, describe, short
+from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.core.queries.record import Record, Records
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.results.plots import plot_metric
@@ -134,20 +131,7 @@ class RecordMetric(BaseMetric, ABC):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Read the options, number classes of equal names, and decide whether it has intervals."""
         super().__init_subclass__(**kwargs)
-        RecordMetric._read_class(cls)
-
-    @staticmethod
-    def _read_class(cls: Any) -> None:
-        is_base, has_init = cls is RecordMetric, "__init__" in vars(cls)
-        cls._own_options = own_options(cls, by_parameters=has_init and not is_base)
-        cls._all_options = all_options(cls)
-        if cls._own_options and not has_init:
-            cls.__init__ = constructor(cls, cls._all_options)
-        for name in cls._own_options:
-            setattr(cls, name, FixedOption(name))
-        computed = {x for x, y in cls._all_options.items() if COMPUTED in get_args(y.annotation)}
-        # sorted: classes that share a state may declare the same options in another order
-        cls._read_by_update = sorted(cls._all_options.keys() - computed)
+        declare_options(cls)
         name = f"{cls.__module__}.{cls.__qualname__}"
         number = RecordMetric._names[name] = RecordMetric._names.get(name, 0) + 1
         cls._namesake = f"#{number}" if number > 1 else ""
@@ -167,12 +151,7 @@ class RecordMetric(BaseMetric, ABC):
         modules = {name: x for name, x in values.items() if isinstance(x, torch.nn.Module)}
         vars(self)["_modules"] = FixedModules({**self._modules, **modules}, self)
         self.__post_init__()
-        kind = vars(type(self)).get("shared_state") or type(self).__qualname__
-        of_update = [name for name in self._read_by_update if name in values]
-        name = f"{kind}({describe_options(type(self), values, of_update)}){self._namesake}"
-        name = name_of(type(self)).removesuffix(type(self).__qualname__) + name
-        # PyTorch splits names at dots
-        self._state_name = name.replace("%", "%25").replace("/", "%2F").replace(".", "/")
+        self._state_name = name_state(self)
         self._score_name = self.state_key()
         empty: Any = self.empty_state()
         self._form: DenseState | KeyedState = DENSE
@@ -427,17 +406,6 @@ class RecordMetric(BaseMetric, ABC):
         if not is_sum and self.dist_sync_fn is all_reduce:
             self.dist_sync_fn = None
 
-    @property
-    def _will_all_reduce(self) -> bool:
-        """Whether `compute` without a cached value all-reduces one state."""
-        return bool(
-            len(self._defaults) == 1
-            and self._to_sync
-            and not self._is_synced
-            and self.dist_sync_fn is all_reduce
-            and self.distributed_available_fn()
-        )
-
     def _sync_dist(self, *args: Any, **kwargs: Any) -> None:
         """Gather the entries; a process without any would send no entry, or one of floats."""
         if isinstance(self._form, KeyedState):
@@ -457,17 +425,8 @@ class RecordMetric(BaseMetric, ABC):
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
         _, _, missing_keys, _, error_msgs = others
-        key = prefix + self._state_name
-        saved = state_dict.pop(key, None)
-        if saved is None:
-            if self._persistent[self._state_name]:
-                missing_keys.append(key)
-        elif wanted := self._form.refuse(saved, vars(self)[self._state_name]):
-            error_msgs.append(f"the state `{clip(key)}` must be {wanted}, got {describe(saved)}.")
-        else:
-            setattr(self, self._state_name, self._form.copy(saved, self.device))
-            self._computed = None
-            self._update_count = max(1, self._update_count)  # or `compute` warns of no update
+        if (wrong := load_state(self, state_dict, prefix, missing_keys)) is not None:
+            error_msgs.append(wrong)
         super()._load_from_state_dict(state_dict, prefix, *others)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -488,4 +447,4 @@ def _nearest(cls: type, name: str) -> int:
     return next(number for number, base in enumerate(cls.__mro__) if name in vars(base))
 
 
-RecordMetric._read_class(RecordMetric)
+declare_options(RecordMetric)

@@ -5,18 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.distributed
 from torch import Tensor
 
 from nextloc_metrics.core.means.exact import KeyedSums
-from nextloc_metrics.core.queries.messages import describe
-
-
-def all_reduce(state: Tensor, group: Any = None) -> list[Tensor]:
-    """Sum a state over the processes with one all-reduce, without gathering all states."""
-    total = state.clone()
-    torch.distributed.all_reduce(total, group=group)
-    return [total]
+from nextloc_metrics.core.queries.messages import clip, describe
 
 
 class DenseState:
@@ -80,3 +72,25 @@ class KeyedState:
     def copy(self, saved: list[Tensor], device: torch.device) -> Any:
         """Return a copy of a saved state for a metric to hold."""
         return [x.to(device, copy=True) for x in saved]
+
+
+def load_state(
+    metric: Any, state_dict: dict[str, Any], prefix: str, missing_keys: list[str]
+) -> str | None:
+    """Let a metric hold its state of a checkpoint; return what is wrong with it, None for nothing.
+
+    The state is taken out of `state_dict`.
+    """
+    key = prefix + metric._state_name
+    saved = state_dict.pop(key, None)
+    if saved is None:
+        if metric._persistent[metric._state_name]:
+            missing_keys.append(key)
+        return None
+    wanted = metric._form.refuse(saved, vars(metric)[metric._state_name])
+    if wanted is not None:
+        return f"the state `{clip(key)}` must be {wanted}, got {describe(saved)}."
+    setattr(metric, metric._state_name, metric._form.copy(saved, metric.device))
+    metric._computed = None
+    metric._update_count = max(1, metric._update_count)  # or `compute` warns of no update
+    return None
