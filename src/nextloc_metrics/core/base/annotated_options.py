@@ -280,7 +280,7 @@ def describe_options(cls: Any, options: Mapping[str, Any], names: Iterable[str])
 
 
 def name_state(metric: Any) -> str:
-    """Return the name of a metric's state: its class, or that of classes that share it, and options.
+    """Return the name of a metric's state: its class, or that of classes that share it; options.
 
     It holds the options that an update reads.
     """
