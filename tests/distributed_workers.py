@@ -30,6 +30,7 @@ from torch import Tensor
 from torchmetrics import MetricCollection
 from torchmetrics.classification import MulticlassAccuracy
 
+from metrics_from_outside import own_metrics
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -374,6 +375,16 @@ def count_collectives_of_large_states(rank: int) -> None:
 def hits(*hit: int) -> tuple[Tensor, Tensor]:
     """Make queries with the relevant location first (1), or second (0) of two lists' ids."""
     return torch.tensor([[0, 1]]).expand(len(hit), 2), 1 - torch.tensor(hit)
+
+
+def evaluate_from_outside(rank: int, shares: list[Share], several: bool) -> dict[str, Any]:
+    """Return the values of a stranger's metrics of a process' share of the rows."""
+    metrics = own_metrics(bins())
+    for metric in metrics.values():
+        for batch in shares[rank]:
+            add(metric, rows(*batch, several=several))
+    with _no_warning_before_update():
+        return {name: metric.compute() for name, metric in metrics.items()}
 
 
 def sum_and_remember(state: Tensor, group: Any = None, *, seen: list[Tensor]) -> list[Tensor]:
