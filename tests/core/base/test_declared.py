@@ -16,7 +16,18 @@ import torch
 from torch import Tensor
 from torchmetrics import MetricCollection
 
-from nextloc_metrics import MRR, AccuracyAtK, NDCGAtK, Ranking, RankingMetric, scoring
+from nextloc_metrics import (
+    MRR,
+    AccuracyAtK,
+    DecilePrecision,
+    Grouped,
+    NDCGAtK,
+    PopularityBins,
+    Ranking,
+    RankingCollection,
+    RankingMetric,
+    scoring,
+)
 from nextloc_metrics.base import RecordMetric
 from nextloc_metrics.core.base.annotated_options import Computed, Positive
 from nextloc_metrics.trajectories import GeoBLEU
@@ -246,7 +257,11 @@ def test_numbers_of_tensors_and_numpy_are_plain_numbers(number: Any) -> None:
     assert type(GeoBLEU(beta=np.float32(0.5)).beta) is float
 
 
-@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+#: ways to copy a metric: the first two copy the modules in it, too
+DUPLICATES: list[Any] = [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x)), copy.copy]
+
+
+@pytest.mark.parametrize("duplicate", DUPLICATES)
 def test_copies_have_the_options(duplicate: Any) -> None:
     """Options, derived attributes, label and state."""
     metric = Named(5, weight=2.0, ties="optimistic", ignore_index=1)
@@ -301,8 +316,53 @@ def test_an_option_may_be_a_module() -> None:
         inner: RecordMetric | None = None
 
     inner = MRR()
-    with pytest.raises(AttributeError, match=r"`inner` of Wrapped is fixed"):
-        Wrapped(inner).inner = MRR()
     assert Wrapped().inner is None
     assert Wrapped(inner).inner is inner
     assert dict(Wrapped(inner).named_children()) == {"inner": inner}
+
+
+@pytest.mark.parametrize("duplicate", [lambda x: x, *DUPLICATES])
+@pytest.mark.parametrize("value", [MRR(2), torch.nn.Linear(1, 1), torch.nn.Parameter(), None])
+def test_a_refused_module_leaves_the_metric_as_it_was(duplicate: Any, value: Any) -> None:
+    """A metric in a metric is an option; PyTorch would put a module elsewhere before it asks."""
+    groups = {"groups": torch.tensor([0, 1])}
+    metric = duplicate(Grouped(MRR(), 2))
+    metric.update(SCORES, TARGET, **groups)
+    before, inner, named = metric.compute(), metric.metric, repr(metric)
+    for each in (metric, RankingCollection({"grouped": metric})["grouped"]):
+        with pytest.raises(AttributeError, match="`metric` of Grouped is fixed, because its state"):
+            each.metric = value
+    assert metric.metric is inner
+    assert dict(metric.named_children()) == {"metric": inner}
+    assert repr(metric) == named
+    metric.update(SCORES, TARGET, **groups)
+    assert torch.equal(metric.compute(), before)
+    assert torch.equal(metric.num_queries, torch.tensor([2, 2]))
+
+
+def test_a_module_that_is_not_passed_on_is_refused() -> None:
+    """As any other option: it is no part of the state's name."""
+
+    class Forgets(Scored):
+        """It sets an option, but passes none on."""
+
+        def __init__(self, inner: Any, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+            self.inner = inner
+
+    for value in (MRR(), 3, torch.zeros(2)):
+        with pytest.raises(AttributeError, match=r"`inner` is an option of Forgets.*inner=inner"):
+            Forgets(value)
+
+
+def test_a_module_among_the_options_moves_with_the_metric() -> None:
+    """The option is the module that PyTorch moves, also in copies, which share nothing."""
+    metric = DecilePrecision(PopularityBins([1, 2, 0]), 1)
+    for duplicate in DUPLICATES[:2]:
+        copied = duplicate(metric)
+        assert copied.bins is not metric.bins
+        copied.to("meta")
+        assert copied.bins is dict(copied.named_children())["bins"]
+        assert copied.bins.bin_of.is_meta
+        assert copied.state.is_meta
+    assert not metric.bins.bin_of.is_meta

@@ -194,30 +194,6 @@ class FixedOption:
         refuse_to_set(type(metric), self.name, self.name in vars(metric).get("_options", ()))
 
 
-class FixedModules(dict[str, Any]):
-    """The modules of a metric: PyTorch sets a module here, and asks no `FixedOption`."""
-
-    def __init__(self, modules: Mapping[str, Any], metric: Any) -> None:
-        super().__init__(modules)
-        self.kind, self.options = type(metric), frozenset(metric._options)
-
-    def __setitem__(self, name: str, module: Any) -> None:
-        options = vars(self).get("options", ())  # none while a copy is made
-        if name in options and module is not self.get(name):
-            refuse_to_set(self.kind, name, is_set=True)
-        super().__setitem__(name, module)
-
-    def __reduce__(self) -> Any:
-        return _copy_modules, (dict(self), self.kind, self.options)
-
-
-def _copy_modules(modules: dict[str, Any], kind: type, options: frozenset[str]) -> FixedModules:
-    copied = FixedModules.__new__(FixedModules)
-    dict.update(copied, modules)
-    copied.kind, copied.options = kind, options
-    return copied
-
-
 def refuse_to_set(kind: type, name: str, is_set: bool) -> NoReturn:
     """Raise for an option that the constructor of `RecordMetric` does not set."""
     if is_set:

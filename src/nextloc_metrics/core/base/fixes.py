@@ -130,7 +130,7 @@ class BaseMetric(Metric):
             is_kept = self._device == before or option is None or isinstance(option, Metric)
             copied: Any = table if is_kept else deepcopy(option, _COPIES.setdefault(call, {}))
             moved = copied._apply(fn)
-            dict.__setitem__(self._modules, name, moved)  # which an option is not set by otherwise
+            self._modules[name] = moved
             if name in vars(self):
                 vars(self)[name] = moved
         return self

@@ -15,7 +15,7 @@ import torch.distributed
 from torch import Tensor
 
 from nextloc_metrics.core.base.annotated_options import (
-    FixedModules,
+    FixedOption,
     declare_options,
     describe_options,
     name_state,
@@ -149,7 +149,7 @@ class RecordMetric(BaseMetric, ABC):
         self._options = values
         vars(self).update(values)
         modules = {name: x for name, x in values.items() if isinstance(x, torch.nn.Module)}
-        vars(self)["_modules"] = FixedModules({**self._modules, **modules}, self)
+        self._modules.update(modules)
         self.__post_init__()
         self._state_name = name_state(self)
         self._score_name = self.state_key()
@@ -165,6 +165,11 @@ class RecordMetric(BaseMetric, ABC):
             k = self._options.get("k")
             usual = type(self).__name__.removesuffix("AtK") + ("" if k is None else f"@{k}")
             self.label = self.label.format(**self._options) or usual
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self._all_options:  # PyTorch would first take a module's old value away
+            FixedOption(name).__set__(self, value)
+        super().__setattr__(name, value)
 
     def state_key(self) -> str:
         """Return what tells this metric from others as an option: the name of its state."""
