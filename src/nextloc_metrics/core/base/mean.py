@@ -36,8 +36,9 @@ class MeanMetric(RecordMetric):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Decide whether the value is the mean."""
         super().__init_subclass__(**kwargs)
-        if not cls.has_interval and "is_mean" not in vars(cls):
-            cls.is_mean = False
+        if "is_mean" not in vars(cls):  # a base without an interval says nothing of the others
+            means = (x for x in cls.__mro__[1:] if issubclass(x, MeanMetric) and x.has_interval)
+            cls.is_mean = cls.has_interval and next(means).is_mean
 
     def __post_init__(self) -> None:
         super().__post_init__()
