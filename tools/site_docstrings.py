@@ -9,8 +9,7 @@ from typing import Any, get_type_hints
 
 import griffe
 
-from nextloc_metrics.core.base.summed import SummedMetric
-from nextloc_metrics.core.queries.batch import BatchOptions
+from nextloc_metrics.base import RecordMetric
 
 EXAMPLE = re.compile(r"^(\s*)Example:$", re.MULTILINE)
 
@@ -27,18 +26,9 @@ class Docstrings(griffe.Extension):
             obj.docstring.value = EXAMPLE.sub(r"\1Examples:", obj.docstring.value)
 
     def on_function(self, *, func: griffe.Function, **_: Any) -> None:
-        """Show each argument of an update; remove the default of `**kwargs`, which is `{}`."""
-        for parameter in [*func.parameters]:
-            if "BatchOptions" in str(parameter.annotation):
-                del func.parameters[parameter.name]
-                for name, hint in BatchOptions.__annotations__.items():
-                    shown = getattr(hint, "__forward_arg__", None) or inspect.formatannotation(hint)
-                    kind = griffe.ParameterKind.keyword_only
-                    default = "None" if "None" in shown else "False"
-                    func.parameters.add(
-                        griffe.Parameter(name, annotation=shown, kind=kind, default=default)
-                    )
-            elif parameter.kind is griffe.ParameterKind.var_keyword:
+        """Remove the default of `**kwargs`, which is `{}`."""
+        for parameter in func.parameters:
+            if parameter.kind is griffe.ParameterKind.var_keyword:
                 parameter.default = None
 
     def on_class_instance(self, *, cls: griffe.Class, **_: Any) -> None:
@@ -50,7 +40,7 @@ class Docstrings(griffe.Extension):
     def on_class_members(self, *, cls: griffe.Class, **_: Any) -> None:
         """Show the constructor that a metric has by its annotations: by position, and its own."""
         made = getattr(import_module(cls.module.path), cls.name, None)
-        if not isinstance(made, type) or not issubclass(made, SummedMetric):
+        if not isinstance(made, type) or not issubclass(made, RecordMetric):
             return
         if not inspect.unwrap(made.__init__).__code__.co_filename.endswith("annotated_options.py"):
             return
