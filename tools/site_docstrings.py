@@ -42,7 +42,8 @@ class Docstrings(griffe.Extension):
         made = getattr(import_module(cls.module.path), cls.name, None)
         if not isinstance(made, type) or not issubclass(made, RecordMetric):
             return
-        if not inspect.unwrap(made.__init__).__code__.co_filename.endswith("annotated_options.py"):
+        written = inspect.unwrap(made.__init__).__code__.co_filename
+        if made is not RecordMetric and not written.endswith("annotated_options.py"):
             return
         kinds, hints = griffe.ParameterKind, get_type_hints(made)
         parameters = [griffe.Parameter("self", kind=kinds.positional_or_keyword)]
