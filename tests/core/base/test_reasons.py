@@ -7,7 +7,17 @@ from typing import Any
 import pytest
 import torch
 
-from nextloc_metrics import MRR, AccuracyAtK, LocationF1
+from nextloc_metrics import (
+    MRR,
+    RBP,
+    AccuracyAtK,
+    Coverage,
+    LocationF1,
+    Ranking,
+    RankingCollection,
+    RankingMetric,
+    backends,
+)
 from nextloc_metrics.core.base.plan import Plan
 from nextloc_metrics.core.queries.batch import Batch
 
@@ -55,3 +65,60 @@ def test_plain_batches_have_no_reason(preds: torch.Tensor) -> None:
     for metric in metrics:
         value = metric(preds, TARGET)
         assert metric(preds, TARGET, mask=torch.ones(2, dtype=torch.bool)) == value
+
+
+class Best(RankingMetric):
+    """The share of targets on the first rank, by a score of one's own."""
+
+    def score(self, ranking: Ranking) -> torch.Tensor:
+        """1 on the first rank."""
+        return (ranking.break_ties("pessimistic").above == 0).any(1).double()
+
+
+@pytest.mark.parametrize("each_backend", ["cpu"], indirect=True)
+@pytest.mark.usefixtures("each_backend")
+@pytest.mark.parametrize("preds", [SCORES, LISTS], ids=["scores", "lists"])
+@pytest.mark.parametrize(
+    "others",
+    [
+        [Coverage(3, 1)],
+        [RBP(0.5)],
+        [Best()],
+        [MRR(ties="optimistic")],
+        [Coverage(3, 2), RBP(0.5)],
+        [],
+    ],
+    ids=["coverage", "no cut-off", "own score", "broken ties", "two", "none"],
+)
+def test_a_backend_sums_what_it_can_beside_others(
+    preds: torch.Tensor, others: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A member that needs a record has one of its own needs; the others are summed without."""
+    summed: list[int] = []
+    read: list[Any] = []
+    kind = type(backends.choose(preds))
+    name = "tally_scores" if preds.is_floating_point() else "tally_lists"
+    original, of_batch = getattr(kind, name), Ranking.read.__func__
+
+    def sum_and_note(self: Any, *given: Any) -> Any:
+        found = original(self, *given)
+        summed.append(len(found[0]))
+        return found
+
+    def read_and_note(cls: Any, batch: Any, needs: Any) -> Any:
+        read.append(needs)
+        return of_batch(cls, batch, needs)
+
+    monkeypatch.setattr(kind, name, sum_and_note)
+    monkeypatch.setattr(Ranking, "read", classmethod(read_and_note))
+    members = {f"m{x}": y.clone() for x, y in enumerate([MRR(), AccuracyAtK(1), *others])}
+    metrics = RankingCollection(members)
+    metrics.update(preds, TARGET)
+    assert summed == [2]
+    assert len(read) == bool(others)
+    values = metrics.compute()
+    metrics.reset()
+    metrics.update(preds, TARGET, mask=torch.ones(2, dtype=torch.bool))
+    assert summed == [2]
+    assert metrics.compute() == values
+    assert 0 < values["m0"] < 1
