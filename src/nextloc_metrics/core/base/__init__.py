@@ -1,5 +1,5 @@
 """What all metrics share: the state and its name, means, plans of an update, collections.
 
 A batch comes in; integers that add up, and readings of them, go out. It imports `scoring`,
-`distribution`, `means` and `display`. Begin with `mean.MeanMetric`, then `plan.Plan`.
+`distribution` and `results`. Begin with `metric.RecordMetric`, then `plan.Plan`.
 """

@@ -66,7 +66,7 @@ class RecordMetric(BaseMetric, ABC):
     | `unit` | the unit of the value; with it, as class attributes, its bounds and direction |
 
     A class that overrides `tally` or `compute` without `estimate` has no interval. The options are
-    annotations such as `k: Positive`; they become attributes, and part of the `repr` and of the
+    annotations such as `k: int`; they become attributes, and part of the `repr` and of the
     state's name. TorchMetrics' `MetricCollection` shares states of equal names and values, so the
     name holds every option that `tally` reads. One that only `compute` reads is `Computed`: metrics
     that differ only in such options share one state. Rules between options are checked in
