@@ -74,8 +74,13 @@ def test_next_location_runs(tiny_run: tuple[Path, str]) -> None:
         assert share[model] * new + (1 - share[model]) * known == pytest.approx(value, abs=0.02)
     assert (folder / "accuracy_within_k.png").stat().st_size > 5_000
     page = (folder / "report.html").read_text(encoding="utf-8")
-    for title in ("By user", "By hour", "By visit", "By popularity of the target"):
-        assert f"<h2>{title}</h2>" in page
+    for title in (
+        "By user",
+        "By hour",
+        "By visit",
+        "By popularity of the target: accuracy",
+    ):
+        assert f"<h2>{title}" in page
     for name, (*_, value) in headline.items():
         assert re.search(rf">{name}</td><td[^>]*>(<b>)?{value:.2f}<", page), name
     assert list((folder / "tensorboard/GRU").rglob("events.out.tfevents.*"))
