@@ -2,6 +2,7 @@
 
 import math
 from itertools import pairwise, permutations
+from typing import Any
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from nextloc_metrics import Ranking, RankingMetric
+from nextloc_metrics import AccuracyAtK, Ranking, RankingMetric
 
 
 class Slow(RankingMetric):
@@ -144,3 +145,65 @@ def test_one_score_per_rank_is_asked() -> None:
     with pytest.raises(ValueError, match=r"`at_rank` of .*Summed\(\) must return .* one per rank"):
         metric.update(torch.tensor([[0.5, 0.1]]), torch.tensor([1]))
     assert metric.num_queries == 0
+
+
+class ScoreOfAll:
+    """A class to mix in, which is no metric by itself."""
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Give each query a quarter."""
+        return torch.full((len(ranking),), 0.25, dtype=torch.float64)
+
+
+class RankOfAll:
+    """Another one, which scores ranks."""
+
+    def at_rank(self, rank: Tensor) -> Tensor:
+        """Give each rank a quarter."""
+        return torch.full_like(rank, 0.25)
+
+
+class WithOption(RankingMetric):
+    """A base class that adds an option and does not score."""
+
+    note: str = "none"
+
+
+class FormulaBehind(WithOption, AccuracyAtK):
+    """A metric of the library with that option."""
+
+
+class Unprepared(RankingMetric):
+    """A metric whose `__post_init__` does not call that of its base."""
+
+    def __post_init__(self) -> None:
+        """Derive an attribute."""
+        self.share = 0.25
+
+    def at_rank(self, rank: Tensor) -> Tensor:
+        """Give each rank the attribute."""
+        return torch.full_like(rank, self.share)
+
+
+@pytest.mark.parametrize("mixin", [ScoreOfAll, RankOfAll])
+@pytest.mark.parametrize("base", [RankingMetric, AccuracyAtK])
+def test_a_class_that_is_mixed_in_scores(mixin: type, base: type) -> None:
+    """The nearest class that defines a score says it, as Python finds methods."""
+    kind: Any = type("Mixed", (mixin, base), {"__module__": __name__})
+    metric = kind(k=1) if base is AccuracyAtK else kind()
+    metric.update(torch.tensor([[0.1, 0.9]]), torch.tensor([1]))
+    assert metric.compute() == 0.25
+
+
+def test_a_class_without_a_score_leaves_that_of_the_next() -> None:
+    """One that only adds an option does not hide a formula behind it."""
+    metric = FormulaBehind(k=1, note="x")
+    metric.update(torch.tensor([[0.1, 0.9], [0.1, 0.9]]), torch.tensor([1, 0]))
+    assert metric.compute() == 0.5
+
+
+def test_a_post_init_alone_is_enough() -> None:
+    """What the base needs does not depend on it."""
+    metric = Unprepared()
+    metric.update(torch.tensor([[0.1, 0.9]]), torch.tensor([1]))
+    assert metric.compute() == 0.25

@@ -366,3 +366,58 @@ def test_a_module_among_the_options_moves_with_the_metric() -> None:
         assert copied.bins.bin_of.is_meta
         assert copied.state.is_meta
     assert not metric.bins.bin_of.is_meta
+
+
+class Decay(Scored):
+    """A metric whose `__init__` has defaults and passes all options on."""
+
+    def __init__(self, near: int = 1, decay: float = 0.5, **kwargs: Any) -> None:
+        super().__init__(near=near, decay=decay, **kwargs)
+
+
+class Top(AccuracyAtK):
+    """A metric of the library with another default."""
+
+    def __init__(self, k: int = 2, **kwargs: Any) -> None:
+        super().__init__(k=k, **kwargs)
+
+
+def test_an_init_may_pass_the_default_on() -> None:
+    """The default is an option as another value is, and makes the same state."""
+    for metric in (Decay(), Decay(1, decay=0.5), Decay(near=1)):
+        assert (metric.near, metric.decay, repr(metric)) == (1, 0.5, "Decay()")
+        assert metric._state_name == Decay()._state_name
+    assert repr(Decay(2)) == "Decay(near=2)"
+    assert (Top().k, Top(2)._state_name, repr(Top(3))) == (2, Top()._state_name, "Top(k=3)")
+
+
+class Weighted(Scored):
+    """A score with a module and a table."""
+
+    inner: RecordMetric
+    table: Tensor = torch.zeros(2)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("inner", MRR()),
+        ("inner", None),
+        ("table", torch.ones(2)),
+        ("table", torch.nn.Parameter(torch.ones(2))),
+    ],
+)
+def test_a_refused_option_keeps_its_value(name: str, value: Any) -> None:
+    """PyTorch takes an attribute away before it sets a module or a parameter of its name."""
+    metric = Weighted(MRR())
+    before = getattr(metric, name)
+    with pytest.raises(AttributeError, match=f"`{name}` of Weighted is fixed"):
+        setattr(metric, name, value)
+    assert getattr(metric, name) is before
+    assert metric.inner is metric._modules["inner"]
+
+
+def test_a_class_has_no_value_of_an_option() -> None:
+    """Only an object has: an option that has no value would else be one of the class."""
+    assert not hasattr(AccuracyAtK, "k")
+    assert not hasattr(Weighted, "table")

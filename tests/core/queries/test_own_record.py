@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import torch
@@ -120,3 +122,106 @@ def test_arguments_of_an_update_are_named() -> None:
     for metric in (MRR(), RankingCollection([MRR()])):
         with pytest.raises(TypeError, match="unexpected keyword argument 'exlude'"):
             metric.update(scores, target, exlude=[0])
+
+
+@dataclass
+class Compared(Record):
+    """A record that is compared by its fields, so that it has no hash."""
+
+    queries: Queries
+    lead: Tensor
+
+    read = classmethod(Margin.read.__func__)  # type: ignore[attr-defined]
+
+
+@dataclass(eq=False, slots=True)
+class Slotted(Record):
+    """A record without a place for weak references."""
+
+    queries: Queries
+    lead: Tensor
+
+    read = classmethod(Margin.read.__func__)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("kind", [Compared, Slotted])
+def test_any_dataclass_is_a_record(kind: type[Record]) -> None:
+    """Also one that cannot be a key of a dict."""
+
+    class Lead(MeanMargin):
+        """The same mean of another record."""
+
+        record = kind
+        needs = {"lead"}  # noqa: RUF012  # needs of one's own, which need no hash
+
+    metrics = RankingCollection({"lead": Lead(), "acc": AccuracyAtK(1)})
+    metrics.update(SCORES, TARGET)
+    assert metrics.compute()["lead"] == (0.5 + 0 + 0.5 + 1) / 4
+
+
+class Half(RankingMetric):
+    """Half of what another metric scores."""
+
+    other: MeanMetric
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Ask the other metric."""
+        return self.other.scores_of(ranking)[0] / 2
+
+
+class Reciprocal(RankingMetric):
+    """The reciprocal rank, as a score."""
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Read the ranks of one relevant location."""
+        return 1.0 / (1 + ranking.above[:, 0].double())
+
+
+@pytest.mark.parametrize("other", [MRR(), MRR(ties="pessimistic"), Reciprocal()], ids=repr)
+def test_a_score_may_ask_for_those_of_another_member(other: MeanMetric) -> None:
+    """Which is scored once for itself, wherever it stands in the collection."""
+    alone = other.clone()
+    alone.update(SCORES, TARGET)
+    for order in (("halved", "other"), ("other", "halved")):
+        made = {"halved": Half(other.clone()), "other": other.clone()}
+        metrics = RankingCollection({name: made[name] for name in order})
+        metrics.update(SCORES, TARGET)
+        values = metrics.compute()
+        assert values["other"] == 2 * values["halved"] == alone.compute() > 0
+
+
+class Some(MeanMargin):
+    """A mean over the queries that `counts` says."""
+
+    counts: object = None
+
+    def score(self, record: Margin) -> Any:
+        """Return the leads, and the option."""
+        return record.lead, self.counts
+
+
+@pytest.mark.parametrize(
+    "counts", [torch.ones(4), torch.ones(1, dtype=torch.bool), torch.ones(4, 1).bool(), [True] * 4]
+)
+def test_which_queries_count_is_one_bool_for_each(counts: object) -> None:
+    """Another shape would be broadcast, and count a query for others."""
+    metric = Some(counts)
+    with pytest.raises(ValueError, match=r"`score` of .* which queries count, bool of shape"):
+        metric.update(SCORES, TARGET)
+    assert metric.num_queries == 0
+
+
+class Logged(AccuracyAtK):
+    """A metric whose `tally` looks like that of its base."""
+
+    @functools.wraps(AccuracyAtK.tally)
+    def tally(self, record: Ranking) -> Tensor:
+        """Count each query twice."""
+        return 2 * super().tally(record)  # type: ignore[no-any-return]
+
+
+def test_a_wrapped_tally_is_called() -> None:
+    """`functools.wraps` copies what the base says of its own."""
+    metric = Logged(1)
+    metric.update(SCORES, TARGET)
+    assert metric.num_queries == 8

@@ -116,7 +116,10 @@ def declare_options(cls: Any) -> None:
     if cls._own_options and not has_init:
         cls.__init__ = constructor(cls, cls._all_options)
     for name in cls._own_options:
-        setattr(cls, name, FixedOption(name))
+        if name in vars(cls) and not has_init:
+            delattr(cls, name)  # a value of the class would stand for one that is missing
+        if name not in vars(cls) and isinstance(getattr(cls, name, None), property):
+            setattr(cls, name, None)  # or a property of a base would stand for the option
     computed = {x for x, y in cls._all_options.items() if COMPUTED in get_args(y.annotation)}
     # sorted: classes that share a state may declare the same options in another order
     cls._read_by_update = sorted(cls._all_options.keys() - computed)
@@ -159,13 +162,13 @@ def read_options(cls: Any, arguments: dict[str, Any]) -> dict[str, Any]:
     """Take the options of a class out of `arguments`; check them, or take their defaults."""
     options = {}
     for name, option in cls._all_options.items():
-        if name in arguments and arguments[name] is not option.default:
+        if name in arguments:
             value, check = as_number(arguments.pop(name)), check_of(option.annotation)
             options[name] = check(name, value) if check else value
         elif option.annotation is REQUIRED:
             continue  # of an `__init__` that did not pass it on
         elif option.default is not REQUIRED:
-            options[name] = arguments.pop(name, option.default)
+            options[name] = option.default
         else:
             others = arguments.keys() - cls._all_options.keys()
             got = f", got `{min(others)}`" if others else ""
@@ -182,16 +185,6 @@ def unknown_option(cls: Any, error: ValueError) -> Exception:
     if near := nearest(unknown.strip("`"), cls._all_options):
         remedy = f"use `{near}`"
     return TypeError(f"{cls.__name__} has no option {clip(unknown)}; {remedy}.")
-
-
-class FixedOption:
-    """An option in its class: the object has the value, which cannot be assigned again."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __set__(self, metric: Any, value: object) -> NoReturn:
-        refuse_to_set(type(metric), self.name, self.name in vars(metric).get("_options", ()))
 
 
 def refuse_to_set(kind: type, name: str, is_set: bool) -> NoReturn:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -40,9 +41,10 @@ class MeanMetric(RecordMetric):
             means = (x for x in cls.__mro__[1:] if issubclass(x, MeanMetric) and x.has_interval)
             cls.is_mean = cls.has_interval and next(means).is_mean
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._scoring = Scoring()
+    @cached_property
+    def _scoring(self) -> Scoring:
+        """How a query is scored, read once: options are fixed."""
+        return Scoring()
 
     @abstractmethod
     def score(self, record: Any) -> Tensor | tuple[Tensor, Tensor]:

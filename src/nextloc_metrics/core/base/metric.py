@@ -15,11 +15,11 @@ import torch.distributed
 from torch import Tensor
 
 from nextloc_metrics.core.base.annotated_options import (
-    FixedOption,
     declare_options,
     describe_options,
     name_state,
     read_options,
+    refuse_to_set,
     unknown_option,
 )
 from nextloc_metrics.core.base.fixes import BaseMetric, rounded
@@ -37,6 +37,9 @@ from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.results.plots import plot_metric
 
 Value = TypeVar("Value")
+
+# Methods that are those of the class, as the name of the state says which.
+_OF_CLASS = frozenset({"at_rank", "check", "formula", "score", "tally"})
 
 
 class NoChanceError(TypeError):
@@ -165,11 +168,6 @@ class RecordMetric(BaseMetric, ABC):
             k = self._options.get("k")
             usual = type(self).__name__.removesuffix("AtK") + ("" if k is None else f"@{k}")
             self.label = self.label.format(**self._options) or usual
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in self._all_options:  # PyTorch would first take a module's old value away
-            FixedOption(name).__set__(self, value)
-        super().__setattr__(name, value)
 
     def state_key(self) -> str:
         """Return what tells this metric from others as an option: the name of its state."""
@@ -437,6 +435,16 @@ class RecordMetric(BaseMetric, ABC):
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes for a copy, without the plan, which the copy makes anew."""
         return {name: x for name, x in super().__getstate__().items() if name != "_plan"}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self._all_options:  # PyTorch would first take a module's old value away
+            refuse_to_set(type(self), name, name in vars(self).get("_options", ()))
+        if name in _OF_CLASS:
+            raise AttributeError(
+                f"`{name}` of {short(self)} is fixed, because its state depends on it; define it "
+                "in a subclass."
+            )
+        super().__setattr__(name, value)
 
     def __dir__(self) -> list[str]:
         names: list[str] = super().__dir__()  # type: ignore[no-untyped-call]

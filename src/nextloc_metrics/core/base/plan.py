@@ -28,9 +28,6 @@ Tally = TypeVar("Tally", bound=Callable[..., Any])
 _PLAIN = Tensor, torch.nn.Parameter
 _OPTIONS = "mask", "groups", "exclude", "extra", "grades"
 
-# Methods that are those of the class, as the name of the state says which.
-_OF_CLASS = frozenset({"at_rank", "check", "formula", "score", "tally"})
-
 
 def sums(
     scores_of: Callable[[Any], Any] | None = None, decisions_of: Callable[[Any], int] | None = None
@@ -84,7 +81,7 @@ class Plan:
         self._formulas: dict[int, Formula] = {}
         self._num_locations: dict[int, int] = {}
         for number, (kind, mean) in enumerate(zip(self.kinds, self._means, strict=True)):
-            if kind.record is not Ranking or not hasattr(kind.check, "held_by_backends"):
+            if kind.record is not Ranking or not _is_marked(kind.check, "held_by_backends"):
                 continue
             if mean is kind and mean._scoring.ties == "expected":
                 if (formula := mean._scoring.formula) and formula.over != "retrieved":
@@ -198,9 +195,6 @@ class Plan:
 
     def tally(self, batch: Batch) -> list[Any]:
         """Return what a batch adds, by the kind of metric, for `add`; or raise."""
-        for member in self.members:
-            if not _OF_CLASS.isdisjoint(vars(member)):
-                _refuse_method(member)
         if isinstance(batch.preds, Record | Records):
             tallies = self._tally(self.read(batch), range(len(self.kinds)))
         else:
@@ -304,13 +298,10 @@ def check(kind: Any, record: Any) -> None:
 
 def _mark(kind: Any, name: str) -> Any:
     """Return what the mark `name` of a method `tally` says of a metric; None without a mark."""
-    read = getattr(kind.tally, name, None)
+    read = getattr(kind.tally, name) if _is_marked(kind.tally, name) else None
     return read and read(kind)
 
 
-def _refuse_method(member: Any) -> None:
-    (name, *_) = sorted(_OF_CLASS & vars(member).keys())
-    raise AttributeError(
-        f"`{name}` of {short(member)} is fixed, because its state depends on it; define it in a "
-        "subclass."
-    )
+def _is_marked(method: Any, name: str) -> bool:
+    """Return whether a method has a mark of its own; `functools.wraps` copies that of another."""
+    return hasattr(method, name) and not hasattr(method, "__wrapped__")

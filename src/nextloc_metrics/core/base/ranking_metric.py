@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import torch
@@ -101,20 +101,26 @@ class RankingMetric(MeanMetric):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Decide how queries are scored: as the nearest class says that defines it."""
         super().__init_subclass__(**kwargs)
-        defined = [name for name in _SCORES if name in vars(cls)]
-        if len(defined) > 1:
+        # a class that is mixed in may be no `RankingMetric`
+        nearer = cls.__mro__[: cls.__mro__.index(RankingMetric)]
+        defined = ([name for name in _SCORES if name in vars(base)] for base in nearer)
+        nearest = next(filter(None, defined), [])
+        if len(nearest) > 1:
             raise TypeError(
                 f"{cls.__name__} must define one of `formula`, `at_rank` and `score`, got "
-                f"`{defined[0]}` and `{defined[1]}`."
+                f"`{nearest[0]}` and `{nearest[1]}`."
             )
-        cls._scored_by = defined[0] if defined else cls._scored_by
+        cls._scored_by = nearest[0] if nearest else None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        formula = self.formula if self._scored_by == "formula" else None
-        if formula is None and self._scored_by not in ("at_rank", "score"):
+        if self._scoring.formula is None and self._scored_by not in ("at_rank", "score"):
             raise TypeError(f"{short(self)} must define `at_rank`, `score`, or a `formula`.")
-        self._scoring = Scoring(formula, self.ties, self.empty_target_action)
+
+    @cached_property
+    def _scoring(self) -> Scoring:
+        formula = self.formula if self._scored_by == "formula" else None
+        return Scoring(formula, self.ties, self.empty_target_action)
 
     def at_rank(self, rank: Tensor) -> Tensor:
         """Return the scores in [0, 1] of ranks, each by itself. Your own metric overrides it.

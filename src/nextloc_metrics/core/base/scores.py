@@ -19,6 +19,7 @@ EmptyTargetAction = Literal["skip", "neg", "pos", "error"]
 
 # Under this key a record holds the means that a plan asks, by the names of their scores.
 _MEANS = "the means of an update"
+_BEING_SCORED = "the mean for which they are being scored"
 
 
 class Scoring(NamedTuple):
@@ -37,8 +38,10 @@ class Mean(Protocol):
     """What is read here of a `MeanMetric`."""
 
     validate_args: bool
-    _scoring: Scoring
     _score_name: str
+
+    @property
+    def _scoring(self) -> Scoring: ...
 
     @property
     def _is_bounded(self) -> bool: ...
@@ -152,9 +155,18 @@ def _score(record: Any, means: Mapping[str, Mean]) -> list[tuple[Any, str, Any]]
 def read_scores(mean: Mean, record: Record) -> Any:
     """Return what `score` returns, with float64 scores, or raise unless it is one per query."""
     answer = mean.score(record)
-    scores, *counted = answer if isinstance(answer, tuple) else (answer,)
-    scores = check_real("score", "query", mean, scores, record.counted.shape)
-    return (scores, *counted) if counted else scores
+    shape = record.counted.shape
+    if not isinstance(answer, tuple):
+        return check_real("score", "query", mean, answer, shape)
+    scores, counted = answer if len(answer) == 2 else (answer, None)
+    scores = check_real("score", "query", mean, scores, shape)
+    is_bool = isinstance(counted, Tensor) and counted.dtype == torch.bool
+    if not is_bool or counted.shape != shape:
+        raise ValueError(
+            f"`score` of {short(mean)} must return with its scores which queries count, bool of "
+            f"shape ({shape[0]},), got {describe(counted)}."
+        )
+    return scores, counted
 
 
 def check_real(name: str, each: str, metric: Any, scores: Any, shape: torch.Size) -> Tensor:
@@ -203,6 +215,12 @@ def table_of(mean: Mean, record: Record) -> ScoreTable:
     """Return the table that has the scores of a mean, and of all others of the update."""
     means: Mapping[str, Mean] = record.once(_MEANS, dict)
     name = mean._score_name
-    if name in means:
-        return record.once(ScoreTable, partial(ScoreTable, record, means))
+    # a `score` may ask for those of another mean, which is then scored alone
+    being_scored: list[str] = record.once(_BEING_SCORED, list)
+    if name in means and not being_scored:
+        being_scored.append(name)
+        try:
+            return record.once(ScoreTable, partial(ScoreTable, record, means))
+        finally:
+            being_scored.clear()
     return record.once((ScoreTable, name), partial(ScoreTable, record, {name: mean}))

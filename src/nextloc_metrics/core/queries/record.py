@@ -6,7 +6,6 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -20,9 +19,10 @@ if TYPE_CHECKING:
 
 Data = TypeVar("Data")
 
-# What the records of the updates that run now have made for their metrics. It is in no field of a
-# record, so that a copy, a pickle or a move to another device does not take it along.
-_MADE: WeakKeyDictionary[Record, dict[Hashable, Any]] = WeakKeyDictionary()
+# What the records of the updates that run now have made for their metrics, with the record, by its
+# `id`: a dataclass may have no hash. It is in no field of a record, so that a copy, a pickle or a
+# move to another device does not take it along.
+_MADE: dict[int, tuple[Record, dict[Hashable, Any]]] = {}
 
 
 class NotInRecordError(ValueError):
@@ -160,7 +160,7 @@ class Record:
         So metrics share what they read of a batch, such as scores or a list that is split by bin.
         They must not change it. Outside of an update nothing is kept.
         """
-        made = _MADE.get(self)
+        _, made = _MADE.get(id(self), (self, None))
         if made is None:
             return make()
         if key not in made:
@@ -192,14 +192,14 @@ class Records(dict[type[Record], Any]):
 @contextmanager
 def remembering(records: Iterable[Record]) -> Iterator[None]:
     """Let `once` of the records keep what it makes until the block ends."""
-    begun = [record for record in records if record not in _MADE]
-    for record in begun:
-        _MADE[record] = {}
+    begun = [record for record in records if id(record) not in _MADE]
     try:
+        for record in begun:
+            _MADE[id(record)] = record, {}
         yield
     finally:
         for record in begun:
-            _MADE.pop(record, None)
+            _MADE.pop(id(record), None)
 
 
 def map_tensors(data: Data, function: Callable[[Tensor], Tensor]) -> Data:

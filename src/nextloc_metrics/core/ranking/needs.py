@@ -72,5 +72,5 @@ _CHECKS: dict[str, Check] = {
 
 def merge_needs(needs: Iterable[Needs]) -> Needs:
     """Return the needs of several metrics."""
-    distinct = [*dict.fromkeys(needs)]
-    return reduce(or_, distinct) if distinct else Needs()
+    every = list(needs)
+    return reduce(or_, every) if every else Needs()
