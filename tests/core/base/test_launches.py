@@ -16,14 +16,18 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from nextloc_metrics import (
+    MRR,
     AccuracyAtK,
     PopularityBins,
+    Ranking,
     RankingCollection,
+    RankingMetric,
     backends,
     decile_metrics,
     next_location_metrics,
     recommendation_metrics,
 )
+from nextloc_metrics.core.backends.cpu import Cpu
 
 pytestmark = pytest.mark.skipif(
     not torch.__version__.startswith("2.13"), reason="the counts are those of PyTorch 2.13"
@@ -142,3 +146,33 @@ def test_the_cases_have_as_many_metrics_as_they_say() -> None:
     metrics = CASES["18 of several targets"][0]()
     assert isinstance(metrics, RankingCollection)
     assert len(metrics) == 18
+
+
+class Reciprocal(RankingMetric):
+    """A score of a user's own, which reads a `Ranking`."""
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Read the ranks of one relevant location."""
+        return 1.0 / (1 + ranking.above[:, 0].double())
+
+
+@pytest.mark.skipif(bool(backends.available()["cpu"]), reason="the C library is not here")
+@pytest.mark.parametrize("own", [Reciprocal(), AccuracyAtK(1, ties="pessimistic")], ids=repr)
+def test_scores_of_all_candidates_are_read_once(
+    own: RankingMetric, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a member needs the ranking, the others are scored from it, and no pass is added."""
+    calls = Counter[str]()
+
+    def counting(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            calls[name] += 1
+            return original(*args, **kwargs)
+
+        return call
+
+    for name in ("tally_scores", "survey"):  # each is a pass over the scores
+        monkeypatch.setattr(Cpu, name, counting(name, getattr(Cpu, name)))
+    members = {"mrr": MRR(), "acc": AccuracyAtK(5), "own": own.clone()}
+    RankingCollection(members).update(torch.rand(8, 30), torch.arange(8))
+    assert calls == {"survey": 1}

@@ -41,6 +41,9 @@ Value = TypeVar("Value")
 # Methods that are those of the class, as the name of the state says which.
 _OF_CLASS = frozenset({"at_rank", "check", "formula", "score", "tally"})
 
+# Types of attributes that TorchMetrics sets while a metric is made, and for every batch.
+_PLAIN = frozenset({Tensor, int, type(None), bool, float, str, dict, list})
+
 
 class NoChanceError(TypeError):
     """A metric has no chance level."""
@@ -444,7 +447,11 @@ class RecordMetric(BaseMetric, ABC):
                 f"`{name}` of {short(self)} is fixed, because its state depends on it; define it "
                 "in a subclass."
             )
-        super().__setattr__(name, value)
+        own = vars(self)
+        if type(value) in _PLAIN and (name in own or "_options" not in own):
+            object.__setattr__(self, name, value)  # skips the search for parameters and modules
+        else:
+            super().__setattr__(name, value)
 
     def __dir__(self) -> list[str]:
         names: list[str] = super().__dir__()  # type: ignore[no-untyped-call]

@@ -236,7 +236,9 @@ class Plan:
         sizes = self._num_locations.values()
         if preds.is_floating_point():
             is_beyond = any(preds.shape[1] > size for size in sizes)
-            return preds.element_size() > 1 and target.ndim == 1 and not is_beyond
+            is_plain = preds.element_size() > 1 and target.ndim == 1 and not is_beyond
+            # other kinds would read the scores of all candidates a second time
+            return is_plain and Ranking not in self._others[1]
         has_one = target.ndim == 1 or target.shape[1] == 1
         is_plain = preds.dtype == torch.int64 and self.ignore_index is None
         return is_plain and (has_one or not sizes)

@@ -80,7 +80,7 @@ class ScoreTable:
     def of(self, name: str) -> tuple[Tensor, Tensor]:
         """Return float64 `[N]`, the scores (0 where skipped), and bool `[N]`, which count."""
         rows, number = self._places[name]
-        return rows.scores[number], rows.counted
+        return rows.each[number], rows.counted
 
     @cached_property
     def _sums(self) -> dict[int, Sequence[Tensor]]:
@@ -114,6 +114,11 @@ class _Rows:
             self._by_key[key] = scores
             self.means.append(mean)
         return [*self._by_key].index(key)
+
+    @cached_property
+    def each(self) -> Sequence[Tensor]:
+        """The rows."""
+        return self.scores.unbind()
 
     def finish(self, record: Record) -> None:
         """Make the matrix: 0 for what does not count, the score of an empty target elsewhere."""
