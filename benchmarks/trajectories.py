@@ -96,7 +96,7 @@ def compare(name: str, metric: PairMetric, other: Any, pairs: Any, sample: int, 
         for p, t in zip(preds[:sample].tolist(), target[:sample].tolist(), strict=True)
     ]
     theirs = (time.perf_counter() - began) / sample
-    found = metric._score_queries(metric.read(preds[:sample], target[:sample]))[0]
+    found = metric.scores_of(metric.read(preds[:sample], target[:sample]))[0]
     assert torch.allclose(found, torch.tensor(wanted, dtype=torch.float64), atol=1e-6)
     print(
         f"{name:10}{float(value):10.4f}{1e6 * ours:14.1f} us{1e3 * theirs:14.2f} ms ({title})"
