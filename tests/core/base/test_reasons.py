@@ -93,7 +93,10 @@ class Best(RankingMetric):
 def test_a_backend_sums_what_it_can_beside_others(
     preds: torch.Tensor, others: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A member that needs a record has one of its own needs; the others are summed without."""
+    """A member that needs a record has one of its own needs; the others are summed without.
+
+    Scores are read once: all members read the record where one needs it.
+    """
     summed: list[int] = []
     read: list[Any] = []
     kind = type(backends.choose(preds))
@@ -114,11 +117,12 @@ def test_a_backend_sums_what_it_can_beside_others(
     members = {f"m{x}": y.clone() for x, y in enumerate([MRR(), AccuracyAtK(1), *others])}
     metrics = RankingCollection(members)
     metrics.update(preds, TARGET)
-    assert summed == [2]
+    alone = [2] if preds is LISTS or not others else []
+    assert summed == alone
     assert len(read) == bool(others)
     values = metrics.compute()
     metrics.reset()
     metrics.update(preds, TARGET, mask=torch.ones(2, dtype=torch.bool))
-    assert summed == [2]
+    assert summed == alone
     assert metrics.compute() == values
     assert 0 < values["m0"] < 1

@@ -44,7 +44,12 @@ class MeanMetric(RecordMetric):
     @cached_property
     def _scoring(self) -> Scoring:
         """How a query is scored, read once: options are fixed."""
-        return Scoring()
+        own: Any = self
+        if (scored_by := getattr(self, "_scored_by", None)) is None:
+            return Scoring()
+        # of a `RankingMetric`
+        formula = own.formula if scored_by == "formula" else None
+        return Scoring(formula, own.ties, own.empty_target_action)
 
     @abstractmethod
     def score(self, record: Any) -> Tensor | tuple[Tensor, Tensor]:

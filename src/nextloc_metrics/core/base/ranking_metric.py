@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import torch
@@ -14,7 +14,7 @@ from nextloc_metrics.core.backends.reference import UNRETRIEVED
 from nextloc_metrics.core.base.mean import MeanMetric
 from nextloc_metrics.core.base.metric import NoChanceError, RecordMetric
 from nextloc_metrics.core.base.plan import held_by_backends
-from nextloc_metrics.core.base.scores import EmptyTargetAction, Scoring, check_real
+from nextloc_metrics.core.base.scores import EmptyTargetAction, check_real
 from nextloc_metrics.core.queries.arrays import row_sum
 from nextloc_metrics.core.queries.checks import check_choice, check_positive
 from nextloc_metrics.core.queries.messages import short
@@ -116,11 +116,6 @@ class RankingMetric(MeanMetric):
         super().__post_init__()
         if self._scoring.formula is None and self._scored_by not in ("at_rank", "score"):
             raise TypeError(f"{short(self)} must define `at_rank`, `score`, or a `formula`.")
-
-    @cached_property
-    def _scoring(self) -> Scoring:
-        formula = self.formula if self._scored_by == "formula" else None
-        return Scoring(formula, self.ties, self.empty_target_action)
 
     def at_rank(self, rank: Tensor) -> Tensor:
         """Return the scores in [0, 1] of ranks, each by itself. Your own metric overrides it.
