@@ -220,6 +220,14 @@ def single_metrics() -> dict[str, RecordMetric]:
         Grouped(BrierScore(given="logits"), GROUPS),
         Grouped(MRR(), GROUPS, average="groups"),
         Grouped(MRR(), GROUPS, average="queries"),
+        Grouped(AccuracyAtK(3)),
+        Grouped(BrierScore(given="logits")),
+        Grouped(MRR(), average="groups"),
+        Grouped(MRR(), average="queries"),
+        Grouped(MRR(), group=2),
+        LocationF1(),
+        LocationF1(average=None),
+        LocationF1(average="macro"),
     ]
     return {repr(metric): metric for metric in metrics}
 
@@ -232,6 +240,20 @@ def presets(**kwargs: Any) -> dict[str, RankingCollection]:
         "libcity_metrics": libcity_metrics(3, **kwargs),
         "decile_metrics": decile_metrics(bins(), 2, **kwargs),
         "probability_metrics": probability_metrics(given="logits", **kwargs),
+        "by key": RankingCollection(members_by_key(), **kwargs),
+    }
+
+
+def members_by_key() -> dict[str, RecordMetric]:
+    """Make three kinds of sums by key, of which one has two members, beside three of one shape."""
+    return {
+        "vector": Grouped(MRR()),
+        "mean": Grouped(MRR(), average="queries"),
+        "hit by group": Grouped(AccuracyAtK(1)),
+        "f1": LocationF1(),
+        "mrr": MRR(),
+        "hit": AccuracyAtK(1),
+        "dense": LocationF1(LOCATIONS),
     }
 
 
@@ -340,19 +362,24 @@ def count_collectives(rank: int) -> None:
     for name, metrics in presets().items():
         if rank == 0:  # the other process is never updated
             add(metrics, rows(0, 20))
+        sums = ["all_reduce", "all_gather"] if name == "by key" else ["all_reduce"]
+        names = ["all_gather_object"] * (name == "by key")
         with _no_warning_before_update():
             for member in metrics.clone().values():
                 with collectives() as alone:
                     member.compute()
-                assert alone in ([], ["all_reduce"]), name
-            for expected in (["all_reduce"], []):  # the second values are cached
+                assert name == "by key" or alone in ([], ["all_reduce"]), name
+            for expected in (sums, []):  # the second values are cached
                 with collectives() as called:
                     metrics.compute()
                 assert called == expected, name
-            for show in (metrics.compute_with_intervals, partial(metrics.table, intervals=True)):
+            for show, expected in (
+                (metrics.compute_with_intervals, sums),
+                (partial(metrics.table, intervals=True), sums + names),
+            ):
                 with collectives() as called:
                     show()
-                assert called == ["all_reduce"], name
+                assert called == expected, name
     other = MulticlassAccuracy(LOCATIONS)
     other.update(torch.tensor([1]), torch.tensor([1]))
     with collectives() as called:
@@ -370,6 +397,44 @@ def count_collectives_of_large_states(rank: int) -> None:
             metrics.compute()
         assert called == ["all_reduce"] * 2
         assert all(map(torch.equal, before, states(metrics))), "the state has changed"
+
+
+def count_text_by_key(rank: int) -> None:
+    """Two processes have users of their own and a common one; a third is never updated."""
+    world = torch.distributed.get_world_size()
+    users = [["ann", "5"], ["bob", "ann", "-7"], []][rank if world > 2 else min(rank, 1)]
+    metrics = RankingCollection(
+        {"hit": Grouped(AccuracyAtK(1), by="user"), "f1": LocationF1(), "mrr": MRR()}
+    )
+    alone = Grouped(AccuracyAtK(1), by="user")
+    if users:
+        lists = torch.tensor([[0, 1]]).expand(len(users), 2)
+        target = torch.arange(len(users)) % 2
+        for metric in (metrics, alone):
+            metric.update(lists, target, groups={"user": users})
+    with _no_warning_before_update():
+        for metric in (metrics["hit"], alone):
+            same(metric.compute().sum(), torch.tensor(2.5))
+        groups = metrics["hit"].groups
+        assert groups.tolist() == sorted(groups.tolist())
+        assert groups.tolist()[:2] == [-7, 5]
+        for _ in range(2):
+            table = metrics.table().records
+            found = {row["metric"]: row["value"] for row in table if row["metric"] != "f1"}
+            assert found == {
+                "hit, -7": 1, "hit, 5": 0, "hit, ann": 0.5, "hit, bob": 1, "mrr": 0.8
+            }, found  # fmt: skip
+    kept = metrics["hit"].state
+    assert len(kept) == len(users)
+    with collectives() as called:
+        low, _ = alone.interval()
+    assert len(low) == 4
+    assert "all_gather" in called
+    saved = Grouped(AccuracyAtK(1), by="user")
+    for metric in (metrics["hit"], saved):
+        metric.persistent(True)
+    saved.load_state_dict(metrics["hit"].state_dict())
+    same(saved.state, kept)
 
 
 def hits(*hit: int) -> tuple[Tensor, Tensor]:

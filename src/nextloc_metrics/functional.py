@@ -51,7 +51,8 @@ def _classes() -> dict[str, type[RecordMetric]]:
                 is_metric = RecordMetric in getattr(kind, "__mro__", ())
                 if is_metric and not inspect.isabstract(kind) and not name.startswith("_"):
                     found[_WORD.sub("_", name).lower()] = kind
-    found.pop("ranking_metric")  # the base of one's own
+    for name in ("ranking_metric", "clustered_groups"):  # a base, and what evaluations alone make
+        found.pop(name)
     return found
 
 

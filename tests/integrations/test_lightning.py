@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from nextloc_metrics import MRR, LocationF1, RankingCollection, next_location_metrics
+from nextloc_metrics import MRR, Grouped, LocationF1, RankingCollection, next_location_metrics
 
 # Both packages hold the same classes; .ci/run tests the other one, too.
 PACKAGE = os.environ.get("LIGHTNING_PACKAGE", "pytorch_lightning")
@@ -73,6 +73,7 @@ class Model(lightning.LightningModule):  # type: ignore[misc, name-defined]
         self.far = next_location_metrics(LOCATIONS, prefix="far/")
         self.alone = MRR()
         self.test_f1 = LocationF1(LOCATIONS)
+        self.f1_by_key = LocationF1()
         self.logged: list[dict[str, float]] = []
 
     def training_step(self, batch: Any, _: int) -> Tensor:
@@ -104,7 +105,9 @@ class Model(lightning.LightningModule):  # type: ignore[misc, name-defined]
         self.log_dict(self.near.to(preds.device), on_epoch=True)
         self.near.update(preds, target)
         self.test_f1.update(preds, target)
+        self.f1_by_key.update(preds, target)
         self.log("test_f1", self.test_f1)
+        self.log("f1_by_key", self.f1_by_key)
 
     def configure_optimizers(self) -> Any:
         """Plain gradient descent."""
@@ -170,11 +173,40 @@ def test_the_test_loop_after_fitting(tmp_path: Path) -> None:
     run.fit(model, loader([1, 1]), [loader(RANKS["near"]), loader(RANKS["far"])])
     (values,) = run.test(model, loader(RANKS["far"]), verbose=False)
     expected = {f"near/{key}": value for key, value in by_hand(RANKS["far"]).items()}
-    assert values == pytest.approx({**expected, "test_f1": expected["near/f1"]})
+    expected |= dict.fromkeys(["test_f1", "f1_by_key"], expected["near/f1"])
+    assert values == pytest.approx(expected)
     run.save_checkpoint(path := tmp_path / "model.ckpt")
     saved = torch.load(path, weights_only=False)["state_dict"]
     assert sorted(saved) == ["layer.bias", "layer.weight"]
     Model().load_state_dict(saved, strict=True)
+
+
+def test_states_by_key_are_in_a_checkpoint_if_persistent(tmp_path: Path) -> None:
+    """They are saved with the texts of their keys, and loaded in place of others."""
+
+    def make(users: list[str]) -> Model:
+        model = Model()
+        model.by_user = Grouped(MRR())
+        for metric in (model.by_user, model.f1_by_key):
+            metric.persistent(True)
+        ranks = torch.arange(1, 1 + len(users))
+        model.by_user.update(scores(ranks), torch.full_like(ranks, 5), groups=users)
+        model.f1_by_key.update(scores(ranks), torch.full_like(ranks, 5))
+        return model
+
+    model, other = make(["ann", "12", "bob"]), make(["carol"])
+    run = trainer(tmp_path, limit_train_batches=1)
+    run.fit(model, loader([1, 1]), loader([1, 2]))
+    run.save_checkpoint(path := tmp_path / "model.ckpt")
+    other.load_state_dict(torch.load(path, weights_only=False)["state_dict"], strict=True)
+    names = {
+        key: float(x)
+        for key, x in zip(other.by_user.groups.tolist(), other.by_user.compute(), strict=True)
+    }
+    assert len(names) == 3
+    assert names[12] == 0.5
+    assert {"ann", "bob"} <= set(other.by_user.key_names.values())
+    assert other.f1_by_key.compute() == model.f1_by_key.compute()
 
 
 @pytest.mark.parametrize(

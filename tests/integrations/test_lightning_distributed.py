@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler
 from torchmetrics import Metric
 
 import distributed_workers as work
-from nextloc_metrics import MRR, Grouped, Ranking, decile_metrics, next_location_metrics
+from nextloc_metrics import MRR, Grouped, LocationF1, Ranking, decile_metrics, next_location_metrics
 from nextloc_metrics.distributed import PaddedDataset, check_each_row_once
 from nextloc_metrics.integrations.lightning import CheckEachRowOnce
 
@@ -65,6 +65,8 @@ class Evaluated(pl.LightningModule):
         self.metrics = next_location_metrics(work.LOCATIONS, prefix="test/")
         self.deciles = decile_metrics(work.bins(), 2, prefix="test/")
         self.by_user = Grouped(MRR(), work.GROUPS, average="groups")
+        self.by_key = Grouped(MRR(), average="groups")
+        self.f1 = LocationF1()
 
     def test_step(self, batch: Any, batch_idx: int) -> None:
         """Count a batch, with the mask of a `PaddedDataset` if there is one."""
@@ -72,9 +74,13 @@ class Evaluated(pl.LightningModule):
         self.metrics.update(scores, target, mask=is_real)
         self.deciles.update(scores, target, mask=is_real)
         self.by_user.update(scores, target, mask=is_real, groups=user)
+        self.by_key.update(scores, target, mask=is_real, groups=user)
+        self.f1.update(scores, target, mask=is_real)
         self.log_dict(self.metrics)
         self.log_dict(self.deciles)
         self.log("test/mrr_of_users", self.by_user)
+        self.log("test/by_key", self.by_key)
+        self.log("test/f1_by_key", self.f1)
 
     def on_test_epoch_end(self) -> None:
         """Keep the number of queries that this process has counted."""
@@ -128,7 +134,8 @@ def test_21_rows_on_two_processes_are_21_rows():
         metrics.update(scores, target)
     direct.by_user.update(scores, target, groups=user)
     values = {**direct.metrics.compute(), **direct.deciles.compute()}
-    values["test/mrr_of_users"] = direct.by_user.compute()
+    values["test/mrr_of_users"] = values["test/by_key"] = direct.by_user.compute()
+    values["test/f1_by_key"] = values["test/f1"]
     assert "test/acc_at_5" in values
 
     both = work.run(evaluate, 2, 2)
@@ -137,7 +144,9 @@ def test_21_rows_on_two_processes_are_21_rows():
         assert alone[name]["queries"] == NUM_ROWS
     for each in both:
         work.same(each["padded"]["values"], values)
-        assert each["padded"]["sent"] == [["all_reduce"]] * len(values)
+        sent = each["padded"]["sent"]
+        assert [x for x in sent if x == ["all_reduce"]] == [["all_reduce"]] * (len(values) - 2)
+        assert sum("all_gather" in x for x in sent) == 2
         assert not torch.equal(each["plain"]["values"]["test/mrr"], values["test/mrr"])
     assert sum(each["padded"]["queries"] for each in both) == 21
     assert sum(each["plain"]["queries"] for each in both) == 22

@@ -37,7 +37,9 @@ def test_one_name_for_groups_is_an_error(read: Any, tmp_path: Path) -> None:
 def test_names_that_no_file_can_hold_are_refused() -> None:
     """Half of a character of UTF-16, which JSON can write, and a column with a NUL."""
     evaluator = report.Evaluator(k=1, num_locations=2)
-    with pytest.raises(ValueError, match=r"`labels` must be text of whole characters, got '.ud800"):
+    with pytest.raises(
+        ValueError, match=r"`groups\[.u.\]` must be text of whole characters, got '.ud800"
+    ):
         evaluator.add(Batch([[1]], [1], groups={"u": ["\ud800"]}))
     with pytest.raises(ValueError, match=r"names in `groups` must have no NUL, got '.x00target'"):
         evaluator.add(Batch([[1]], [1], groups={"\0target": [1]}))

@@ -36,13 +36,13 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.analysis.signs import ENOUGH, MOST_EXACT_SIGNS, SignTest, random_signs
-from nextloc_metrics.core.means.exact import KeyedSums
 from nextloc_metrics.core.means.intervals import (
     FEWEST_GROUPS,
     Estimate,
     cluster_variance,
     observed_freedom,
 )
+from nextloc_metrics.core.means.keyed_sums import KeyedSums
 from nextloc_metrics.core.queries.hashing import mix
 from nextloc_metrics.metrics.location_f1 import LocationF1, LocationTally
 
@@ -105,7 +105,12 @@ def is_few(clusters: int, with_hit: int, with_miss: int) -> bool:
 def has_jackknife(metric: LocationTally) -> bool:
     """Return whether simulated intervals hold a metric's expected value as often as they say."""
     is_macro_f1 = metric.average == "macro" and isinstance(metric, LocationF1)
-    return metric.average == "weighted" or is_macro_f1
+    return metric.num_locations is not None and (metric.average == "weighted" or is_macro_f1)
+
+
+def _size_of(metric: LocationTally) -> int:
+    assert metric.num_locations is not None  # `has_jackknife` holds
+    return metric.num_locations
 
 
 def answers_of(
@@ -141,9 +146,9 @@ def jackknife(metric: LocationTally, answers: Tensor, by_cluster: bool) -> Jackk
     """
     user, target, decided, times = answers.cpu().unbind(1)
     is_miss = (target != decided).long()
-    is_other = is_miss * (decided >= 0) * (decided < metric.num_locations)
+    size = _size_of(metric)
+    is_other = is_miss * (decided >= 0) * (decided < size)
     other = decided * is_other
-    size = metric.num_locations
     support, right, wrong = (
         place.bincount((times * of).double(), size)
         for place, of in ((target, 1), (target, 1 - is_miss), (other, is_other))
@@ -181,7 +186,7 @@ def _cells(
     hits, none = number * (target == decided), torch.zeros_like(number)
     of_targets = torch.stack([unit, target, hits, hits, number], 1)
     others = torch.stack([unit, decided, none, number, none], 1)
-    is_location = (decided >= 0) & (decided < metric.num_locations)
+    is_location = (decided >= 0) & (decided < _size_of(metric))
     return torch.cat([of_targets, others[(target != decided) & is_location]])
 
 
@@ -250,7 +255,7 @@ class Exchange:
 
     def test(self, least: int, most: int, seed: int) -> SignTest | None:
         """Return the share of exchanges with a difference as large: as `signs.sign_tests`."""
-        first, second = ((x >= 0) & (x < self.metric.num_locations) for x in self.decided)
+        first, second = ((x >= 0) & (x < _size_of(self.metric)) for x in self.decided)
         moved = int(((self.decided[0] != self.decided[1]) & (first | second)).sum())
         if self.units is None and moved > MOST_EXACT_SIGNS and moved * most > _MOST_WORK:
             return None  # each of these queries is a change, of which there are too many

@@ -13,8 +13,10 @@ from nextloc_metrics.core.base.metric import RecordMetric
 from nextloc_metrics.core.base.plan import held_by_backends, sums
 from nextloc_metrics.core.base.ranking_metric import Size, check_one_relevant
 from nextloc_metrics.core.means import exact
+from nextloc_metrics.core.means.keyed_sums import KeyedSums
 from nextloc_metrics.core.queries.arrays import must_not_sync
 from nextloc_metrics.core.queries.checks import check_num_locations, from_one
+from nextloc_metrics.core.queries.keys import NO_KEY, keys_of_integers
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking
 
@@ -22,7 +24,7 @@ LocationAverage = Literal["weighted", "macro", "micro"]
 
 
 class LocationTally(RecordMetric):
-    """Counts of true positives TP, decisions P and support S of each of `num_locations`.
+    """Counts of true positives TP, decisions P and support S of each location.
 
     In a collection the classes share one state, for any `average`.
     """
@@ -33,7 +35,7 @@ class LocationTally(RecordMetric):
     needs = Needs(top=1)  # the decision
     for_several: ClassVar[str]  #: the metric for several relevant locations
 
-    num_locations: Size
+    num_locations: Size | None = None
     average: Computed[LocationAverage | None] = "weighted"
 
     def __post_init__(self) -> None:
@@ -45,12 +47,20 @@ class LocationTally(RecordMetric):
     def divisor(self, decisions: Tensor, support: Tensor) -> Tensor:
         """Return the divisor of the true positives, float64."""
 
-    def empty_state(self) -> Tensor:
-        """Return zeros: TP, P and S of each location; the last column is for invented ids."""
+    def empty_state(self) -> Tensor | KeyedSums:
+        """Return zeros: TP, P and S of each location; the last column is for invented ids.
+
+        Without `num_locations` they are sums by key.
+        """
+        if self.num_locations is None:
+            return KeyedSums([torch.zeros(0, 4, dtype=torch.int64)], 1)
         return torch.zeros(3, self.num_locations + 1, dtype=torch.int64)
 
     @held_by_backends
     def check(self, ranking: Ranking) -> None:
+        if self.num_locations is None:
+            check_one_relevant(self, ranking, f"use {self.for_several} for several")
+            return
         check_num_locations(self.num_locations, ranking.num_candidates)
         candidates, relevant = ranking.num_candidates, ranking.relevant
         check_one_relevant(self, ranking, f"use {self.for_several} for several")
@@ -65,8 +75,10 @@ class LocationTally(RecordMetric):
             )
 
     @sums(decisions_of=lambda self: self.num_locations)
-    def tally(self, ranking: Ranking) -> Tensor:
+    def tally(self, ranking: Ranking) -> Tensor | KeyedSums:
         target, decided = ranking.relevant[:, 0], ranking.best  # -1 for none
+        if self.num_locations is None:
+            return _entries_of(target, decided)
         width = self.num_locations + 2  # the first cell of a row takes what does not count
         decided = decided.clamp(max=self.num_locations).masked_fill(target < 0, -1)
         ids = torch.stack([target.masked_fill(target != decided, -1), decided, target])
@@ -76,8 +88,29 @@ class LocationTally(RecordMetric):
         counts = backends.choose(cells).histogram(cells, 3 * width)
         return counts.view(3, width)[:, 1:]
 
+    def of_counts(self, counts: Tensor) -> KeyedSums:
+        """Return sums by key of counts int64 `[3, C + 1]`, of which the last column is empty."""
+        ids = counts.any(0).nonzero()
+        return KeyedSums([torch.cat([ids, counts[:, ids[:, 0]].T], 1)], 1)
+
+    @property
+    def counts(self) -> Tensor:
+        """TP, P and S of each location in this process, int64 `[3, C]`, and of invented ids."""
+        return self.state if self.num_locations is not None else self.state[:, 1:].T
+
+    @property
+    def locations(self) -> Tensor:
+        """The locations of the values of `average=None`, int64 `[C]`, rising.
+
+        Without `num_locations` they are the ids that occur in this process as a decision or a
+        target.
+        """
+        if self.num_locations is None:
+            return self.state[:, 0]
+        return torch.arange(self.num_locations, device=self.device)
+
     def compute(self) -> Tensor:
-        state = exact.float64(self.state)
+        state = exact.float64(self.counts)
         true_positives, decisions, support = state[:, : self.num_locations].unbind()
         if self.average == "micro":
             true_positives, decisions, support = state.sum(1)  # with the invented ids
@@ -89,17 +122,32 @@ class LocationTally(RecordMetric):
 
     @property
     def num_queries(self) -> int:
-        return int(self.state[2].sum())
+        return int(self.counts[2].sum())
 
     @property
     def num_undecided(self) -> int:
         """The number of queries in this process without a decision: a NaN, an empty list."""
-        return int(self.state[2].sum() - self.state[1].sum())
+        return int(self.counts[2].sum() - self.counts[1].sum())
 
     @property
-    def num_invented(self) -> int:
-        """The number of lists in this process whose first id is no location."""
-        return int(self.state[1, self.num_locations])
+    def num_invented(self) -> int | None:
+        """The number of lists in this process whose first id is no location.
+
+        None without `num_locations`: an invented id cannot be told from a location.
+        """
+        return None if self.num_locations is None else int(self.state[1, self.num_locations])
+
+
+def _entries_of(target: Tensor, decided: Tensor) -> KeyedSums:
+    """Return the entries of targets and of decisions, int64 `[N]`, -1 for none."""
+    decided, has_target = decided.masked_fill(target < 0, -1), (target >= 0).long()
+    is_hit = ((target == decided) & (target >= 0)).long()
+    none = torch.zeros_like(is_hit)
+    of_target = torch.stack([target, is_hit, none, has_target], 1)
+    of_decision = torch.stack([decided, none, (decided >= 0).long(), none], 1)
+    entries = torch.cat([of_target, of_decision])
+    keys = keys_of_integers(entries[:, :1]).masked_fill(entries[:, :1] < 0, NO_KEY)
+    return KeyedSums([torch.cat([keys, entries[:, 1:]], 1)], 1)
 
 
 class LocationF1(LocationTally):
@@ -117,7 +165,9 @@ class LocationF1(LocationTally):
     a decision for no location; `num_invented` counts these lists.
 
     Args:
-        num_locations: number of location ids, 0 to `num_locations` - 1.
+        num_locations: number of location ids, 0 to `num_locations` - 1; None for any ids. Then the
+            state grows with those that occur, and an invented id counts as a location, so that
+            `"macro"` is lower.
         average: `"weighted"`, the mean weighted by support; `"macro"`, the plain mean; `"micro"`,
             one F1 from the sums of TP, P (with ids that are no location) and S; None, one value per
             location, `[num_locations]`, NaN for a location that does not occur.
@@ -141,8 +191,9 @@ class LocationF1(LocationTally):
 
     @property
     def _has_one_target(self) -> bool:
-        support = self.state[2, : self.num_locations]
-        return self.num_locations > 1 < int(support.sum()) == int(support.max())
+        support = self.counts[2]
+        may_be_others = self.num_locations is None or self.num_locations > 1
+        return may_be_others and 1 < int(support.sum()) == int(support.max())
 
     def compute(self) -> Tensor:
         if self._if_one_target != "keep" and self._has_one_target:
@@ -150,8 +201,9 @@ class LocationF1(LocationTally):
                 return torch.full_like(super().compute(), torch.nan)
             if self._should_unsync:  # else it is the value of a single batch, of `forward`
                 self._if_one_target = "keep"
+                location = int(self.locations[self.counts[2].argmax()])
                 rank_zero_warn(
-                    f"all targets are location {int(self.state[2].argmax())}, so F1 of locations "
+                    f"all targets are location {location}, so F1 of locations "
                     "says nothing. If candidates are sampled, with the target in one column, use "
                     "`recommendation_metrics`, or rank all locations."
                 )

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def next_location_metrics(
-    num_locations: int,
+    num_locations: int | None = None,
     k: int | Sequence[int] = (1, 5, 10),
     *,
     ndcg_k: int | None = None,
@@ -56,7 +56,8 @@ def next_location_metrics(
     `empty_target_action` are not accepted, because F1 has neither.
 
     Args:
-        num_locations: the number of location ids, 0 to `num_locations` - 1.
+        num_locations: the number of location ids, 0 to `num_locations` - 1; None for any ids, as
+            for [`LocationF1`][nextloc_metrics.LocationF1].
         ndcg_k: the cut-off of NDCG; None for the largest `k`.
         locations: the coordinates of all ids. They add the accuracy within `km` for every k, and
             `mean_distance` and `median_distance`: km from the best candidate to the target.
@@ -77,14 +78,15 @@ def next_location_metrics(
     """
     check_separator(separator)
     cuts = cut_offs(k)
+    f1 = LocationF1(num_locations, **kwargs)  # whose errors name all options that there are
+    f1._if_one_target = "warn"
     members: dict[str, RecordMetric] = {
         f"acc{separator}{cut}": at_k.AccuracyAtK(cut, **kwargs) for cut in cuts
     }
     members["mrr"] = at_k.MRR(**kwargs)
     of_ndcg = or_none(check_positive)("ndcg_k", ndcg_k) or max(cuts)
     members[f"ndcg{separator}{of_ndcg}"] = at_k.NDCGAtK(of_ndcg, **kwargs)
-    members["f1"] = f1 = LocationF1(num_locations, **kwargs)
-    f1._if_one_target = "warn"
+    members["f1"] = f1
     near = f"acc_within_{1000 * check_number('km', km, or_zero=True):g}m".replace(".", "_")
     if locations is not None:
         members |= {

@@ -135,12 +135,18 @@ def compare(
             name: [read_rows(Batch(run, target, mask, kinds, exclude)) for run in of]
             for name, of in runs.items()
         }
-        clusters = kinds[cluster].numbers if cluster else None
+        clusters = _number(kinds[cluster].keys) if cluster else None
         read = {
             name: join_runs([count_run(one, clusters, options) for one in of], level)
             for name, of in rows.items()
         }
     return _test_models(read, cluster, against, level, seed)
+
+
+def _number(keys: Tensor) -> Tensor:
+    """Number different keys from 0 in rising order."""
+    numbers: Tensor = torch.unique(keys, return_inverse=True)[1]
+    return numbers
 
 
 def _read_runs(given: Any) -> list[Any]:
@@ -182,7 +188,7 @@ def _score_models(
     rows = torch.zeros(len(first), 1, dtype=torch.int64)
     kinds = read_rows(Batch(rows, rows[:, 0], groups=groups)).kinds
     check_cluster(cluster, tuple(kinds))
-    clusters = kinds[cluster].numbers if cluster else None
+    clusters = _number(kinds[cluster].keys) if cluster else None
     mantissa, exponent = math.frexp(float(every.abs().max()))
     unit = 2.0 ** (exponent - (mantissa == 0.5) - _BITS)
     is_fraction = bool(((every >= 0) & (every <= 1)).all())

@@ -47,7 +47,7 @@ def compare_saved(given: Mapping[str, Any], metrics: Any, level: float) -> Compa
     columns = mark_cuts({x: Evaluation(y).columns["value"] for x, y in read.items()}, cuts)
     by = a.sampled_by
     is_shared = by and by == b.sampled_by
-    shared = len(a.names[by].keys() & b.names[by].keys()) if is_shared else 0
+    shared = len({*a.keys_of(by).tolist()} & {*b.keys_of(by).tolist()}) if is_shared else 0
     found, queries = {}, [one.card["queries"] for one in read.values()]
     for key, old in columns[before].items():
         new = columns[after].get(key)
@@ -153,17 +153,17 @@ def _protocol_of(counted: Counted, name: str) -> Any:
     return getattr(counted.setting, name) or "none"
 
 
-def _errors(key: str, by: str, counted: Counted) -> dict[str, float]:
+def _errors(key: str, by: str, counted: Counted) -> dict[int, float]:
     """Return what each group adds to the error of a value; nothing of F1, which is no mean."""
     grouped: Any = dict(counted.parts[f"by {by}"].named_members()).get(key)
     if grouped is None:
         return {}
     means, _, sizes = exact.moments(grouped.group_sums)
     off = (means - exact.mean(grouped.group_sums.sum(0))) * sizes / (sizes.sum() - sizes)
-    return dict(zip(counted.labels[by].names, off.nan_to_num(0, 0, 0).tolist(), strict=True))
+    return dict(zip(grouped.groups.tolist(), off.nan_to_num(0, 0, 0).tolist(), strict=True))
 
 
-def _correlation(a: Mapping[str, float], b: Mapping[str, float]) -> float:
+def _correlation(a: Mapping[int, float], b: Mapping[int, float]) -> float:
     """Return the correlation of errors, of which each group has one or none."""
     squares = math.fsum(x * x for x in a.values()) * math.fsum(x * x for x in b.values())
     both = math.fsum(a[name] * b[name] for name in a.keys() & b.keys())

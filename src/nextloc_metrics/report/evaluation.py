@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from nextloc_metrics import analysis
 from nextloc_metrics.core.base.collection import RankingCollection
+from nextloc_metrics.core.base.grouped import ClusteredGroups
 from nextloc_metrics.core.display.page import Result, show_meanings, show_table
 from nextloc_metrics.core.display.reading import Reading, plural
 from nextloc_metrics.core.display.table import Table, across, csv_cell, of_readings
@@ -19,7 +20,6 @@ from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.core.results.results import MOST_ROWS, Results, read_results, readings_of
 from nextloc_metrics.report.decile_table import DECILES, OF_DECILES, table_of_deciles
 from nextloc_metrics.report.evaluation_counts import Counted
-from nextloc_metrics.report.evaluation_metrics import ClusteredGroups
 from nextloc_metrics.report.files.opening import Lazy, pa
 from nextloc_metrics.report.parts import AMONG_ANSWERED, BASELINE, BOUNDS, CHANCE, FREQUENCIES
 from nextloc_metrics.report.sections import (
@@ -46,6 +46,7 @@ class Evaluation(Result):
     _prints_card: ClassVar[bool] = True
 
     def __init__(self, counted: Counted) -> None:
+        counted.name_groups()
         self._counted = counted
 
     @cached_property
@@ -292,7 +293,7 @@ def merge(shards: Iterable[str | Path | Evaluation], *, metrics: Any = None) -> 
             )
         seen |= dict.fromkeys(one.ids, name)
         total.merge(one)
-    return Evaluation(total.sort())
+    return Evaluation(total)
 
 
 def _values_beside(counted: Counted) -> dict[str, dict[str, Any]]:
@@ -319,8 +320,8 @@ def _table_of_kind(counted: Counted, kind: str) -> Table:
     Of more than a hundred groups it has the medians, and the ten worst by the first metric.
     """
     level, records = counted.setting.confidence_level, partial(titled_records, counted, kind)
-    collection, groups = counted.parts[f"by {kind}"], counted.labels[kind].names
-    results, notes, users = collection.results(level), counted.note_lists(), {}
+    collection, (groups, results) = counted.parts[f"by {kind}"], counted.results_of(kind)
+    notes, users = counted.note_lists(), dict[str, dict[str, int]]()
     members: dict[str, Any] = dict(collection.named_members())
     (name, first), *_ = members.items()
     shown, rows = list(range(len(groups))), dict[str, dict[str, Reading]]()
@@ -334,8 +335,7 @@ def _table_of_kind(counted: Counted, kind: str) -> Table:
         ]
     rows |= {groups[i]: _row(members, results, i) for i in shown}
     if isinstance(first, ClusteredGroups):  # how many users, or what else is independent
-        numbers = first.clusters_by_group.tolist()
-        users = {plural(first.sampled_by): dict(zip(groups, numbers, strict=True))}
+        users = {plural(first.sampled_by): counted.clusters_of(kind, first)}
     return across(rows, level, [*notes, *counted.note_intervals(kind)], records, users)
 
 

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from io import BytesIO
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,27 +15,30 @@ from torch import Tensor
 
 from nextloc_metrics.analysis.f1_intervals import is_few
 from nextloc_metrics.core.base.collection import RankingCollection
-from nextloc_metrics.core.base.grouped import Grouped
+from nextloc_metrics.core.base.grouped import ClusteredGroups, Grouped
 from nextloc_metrics.core.base.metric import RecordMetric
 from nextloc_metrics.core.base.plan import Plan
 from nextloc_metrics.core.base.states import KeyedState
 from nextloc_metrics.core.means import intervals
+from nextloc_metrics.core.means.keyed_sums import KeyedSums
 from nextloc_metrics.core.queries.answers import UNSEEN
-from nextloc_metrics.core.queries.batch import Batch, Grouping, GroupLabels
+from nextloc_metrics.core.queries.batch import Batch, GroupLabels
 from nextloc_metrics.core.queries.checks import from_one
+from nextloc_metrics.core.queries.keys import Grouping, join_names
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking
+from nextloc_metrics.core.results.results import Results
 from nextloc_metrics.metrics.location_f1 import LocationF1
 from nextloc_metrics.report import saved
 from nextloc_metrics.report.card import count_rows, few_hits, find_cuts, note_lists, write_rarer
-from nextloc_metrics.report.evaluation_metrics import (
-    FewSums,
-    LocationAnswers,
-    renumber,
-)
+from nextloc_metrics.report.evaluation_metrics import FewSums, LocationAnswers
+from nextloc_metrics.report.numbered_groups import read_numbered
 from nextloc_metrics.report.part import Feed, Parts
 from nextloc_metrics.report.parts import LEFT_OUT, TARGET, make_beside, make_references, make_table
 from nextloc_metrics.report.setting import EXEMPT, OwnMetrics, Setting, check_free
+
+# Before the name of a kind in files: the keys of its groups.
+_GROUPS = "groups of "
 
 # Fewer groups do not tell whether intervals by query are too narrow. With these many standard
 # errors, at most 2 % of evaluations whose groups have no effect are doubted.
@@ -46,15 +48,13 @@ _FEWEST_GROUPS, _BEYOND_NOISE = 20, 6
 class Counted:
     """The states of all metrics of an evaluation, and the counts of its card.
 
-    Groups are numbered as they appear, in the order of `names`; the states of groups grow with
-    them. `sort` puts the groups in order, before states are read or saved.
+    Groups are keys, of which `names` has the text of those that are hashes.
     """
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
-        self.names: dict[str, dict[str, int]] = {kind: {} for kind in setting.groups}
-        self.labels: dict[str, GroupLabels] = {}  # the names in order, since `sort`
-        self._last: dict[str, tuple[GroupLabels, Tensor]] = {}  # and the numbers of these
+        self.names: dict[str, Mapping[int, str]] = {kind: {} for kind in setting.groups}
+        self._keys: dict[str, list[Tensor]] = {kind: [] for kind in setting.groups}  # of all rows
         self.card, self.longest = Counter[str](), 0  # and the length of the longest list
         self.ids: frozenset[str] = frozenset()  # of the evaluations that were merged
         self.parts: Parts = {}  # all collections of metrics by name
@@ -94,22 +94,20 @@ class Counted:
         """Count the queries of chunks of rows, or raise and change nothing."""
         card, longest = self.card.copy(), self.longest
         states = [(member, vars(member)[member._state_name]) for member in self._members.values()]
-        numbers = {kind: len(names) for kind, names in self.names.items()}
+        names, keys = dict(self.names), dict(self._keys)
         try:
             for chunk in chunks:
                 self._count(chunk)
         except BaseException:
-            self.card, self.longest, self._last = card, longest, {}
+            self.card, self.longest, self.names, self._keys = card, longest, names, keys
             for member, state in states:
                 vars(member)[member._state_name] = state
-            for kind, names in self.names.items():
-                self.names[kind] = dict(islice(names.items(), numbers[kind]))
             raise
 
     def _count(self, chunk: Batch) -> None:
         kinds: Mapping[str, Grouping] = chunk.groups  # type: ignore[assignment]  # a chunk has them
-        groups = {kind: self._number(kind, x.labels)[x.numbers] for kind, x in kinds.items()}
-        self._grow()
+        self._add_keys(kinds)
+        groups: dict[str, Any] = {kind: Grouping(x.keys, {}) for kind, x in kinds.items()}
         exempts = self.setting.exclude == EXEMPT
         batch = replace(chunk, groups=None, exempt_target=exempts).read()
         if "map" in self.parts:
@@ -133,43 +131,57 @@ class Counted:
         self.card.update(card)
         self.longest = max(self.longest, longest)
 
-    def _number(self, kind: str, labels: GroupLabels) -> Tensor:
-        """Return the numbers of groups, of which new ones are added."""
-        if self._last.get(kind, (None,))[0] is not labels:  # many chunks of a table have the same
-            names = self.names[kind]
-            for name in labels.names:
-                names.setdefault(name, len(names))
-            numbers = torch.tensor([names[name] for name in labels.names], dtype=torch.int64)
-            self._last[kind] = labels, numbers
-        return self._last[kind][1]
+    def _add_keys(self, kinds: Mapping[str, Grouping]) -> None:
+        """Note the groups of rows, also of those that do not count, and their names."""
+        for kind, (keys, names) in kinds.items():
+            self.names[kind] = join_names(self.names[kind], names)
+            self._keys[kind] = KeyedSums([keys[:, None]], 1).append_to(self._keys[kind])
 
-    def _grow(self) -> None:
-        """Give each metric of groups a sum for all of them."""
+    def name_groups(self) -> None:
+        """Give the metrics of groups the texts of their keys, for pictures."""
         for member in self._members.values():
             if isinstance(member, Grouped) and member.by in self.names:
-                number = vars(member)["num_groups"] = max(1, len(self.names[member.by]))
-                if not isinstance(member._form, KeyedState) and len(member.state) < number:
-                    rows = number - len(member.state)
-                    set_state(member, torch.nn.functional.pad(member.state, (0, 0, 0, rows)))
+                member.key_names = self.names[member.by]
 
-    def sort(self) -> Counted:
-        """Put the groups in order, as numbers or as text, and return the counts."""
-        self._grow()
-        self.labels = {kind: GroupLabels.sorted(names) for kind, names in self.names.items()}
-        numbers = {kind: labels.number([*self.names[kind]]) for kind, labels in self.labels.items()}
-        self.names = {kind: dict(labels._numbers) for kind, labels in self.labels.items()}
-        self._last = {}
-        is_sorted = all((x.diff() > 0).all() for x in numbers.values())
-        for member in self._members.values():
-            if isinstance(member, Grouped) and member.by in self.labels:
-                member._options["labels"] = self.labels[member.by]
-            held = vars(member)[member._state_name]
-            if isinstance(held, list) and not is_sorted:  # entries, which are merged when read
-                entries = (renumber(member, x, numbers) for x in held)
-                set_state(member, [member._form.empty, *entries])
-            elif not is_sorted:
-                set_state(member, renumber(member, held, numbers))
-        return self
+    def keys_of(self, kind: str) -> Tensor:
+        """Return the keys of the groups of one kind, int64 `[G]`, rising."""
+        if not self._keys[kind]:
+            return torch.zeros(0, dtype=torch.int64)
+        merged = KeyedSums(self._keys[kind], 1).merge()
+        self._keys[kind] = [merged]
+        return merged[:, 0]
+
+    def groups_of(self, kind: str) -> tuple[list[str], Tensor]:
+        """Return the names and the keys of groups, in the order of numbers, or else of text."""
+        keys, texts = self.keys_of(kind), self.names[kind]
+        if not texts:
+            return [*map(str, keys.tolist())], keys
+        key_of_name = {texts.get(key, str(key)): key for key in keys.tolist()}
+        names = [*GroupLabels.sorted(key_of_name).names]
+        return names, torch.tensor([key_of_name[name] for name in names])
+
+    def results_of(self, kind: str) -> tuple[list[str], Results]:
+        """Return the names of groups of one kind, and the values of its metrics in their order."""
+        collection, (names, keys) = self.parts[f"by {kind}"], self.groups_of(kind)
+        results = collection.results(self.setting.confidence_level)
+        members: dict[str, Any] = dict(collection.named_members())
+
+        def align(name: str, values: Tensor, missing: float = math.nan) -> Tensor:
+            return _in_order_of(keys, members[name].groups, values, missing)
+
+        return names, results._replace(
+            values={x: align(x, y) for x, y in results.values.items()},
+            intervals={
+                x: (align(x, low), align(x, high)) for x, (low, high) in results.intervals.items()
+            },
+            numbers={x: align(x, y, 0) for x, y in results.numbers.items()},
+        )
+
+    def clusters_of(self, kind: str, member: ClusteredGroups) -> dict[str, int]:
+        """Return the number of users, or what else is independent, by name of the group."""
+        names, keys = self.groups_of(kind)
+        found = _in_order_of(keys, member.groups, member.clusters_by_group, 0)
+        return dict(zip(names, found.tolist(), strict=True))
 
     def describe(self) -> dict[str, Any]:
         """Return the protocol card."""
@@ -236,7 +248,7 @@ class Counted:
     @property
     def kinds(self) -> list[str]:
         """The kinds that have groups."""
-        return [kind for kind, names in self.names.items() if names]
+        return [kind for kind, keys in self._keys.items() if any(map(len, keys))]
 
     @property
     def sampled_by(self) -> str:
@@ -265,8 +277,7 @@ class Counted:
         """
         if kind not in self.kinds:
             return
-        results = self.parts[f"by {kind}"].results(self.setting.confidence_level)
-        groups = list(self.labels[kind].names)
+        groups, results = self.results_of(kind)
         size = len(groups)
         for name in results.numbers:
             bounds = [x.tolist() for x in results.intervals.get(name, ())]
@@ -304,12 +315,13 @@ class Counted:
         """Write the counts to a file; see `saved`. `ids` name the evaluations in it."""
         header = {
             "setting": self.setting.header,
-            "names": {kind: [*names] for kind, names in self.names.items()},
+            "names": {kind: dict(sorted(names.items())) for kind, names in self.names.items()},
             "card": self.card,
             "longest": self.longest,
             "ids": sorted(ids),
         }
         arrays = {name: member.state for name, member in self._members.items()}
+        arrays |= {f"{_GROUPS}{kind}": self.keys_of(kind) for kind in self._keys}
         saved.write(path, header, {**arrays, **self.setting.arrays()}, force)
 
     @classmethod
@@ -319,31 +331,41 @@ class Counted:
         saved.check_metrics(path, header, metrics)
         with saved.refused(path):
             counted = cls(Setting.from_header(header["setting"], arrays, metrics))
-            for kind, names in header["names"].items():
-                counted.names[kind] = {name: i for i, name in enumerate(names)}
-            counted._grow()
+            groups = {
+                kind: Grouping(
+                    arrays[f"{_GROUPS}{kind}"], {int(key): x for key, x in names.items()}
+                )
+                for kind, names in header["names"].items()
+                if header["version"] != saved.NUMBERED
+            }
+            if header["version"] == saved.NUMBERED:
+                groups, arrays = read_numbered(header["names"], counted._members, arrays)
+            counted._add_keys(groups)
             counted.card, counted.longest = Counter(header["card"]), header["longest"]
             counted.ids = frozenset(header["ids"])
             for name, member in counted._members.items():
                 saved.check_state(name, member, arrays[name])
                 is_keyed = isinstance(member._form, KeyedState)
                 set_state(member, [arrays[name]] if is_keyed else arrays[name])
-            return counted.sort()
+            return counted
 
     def merge(self, other: Counted) -> None:
         """Add the counts of other queries with the same setting; groups are known by name."""
-        numbers = {kind: self._number(kind, labels) for kind, labels in other.labels.items()}
-        self._grow()
+        self._add_keys({x: Grouping(other.keys_of(x), other.names[x]) for x in other._keys})
         self.card.update(other.card)
         self.longest = max(self.longest, other.longest)
         self.ids |= other.ids
         members = other._members
         for name, member in self._members.items():
-            state = renumber(member, members[name].state, numbers)
-            set_state(
-                member,
-                vars(member)[member._state_name] + member._form.summand(state, member.device),
-            )
+            held = vars(member)[member._state_name]
+            set_state(member, member._form.add(held, members[name].state, member.device))
+
+
+def _in_order_of(keys: Tensor, groups: Tensor, values: Tensor, missing: float) -> Tensor:
+    """Return a value for each of `keys`, of values of some of them; `missing` for the others."""
+    rising, order = keys.sort()
+    at = order[torch.searchsorted(rising, groups)]
+    return values.new_full((len(keys),), missing).index_copy(0, at, values)
 
 
 def set_state(member: Any, state: Any) -> None:

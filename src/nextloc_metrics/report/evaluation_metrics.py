@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY
 from typing import Any, ClassVar, Literal, get_args
 
@@ -14,13 +14,12 @@ from nextloc_metrics.core import scoring
 from nextloc_metrics.core.backends.reference import UNRETRIEVED
 from nextloc_metrics.core.base.annotated_options import Computed, Positive
 from nextloc_metrics.core.base.collection import RankingCollection
-from nextloc_metrics.core.base.grouped import Grouped
 from nextloc_metrics.core.base.mean import MeanMetric
 from nextloc_metrics.core.base.metric import RecordMetric
-from nextloc_metrics.core.base.plan import sums
-from nextloc_metrics.core.means import exact, intervals
+from nextloc_metrics.core.means import intervals
+from nextloc_metrics.core.means.keyed_sums import KeyedSums
 from nextloc_metrics.core.queries.answers import ANSWERED, NAMES, OUTCOMES, UNREADABLE
-from nextloc_metrics.core.queries.record import Record
+from nextloc_metrics.core.queries.keys import NO_KEY
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.metrics.bins import PopularityBins
@@ -32,65 +31,17 @@ AnswerKind = Literal[
     "answered", "missing", "empty", "cut", "refused", "unreadable", "invented", "repeated", "short"
 ]
 
-# A key has the number of the group in the upper 32 bits and that of the user, or what else is
-# independent, in the lower ones.
-_BITS = 32
-_LOWER = (1 << _BITS) - 1
 
 # Of equal answers: the numbers of the group, the target and the decision.
 _NUM_KEYS = 3
 
 
-class ClusteredGroups(Grouped):
-    """`Grouped` with a clustered interval for each group, such as clustered by user.
-
-    The state has a key, of a group and a user, and its three sums, for each pair that has queries.
-
-    Args:
-        sampled_by: the key in `groups` of the users, or what else is independent.
-    """
-
-    _: KW_ONLY
-    sampled_by: str
-
-    def empty_state(self) -> exact.KeyedSums:
-        width = 1 + exact.width(self.metric._is_bounded)
-        return exact.KeyedSums([torch.zeros(0, width, dtype=torch.int64)], 1)
-
-    @sums(scores_of=lambda self: self.metric)
-    def tally(self, record: Record) -> exact.KeyedSums:
-        scores, counted = self.metric.scores_of(record)
-        pairs = self.by, self.sampled_by, id(counted)
-        keys, numbers = record.once(pairs, lambda: self._number_pairs(record, counted))
-        is_bounded = self.metric._is_bounded
-        by_pair = exact.tally_by(numbers, len(keys), scores[counted], counted[counted], is_bounded)
-        return exact.KeyedSums([torch.cat([keys[:, None], by_pair], 1)], 1)
-
-    def _number_pairs(self, record: Record, counted: Tensor) -> tuple[Tensor, Tensor]:
-        groups, clusters = (record.group_of(x) for x in (self.by, self.sampled_by))
-        pairs = ((groups << _BITS) + clusters)[counted]
-        keys, numbers = torch.unique(pairs, return_inverse=True)
-        return keys, numbers
-
-    @property
-    def group_sums(self) -> Tensor:
-        state = self.state
-        sums_of_groups = state.new_zeros(self.num_groups, state.shape[1] - 1)
-        return sums_of_groups.index_add(0, state[:, 0] >> _BITS, state[:, 1:])
-
-    @property
-    def clusters_by_group(self) -> Tensor:
-        """The number of clusters that have queries in each group, `[G]`."""
-        return (self.state[:, 0] >> _BITS).bincount(minlength=self.num_groups)
-
-    def estimate(self) -> intervals.Estimate:
-        sizes = self.clusters_by_group.tolist()
-        parts = torch.split(self.state[:, 1:], sizes)
-        return intervals.Estimate.stack([intervals.of_clusters(part) for part in parts])
+#: the first number of the one entry of sums that were too many; no key is so low
+FULL = NO_KEY + 1
 
 
-class FewSums(exact.KeyedSums):
-    """Sums by keys whose first number is not negative; if they are more than `most`, a row of -1.
+class FewSums(KeyedSums):
+    """Sums by key; if the keys are more than `most`, one entry that says so.
 
     More keys never get fewer when sums are added, so this does not depend on the order of sums.
     """
@@ -100,11 +51,11 @@ class FewSums(exact.KeyedSums):
     def merge(self) -> Tensor:
         found = super().merge()
         is_full = len(found) > self.most or _is_full(found)
-        return torch.full_like(found[:1], -1) if is_full else found
+        return torch.full_like(found[:1], FULL) if is_full else found
 
 
 def _is_full(sums: Tensor) -> bool:
-    return bool((sums[:1, 0] < 0).any())
+    return bool((sums[:1, 0] == FULL).any())
 
 
 class LocationAnswers(RecordMetric):
@@ -186,20 +137,6 @@ def accuracy_by_decile(bins: PopularityBins, cuts: Sequence[int]) -> RankingColl
             for one in x.deciles(bins)
         }
     )
-
-
-def renumber(member: RecordMetric, state: Tensor, numbers: Mapping[str, Tensor]) -> Tensor:
-    """Return a state of a metric whose groups had other numbers, by the key of the groups."""
-    if isinstance(member, ClusteredGroups):
-        groups = numbers[str(member.by)][state[:, 0] >> _BITS]
-        clusters = numbers[member.sampled_by][state[:, 0] & _LOWER]
-        return torch.cat([((groups << _BITS) + clusters)[:, None], state[:, 1:]], 1)
-    if isinstance(member, Grouped) and (number := numbers.get(member.by or "")) is not None:
-        empty = state.new_zeros(member.num_groups, state.shape[1])
-        return empty.index_copy(0, number, state[: len(number)])
-    if isinstance(member, LocationAnswers) and member.by is not None and not _is_full(state):
-        return torch.cat([numbers[member.by][state[:, :1]], state[:, 1:]], 1)
-    return state
 
 
 class AnswerShare(MeanMetric):

@@ -84,7 +84,7 @@ class Evaluator:
         check_alike("this evaluator", first, "the other", second)
         if both[1].form is not None:
             counts = self._own_counts(both[1].form)
-            counts.merge(other._counts.sort())
+            counts.merge(other._counts)
             self._counts = counts
         return self
 
@@ -112,7 +112,7 @@ class Evaluator:
             raise ValueError(
                 "`add` must be called before `result`, with a batch of 0 or more rows."
             )
-        counted, self._is_shared = copy(self._counts.sort()), True
+        counted, self._is_shared = copy(self._counts), True
         counted.card = counted.card.copy()
         if missed is not None:
             counted.card["broken_answers"] = as_number(missed)
@@ -137,7 +137,7 @@ class Evaluator:
     def to_bytes(self) -> bytes:
         """Return the counts, or the options if no batch was added, with a checksum."""
         file = io.BytesIO()
-        self._counts.sort().save(file)
+        self._counts.save(file)
         return file.getvalue()
 
     @classmethod

@@ -14,7 +14,7 @@ from torch import Tensor
 from nextloc_metrics import analysis
 from nextloc_metrics.analysis.f1_intervals import has_jackknife
 from nextloc_metrics.core.base.collection import RankingCollection
-from nextloc_metrics.core.base.grouped import Grouped
+from nextloc_metrics.core.base.grouped import ClusteredGroups, Grouped
 from nextloc_metrics.core.base.mean import MeanMetric
 from nextloc_metrics.core.base.ranking_metric import RankingMetric
 from nextloc_metrics.core.queries.answers import ANSWERED, UNSEEN
@@ -31,7 +31,6 @@ from nextloc_metrics.metrics.presets import (
     probability_metrics,
 )
 from nextloc_metrics.report.evaluation_metrics import (
-    ClusteredGroups,
     LocationAnswers,
     accuracy_by_decile,
     answer_shares,
@@ -74,18 +73,18 @@ def make_beside(known: Setting, table: Parts) -> Parts:
     """Return what is counted of the model's predictions beside the first table.
 
     These are groups, clusters, answers for the interval of F1, bounds over ties, the accuracy at
-    each location for a map, and deciles. The sums of groups grow with those that are counted.
+    each location for a map, and deciles. The sums of groups are by key.
     """
     members: list[tuple[str, Any]] = [row for of in table.values() for row in of.named_members()]
     means = {name: x for name, x in members if isinstance(x, MeanMetric) and x.is_mean}
     cluster, found = known.cluster, dict[str, dict[str, Any]]()
     for kind in known.groups:
-        make: Any = partial(Grouped, num_groups=1, by=kind)
+        make: Any = partial(Grouped, by=kind)
         if cluster not in (None, kind):
-            make = partial(ClusteredGroups, num_groups=1, by=kind, sampled_by=cluster)
+            make = partial(ClusteredGroups, by=kind, sampled_by=cluster)
         found[f"by {kind}"] = {name: make(x) for name, x in means.items()}
     if cluster is not None:
-        make = partial(Grouped, num_groups=1, by=cluster, average="queries")
+        make = partial(Grouped, by=cluster, average="queries")
         found["cluster"] = {name: make(x) for name, x in means.items()}
     found[LEFT_OUT] = {
         name: LocationAnswers(metric=x, by=cluster)
@@ -102,7 +101,7 @@ def make_beside(known: Setting, table: Parts) -> Parts:
         if known.has_decile_accuracy:
             first = accuracy_by_decile(known.bins, known.k)
             deciles = RankingCollection(dict([*first.named_members(), *deciles.named_members()]))
-        parts["deciles"] = deciles.clustered(1, by=cluster) if cluster else deciles
+        parts["deciles"] = deciles.clustered(by=cluster) if cluster else deciles
     return parts
 
 

@@ -21,7 +21,10 @@ from nextloc_metrics.core.queries.messages import clip, describe, short
 from nextloc_metrics.report.setting import OwnMetrics, names_of
 
 # Version of the files that `write` makes.
-_VERSION = 8
+_VERSION = 9
+
+#: version of the files of release 0.6, in which groups have numbers; they are read, too
+NUMBERED = 8
 
 
 def write(
@@ -73,7 +76,7 @@ def read(path: Path | BytesIO) -> tuple[dict[str, Any], dict[str, Tensor]]:
             raise ValueError("it has no header")
         text, known = str(arrays.pop("header")), str(arrays.pop("checksum"))
         header = json.loads(text)
-        if header["version"] != _VERSION:
+        if header["version"] not in (_VERSION, NUMBERED):
             raise ValueError(
                 f"another release wrote it: it has version {header['version']}, and this release "
                 f"reads {_VERSION}"

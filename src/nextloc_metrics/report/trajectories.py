@@ -13,6 +13,7 @@ from nextloc_metrics.core.base.collection import RankingCollection
 from nextloc_metrics.core.base.grouped import Grouped
 from nextloc_metrics.core.display.page import Result, show_meanings, show_table
 from nextloc_metrics.core.display.table import Table
+from nextloc_metrics.core.means import exact
 from nextloc_metrics.core.results.results import readings_of
 from nextloc_metrics.geography.locations import Units
 from nextloc_metrics.report.files.coordinates_and_counts import read_days
@@ -61,7 +62,7 @@ class TrajectoryEvaluation(Result):
 
     def user_records(self) -> list[dict[str, Any]]:
         """Return the mean over days of each user and metric, one dict each."""
-        values = {name: metric._means() for name, metric in self._by_user}
+        values = {x: exact.mean(one.group_sums) * one._factor for x, one in self._by_user}
         return [
             {"user": user, "metric": name, "value": float(means[number])}
             for name, means in values.items()

@@ -125,6 +125,12 @@ def test_decile_metrics_and_groups_read_no_value(form: str) -> None:
     grouped = Grouped(MRR(validate_args=False), num_groups=3).to("meta")
     groups = torch.empty(counted.shape, dtype=torch.int64, device="meta")
     update_without_waiting(grouped, preds, target, counted, groups=groups)
+    by_key = Grouped(MRR(validate_args=False)).to("meta")
+    f1 = LocationF1(validate_args=False).to("meta")
+    for _ in range(3):
+        update_without_waiting(by_key, preds, target, counted, groups=groups)
+        if form == "one":
+            update_without_waiting(f1, preds, target, counted)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -135,6 +141,7 @@ def test_collections_read_no_value(form: str) -> None:
     collections = [recommendation_metrics(k=3, validate_args=False)]
     if len(target) == len(shape) - 1:
         collections.append(next_location_metrics(6, validate_args=False))
+        collections.append(next_location_metrics(validate_args=False))
     for collection in collections:
         collection.update(preds, torch.zeros(target, dtype=torch.int64))
         update_without_waiting(collection.to("meta"), *without_values(form))

@@ -103,15 +103,20 @@ def test_metrics_inside_a_model():
             self.layer = nn.Linear(2, 2)
             self.metrics = next_location_metrics(work.LOCATIONS, prefix="val/")
             self.by_user = Grouped(MRR(), work.GROUPS)
+            self.by_key = RankingCollection(work.members_by_key())
             self.metrics.persistent(persistent)
             self.by_user.persistent(persistent)
+            self.by_key.persistent(persistent)
 
     model, other, plain = Model(True), Model(True), Model(False)
     work.add(model.metrics, work.rows(0, 40))
     work.add(model.by_user, work.rows(0, 40))
+    work.add(model.by_key, work.rows(0, 40))
+    work.add(other.by_key, work.rows(40, 101))  # which is replaced
     other.load_state_dict(model.state_dict())
     work.same(other.metrics.compute(), model.metrics.compute())
     work.same(other.by_user.compute(), model.by_user.compute())
+    work.same(other.by_key.compute(), model.by_key.compute())
 
     plain.load_state_dict(nn.ModuleDict({"layer": nn.Linear(2, 2)}).state_dict())  # no metrics
     assert {name.split(".")[0] for name in plain.state_dict()} == {"layer"}
@@ -203,7 +208,7 @@ def test_collections_load_before_and_after_their_first_update():
 
 def save_and_resume(rank: int) -> dict[str, Any]:
     """Save half an evaluation of two processes on one of them, and resume it on both."""
-    metrics = next_location_metrics(work.LOCATIONS)
+    metrics, resumed = (RankingCollection(work.members_by_key()) for _ in range(2))
     metrics.persistent(True)
     work.add(metrics, work.rows(20 * rank, 20 * rank + 20))
     with ExitStack() as summed:
@@ -211,7 +216,6 @@ def save_and_resume(rank: int) -> dict[str, Any]:
             summed.enter_context(metric.sync_context())
         checkpoint = metrics.state_dict()
 
-    resumed = next_location_metrics(work.LOCATIONS)
     resumed.persistent(True)
     resumed.load_state_dict(checkpoint)
     if rank > 0:
@@ -224,7 +228,7 @@ def save_and_resume(rank: int) -> dict[str, Any]:
 @pytest.mark.slow
 def test_two_processes_resume_from_one_checkpoint():
     """States summed over the processes are loaded on one of them, and go on exactly."""
-    metrics = next_location_metrics(work.LOCATIONS)
+    metrics = RankingCollection(work.members_by_key())
     work.add(metrics, work.rows(0, 100))
     for values in work.run(save_and_resume, 2):
         work.same(values["resumed"], metrics.compute())

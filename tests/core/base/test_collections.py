@@ -386,8 +386,9 @@ def test_what_cannot_be_clustered_is_refused_or_stays() -> None:
     assert list(clustered.results(0.95).intervals) == ["hit"]
     with pytest.raises(TypeError, match=r"Perplexity.* has an interval that cannot be clustered"):
         RankingCollection([Perplexity(given="probabilities")]).clustered(2)
-    with pytest.raises(ValueError, match="`num_groups` must be given"):
-        metrics.clustered()
+    by_key = metrics.clustered(by="who")
+    by_key.update(torch.tensor([[0, 1], [2, 3]]), torch.tensor([0, 1]), groups=["bob", "ann"])
+    same(by_key.compute(), clustered.compute())
 
 
 def test_classes_of_one_name_are_never_merged() -> None:

@@ -201,6 +201,7 @@ NAMES_OF_A_MEAN = {
     *("record", "needs", "formula", "at_rank", "score", "tally", "empty_state", "check"),
     *("num_queries", "estimate", "chance", "label", "unit", "largest_value", "shared_state"),
     *("is_mean", "has_interval", "key_labels", "footnotes", "group_kind", "set_by_init"),
+    "key_names",
     *("read", "state", "state_key", "standard_error", "interval", "scores_of"),
     *("averages_ties", "chance_of_block"),
     *("k", "ties", "validate_args"),

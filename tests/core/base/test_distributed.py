@@ -64,20 +64,36 @@ def test_processes_equal_one(shares: list[Share]):
 
 def test_threads_in_place_of_processes_equal_one(monkeypatch: pytest.MonkeyPatch):
     """The quick case: two threads, and a sum of theirs in place of gloo's."""
-    meeting, given = threading.Barrier(2, timeout=60), {}
+    meeting, given, ranks = threading.Barrier(2, timeout=60), {}, {}
+
+    def gather(tensor: torch.Tensor) -> list[torch.Tensor]:
+        given[ranks[threading.get_ident()]] = tensor.clone()
+        meeting.wait()
+        every = [given[0], given[1]]
+        meeting.wait()
+        return every
 
     def all_reduce(tensor: torch.Tensor, group: Any = None) -> None:
-        given[threading.get_ident()] = tensor.clone()
-        meeting.wait()
-        total = sum(given.values())
-        meeting.wait()
-        tensor.copy_(total)
+        tensor.copy_(sum(gather(tensor)))
 
-    monkeypatch.setattr(torch.distributed, "all_reduce", all_reduce)
-    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    def all_gather(tensors: list[torch.Tensor], tensor: torch.Tensor, group: Any = None) -> None:
+        for own, other in zip(tensors, gather(tensor), strict=True):
+            own.copy_(other)
+
+    def evaluate(rank: int) -> dict[str, Any]:
+        ranks[threading.get_ident()] = rank
+        return work.evaluate(rank, SHARED[1], is_quick=True)
+
+    distributed = torch.distributed
+    monkeypatch.setattr(distributed, "all_reduce", all_reduce)
+    monkeypatch.setattr(distributed, "all_gather", all_gather)
+    monkeypatch.setattr(distributed, "barrier", lambda group=None: None)
+    monkeypatch.setattr(distributed, "get_world_size", lambda group=None: 2)
+    monkeypatch.setattr(distributed, "get_rank", lambda group=None: ranks[threading.get_ident()])
+    monkeypatch.setattr(distributed, "is_initialized", lambda: True)
     shares = SHARED[1]
     with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(work.evaluate, (0, 1), [shares] * 2, [True] * 2))
+        found = list(pool.map(evaluate, (0, 1)))
     monkeypatch.undo()
     for values in found:
         same(values, work.evaluate(0, _alone(shares), is_quick=True))
@@ -110,6 +126,8 @@ def test_scores_of_all_processes_are_kept_once(shares: list[Share]):
     ("check", "num_processes"),
     [
         (work.count_collectives, 2),
+        (work.count_text_by_key, 2),
+        (work.count_text_by_key, 3),
         (work.count_collectives_of_large_states, 2),
         (work.count_all_rows, 2),
         (work.keep_meaning, 2),

@@ -17,7 +17,7 @@ from nextloc_metrics.core.base.mean import MeanMetric
 from nextloc_metrics.core.base.member_names import NamedMembers
 from nextloc_metrics.core.base.metric import RecordMetric
 from nextloc_metrics.core.base.plan import Plan
-from nextloc_metrics.core.base.processes import summed_at_once
+from nextloc_metrics.core.base.processes import share_names, summed_at_once
 from nextloc_metrics.core.display.style import import_pyplot
 from nextloc_metrics.core.display.table import Table, of_readings
 from nextloc_metrics.core.means.intervals import check_confidence_level
@@ -221,6 +221,8 @@ class RankingCollection(NamedMembers):
             }
             counting = self.named_members() if count else []
             numbers = {name: count_queries(member) for name, member in counting}
+        if count:
+            share_names(self.members())
         known = {name: queries for name, (queries, _) in numbers.items() if queries is not None}
         undecided = max((number for _, number in numbers.values()), default=0)
         both = intervals.keys() & known
@@ -295,7 +297,8 @@ class RankingCollection(NamedMembers):
     def summed_at_once(self, cached: bool = True) -> AbstractContextManager[None]:
         """Give the members their states summed over processes: one collective per process group.
 
-        With `cached`, no collective runs if all members of the group have cached values.
+        Sums by key need one more. With `cached`, no collective runs if all members of the group
+        have cached values.
         """
         return summed_at_once(self.members(), cached)
 

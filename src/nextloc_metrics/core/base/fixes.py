@@ -121,6 +121,9 @@ class BaseMetric(Metric):
         call, before = fn, self._device
         if (device := _made_on(fn)) is not None:
             fn = lambda x: torch.zeros_like(x, device=device) if x.is_meta else x.to(device)  # noqa: E731
+            for name in self._defaults:  # a list without values becomes empty, not one of zeros
+                if isinstance(held := vars(self)[name], list):
+                    setattr(self, name, [x for x in held if not x.is_meta])
         try:
             super()._apply(fn, exclude_state)
         finally:

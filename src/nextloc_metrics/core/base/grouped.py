@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY
+from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
@@ -14,11 +16,14 @@ from nextloc_metrics.core.base.metric import RecordMetric
 from nextloc_metrics.core.base.plan import sums
 from nextloc_metrics.core.base.ranking_metric import LARGEST_STATE
 from nextloc_metrics.core.means import exact, intervals
+from nextloc_metrics.core.means.keyed_sums import SORTED_AT_ONCE, KeyedSums, number_keys
 from nextloc_metrics.core.queries.batch import GroupKind, GroupLabels
-from nextloc_metrics.core.queries.checks import as_number, check_positive
-from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.queries.checks import as_number, check_positive, or_none
+from nextloc_metrics.core.queries.keys import NO_KEY, key_of
+from nextloc_metrics.core.queries.messages import clip, short
 from nextloc_metrics.core.queries.record import Record
 
+check_size = partial(check_positive, most=LARGEST_STATE)
 Average = Literal["groups", "queries"]
 
 # What the groups have from their metric.
@@ -47,12 +52,44 @@ class Gap(NamedTuple):
     lowest: int
 
 
+def sum_by_keys(
+    record: Record, by: Sequence[str | None], scores: Tensor, counted: Tensor, is_bounded: bool
+) -> KeyedSums:
+    """Return the sums of scores by groups of one or several kinds.
+
+    The keys of many rows are sorted here, once for all metrics that count the same queries.
+    """
+    kinds = [record.group_of(name) for name in by]
+    first, *others = [record.names_of(name) for name in by]
+    names = {**first, **{x: y for of in others for x, y in of.items()}} if any(others) else first
+    rows = exact.rows_of(scores, counted, is_bounded).to(record.device)
+    is_counted = counted.to(record.device)
+
+    def read() -> Tensor:
+        return torch.stack(kinds, 1).masked_fill(~is_counted[:, None], NO_KEY)
+
+    if len(rows) <= SORTED_AT_ONCE or not rows.is_cpu:
+        return KeyedSums([torch.cat([read(), rows], 1)], len(by), names)
+    distinct, numbers = record.once((*by, id(counted)), lambda: number_keys(read()))
+    summed = rows.new_zeros(len(distinct), rows.shape[1]).index_add(0, numbers, rows)
+    return KeyedSums([torch.cat([distinct, summed], 1)], len(by), names)
+
+
 def _copy_validating(metric: MeanMetric, validate_args: bool) -> MeanMetric:
     """Return a copy of a metric, with its parts, that checks arguments or does not."""
     copied: MeanMetric = metric.clone()  # type: ignore[assignment]
     for part in copied.modules():
         vars(part)["validate_args"] = validate_args
     return copied
+
+
+def _check_group(group: Any, number: int | None) -> None:
+    """Raise unless a group is one of those numbered, or else an integer or text."""
+    if number is not None:
+        if type(group) is not int or not 0 <= group < number:
+            raise ValueError(f"`group` must be None or from 0 to {number - 1}, got {short(group)}.")
+    elif type(group) is not int and not isinstance(group, str):
+        raise ValueError(f"`group` must be None, an integer or text, got {short(group)}.")
 
 
 def _read_labels(name: str, labels: Any) -> GroupLabels | None:
@@ -67,11 +104,12 @@ class Grouped(RecordMetric):
     Args:
         metric: the metric whose score is averaged, with its `ignore_index` and `validate_args`; its
             own state is not updated.
-        num_groups: the number of groups, 0 to `num_groups` - 1; None for the number of `labels`.
+        num_groups: the number of groups, 0 to `num_groups` - 1. None for the number of `labels`;
+            without them groups are any integers or text, and the state grows with them.
         group: the group whose value `compute` returns, as a scalar; None for all groups.
-        average: None: one value per group, `[num_groups]`. `"groups"`: a scalar, the mean over the
-            groups with data. `"queries"`: a scalar, the mean over all queries as in `metric`, but
-            with a clustered interval.
+        average: None: one value per group, in the order of the property `groups`. `"groups"`: a
+            scalar, the mean over the groups with data. `"queries"`: a scalar, the mean over all
+            queries as in `metric`, but with a clustered interval.
         by: the key of these groups in `groups={"user": ..., "hour": ...}` of `update`, such as
             `"user"`; None if there is only one kind. `"step"` needs no `groups` for queries
             `[N, T]`: the group is the index in the last dimension, and `num_groups` is at least T.
@@ -80,10 +118,13 @@ class Grouped(RecordMetric):
     Example:
         >>> from torch import tensor
         >>> from nextloc_metrics import MRR
-        >>> by_user = Grouped(MRR(), num_groups=3)
+        >>> by_user = Grouped(MRR())
         >>> scores, target = tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]), tensor([2, 0])
-        >>> by_user.update(scores, target, groups=tensor([2, 0]))
-        >>> by_user.compute()
+        >>> by_user.update(scores, target, groups=tensor([52, 7]))
+        >>> by_user.compute(), by_user.groups
+        (tensor([1.0000, 0.5000]), tensor([ 7, 52]))
+        >>> of_three = Grouped(MRR(), num_groups=3)
+        >>> of_three(scores, target, groups=tensor([2, 0]))
         tensor([1.0000,    nan, 0.5000])
 
     With `average="queries"` the standard error is clustered: it comes from the spread of the
@@ -101,8 +142,8 @@ class Grouped(RecordMetric):
     plot_legend_name = "group"
 
     metric: Annotated[MeanMetric, check_mean]
-    num_groups: int
-    group: Computed[int | None]
+    num_groups: int | None
+    group: Computed[int | str | None]
     average: Computed[Average | None]
     by: str | None
     labels: Annotated[GroupLabels | Sequence[str] | None, COMPUTED, _read_labels]
@@ -111,7 +152,7 @@ class Grouped(RecordMetric):
         self,
         metric: MeanMetric,
         num_groups: int | None = None,
-        group: int | None = None,
+        group: int | str | None = None,
         average: Average | None = None,
         by: str | None = None,
         labels: GroupLabels | Sequence[str] | None = None,
@@ -123,24 +164,23 @@ class Grouped(RecordMetric):
             if kwargs["validate_args"] is (not metric.validate_args):
                 metric = _copy_validating(metric, kwargs["validate_args"])
         labels, group = _read_labels("labels", labels), as_number(group)
-        if num_groups is None and labels is None:
-            raise ValueError("`num_groups` must be given if there are no `labels`.")
-        number = len(labels or ()) if num_groups is None else num_groups
-        number = check_positive("num_groups", number, LARGEST_STATE)
+        number = len(labels) if num_groups is None and labels is not None else num_groups
+        number = or_none(check_size)("num_groups", number)
         if labels is not None and len(labels) != number:
             raise ValueError(
                 f"`labels` must name each of the {number} groups, got {len(labels)} names."
             )
         if by is not None and (not isinstance(by, str) or not by):
             raise ValueError(f"`by` must be None or a name, got {short(by)}.")
-        if group is not None and (type(group) is not int or not 0 <= group < number):
-            raise ValueError(f"`group` must be None or from 0 to {number - 1}, got {short(group)}.")
+        if group is not None:
+            _check_group(group, number)
         if group is not None and average is not None:
             raise ValueError("`group` and `average` are different scalars; pass only one of them.")
         named: dict[str, Any] = {"metric": metric, "num_groups": number, "group": group}
         super().__init__(**named, average=average, by=by, labels=labels, **kwargs)
 
     def __post_init__(self) -> None:
+        self._keys: Tensor | None = None  # of the value that was computed last
         vars(self).update({name: getattr(self.metric, name) for name in _OF_METRIC})
         super().__post_init__()
         of = f", mean over {self.average}" if self.average else ""
@@ -156,19 +196,34 @@ class Grouped(RecordMetric):
         return GroupKind(self.by, self.num_groups, self._options["labels"])
 
     @property
+    def groups(self) -> Tensor:
+        """The groups of the values that `compute` returned last, int64 `[G]`, rising.
+
+        Without `num_groups` they are keys: an integer is its own key, and `key_names` has the text
+        of others.
+        """
+        if self.num_groups is not None:
+            return torch.arange(self.num_groups, device=self.device)
+        if self._keys is None:
+            self._of_all_processes(self._read_sums)
+        assert self._keys is not None  # just read
+        return self._keys.to(self.device)
+
+    @property
     def sampled_by(self) -> str:
         """What intervals take as independent, such as `user`; empty for queries."""
         return (self.by or "group") if self.average else ""
 
     def check(self, record: Record) -> None:
         self.metric.check(record)
-        groups = record.group_of(self.by)
-        if self.validate_args and len(record):
+        groups = record.group_of(self.by, are_keys=self.num_groups is None)
+        if self.num_groups is not None and self.validate_args and len(record):
             lowest, highest = groups.masked_fill(~record.counted, 0).aminmax()
             if lowest < 0 or highest >= self.num_groups:
                 wrong = int(lowest if lowest < 0 else highest)
+                text = clip(record.names_of(self.by).get(wrong, str(wrong)))
                 raise ValueError(
-                    f"`groups` must be from 0 to {self.num_groups - 1}, got {wrong}; exclude "
+                    f"`groups` must be from 0 to {self.num_groups - 1}, got {text}; exclude "
                     "queries without a group with `mask`."
                 )
 
@@ -179,39 +234,54 @@ class Grouped(RecordMetric):
     def footnotes(self) -> dict[str, str]:
         return self.metric.footnotes
 
-    def empty_state(self) -> Tensor | exact.KeyedSums:
+    def empty_state(self) -> Tensor | KeyedSums:
         width = exact.width(self.metric._is_bounded)
+        if self.num_groups is None:
+            return KeyedSums([torch.zeros(0, 1 + width, dtype=torch.int64)], 1)
         return torch.zeros(self.num_groups, width, dtype=torch.int64)
 
     @sums(scores_of=lambda self: self.metric)
     def tally(self, record: Record) -> Any:
         scores, counted = self.metric.scores_of(record)
-        groups = record.group_of(self.by).masked_fill(~record.counted, 0).to(scores.device)
-        is_bounded = self.metric._is_bounded
-        return exact.tally_by(groups, self.num_groups, scores, counted, is_bounded).to(
-            record.device
-        )
+        groups, is_bounded = record.group_of(self.by), self.metric._is_bounded
+        if self.num_groups is None:
+            return sum_by_keys(record, [self.by], scores, counted, is_bounded)
+        groups = groups.masked_fill(~record.counted, 0).to(scores.device)
+        by_group = exact.tally_by(groups, self.num_groups, scores, counted, is_bounded)
+        return by_group.to(record.device)
+
+    @property
+    def group_keys(self) -> Tensor:
+        """The groups that this process has counted without `num_groups`, int64 `[G]`, rising."""
+        return self.state[:, 0]
 
     @property
     def group_sums(self) -> Tensor:
-        """The sums of each group, int64 `[num_groups, width]`."""
-        return self.state
+        """The sums of each group, int64 `[G, width]`, in the order of their numbers or keys."""
+        return self.state if self.num_groups is not None else self.state[:, 1:]
+
+    def _read_sums(self) -> Tensor:
+        """Return the sums that a value is computed of, and keep what their groups are."""
+        if self.num_groups is None:
+            self._keys = self.group_keys.clone()
+        if self.group is None:
+            return self.group_sums
+        if self.num_groups is not None:
+            return self.group_sums[int(self.group)]
+        of_group = self._keys == key_of(str(self.group))
+        return self.group_sums[of_group].sum(0)  # zeros without such a group
 
     @property
     def num_queries(self) -> Tensor:
-        """How many queries this process has counted per group, int64 `[num_groups]`."""
+        """How many queries this process has counted per group, int64 `[G]`."""
         return self.group_sums[:, 2]
 
-    def _means(self) -> Tensor:
-        """Return the mean of each group."""
-        return exact.mean(self.group_sums) * self._factor
-
     def compute(self) -> Tensor:
-        if self.group is not None:
-            return exact.mean(self.group_sums[self.group]) * self._factor
+        group_sums = self._read_sums()
         if self.average == "queries":
-            return exact.mean(self.group_sums.sum(0)) * self._factor
-        return self._means().nanmean() if self.average == "groups" else self._means()
+            group_sums = group_sums.sum(0)
+        means = exact.mean(group_sums) * self._factor
+        return means.nanmean() if self.average == "groups" else means
 
     def gap(self, confidence_level: float = 0.95) -> Gap:
         """Return the highest value of a group minus the lowest, over all processes.
@@ -235,7 +305,8 @@ class Grouped(RecordMetric):
         Source: O. J. Dunn, "Multiple comparisons among means", JASA 56, 1961.
         """
         intervals.check_confidence_level(confidence_level)
-        state = self._of_all_processes(lambda: self.group_sums.clone())
+        read = lambda: (self.group_sums.clone(), self._read_sums(), self.groups)  # noqa: E731
+        state, _, every = self._of_all_processes(read)
         groups = (state[:, 2] > 0).nonzero()[:, 0]
         if len(groups) < 2:
             raise ValueError(
@@ -249,8 +320,8 @@ class Grouped(RecordMetric):
             float(estimate.mean[best] - estimate.mean[worst]) * self._factor,
             max(0.0, float(low.max() - high.min())) * self._factor,
             float(high.max() - low.min()) * self._factor,
-            int(groups[best]),
-            int(groups[worst]),
+            int(every[groups[best]]),
+            int(every[groups[worst]]),
         )
 
     def estimate(self) -> intervals.Estimate:
@@ -258,6 +329,51 @@ class Grouped(RecordMetric):
             return intervals.of_clusters(self.group_sums)
         if self.average == "groups":
             return intervals.of_groups(self.group_sums)
-        return intervals.of_queries(
-            self.group_sums if self.group is None else self.group_sums[self.group]
-        )
+        return intervals.of_queries(self._read_sums())
+
+
+class ClusteredGroups(Grouped):
+    """`Grouped` with a clustered interval for each group, such as clustered by user.
+
+    The state has two keys, of a group and of a user, and three sums, for each pair with queries.
+
+    Args:
+        sampled_by: the key in `groups` of the users, or what else is independent.
+    """
+
+    _: KW_ONLY
+    sampled_by: str
+
+    def empty_state(self) -> KeyedSums:
+        width = 2 + exact.width(self.metric._is_bounded)
+        return KeyedSums([torch.zeros(0, width, dtype=torch.int64)], 2)
+
+    @sums(scores_of=lambda self: self.metric)
+    def tally(self, record: Record) -> KeyedSums:
+        scores, counted = self.metric.scores_of(record)
+        by = self.by, self.sampled_by
+        return sum_by_keys(record, by, scores, counted, self.metric._is_bounded)
+
+    @property
+    def group_keys(self) -> Tensor:
+        return self._groups_and_sizes()[0]
+
+    @property
+    def group_sums(self) -> Tensor:
+        state, sizes = self.state, self.clusters_by_group
+        of_groups = state.new_zeros(len(sizes), state.shape[1] - 2)
+        numbers = torch.arange(len(sizes), device=state.device).repeat_interleave(sizes)
+        return of_groups.index_add(0, numbers, state[:, 2:])
+
+    @property
+    def clusters_by_group(self) -> Tensor:
+        """The number of clusters that have queries in each group, `[G]`."""
+        return self._groups_and_sizes()[1]
+
+    def _groups_and_sizes(self) -> tuple[Tensor, Tensor]:
+        groups, sizes = torch.unique_consecutive(self.state[:, 0], return_counts=True)
+        return groups, sizes
+
+    def estimate(self) -> intervals.Estimate:
+        parts = torch.split(self.state[:, 2:], self.clusters_by_group.tolist())
+        return intervals.Estimate.stack([intervals.of_clusters(part) for part in parts])

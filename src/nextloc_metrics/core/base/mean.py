@@ -14,6 +14,7 @@ from nextloc_metrics.core.base.metric import RecordMetric
 from nextloc_metrics.core.base.plan import sums
 from nextloc_metrics.core.base.scores import Scoring, table_of
 from nextloc_metrics.core.means import exact, intervals
+from nextloc_metrics.core.means.keyed_sums import KeyedSums
 from nextloc_metrics.core.queries.messages import short
 
 
@@ -63,7 +64,7 @@ class MeanMetric(RecordMetric):
     def tally(self, record: Any) -> Any:
         return table_of(self, record).sum_of(self._score_name)
 
-    def empty_state(self) -> Tensor | exact.KeyedSums:
+    def empty_state(self) -> Tensor | KeyedSums:
         """Return zeros: see `means.exact`."""
         return torch.zeros(exact.width(self._is_bounded), dtype=torch.int64)
 

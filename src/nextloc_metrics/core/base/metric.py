@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 import torch
 import torch.distributed
 from torch import Tensor
+from torchmetrics import Metric
 
 from nextloc_metrics.core.base.annotated_options import (
     declare_options,
@@ -24,13 +25,21 @@ from nextloc_metrics.core.base.annotated_options import (
 )
 from nextloc_metrics.core.base.fixes import BaseMetric, rounded
 from nextloc_metrics.core.base.plan import Plan
-from nextloc_metrics.core.base.processes import all_reduce
-from nextloc_metrics.core.base.states import DENSE, DenseState, KeyedState, load_state
+from nextloc_metrics.core.base.processes import all_reduce, share_names
+from nextloc_metrics.core.base.states import (
+    DENSE,
+    DenseState,
+    KeyedState,
+    check_same_state,
+    load_state,
+    names_key,
+)
 from nextloc_metrics.core.means import intervals
-from nextloc_metrics.core.means.exact import KeyedSums
+from nextloc_metrics.core.means.keyed_sums import KeyedSums
 from nextloc_metrics.core.queries.arrays import Array
 from nextloc_metrics.core.queries.batch import Batch, GroupKind
 from nextloc_metrics.core.queries.checks import check_ignored
+from nextloc_metrics.core.queries.keys import join_names
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.core.queries.record import Record, Records
 from nextloc_metrics.core.ranking.needs import Needs
@@ -99,6 +108,8 @@ class RecordMetric(BaseMetric, ABC):
         set_by_init: the options that an `__init__` of the class sets, and no caller can give.
         has_interval: whether `interval` returns one.
         group_kind: the groups that it has sums of; None without groups.
+        key_names: the texts of keys that are hashes, as this process has read them; also of other
+            processes after a table.
     """
 
     is_differentiable = False
@@ -159,8 +170,9 @@ class RecordMetric(BaseMetric, ABC):
         self.__post_init__()
         self._state_name = name_state(self)
         self._score_name = self.state_key()
-        empty: Any = self.empty_state()
         self._form: DenseState | KeyedState = DENSE
+        self.key_names: Mapping[int, str] = {}
+        empty: Any = self.empty_state()
         if isinstance(empty, KeyedSums):
             self._form, empty = KeyedState(empty), []
         self.add_state(self._state_name, empty, self._form.reduction)
@@ -357,15 +369,6 @@ class RecordMetric(BaseMetric, ABC):
         """
         return plot_metric(self, val, ax)
 
-    @property
-    def state(self) -> Tensor:
-        """The integers that this process has summed; every update makes a new tensor.
-
-        Sums by key are int64 `[E, K + V]`, each key once, in rising order.
-        """
-        held = vars(self)[self._state_name]
-        return held if self._form is DENSE else self._form.read(held, self._device)
-
     @cached_property
     def _needs(self) -> Any:
         """`needs`, read once: options are fixed."""
@@ -392,6 +395,15 @@ class RecordMetric(BaseMetric, ABC):
             RecordMetric.estimate(self)
         return self._of_all_processes(self.estimate)
 
+    @property
+    def state(self) -> Tensor:
+        """The integers that this process has summed; every update makes a new tensor.
+
+        Sums by key are int64 `[E, K + V]`, each key once, in rising order.
+        """
+        held = vars(self)[self._state_name]
+        return held if self._form is DENSE else self._form.read(held, self._device)
+
     def _of_all_processes(self, read: Callable[[], Value]) -> Value:
         """Return `read()`, called while the state is summed over all processes."""
         with self.sync_context(
@@ -400,6 +412,10 @@ class RecordMetric(BaseMetric, ABC):
             should_unsync=self._should_unsync,
         ):
             return read()
+
+    def _share_names(self) -> None:
+        """Learn the texts of keys that other processes have read."""
+        share_names([self])
 
     # What TorchMetrics does with a state ----------------------------------------------------------
 
@@ -417,17 +433,36 @@ class RecordMetric(BaseMetric, ABC):
         if isinstance(self._form, KeyedState):
             setattr(self, self._state_name, [self.state])
         super()._sync_dist(*args, **kwargs)
+        if isinstance(self._form, KeyedState):
+            setattr(self, self._state_name, [self.state])  # merged once for all that read it
+
+    def reset(self) -> None:
+        """Forget all queries; a list that other metrics share keeps its entries."""
+        if isinstance(self._form, KeyedState):
+            setattr(self, self._state_name, [])
+        super().reset()
+
+    def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
+        """Add the state of another metric, with the texts of its keys."""
+        check_same_state(self, incoming_state)
+        names = join_names(self.key_names, getattr(incoming_state, "key_names", {}))
+        super().merge_state(incoming_state)
+        self.key_names = names
 
     def _reduce_states(self, incoming_state: dict[str, Any]) -> None:
         """Add up two states, of `forward` or `merge_state`."""
-        own = self._form.summand(self.state, self.device)
+        own = self.state
         super()._reduce_states(incoming_state)
         if isinstance(self._form, KeyedState):
-            setattr(self, self._state_name, incoming_state[self._state_name] + own)
+            held = [x.to(self.device) for x in incoming_state[self._state_name]]
+            setattr(self, self._state_name, self._form.add(held, own, self.device))
 
-    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+    def state_dict(self, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> Any:
         self.state  # noqa: B018  # merges the entries that are saved
-        return super().state_dict(*args, **kwargs)
+        saved: Any = super().state_dict(destination, prefix, keep_vars)
+        if self.key_names and self._persistent[self._state_name]:
+            saved[prefix + names_key(self)] = dict(self.key_names)
+        return saved
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
         _, _, missing_keys, _, error_msgs = others

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ from nextloc_metrics.core import backends
 from nextloc_metrics.core.base.scores import name_means
 from nextloc_metrics.core.queries.arrays import Array, as_tensor, as_tensor_or_text, is_batched
 from nextloc_metrics.core.queries.batch import Batch, GroupKind
+from nextloc_metrics.core.queries.keys import Grouping, join_names
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.core.queries.record import Record, Records, remembering
 from nextloc_metrics.core.ranking.counting import LONGEST_UNCHECKED_LIST, check_lists
@@ -30,7 +31,8 @@ _OPTIONS = "mask", "groups", "exclude", "extra", "grades"
 
 
 def sums(
-    scores_of: Callable[[Any], Any] | None = None, decisions_of: Callable[[Any], int] | None = None
+    scores_of: Callable[[Any], Any] | None = None,
+    decisions_of: Callable[[Any], int | None] | None = None,
 ) -> Callable[[Tally], Tally]:
     """Mark a method `tally` with what it sums: it need not be called then.
 
@@ -39,7 +41,8 @@ def sums(
     Args:
         scores_of: the mean whose scores are summed; a plan scores all means together, and a backend
             may sum a formula without a record.
-        decisions_of: the number of locations whose decisions are counted, by a backend, too.
+        decisions_of: the number of locations whose decisions are counted, by a backend, too; None
+            for all locations that occur, of which the method `of_counts` makes sums by key.
     """
 
     def mark(tally: Tally) -> Tally:
@@ -79,18 +82,24 @@ class Plan:
         self._kinds_of_groups = {(one.by, one.number) for one in self._groups}
         # what a backend may sum without a record, by the number of the kind
         self._formulas: dict[int, Formula] = {}
-        self._num_locations: dict[int, int] = {}
+        self._num_locations: dict[int, int | None] = {}
         for number, (kind, mean) in enumerate(zip(self.kinds, self._means, strict=True)):
             if kind.record is not Ranking or not _is_marked(kind.check, "held_by_backends"):
                 continue
             if mean is kind and mean._scoring.ties == "expected":
                 if (formula := mean._scoring.formula) and formula.over != "retrieved":
                     self._formulas[number] = formula
-            elif (size := _mark(kind, "decisions_of")) and not self._num_locations:
-                self._num_locations[number] = size
-        self._direct = (*self._formulas, *self._num_locations)
-        others = [number for number in range(len(self.kinds)) if number not in self._direct]
-        self._others = others, self._needs_of(others)
+            elif getattr(kind.tally, "decisions_of", None) and not self._num_locations:
+                self._num_locations[number] = kind.tally.decisions_of(kind)
+        self._rest = {
+            frozenset(summed): self._rest_of(summed)
+            for summed in ((), self._formulas, (*self._formulas, *self._num_locations))
+        }
+
+    def _rest_of(self, summed: Iterable[int]) -> tuple[list[int], dict[type[Record], Any]]:
+        """Return the kinds that are not summed, and what they read."""
+        rest = [number for number in range(len(self.kinds)) if number not in summed]
+        return rest, self._needs_of(rest)
 
     def _needs_of(self, numbers: Sequence[int]) -> dict[type[Record], Needs]:
         """Return what some kinds read, by their records."""
@@ -129,7 +138,7 @@ class Plan:
 
     def _convert(self, batch: Batch) -> Batch:
         """Return the batch as tensors, those of arrays on the metrics' device."""
-        device = self.members[0].state.device if self.members else None
+        device = self.members[0].device if self.members else None
         if batch.target is None:
             if self._reads_target:
                 raise ValueError(
@@ -151,13 +160,10 @@ class Plan:
         groups = batch.groups
         if batch.extra is not None:
             record = record.with_extra(batch.extra)
-        if isinstance(groups, Mapping):
-            numbered = ((name, self._number(name, x, record)) for name, x in groups.items())
-            groups = {name: x for name, x in numbered if x is not None}
-        elif groups is not None:
-            groups = self._number(None, groups, record)
         if groups is not None:
-            record = record.with_groups(groups)
+            named = groups if isinstance(groups, Mapping) else {"": groups}
+            read = {name: self._read_groups(name, x, record) for name, x in named.items()}
+            record = record.with_groups({name: x for name, x in read.items() if x is not None})
         if len(self._kinds_of_groups) > 1 and "" in record.groups:
             raise ValueError(
                 "`groups` without names fits only one kind of `Grouped` members, got (by, "
@@ -166,25 +172,35 @@ class Plan:
             )
         return record
 
-    def _number(self, name: str | None, groups: Array, record: Record) -> Tensor | None:
-        """Replace text by the numbers of its members' labels; None for a name no member reads."""
+    def _read_groups(self, name: str, groups: Array | Grouping, record: Record) -> Any:
+        """Return groups as their members read them; None for text that no member reads.
+
+        Text becomes the numbers of the members' labels; without `num_groups` it stays, and the
+        record makes keys of it.
+        """
+        if isinstance(groups, Grouping):
+            return groups
+        kinds = [kind for kind in self._groups if name in ("", kind.by)]
+        if kinds and all(kind.number is None for kind in kinds):
+            return groups
         text = as_tensor_or_text("groups", groups, record.device)
         if isinstance(text, Tensor):
             return text
-        found = [groups.labels for groups in self._groups if name in (None, groups.by)]
-        if name is not None and not found:
+        if name and not kinds:
             return None
-        if not found or found[0] is None or any(labels != found[0] for labels in found):
+        labels = kinds[0].labels if kinds else None
+        if labels is None or any(kind.labels != labels for kind in kinds):
             raise TypeError(
-                f"`groups` must be integers, got text {short(text[:3])}; to use text, pass the "
-                "same `labels=GroupLabels.from_values(...)` to all members grouped by it."
+                f"`groups` must be integers, got text {short(text[:3])}; to use text, leave "
+                "`num_groups` out, or pass the same `labels=GroupLabels.from_values(...)` to all "
+                "members grouped by it."
             )
         if text and len(text) in (len(record), *record.shape[:1]):
             # the text of queries that are left out is not read
             counted = record.counted.reshape(len(text), -1).any(1).tolist()
-            any_name = found[0].names[0]
+            any_name = labels.names[0]
             text = [one if read else any_name for one, read in zip(text, counted, strict=True)]
-        return found[0].number(text).to(record.device)
+        return labels.number(text).to(record.device)
 
     def update(self, batch: Batch, *, count: bool) -> None:
         """Add a batch to all metrics, or raise and change none.
@@ -199,7 +215,7 @@ class Plan:
             tallies = self._tally(self.read(batch), range(len(self.kinds)))
         else:
             tallies = self._sum_directly(batch) or {}
-            numbers, needs = self._others if tallies else (range(len(self.kinds)), self.needs)
+            numbers, needs = self._rest[frozenset(tallies)]
             if numbers:
                 tallies |= self._tally(self._read(self._convert(batch), needs), numbers)
         return [tallies[number] for number in range(len(self.kinds))]
@@ -219,7 +235,8 @@ class Plan:
     def _can_sum(self, batch: Batch) -> bool:
         """Whether a backend may sum some kinds of the batch without a record."""
         preds, target = batch.preds, batch.target
-        if not self._direct or any(getattr(batch, name) is not None for name in _OPTIONS):
+        direct = (*self._formulas, *self._num_locations)
+        if not direct or any(getattr(batch, name) is not None for name in _OPTIONS):
             return False
         for values in (preds, target):
             if type(values) not in _PLAIN or is_batched(values) or values.is_neg():
@@ -228,32 +245,37 @@ class Plan:
             return False
         if preds.ndim != 2 or target.shape[:1] != preds.shape[:1] or target.ndim > 2:
             return False
-        states = (
-            vars(kind)[kind._state_name] for kind in map(self.kinds.__getitem__, self._direct)
-        )
-        if {target.device, *(state.device for state in states)} != {preds.device}:
+        devices = {self.kinds[number].device for number in direct}
+        if {target.device, *devices} != {preds.device}:
             return False
-        sizes = self._num_locations.values()
         if preds.is_floating_point():
-            is_beyond = any(preds.shape[1] > size for size in sizes)
+            is_beyond = any(preds.shape[1] > (x or preds.shape[1]) for x in self._sizes())
             is_plain = preds.element_size() > 1 and target.ndim == 1 and not is_beyond
             # other kinds would read the scores of all candidates a second time
-            return is_plain and Ranking not in self._others[1]
+            return is_plain and Ranking not in self._rest[frozenset(direct)][1]
         has_one = target.ndim == 1 or target.shape[1] == 1
         is_plain = preds.dtype == torch.int64 and self.ignore_index is None
-        return is_plain and (has_one or not sizes)
+        return is_plain and (has_one or not self._num_locations)
 
-    def _sum_directly(self, batch: Batch) -> dict[int, Tensor] | None:
+    def _sizes(self) -> list[int | None]:
+        return [*self._num_locations.values()]
+
+    def _sum_directly(self, batch: Batch) -> dict[int, Any] | None:
         """Let the backend sum the kinds that need no record; None where it cannot."""
         if not self._can_sum(batch):
             return None
         preds, target, formulas = batch.preds, batch.target, (*self._formulas.values(),)
-        backend, size = backends.choose(preds), next(iter(self._num_locations.values()), None)
+        (size,) = self._sizes() or [None]
+        backend = backends.choose(preds)
         if not backend.tallies_scores:
             return None
         if preds.is_floating_point():  # each query has one relevant location
+            if self._num_locations:
+                size = size or preds.shape[1]
             of_one = for_one_relevant(formulas, preds.shape[1])
             found = of_one and backend.tally_scores(preds, target, self.ignore_index, of_one, size)
+        elif not self._formulas and size is None:
+            return None
         else:  # each query has a relevant id, and one if decisions are counted
             ids = target[:, None] if target.ndim == 1 else target
             of_lists = for_lists(formulas, ids.shape[1])
@@ -264,19 +286,31 @@ class Plan:
             return None
         of_formulas, decisions = found
         summed: dict[int, Any] = dict(zip(self._formulas, of_formulas, strict=True))
-        summed |= dict.fromkeys(self._num_locations, decisions)
+        for number, known in self._num_locations.items() if decisions is not None else ():
+            kind = self.kinds[number]
+            summed[number] = kind.of_counts(decisions) if known is None else decisions
         return summed
 
-    def add(self, tallies: Sequence[Tensor], *, count: bool) -> None:
+    def add(self, tallies: Sequence[Any], *, count: bool) -> None:
         """Add what `tally` returned to all metrics."""
         changes: list[dict[str, Any]] = []
-        made: dict[tuple[int, int], Tensor] = {}  # keeps shared states shared
+        made: dict[tuple[int, int], Any] = {}  # keeps shared states shared
+        named: dict[tuple[int, int], Any] = {}  # and shared texts of keys
         for member, kind in zip(self.members, self._kind_of, strict=True):
             own = vars(member)
             held = own[member._state_name]
-            if (id(held), kind) not in made:
-                made[id(held), kind] = held + tallies[kind]
-            change: dict[str, Any] = {member._state_name: made[id(held), kind]}
+            added = tallies[kind]
+            change: dict[str, Any] = {}
+            # empty lists of equal metrics become one list
+            place = (0 if isinstance(held, list) and not held else id(held)), kind
+            if place not in made:
+                made[place] = held + added
+            if not isinstance(added, Tensor) and added.names:
+                pair = id(own["key_names"]), id(added.names)
+                if pair not in named:
+                    named[pair] = join_names(own["key_names"], added.names)
+                change["key_names"] = named[pair]
+            change[member._state_name] = made[place]
             if count:
                 change |= {"_update_count": own["_update_count"] + 1, "_computed": None}
             changes.append(change)

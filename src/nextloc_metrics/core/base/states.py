@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core.means.exact import KeyedSums
-from nextloc_metrics.core.queries.messages import clip, describe
+from nextloc_metrics.core.base.annotated_options import describe_option
+from nextloc_metrics.core.means.keyed_sums import KeyedSums
+from nextloc_metrics.core.queries.keys import join_names
+from nextloc_metrics.core.queries.messages import clip, describe, short
 
 
 class DenseState:
@@ -20,9 +23,9 @@ class DenseState:
         """Return the state that a metric holds."""
         return held
 
-    def summand(self, state: Tensor, device: torch.device) -> Any:
-        """Return what adds a state when added to what a metric holds."""
-        return state.to(device)
+    def add(self, held: Tensor, state: Tensor, device: torch.device) -> Tensor:
+        """Return what a metric holds with another state."""
+        return held + state.to(device)
 
     def refuse(self, saved: Any, held: Tensor) -> str | None:
         """Return what a saved state must be, if it is something else."""
@@ -57,9 +60,9 @@ class KeyedState:
             held[:] = [merged]  # the same sums, for all that share the list
         return merged
 
-    def summand(self, state: Tensor, device: torch.device) -> Any:
-        """Return what adds a state when added to what a metric holds."""
-        return self.sums_of([state.to(device)], self.num_keys)
+    def add(self, held: list[Tensor], state: Tensor, device: torch.device) -> list[Tensor]:
+        """Return what a metric holds with another state."""
+        return self.sums_of([state.to(device)], self.num_keys).append_to(held)
 
     def refuse(self, saved: Any, held: Any) -> str | None:
         """Return what a saved state must be, if it is something else."""
@@ -71,7 +74,30 @@ class KeyedState:
 
     def copy(self, saved: list[Tensor], device: torch.device) -> Any:
         """Return a copy of a saved state for a metric to hold."""
-        return [x.to(device, copy=True) for x in saved]
+        return [x.to(device, copy=True) for x in (self.empty, *saved)]  # not merged before
+
+
+def check_same_state(metric: Any, incoming: Any) -> None:
+    """Raise if another metric, or a dict of states, lacks the state of a metric."""
+    held = getattr(incoming, "_defaults", incoming)
+    if not isinstance(held, Mapping) or metric._state_name in held:
+        return
+    differing = [
+        f"`{name}`, {short(metric._options[name])} and {short(incoming._options[name])}"
+        for name in metric._read_by_update
+        if isinstance(incoming, type(metric)) and name in metric._options
+        if describe_option(metric._options[name]) != describe_option(incoming._options[name])
+    ]
+    others = differing or [f"states {clip(metric._state_name)} and {short([*held])}"]
+    raise ValueError(
+        f"`incoming_state` must be that of an equal metric, got different {others[0]}; make both "
+        "with the same options."
+    )
+
+
+def names_key(metric: Any) -> str:
+    """Return the name in a checkpoint of the texts of a metric's keys."""
+    return f"{metric._state_name} names"
 
 
 def load_state(
@@ -82,7 +108,7 @@ def load_state(
     The state is taken out of `state_dict`.
     """
     key = prefix + metric._state_name
-    saved = state_dict.pop(key, None)
+    saved, names = state_dict.pop(key, None), state_dict.pop(prefix + names_key(metric), {})
     if saved is None:
         if metric._persistent[metric._state_name]:
             missing_keys.append(key)
@@ -91,6 +117,7 @@ def load_state(
     if wanted is not None:
         return f"the state `{clip(key)}` must be {wanted}, got {describe(saved)}."
     setattr(metric, metric._state_name, metric._form.copy(saved, metric.device))
+    metric.key_names = join_names(metric.key_names, names)
     metric._computed = None
     metric._update_count = max(1, metric._update_count)  # or `compute` warns of no update
     return None

@@ -9,14 +9,11 @@ and its upper ones; and the number of infinite scores. No sum of 2^31 scores ove
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-
-from nextloc_metrics.core.queries.arrays import begins
 
 ONE = 1 << 32  #: the integer of a score of 1
 HIGHEST_SCORE = 1 + 1e-9  #: the highest score that counts as 1, because of rounding
@@ -84,9 +81,14 @@ def tally_by(
     group: Tensor, num_groups: int, scores: Tensor, counted: Tensor, is_bounded: bool = True
 ) -> Tensor:
     """Do what `tally` does per group, int64 `[num_groups, width]`; `group` is int64 `[N]`."""
+    rows = rows_of(scores, counted, is_bounded)
+    return rows.new_zeros(num_groups, rows.shape[1]).index_add(0, group, rows)
+
+
+def rows_of(scores: Tensor, counted: Tensor, is_bounded: bool = True) -> Tensor:
+    """Return what each score adds to a state, int64 `[N, width]`, as `tally` does."""
     total, squares, *rest = _columns_of(scores, is_bounded)
-    columns = torch.stack([total, squares, counted.long(), *rest], 1)
-    return columns.new_zeros(num_groups, columns.shape[1]).index_add(0, group, columns)
+    return torch.stack([total, squares, counted.long(), *rest], 1)
 
 
 def _columns_of(scores: Tensor, is_bounded: bool) -> Tensor:
@@ -157,63 +159,3 @@ def sum_once(values: Any, counts: Any) -> float:
     upper = values * (2.0**27 + 1)
     upper -= upper - values
     return math.fsum(np.concatenate([upper * counts, (values - upper) * counts]).tolist())
-
-
-class KeyedSums:
-    """Sums of integers by key, which add up; added to a list of entries they make a new list.
-
-    Args:
-        entries: int64 `[E, K + V]` each, the K numbers of a key and V summands; a key may come
-            again.
-        num_keys: K.
-    """
-
-    def __init__(self, entries: Sequence[Tensor], num_keys: int) -> None:
-        self.entries, self.num_keys = list(entries), num_keys
-
-    def __add__(self, other: KeyedSums) -> KeyedSums:
-        """Return the sums of both."""
-        return type(self)([*self.entries, *other.entries], self.num_keys)
-
-    def __radd__(self, held: list[Tensor]) -> list[Tensor]:
-        """Return the state of a metric, a list of entries, with these sums.
-
-        Each tensor has each key once, and at least twice the entries of the next one: so an entry
-        is merged about as often as the state doubles, not in every update.
-        """
-        parts = [*held, self.merge()]
-        while len(parts) > 1 and len(parts[-2]) < 2 * len(parts[-1]):
-            parts[-2:] = [type(self)(parts[-2:], self.num_keys).merge()]
-        return parts
-
-    def merge(self) -> Tensor:
-        """Return each key once, sorted, with its sums, int64 `[E, K + V]`."""
-        every = torch.cat(self.entries) if len(self.entries) > 1 else self.entries[0]
-        rows = every.cpu().numpy()
-        order, is_first = sort_rows(rows[:, : self.num_keys])
-        # `take` is several times faster than an index
-        found = torch.from_numpy(rows.take(order[is_first], axis=0))
-        again = torch.from_numpy(rows.take(order[~is_first], axis=0)[:, self.num_keys :])
-        number = torch.from_numpy(is_first.cumsum()[~is_first] - 1)
-        found[:, self.num_keys :].index_add_(0, number, again)
-        return found.to(every.device)
-
-
-def sort_rows(keys: Any) -> tuple[Any, Any]:
-    """Return an order that sorts rows, and where in it a different row begins, bool `[E]`."""
-    digits = [_digits(column) for column in keys.T] if len(keys) else []
-    bits = len(keys).bit_length()
-    if sum(width for _, width in digits) + bits < 64:  # one number for each row, which sorts faster
-        packed = np.zeros(len(keys), dtype=np.int64)
-        for column, width in digits:
-            packed = packed << width | column
-        packed = np.sort(packed << bits | np.arange(len(keys)))
-        return packed & ((1 << bits) - 1), begins(packed >> bits)
-    order = np.lexsort(keys.T[::-1])
-    return order, begins(*keys[order].T)
-
-
-def _digits(column: Any) -> tuple[Any, int]:
-    """Return numbers from 0 in the order of integers, and their bits."""
-    apart = (column - column.min()).view(np.uint64)  # also of more than 63 bits
-    return apart.view(np.int64), int(apart.max()).bit_length()

@@ -80,7 +80,7 @@ def as_tensor(name: str, value: Any, device: torch.device | None = None) -> Tens
     """
     if isinstance(value, Tensor):
         return _dense(name, value)
-    return _of_array(name, value, _array(name, value), device)
+    return _of_array(name, value, as_array(name, value), device)
 
 
 def as_tensor_or_text(
@@ -89,7 +89,13 @@ def as_tensor_or_text(
     """Return a row of text as a list of strings, and other values as a tensor."""
     if isinstance(value, Tensor):
         return _dense(name, value)
-    array = _array(name, value)
+    return read_array(name, value, as_array(name, value), device)
+
+
+def read_array(
+    name: str, value: Array, array: Any, device: torch.device | None = None
+) -> Tensor | list[str]:
+    """Do what `as_tensor_or_text` does with a value of which `as_array` made an array."""
     is_mixed = array.dtype.hasobject and any(isinstance(x, str) for x in array.flat)
     if array.dtype.kind not in "UT" and not is_mixed:
         return _of_array(name, value, array, device)
@@ -130,7 +136,7 @@ def _of_array(name: str, value: Any, array: Any, device: torch.device | None) ->
     return _dense(name, tensor if device is None else tensor.to(device))
 
 
-def _array(name: str, value: Any) -> Any:
+def as_array(name: str, value: Any) -> Any:
     """Convert a value to a NumPy array of numbers, strings or objects."""
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(
@@ -152,7 +158,8 @@ def _array(name: str, value: Any) -> Any:
             f"ids, `{name}.indices`."
         )
     rows = [row.detach().cpu().numpy() if isinstance(row, Tensor) else row for row in value]
-    if len(kinds := _kinds_of(rows)) > 1 and kinds & {bool, np.bool_}:
+    kinds = _kinds_of(rows)
+    if len(kinds) > 1 and kinds & {bool, np.bool_}:
         raise TypeError(
             f"`{name}` must be all booleans or all numbers, got both in {describe(value)}; write "
             "numbers."
@@ -162,6 +169,8 @@ def _array(name: str, value: Any) -> Any:
     is_text = any(issubclass(kind, str) for kind in set(map(type, rows)))
     try:
         array = np.asarray(rows, object if is_text else None)
+        if array.dtype.kind == "f" and kinds == {int}:  # some of more than 63 bits
+            array = np.asarray(rows, object)
         if array.dtype.kind == "U":
             array = np.array(rows, object)
     except (ValueError, OverflowError):  # rows of different lengths

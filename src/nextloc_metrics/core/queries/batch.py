@@ -23,6 +23,7 @@ from nextloc_metrics.core.queries.checks import (
     from_one,
     is_integer,
 )
+from nextloc_metrics.core.queries.keys import Grouping, read_keys
 from nextloc_metrics.core.queries.messages import describe, short
 
 
@@ -39,7 +40,7 @@ class Batch:
     preds: Any
     target: Any
     mask: Any = None
-    groups: Array | Mapping[str, Array] | None = None
+    groups: Array | Mapping[str, Array | Grouping] | None = None
     exclude: Any = None
     exempt_target: bool = False
     confidence: Any = None
@@ -102,13 +103,6 @@ _CHUNK = 1 << 20
 _OPTIONS = ("mask", "exclude", "confidence", "grades", "absent")
 
 
-class Grouping(NamedTuple):
-    """One kind of groups: the group number of each query, and the names of the groups."""
-
-    numbers: Tensor
-    labels: GroupLabels
-
-
 @dataclass(eq=False)
 class ArrayRows:
     """Rows of arrays in memory, or of an array of scores on disk; they are those of a `Batch`."""
@@ -153,7 +147,7 @@ class ArrayRows:
         return Batch(
             preds if isinstance(preds, Answers) else as_tensor("preds", preds),
             self.target[rows],
-            groups={x: Grouping(kind.numbers[rows], kind.labels) for x, kind in self.kinds.items()},
+            groups={x: Grouping(kind.keys[rows], kind.names) for x, kind in self.kinds.items()},
             **{name: values[rows] for name, values in given.items()},
         )
 
@@ -215,29 +209,24 @@ def read_rows(batch: Batch) -> ArrayRows:
 
 
 def _read_kind(name: str, values: Array | Grouping, shape: tuple[int, ...]) -> Grouping:
-    """Return values that have numbers, or number them; of sequences, repeat them."""
-    kind = values if isinstance(values, Grouping) else number_values(f"groups[{name!r}]", values)
-    numbers, queries = kind.numbers, prod(shape)
-    if numbers.shape in (shape[:1], shape):
-        numbers = per_query(name, numbers, torch.Size(shape), "integers", is_kind=True)
-    if numbers.shape != (queries,):
+    """Return the keys of values, or those that were read; of sequences, repeat them."""
+    kind = read_grouping(f"groups[{name!r}]", values)
+    keys, queries = kind.keys, prod(shape)
+    if keys.shape in (shape[:1], shape):
+        keys = per_query(name, keys, torch.Size(shape), "integers", is_kind=True)
+    if keys.shape != (queries,):
         raise ValueError(
             f"`groups[{name!r}]` must have a value for each of the {queries} queries, got "
-            f"{describe(numbers)}."
+            f"{describe(keys)}."
         )
-    return Grouping(numbers, kind.labels)
+    return Grouping(keys, kind.names)
 
 
-def number_values(name: str, values: Array) -> Grouping:
-    """Number distinct values, text or integers, in rising order."""
-    found = as_tensor_or_text(name, values)
-    if not isinstance(found, Tensor):
-        labels = GroupLabels.sorted(found)
-        return Grouping(labels.number(found), labels)
-    if is_integer(found) or found.dtype == torch.bool:
-        distinct, numbers = torch.unique(found, return_inverse=True)
-        return Grouping(numbers, GroupLabels([*map(str, distinct.long().tolist())]))
-    raise TypeError(f"`{name}` must be integers or text, got {describe(found)}.")
+def read_grouping(name: str, values: Array | Grouping) -> Grouping:
+    """Return the keys of integers, booleans or text."""
+    dtype = str(getattr(values, "dtype", "")).removeprefix("torch.")
+    is_bool = dtype == "bool" or (isinstance(values, list) and {*map(type, values)} == {bool})
+    return read_keys(name, as_tensor(name, values).long() if is_bool else values)
 
 
 class GroupLabels:
@@ -334,10 +323,10 @@ class GroupKind(NamedTuple):
     """The groups that a metric has sums of: their key in `groups`, their number, their names."""
 
     by: str | None
-    number: int
+    number: int | None  #: None for keys
     labels: GroupLabels | None
 
     @property
     def names(self) -> list[str]:
         """The names in tables and pictures: the labels, or the numbers."""
-        return list(self.labels.names if self.labels else map(str, range(self.number)))
+        return list(self.labels.names if self.labels else map(str, range(self.number or 0)))

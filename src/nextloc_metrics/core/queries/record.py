@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core.queries.arrays import Array, as_tensor, per_query
-from nextloc_metrics.core.queries.checks import check_named, is_integer
+from nextloc_metrics.core.queries.checks import check_named
+from nextloc_metrics.core.queries.keys import Grouping, not_a_key, read_keys
 from nextloc_metrics.core.queries.messages import describe, short
 
 if TYPE_CHECKING:
@@ -37,14 +38,16 @@ class Queries:
         shape: the shape of the queries, such as `[N]` or `[N, T]`.
         counted: bool `[N]` (flat), False for queries skipped by `mask` or `ignore_index`.
         groups: int64 `[N]`, the group of every query, by name of the kind of groups; "" for groups
-            without a name.
+            without a name. They are bool if they were.
         extra: what a score of your own reads, `[N, *]`, by name.
+        names: the texts of those groups that are text, by name of the kind and by their keys.
     """
 
     shape: torch.Size
     counted: Tensor
     groups: dict[str, Tensor] = field(default_factory=dict)
     extra: dict[str, Tensor] = field(default_factory=dict)
+    names: dict[str, Mapping[int, str]] = field(default_factory=dict)
 
 
 class Record:
@@ -83,16 +86,18 @@ class Record:
         """The device of the tensors."""
         return self.queries.counted.device
 
-    def with_groups(self, groups: Array | Mapping[str, Array] | None) -> Self:
+    def with_groups(self, groups: Array | Mapping[str, Array | Grouping] | None) -> Self:
         """Return the record with a group for every query, for `Grouped` metrics.
 
-        `groups` are as for `RankingMetric.update`, but numbers. None changes nothing.
+        `groups` are as for `RankingMetric.update`; text becomes keys. None changes nothing.
         """
         if groups is None:
             return self
         named = groups if isinstance(groups, Mapping) else {"": groups}
-        numbers = {name: self._read_groups(x) for name, x in named.items()}
-        return replace(self, queries=replace(self.queries, groups=numbers))  # type: ignore[type-var]
+        read = {name: self._read_groups(x) for name, x in named.items()}
+        keys = {name: keys for name, (keys, _) in read.items()}
+        names = {name: texts for name, (_, texts) in read.items() if texts}
+        return replace(self, queries=replace(self.queries, groups=keys, names=names))  # type: ignore[type-var]
 
     def with_extra(self, extra: Mapping[str, Array]) -> Self:
         """Return the record with more to read, `extra` as for `RankingMetric.update`."""
@@ -108,25 +113,41 @@ class Record:
             read[name] = tensor.reshape(-1, *tensor.shape[len(self.shape) :])
         return replace(self, queries=replace(self.queries, extra=read))  # type: ignore[type-var]
 
-    def _read_groups(self, groups: Array) -> Tensor:
-        groups = as_tensor("groups", groups, self.device)
-        if groups.dtype == torch.bool:
-            groups = groups.long()
-        flat = per_query("groups", groups, self.shape, "integers", is_integer(groups))
-        if groups.device != self.device:
+    def _read_groups(self, groups: Array | Grouping) -> Grouping:
+        """Return the key of every query's group, `[N]`."""
+        keys, names = read_keys("groups", groups, self.device, bools=True)
+        flat = per_query("groups", keys, self.shape, "integers", is_kind=True)
+        if keys.device != self.device:
             raise ValueError(
                 f"`groups` must be on the device of the scores, {self.device}, got "
-                f"{groups.device}; move it with `.to(device)`."
+                f"{keys.device}; move it with `.to(device)`."
             )
-        return flat.to(torch.int64, copy=True)
+        if names and flat.is_cpu and not self.counted.all():
+            counted = set(flat[self.counted].tolist())
+            names = {key: text for key, text in names.items() if key in counted}
+        return Grouping(flat.clone(), names)
 
-    def group_of(self, by: str | None) -> Tensor:
+    def group_of(self, by: str | None, are_keys: bool = False) -> Tensor:
         """Return the group of every query for one kind of groups, int64 `[N]`.
 
         Args:
             by: the name of the kind; None if there is only one. `"step"` without groups of that
                 name is the index in the last dimension of the queries.
+            are_keys: refuse booleans, which otherwise are the groups 0 and 1.
         """
+        kind = self._kind_of(by)
+        if kind is None:
+            return torch.arange(self.shape[-1], device=self.device).expand(self.shape).flatten()
+        if are_keys and self.groups[kind].dtype == torch.bool:
+            raise not_a_key("groups", self.groups[kind])
+        return self.groups[kind].long()
+
+    def names_of(self, by: str | None) -> Mapping[int, str]:
+        """Return the texts of hashed keys among the groups that `group_of` returns."""
+        return self.queries.names.get(self._kind_of(by) or "", {})
+
+    def _kind_of(self, by: str | None) -> str | None:
+        """Return the name of the kind of groups in `groups`; None if they are the steps."""
         if by == "step" and not self.groups.keys() & {"step", ""}:
             if len(self.shape) < 2:
                 raise ValueError(
@@ -134,7 +155,7 @@ class Record:
                     f"got queries of shape {short(self.shape)}; or pass "
                     "`groups={'step': ...}`."
                 )
-            return torch.arange(self.shape[-1], device=self.device).expand(self.shape).flatten()
+            return None
         if not self.groups:
             raise NotInRecordError(
                 "`groups` must be given, one per query, to update a Grouped metric."
@@ -144,15 +165,13 @@ class Record:
                 f"`groups` has several kinds, {short(list(self.groups))}; choose one with "
                 "`Grouped(..., by=...)`."
             )
-        found = self.groups.get(by or "", self.groups.get(""))
-        if found is None and by is None:
-            (found,) = self.groups.values()
-        if found is None:
+        kinds = [*self.groups] if by is None else [x for x in (by, "") if x in self.groups]
+        if not kinds:
             raise ValueError(
                 f"`groups` must hold the key {by!r} for `Grouped(..., by={by!r})`, got "
                 f"{short(list(self.groups))}."
             )
-        return found
+        return kinds[0]
 
     def once(self, key: Hashable, make: Callable[[], Data]) -> Data:
         """Return what `make` returns; during an update it is called once for each key.
@@ -210,7 +229,9 @@ def map_tensors(data: Data, function: Callable[[Tensor], Tensor]) -> Data:
         if isinstance(value, Tensor):
             changed[each.name] = function(value)
         elif isinstance(value, dict):
-            changed[each.name] = {name: function(tensor) for name, tensor in value.items()}
+            changed[each.name] = {
+                name: function(x) if isinstance(x, Tensor) else x for name, x in value.items()
+            }
         elif is_dataclass(value):
             changed[each.name] = map_tensors(value, function)
     return replace(data, **changed)  # type: ignore[type-var]

@@ -14,7 +14,7 @@ from nextloc_metrics.core.display.bars import MOST_BARS, Groups, draw_groups, dr
 from nextloc_metrics.core.display.style import Scale, add_note, import_pyplot
 from nextloc_metrics.core.means.intervals import check_confidence_level
 from nextloc_metrics.core.queries.messages import short
-from nextloc_metrics.core.results.results import keys_of
+from nextloc_metrics.core.results.results import in_order, keys_of, names_of_groups
 
 
 def plot_groups(models: Mapping[str, Any] | Any, confidence_level: float, ax: Any) -> Any:
@@ -66,14 +66,17 @@ def _read_groups(name: str, metric: Any, confidence_level: float) -> tuple[list[
         )
         return list(keys.values()), own
     values = _numbers(value)
-    names = groups.names if groups else [str(number) for number in range(values.numel())]
+    metric._share_names()
+    names = names_of_groups(metric) if groups else [str(number) for number in range(values.numel())]
     if values.numel() != len(names) or (values.ndim == 0 and not groups):
         raise ValueError(
             f"`models` must have a value for every group, got one value of {short(metric)}"
             f"{f' for {name}' if name else ''}."
         )
-    limits = None if bounds is None else _numbers(bounds).reshape(2, -1)
-    return list(names), Groups(values.flatten(), limits, numbers)
+    order = in_order(metric, range(len(names)))
+    limits = None if bounds is None else _numbers(bounds).reshape(2, -1)[:, order]
+    numbers = numbers if numbers is None else numbers[order]
+    return [names[x] for x in order], Groups(values.flatten()[order], limits, numbers)
 
 
 def _footnotes(metric: Any, labels: Collection[str]) -> dict[str, str]:
@@ -100,7 +103,9 @@ def _noun(metric: Any) -> str:
 def plot_metric(metric: Any, val: Any = None, ax: Any = None) -> Any:
     """Draw values of a metric as torchmetrics does, with our labels; see `RankingMetric.plot`."""
     import_pyplot()
-    val = metric.compute() if val is None else val
+    if val is None:
+        val = metric.compute()
+        metric._share_names()
     is_one = not isinstance(val, Sequence)
     if not is_one and not val:
         raise ValueError("`val` must hold the value of at least one step, got none.")
@@ -137,7 +142,12 @@ def _labelled(metric: Any, val: Any) -> Any:
     """Return a value as a tensor, or values by their labels."""
     if isinstance(val, Mapping):
         return {metric.key_labels.get(key, key): _numbers(one) for key, one in val.items()}
-    return _numbers(val)
+    values = _numbers(val)
+    keys = getattr(metric, "_keys", None)  # of groups that are not numbered
+    if keys is None or values.shape != keys.shape:
+        return values
+    names = [f"{_noun(metric)} {name}" for name in names_of_groups(metric)]
+    return dict(in_order(metric, zip(names, values, strict=True)))
 
 
 def values_of_members(collection: Any, val: Any) -> Any:

@@ -131,18 +131,35 @@ def read_results(
     return {key.removeprefix(ends[0]).removesuffix(ends[1]): one for key, one in readings.items()}
 
 
+def names_of_groups(member: Any) -> list[str]:
+    """Return the names of a metric's groups, in the order of its value; none without groups."""
+    kind = member.group_kind
+    if kind is None or kind.number is not None:
+        return kind.names if kind else []
+    return [member.key_names.get(key, str(key)) for key in member.groups.tolist()]
+
+
+def in_order(member: Any, rows: Iterable[Member]) -> list[Member]:
+    """Return rows of a metric's groups, integers by number and then text by its letters."""
+    if not member.key_names:
+        return list(rows)
+    keyed = zip(member.groups.tolist(), names_of_groups(member), rows, strict=True)
+    by_text = lambda x: (x[0] in member.key_names, x[1] if x[0] in member.key_names else x[0])  # noqa: E731
+    return [row for *_, row in sorted(keyed, key=by_text)]
+
+
 def _read_groups(collection: Any, results: Results) -> dict[str, dict[str, Reading]]:
     """Read the value of every group, by the key of the member; its own key adds the group."""
     found = {}
     for name, member in collection.named_members():
-        key, kind = collection._set_name(name), member.group_kind
-        names = kind.names if kind else []
+        key, names = collection._set_name(name), names_of_groups(member)
         value = results.values.get(key)
         if isinstance(value, Tensor) and value.ndim and 0 < len(names) <= MOST_ROWS:
             bounds: list[Any] = [None] * len(names)
             if name in results.intervals:
                 bounds = list(torch.stack(results.intervals[name], -1).tolist())
-            rows = zip(names, value.tolist(), bounds, results.numbers[name].tolist(), strict=True)
+            numbers = results.numbers[name].tolist()
+            rows = in_order(member, zip(names, value.tolist(), bounds, numbers, strict=True))
             found[key] = {
                 f"{key}, {group}": Reading(
                     x,

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core.queries.arrays import as_tensor, pad_rows
-from nextloc_metrics.core.queries.batch import Grouping, GroupLabels
 from nextloc_metrics.core.queries.hashing import unknown_numbers
+from nextloc_metrics.core.queries.keys import Grouping, read_keys
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files.cells import (
     CellKind,
@@ -164,7 +164,7 @@ def names_of_groups(groups: Sequence[str]) -> tuple[str, ...]:
 
 
 def read_group(part: FilePart, name: str) -> Grouping:
-    """Number the groups of rows, text, integers or dates, with labels; raise for a missing one."""
+    """Read the keys of groups, text, integers or dates; raise for a missing one."""
     column = plain(part.columns[name])
     kind, types = column.type, pa.types
     if column.null_count:
@@ -179,11 +179,12 @@ def read_group(part: FilePart, name: str) -> Grouping:
             f"`{name}` in {part.file} must hold groups, integers or text, got {kind}; convert them "
             "to text."
         )
-    found = column.dictionary_encode()
-    labels = [*map(str, found.dictionary.to_pylist())]
-    # a part has its own labels: the same name may have another number in the next
-    numbers = found.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return Grouping(torch.from_numpy(numbers), GroupLabels(labels))
+    if types.is_integer(column.type):
+        return read_keys(name, column.to_numpy(zero_copy_only=False))
+    encoded = column.dictionary_encode()  # each text is hashed once
+    keys, names = read_keys(name, [*map(str, encoded.dictionary.to_pylist())])
+    indices = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return Grouping(keys[torch.from_numpy(indices)], names)
 
 
 def read_mask(part: FilePart, name: str) -> Tensor:

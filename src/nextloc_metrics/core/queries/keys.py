@@ -1,0 +1,176 @@
+"""Keys: the integer that stands for a group or a location before any of them is counted.
+
+An integer from -2^62 to 2^62 - 1 is its own key. The key of any other integer, and of text that is
+not the usual form of an integer, is a hash from 2^62 to 2^63 - 1. So "1" and 1 have one key, and
+"01" has another. Two of n texts share a key with a probability of about n^2 / 2^63.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nextloc_metrics.core.queries.arrays import Array, as_array, as_tensor_or_text, read_array
+from nextloc_metrics.core.queries.checks import is_integer
+from nextloc_metrics.core.queries.hashing import mix
+from nextloc_metrics.core.queries.messages import describe, short
+
+#: integers of at least this size, or below its negative, have a hash as key
+LIMIT = 1 << 62
+
+#: the key of rows that are left out, which no group has
+NO_KEY = -(1 << 63)
+
+
+class Grouping(NamedTuple):
+    """One kind of groups: the key of each query's group, and the texts of keys that are hashes."""
+
+    keys: Tensor
+    names: Mapping[int, str]
+
+
+_INTEGER = re.compile(r"-?[1-9][0-9]{0,19}|0")
+
+
+def key_of(text: str) -> int:
+    """Return the key of a text.
+
+    Example:
+        >>> key_of("7"), key_of("07") == key_of("7"), key_of("ann") >= 2**62
+        (7, False, True)
+    """
+    # most text begins with a letter, which stands behind the digits
+    number = int(text) if text[:1] <= "9" and _INTEGER.fullmatch(text) else 1 << 64
+    if -LIMIT <= number < LIMIT:
+        return number
+    if -(1 << 63) <= number < 1 << 64:
+        bits = mix(np.array([number % (1 << 64)], dtype=np.uint64))
+        found = int((bits if number < 1 << 63 else mix(bits))[0])
+    else:
+        digest = blake2b(text.encode(), digest_size=8).digest()
+        found = int.from_bytes(digest, "little")
+    return LIMIT | (found & (LIMIT - 1))
+
+
+def keys_of_integers(ids: Tensor) -> Tensor:
+    """Return the keys of int64 ids, of any shape; nothing waits for a device."""
+    is_far = (ids >= LIMIT) | (ids < -LIMIT)
+    if ids.is_cpu:
+        if not is_far.any():
+            return ids
+        hashed = torch.from_numpy(mix(ids.numpy()).view(np.int64))
+    else:
+        hashed = _mix_on_device(ids)
+    return torch.where(is_far, hashed & (LIMIT - 1) | LIMIT, ids)
+
+
+def _mix_on_device(values: Tensor) -> Tensor:
+    """Do what `mix` does, in int64."""
+
+    def shifted(x: Tensor, bits: int) -> Tensor:  # without the sign
+        return (x >> bits) & ((1 << (64 - bits)) - 1)
+
+    x = values - 0x61C8864680B583EB
+    x = (x ^ shifted(x, 30)) * -0x40A7B892E31B1A47
+    x = (x ^ shifted(x, 27)) * -0x6B2FB644ECCEEE15
+    return x ^ shifted(x, 31)
+
+
+def read_keys(
+    name: str,
+    values: Array | Grouping,
+    device: torch.device | None = None,
+    bools: bool = False,
+) -> Grouping:
+    """Return the keys of integers or of a row of text, int64; those that were read stay.
+
+    `name` is that of the argument, for errors. With `bools`, booleans are returned as they are.
+
+    Raises:
+        TypeError: a value is no integer and no text, such as a float or a bool.
+        ValueError: a value is missing, or two texts have one key.
+    """
+    if isinstance(values, Grouping):
+        return values
+    if isinstance(values, Tensor) and values.dtype != torch.uint64:
+        read = as_tensor_or_text(name, values)
+    else:
+        array = values.cpu().numpy() if isinstance(values, Tensor) else as_array(name, values)
+        if _is_wide(array):  # such as S2 cells
+            keys, names = _keys_of_texts(name, [*map(str, array.ravel().tolist())], device)
+            return Grouping(keys.view(array.shape), names)
+        read = read_array(name, values, array, device)
+    if not isinstance(read, Tensor):
+        return _keys_of_texts(name, read, device)
+    if bools and read.dtype == torch.bool:
+        return Grouping(read, {})
+    if not is_integer(read):
+        raise not_a_key(name, read)
+    ids = read.long()
+    keys = keys_of_integers(ids)
+    if keys is ids or not ids.is_cpu:
+        return Grouping(keys, {})
+    is_far = keys != ids
+    texts = map(str, ids[is_far].tolist())
+    return Grouping(keys, _name_keys(keys[is_far].tolist(), texts))
+
+
+def not_a_key(name: str, values: Tensor) -> TypeError:
+    """Return the error of values whose dtype no key has: floats or booleans."""
+    return TypeError(
+        f"`{name}` must be integers or text, got {describe(values)}; convert it by `.long()`, or "
+        "write names."
+    )
+
+
+def _is_wide(array: Any) -> bool:
+    """Whether an array has integers that int64 does not hold."""
+    if array.dtype == np.uint64:
+        return bool((array >= 1 << 63).any())
+    flat = array.ravel().tolist() if array.dtype.hasobject else []
+    return {type(x) for x in flat} == {int} and (max(flat) >= 1 << 63 or min(flat) < -(1 << 63))
+
+
+def _keys_of_texts(name: str, texts: Sequence[str], device: torch.device | None) -> Grouping:
+    try:
+        known = {text: key_of(text) for text in dict.fromkeys(texts)}
+    except UnicodeEncodeError as error:
+        wrong = short(error.object[error.start : error.end])
+        raise ValueError(f"`{name}` must be text of whole characters, got {wrong}.") from error
+    keys = torch.tensor([*map(known.__getitem__, texts)], dtype=torch.int64, device=device)
+    return Grouping(keys, _name_keys(known.values(), known))
+
+
+def _name_keys(keys: Iterable[int], texts: Iterable[str]) -> dict[int, str]:
+    """Return the texts of hashed keys."""
+    names: dict[int, str] = {}
+    for key, text in zip(keys, texts, strict=True):
+        if key >= LIMIT and names.setdefault(key, text) != text:
+            raise _same_key(names[key], text)
+    return names
+
+
+def join_names(names: Mapping[int, str], others: Mapping[int, str]) -> Mapping[int, str]:
+    """Return the texts of keys of both dicts, or raise if two texts have one key.
+
+    Where `others` has no new key, `names` itself is returned.
+    """
+    joined = names if others.keys() <= names.keys() else {**others, **names}
+    if len(joined) < len(names) + len(others):  # some keys are in both
+        for key, text in others.items():
+            if joined[key] != text:
+                raise _same_key(joined[key], text)
+    return joined
+
+
+def _same_key(text: str, other: str) -> ValueError:
+    return ValueError(
+        f"the names of groups must have different keys, got {short(text)} and {short(other)} with "
+        "one key; write one of them otherwise."
+    )

@@ -1,0 +1,56 @@
+"""Files of release 0.6, in which groups have numbers: their states by key.
+
+The groups of a kind are a list of names in the header, and a group is its number there. A metric
+of groups has a row of sums for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.core.base.grouped import ClusteredGroups, Grouped
+from nextloc_metrics.core.base.metric import RecordMetric
+from nextloc_metrics.core.means.keyed_sums import KeyedSums
+from nextloc_metrics.core.queries.keys import Grouping, read_keys
+from nextloc_metrics.report.evaluation_metrics import FULL, LocationAnswers
+
+# The number of a group is in the upper bits of a pair, and that of a user in the lower ones.
+_BITS = 32
+
+
+def read_numbered(
+    names: Mapping[str, Sequence[str]],
+    members: Mapping[str, RecordMetric],
+    arrays: Mapping[str, Tensor],
+) -> tuple[dict[str, Grouping], dict[str, Tensor]]:
+    """Return the keys and the texts of groups by kind, and the states of metrics by key."""
+    groups = {kind: read_keys("groups", list(of)) for kind, of in names.items() if of}
+    keys = {kind: of for kind, (of, _) in groups.items()}
+    states = {name: _by_key(member, arrays[name], keys) for name, member in members.items()}
+    return groups, {**arrays, **states}
+
+
+def _by_key(member: Any, state: Tensor, keys: Mapping[str, Tensor]) -> Tensor:
+    """Return the state of a metric with keys in place of numbers."""
+    none = state.new_zeros(0)
+    if isinstance(member, ClusteredGroups):
+        groups = keys.get(str(member.by), none)[state[:, 0] >> _BITS]
+        clusters = keys.get(member.sampled_by, none)[state[:, 0] & ((1 << _BITS) - 1)]
+        rows, num_keys = torch.cat([torch.stack([groups, clusters], 1), state[:, 1:]], 1), 2
+    elif isinstance(member, Grouped) and member.num_groups is None:
+        of = keys.get(str(member.by), none)
+        has_queries = state[: len(of), 2] > 0
+        rows, num_keys = torch.cat([of[:, None], state[: len(of)]], 1)[has_queries], 1
+    elif isinstance(member, LocationAnswers):
+        if bool((state[:1, 0] < 0).any()):
+            return torch.full_like(state, FULL)
+        if member.by is None:
+            return state
+        rows, num_keys = torch.cat([keys.get(member.by, none)[state[:, :1]], state[:, 1:]], 1), 3
+    else:
+        return state
+    return KeyedSums([rows], num_keys).merge()
