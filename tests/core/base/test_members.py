@@ -65,6 +65,14 @@ class Mixed(ByScore, AccuracyAtK):
     """The first base is the nearest."""
 
 
+class RankAgain(ByScore):
+    """It is scored by `at_rank`, whatever the `score` of its base."""
+
+    def at_rank(self, rank: Tensor) -> Tensor:
+        """The score of `ByRank`."""
+        return ByRank.at_rank(self, rank)
+
+
 def test_the_nearest_class_says_how_a_query_is_scored() -> None:
     """Whatever the classes behind it define."""
     for metric, value in [
@@ -74,6 +82,7 @@ def test_the_nearest_class_says_how_a_query_is_scored() -> None:
         (ByFormula(), (1 / 2 + 1 / 2 + 3 / 4) / 3),
         (Nothing(), (1 / 2 + 1 / 2 + 3 / 4) / 3),
         (Mixed(k=1), 1 / 2),
+        (RankAgain(), (0 + 0 + 1 / 2) / 3),
     ]:
         for each in (metric, Grouped(metric, 1, average="queries")):
             groups = {"groups": torch.zeros(3).long()} if each is not metric else {}

@@ -50,7 +50,8 @@ class MeanMetric(RecordMetric):
             return Scoring()
         # of a `RankingMetric`
         formula = own.formula if scored_by == "formula" else None
-        return Scoring(formula, own.ties, own.empty_target_action)
+        of_ranks = scored_by == "at_rank" if formula is None else formula.over != "retrieved"
+        return Scoring(formula, own.ties, own.empty_target_action, of_ranks)
 
     @abstractmethod
     def score(self, record: Any) -> Tensor | tuple[Tensor, Tensor]:

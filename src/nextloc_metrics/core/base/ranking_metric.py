@@ -103,7 +103,11 @@ class RankingMetric(MeanMetric):
         super().__init_subclass__(**kwargs)
         # a class that is mixed in may be no `RankingMetric`
         nearer = cls.__mro__[: cls.__mro__.index(RankingMetric)]
-        defined = ([name for name in _SCORES if name in vars(base)] for base in nearer)
+        usual = RankingMetric.score
+        defined = (
+            [name for name in _SCORES if vars(base).get(name, usual) is not usual]
+            for base in nearer
+        )
         nearest = next(filter(None, defined), [])
         if len(nearest) > 1:
             raise TypeError(
@@ -111,6 +115,8 @@ class RankingMetric(MeanMetric):
                 f"`{nearest[0]}` and `{nearest[1]}`."
             )
         cls._scored_by = nearest[0] if nearest else None
+        if cls._scored_by != "score" and cls.score is not usual:
+            cls.score = usual  # type: ignore[method-assign]  # in place of that of a base
 
     def __post_init__(self) -> None:
         super().__post_init__()

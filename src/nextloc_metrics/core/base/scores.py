@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -12,6 +12,7 @@ from torch import Tensor
 from nextloc_metrics.core.means import exact
 from nextloc_metrics.core.queries.messages import describe, short
 from nextloc_metrics.core.queries.record import Record
+from nextloc_metrics.core.ranking.distinct import DistinctRanks, distinct_ranks
 from nextloc_metrics.core.ranking.ranking import Ranking, Ties
 from nextloc_metrics.core.scoring.formulas import Formula, evaluate
 
@@ -26,12 +27,13 @@ class Scoring(NamedTuple):
     """How a mean scores a query.
 
     `formula` is None where its `score` is called; `empty_target_action` is None where `score`
-    alone says which queries count.
+    alone says which queries count. `of_ranks` is whether equal ranks have equal scores.
     """
 
     formula: Formula | None = None
     ties: Ties = "expected"
     empty_target_action: EmptyTargetAction | None = None
+    of_ranks: bool = False
 
 
 class Mean(Protocol):
@@ -54,6 +56,8 @@ class Mean(Protocol):
 class ScoreTable:
     """The scores of several means: one matrix for those whose queries count alike.
 
+    Where it pays, scores of ranks are made and summed once for all queries of a rank.
+
     Args:
         record: what they read.
         means: the means by the names of their scores.
@@ -63,29 +67,43 @@ class ScoreTable:
         self._device = record.device
         if isinstance(record, Ranking) and record.above.is_mps:  # has no float64
             record = record.to("cpu")
-        matrices: dict[Any, _Rows] = {}
         self._places: dict[str, tuple[_Rows, int]] = {}
+        self._matrices: list[_Rows] = []
+        of_ranks = {name: x for name, x in means.items() if x._scoring.of_ranks}
+        distinct = None
+        if isinstance(record, Ranking):
+            distinct = distinct_ranks(record, len(of_ranks))
+        if distinct is not None:
+            self._add(distinct.ranking, of_ranks, distinct)
+            means = {name: x for name, x in means.items() if name not in of_ranks}
+        self._add(record, means)
+
+    def _add(
+        self, record: Record, means: Mapping[str, Mean], distinct: DistinctRanks | None = None
+    ) -> None:
+        """Score the queries of a record, which are those of the batch or its `distinct` ranks."""
+        matrices: dict[Any, _Rows] = {}
         for key, name, scores in _score(record, means):
             mean, counted = means[name], None
             if isinstance(scores, tuple):
                 scores, counted = scores
             action = mean._scoring.empty_target_action
             matrix = action, mean._is_bounded, None if counted is None else name
-            rows = matrices.setdefault(matrix, _Rows(action, counted))
+            rows = matrices.setdefault(matrix, _Rows(action, counted, distinct))
             self._places[name] = rows, rows.add(key, mean, scores)
-        self._matrices = list(matrices.values())
-        for rows in self._matrices:
+        for rows in matrices.values():
             rows.finish(record)
+        self._matrices += matrices.values()
 
     def of(self, name: str) -> tuple[Tensor, Tensor]:
         """Return float64 `[N]`, the scores (0 where skipped), and bool `[N]`, which count."""
         rows, number = self._places[name]
-        return rows.each[number], rows.counted
+        return rows.of_queries(number), rows.of_queries(None)
 
     @cached_property
     def _sums(self) -> dict[int, Sequence[Tensor]]:
         return {
-            id(rows): exact.tally(rows.scores, rows.counted, rows.means[0]._is_bounded)
+            id(rows): exact.tally(rows.scores, rows.times, rows.means[0]._is_bounded)
             .to(self._device)
             .unbind()
             for rows in self._matrices
@@ -98,14 +116,24 @@ class ScoreTable:
 
 
 class _Rows:
-    """The rows of one matrix of scores, each different score once."""
+    """The rows of one matrix of scores, each different score once.
+
+    Its columns are queries, or ranks, which count several `times`.
+    """
 
     scores: Tensor
     counted: Tensor
+    times: Tensor
 
-    def __init__(self, action: EmptyTargetAction | None, counted: Tensor | None) -> None:
-        self.action, self._counted = action, counted
+    def __init__(
+        self,
+        action: EmptyTargetAction | None,
+        counted: Tensor | None,
+        distinct: DistinctRanks | None,
+    ) -> None:
+        self.action, self._counted, self._distinct = action, counted, distinct
         self._by_key: dict[Any, Tensor] = {}
+        self._of_queries: dict[int | None, Tensor] = {}
         self.means: list[Mean] = []
 
     def add(self, key: Any, mean: Mean, scores: Tensor) -> int:
@@ -133,7 +161,19 @@ class _Rows:
         counted = counted.to(scores.device)
         self.counted = counted if self._counted is None else counted & self._counted.to(counted)
         self.scores = scores.masked_fill(~self.counted, 0)
-        check_score_range(self.means, self.scores)
+        times = None if self._distinct is None else self._distinct.times
+        self.times = self.counted if times is None else times.masked_fill(~self.counted, 0)
+        check_score_range(self.means, self.scores, self._spread)
+
+    def of_queries(self, number: int | None) -> Tensor:
+        """Return a row for the queries of the batch; None for which of them count."""
+        if number not in self._of_queries:
+            row = self.counted if number is None else self.each[number]
+            self._of_queries[number] = self._spread(row)
+        return self._of_queries[number]
+
+    def _spread(self, row: Tensor) -> Tensor:
+        return row if self._distinct is None else row[self._distinct.row]
 
 
 def _score(record: Any, means: Mapping[str, Mean]) -> list[tuple[Any, str, Any]]:
@@ -189,8 +229,13 @@ def counted_queries(ranking: Ranking, action: EmptyTargetAction) -> Tensor:
     return ranking.answerable if action == "skip" else ranking.queries.counted
 
 
-def check_score_range(metrics: Sequence[Mean], scores: Tensor) -> None:
-    """Raise if a score, float64 `[len(metrics), N]`, of a validating metric is out of range."""
+def check_score_range(
+    metrics: Sequence[Mean], scores: Tensor, spread: Callable[[Tensor], Tensor]
+) -> None:
+    """Raise if a score, float64 `[len(metrics), N]`, of a validating metric is out of range.
+
+    `spread` returns a row of scores for the queries of the batch, which an error speaks of.
+    """
     if not scores.numel() or not any(metric.validate_args for metric in metrics):
         return
     ends = torch.stack(scores.aminmax(dim=1)).T.tolist()
@@ -199,15 +244,17 @@ def check_score_range(metrics: Sequence[Mean], scores: Tensor) -> None:
             continue
         # a NaN compares false
         if not (low >= 0 and (high <= exact.HIGHEST_SCORE or not metric._is_bounded)):
+            low, high = torch.stack(spread(row).aminmax()).tolist()
             values = "in [0, 1]" if metric._is_bounded else "from 0 to 2^31, or infinity"
             raise ValueError(
                 f"`score` of {short(metric)} must return values {values}, got {low} to {high}."
             )
         if exact.HIGHEST_FINITE < high < torch.inf:
+            query = int(spread(row).argmax())
             raise ValueError(
                 f"`preds` and `target` must give {short(metric)} a score of at most 2^31, or "
-                f"infinity, got {high:g} for query {int(row.argmax())}; check their unit, or leave "
-                "the query out with `mask`."
+                f"infinity, got {high:g} for query {query}; check their unit, or leave the query "
+                "out with `mask`."
             )
 
 

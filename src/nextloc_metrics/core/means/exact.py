@@ -66,14 +66,15 @@ def is_bounded(state: Tensor) -> bool:
     return state.shape[-1] == _BOUNDED
 
 
-def tally(scores: Tensor, counted: Tensor, is_bounded: bool = True) -> Tensor:
-    """Sum the scores of a batch, float64 `[..., N]` and 0 where not `counted`, bool `[N]`.
+def tally(scores: Tensor, times: Tensor, is_bounded: bool = True) -> Tensor:
+    """Sum the scores of a batch, float64 `[..., N]`, each so many `times`, `[N]`.
 
-    Scores that are `is_bounded` are in [0, 1]. The result is the state of the batch, int64
-    `[..., width]`.
+    `times` are integers, or bool for 0 and 1 where scores are 0 that do not count. Scores that are
+    `is_bounded` are in [0, 1]. The result is the state of the batch, int64 `[..., width]`.
     """
-    sums = _columns_of(scores, is_bounded).sum(-1)
-    number = counted.sum().expand_as(sums[:1])
+    columns = _columns_of(scores, is_bounded)
+    sums = (columns if times.dtype == torch.bool else columns * times).sum(-1)
+    number = times.sum().expand_as(sums[:1])
     return torch.cat([sums[:2], number, sums[2:]]).movedim(0, -1)
 
 

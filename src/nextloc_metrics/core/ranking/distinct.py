@@ -1,0 +1,76 @@
+"""The different ranks of a batch, each as one query, and how often it occurs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.core.backends.reference import UNRETRIEVED
+from nextloc_metrics.core.queries.arrays import must_not_sync
+from nextloc_metrics.core.queries.record import Queries
+from nextloc_metrics.core.ranking.ranking import Ranking
+
+#: with fewer scores of queries, or fewer queries for each rank, counting costs more than it saves
+FEWEST_SCORES = 1 << 16
+FEWEST_QUERIES_PER_RANK = 4
+
+#: ranks up to here have the same score wherever they are in a tensor
+MOST_RANKS = 1 << 17
+
+
+class DistinctRanks(NamedTuple):
+    """The ranks of a batch, each once.
+
+    Attributes:
+        ranking: one query for each rank, for a location that is not retrieved, for a query without
+            a relevant location, and for one that is skipped.
+        times: int64 `[len(ranking)]`, how many queries of the batch are equal to it.
+        row: int64 `[N]`, which of them each query of the batch is.
+    """
+
+    ranking: Ranking
+    times: Tensor
+    row: Tensor
+
+
+def distinct_ranks(ranking: Ranking, num_means: int) -> DistinctRanks | None:
+    """Return the ranks of a batch of one relevant location per query, without ties.
+
+    None if a query is more than a rank, or if it does not pay for so many means of scores.
+    """
+    if len(ranking.above) * num_means < FEWEST_SCORES or must_not_sync(ranking.above):
+        return None
+    if ranking.above.shape[1] != 1 or ranking.most_relevant not in (None, 1):
+        return None
+    if ranking.grades is not None or int(ranking.tied.amax()) > 1:
+        return None
+    above = ranking.above[:, 0]
+    last = int((above & (UNRETRIEVED - 1)).amax())  # of an unretrieved location: 0
+    if last >= min(len(above) // FEWEST_QUERIES_PER_RANK, MOST_RANKS):
+        return None
+    unretrieved, empty, skipped = range(last + 1, last + 4)
+    row = above.clamp(max=unretrieved).masked_fill_(ranking.num_relevant == 0, empty)
+    row.masked_fill_(~ranking.counted, skipped)
+    times = torch.bincount(row, minlength=skipped + 1)
+    ranks = torch.arange(skipped + 1, device=row.device)
+    counted = (times > 0) & (ranks < skipped)
+    of_one = torch.ones_like(ranks)
+    column = of_one[:, None]
+    distinct = replace(
+        ranking,
+        above=ranks.masked_fill(ranks > last, UNRETRIEVED)[:, None],
+        tied=column,
+        relevant_above=torch.zeros_like(column),
+        relevant_tied=column,
+        relevant=torch.full_like(column, -1),
+        num_relevant=of_one.masked_fill(ranks == empty, 0),
+        queries=Queries(ranks.shape, counted),
+        first=None,
+        scores=None,
+        length=None,
+        has_ids=False,
+    )
+    return DistinctRanks(distinct, times, row)
