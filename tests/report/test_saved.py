@@ -79,7 +79,7 @@ CHANGES: dict[str, Callable[[Any, Any], Any]] = {
     "a key is missing": lambda _, arrays: arrays.pop("/mrr"),
     "a wrong shape": lambda _, arrays: arrays.update({"/mrr": np.zeros(4, np.int64)}),
     "a wrong dtype": lambda _, arrays: arrays.update({"/mrr": np.zeros(3)}),
-    "groups in a wrong shape": lambda _, x: x.update({"by user/mrr": x["by user/mrr"][:-1]}),
+    "groups in a wrong shape": lambda _, x: x.update({"by user/mrr": x["by user/mrr"][:, 1:]}),
     "pairs without a number": lambda _, x: x.update({"by hour/mrr": x["by hour/mrr"][:, 1:]}),
     "no k": lambda header, _: header["setting"].pop("k"),
     "no labels": lambda header, _: header.pop("names"),

@@ -414,10 +414,8 @@ def test_a_refused_option_keeps_its_value(name: str, value: Any) -> None:
     with pytest.raises(AttributeError, match=f"`{name}` of Weighted is fixed"):
         setattr(metric, name, value)
     assert getattr(metric, name) is before
+    with pytest.raises(AttributeError, match="`inner` of Weighted is fixed"):
+        metric.add_module("inner", MRR())
+    with pytest.raises(AttributeError, match="`inner` of Weighted is fixed"):
+        del metric.inner
     assert metric.inner is metric._modules["inner"]
-
-
-def test_a_class_has_no_value_of_an_option() -> None:
-    """Only an object has: an option that has no value would else be one of the class."""
-    assert not hasattr(AccuracyAtK, "k")
-    assert not hasattr(Weighted, "table")

@@ -109,10 +109,19 @@ def test_no_batch_outlives_its_update() -> None:
 @pytest.mark.parametrize("name", ["score", "at_rank", "tally"])
 def test_a_method_of_one_object_is_refused(name: str) -> None:
     """The state is shared, and tallied, by what the class says; also within another metric."""
+    acc, grouped = AccuracyAtK(1), Grouped(AccuracyAtK(1), 2)
     collection = RankingCollection({"acc": AccuracyAtK(1)})
-    for metric in (AccuracyAtK(1), collection["acc"], Grouped(AccuracyAtK(1), 2).metric):
+    groups = {"groups": torch.tensor([0])}
+    for metric, updated, given in (
+        (acc, acc, {}),
+        (collection["acc"], collection, {}),
+        (grouped.metric, grouped, groups),
+    ):
+        setattr(metric, name, lambda ranking: ranking)
         with pytest.raises(AttributeError, match=f"`{name}` of AccuracyAtK.* is fixed.*subclass"):
-            setattr(metric, name, lambda ranking: ranking)
+            updated.update(
+                torch.tensor([[0]]), torch.tensor([0]), **given if updated is grouped else {}
+            )
 
 
 # the parts of a line: a weight of a rank, what is summed, the cut-off, the divisor

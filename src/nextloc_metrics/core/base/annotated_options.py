@@ -116,10 +116,7 @@ def declare_options(cls: Any) -> None:
     if cls._own_options and not has_init:
         cls.__init__ = constructor(cls, cls._all_options)
     for name in cls._own_options:
-        if name in vars(cls) and not has_init:
-            delattr(cls, name)  # a value of the class would stand for one that is missing
-        if name not in vars(cls) and isinstance(getattr(cls, name, None), property):
-            setattr(cls, name, None)  # or a property of a base would stand for the option
+        setattr(cls, name, FixedOption(name))
     computed = {x for x, y in cls._all_options.items() if COMPUTED in get_args(y.annotation)}
     # sorted: classes that share a state may declare the same options in another order
     cls._read_by_update = sorted(cls._all_options.keys() - computed)
@@ -185,6 +182,45 @@ def unknown_option(cls: Any, error: ValueError) -> Exception:
     if near := nearest(unknown.strip("`"), cls._all_options):
         remedy = f"use `{near}`"
     return TypeError(f"{cls.__name__} has no option {clip(unknown)}; {remedy}.")
+
+
+class FixedOption:
+    """An option in its class: the object has the value, which cannot be assigned again."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __set__(self, metric: Any, value: object) -> NoReturn:
+        refuse_to_set(type(metric), self.name, self.name in vars(metric).get("_options", ()))
+
+
+class FixedModules(dict[str, Any]):
+    """The modules of a metric, in which no option is set again, or deleted.
+
+    PyTorch sets a module here and asks no `FixedOption`. It has taken the attribute away before.
+    """
+
+    def __init__(self, metric: Any) -> None:
+        super().__init__(metric._modules)
+        self.kind, self.attributes = type(metric), vars(metric)
+
+    def __setitem__(self, name: str, module: Any) -> None:
+        if module is not self.get(name):  # TorchScript sets the same
+            restore_option(self.kind, self.attributes, name, self.get(name))
+        super().__setitem__(name, module)
+
+    def __delitem__(self, name: str) -> None:
+        restore_option(self.kind, self.attributes, name, self[name])
+        super().__delitem__(name)
+
+
+def restore_option(kind: type, attributes: dict[str, Any], name: str, module: Any) -> None:
+    """Raise if a name is that of an option, which PyTorch took from a metric's attributes."""
+    options = attributes.get("_options", {})
+    if name in options:
+        attributes[name] = options[name] if module is None else module
+    if name in kind._all_options:  # type: ignore[attr-defined]
+        refuse_to_set(kind, name, name in options)
 
 
 def refuse_to_set(kind: type, name: str, is_set: bool) -> NoReturn:

@@ -133,7 +133,7 @@ class BaseMetric(Metric):
             is_kept = self._device == before or option is None or isinstance(option, Metric)
             copied: Any = table if is_kept else deepcopy(option, _COPIES.setdefault(call, {}))
             moved = copied._apply(fn)
-            self._modules[name] = moved
+            dict.__setitem__(self._modules, name, moved)  # which no option is by assignment
             if name in vars(self):
                 vars(self)[name] = moved
         return self

@@ -16,11 +16,12 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from nextloc_metrics.core.base.annotated_options import (
+    FixedModules,
     declare_options,
     describe_options,
     name_state,
     read_options,
-    refuse_to_set,
+    restore_option,
     unknown_option,
 )
 from nextloc_metrics.core.base.fixes import BaseMetric, rounded
@@ -46,12 +47,6 @@ from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.results.plots import plot_metric
 
 Value = TypeVar("Value")
-
-# Methods that are those of the class, as the name of the state says which.
-_OF_CLASS = frozenset({"at_rank", "check", "formula", "score", "tally"})
-
-# Types of attributes that TorchMetrics sets while a metric is made, and for every batch.
-_PLAIN = frozenset({Tensor, int, type(None), bool, float, str, dict, list})
 
 
 class NoChanceError(TypeError):
@@ -167,6 +162,7 @@ class RecordMetric(BaseMetric, ABC):
         vars(self).update(values)
         modules = {name: x for name, x in values.items() if isinstance(x, torch.nn.Module)}
         self._modules.update(modules)
+        vars(self)["_modules"] = FixedModules(self)
         self.__post_init__()
         self._state_name = name_state(self)
         self._score_name = self.state_key()
@@ -472,21 +468,17 @@ class RecordMetric(BaseMetric, ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes for a copy, without the plan, which the copy makes anew."""
-        return {name: x for name, x in super().__getstate__().items() if name != "_plan"}
+        state = {name: x for name, x in super().__getstate__().items() if name != "_plan"}
+        return {**state, "_modules": dict(self._modules)}
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in self._all_options:  # PyTorch would first take a module's old value away
-            refuse_to_set(type(self), name, name in vars(self).get("_options", ()))
-        if name in _OF_CLASS:
-            raise AttributeError(
-                f"`{name}` of {short(self)} is fixed, because its state depends on it; define it "
-                "in a subclass."
-            )
-        own = vars(self)
-        if type(value) in _PLAIN and (name in own or "_options" not in own):
-            object.__setattr__(self, name, value)  # skips the search for parameters and modules
-        else:
-            super().__setattr__(name, value)
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        vars(self)["_modules"] = FixedModules(self)
+
+    def register_parameter(self, name: str, param: Any) -> None:
+        """Refuse to set an option to a parameter; PyTorch asks no `FixedOption`."""
+        restore_option(type(self), vars(self), name, self._modules.get(name))
+        super().register_parameter(name, param)
 
     def __dir__(self) -> list[str]:
         names: list[str] = super().__dir__()  # type: ignore[no-untyped-call]

@@ -58,6 +58,10 @@ def held_by_backends(check: Tally) -> Tally:
     return check
 
 
+# Methods that are those of the class, as the name of the state says which.
+_OF_CLASS = frozenset({"at_rank", "check", "formula", "score", "tally"})
+
+
 class Plan:
     """Read a batch once for several `RecordMetric`s, and update all of them or none.
 
@@ -69,6 +73,8 @@ class Plan:
         self.members = tuple(members)
         kinds = {member._state_name: member for member in members}
         self.kinds = tuple(kinds.values())
+        # also those that are options of others
+        self._metrics = [x for member in members for x in member.modules() if hasattr(x, "record")]
         numbers = {name: number for number, name in enumerate(kinds)}
         self._kind_of = [numbers[member._state_name] for member in members]
         self.ignore_index: int | None = next((member.ignore_index for member in members), None)
@@ -211,6 +217,9 @@ class Plan:
 
     def tally(self, batch: Batch) -> list[Any]:
         """Return what a batch adds, by the kind of metric, for `add`; or raise."""
+        for metric in self._metrics:
+            if not _OF_CLASS.isdisjoint(vars(metric)):
+                _refuse_method(metric)
         if isinstance(batch.preds, Record | Records):
             tallies = self._tally(self.read(batch), range(len(self.kinds)))
         else:
@@ -316,6 +325,14 @@ class Plan:
             changes.append(change)
         # one call in C, so that an interrupt cannot update only some metrics
         deque(map(dict.update, map(vars, self.members), changes), maxlen=0)
+
+
+def _refuse_method(metric: Any) -> None:
+    (name, *_) = sorted(_OF_CLASS & vars(metric).keys())
+    raise AttributeError(
+        f"`{name}` of {short(metric)} is fixed, because its state depends on it; define it in a "
+        "subclass."
+    )
 
 
 def check(kind: Any, record: Any) -> None:
