@@ -160,8 +160,11 @@ def read_options(cls: Any, arguments: dict[str, Any]) -> dict[str, Any]:
     options = {}
     for name, option in cls._all_options.items():
         if name in arguments:
-            value, check = as_number(arguments.pop(name)), check_of(option.annotation)
-            options[name] = check(name, value) if check else value
+            value = arguments.pop(name)
+            if value is not option.default:
+                value, check = as_number(value), check_of(option.annotation)
+                value = check(name, value) if check else value
+            options[name] = value
         elif option.annotation is REQUIRED:
             continue  # of an `__init__` that did not pass it on
         elif option.default is not REQUIRED:

@@ -42,14 +42,14 @@ class Gap(NamedTuple):
     """The largest difference between the values of two groups; see `Grouped.gap`.
 
     `value` is that of the group `highest` minus that of the group `lowest`; the interval is from
-    `low`, at least 0, to `high`.
+    `low`, at least 0, to `high`. Groups that were text are text.
     """
 
     value: float
     low: float
     high: float
-    highest: int
-    lowest: int
+    highest: int | str
+    lowest: int | str
 
 
 def sum_by_keys(
@@ -305,6 +305,7 @@ class Grouped(RecordMetric):
         Source: O. J. Dunn, "Multiple comparisons among means", JASA 56, 1961.
         """
         intervals.check_confidence_level(confidence_level)
+        self._share_names()
         read = lambda: (self.group_sums.clone(), self._read_sums(), self.groups)  # noqa: E731
         state, _, every = self._of_all_processes(read)
         groups = (state[:, 2] > 0).nonzero()[:, 0]
@@ -320,8 +321,7 @@ class Grouped(RecordMetric):
             float(estimate.mean[best] - estimate.mean[worst]) * self._factor,
             max(0.0, float(low.max() - high.min())) * self._factor,
             float(high.max() - low.min()) * self._factor,
-            int(every[groups[best]]),
-            int(every[groups[worst]]),
+            *(self.key_names.get(key, key) for key in every[groups[[best, worst]]].tolist()),
         )
 
     def estimate(self) -> intervals.Estimate:

@@ -148,7 +148,8 @@ class Record:
 
     def _kind_of(self, by: str | None) -> str | None:
         """Return the name of the kind of groups in `groups`; None if they are the steps."""
-        if by == "step" and not self.groups.keys() & {"step", ""}:
+        groups = self.queries.groups
+        if by == "step" and not groups.keys() & {"step", ""}:
             if len(self.shape) < 2:
                 raise ValueError(
                     "`preds` must be scores [N, T, C] or lists [N, T, K] to be grouped by step, "
@@ -156,20 +157,20 @@ class Record:
                     "`groups={'step': ...}`."
                 )
             return None
-        if not self.groups:
+        if not groups:
             raise NotInRecordError(
                 "`groups` must be given, one per query, to update a Grouped metric."
             )
-        if by is None and len(self.groups) > 1:
+        if by is None and len(groups) > 1:
             raise ValueError(
-                f"`groups` has several kinds, {short(list(self.groups))}; choose one with "
+                f"`groups` has several kinds, {short(list(groups))}; choose one with "
                 "`Grouped(..., by=...)`."
             )
-        kinds = [*self.groups] if by is None else [x for x in (by, "") if x in self.groups]
+        kinds = [*groups] if by is None else [x for x in (by, "") if x in groups]
         if not kinds:
             raise ValueError(
                 f"`groups` must hold the key {by!r} for `Grouped(..., by={by!r})`, got "
-                f"{short(list(self.groups))}."
+                f"{short(list(groups))}."
             )
         return kinds[0]
 
