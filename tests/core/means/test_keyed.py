@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from nextloc_metrics.core.means import keyed_sums
 from nextloc_metrics.core.means.keyed_sums import KeyedSums, sort_rows
 from nextloc_metrics.core.queries.keys import NO_KEY
 from strategies import examples
@@ -31,10 +33,16 @@ def rows_of(part: Any, num_keys: int) -> torch.Tensor:
 
 
 @examples(40)
-@example((1, [[(-(2**62), 1, 2)], [(-1, 3, 4)], [(-1, 5, 6), (7, 0, 0)]]))
-@given(st.one_of(entries(1, NEAR), entries(1, FAR), entries(3, NEAR), entries(3, FAR)))
-def test_sums_by_key_are_those_of_a_dict(drawn: Any) -> None:
-    """Merged at once, added to a state one after the other, and added to each other first."""
+@example((1, [[(-(2**62), 1, 2)], [(-1, 3, 4)], [(-1, 5, 6), (7, 0, 0)]]), False)
+@example((1, [[(3, 1, 2)], [(NO_KEY, 3, 4)] * 3]), True)
+@given(
+    st.one_of(entries(1, NEAR), entries(1, FAR), entries(3, NEAR), entries(3, FAR)), st.booleans()
+)
+def test_sums_by_key_are_those_of_a_dict(drawn: Any, is_merged: bool) -> None:
+    """Merged at once, added to a state one after the other, and added to each other first.
+
+    With `is_merged`, a state is merged as soon as it has as many new entries as merged ones.
+    """
     num_keys, parts = drawn
     sums: tuple[Counter[Any], Counter[Any]] = Counter(), Counter()
     for part in parts:
@@ -46,8 +54,10 @@ def test_sums_by_key_are_those_of_a_dict(drawn: Any) -> None:
     empty = rows_of([], num_keys)
     several = [KeyedSums([rows_of(part, num_keys)], num_keys) for part in parts]
     state: list[torch.Tensor] = []
-    for one in several:
-        state = one.append_to(state)
+    few = 0 if is_merged else keyed_sums.SORTED_AT_ONCE
+    with patch.object(keyed_sums, "SORTED_AT_ONCE", few):
+        for one in several:
+            state = one.append_to(state)
     together = sum(several, KeyedSums([empty], num_keys))
     assert torch.equal(together.merge(), expected)
     assert torch.equal(KeyedSums([empty, *state], num_keys).merge(), expected)

@@ -86,9 +86,12 @@ class KeyedSums:
 
 def _add_to(merged: Tensor, entries: Tensor) -> Tensor | None:
     """Return merged entries with others, which are not sorted; None if one has a new key."""
+    if not len(merged):
+        return None
     entries = entries[entries[:, 0] != NO_KEY]
     at = torch.searchsorted(merged[:, 0].contiguous(), entries[:, 0].contiguous())
-    if not len(merged) or int(at.max()) == len(merged) or (merged[at, 0] != entries[:, 0]).any():
+    at = at.clamp(max=len(merged) - 1)
+    if (merged[at, 0] != entries[:, 0]).any():
         return None
     added = merged.clone()
     added[:, 1:].index_add_(0, at, entries[:, 1:])
