@@ -54,7 +54,8 @@ class Counted:
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.names: dict[str, Mapping[int, str]] = {kind: {} for kind in setting.groups}
-        self._keys: dict[str, list[Tensor]] = {kind: [] for kind in setting.groups}  # of all rows
+        none = torch.zeros(0, 1, dtype=torch.int64)
+        self._keys = {kind: [none] for kind in setting.groups}  # of all rows
         self.card, self.longest = Counter[str](), 0  # and the length of the longest list
         self.ids: frozenset[str] = frozenset()  # of the evaluations that were merged
         self.parts: Parts = {}  # all collections of metrics by name
@@ -145,8 +146,6 @@ class Counted:
 
     def keys_of(self, kind: str) -> Tensor:
         """Return the keys of the groups of one kind, int64 `[G]`, rising."""
-        if not self._keys[kind]:
-            return torch.zeros(0, dtype=torch.int64)
         merged = KeyedSums(self._keys[kind], 1).merge()
         self._keys[kind] = [merged]
         return merged[:, 0]
@@ -331,15 +330,12 @@ class Counted:
         saved.check_metrics(path, header, metrics)
         with saved.refused(path):
             counted = cls(Setting.from_header(header["setting"], arrays, metrics))
-            groups = {
-                kind: Grouping(
-                    arrays[f"{_GROUPS}{kind}"], {int(key): x for key, x in names.items()}
-                )
-                for kind, names in header["names"].items()
-                if header["version"] != saved.NUMBERED
-            }
+            names = header["names"]
             if header["version"] == saved.NUMBERED:
-                groups, arrays = read_numbered(header["names"], counted._members, arrays)
+                groups, arrays = read_numbered(names, counted._members, arrays)
+            else:
+                texts = {x: {int(key): text for key, text in of.items()} for x, of in names.items()}
+                groups = {x: Grouping(arrays[f"{_GROUPS}{x}"], of) for x, of in texts.items()}
             counted._add_keys(groups)
             counted.card, counted.longest = Counter(header["card"]), header["longest"]
             counted.ids = frozenset(header["ids"])

@@ -397,8 +397,10 @@ class RecordMetric(BaseMetric, ABC):
 
         Sums by key are int64 `[E, K + V]`, each key once, in rising order.
         """
-        held = vars(self)[self._state_name]
-        return held if self._form is DENSE else self._form.read(held, self._device)
+        held: Any = vars(self)[self._state_name]
+        if isinstance(self._form, KeyedState):
+            return self._form.read(held, self._device)
+        return held  # type: ignore[no-any-return]
 
     def _of_all_processes(self, read: Callable[[], Value]) -> Value:
         """Return `read()`, called while the state is summed over all processes."""

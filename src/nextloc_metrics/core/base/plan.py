@@ -258,7 +258,9 @@ class Plan:
         if {target.device, *devices} != {preds.device}:
             return False
         if preds.is_floating_point():
-            is_beyond = any(preds.shape[1] > (x or preds.shape[1]) for x in self._sizes())
+            is_beyond = any(
+                preds.shape[1] > (x or preds.shape[1]) for x in self._num_locations.values()
+            )
             is_plain = preds.element_size() > 1 and target.ndim == 1 and not is_beyond
             # other kinds would read the scores of all candidates a second time
             return is_plain and Ranking not in self._rest[frozenset(direct)][1]
@@ -266,15 +268,12 @@ class Plan:
         is_plain = preds.dtype == torch.int64 and self.ignore_index is None
         return is_plain and (has_one or not self._num_locations)
 
-    def _sizes(self) -> list[int | None]:
-        return [*self._num_locations.values()]
-
     def _sum_directly(self, batch: Batch) -> dict[int, Any] | None:
         """Let the backend sum the kinds that need no record; None where it cannot."""
         if not self._can_sum(batch):
             return None
         preds, target, formulas = batch.preds, batch.target, (*self._formulas.values(),)
-        (size,) = self._sizes() or [None]
+        size = next(iter(self._num_locations.values()), None)
         backend = backends.choose(preds)
         if not backend.tallies_scores:
             return None

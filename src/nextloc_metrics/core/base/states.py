@@ -19,10 +19,6 @@ class DenseState:
 
     reduction = "sum"
 
-    def read(self, held: Tensor, device: torch.device) -> Tensor:
-        """Return the state that a metric holds."""
-        return held
-
     def add(self, held: Tensor, state: Tensor, device: torch.device) -> Tensor:
         """Return what a metric holds with another state."""
         return held + state.to(device)
