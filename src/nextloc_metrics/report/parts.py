@@ -136,7 +136,7 @@ def _of_row(row: Tensor, locations: Locations | None) -> Feed:
 
 
 def _rank_row(row: Tensor, batch: Batch, records: Records) -> Batch:
-    return replace(batch, preds=row.expand(len(batch.target), -1), confidence=None)
+    return replace(batch, preds=row.expand(len(batch.target), -1), confidence=None, scores=None)
 
 
 def _keep_answered(batch: Batch, records: Records) -> Batch:

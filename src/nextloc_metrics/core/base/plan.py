@@ -27,7 +27,7 @@ Tally = TypeVar("Tally", bound=Callable[..., Any])
 
 # Subclasses of tensors may have no plain memory.
 _PLAIN = Tensor, torch.nn.Parameter
-_OPTIONS = "mask", "groups", "exclude", "extra", "grades"
+_OPTIONS = "mask", "groups", "exclude", "extra", "grades", "scores"
 
 
 def sums(

@@ -34,7 +34,9 @@ class Batch:
     `preds` (also `Answers`), `target`, `mask`, `groups`, `exclude`, `exempt_target`, `confidence`
     and `extra` are as for `RankingMetric.update`, `ignore_index` and `validate_args` as for
     `RankingMetric`; `grades` are those of several relevant ids, in the shape of `target`.
-    `absent`, bool `[N]`, is true of a row that stands for predictions that are missing.
+    `absent`, bool `[N]`, is true of a row that stands for predictions that are missing. `scores`,
+    floating in the shape of lists, are those of their ids, which fall along a list: neighbours with
+    equal scores are tied, and stand in the order of their ids.
     """
 
     preds: Any
@@ -49,6 +51,7 @@ class Batch:
     validate_args: bool = True
     grades: Array | None = None
     absent: Tensor | None = None
+    scores: Tensor | None = None
 
     @property
     def has_ids(self) -> bool:
@@ -100,7 +103,7 @@ _NUMBERS = re.compile(r"(-?\d+\n)*")
 _CHUNK = 1 << 20
 
 # Of `ArrayRows`, a row per query or None.
-_OPTIONS = ("mask", "exclude", "confidence", "grades", "absent")
+_OPTIONS = ("mask", "exclude", "confidence", "grades", "absent", "scores")
 
 
 @dataclass(eq=False)
@@ -115,6 +118,7 @@ class ArrayRows:
     confidence: Tensor | None = None
     grades: Tensor | None = None
     absent: Tensor | None = None
+    scores: Tensor | None = None
 
     @property
     def num_candidates(self) -> int | None:

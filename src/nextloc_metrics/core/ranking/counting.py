@@ -70,13 +70,42 @@ class TopCandidates:
         return cls(top, is_ranked.sum(1), best, ids, count_above(scores))
 
     @classmethod
-    def of_lists(cls, lists: Tensor, top: int) -> TopCandidates:
-        """Make it of lists of ids `[N, K]`."""
+    def of_lists(cls, lists: Tensor, top: int, blocks: Blocks | None = None) -> TopCandidates:
+        """Make it of lists of ids `[N, K]`, and of their tied blocks."""
         ids = lists[:, :top].clone()
         above = torch.arange(ids.shape[1], device=lists.device).expand_as(ids)
+        if blocks is not None:
+            above = blocks.above[:, :top]
         # the list length; padding may also stand between ids
         retrieved = (lists >= 0).sum(1).clamp(max=top)
         return cls(top, retrieved, ids[:, 0], ids, above)
+
+
+class Blocks(NamedTuple):
+    """The tied blocks of lists: of each place, the number of ids above its block, and in it."""
+
+    above: Tensor  #: int64 `[N, K]`
+    tied: Tensor  #: int64 `[N, K]`, at least 1
+
+    @classmethod
+    def of(cls, lists: Tensor, scores: Tensor) -> Blocks | None:
+        """Find the blocks of equal scores of neighbours; None if no list has one."""
+        same = (scores[:, 1:] == scores[:, :-1]) & (lists[:, 1:] >= 0) & (lists[:, :-1] >= 0)
+        if not must_not_sync(same) and not same.any():
+            return None
+        place = torch.arange(lists.shape[1], device=lists.device).expand_as(lists)
+        begins, ends = (torch.ones_like(lists, dtype=torch.bool) for _ in range(2))
+        begins[:, 1:], ends[:, :-1] = ~same, ~same
+        above = place.where(begins, 0).cummax(1).values
+        last = place.where(ends, lists.shape[1]).flip(1).cummin(1).values.flip(1)
+        return cls(above, last - above + 1)
+
+    def at(self, places: Tensor) -> tuple[Tensor, Tensor]:
+        """Return how many ids are above, and tied with, the ids at places `[N, M]`."""
+        known = places.where(places < UNRETRIEVED, 0)
+        above, tied = (of.gather(1, known) for of in self)
+        missing = places >= UNRETRIEVED
+        return above.masked_fill(missing, UNRETRIEVED), tied.masked_fill(missing, 1)
 
 
 def look_up(table: Tensor, ids: Tensor, known: Tensor, fill: float) -> Tensor:

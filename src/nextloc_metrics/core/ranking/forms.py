@@ -18,6 +18,7 @@ from nextloc_metrics.core.queries.checks import (
 from nextloc_metrics.core.queries.messages import describe, got, short
 from nextloc_metrics.core.queries.record import Queries
 from nextloc_metrics.core.ranking.counting import (
+    Blocks,
     Found,
     TopCandidates,
     check_lists,
@@ -112,11 +113,14 @@ def leave_out(scores: Tensor, excluded: Tensor) -> Tensor:
     return copy[:, :-1]
 
 
-def remove_from_lists(lists: Tensor, excluded: Tensor) -> Tensor:
-    """Remove ids `[N, E]` from lists `[N, K]`; later ids move up."""
+def remove_from_lists(
+    lists: Tensor, excluded: Tensor, scores: Tensor | None
+) -> tuple[Tensor, Tensor | None]:
+    """Remove ids `[N, E]` from lists `[N, K]` with their scores; later ids move up."""
     removed = find_in_lists(excluded, lists, None, None) < UNRETRIEVED
     order = removed.to(torch.uint8).argsort(dim=1, stable=True)
-    return lists.masked_fill(removed, -1).gather(1, order)
+    scores = None if scores is None else scores.gather(1, order)
+    return lists.masked_fill(removed, -1).gather(1, order), scores
 
 
 Attributes = dict[str, Any]
@@ -162,22 +166,25 @@ def of_scores(batch: Batch, needs: Needs) -> Attributes:
 
 
 def of_lists(batch: Batch, needs: Needs) -> Attributes:
-    """Rank by lists of ids."""
+    """Rank by lists of ids, of which some may be tied."""
     if not is_integer(batch.preds):
         raise TypeError(f"`preds` must be an integer tensor of ids, got {describe(batch.preds)}.")
     check_candidates(batch.preds, batch.target)
     relevant = read_target(batch, None)
     lists = flat_lists(batch.preds)
-    excluded = read_exclude(batch, relevant, None)
+    excluded, scores = read_exclude(batch, relevant, None), batch.scores
     checked = relevant.counted if batch.validate_args else None
     if excluded is not None:
         if checked is not None:  # what remains may be mostly repeats
             check_lists(lists, checked)
-        lists, checked = remove_from_lists(lists, excluded), None
-    above = find_in_lists(lists, relevant.ids, needs.depth, checked)
+        (lists, scores), checked = remove_from_lists(lists, excluded, scores), None
+    blocks = None if scores is None else Blocks.of(lists, scores)
+    depth = needs.depth if blocks is None else None  # a block may reach beyond it
+    above = find_in_lists(lists, relevant.ids, depth, checked)
+    above, tied = (above, torch.ones_like(above)) if blocks is None else blocks.at(above)
     top = max(needs.top, needs.within)
-    first = TopCandidates.of_lists(lists, top) if top else None
-    found = Found(relevant.ids, above, torch.ones_like(above), first)
+    first = TopCandidates.of_lists(lists, top, blocks) if top else None
+    found = Found(relevant.ids, above, tied, first)
     length = (lists >= 0).sum(1) if needs.length else None
     return _of_batch(batch, relevant, found, depth=needs.depth, length=length)
 
