@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -187,10 +188,14 @@ def test_a_refused_batch_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     assert evaluator.result().to_markdown() == whole("lists")
 
 
-def test_lists_need_the_number_of_locations() -> None:
-    """The largest target is not known before the last batch."""
-    with pytest.raises(ValueError, match="`num_locations` must be given for lists of ids"):
-        report.Evaluator().add(Batch([[1, 2]], [1]))
+def test_lists_need_no_number_of_locations() -> None:
+    """F1 is that of all batches, of which a later one has a larger target."""
+    evaluator = report.Evaluator(k=1)
+    evaluator.add(Batch([[1, 2], [7, 1]], [1, 1]))
+    evaluator.add(Batch([[1 << 50, 2]], [1 << 50]))
+    # of 1: one of one decision and two targets, 2 / 3; of 2^50: 1; twice and once a target
+    assert evaluator.result().values["f1"] == pytest.approx((2 * 2 / 3 + 1) / 3)
+    assert not math.isnan(evaluator.result().intervals["f1"][0])
 
 
 def test_scores_that_require_a_gradient_are_read_like_detached_ones(tmp_path: Path) -> None:

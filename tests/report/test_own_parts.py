@@ -29,7 +29,7 @@ class ByRemainder(report.Part):
 
     def make(self, known: Any, rows: Any) -> dict[str, RankingCollection]:
         """Count two metrics; several relevant locations have several remainders."""
-        if known.num_locations is None:
+        if known.has_several:
             return {}
         by: Any = {"num_groups": self.divisor, "by": "remainder"}
         metrics = {"mrr": Grouped(MRR(), **by), "hit": Grouped(AccuracyAtK(2), **by)}

@@ -105,12 +105,13 @@ def is_few(clusters: int, with_hit: int, with_miss: int) -> bool:
 def has_jackknife(metric: LocationTally) -> bool:
     """Return whether simulated intervals hold a metric's expected value as often as they say."""
     is_macro_f1 = metric.average == "macro" and isinstance(metric, LocationF1)
-    return metric.num_locations is not None and (metric.average == "weighted" or is_macro_f1)
+    return metric.average == "weighted" or is_macro_f1
 
 
-def _size_of(metric: LocationTally) -> int:
-    assert metric.num_locations is not None  # `has_jackknife` holds
-    return metric.num_locations
+def _are_locations(metric: LocationTally, decided: Tensor) -> Tensor:
+    """Return which decisions are for a location, bool."""
+    size = metric.num_locations
+    return decided >= 0 if size is None else (decided >= 0) & (decided < size)
 
 
 def answers_of(
@@ -146,8 +147,11 @@ def jackknife(metric: LocationTally, answers: Tensor, by_cluster: bool) -> Jackk
     """
     user, target, decided, times = answers.cpu().unbind(1)
     is_miss = (target != decided).long()
-    size = _size_of(metric)
-    is_other = is_miss * (decided >= 0) * (decided < size)
+    is_other, size = is_miss * _are_locations(metric, decided), metric.num_locations
+    if size is None:  # the locations that occur get numbers
+        either = torch.stack([target, decided.where(decided >= 0, target)])
+        locations, (target, either) = torch.unique(either, return_inverse=True)
+        decided, size = either.where(decided >= 0, -1), len(locations)
     other = decided * is_other
     support, right, wrong = (
         place.bincount((times * of).double(), size)
@@ -186,8 +190,8 @@ def _cells(
     hits, none = number * (target == decided), torch.zeros_like(number)
     of_targets = torch.stack([unit, target, hits, hits, number], 1)
     others = torch.stack([unit, decided, none, number, none], 1)
-    is_location = (decided >= 0) & (decided < _size_of(metric))
-    return torch.cat([of_targets, others[(target != decided) & is_location]])
+    is_other = (target != decided) & _are_locations(metric, decided)
+    return torch.cat([of_targets, others[is_other]])
 
 
 def _terms(metric: LocationTally, counts: Tensor) -> tuple[Tensor, Tensor]:
@@ -255,7 +259,7 @@ class Exchange:
 
     def test(self, least: int, most: int, seed: int) -> SignTest | None:
         """Return the share of exchanges with a difference as large: as `signs.sign_tests`."""
-        first, second = ((x >= 0) & (x < _size_of(self.metric)) for x in self.decided)
+        first, second = (_are_locations(self.metric, x) for x in self.decided)
         moved = int(((self.decided[0] != self.decided[1]) & (first | second)).sum())
         if self.units is None and moved > MOST_EXACT_SIGNS and moved * most > _MOST_WORK:
             return None  # each of these queries is a change, of which there are too many

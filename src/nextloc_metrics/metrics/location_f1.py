@@ -10,7 +10,7 @@ from torchmetrics.utilities import rank_zero_warn
 from nextloc_metrics.core import backends
 from nextloc_metrics.core.base.annotated_options import Computed
 from nextloc_metrics.core.base.metric import RecordMetric
-from nextloc_metrics.core.base.plan import held_by_backends, sums
+from nextloc_metrics.core.base.plan import dense_size, held_by_backends, sums
 from nextloc_metrics.core.base.ranking_metric import Size, check_one_relevant
 from nextloc_metrics.core.means import exact
 from nextloc_metrics.core.means.keyed_sums import KeyedSums
@@ -77,16 +77,11 @@ class LocationTally(RecordMetric):
     @sums(decisions_of=lambda self: self.num_locations)
     def tally(self, ranking: Ranking) -> Tensor | KeyedSums:
         target, decided = ranking.relevant[:, 0], ranking.best  # -1 for none
-        if self.num_locations is None:
-            return _entries_of(target, decided)
-        width = self.num_locations + 2  # the first cell of a row takes what does not count
-        decided = decided.clamp(max=self.num_locations).masked_fill(target < 0, -1)
-        ids = torch.stack([target.masked_fill(target != decided, -1), decided, target])
-        # each query adds to one cell per row
-        first = torch.arange(1, 3 * width, width, device=ids.device)[:, None]
-        cells = (ids + first).flatten()
-        counts = backends.choose(cells).histogram(cells, 3 * width)
-        return counts.view(3, width)[:, 1:]
+        if self.num_locations is not None:
+            return _count(target, decided, self.num_locations)
+        if size := dense_size(target, decided):
+            return self.of_counts(_count(target, decided, size))
+        return _entries_of(target, decided)
 
     def of_counts(self, counts: Tensor) -> KeyedSums:
         """Return sums by key of counts int64 `[3, C + 1]`, of which the last column is empty."""
@@ -136,6 +131,18 @@ class LocationTally(RecordMetric):
         None without `num_locations`: an invented id cannot be told from a location.
         """
         return None if self.num_locations is None else int(self.state[1, self.num_locations])
+
+
+def _count(target: Tensor, decided: Tensor, size: int) -> Tensor:
+    """Count TP, P and S of so many locations and of larger ids, int64 `[3, size + 1]`."""
+    width = size + 2  # the first cell of a row takes what does not count
+    decided = decided.clamp(max=size).masked_fill(target < 0, -1)
+    ids = torch.stack([target.masked_fill(target != decided, -1), decided, target])
+    # each query adds to one cell per row
+    first = torch.arange(1, 3 * width, width, device=ids.device)[:, None]
+    cells = (ids + first).flatten()
+    counts = backends.choose(cells).histogram(cells, 3 * width)
+    return counts.view(3, width)[:, 1:]
 
 
 def _entries_of(target: Tensor, decided: Tensor) -> KeyedSums:

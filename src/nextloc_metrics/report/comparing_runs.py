@@ -38,7 +38,6 @@ from nextloc_metrics.report.setting import (
     Form,
     Setting,
     check_metrics,
-    count_locations,
     make_headline,
 )
 
@@ -68,10 +67,15 @@ class Model(NamedTuple):
 def count_run(rows: ArrayRows, clusters: Tensor | None, options: SharedOptions) -> Model:
     """Score each query of one run by each metric, and count what is no mean of scores."""
     level = options["confidence_level"]
-    number = count_locations(rows, options["num_locations"], None)
     own: dict[str, Any] = check_metrics(options["metrics"])
     _check_fractions("metrics", own)
-    headline = make_headline(number, options["k"], options["measures"], own)
+    headline = make_headline(
+        options["num_locations"] or rows.num_candidates,
+        rows.has_several,
+        options["k"],
+        options["measures"],
+        own,
+    )
     members: dict[str, Any] = dict(headline.named_members())
     _check_fractions("measures", members)
     f1 = {x: y for x, y in members.items() if isinstance(y, LocationTally) and has_jackknife(y)}

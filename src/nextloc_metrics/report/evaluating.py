@@ -31,7 +31,7 @@ from nextloc_metrics.report.files.nested import as_tables
 from nextloc_metrics.report.files.opening import ARRAYS, kind_of_files
 from nextloc_metrics.report.files.roles import Roles
 from nextloc_metrics.report.files.tables import TableRows
-from nextloc_metrics.report.setting import check_cluster, count_locations, with_users
+from nextloc_metrics.report.setting import check_cluster, with_users
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -201,8 +201,6 @@ def _evaluate_arrays(given: Mapping[str, Any], options: Options) -> Evaluation:
     rows = read_rows(batch)
     check_cluster(options["cluster"], rows.groups)
     evaluator = Evaluator(**options)
-    setting = evaluator._counts.setting
-    evaluator._infer(count_locations(rows, setting.known_locations, setting.train_counts))
     evaluator.add(replace(batch, groups=rows.kinds))  # whose values are numbered
     return evaluator.result()
 
@@ -360,11 +358,6 @@ def _empty_evaluator(source: TableRows, options: Options) -> Evaluator:
             f"`vocabulary` must list the ids if they are text, in the order of `{by_id[0]}`, got "
             "None."
         )
-    visited = 0 if counts is None else len(as_tensor("train_counts", counts))
-    sizes = [source.num_locations or 1, visited]
     words = None if source.vocabulary is None else tuple(map(str, source.vocabulary))
-    inferred = known if source.num_candidates is not None or known is not None else max(sizes)
     made: Options = {**options, "num_locations": known, "vocabulary": words}
-    evaluator = Evaluator(**made)
-    evaluator._infer(inferred)
-    return evaluator
+    return Evaluator(**made)

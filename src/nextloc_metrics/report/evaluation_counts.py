@@ -332,7 +332,9 @@ class Counted:
             counted = cls(Setting.from_header(header["setting"], arrays, metrics))
             names = header["names"]
             if header["version"] == saved.NUMBERED:
-                groups, arrays = read_numbered(names, counted._members, arrays)
+                groups, arrays = read_numbered(
+                    names, counted._members, arrays, header["setting"].get("num_locations")
+                )
             else:
                 texts = {x: {int(key): text for key, text in of.items()} for x, of in names.items()}
                 groups = {x: Grouping(arrays[f"{_GROUPS}{x}"], of) for x, of in texts.items()}

@@ -82,8 +82,9 @@ class LocationAnswers(RecordMetric):
 
     def tally(self, record: Ranking) -> Any:
         clusters = None if self.by is None else record.group_of(self.by)
-        # an id that is no location has any number above them
-        decided = record.best.clamp(max=self.metric.num_locations)
+        decided, size = record.best, self.metric.num_locations
+        if size is not None:  # an id that is no location has any number above them
+            decided = decided.clamp(max=size)
         answers = answers_of(record.relevant[:, 0], decided, clusters, merge=False)
         return FewSums([answers], _NUM_KEYS)
 

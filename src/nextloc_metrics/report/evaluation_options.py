@@ -36,9 +36,8 @@ class SharedOptions(TypedDict, total=False):
             of its kind has: interval, chance, baseline, groups. Bounds over ties are for metrics of
             this library, chance and baseline for those of ranks. Each has one value, and no
             `ignore_index`; `compare` takes fractions only. A `Part` of your own adds other values.
-        num_locations: the number of location ids. None takes C for scores; for lists, the length of
-            `train_counts`, or the largest id in `target` plus 1 if that is larger; `Evaluator` must
-            know it for lists. Weighted F1 does not depend on it.
+        num_locations: the number of location ids. None takes C for scores, and any ids for lists.
+            Weighted F1 does not depend on it.
         cluster: the groups whose queries are not independent, such as `user`. It is one of the
             names of `groups`; all intervals but those of each of its groups take groups as
             independent.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import warnings
 from copy import copy, deepcopy
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -87,10 +86,6 @@ class Evaluator:
             counts.merge(other._counts)
             self._counts = counts
         return self
-
-    def _infer(self, num_locations: int | None) -> None:
-        """Have the number of ids that all rows have, before the first batch."""
-        self._counts.setting = replace(self._counts.setting, inferred=num_locations)
 
     def _own_counts(self, form: Form) -> Counted:
         """Return the counts of batches of a form; a copy if a result has them, which stays."""

@@ -16,6 +16,7 @@ from nextloc_metrics.core.base.grouped import ClusteredGroups, Grouped
 from nextloc_metrics.core.base.metric import RecordMetric
 from nextloc_metrics.core.means.keyed_sums import KeyedSums
 from nextloc_metrics.core.queries.keys import Grouping, read_keys
+from nextloc_metrics.metrics.location_f1 import LocationTally
 from nextloc_metrics.report.evaluation_metrics import FULL, LocationAnswers
 
 # The number of a group is in the upper bits of a pair, and that of a user in the lower ones.
@@ -26,15 +27,23 @@ def read_numbered(
     names: Mapping[str, Sequence[str]],
     members: Mapping[str, RecordMetric],
     arrays: Mapping[str, Tensor],
+    num_locations: int | None,
 ) -> tuple[dict[str, Grouping], dict[str, Tensor]]:
-    """Return the keys and the texts of groups by kind, and the states of metrics by key."""
+    """Return the keys and the texts of groups by kind, and the states of metrics by key.
+
+    `num_locations` is one more than the largest target of lists.
+    """
     groups = {kind: read_keys("groups", list(of)) for kind, of in names.items() if of}
     keys = {kind: of for kind, (of, _) in groups.items()}
-    states = {name: _by_key(member, arrays[name], keys) for name, member in members.items()}
+    states = {
+        name: _by_key(member, arrays[name], keys, num_locations) for name, member in members.items()
+    }
     return groups, {**arrays, **states}
 
 
-def _by_key(member: Any, state: Tensor, keys: Mapping[str, Tensor]) -> Tensor:
+def _by_key(
+    member: Any, state: Tensor, keys: Mapping[str, Tensor], num_locations: int | None
+) -> Tensor:
     """Return the state of a metric with keys in place of numbers."""
     none = state.new_zeros(0)
     if isinstance(member, ClusteredGroups):
@@ -48,9 +57,16 @@ def _by_key(member: Any, state: Tensor, keys: Mapping[str, Tensor]) -> Tensor:
     elif isinstance(member, LocationAnswers):
         if bool((state[:1, 0] < 0).any()):
             return torch.full_like(state, FULL)
+        if member.metric.num_locations is None:  # other ids had one number, and may be locations
+            decided = state[:, 2].masked_fill(state[:, 2] == (num_locations or -1), -1)
+            state = torch.cat([state[:, :2], decided[:, None], state[:, 3:]], 1)
         if member.by is None:
             return state
         rows, num_keys = torch.cat([keys.get(member.by, none)[state[:, :1]], state[:, 1:]], 1), 3
+    elif isinstance(member, LocationTally) and member.num_locations is None:
+        counts = state.clone()
+        counts[:, -1] = 0
+        return member.of_counts(counts).merge()
     else:
         return state
     return KeyedSums([rows], num_keys).merge()

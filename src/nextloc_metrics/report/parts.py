@@ -57,7 +57,11 @@ def make_table(known: Setting) -> Parts:
     own, given = known.metrics, cast("Any", known.probabilities)
     ranked = {x: y for x, y in own.items() if y.record is Ranking}
     options: Any = {"locations": known.locations, "if_one_target": "leave out"}
-    found = {"": make_headline(known.num_locations, known.k, known.measures, ranked, **options)}
+    found = {
+        "": make_headline(
+            known.num_locations, known.has_several, known.k, known.measures, ranked, **options
+        )
+    }
     if given == CONFIDENCE:
         found["probabilities"] = confidence_metrics()
     elif given:

@@ -71,21 +71,9 @@ def with_users(users: Any, groups: Any, cluster: str | None) -> tuple[Any, str |
     return {**(groups or {}), "user": users}, "user"
 
 
-def count_locations(rows: ArrayRows, given: int | None, train_counts: Tensor | None) -> int | None:
-    """Return the number of ids for F1; None if several locations may be relevant."""
-    if rows.has_several or given is not None:
-        return None if rows.has_several else given
-    if rows.num_candidates is not None:
-        return rows.num_candidates
-    if isinstance(rows.preds, Answers):
-        return rows.preds.num_ids
-    known = [] if train_counts is None else [len(train_counts)]
-    largest = [int(rows.target.max()) + 1] if len(rows.target) else []
-    return max([1, *known, *largest])
-
-
 def make_headline(
     num_locations: int | None,
+    has_several: bool,
     k: int | Sequence[int],
     measures: Sequence[str],
     metrics: Mapping[str, RecordMetric],
@@ -99,7 +87,7 @@ def make_headline(
     """
     if measures:
         headline = RankingCollection(dict(parse_measures(measures)))
-    elif num_locations is None:
+    elif has_several:
         headline = recommendation_metrics(k=k)
     else:
         headline = next_location_metrics(num_locations, k, **options)
@@ -186,7 +174,6 @@ class Setting:
     vocabulary: str = ""  #: a digest; "" for none
     locations: Locations | None = None
     given: str = ""
-    inferred: int | None = None  #: the number of ids that `evaluate` found in all rows
     form: Form | None = None  #: None before the first batch
     #: whether deciles have the accuracy in full lists, which files of 0.6.0 lack
     has_decile_accuracy: bool = True
@@ -225,15 +212,11 @@ class Setting:
                 "`locations` must be None if a query may have several relevant locations, got "
                 "`target` [N, M]; `geography.AccuracyWithin` accepts several."
             )
-        number = self.inferred or self.known_locations or form.candidates or form.num_ids
+        number = self.known_locations or form.candidates or form.num_ids
         if form.num_ids not in (None, number):
             raise ValueError(
                 f"`num_locations` must be {form.num_ids}, the number of ids of the answers, got "
                 f"{number}."
-            )
-        if number is None and not form.has_several:
-            raise ValueError(
-                "`num_locations` must be given for lists of ids, got None: F1 counts each location."
             )
         check_cluster(self.cluster, form.groups)
         is_other = form.confidence if is_scores else self.given
@@ -256,11 +239,14 @@ class Setting:
 
     @property
     def num_locations(self) -> int | None:
-        """The number of ids for F1; None if several locations may be relevant."""
-        number = self.inferred or self.known_locations
-        if self.form is None:
-            return number
-        return None if self.form.has_several else number or self.candidates or self.form.num_ids
+        """The number of ids for F1; None for lists of any ids."""
+        number = self.known_locations or self.candidates
+        return number or (self.form.num_ids if self.form else None)
+
+    @property
+    def has_several(self) -> bool:
+        """Whether several locations may be relevant."""
+        return self.form is not None and self.form.has_several
 
     @property
     def candidates(self) -> int | None:
@@ -292,7 +278,7 @@ class Setting:
     @property
     def chance_varies(self) -> bool:
         """Whether queries differ in their number of candidates or relevant locations."""
-        return self.exclude != "none" or self.num_locations is None
+        return self.exclude != "none" or self.has_several
 
     @cached_property
     def header(self) -> dict[str, Any]:
@@ -303,7 +289,7 @@ class Setting:
             "train_counts": self.train_counts,
         }
         keys |= {"locations": points and points.state_key()}
-        same = ("known_locations", "measures", "cluster", "exempt_target", "confidence_level")
+        same = ("measures", "cluster", "exempt_target", "confidence_level")
         return {
             "k": self.k,
             "num_locations": self.num_locations,
@@ -336,7 +322,8 @@ class Setting:
         places = None if points is None else Locations.from_points(points)
         given |= {"bins": bins, "train_counts": counts, "locations": places, "own": own}
         given.setdefault("has_decile_accuracy", bins is None)
-        given["inferred"] = given.pop("num_locations")
+        number = given.pop("num_locations")
+        given.setdefault("known_locations", number)  # in 0.6.0 `number` is that of all rows
         form = {name: given.pop(name) for name in Form._fields if name in given}
         del given["metrics"]
         return cls(**given, form=Form(**form) if form else None)

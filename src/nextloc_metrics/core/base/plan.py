@@ -13,7 +13,13 @@ from torch import Tensor
 
 from nextloc_metrics.core import backends
 from nextloc_metrics.core.base.scores import name_means
-from nextloc_metrics.core.queries.arrays import Array, as_tensor, as_tensor_or_text, is_batched
+from nextloc_metrics.core.queries.arrays import (
+    Array,
+    as_tensor,
+    as_tensor_or_text,
+    is_batched,
+    must_not_sync,
+)
 from nextloc_metrics.core.queries.batch import Batch, GroupKind
 from nextloc_metrics.core.queries.keys import Grouping, join_names
 from nextloc_metrics.core.queries.messages import short
@@ -27,6 +33,9 @@ Tally = TypeVar("Tally", bound=Callable[..., Any])
 
 # Subclasses of tensors may have no plain memory.
 _PLAIN = Tensor, torch.nn.Parameter
+# So many locations for each query are counted in a table of all of them.
+_IDS_PER_QUERY = 4
+
 _OPTIONS = "mask", "groups", "exclude", "extra", "grades", "scores"
 
 
@@ -282,10 +291,12 @@ class Plan:
                 size = size or preds.shape[1]
             of_one = for_one_relevant(formulas, preds.shape[1])
             found = of_one and backend.tally_scores(preds, target, self.ignore_index, of_one, size)
-        elif not self._formulas and size is None:
-            return None
         else:  # each query has a relevant id, and one if decisions are counted
             ids = target[:, None] if target.ndim == 1 else target
+            if self._num_locations and size is None and preds.shape[1]:
+                size = dense_size(ids[:, 0], preds[:, 0])
+            if not self._formulas and size is None:
+                return None
             of_lists = for_lists(formulas, ids.shape[1])
             found = of_lists and backend.tally_lists(preds, ids, of_lists, size)
             if found and self.validate_args and preds.shape[1] > LONGEST_UNCHECKED_LIST:
@@ -324,6 +335,17 @@ class Plan:
             changes.append(change)
         # one call in C, so that an interrupt cannot update only some metrics
         deque(map(dict.update, map(vars, self.members), changes), maxlen=0)
+
+
+def dense_size(target: Tensor, decided: Tensor) -> int | None:
+    """Return one more than the largest id if a count for each id takes less than one entry each.
+
+    None for other ids, and where to look at them waits for a device.
+    """
+    if not len(target) or must_not_sync(target):
+        return None
+    size = 1 + max(int(target.max()), int(decided.max()))
+    return max(1, size) if size <= _IDS_PER_QUERY * len(target) else None
 
 
 def _refuse_method(metric: Any) -> None:
