@@ -2,6 +2,7 @@
 
 from nextloc_metrics.core.display.page import Result as Result
 from nextloc_metrics.core.queries.answers import Answers as Answers
+from nextloc_metrics.core.queries.scored_lists import ScoredLists as ScoredLists
 from nextloc_metrics.report.comparing import compare as compare
 from nextloc_metrics.report.comparisons import Comparisons as Comparisons
 from nextloc_metrics.report.evaluating import evaluate as evaluate

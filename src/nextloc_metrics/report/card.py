@@ -46,6 +46,9 @@ def count_rows(known: Setting, batch: Batch, ranking: Ranking) -> tuple[dict[str
     else:
         of_lists, longest = _count_lists(known, batch.preds, counted)
         found |= of_lists
+        if batch.scores is not None:
+            same = ((batch.scores == batch.scores[:, :1]) | (batch.preds < 0)).all(1)
+            found["constant_rows"] = same & (batch.preds >= 0)[:, 1:2].any(1) & counted
     card = {name: int(rows.sum()) for name, rows in found.items()}
     if known.answers:
         asked = counted & (ranking.num_relevant > 0)

@@ -26,6 +26,7 @@ from nextloc_metrics.core.queries.arrays import Array
 from nextloc_metrics.core.queries.batch import Batch, read_rows
 from nextloc_metrics.core.queries.checks import as_number, check_choice, check_named
 from nextloc_metrics.core.queries.messages import describe, short
+from nextloc_metrics.core.queries.scored_lists import ScoredLists
 from nextloc_metrics.metrics.per_query import PerQueryScores, QueryScores
 from nextloc_metrics.report.card import join_cards, join_notes, mark_cuts
 from nextloc_metrics.report.comparing_runs import Model, count_run, ends_of, join_runs, mean_of
@@ -157,7 +158,7 @@ def _read_runs(given: Any) -> list[Any]:
 
 def _is_run(one: Any) -> bool:
     """Return whether an element of a list is predictions of all queries, and not of one."""
-    if isinstance(one, Answers):
+    if isinstance(one, Answers | ScoredLists):
         return True
     if hasattr(one, "shape"):
         return len(one.shape) in (2, 3)

@@ -11,13 +11,15 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from nextloc_metrics.core.queries.answers import Answers
-from nextloc_metrics.core.queries.arrays import Array, as_tensor
+from nextloc_metrics.core.queries.arrays import Array
 from nextloc_metrics.core.queries.batch import Batch, read_rows, track
 from nextloc_metrics.core.queries.checks import check_positive
 from nextloc_metrics.core.queries.messages import describe, short
+from nextloc_metrics.core.queries.scored_lists import ScoredLists
 from nextloc_metrics.report import engines
 from nextloc_metrics.report.engines.processes import divide, one_thread, run
 from nextloc_metrics.report.evaluation import Evaluation
@@ -174,7 +176,7 @@ def _is_table(rows: Any, target: Any) -> bool:
     """Return whether predictions are columns of a table: a frame of scores has arrays beside it."""
     if isinstance(rows, list | tuple):
         return bool(rows) and all(isinstance(x, _NAME) for x in rows)
-    if isinstance(rows, Tensor | np.ndarray | Answers):
+    if isinstance(rows, Tensor | np.ndarray | Answers | ScoredLists):
         return False
     return isinstance(rows, _NAME | Mapping) or isinstance(target, _NAME)
 
@@ -292,22 +294,19 @@ def _open_form(
         raise ValueError(
             "`given` needs a score for every location, in a column of lists, got `item`."
         )
-    counts, size = options["train_counts"], options["num_locations"]
-    if size is None and counts is not None:
-        size = len(as_tensor("train_counts", counts))
-    return open_form(rows, truth, roles, **reading, num_locations=size)
+    return open_form(rows, truth, roles, **reading)
 
 
 def _warn_of_strangers(rows: TableRows, result: Evaluation, stacklevel: int) -> None:
     """Warn if no id of any list is a target of any query, as ids are written in two ways."""
     hits = any(value for name, value in result.values.items() if name.startswith("mrr"))
-    size, number = rows.num_locations, 0
-    if hits or size is None:
+    if hits or rows.num_candidates is not None:
         return
-    shown = ""
+    targets = torch.cat([torch.unique(batch.target) for batch in rows.chunks()])
+    targets, number, shown = targets[targets >= 0], 0, ""
     for batch, piece in rows.pieces():
         assert isinstance(batch.preds, Tensor)
-        if ((batch.preds >= 0) & (batch.preds < size)).any():
+        if torch.isin(batch.preds, targets).any():
             return
         number += int((batch.preds >= 0).any(1).sum())
         if not shown and len(piece.rows) and not rows.source.is_joined:
@@ -329,6 +328,8 @@ def _count(rows: TableRows, chunks: Iterable[Batch], empty: Evaluator) -> Evalua
         counts.add(batch)
     if rows.on_error == "miss":
         counts._counts.card["broken_answers"] += rows.missed
+    if rows.repeated:
+        counts._counts.card["repeated_items"] += rows.repeated
     if rows.without_target:
         counts._counts.card["missing_targets"] += rows.without_target
     return counts

@@ -25,15 +25,17 @@ from nextloc_metrics.core.queries.checks import (
 )
 from nextloc_metrics.core.queries.keys import Grouping, read_keys
 from nextloc_metrics.core.queries.messages import describe, short
+from nextloc_metrics.core.queries.scored_lists import ScoredLists
 
 
 @dataclass(eq=False)
 class Batch:
     """The arguments of an update.
 
-    `preds` (also `Answers`), `target`, `mask`, `groups`, `exclude`, `exempt_target`, `confidence`
-    and `extra` are as for `RankingMetric.update`, `ignore_index` and `validate_args` as for
-    `RankingMetric`; `grades` are those of several relevant ids, in the shape of `target`.
+    `preds` (also `Answers` or `ScoredLists`), `target`, `mask`, `groups`, `exclude`,
+    `exempt_target`, `confidence` and `extra` are as for `RankingMetric.update`, `ignore_index` and
+    `validate_args` as for `RankingMetric`; `grades` are those of several relevant ids, in the shape
+    of `target`.
     `absent`, bool `[N]`, is true of a row that stands for predictions that are missing. `scores`,
     floating in the shape of lists, are those of their ids, which fall along a list: neighbours with
     equal scores are tied, and stand in the order of their ids.
@@ -73,8 +75,12 @@ class Batch:
         """Convert arrays to tensors on the device of `preds`, or on `device` for arrays."""
         if isinstance(self.preds, Answers):
             return self._with_lists(self.preds).read(device)
+        if isinstance(self.preds, ScoredLists):
+            lists, scores = self.preds.preds, self.preds.scores
+            return replace(self, preds=lists, scores=scores).read(device)
         preds = as_tensor("preds", self.preds, device)
         given = {"mask": self.mask, "exclude": self.exclude, "grades": self.grades}
+        given["scores"] = self.scores
         given = {name: x for name, x in given.items() if x is not None}
         read: dict[str, Any] = {x: as_tensor(x, given[x], preds.device) for x in given}
         target = as_tensor("target", self.target, preds.device)
@@ -102,6 +108,9 @@ _NUMBERS = re.compile(r"(-?\d+\n)*")
 # Numbers per chunk, few enough for any memory.
 _CHUNK = 1 << 20
 
+# Predictions that are no array.
+_READ = Answers, ScoredLists
+
 # Of `ArrayRows`, a row per query or None.
 _OPTIONS = ("mask", "exclude", "confidence", "grades", "absent", "scores")
 
@@ -123,7 +132,7 @@ class ArrayRows:
     @property
     def num_candidates(self) -> int | None:
         """The number of scores per row; None for lists of ids."""
-        if isinstance(self.preds, Answers):
+        if isinstance(self.preds, Answers | ScoredLists):
             return None
         is_scores = as_tensor("preds", self.preds[:1]).is_floating_point()
         return self.preds.shape[1] if is_scores else None
@@ -149,7 +158,7 @@ class ArrayRows:
         given = {x: y for x in _OPTIONS if (y := getattr(self, x)) is not None}
         preds = self.preds[rows]
         return Batch(
-            preds if isinstance(preds, Answers) else as_tensor("preds", preds),
+            preds if isinstance(preds, _READ) else as_tensor("preds", preds),
             self.target[rows],
             groups={x: Grouping(kind.keys[rows], kind.names) for x, kind in self.kinds.items()},
             **{name: values[rows] for name, values in given.items()},
@@ -182,7 +191,7 @@ def read_rows(batch: Batch) -> ArrayRows:
         if wrong := [name for name in groups if "\0" in str(name)]:
             raise ValueError(f"names in `groups` must have no NUL, got {short(wrong[0])}.")
     rows = preds
-    if not (isinstance(preds, Answers) or (isinstance(preds, np.ndarray) and preds.ndim in (2, 3))):
+    if not (isinstance(preds, _READ) or (isinstance(preds, np.ndarray) and preds.ndim in (2, 3))):
         rows = as_tensor("preds", preds)
     target = as_tensor("target", batch.target)
     if isinstance(rows, Tensor):

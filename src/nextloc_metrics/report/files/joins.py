@@ -21,9 +21,8 @@ from typing import Any
 import numpy as np
 
 from nextloc_metrics.core.queries.messages import clip, short
-from nextloc_metrics.report.files.columns import DENSE
 from nextloc_metrics.report.files.database import Database
-from nextloc_metrics.report.files.opening import FilePart, RowSource, as_arrow, pa
+from nextloc_metrics.report.files.opening import FilePart, RowSource, pa
 from nextloc_metrics.report.files.relation import (
     GRADES,
     OF_GAPS_OF_ANY,
@@ -39,10 +38,10 @@ from nextloc_metrics.report.files.relation import (
 )
 from nextloc_metrics.report.files.roles import Roles
 from nextloc_metrics.report.files.sources import columns_of, columns_of_both
-from nextloc_metrics.report.files.tables import OF_GAPS, TableRows
+from nextloc_metrics.report.files.tables import OF_GAPS, SCORES_OF, TableRows
 
-# Numbers of a part that holds a score for each candidate, or a list with gaps.
-_SCORES = 1 << 22
+# Items of a range of queries.
+_ITEMS = 1 << 20
 
 
 def open_form(
@@ -50,7 +49,6 @@ def open_form(
     truth: Any,
     form: Roles,
     *,
-    num_locations: int | None = None,
     threads: int = 1,
     **reading: Any,
 ) -> tuple[TableRows, dict[str, Any]]:
@@ -79,7 +77,7 @@ def open_form(
         joining = _Joining(db, rows, truth, form, others, reading)
         kind = joining.gather()
         if form.item is not None:
-            words = joining.order(kind, reading["vocabulary"], num_locations)
+            words = joining.order(kind, reading["vocabulary"])
         joining.count(rows, truth)
         if reading.get("reader") is not None:
             joining.check_asked()
@@ -108,7 +106,7 @@ def _wide(db: Database, rows: Any, form: Roles, others: Mapping[str, str]) -> Jo
     of_others = {role: name for name, role in others.items()}
     found = open_relation(db, "found", rows, {**ranks, "target": form.target, **of_others})
     list_columns(found, [*ranks])
-    db.run(f"CREATE TABLE queries AS {found.select()} ORDER BY stood")
+    db.run(f"CREATE TABLE queries AS SELECT stood AS number, * FROM ({found.select()})")
     columns = {**others, "preds": "preds", form.target: "target"}
     return Joined(db, found.files, columns, found.untyped)
 
@@ -144,8 +142,8 @@ class _Joining:
         self.keys, self.listed = [*keys], ", ".join(keys)
         if truth is rows and form.grade is None:
             self.constant["item"] = form.target
-        self.width: int | None = None
-        self.first: int | None = None
+        self.first: int | None = None  #: the first rank; None for scores
+        self.tied = "item"  #: what orders tied items
         self.card: dict[str, Any] = {}
 
     def gather(self) -> str:
@@ -180,7 +178,7 @@ class _Joining:
         self._check_constant()
         self._make_targets()
         if self.form.item is None:
-            db.run(f"CREATE VIEW answers AS SELECT *, NULL AS places FROM ({found.select()})")
+            db.run(f"CREATE VIEW answers AS {found.select()}")
         return kind
 
     def _check_constant(self) -> None:
@@ -284,81 +282,31 @@ class _Joining:
             "columns that tell its rows apart, or number the queries in both",
         )
 
-    def order(
-        self, kind: str, vocabulary: Sequence[str | int] | None, num_locations: int | None
-    ) -> list[Any] | None:
-        """Make lists of the items of each query; return the vocabulary if they are numbered.
-
-        Where scores are equal, all items are candidates, and none is left out of it.
-        """
+    def order(self, kind: str, vocabulary: Sequence[str | int] | None) -> list[Any] | None:
+        """Read scores or ranks of items; return the vocabulary if items are numbered."""
         db, form, of_asked = self.db, self.form, f"SEMI JOIN asked USING ({self.listed})"
         db.run(f"CREATE VIEW placed AS {self.found.select()}")
-        words = self._number(kind, vocabulary) if kind == "text" else None
-        self._make_lists(words is not None)
-        known, found = self._known, f"FROM answers {of_asked}"
-        repeated, same = db.row(
-            "SELECT coalesce(sum(len(preds) - list_unique(preds)), 0)::BIGINT, "
-            f"count_if(list_unique(places) < len(places)) {found}"
-        )
-        self.card |= {"repeated_items": repeated} if repeated else {}
+        db.run(f"CREATE TABLE answers AS SELECT DISTINCT {self.listed} FROM placed")
+        words = None
+        if kind == "text" or vocabulary is not None:
+            words = self._number(kind, vocabulary)
+            self.tied = "number" if vocabulary is not None else "item"
         if form.rank is None:
             lacking = f"SELECT DISTINCT {self.listed} FROM placed {of_asked} WHERE is_nan"
             self.card["rows_with_nan"] = db.value(f"SELECT count(*) FROM ({lacking})")
-        several = "count(*) > 1" if form.rank is not None else "min(item) < max(item)"
-        ties = (
-            f"SELECT max(stood), value FROM placed {of_asked} WHERE value IS NOT NULL GROUP BY "
-            f"{self.listed}, value HAVING {several}"
-        )
-        equal = same and form.rank is None and db.row(f"{ties} LIMIT 1")
-        if form.rank is not None:
-            if same:
-                self.found.refuse(
-                    ties,
-                    f"another rank in `{clip(form.rank)}` than the items before of its query, got "
-                    "{got} again; use `score` for tied items",
-                )
-            self.first = int(db.value("SELECT min(value) FROM placed") != 0)
-            most, gaps, self.card[f"ranks_from_{self.first}"] = db.row(
-                f"SELECT max(list_max(places)), count_if(list_max(places) - {self.first} >= "
-                f"len(places)), count_if(len(places) > 0) {found}"
-            )
-            self.width = int(most) + 1 - self.first if gaps else None
-        elif equal:
-            if repeated:
-                self.found.refuse(
-                    ties,
-                    "each item once per query where scores are equal, got "
-                    f"{repeated:,} repeated items; keep the best row of each",
-                )
-            number, largest = db.row(f"SELECT count(DISTINCT item), max(item) FROM ({known})")
-            if words is None and (vocabulary is not None or largest > 4 * number + DENSE):
-                words = self._number(kind, vocabulary)
-                db.run("DROP TABLE answers")
-                self._make_lists(True)
-            if words is not None and vocabulary is not None and len(words) > len(vocabulary):
-                raise ValueError(
-                    "`vocabulary` must list all items where scores are equal, and lacks "
-                    f"{short(words[len(vocabulary)])}; add it, or pass no vocabulary."
-                )
-            largest = largest + 1 if words is None else len(words)
-            self.width = max(largest, num_locations or 0)
-        return words if words is None or equal else words[: self.size]
+        else:
+            self.first = int(db.value("SELECT coalesce(min(value) <> 0, true) FROM placed"))
+            ranked = db.value(f"SELECT count(*) FROM answers {of_asked}")
+            self.card[f"ranks_from_{self.first}"] = ranked
+        return words if words is None else words[: self.size]
 
-    @property
-    def _known(self) -> str:
-        return (
-            f"SELECT item FROM targets UNION SELECT item FROM placed SEMI JOIN asked "
-            f"USING ({self.listed}) WHERE value IS NOT NULL"
-        )
-
-    def _make_lists(self, are_numbered: bool) -> None:
-        item, join = ("number", "LEFT JOIN words USING (item)") if are_numbered else ("item", "")
-        order = "ASC" if self.form.rank is not None else "DESC"
-        lists = (f"coalesce(list({x}) FILTER (value IS NOT NULL), [])" for x in (item, "value"))
-        self.db.run(  # some times as fast as lists that are made in order
-            "CREATE TABLE answers AS SELECT * REPLACE (list_select(preds, list_grade_up(places, "
-            f"'{order}')) AS preds) FROM (SELECT {self.listed}, {' AS preds, '.join(lists)} AS "
-            f"places FROM placed {join} GROUP BY {self.listed})"
+    def check_ranks(self) -> None:
+        """Raise for the first row of a query that repeats a rank."""
+        self.found.refuse(
+            f"SELECT max(stood), value FROM placed SEMI JOIN asked USING ({self.listed}) GROUP BY "
+            f"{self.listed}, value HAVING count(*) > 1",
+            f"another rank in `{clip(str(self.form.rank))}` than the items before of its query, "
+            "got {got} again; use `score` for tied items",
         )
 
     def _number(self, kind: str, vocabulary: Sequence[str | int] | None) -> list[Any]:
@@ -374,9 +322,10 @@ class _Joining:
             "an id of `vocabulary`, got {got}",
         )
         self.size = len(vocabulary)
+        known = f"SELECT item FROM placed SEMI JOIN asked USING ({self.listed})"
         db.run(
             f"INSERT INTO words SELECT item, {self.size} + row_number() OVER (ORDER BY item) - 1 "
-            f"FROM ({self._known}) ANTI JOIN words USING (item)"
+            f"FROM (SELECT DISTINCT item FROM ({known})) ANTI JOIN words USING (item)"
         )
         return _column(db, "SELECT item FROM words ORDER BY number")
 
@@ -396,72 +345,116 @@ class _Joining:
         grade = f", list(grade::DOUBLE ORDER BY {item}) AS grade" if form.grade is not None else ""
         graded = ", coalesce(t.grade, []) AS grade" if grade else ""
         others = "".join(f", {cell} AS {role}" for role, cell in cells.items())
-        stood, order, preds, files = "a.stood", "1", "coalesce(p.preds, [])", self.relevant.files
+        stood, order, files = "a.stood", "1", self.relevant.files
+        preds = f", {', '.join(f'a.{key}' for key in self.keys)}"
         if form.item is None:  # the first rows tell what cells are
             stood, order = "coalesce(p.stood, -1)", "p.stood IS NULL, 1"
-            preds, files, untyped = "p.preds", self.found.files, self.found.untyped
-        sort = "list_sort" if form.rank is not None else "list_reverse_sort"
-        places = "NULL" if self.width is None else f"{sort}(coalesce(p.places, []))"
+            preds, files, untyped = ", p.preds", self.found.files, self.found.untyped
+            joined += f" LEFT JOIN answers p USING ({listed})"
         self.db.run(
-            f"CREATE TABLE queries AS SELECT {stood} AS stood, {preds} AS preds, {places} AS "
-            f"places, coalesce(t.target, []) AS target{graded}{others} FROM asked a LEFT JOIN "
-            f"answers p USING ({listed}) LEFT JOIN (SELECT {listed}, list({item} ORDER BY {item}) "
-            f"AS target{grade} FROM targets{join} GROUP BY {listed}) t USING ({listed}){joined} "
-            f"ORDER BY {order}"
+            f"CREATE TABLE queries AS SELECT row_number() OVER () - 1 AS number, * FROM (SELECT "
+            f"{stood} AS stood{preds}, coalesce(t.target, []) AS target{graded}{others} FROM asked "
+            f"a LEFT JOIN (SELECT {listed}, list({item} ORDER BY {item}) AS target{grade} FROM "
+            f"targets{join} GROUP BY {listed}) t USING ({listed}){joined} ORDER BY {order})"
         )
         names = {**self.others, "preds": "preds", "target": "target", "grade": "grade"}
-        return Joined(self.db, files, names, untyped, self.width, self.first, self.card)
+        if form.item is None:
+            return Joined(self.db, files, names, untyped, self.card)
+        value, tied = ("value DESC", self.tied) if form.rank is None else ("value", "item")
+        flat = (
+            f"SELECT q.number AS query, {f'words.{item}' if join else item} AS item, value FROM "
+            f"placed JOIN queries q USING ({listed}){join} WHERE value IS NOT NULL "
+            f"ORDER BY query, {value}, {f'words.{tied}' if join else tied}"
+        )
+        return Items(self.db, files, names, untyped, self.card, flat, self)
 
 
 @dataclass(eq=False)
 class Joined(RowSource):
     """The rows of the table `queries`, one per query, of a database.
 
-    `columns` has the SQL column of each name. Where `width` is not None, `preds` has numbers of
-    candidates and `places` their scores, or their ranks, the first of which is `first`.
+    `columns` has the SQL column of each name.
     """
 
     db: Database
     files: list[str]
     columns: dict[str, str]
     untyped: bool = False
-    width: int | None = None
-    first: int | None = None
     card: dict[str, Any] = field(default_factory=dict)
     is_joined = True
 
     def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
         """Yield the rows, in a part no more than one file."""
-        cells = [self.columns[name] for name in columns]
-        places = ["places"] if self.width is not None and "preds" in cells else []
-        rows = max(1, _SCORES // self.width) if self.width and places else 100_000
-        listed = ", ".join(["stood", *cells, *places])
-        for batch in self.db.batches(f"SELECT {listed} FROM queries", rows):
+        yield from self._rows(columns, "")
+
+    def _rows(self, columns: Sequence[str], where: str) -> Iterator[FilePart]:
+        listed = ", ".join(["stood", *(self.columns[name] for name in columns)])
+        for batch in self.db.batches(f"SELECT {listed} FROM queries {where} ORDER BY number"):
             stood, start = batch.column(0).to_numpy(zero_copy_only=False), 0
             for file, group in groupby((stood >> 40).tolist()):
                 piece = batch.slice(start, len(list(group)))
                 found = {name: piece.column(i + 1) for i, name in enumerate(columns)}
-                if places:
-                    of = cells.index("preds")
-                    found[columns[of]] = self._laid(piece.column(of + 1), piece.columns[-1])
-                where = stood[start : start + len(piece)]
-                where = np.where(where < 0, -1, where & ((1 << 40) - 1)).tolist()
-                yield FilePart(self.files[max(file, 0)], where, found)
+                where_stood = stood[start : start + len(piece)]
+                rows = np.where(where_stood < 0, -1, where_stood & ((1 << 40) - 1)).tolist()
+                yield FilePart(self.files[max(file, 0)], rows, found)
                 start += len(piece)
 
-    def _laid(self, items: Any, places: Any) -> Any:
-        """Return a score for each candidate, -inf if it has none, or lists with -1 in the gaps."""
-        lengths = items.value_lengths().to_numpy()
-        ids, values = (x.flatten().to_numpy(zero_copy_only=False) for x in (items, places))
-        starts, rows = lengths.cumsum() - lengths, np.repeat(np.arange(len(items)), lengths)
-        if self.first is None:
-            steps = np.append(0, (values[1:] != values[:-1]).cumsum())[: len(values)]
-            dense = np.full((len(items), self.width or 0), -np.inf, np.float32)
-            dense[rows, ids] = steps[starts[rows]] - steps - 1
-            return as_arrow(dense)
-        ends, values = np.zeros(len(items) + 1, np.int64), values.astype(np.int64)
-        ends[1:][lengths > 0] = values[(starts + lengths - 1)[lengths > 0]] + 1 - self.first
-        ends = ends.cumsum()
+
+@dataclass(eq=False)
+class Items(Joined):
+    """Queries with their items: each has the list of its items, best first, and their scores.
+
+    `flat` is SQL of the items of all queries, in the order of `queries` and best first.
+    """
+
+    flat: str = ""
+    joining: Any = None
+
+    def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
+        """Yield the rows; where columns have the predictions, also the scores of their items."""
+        if "preds" not in columns:
+            yield from self._rows(columns, "")
+            return
+        others = [name for name in columns if name != "preds"]
+        for first, last, *flat in self._ranges():
+            lists, scores = self._lists(first, last, *flat)
+            start = 0
+            for part in self._rows(others, f"WHERE number BETWEEN {first} AND {last - 1}"):
+                of = slice(start, start + len(part.rows))
+                part.columns.update(
+                    preds=lists[of], **({} if scores is None else {SCORES_OF: scores[of]})
+                )
+                start = of.stop
+                yield part
+
+    def _ranges(self) -> Iterator[Sequence[Any]]:
+        """Yield ranges of queries with the query, item and value of each of their items."""
+        number = self.db.value("SELECT count(*) FROM queries")
+        first, held = 0, [np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)]
+        for batch in self.db.batches(self.flat, _ITEMS):
+            read = (x.to_numpy(zero_copy_only=False) for x in batch.columns)
+            held = [np.concatenate(x) for x in zip(held, read, strict=True)]
+            last = int(held[0][-1])  # of which more items may follow
+            if last > first:
+                end = int(np.searchsorted(held[0], last))
+                yield first, last, *(x[:end] for x in held)
+                first, held = last, [x[end:] for x in held]
+        if number > first:
+            yield first, number, *held
+
+    def _lists(self, first: int, last: int, queries: Any, items: Any, values: Any) -> Any:
+        """Return the lists of a range of queries, -1 in gaps between ranks, and their scores."""
+        lengths = np.bincount(queries - first, minlength=last - first)
+        ends = np.append(0, lengths.cumsum())
+        if self.joining.first is None:
+            lists = (pa.LargeListArray.from_arrays(ends, x) for x in (items, values))
+            return tuple(lists)
+        if ((queries[1:] == queries[:-1]) & (values[1:] == values[:-1])).any():
+            self.joining.check_ranks()  # which raises
+        places, has_items = values.astype(np.int64) - self.joining.first, lengths > 0
+        sizes = np.zeros(last - first, np.int64)
+        sizes[has_items] = places[ends[1:][has_items] - 1] + 1
+        ends = np.append(0, sizes.cumsum())
         laid = np.full(ends[-1], -1, np.int64)
-        laid[ends[rows] + values - self.first] = ids
-        return pa.LargeListArray.from_arrays(ends, laid)
+        laid[ends[queries - first] + places] = items
+        return pa.LargeListArray.from_arrays(ends, laid), None

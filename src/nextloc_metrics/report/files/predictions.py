@@ -18,6 +18,7 @@ from torch.nn.functional import pad
 
 from nextloc_metrics.core.queries.checks import check_choice
 from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.queries.scored_lists import ScoredLists
 from nextloc_metrics.report.files.array_files import open_arrays
 from nextloc_metrics.report.files.cells import OnError, integers_of, plain
 from nextloc_metrics.report.files.columns import names_of_groups, with_missing
@@ -33,7 +34,8 @@ class Predictions:
     """The content of a file of predictions.
 
     Attributes:
-        preds: scores `[N, C]`, memory-mapped if the file allows it, or lists of ids `[N, K]`.
+        preds: scores `[N, C]`, memory-mapped if the file allows it, or lists of ids `[N, K]`; of
+            items with scores, `ScoredLists`.
         target: the relevant ids, int64 `[N]` or `[N, M]`.
         groups: the columns named in `groups`, by name.
         missed: the number of unreadable answers, which count as misses.
@@ -128,7 +130,9 @@ def read(
     roles = replace(roles, groups=tuple(dict.fromkeys([*groups, *roles.query])))
     if roles.are_apart(table, truth):
         rows, card = open_form(table, truth, roles, **how)
-        return replace(_collect(rows), card=card)
+        found = _collect(rows)
+        repeated = {"repeated_items": rows.repeated} if rows.repeated else {}
+        return replace(found, card=card | repeated)
     return _collect(TableRows(table, roles, **how))
 
 
@@ -149,15 +153,18 @@ def _collect(rows: TableRows) -> Predictions:
     known = rows.vocabulary
     if known is not None:
         known = (*known, *rows.numbers.others)
-    return Predictions(answers, relevant, kept, rows.missed, known, masked, excluded, grades)
+    lists: Any = answers
+    if batches[0].scores is not None:
+        lists = ScoredLists(answers, _join([x.scores for x in batches], value=np.nan))
+    return Predictions(lists, relevant, kept, rows.missed, known, masked, excluded, grades)
 
 
-def _join(parts: Sequence[Tensor]) -> Tensor:
-    """Concatenate the rows of chunks, and pad lists of ids to the longest."""
+def _join(parts: Sequence[Any], value: float = -1) -> Tensor:
+    """Concatenate the rows of chunks, and pad lists to the longest."""
     if len(parts) == 1 or parts[0].ndim == 1:
         return torch.cat(list(parts))
     width = max(part.shape[1] for part in parts)
-    return torch.cat([pad(x, (0, width - x.shape[1]), value=-1) for x in parts])
+    return torch.cat([pad(x, (0, width - x.shape[1]), value=value) for x in parts])
 
 
 def join_column(parts: Sequence[Any], untyped: bool) -> Any:

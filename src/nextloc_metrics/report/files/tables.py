@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core.queries.arrays import as_tensor
+from nextloc_metrics.core import backends
+from nextloc_metrics.core.queries.arrays import as_tensor, is_repeat, pad_rows
 from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.core.queries.checks import check_choice
 from nextloc_metrics.core.queries.messages import clip, short
@@ -65,6 +66,9 @@ _OF_LABELS = (
 # Rows that tell what columns hold, and values of lists per chunk.
 _SEEN = 1000
 _VALUES = 1 << 21
+
+#: the column of the scores of items, beside their lists
+SCORES_OF = "\0scores"
 
 
 class TableRows:
@@ -130,7 +134,7 @@ class TableRows:
         self.source = open_table(source, names.all, _holds_of(names, reader is not None))
         self.names, self.on_error = names, on_error
         self.num_rows: int | None = None
-        self.missed, self.without_target, self.reader = 0, 0, reader
+        self.missed, self.without_target, self.repeated, self.reader = 0, 0, 0, reader
         seen = self._peek()
         first = next((part for part in seen if len(part.rows)), seen[-1])
         answers, relevant = first.columns[names.preds], first.columns[names.target]
@@ -148,7 +152,7 @@ class TableRows:
         if vocabulary is not None:
             kind = "text" if any(isinstance(x, str) for x in vocabulary) else "integers"
         may_be_list = self.source.untyped or is_text(answers.type)
-        if self._gaps and self.num_candidates and getattr(self.source, "width", None) is None:
+        if self._gaps and self.num_candidates:
             raise ValueError(
                 "`on_missing` must be 'raise' beside scores, got 'miss': the id of a missing "
                 f"target is no candidate; {of_scores(self.num_candidates)}."
@@ -280,7 +284,7 @@ class TableRows:
 
     def pieces(self) -> Iterator[tuple[Batch, FilePart]]:
         """Yield chunks, each with the columns it was made of."""
-        self.missed, self.without_target, number = 0, 0, 0
+        self.missed, self.without_target, self.repeated, number = 0, 0, 0, 0
         lists = {self.names.preds, self.names.target, self.names.exclude} - {None}
         for part in self._parts(self.names.all):
             number += len(part.rows)
@@ -301,7 +305,7 @@ class TableRows:
         if self._gaps:
             self.without_target += int((target == self._missing).sum())
         preds: Any
-        absent = None
+        absent = scores = None
         if self.reader is not None:
             preds = self.reader.answers(piece, names.preds)
             if self.source.is_joined:  # of a query without an answer, the row is -1
@@ -314,10 +318,13 @@ class TableRows:
                 self._check_swapped(piece, cells, are_lists)
                 self._count(piece, cells.bad)
                 preds = pad(cells)
+                scores = self._scores_of_items(piece, preds)
+                if self.names.item is not None:
+                    preds, scores = self._once(preds, scores)
             else:
                 preds, absent = self._scores(piece, cells)
         groups = {x: read_group(piece, x) for x in self.names.groups}
-        batch = Batch(preds, target, groups=groups, absent=absent)
+        batch = Batch(preds, target, groups=groups, absent=absent, scores=scores)
         if names.mask is not None:
             batch.mask = read_mask(piece, names.mask)
         if names.exclude is not None:
@@ -331,6 +338,26 @@ class TableRows:
                 batch.grades[target >= 0] = torch.from_numpy(grades.copy())
             miss_unmet(batch)
         return batch
+
+    def _scores_of_items(self, piece: FilePart, preds: Tensor) -> Tensor | None:
+        """Return the scores of items, float64 in the shape of `preds`; None for other lists."""
+        if (column := piece.columns.get(SCORES_OF)) is None:
+            return None
+        lengths = as_numpy(pc.list_value_length(column)).astype(np.int64)
+        values = as_numpy(plain(column.flatten())).astype(np.float64)
+        return torch.from_numpy(pad_rows(values, lengths, np.nan, preds.shape[1]))
+
+    def _once(self, preds: Tensor, scores: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Keep each item of a query at its best score; repeated ranks stay, as in lists."""
+        in_order = backends.choose(preds).sort(preds)
+        if not ((in_order[:, 1:] == in_order[:, :-1]) & (in_order[:, 1:] >= 0)).any():
+            return preds, scores
+        repeats = is_repeat(preds)
+        self.repeated += int(repeats.sum())
+        if scores is None:
+            return preds, None
+        order = repeats.to(torch.uint8).argsort(dim=1, stable=True)
+        return preds.masked_fill(repeats, -1).gather(1, order), scores.gather(1, order)
 
     def _read(self, part: FilePart, name: str, how: CellReading) -> Cells:
         column = part.columns[name]
@@ -395,10 +422,7 @@ class TableRows:
         cells = self._read(piece, name, how)
         found = cells.numbered(*self.numbers.answers(cells.values))
         check_read(piece, name, found.bad & as_numpy(plain(column).is_valid()), how)
-        ids = pad(found)
-        if (width := getattr(self.source, "width", None)) is not None:
-            ids = ids.masked_fill(ids >= width, -1)  # that no model recommends
-        return ids
+        return pad(found)
 
 
 def _holds_of(names: Roles, are_texts: bool) -> dict[str, str]:
