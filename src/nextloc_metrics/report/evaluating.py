@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import fields, replace
 from functools import partial, reduce
@@ -11,7 +10,6 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from nextloc_metrics.core.queries.answers import Answers
@@ -25,14 +23,15 @@ from nextloc_metrics.report.engines.processes import divide, one_thread, run
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluation_options import Options, with_options
 from nextloc_metrics.report.evaluator import Evaluator
-from nextloc_metrics.report.files.answer_texts import cells_of, reader_of
+from nextloc_metrics.report.files.answer_texts import reader_of
 from nextloc_metrics.report.files.array_files import open_arrays
 from nextloc_metrics.report.files.columns import names_of_groups, with_missing
 from nextloc_metrics.report.files.joins import open_form
 from nextloc_metrics.report.files.nested import as_tables
 from nextloc_metrics.report.files.opening import ARRAYS, kind_of_files
 from nextloc_metrics.report.files.roles import Roles
-from nextloc_metrics.report.files.tables import TableRows
+from nextloc_metrics.report.files.seen_ids import SeenIds
+from nextloc_metrics.report.files.tables import SeveralTargetsError, TableRows
 from nextloc_metrics.report.setting import check_cluster, with_users
 
 if TYPE_CHECKING:
@@ -222,6 +221,10 @@ def _evaluate_table(rows: Any, given: Mapping[str, Any], options: Options) -> Ev
     roles = Roles(**{**named, "groups": kinds})
     how = {**lists, "on_error": given["on_error"], "vocabulary": options["vocabulary"]}
     how["on_missing"] = given["on_missing"]
+    if options["vocabulary"] is None:  # arrays with a row for each id
+        given_options: Mapping[str, Any] = options
+        of_ids = ("train_counts", "bins", "locations")
+        how["by_id"] = next((x for x in of_ids if given_options[x] is not None), None)
     if kind_of_files(rows) in ARRAYS:
         rows = open_arrays(rows, truth, roles, options["vocabulary"])
         truth = None
@@ -240,12 +243,11 @@ def _evaluate_table(rows: Any, given: Mapping[str, Any], options: Options) -> Ev
     else:
         open_rows = TableRows if engine is None else engines.open_rows_of
         source = open_rows(rows, roles, **how, reader=reader)
-    source = source.hashed()
     evaluator = _count_all(None if engine is None else rows, source, workers, options)
     evaluator._counts.card.update(card)
     result = evaluator.result()
     if engine is None and reader is None:
-        _warn_of_strangers(source, result, stacklevel=5)
+        source.ids.warn(stacklevel=4)
     return result
 
 
@@ -263,14 +265,34 @@ def _with_missing_id(options: Options) -> Options:
 
 def _count_all(rows: Any, source: TableRows, workers: int, options: Options) -> Evaluator:
     """Count the rows of a cluster, or those of files or a table, in several processes or here."""
-    empty = _empty_evaluator(source, options)
-    count, merge = partial(_count_share, empty=empty), partial(_merge, empty=empty)
+    empty = _empty_evaluator(options)
     if rows is not None:
+        count, merge = partial(_count_share, empty=empty), partial(_merge, empty=empty)
         return _read([engines.count(rows, source, count, merge)], empty)
     if workers > 1 and len(source.source.files) > 1:
-        shares = [source.of_files(share) for share in divide(source.source.files, workers)]
-        return _read(run(count, shares, workers), empty)
-    return _count(source, track(source.chunks(), source.num_rows), empty)
+        found = _count_shares(source, workers, empty)
+    else:
+        found = source.read(lambda pieces: _count(source, track(of_pieces(pieces), None), empty))
+    if source.on_error == "raise":
+        source.ids.check()
+    return found
+
+
+def _count_shares(source: TableRows, workers: int, empty: Evaluator) -> Evaluator:
+    """Count the files in several processes; again if a row of one of them has several targets."""
+    shares = [source.of_files(share) for share in divide(source.source.files, workers)]
+    try:
+        parts = run(partial(_count_files, empty=empty), shares, workers)
+    except SeveralTargetsError:
+        source.has_several = True
+        return _count_shares(source, workers, empty)
+    for _, ids in parts:
+        source.ids.merge(ids)
+    return _read([counts for counts, _ in parts], empty)
+
+
+def _count_files(rows: TableRows, empty: Evaluator) -> tuple[bytes, SeenIds]:
+    return _count(rows, of_pieces(rows.pieces()), empty).to_bytes(), rows.ids
 
 
 def _open_form(
@@ -297,28 +319,10 @@ def _open_form(
     return open_form(rows, truth, roles, **reading)
 
 
-def _warn_of_strangers(rows: TableRows, result: Evaluation, stacklevel: int) -> None:
-    """Warn if no id of any list is a target of any query, as ids are written in two ways."""
-    hits = any(value for name, value in result.values.items() if name.startswith("mrr"))
-    if hits or rows.num_candidates is not None:
-        return
-    targets = torch.cat([torch.unique(batch.target) for batch in rows.chunks()])
-    targets, number, shown = targets[targets >= 0], 0, ""
-    for batch, piece in rows.pieces():
-        assert isinstance(batch.preds, Tensor)
-        if torch.isin(batch.preds, targets).any():
-            return
-        number += int((batch.preds >= 0).any(1).sum())
-        if not shown and len(piece.rows) and not rows.source.is_joined:
-            names = rows.names.preds, rows.names.target
-            shown = " and ".join(short(cells_of(piece.columns[x][:1])[0]) for x in names)
-    if number >= _MANY:
-        warnings.warn(
-            f"No id of {number:,} lists is the target of any query, so that all are misses. "
-            "Compare how ids are written in predictions and targets"
-            + (f", such as {shown}." if shown else "."),
-            stacklevel=stacklevel,
-        )
+def of_pieces(pieces: Iterable[tuple[Batch, Any]]) -> Iterator[Batch]:
+    """Yield the chunks without the columns that they were made of."""
+    for batch, _ in pieces:
+        yield batch
 
 
 def _count(rows: TableRows, chunks: Iterable[Batch], empty: Evaluator) -> Evaluator:
@@ -336,7 +340,7 @@ def _count(rows: TableRows, chunks: Iterable[Batch], empty: Evaluator) -> Evalua
 
 
 def _count_share(rows: TableRows, empty: Evaluator) -> bytes:
-    return _count(rows, rows.chunks(), empty).to_bytes()
+    return _count(rows, of_pieces(rows.pieces()), empty).to_bytes()
 
 
 def _read(parts: Sequence[bytes], empty: Evaluator) -> Evaluator:
@@ -348,17 +352,9 @@ def _merge(parts: Sequence[bytes], empty: Evaluator) -> bytes:
     return _read(parts, empty).to_bytes()
 
 
-def _empty_evaluator(source: TableRows, options: Options) -> Evaluator:
+def _empty_evaluator(options: Options) -> Evaluator:
     """Return an evaluator without counts, of which those of all parts are copies."""
     number, vocabulary = options["num_locations"], options["vocabulary"]
     known = len(vocabulary) if number is None and vocabulary is not None else number
-    counts, places = options["train_counts"], options["locations"]
-    by_id = [x for x, of in {"train_counts": counts, "locations": places}.items() if of is not None]
-    if by_id and source.vocabulary is not None and vocabulary is None:
-        raise ValueError(
-            f"`vocabulary` must list the ids if they are text, in the order of `{by_id[0]}`, got "
-            "None."
-        )
-    words = None if source.vocabulary is None else tuple(map(str, source.vocabulary))
-    made: Options = {**options, "num_locations": known, "vocabulary": words}
+    made: Options = {**options, "num_locations": known}
     return Evaluator(**made)

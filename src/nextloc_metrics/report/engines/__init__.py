@@ -41,7 +41,7 @@ def open_rows_of(rows: Any, names: Roles, **reading: Any) -> TableRows:
     """Open a table without rows that tells how all partitions are read.
 
     It is opened as a table that has the types of the rows, the first of them, and, where targets
-    number the ids, all distinct targets, which one pass finds on the workers. `reading` is as for
+    may be lists, all distinct targets, which one pass finds on the workers. `reading` is as for
     `files.tables.TableRows`.
     """
     engine: Any = engine_of(rows)
@@ -49,8 +49,7 @@ def open_rows_of(rows: Any, names: Roles, **reading: Any) -> TableRows:
     table = engine.peek(rows, names.all)
     opened = TableRows(table, names, **reading)
     kind = table.schema.field(names.target).type
-    must_number = opened.num_candidates is None and reading.get("vocabulary") is None
-    if must_number or is_list(kind) or is_text(kind):
+    if is_list(kind) or is_text(kind):
         find = partial(partition.find_targets, name=names.target)
         merge = partial(partition.merge_targets, name=names.target)
         if targets := fold(rows, [names.target], find, merge):

@@ -262,7 +262,7 @@ def propose(texts: Sequence[Any], ids: Any, **options: Any) -> str:
 def check_no_answers(part: FilePart, preds: str, target: str, separator: str | None) -> None:
     """Raise if most cells of a column of text hold text around a list, several lines or names."""
     cells = [cells_of(part.columns[x][:_SEEN]) for x in (preds, target)]
-    how = CellReading("text", is_loose=True)
+    how = CellReading(untyped=True)
     lists, relevant = ([x for cell in column if (x := split(cell, how))] for column in cells)
     known = {str(x) for cell in relevant for x in cell}
     texts = [x for x in cells[0] if isinstance(x, str) and x.strip() and x not in known]

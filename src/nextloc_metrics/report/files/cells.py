@@ -1,20 +1,26 @@
-"""Ids and scores in the cells of a column: real lists, single ids, or text that holds either."""
+"""What a cell holds: the keys of ids, or scores, in real lists, alone, or in text of either.
+
+This is the one place that types cells. An id is its own key, as in `core.queries.keys`: an integer
+is itself, and other text has a hash, so that no cell depends on another one. In CSV and JSON, whose
+cells have no types, text that looks like a number written otherwise, or like a gap, is no id.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from nextloc_metrics.core.queries.keys import LIMIT, key_of, read_keys
+from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files.opening import pa, pc
 from nextloc_metrics.report.files.texts import scan_python
 
 OnError = Literal["raise", "miss"]
-CellKind = Literal["integers", "text", "scores"]
 
 # Integers of 64 bits have up to 19 digits; 18 always fit. pandas writes integers beside a missing
 # value as 373.0, which is exact up to 2^53.
@@ -48,29 +54,40 @@ class CellReading(NamedTuple):
     """How cells are read.
 
     Attributes:
-        kind: what they hold.
-        is_loose: whether text may be a number and a number text, as in CSV or with a vocabulary.
+        are_scores: whether they hold scores, and no ids.
+        untyped: whether all cells are text, as in CSV and JSON, so that `7` may be a number.
         separator: what separates the ids of text without brackets; None takes it as one id.
         may_be_list: whether text that begins with `[` is a list.
-        known: for CSV, whose values have no types, names that are ids although they look like a
-            number or a missing value; None takes text of any kind byte for byte.
+        known: names that are ids in CSV and JSON although they look like a number or like a gap.
         tuples: whether `(1, 2)` is a list; where targets are written so, it is a name.
+        texts: a dict that gets the text of each key that is a hash; None for none.
     """
 
-    kind: CellKind
-    is_loose: bool = False
+    are_scores: bool = False
+    untyped: bool = False
     separator: str | None = None
     may_be_list: bool = True
-    known: frozenset[str] | None = None
+    known: frozenset[str] = frozenset()
     tuples: bool = False
+    texts: dict[int, str] | None = None
+
+    def name(self, keys: Iterable[int], texts: Iterable[str]) -> None:
+        """Note the texts of keys that are hashes."""
+        if self.texts is not None:
+            for key, text in zip(keys, texts, strict=True):
+                if key >= LIMIT and self.texts.setdefault(key, text) != text:
+                    raise ValueError(
+                        f"ids must have different keys, got {short(self.texts[key])} and "
+                        f"{short(text)} with one key; write one of them otherwise."
+                    )
 
 
 @dataclass(eq=False)
 class Cells:
     """The values of all cells, one after the other.
 
-    `values` are an int64 or float array, or Arrow text, and `lengths` the numbers of each cell. A
-    cell that cannot be read is `bad` and has no values; `lists` marks lists.
+    `values` are keys, int64, or scores, and `lengths` the numbers of each cell. A cell that cannot
+    be read is `bad` and has no values; `lists` marks lists.
     """
 
     values: Any
@@ -100,9 +117,19 @@ class Cells:
         rows, bad = self.rows, self.bad.copy()
         bad[rows[wrong]] = True
         keep = ~bad[rows]
-        is_array = isinstance(self.values, np.ndarray)
-        values = self.values[keep] if is_array else filtered(self.values, keep)
-        return Cells(values, np.where(bad, 0, self.lengths), bad, self.lists)
+        return Cells(self.values[keep], np.where(bad, 0, self.lengths), bad, self.lists)
+
+
+def undecoded(column: Any) -> Any:
+    """Return an Arrow array without chunks, extension and runs; a dictionary of text stays."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    if pa.types.is_run_end_encoded(column.type):
+        column = pc.run_end_decode(column)
+    is_dictionary = pa.types.is_dictionary(column.type)
+    return plain(column) if is_dictionary and not is_text(column.type.value_type) else column
 
 
 def plain(column: Any) -> Any:
@@ -143,29 +170,45 @@ def filtered(values: Any, keep: Any) -> Any:
 
 
 def convert(values: Any, how: CellReading) -> tuple[Any, Any]:
-    """Convert Arrow values to what cells hold; return also which of them are wrong."""
+    """Return what Arrow values are, keys or scores, and which of them are wrong."""
     types, missing = pa.types, as_numpy(values.is_null())
     if types.is_null(values.type):
-        wanted = {"scores": pa.float64(), "text": pa.string(), "integers": pa.int64()}
-        values = values.cast(wanted[how.kind])
-    kind, is_integer = values.type, types.is_integer(values.type)
-    if how.kind == "scores" and (types.is_floating(kind) or (is_integer and how.is_loose)):
+        values = values.cast(pa.float64() if how.are_scores else pa.int64())
+    kind = values.type
+    is_integer = types.is_integer(kind)
+    if how.are_scores and (types.is_floating(kind) or (is_integer and how.untyped)):
         return as_numpy(values if types.is_float32(kind) else values.cast(pa.float64())), missing
-    if is_integer and how.kind == "integers":
+    if is_integer and not how.are_scores:
         numbers = as_numpy(values.fill_null(0))
-        is_large = numbers >= 2**63 if types.is_uint64(kind) else False
-        return numbers.astype(np.int64, copy=False), missing | is_large
-    if is_text(kind) and how.kind == "text":
-        return (values, missing) if how.known is None else _names(values, how.known)
-    if is_text(kind) and how.kind == "integers" and how.is_loose:
-        return integers_of(values.fill_null(""))
-    if is_integer and how.kind == "text" and how.is_loose:
-        return values.cast(pa.string()), missing
+        keys, names = read_keys("ids", numbers)
+        how.name(names, names.values())
+        return keys.numpy(), missing
+    of_text = kind.value_type if types.is_dictionary(kind) else kind
+    if is_text(of_text) and not how.are_scores:
+        keys, wrong = keys_of_text(values, how)
+        return keys, wrong | missing
     raise WrongTypeError(
-        f"{how.kind} as in the rows before, or as the targets, got {kind}; floats are scores "
+        f"{'scores' if how.are_scores else 'ids'}, text or integers, got {kind}; floats are scores "
         "(as are ids that pandas keeps beside NaN: convert them with `astype('Int64')`), and "
         "objects, lists and times are no ids"
     )
+
+
+def keys_of_text(text: Any, how: CellReading) -> tuple[Any, Any]:
+    """Return the key of each text of Arrow, and which are no ids; equal ones are read once."""
+    encoded = text if pa.types.is_dictionary(text.type) else text.dictionary_encode()
+    distinct = plain(encoded.dictionary)
+    written = distinct.to_pylist()
+    keys = read_keys("ids", written).keys.numpy() if written else np.zeros(1, np.int64)
+    wrong = np.zeros(len(keys), bool)
+    if how.untyped:
+        for i in np.flatnonzero(is_odd(distinct)):
+            if written[i] not in how.known:
+                number = whole_of(written[i])
+                keys[i], wrong[i] = (0, True) if number is None else (number, False)
+    how.name(keys.tolist() if written else (), written)
+    at = as_numpy(encoded.indices.fill_null(0)).astype(np.int64)
+    return keys[at], wrong[at]
 
 
 def integers_of(text: Any) -> tuple[Any, Any]:
@@ -187,19 +230,6 @@ def is_odd(text: Any) -> Any:
     return as_numpy(found)
 
 
-def _names(text: Any, known: frozenset[str]) -> tuple[Any, Any]:
-    """Write 7.0 as 7, as for integers; return also which text is no id."""
-    odd, wrong = is_odd(text), np.zeros(len(text), bool)
-    if not odd.any():
-        return text, wrong
-    written = text.to_pylist()
-    for i in np.flatnonzero(odd):
-        if written[i] not in known:
-            number = whole_of(written[i])
-            written[i], wrong[i] = str(number), number is None
-    return pa.array(written, text.type), wrong
-
-
 def whole_of(text: str) -> int | None:
     """Return an integer that fits in 64 bits, and in a float if it was written as one."""
     found = WHOLE.fullmatch(text)
@@ -213,8 +243,10 @@ def whole_of(text: str) -> int | None:
 _LIST = rf"^\[ *(?:{SHORT}(?: *, *{SHORT})*)? *\]$"
 _FLOAT = r"-?(?:[0-9]{1,15}|[0-9]{1,15}\.[0-9]+(?:[eE][+-]?[0-9]{1,2})?)"
 _FLOATS = rf"^\[ *{_FLOAT}(?: *, *{_FLOAT})* *\]$"
+_OPENED = r"^\s*[\[(]"  # what may be a list
 _WORDS = r'^\[ *"[^"\\]*"(?: *, *"[^"\\]*")* *\]$'
-_SEVERAL = re.compile(r"[0-9]+([,;|\s]+[0-9]+)+")
+#: as a target, the name of a cell of a grid, or beside integers, ids that are not separated
+SEVERAL = re.compile(r"[0-9]+([,;|\s]+[0-9]+)+")
 # Lists as NumPy prints them, and as Python prints tuples.
 _PRINTED = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _NAME = r"(?:'[^',]*'|\"[^\",]*\")"
@@ -231,15 +263,16 @@ def is_written_as_list(cell: Any) -> bool:
 
 def read_cells(column: Any, how: CellReading) -> Cells:
     """Read an Arrow array; a `WrongTypeError` if its type has no ids."""
-    column = plain(column)
+    column = undecoded(column)
     if is_list(column.type):
         valid = as_numpy(column.is_valid())
-        values, wrong = convert(plain(column.flatten()), how)
+        values, wrong = convert(undecoded(column.flatten()), how)
         lengths = as_numpy(pc.list_value_length(column).fill_null(0)).astype(np.int64)
         return Cells(values, lengths, ~valid).without(wrong)
+    column = plain(column)
     if is_text(column.type):
         return _read_text_cells(column, how)
-    if how.kind == "scores" and len(column):
+    if how.are_scores and len(column):
         raise WrongTypeError(f"rows of scores, got {column.type}")
     values, wrong = convert(column, how)
     none = np.zeros(len(column), bool)
@@ -252,9 +285,9 @@ def _read_text_cells(column: Any, how: CellReading) -> Cells:
     if not len(text):
         return _single(text, how)
     easy = words = listed = np.zeros(len(text), bool)
-    if how.may_be_list:
-        easy = as_numpy(pc.match_substring_regex(text, _FLOATS if how.kind == "scores" else _LIST))
-        if how.kind == "text" and not easy.all():
+    if how.may_be_list and pc.any(pc.match_substring_regex(text, _OPENED)).as_py():
+        easy = as_numpy(pc.match_substring_regex(text, _FLOATS if how.are_scores else _LIST))
+        if not how.are_scores and not easy.all():
             words = as_numpy(pc.match_substring_regex(text, _WORDS))
             words = words & ~as_numpy(pc.match_substring(text, '.0"'))  # may be 7.0
         if not (easy | words).all():
@@ -266,7 +299,7 @@ def _read_text_cells(column: Any, how: CellReading) -> Cells:
     for mask, read in reads:
         if mask.any():
             found.append((mask, read(text if mask.all() else filtered(text, mask), how)))
-    cells = found[0][1] if len(found) == 1 else _interleave(found, how.kind)
+    cells = found[0][1] if len(found) == 1 else _interleave(found)
     return Cells(cells.values, cells.lengths, cells.bad | bad, cells.lists)
 
 
@@ -283,17 +316,16 @@ def _pieces(text: Any, separator: str) -> tuple[Any, Any]:
 
 def _easy(text: Any, how: CellReading) -> Cells:
     tokens, lengths = _pieces(pc.ascii_trim(text, "[ ]"), ",")
-    tokens = pc.ascii_trim_whitespace(tokens)
-    if how.kind == "text":
-        return Cells(tokens, lengths)
-    kind = pa.float64() if how.kind == "scores" else pa.int64()
-    return Cells(as_numpy(tokens.cast(kind)), lengths)
+    kind = pa.float64() if how.are_scores else pa.int64()
+    return Cells(as_numpy(pc.ascii_trim_whitespace(tokens).cast(kind)), lengths)
 
 
 def _words(text: Any, how: CellReading) -> Cells:
     pieces = pc.split_pattern_regex(pc.ascii_trim(text, "[ ]"), '" *, *"')
     lengths = as_numpy(pc.list_value_length(pieces)).astype(np.int64)
-    return Cells(pc.ascii_trim(pieces.flatten(), '"'), lengths)
+    # in a list, names that look like a gap or a number are names
+    keys, _ = keys_of_text(pc.ascii_trim(pieces.flatten(), '"'), how._replace(untyped=False))
+    return Cells(keys, lengths)
 
 
 def printed(text: Any, tuples: bool = False) -> Any:
@@ -318,20 +350,19 @@ def has_tuples(text: Any) -> Any:
 
 def _single(text: Any, how: CellReading) -> Cells:
     """Take each text as one id, or split it at the separator; empty text of CSV is no id."""
-    if how.kind == "scores":
+    if how.are_scores:
         none = np.zeros(len(text), np.int64)
         return Cells(np.zeros(0), none, none == 0, none > 0)
     tokens, lengths = text, np.ones(len(text), np.int64)
     if how.separator is not None:
         tokens, lengths = _pieces(text, how.separator)
-        how = how._replace(is_loose=True)
-    elif how.is_loose and not (is_id := as_numpy(pc.not_equal(text, ""))).all():
+    elif how.untyped and not (is_id := as_numpy(pc.not_equal(text, ""))).all():
         tokens, lengths = filtered(text, is_id), is_id.astype(np.int64)
     values, wrong = convert(tokens, how)
     return Cells(values, lengths, lists=lengths > 1).without(wrong)
 
 
-def _interleave(parts: Sequence[tuple[Any, Cells]], kind: CellKind) -> Cells:
+def _interleave(parts: Sequence[tuple[Any, Cells]]) -> Cells:
     """Put cells that were read in groups in the order of the rows."""
     cells, rows = [x for _, x in parts], [np.flatnonzero(mask) for mask, _ in parts]
     order = np.concatenate(rows).argsort()
@@ -339,39 +370,42 @@ def _interleave(parts: Sequence[tuple[Any, Cells]], kind: CellKind) -> Cells:
     found = [np.concatenate(x)[order] for x in of_rows]
     of_values = [row[x.rows] for row, x in zip(rows, cells, strict=True)]
     order, values = np.concatenate(of_values).argsort(kind="stable"), [x.values for x in cells]
-    if kind == "text":
-        return Cells(pa.concat_arrays(values).take(pa.array(order)), *found)
     return Cells(np.concatenate(values)[order], *found)
 
 
 def _read_python_cells(text: Any, how: CellReading) -> Cells:
     lists = map(_literal, text.to_pylist())
-    cells = [None if x is None else [_typed(token, how) for token in x] for x in lists]
+    read = _score_of if how.are_scores else _key_of_item
+    cells = [None if x is None else [read(token, how) for token in x] for x in lists]
     bad = np.array([cell is None or None in cell for cell in cells])
     kept = [[] if cell is None or wrong else cell for cell, wrong in zip(cells, bad, strict=True)]
     flat, lengths = [x for cell in kept for x in cell], np.array([*map(len, kept)], np.int64)
-    if how.kind == "text":
-        return Cells(pa.array(flat, pa.string()), lengths, bad)
-    return Cells(np.array(flat, np.float64 if how.kind == "scores" else np.int64), lengths, bad)
+    return Cells(np.array(flat, np.float64 if how.are_scores else np.int64), lengths, bad)
 
 
-def _typed(token: Any, how: CellReading) -> Any:
-    """Return an item of a list in text as an id or a score; None if it is none.
+def _score_of(token: Any, how: CellReading) -> float | None:
+    """Return an item of a list in text as a score; None if it is none."""
+    is_number = type(token) is float or (type(token) is int and abs(token) < 2**53)
+    return token if is_number else None
+
+
+def _key_of_item(token: Any, how: CellReading) -> int | None:
+    """Return the key of an item of a list in text; None if it is no id.
 
     The text 7 and the number 7 are the same, and 7.0 is 7, as pandas writes it beside a gap.
     """
-    kind = type(token)
-    if how.kind == "scores":
-        return token if kind is float or (kind is int and abs(token) < 2**53) else None
-    is_name = kind is str and (how.known is None or token[-2:] != ".0" or token in how.known)
-    if how.kind == "text" and (is_name or kind is int):
-        return str(token)
-    whole = whole_of(str(token)) if kind in (str, int, float) else None
-    if how.kind == "integers":
-        return whole
-    if whole is None or (kind is float and how.known is None):
-        return token if kind is str else None
-    return str(whole)
+    if type(token) is int or (type(token) is str and (token[-2:] != ".0" or token in how.known)):
+        key = key_of(str(token))
+        how.name([key], [str(token)])
+        return key
+    if type(token) not in (float, str):
+        return None
+    number = whole_of(str(token))
+    if number is not None or type(token) is float:
+        return number
+    key = key_of(token)
+    how.name([key], [token])
+    return key
 
 
 def split(cell: Any, how: CellReading) -> list[Any] | None:
@@ -382,7 +416,7 @@ def split(cell: Any, how: CellReading) -> list[Any] | None:
         return None if cell is None else [cell]
     if how.may_be_list and cell.lstrip().startswith("["):
         return _literal(cell)
-    if not cell and (how.is_loose or how.separator is not None):
+    if not cell and (how.untyped or how.separator is not None):
         return []
     return [cell] if how.separator is None else cell.split(how.separator)
 
@@ -403,24 +437,13 @@ def _literal(text: str) -> list[Any] | None:
     return found if type(found) is list and end == len(text) else None
 
 
-def are_words(column: Any, bad: Any, how: CellReading) -> bool | None:
-    """Return whether a cell of text that cannot be read as integers holds a name.
-
-    None if they only hold several numbers each, such as `3,4`: the names of cells of a grid, or
-    beside integers, ids that are not separated.
-    """
-    cells = column.filter(pa.array(bad)).to_pylist()
-    tokens = [x for cell in cells for x in split(cell, how) or [] if isinstance(x, str)]
-    if not tokens:
-        return False
-    read = zip(tokens, is_odd(pa.array(tokens)), strict=True)
-    words = [x for x, odd in read if not odd and not WHOLE.fullmatch(x)]
-    if words and all(map(_SEVERAL.fullmatch, words)):
-        return None
-    return bool(words)
+def names_in(cell: Any, how: CellReading) -> list[str]:
+    """Return the ids of a cell of text that are no integers."""
+    tokens = [x for x in split(cell, how) or [] if isinstance(x, str)]
+    return [x for x in tokens if not WHOLE.fullmatch(x)]
 
 
-def remedy(cell: Any, how: CellReading) -> str:
+def remedy(cell: Any, how: CellReading, is_text_beside: bool = False) -> str:
     """Return what to do about a cell that cannot be read, for the end of a message."""
     is_object = isinstance(cell, dict) or re.fullmatch(_OBJECT, str(cell))
     items = [{"": cell}] if is_object else split(cell, how) or []
@@ -438,11 +461,11 @@ def remedy(cell: Any, how: CellReading) -> str:
             "text that begins with [ must be a list in JSON or of Python, as `.tolist()` makes it, "
             "and not what NumPy has cut; the answers of a language model are read with `answers`"
         )
-    if isinstance(cell, str) and how.kind == "integers":
+    if isinstance(cell, str) and not is_text_beside:
         marks = [mark for mark in (",", ";", "|", "\t", " ") if mark in cell.strip("(){} ")]
         if marks and any(x.isdecimal() for x in cell.split(marks[0])):
             return f"if it is several ids, write `[3, 5]` or pass `separator={marks[0]!r}`"
-    if isinstance(cell, str) and how.known is not None and is_odd(pa.array([cell]))[0]:
+    if isinstance(cell, str) and how.untyped and is_odd(pa.array([cell]))[0]:
         return (
             "write a number as digits, and leave rows without a target out; a name that looks like "
             "this must be among the ids of `vocabulary`"

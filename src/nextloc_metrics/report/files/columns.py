@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence, Set
 from contextlib import suppress
-from copy import copy
 from typing import Any
 
 import numpy as np
@@ -13,16 +12,13 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core.queries.arrays import as_tensor, pad_rows
-from nextloc_metrics.core.queries.hashing import unknown_numbers
-from nextloc_metrics.core.queries.keys import Grouping, read_keys
+from nextloc_metrics.core.queries.hashing import mix
+from nextloc_metrics.core.queries.keys import LIMIT, Grouping, read_keys
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files.cells import (
-    CellKind,
     CellReading,
     Cells,
     OnError,
-    as_numpy,
-    filtered,
     is_list,
     is_text,
     plain,
@@ -39,11 +35,11 @@ _PADDED = 4
 
 
 def pad(cells: Cells) -> Tensor:
-    """Return lists of ids, padded with -1 to the longest."""
+    """Return lists of keys, padded with -1 to the longest."""
     width = max(1, int(cells.lengths.max(initial=0)))
     if (cells.lengths == width).all():
         return as_tensor("preds", cells.values.reshape(-1, width))
-    return torch.from_numpy(pad_rows(cells.values.astype(np.int64), cells.lengths, -1, width))
+    return torch.from_numpy(pad_rows(cells.values, cells.lengths, -1, width))
 
 
 def cut(columns: Sequence[Any], values: int) -> list[slice]:
@@ -130,7 +126,7 @@ def width_of_most(parts: Sequence[FilePart], name: str, separator: str | None) -
 
     Of as many lists of either, the first one decides.
     """
-    how, found = CellReading("scores", separator=separator), Counter[int | None]()
+    how, found = CellReading(are_scores=True, separator=separator), Counter[int | None]()
     for column in (part.columns[name] for part in parts):
         if is_list(column.type):
             is_float = pa.types.is_floating(column.type.value_type)
@@ -222,85 +218,63 @@ def _number(cell: Any) -> float:
         return float("nan")
 
 
-# Targets up to this id are dense; above it, ids are sparse if the largest is more than four times
-# the number of distinct targets.
-DENSE = 1 << 20
+class Numbers:
+    """Keys as metrics read them: padding is -1, and with a vocabulary an id is its position there.
 
-
-class Numbering:
-    """The numbers of ids: by `vocabulary`, or integers as they are; ids in `padding` are none."""
+    An answer that is not in the vocabulary has a hash, far above all positions. Where `texts` is a
+    dict, it gets the id of each hash.
+    """
 
     def __init__(
-        self, kind: CellKind, vocabulary: Sequence[str | int] | None, padding: Set[int]
-    ) -> None:
-        self._kind, self._size = kind, None if vocabulary is None else len(vocabulary)
-        self._padding, self._is_hashed = sorted(padding), False
+        self, vocabulary: Sequence[str | int] | None, padding: Iterable[int],
+        texts: dict[int, str] | None = None,
+    ) -> None:  # fmt: skip
+        self.size = None if vocabulary is None else len(vocabulary)
+        self._pads, self._texts = np.array(sorted(padding)), texts
         if vocabulary is None:
             return
         if len(set(vocabulary)) < len(vocabulary):
             twice = Counter(vocabulary).most_common(1)[0][0]
             raise ValueError(f"`vocabulary` must hold distinct ids, got {short(twice)} twice.")
-        other = next((x for x in vocabulary if isinstance(x, str) != (kind == "text")), None)
-        if other is not None:
+        if len({isinstance(x, str) for x in vocabulary}) > 1:
+            other = next(
+                x for x in vocabulary if isinstance(x, str) != isinstance(vocabulary[0], str)
+            )
             raise TypeError(
                 f"`vocabulary` must be all text or all integers, got {short(other)} in it."
             )
-        self._ids, self._pads = (arrow_ids(kind, x) for x in (vocabulary, padding))
+        keys = (
+            read_keys("vocabulary", list(vocabulary)).keys.numpy()
+            if vocabulary
+            else np.zeros(0, int)
+        )
+        self._numbers = keys.argsort()
+        self._keys = keys[self._numbers]
 
-    @property
-    def others(self) -> list[Any]:
-        """The ids of answers so far that are not in the vocabulary, in the order of numbers."""
-        return [] if self._size is None else self._ids[self._size :].to_pylist()
+    def answers(self, keys: Any) -> tuple[Any, Any]:
+        """Return the number of each key, -1 for padding, and which of them are no ids."""
+        if self.size is None:
+            if len(self._pads) > 1:
+                keys = np.where(np.isin(keys, self._pads), -1, keys)
+            return keys, keys < -1
+        numbers, is_known = self._known(keys)
+        is_pad = np.isin(keys, self._pads) & ~is_known
+        others = np.where(keys >= LIMIT, keys, LIMIT | (mix(keys).view(np.int64) & (LIMIT - 1)))
+        numbers = np.where(is_known, numbers, np.where(is_pad, -1, others))
+        if self._texts is not None:
+            far = (numbers >= LIMIT) & (keys < LIMIT)
+            self._texts.update(
+                zip(numbers[far].tolist(), map(str, keys[far].tolist()), strict=True)
+            )
+        return numbers, (keys < 0) & ~is_known & ~is_pad
 
-    def hashed(self) -> Numbering:
-        """Return numbers that do not depend on the order of ids: of unknown ids, their hashes."""
-        numbers = copy(self)
-        numbers._is_hashed = True
-        return numbers
+    def targets(self, keys: Any) -> tuple[Any, Any]:
+        """Return the number of each key; one that is not in the vocabulary is wrong."""
+        numbers, wrong = self.answers(keys)
+        return numbers, wrong | (numbers >= LIMIT) if self.size is not None else wrong
 
-    def answers(self, values: Any) -> tuple[Any, Any]:
-        """Return the number of each id, and which of them are wrong."""
-        if self._size is None:
-            if len(self._padding) > 1:
-                values = np.where(np.isin(values, self._padding), -1, values)
-            return values, values < -1
-        ids, numbers, unknown = self._known(values)
-        wrong = np.zeros(len(numbers), bool)
-        if self._kind == "integers":
-            wrong = unknown & (values < 0)
-        unknown &= ~wrong
-        if unknown.any():
-            new = filtered(ids, unknown)
-            if self._is_hashed:
-                each = new.dictionary_encode()
-                found = unknown_numbers(map(str, each.dictionary.to_pylist()), self._size)
-                numbers[unknown] = found[as_numpy(each.indices)]
-            else:
-                self._ids = pa.concat_arrays([self._ids, new.unique()])
-                numbers[unknown] = as_numpy(pc.index_in(new, self._ids))
-        return numbers, wrong
-
-    def targets(self, values: Any) -> tuple[Any, Any]:
-        """Return the number of each id; one that is not in the vocabulary is wrong."""
-        if self._size is None:
-            return self.answers(values)
-        _, numbers, unknown = self._known(values)
-        return numbers, unknown | (numbers >= self._size)
-
-    def _known(self, values: Any) -> tuple[Any, Any, Any]:
-        """Return ids, their numbers, -1 for those without, and which are in no way known."""
-        ids = arrow_ids(self._kind, values)
-        numbers = as_numpy(pc.index_in(ids, self._ids).fill_null(-1)).astype(np.int64)
-        unknown = numbers < 0
-        if unknown.any():
-            unknown &= ~as_numpy(pc.is_in(ids, self._pads))
-        return ids, numbers, unknown
-
-
-def arrow_ids(kind: CellKind, values: Any) -> Any:
-    """Return ids as an Arrow array of text, or of integers."""
-    if isinstance(values, pa.Array):
-        return values.cast(pa.string())  # of only empty lists: null
-    if kind == "text":
-        return pa.array([*map(str, values)], pa.string())
-    return pa.array(values if isinstance(values, np.ndarray) else [*values], pa.int64())
+    def _known(self, keys: Any) -> tuple[Any, Any]:
+        if not len(self._keys):
+            return np.zeros(len(keys), np.int64), np.zeros(len(keys), bool)
+        at = np.searchsorted(self._keys, keys).clip(max=len(self._keys) - 1)
+        return self._numbers[at], self._keys[at] == keys

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 
 from nextloc_metrics.core.queries.messages import clip, short
+from nextloc_metrics.report.files.cells import plain
 from nextloc_metrics.report.files.database import Database
 from nextloc_metrics.report.files.opening import FilePart, RowSource, pa
 from nextloc_metrics.report.files.relation import (
@@ -56,13 +57,13 @@ def open_form(
 
     Groups, mask and exclude are columns of the truth; `reading` is as for `TableRows`.
     """
-    db, pads, words = Database(threads), reading["padding"], None
+    db, pads = Database(threads), reading["padding"]
     reading["padding"] = {-1, *((pads,) if isinstance(pads, int) else pads)}
     if truth is None and form.item is not None:  # each item has the target of its query beside it
         truth = rows
     named = filter(None, [*form.groups, form.mask, form.exclude])
     others = {name: f"o{i}" for i, name in enumerate(dict.fromkeys(named))}
-    kept = replace(form, preds="preds")
+    kept, card = replace(form, preds="preds"), dict[str, Any]()
     if truth is None:
         source = _wide(db, rows, form, others)
     elif not form.query:
@@ -77,27 +78,17 @@ def open_form(
         joining = _Joining(db, rows, truth, form, others, reading)
         kind = joining.gather()
         if form.item is not None:
-            words = joining.order(kind, reading["vocabulary"])
+            joining.order(kind, reading["vocabulary"])
         joining.count(rows, truth)
         if reading.get("reader") is not None:
             joining.check_asked()
         if form.item is None:
             joining.check_once()
-        source = joining.leave(words is not None)
+        source, card = joining.leave(), joining.card
         kept = replace(kept, target="target", grade=form.grade and "grade")
-    if words is not None:
-        reading["vocabulary"] = range(len(words))
     read = TableRows(source, kept, **reading)
-    if words is not None:
-        read.vocabulary = tuple(words)
-        if read.num_candidates is None:
-            read.num_locations = max(1, len(words))
-    read.has_several |= form.grade is not None
-    return read, source.card
-
-
-def _column(db: Database, query: str) -> list[Any]:
-    return [x for (x,) in db.run(query).fetchall()]
+    read.has_several |= form.grade is not None or bool(card.get("several_targets"))
+    return read, card
 
 
 def _wide(db: Database, rows: Any, form: Roles, others: Mapping[str, str]) -> Joined:
@@ -282,15 +273,11 @@ class _Joining:
             "columns that tell its rows apart, or number the queries in both",
         )
 
-    def order(self, kind: str, vocabulary: Sequence[str | int] | None) -> list[Any] | None:
-        """Read scores or ranks of items; return the vocabulary if items are numbered."""
+    def order(self, kind: str, vocabulary: Sequence[str | int] | None) -> None:
+        """Read scores or ranks of items, and what orders tied ones: ids, or a vocabulary."""
         db, form, of_asked = self.db, self.form, f"SEMI JOIN asked USING ({self.listed})"
         db.run(f"CREATE VIEW placed AS {self.found.select()}")
         db.run(f"CREATE TABLE answers AS SELECT DISTINCT {self.listed} FROM placed")
-        words = None
-        if kind == "text" or vocabulary is not None:
-            words = self._number(kind, vocabulary)
-            self.tied = "number" if vocabulary is not None else "item"
         if form.rank is None:
             lacking = f"SELECT DISTINCT {self.listed} FROM placed {of_asked} WHERE is_nan"
             self.card["rows_with_nan"] = db.value(f"SELECT count(*) FROM ({lacking})")
@@ -298,7 +285,11 @@ class _Joining:
             self.first = int(db.value("SELECT coalesce(min(value) <> 0, true) FROM placed"))
             ranked = db.value(f"SELECT count(*) FROM answers {of_asked}")
             self.card[f"ranks_from_{self.first}"] = ranked
-        return words if words is None else words[: self.size]
+        if vocabulary is not None:
+            words = pa.array([*vocabulary], pa.int64() if kind == "integers" else pa.string())
+            numbers = pa.array(range(len(words)), pa.int64())
+            db.insert("words", pa.table({"item": words, "number": numbers}))
+            self.tied = "coalesce(words.number, 1 << 62), item"
 
     def check_ranks(self) -> None:
         """Raise for the first row of a query that repeats a rank."""
@@ -309,64 +300,34 @@ class _Joining:
             "got {got} again; use `score` for tied items",
         )
 
-    def _number(self, kind: str, vocabulary: Sequence[str | int] | None) -> list[Any]:
-        """Number items in the table `words`: by the vocabulary or the targets, then the others."""
-        db = self.db
-        if vocabulary is None:  # of all models alike, for targets
-            vocabulary = _column(db, "SELECT DISTINCT item FROM targets ORDER BY 1")
-        words = pa.array([*vocabulary], pa.int64() if kind == "integers" else pa.string())
-        numbers = pa.array(range(len(words)), pa.int64())
-        db.insert("words", pa.table({"item": words, "number": numbers}))
-        self.relevant.refuse(
-            "SELECT stood, item FROM targets ANTI JOIN words USING (item)",
-            "an id of `vocabulary`, got {got}",
-        )
-        self.size = len(vocabulary)
-        known = f"SELECT item FROM placed SEMI JOIN asked USING ({self.listed})"
-        db.run(
-            f"INSERT INTO words SELECT item, {self.size} + row_number() OVER (ORDER BY item) - 1 "
-            f"FROM (SELECT DISTINCT item FROM ({known})) ANTI JOIN words USING (item)"
-        )
-        return _column(db, "SELECT item FROM words ORDER BY number")
-
-    def leave(self, are_numbered: bool) -> Joined:
+    def leave(self) -> Joined:
         """Join all to the rows that are read, one per query; of missing lists `stood` is -1."""
         listed, form, untyped = self.listed, self.form, False
-        item, join = ("number", " JOIN words USING (item)") if are_numbered else ("item", "")
-        cells = {role: f"a.first.{role}" for role in self.others.values()}
-        joined = ""
-        if are_numbered and self.seen is not None:  # what no list has excludes nothing
-            cells[self.seen] = "coalesce(s.seen, [])"
-            joined = (
-                f" LEFT JOIN (SELECT {listed}, list(number) AS seen FROM (SELECT {listed}, "
-                f"unnest(first.{self.seen}) AS item FROM asked) JOIN words USING (item) GROUP BY "
-                f"{listed}) s USING ({listed})"
-            )
-        grade = f", list(grade::DOUBLE ORDER BY {item}) AS grade" if form.grade is not None else ""
+        grade = ", list(grade::DOUBLE ORDER BY item) AS grade" if form.grade is not None else ""
         graded = ", coalesce(t.grade, []) AS grade" if grade else ""
-        others = "".join(f", {cell} AS {role}" for role, cell in cells.items())
-        stood, order, files = "a.stood", "1", self.relevant.files
+        others = "".join(f", a.first.{role} AS {role}" for role in self.others.values())
+        stood, order, files, join = "a.stood", "1", self.relevant.files, ""
         preds = f", {', '.join(f'a.{key}' for key in self.keys)}"
         if form.item is None:  # the first rows tell what cells are
             stood, order = "coalesce(p.stood, -1)", "p.stood IS NULL, 1"
             preds, files, untyped = ", p.preds", self.found.files, self.found.untyped
-            joined += f" LEFT JOIN answers p USING ({listed})"
+            join = f" LEFT JOIN answers p USING ({listed})"
         self.db.run(
             f"CREATE TABLE queries AS SELECT row_number() OVER () - 1 AS number, * FROM (SELECT "
             f"{stood} AS stood{preds}, coalesce(t.target, []) AS target{graded}{others} FROM asked "
-            f"a LEFT JOIN (SELECT {listed}, list({item} ORDER BY {item}) AS target{grade} FROM "
-            f"targets{join} GROUP BY {listed}) t USING ({listed}){joined} ORDER BY {order})"
+            f"a LEFT JOIN (SELECT {listed}, list(item ORDER BY item) AS target{grade} FROM "
+            f"targets GROUP BY {listed}) t USING ({listed}){join} ORDER BY {order})"
         )
         names = {**self.others, "preds": "preds", "target": "target", "grade": "grade"}
         if form.item is None:
-            return Joined(self.db, files, names, untyped, self.card)
+            return Joined(self.db, files, names, untyped)
         value, tied = ("value DESC", self.tied) if form.rank is None else ("value", "item")
+        words = " LEFT JOIN words USING (item)" if "words" in tied else ""
         flat = (
-            f"SELECT q.number AS query, {f'words.{item}' if join else item} AS item, value FROM "
-            f"placed JOIN queries q USING ({listed}){join} WHERE value IS NOT NULL "
-            f"ORDER BY query, {value}, {f'words.{tied}' if join else tied}"
+            f"SELECT q.number AS query, item, value FROM placed JOIN queries q USING ({listed})"
+            f"{words} WHERE value IS NOT NULL ORDER BY query, {value}, {tied}"
         )
-        return Items(self.db, files, names, untyped, self.card, flat, self)
+        return Items(self.db, files, names, untyped, flat, self)
 
 
 @dataclass(eq=False)
@@ -380,7 +341,6 @@ class Joined(RowSource):
     files: list[str]
     columns: dict[str, str]
     untyped: bool = False
-    card: dict[str, Any] = field(default_factory=dict)
     is_joined = True
 
     def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
@@ -416,8 +376,8 @@ class Items(Joined):
             yield from self._rows(columns, "")
             return
         others = [name for name in columns if name != "preds"]
-        for first, last, *flat in self._ranges():
-            lists, scores = self._lists(first, last, *flat)
+        for first, last, flat in self._ranges():
+            lists, scores = self._lists(first, last, flat)
             start = 0
             for part in self._rows(others, f"WHERE number BETWEEN {first} AND {last - 1}"):
                 of = slice(start, start + len(part.rows))
@@ -427,34 +387,40 @@ class Items(Joined):
                 start = of.stop
                 yield part
 
-    def _ranges(self) -> Iterator[Sequence[Any]]:
+    def _ranges(self) -> Iterator[tuple[int, int, Any]]:
         """Yield ranges of queries with the query, item and value of each of their items."""
-        number = self.db.value("SELECT count(*) FROM queries")
-        first, held = 0, [np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)]
+        number, first, held = self.db.value("SELECT count(*) FROM queries"), 0, None
         for batch in self.db.batches(self.flat, _ITEMS):
-            read = (x.to_numpy(zero_copy_only=False) for x in batch.columns)
-            held = [np.concatenate(x) for x in zip(held, read, strict=True)]
-            last = int(held[0][-1])  # of which more items may follow
+            new = pa.Table.from_batches([batch])
+            held = new if held is None else pa.concat_tables([held, new])
+            queries = held.column(0).to_numpy()
+            last = int(queries[-1])  # of which more items may follow
             if last > first:
-                end = int(np.searchsorted(held[0], last))
-                yield first, last, *(x[:end] for x in held)
-                first, held = last, [x[end:] for x in held]
+                end = int(np.searchsorted(queries, last))
+                yield first, last, held.slice(0, end)
+                first, held = last, held.slice(end)
         if number > first:
-            yield first, number, *held
+            yield first, number, held
 
-    def _lists(self, first: int, last: int, queries: Any, items: Any, values: Any) -> Any:
-        """Return the lists of a range of queries, -1 in gaps between ranks, and their scores."""
+    def _lists(self, first: int, last: int, flat: Any) -> Any:
+        """Return the lists of a range of queries, with gaps between ranks, and their scores."""
+        if flat is None:  # no query has an item
+            none = pa.LargeListArray.from_arrays(np.zeros(last - first + 1, np.int64), pa.nulls(0))
+            return none, none.cast(pa.large_list(pa.float64()))
+        queries, values = flat.column(0).to_numpy(), flat.column(2).to_numpy()
+        items = plain(flat.column(1))
         lengths = np.bincount(queries - first, minlength=last - first)
         ends = np.append(0, lengths.cumsum())
         if self.joining.first is None:
-            lists = (pa.LargeListArray.from_arrays(ends, x) for x in (items, values))
-            return tuple(lists)
+            return tuple(pa.LargeListArray.from_arrays(ends, x) for x in (items, values))
         if ((queries[1:] == queries[:-1]) & (values[1:] == values[:-1])).any():
             self.joining.check_ranks()  # which raises
         places, has_items = values.astype(np.int64) - self.joining.first, lengths > 0
         sizes = np.zeros(last - first, np.int64)
         sizes[has_items] = places[ends[1:][has_items] - 1] + 1
         ends = np.append(0, sizes.cumsum())
-        laid = np.full(ends[-1], -1, np.int64)
-        laid[ends[queries - first] + places] = items
-        return pa.LargeListArray.from_arrays(ends, laid), None
+        laid = np.full(ends[-1], -1)
+        laid[ends[queries - first] + places] = np.arange(len(items))
+        listed = items.take(pa.array(laid, mask=laid < 0))
+        gap = -1 if pa.types.is_integer(items.type) else "-1"  # padding, of a rank without an item
+        return pa.LargeListArray.from_arrays(ends, listed.fill_null(gap)), None

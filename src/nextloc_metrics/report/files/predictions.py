@@ -6,6 +6,7 @@ raises an error that names the file, the row and the value.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,11 +18,12 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from nextloc_metrics.core.queries.checks import check_choice
+from nextloc_metrics.core.queries.keys import LIMIT
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.core.queries.scored_lists import ScoredLists
 from nextloc_metrics.report.files.array_files import open_arrays
 from nextloc_metrics.report.files.cells import OnError, integers_of, plain
-from nextloc_metrics.report.files.columns import names_of_groups, with_missing
+from nextloc_metrics.report.files.columns import kind_of, names_of_groups, with_missing
 from nextloc_metrics.report.files.joins import open_form
 from nextloc_metrics.report.files.nested import as_tables
 from nextloc_metrics.report.files.opening import ARRAYS, kind_of_files, pa
@@ -128,42 +130,108 @@ def read(
     else:
         table, truth, roles = as_tables(path, truth, roles)
     roles = replace(roles, groups=tuple(dict.fromkeys([*groups, *roles.query])))
+    texts: dict[int, str] = {}
     if roles.are_apart(table, truth):
-        rows, card = open_form(table, truth, roles, **how)
-        found = _collect(rows)
+        rows, card = open_form(table, truth, roles, **how, texts=texts)
+        found = _collect(rows, texts)
         repeated = {"repeated_items": rows.repeated} if rows.repeated else {}
         return replace(found, card=card | repeated)
-    return _collect(TableRows(table, roles, **how))
+    return _collect(TableRows(table, roles, **how, texts=texts), texts)
 
 
-def _collect(rows: TableRows) -> Predictions:
-    """Join all chunks of rows."""
-    source = rows.source
-    batches, pieces = zip(*rows.pieces(), strict=True)
-    answers, relevant, masked, excluded, grades = (
+def _collect(rows: TableRows, texts: Mapping[int, str]) -> Predictions:
+    """Join all chunks of rows, and number ids if they are text or sparse."""
+    batches, pieces = zip(*rows.read(list), strict=True)
+    if rows.on_error == "raise":
+        rows.ids.check()
+    answers, relevant, masked, excluded, grades, scores = (
         None if getattr(batches[0], name) is None else _join([getattr(x, name) for x in batches])
-        for name in ("preds", "target", "mask", "exclude", "grades")
+        for name in ("preds", "target", "mask", "exclude", "grades", "scores")
     )
     assert answers is not None
     assert relevant is not None
     kept = {
-        name: join_column([piece.columns[name] for piece in pieces], source.untyped)
+        name: join_column([piece.columns[name] for piece in pieces], rows.source.untyped)
         for name in rows.names.groups
     }
-    known = rows.vocabulary
-    if known is not None:
-        known = (*known, *rows.numbers.others)
-    lists: Any = answers
-    if batches[0].scores is not None:
-        lists = ScoredLists(answers, _join([x.scores for x in batches], value=np.nan))
-    return Predictions(lists, relevant, kept, rows.missed, known, masked, excluded, grades)
+    words: tuple[Any, ...] | None = rows.vocabulary
+    if rows.num_candidates is None:
+        are_text = kind_of(pieces[0].columns[rows.names.target]) == "text"
+        numbers = _Numbers(rows, relevant, texts, are_text and not rows.source.untyped)
+        relevant, answers = numbers.of(relevant), numbers.of(answers)
+        excluded = None if excluded is None else numbers.of(excluded)
+        words = numbers.words
+    lists: Any = answers if scores is None else ScoredLists(answers, scores)
+    return Predictions(lists, relevant, kept, rows.missed, words, masked, excluded, grades)
 
 
-def _join(parts: Sequence[Any], value: float = -1) -> Tensor:
+class _Numbers:
+    """Numbers of ids that are text, or far larger than their number: positions in `words`.
+
+    Targets come first, in rising order, then other ids as they occur. With a vocabulary, the others
+    follow it. `words` is None where ids are their own numbers.
+    """
+
+    def __init__(
+        self, rows: TableRows, target: Tensor, texts: Mapping[int, str], are_text: bool
+    ) -> None:
+        known = torch.unique(target)
+        known = known[known >= 0]
+        self._texts, self._numbers = texts, dict[int, int]()
+        self._words: list[Any] | None = None if rows.vocabulary is None else [*rows.vocabulary]
+        self._size = 0 if self._words is None else len(self._words)
+        largest = int(known.max()) if len(known) else 0
+        are_text |= largest >= LIMIT
+        if self._words is not None:
+            are_text = any(isinstance(x, str) for x in self._words)
+        self._as_word: Any = self._text_of if are_text else int
+        if self._words is not None:
+            return
+        if are_text or largest > 4 * len(known) + DENSE:
+            keys = known.tolist()
+            keys.sort(key=self._as_word)
+            self._words = [*map(self._as_word, keys)]
+            self._numbers = {key: number for number, key in enumerate(keys)}
+
+    def _text_of(self, key: int) -> str:
+        return self._texts.get(key) or str(key)
+
+    @property
+    def words(self) -> tuple[Any, ...] | None:
+        """The id of each number."""
+        return None if self._words is None else tuple(self._words)
+
+    def of(self, keys: Tensor) -> Tensor:
+        """Return the number of each key; padding stays."""
+        if self._words is None:
+            return keys
+        distinct, places = np.unique(keys.numpy(), return_inverse=True)
+        first = np.full(len(distinct), keys.numel())
+        np.minimum.at(first, places.ravel(), np.arange(keys.numel()))
+        numbers = distinct.copy()
+        for at in first.argsort().tolist():
+            key = int(distinct[at])
+            if key < self._size:  # of a vocabulary, or padding
+                continue
+            if key not in self._numbers:
+                self._numbers[key] = len(self._words)
+                text = self._text_of(key)
+                self._words.append(text if self._as_word is not int else int(text))
+            numbers[at] = self._numbers[key]
+        return torch.from_numpy(numbers[places].reshape(keys.shape))
+
+
+# Targets up to this id are dense; above it, ids are sparse if the largest is more than four times
+# the number of distinct targets.
+DENSE = 1 << 20
+
+
+def _join(parts: Sequence[Any]) -> Tensor:
     """Concatenate the rows of chunks, and pad lists to the longest."""
     if len(parts) == 1 or parts[0].ndim == 1:
         return torch.cat(list(parts))
     width = max(part.shape[1] for part in parts)
+    value = math.nan if parts[0].is_floating_point() else -1
     return torch.cat([pad(x, (0, width - x.shape[1]), value=value) for x in parts])
 
 

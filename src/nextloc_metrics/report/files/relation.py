@@ -274,15 +274,19 @@ def _holds_of(roles: Mapping[str, str], lists: Sequence[str]) -> dict[str, str]:
 
 def _as_lists(part: FilePart, name: str, reading: Mapping[str, Any]) -> Any:
     """Read text as lists of ids; an empty cell is missing."""
-    column, how = plain(part.columns[name]), CellReading("text", True, reading["separator"])
-    found = read_cells(column, how)
+    texts: dict[int, str] = {}
+    column, how = plain(part.columns[name]), CellReading(False, True, reading["separator"])
+    found = read_cells(column, how._replace(texts=texts))
+    keys, places = np.unique(found.values, return_inverse=True)
+    written = pa.array([texts.get(key) or str(key) for key in keys.tolist()], pa.string())
+    values = written.take(pa.array(places))
     check_read(part, name, found.bad & as_numpy(column.is_valid()), how)
     is_none, rows = ~found.lists & (found.lengths == 0), found.rows
-    is_pad = as_numpy(pc.is_in(found.values, pa.array([*map(str, reading["padding"])])))
+    is_pad = as_numpy(pc.is_in(values, pa.array([*map(str, reading["padding"])])))
     kept = ~found.lists[rows] | ~is_pad
     ends = np.append(0, np.bincount(rows[kept], minlength=len(is_none)).cumsum())
     offsets = pa.array(ends, pa.int32(), mask=np.append(is_none, False))
-    return pa.ListArray.from_arrays(offsets, found.values.filter(pa.array(kept)))
+    return pa.ListArray.from_arrays(offsets, values.filter(pa.array(kept)))
 
 
 def _kind_of(kind: Any) -> str:

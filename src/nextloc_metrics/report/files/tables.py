@@ -1,12 +1,12 @@
-"""Rows of predictions from files, frames and streams, in chunks, so that memory stays small."""
+"""Rows of predictions from files, frames and streams, in one pass, and in chunks of any table."""
 
 from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterator, Sequence, Set
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from nextloc_metrics.core import backends
 from nextloc_metrics.core.queries.arrays import as_tensor, is_repeat, pad_rows
 from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.core.queries.checks import check_choice
+from nextloc_metrics.core.queries.keys import LIMIT
 from nextloc_metrics.core.queries.messages import clip, short
 from nextloc_metrics.report.files.answer_texts import Reader, check_no_answers
 from nextloc_metrics.report.files.cells import (
@@ -25,9 +26,7 @@ from nextloc_metrics.report.files.cells import (
     Cells,
     OnError,
     WrongTypeError,
-    are_words,
     as_numpy,
-    filtered,
     has_tuples,
     is_list,
     is_text,
@@ -38,10 +37,8 @@ from nextloc_metrics.report.files.cells import (
     remedy,
 )
 from nextloc_metrics.report.files.columns import (
-    DENSE,
     MISSING_TARGET,
-    Numbering,
-    arrow_ids,
+    Numbers,
     cut,
     fill_gaps,
     gaps_of,
@@ -55,6 +52,7 @@ from nextloc_metrics.report.files.columns import (
 )
 from nextloc_metrics.report.files.opening import FilePart, RowSource, pa, pc
 from nextloc_metrics.report.files.roles import Roles, check_rows_are_queries
+from nextloc_metrics.report.files.seen_ids import SeenIds
 from nextloc_metrics.report.files.sources import open_table
 
 #: what to do about a query without a target
@@ -70,45 +68,54 @@ _VALUES = 1 << 21
 #: the column of the scores of items, beside their lists
 SCORES_OF = "\0scores"
 
+Found = TypeVar("Found")
+
+
+class SeveralTargetsError(Exception):
+    """A row has several relevant ids, where all rows before had one: reading begins again."""
+
 
 class TableRows:
     r"""Rows of a table, read in chunks.
 
-    Integers are read as integers of 64 bits and text as text, byte for byte. A cell of text that
-    begins with `[` is a list in JSON or as Python writes it; any other is one id. In CSV a name
-    among the targets makes all ids text; 7.0 is 7 in either case. A target of CSV that looks like a
-    number written otherwise, or like a missing value, such as `1e3` or `nan`, is refused unless it
-    is in `vocabulary`; and so are several numbers, such as `3,4`, beside integers alone.
+    An id is its own key: an integer is itself, and text that is no integer in its usual form has a
+    hash. A cell of text that begins with `[` is a list in JSON or as Python writes it; any other is
+    one id. In CSV and JSON 7.0 is 7, and a target that looks like a number written otherwise, or
+    like a missing value, such as `1e3` or `nan`, is refused unless it is in `vocabulary`; and so
+    are several numbers, such as `3,4`, beside integers. Where all targets are integers, an answer
+    with a name is an error.
 
-    Text ids, and integers that are far larger than their number, are numbered: by `vocabulary`, or
-    by the targets in rising order, which takes one pass over the targets. An answer that is not
-    among them gets a number from `num_locations` on, and is a miss.
+    With `vocabulary`, the number of an id is its position there; an answer that is not in it is a
+    miss.
+
+    The first rows tell what columns hold. If a later row has several relevant ids, and none before
+    had, reading begins again: pass what counts the chunks to `read`.
 
     Args:
         source: the rows, or a table or files for `open_table`.
         names: the columns.
         reader: what reads `preds` as answers of a language model; the options are as for
             `report.read`.
+        by_id: the name of an option whose rows belong to ids, which text has none of.
+        texts: a dict that gets the text of each key that is a hash; None for none.
 
     Attributes:
+        vocabulary: the id of each number; None for keys.
         num_candidates: the number of scores per row; None for lists of ids.
-        num_locations: for lists, the number of ids: one more than the largest target, or the size
-            of the vocabulary; None for scores.
         has_several: whether a row may have several relevant locations.
-        vocabulary: the id of each number, if ids are text or sparse.
         missed: the number of unreadable answers of the chunks so far.
         without_target: the number of missing targets of the chunks so far, if they are misses.
+        repeated: the number of items so far that stood before in their query.
+        ids: what the ids of the chunks so far tell together.
 
     Example:
         >>> import pathlib, tempfile
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "answers.csv"
-        >>> lines = ["preds,target", "\"['Zoo', 'Bar']\",Bar", "['Bar'],Cafe (north)", ""]
+        >>> lines = ["preds,target", "\"['Zoo', 'Bar']\",Bar", "['Bar'],7", "[8.0],8", ""]
         >>> _ = path.write_text("\n".join(lines), "utf-8")
-        >>> rows = TableRows(path, Roles())
-        >>> rows.vocabulary, rows.num_locations
-        (('Bar', 'Cafe (north)'), 2)
-        >>> [(batch.preds.tolist(), batch.target.tolist()) for batch in rows.chunks()]
-        [([[2, 0], [0, -1]], [0, 1])]
+        >>> rows = TableRows(path, Roles(), vocabulary=["Bar", "7", "8"])
+        >>> rows.read(lambda pieces: [batch.target.tolist() for batch, _ in pieces])
+        [[0, 1, 2]]
     """
 
     def __init__(
@@ -121,6 +128,8 @@ class TableRows:
         on_error: OnError = "raise",
         reader: Reader | None = None,
         on_missing: OnError = "raise",
+        by_id: str | None = None,
+        texts: dict[int, str] | None = None,
     ) -> None:
         pads = {-1, *((padding,) if isinstance(padding, int) else padding)}
         self._gaps = gaps_of(pads, on_missing)
@@ -132,162 +141,152 @@ class TableRows:
         check_choice("on_error", on_error, OnError)
         check_choice("on_missing", on_missing, OnError)
         self.source = open_table(source, names.all, _holds_of(names, reader is not None))
-        self.names, self.on_error = names, on_error
-        self.num_rows: int | None = None
-        self.missed, self.without_target, self.repeated, self.reader = 0, 0, 0, reader
-        seen = self._peek()
+        self.names, self.on_error, self.reader, self.by_id = names, on_error, reader, by_id
+        self.numbers = Numbers(vocabulary, pads, texts)
+        self.vocabulary = None if vocabulary is None else tuple(vocabulary)
+        known = frozenset(map(str, vocabulary or ()))
+        # of several numbers, the id of a missing target is their largest
+        self._missing = -2
+        if self._gaps:
+            words = [*map(str, vocabulary or ())]
+            at = words.index(str(MISSING_TARGET)) if vocabulary is not None else MISSING_TARGET
+            self._missing = at
+        self._start()
+        untyped = self.source.untyped
+        self._relevant = self._answers = CellReading(False, untyped, separator, texts=texts)
+        seen = self._look_ahead()
         first = next((part for part in seen if len(part.rows)), seen[-1])
         answers, relevant = first.columns[names.preds], first.columns[names.target]
         tuples = not (is_text(relevant.type) and pc.any(has_tuples(plain(relevant))).as_py())
+        shown = answers
         if reader is None and kind_of(answers) == "text":
             if is_text(answers.type):
-                answers = first.columns[names.preds] = printed(plain(answers), tuples)
-            check_no_answers(first, names.preds, names.target, separator)
-        is_listed = is_list(answers.type) or is_written_as_list(next(iter(answers), ""))
-        is_loose = self.source.untyped or vocabulary is not None
+                shown = printed(plain(answers), tuples)
+            check_no_answers(_with(first, names.preds, shown), names.preds, names.target, separator)
+        is_listed = is_list(shown.type) or is_written_as_list(next(iter(shown), ""))
         self.num_candidates = None
         if reader is None:
             self.num_candidates = width_of_most(seen, names.preds, separator)
-        kind: Any = "integers" if self.source.untyped else kind_of(relevant)
-        if vocabulary is not None:
-            kind = "text" if any(isinstance(x, str) for x in vocabulary) else "integers"
-        may_be_list = self.source.untyped or is_text(answers.type)
         if self._gaps and self.num_candidates:
             raise ValueError(
                 "`on_missing` must be 'raise' beside scores, got 'miss': the id of a missing "
                 f"target is no candidate; {of_scores(self.num_candidates)}."
             )
-        known = frozenset(map(str, vocabulary or ())) if self.source.untyped else None
-        self._relevant = CellReading(kind, is_loose, separator, may_be_list, known)
-        ids = self._survey(pads, vocabulary is None, relevant)
-        self._number(pads, vocabulary, ids)
-        kind = self._relevant.kind
-        # an answer that looks like a gap is wrong: no target does
-        known = None if known is None else known | MISSING
-        self._answers = CellReading(kind, is_loose, separator, known=known, tuples=tuples)
+        may_be_list = untyped or is_text(answers.type)
+        self._relevant = self._relevant._replace(may_be_list=may_be_list, known=known)
+        # an answer that looks like a gap is a miss: no target does
+        self._answers = self._answers._replace(known=known | MISSING, tuples=tuples)
         if self.num_candidates is not None:
-            self._answers = CellReading("scores", is_loose=self.source.untyped)
+            self._answers = CellReading(True, untyped)
+        self._are_cells = is_text(plain(answers).type)
+        self._kinds = _kinds_of(first, names, self.num_candidates is not None)
+        self._is_typed = vocabulary is None and separator is None and reader is None and not untyped
+        if self._is_typed:
+            self._check_kinds(first)
+        self.has_several = any(map(self._has_several, seen))
         if reader is None and separator is None and not is_listed and self.source is not source:
             check_rows_are_queries(source, names)
 
-    def _number(self, pads: Set[int], vocabulary: Sequence[str | int] | None, ids: Any) -> None:
-        """Number ids by the vocabulary, or by the distinct targets if they are text or sparse."""
-        kind, size = self._relevant.kind, None
-        if vocabulary is not None:
-            size = max(1, len(vocabulary))
-        elif self.num_candidates is None:
-            are_numbered = kind == "text" or ids.max(initial=0) > 4 * len(ids) + DENSE
-            vocabulary = ids.tolist() if are_numbered else None
-            size = max(1, len(ids)) if are_numbered else int(ids.max(initial=0)) + 1
-        elif kind == "text":
+    def _start(self) -> None:
+        """Count from no row on."""
+        self.missed = self.without_target = self.repeated = 0
+        self.ids = SeenIds(str(self.names.preds), self.names.target)
+
+    def _look_ahead(self) -> list[FilePart]:
+        """Return the first rows, of several files if the first one has few; or a part without.
+
+        The parts that they are of are kept, and are the first ones of the pass.
+        """
+        parts, first, left = self._parts(), list[FilePart](), _SEEN
+        ahead: list[FilePart] = []
+        for part in parts:
+            ahead.append(part)
+            first.append(_rows_of(part, slice(left)))
+            left -= len(first[-1].rows)
+            if not left or (left < _SEEN and len(self.source.files) == 1):
+                break
+        self._ahead: Iterator[FilePart] | None = chain(ahead, parts)
+        return first or [self._empty()]
+
+    def _has_several(self, part: FilePart) -> bool:
+        """Return whether a row has not exactly one relevant id."""
+        kind = part.columns[self.names.target].type
+        if not is_list(kind) and not is_text(kind):
+            return False
+        cells = self._read(part, self.names.target, self._relevant)
+        numbers, _ = self.numbers.targets(cells.values)
+        # a list of nothing but padding has no relevant id
+        is_pad = numbers < 0
+        return bool((cells.lengths[~cells.bad] != 1).any() or cells.lists[cells.rows[is_pad]].any())
+
+    def _check_kinds(self, part: FilePart) -> None:
+        """Raise if types differ from those of the first rows, or ids are text beside integers."""
+        found = _kinds_of(part, self.names, self.num_candidates is not None)
+        known = {x: found.get(x) or kind for x, kind in self._kinds.items()}
+        for name, kind in found.items():
+            if kind and self._kinds.get(name) and kind != self._kinds[name]:
+                raise ValueError(
+                    f"`{clip(name)}` in {part.file} must hold {self._kinds[name]}, as in the rows "
+                    f"before, got {part.columns[name].type}; convert it."
+                )
+        self._kinds |= {x: kind for x, kind in found.items() if kind}
+        kinds = {x: kind for x, kind in known.items() if kind}
+        if len({*kinds.values()}) > 1:
+            each = " and ".join(f"{kind} in `{clip(x)}`" for x, kind in kinds.items())
             raise ValueError(
-                "`vocabulary` must list the ids of text if predictions are scores, got None."
+                f"{part.file} must hold text in both columns or integers in both, got {each}; "
+                "convert one of them. Text such as '0568' has zeros in front that integers lose: "
+                "read the other with `dtype=str`."
             )
-        self.numbers = Numbering(kind, vocabulary, pads)
-        self.vocabulary = None if vocabulary is None else tuple(vocabulary)
-        self.num_locations = size if self.num_candidates is None else None
 
     def of_files(self, files: Sequence[str]) -> TableRows:
-        """Return the rows of some of the files, with the same numbers of ids."""
+        """Return the rows of some of the files, read alike."""
         source = copy.copy(self.source)
         source.files = list(files)
         return self.of_source(source)
 
     def of_source(self, source: RowSource) -> TableRows:
-        """Return the rows of another source of the same columns, with the same numbers of ids."""
-        rows = self.hashed()
-        rows.source, rows.num_rows, rows.missed = source, None, 0
-        return rows
-
-    def hashed(self) -> TableRows:
-        """Return these rows with numbers of unknown ids that do not depend on the order of rows."""
+        """Return the rows of another source of the same columns, read alike."""
         rows = copy.copy(self)
-        rows.numbers = self.numbers.hashed()
+        rows.source, rows._ahead = source, None
+        rows._start()
         return rows
 
-    def _peek(self) -> list[FilePart]:
-        """Return the first rows, of several files if the first one has few; or a part without."""
-        first: list[FilePart] = []
-        left = _SEEN
-        for part in self._parts(self.names.all):
-            first.append(_rows_of(part, slice(left)))
-            left -= len(first[-1].rows)
-            if not left or (left < _SEEN and len(self.source.files) == 1):
-                break
-        return first or [self._empty()]
-
-    def _parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
+    def _parts(self) -> Iterator[FilePart]:
         """Yield the parts of the source; a missing target that counts as a miss has its id."""
         target = self.names.target
-        for part in self.source.parts(columns):
+        for part in self.source.parts(self.names.all):
             if self._gaps:
                 part.columns[target] = fill_gaps(part.columns[target], self._gaps)
             yield part
 
-    @cached_property
-    def _missing(self) -> int:
-        """The number of the missing target; -2 if there is none."""
-        known = self.vocabulary or ()
-        return next((i for i, x in enumerate(known) if str(x) == str(MISSING_TARGET)), -2)
-
     def _empty(self) -> FilePart:
         return FilePart("", (), {name: pa.nulls(0) for name in self.names.all})
 
-    def _survey(self, padding: Set[int], must_number: bool, relevant: Any) -> Any:
-        """Read the targets once: their kind, and whether a row has not exactly one.
+    def read(self, count: Callable[[Iterator[tuple[Batch, FilePart]]], Found]) -> Found:
+        """Return what `count` makes of all chunks, each with the columns it was made of.
 
-        Return the distinct ones in rising order, of integers those from 0 on; None if they are not
-        read, and none if they are not numbered.
+        It is called again if reading begins again.
+
+        A row that is not readable raises a `ValueError` that names file, row and value. If there
+        are no rows, there is a chunk without rows, and a warning.
         """
-        self.has_several = is_list(relevant.type)
-        if self.num_candidates and not is_text(relevant.type) and not self.has_several:
-            return None
-        kind = self._relevant.kind
-        pads, distinct = arrow_ids(kind, padding), arrow_ids(kind, ())
-        number, has_several, has_ids, may_be_text = 0, False, False, False
-        for part in self._parts([self.names.target]):
-            column = part.columns[self.names.target]
-            cells = self._read(part, self.names.target, self._relevant)
-            are_text: bool | None = False
-            if must_number and kind == "integers":
-                if self.source.untyped:
-                    are_text = are_words(column, cells.bad, self._relevant)
-                else:  # lists without an id do not tell what ids are
-                    are_text = not has_ids and kind_of(column) == "text"
-            if are_text:
-                break
-            may_be_text |= are_text is None
-            number, has_ids = number + len(part.rows), has_ids or len(cells.values) > 0
-            ids = arrow_ids(kind, cells.values)
-            is_pad = as_numpy(pc.is_in(ids, pads))
-            has_several |= bool((cells.lengths[~cells.bad] != 1).any())
-            # a list of nothing but padding has no relevant id
-            has_several |= bool(is_pad.any() and cells.lists[cells.rows[is_pad]].any())
-            if must_number:
-                new = filtered(ids, ~is_pad).unique()
-                distinct = pa.concat_arrays([distinct, new]).unique()
-        else:
-            are_text = may_be_text and not has_ids
-        if are_text:
-            self._relevant = self._relevant._replace(kind="text")
-            return self._survey(padding, must_number, relevant)
-        self.num_rows, self.has_several = number, has_several
-        found = np.sort(as_numpy(distinct))
-        return found if kind == "text" else found[found >= 0]
-
-    def chunks(self) -> Iterator[Batch]:
-        """Yield the rows in chunks; one without rows, and a warning, if there are none.
-
-        A row that is not readable raises a `ValueError` that names file, row and value.
-        """
-        return (batch for batch, _ in self.pieces())
+        try:
+            return count(self.pieces())
+        except SeveralTargetsError:
+            self.has_several = True
+            return count(self.pieces())
 
     def pieces(self) -> Iterator[tuple[Batch, FilePart]]:
-        """Yield chunks, each with the columns it was made of."""
-        self.missed, self.without_target, self.repeated, number = 0, 0, 0, 0
+        """Yield the chunks as for `read`, or raise a `SeveralTargetsError`."""
+        self._start()
+        number = 0
         lists = {self.names.preds, self.names.target, self.names.exclude} - {None}
-        for part in self._parts(self.names.all):
+        ahead, self._ahead = self._ahead, None
+        for part in ahead or self._parts():
             number += len(part.rows)
+            if self._is_typed:
+                self._check_kinds(part)
             for of in cut([part.columns[x] for x in lists], _VALUES):
                 piece = _rows_of(part, of)
                 yield self._batch(piece), piece
@@ -316,14 +315,20 @@ class TableRows:
             if self.num_candidates is None:
                 cells = cells.numbered(*self.numbers.answers(cells.values))
                 self._check_swapped(piece, cells, are_lists)
+                if self._may_be_names:
+                    self.ids.look_for_answers(piece, cells, self._answers)
                 self._count(piece, cells.bad)
                 preds = pad(cells)
                 scores = self._scores_of_items(piece, preds)
-                if self.names.item is not None:
+                if names.item is not None:
                     preds, scores = self._once(preds, scores)
+                self.ids.look_for_hits(preds, target)
+                if not self.ids.example and len(piece.rows) and not self.source.is_joined:
+                    both = (piece.columns[x][0].as_py() for x in (names.preds, names.target))
+                    self.ids.example = " and ".join(map(short, both))
             else:
                 preds, absent = self._scores(piece, cells)
-        groups = {x: read_group(piece, x) for x in self.names.groups}
+        groups = {x: read_group(piece, x) for x in names.groups}
         batch = Batch(preds, target, groups=groups, absent=absent, scores=scores)
         if names.mask is not None:
             batch.mask = read_mask(piece, names.mask)
@@ -338,6 +343,11 @@ class TableRows:
                 batch.grades[target >= 0] = torch.from_numpy(grades.copy())
             miss_unmet(batch)
         return batch
+
+    @property
+    def _may_be_names(self) -> bool:
+        """Whether it is known only at the end that an answer is a name among integers."""
+        return self.numbers.size is None and (self.source.untyped or self._are_cells)
 
     def _scores_of_items(self, piece: FilePart, preds: Tensor) -> Tensor | None:
         """Return the scores of items, float64 in the shape of `preds`; None for other lists."""
@@ -370,12 +380,32 @@ class TableRows:
         """Return the numbers of relevant ids, and which cells are lists."""
         cells = self._read(piece, self.names.target, self._relevant)
         found = cells.numbered(*self.numbers.targets(cells.values))
+        is_pad = found.rows[found.values < 0]
+        several = ~found.bad & (found.lengths != 1) & found.lists
+        several[is_pad] |= found.lists[is_pad]
+        if several.any() and not self.has_several:
+            raise SeveralTargetsError
         gaps = ~found.bad & (found.lengths == 0)
-        gaps[found.rows[found.values < 0]] = True
+        gaps[is_pad] = True
         gaps &= ~(found.lists & self.has_several)  # padding is right in a list, if rows may be one
         bad = found.bad | gaps | ((found.lengths != 1) & (not self.has_several))
         check_read(piece, self.names.target, bad, self._relevant, gaps, self.num_candidates)
+        if (self.num_candidates or self.by_id) and (found.values >= LIMIT).any():
+            self._refuse_text()
+        if self.source.untyped:
+            self.ids.look_for_names(piece, found, self._relevant)
+        else:
+            is_name = kind_of(piece.columns[self.names.target]) == "text"
+            self.ids.has_names |= is_name
+            self.ids.has_integers |= not is_name and len(found.values) > 0
         return pad(found) if self.has_several else as_tensor("target", found.values), found.lists
+
+    def _refuse_text(self) -> None:
+        if self.num_candidates:
+            rule = "must list the ids of text if predictions are scores"
+        else:
+            rule = f"must list the ids if they are text, in the order of `{self.by_id}`"
+        raise ValueError(f"`vocabulary` {rule}, got None.")
 
     def _check_swapped(self, piece: FilePart, answers: Cells, are_lists: Any) -> None:
         """Raise if the targets are lists and the predictions single ids."""
@@ -403,15 +433,13 @@ class TableRows:
     def _scores(self, piece: FilePart, cells: Cells) -> tuple[Tensor, Tensor | None]:
         """Return scores `[N, C]`, and which rows have none.
 
-        An unreadable row is NaN, the lowest of all scores; where items are joined, a query without
-        any is -inf.
+        An unreadable row is NaN, the lowest of all scores.
         """
         width = self.num_candidates or 0
         bad = cells.bad | (cells.lengths != width)
         self._count(piece, bad)
         if not bad.any():
-            read = as_tensor("preds", cells.values.reshape(-1, width))
-            return read, (read == -torch.inf).all(1) if self.source.is_joined else None
+            return as_tensor("preds", cells.values.reshape(-1, width)), None
         scores = np.full((len(bad), width), np.nan, cells.values.dtype)
         scores[~bad] = cells.values[~bad[cells.rows]].reshape(-1, width)
         return as_tensor("preds", scores), torch.from_numpy(np.asarray(bad))
@@ -423,6 +451,29 @@ class TableRows:
         found = cells.numbered(*self.numbers.answers(cells.values))
         check_read(piece, name, found.bad & as_numpy(plain(column).is_valid()), how)
         return pad(found)
+
+
+def _kinds_of(part: FilePart, names: Roles, are_scores: bool) -> dict[str, str]:
+    """Return whether typed columns of ids hold text or integers; "" where that is not known."""
+    found: dict[str, str] = {}
+    for name in (names.preds, names.target) if not are_scores else (names.target,):
+        column = part.columns[name]
+        kind = column.type
+        is_cell = is_text(plain(column).type) and _holds_lists(plain(column))
+        found[name] = "" if pa.types.is_null(kind) or is_cell else kind_of(column)
+        inner = kind.value_type if is_list(kind) else kind
+        if pa.types.is_null(inner) or not len(column):
+            found[name] = ""
+    return found
+
+
+def _holds_lists(text: Any) -> bool:
+    """Return whether text is written as lists."""
+    return bool(pc.any(pc.match_substring_regex(text, r"^\s*[\[(]")).as_py())
+
+
+def _with(part: FilePart, name: str, column: Any) -> FilePart:
+    return part._replace(columns={**part.columns, name: column})
 
 
 def _holds_of(names: Roles, are_texts: bool) -> dict[str, str]:
@@ -454,7 +505,7 @@ def check_read(
     if bad.any():
         row = int(bad.argmax())
         cell = piece.columns[name][row].as_py()
-        what = "scores, as many as the rows before" if how.kind == "scores" else "ids of locations"
+        what = "scores, as many as the rows before" if how.are_scores else "ids of locations"
         is_gap = gaps is not None and (gaps[row] or cell is None)
         advice = OF_GAPS if width is None else of_scores(width)
         if not is_gap:

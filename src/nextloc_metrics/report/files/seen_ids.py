@@ -1,0 +1,136 @@
+"""What the ids of all rows tell only together: whether targets are names, and met by answers."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nextloc_metrics.core.queries.keys import LIMIT
+from nextloc_metrics.core.queries.messages import clip, short
+from nextloc_metrics.report.files.cells import SEVERAL, CellReading, Cells, names_in
+from nextloc_metrics.report.files.opening import FilePart, place
+
+# So many lists without any target are no accident.
+_MANY = 10
+
+
+@dataclass(eq=False)
+class SeenIds:
+    """What is noted of ids until all rows are read.
+
+    Attributes:
+        preds: the name of the column of answers; so is `target`.
+        has_integers: whether a target is an integer, and `has_names` whether one is a name.
+        several: the file, row and cell of the first target of several numbers, such as `3,4`.
+        answer: the file, row and cell of the first answer with a name.
+        lists: the number of lists with an id, as long as none of their ids is a target.
+        example: the first answer and target, for messages.
+    """
+
+    preds: str
+    target: str
+    has_integers: bool = False
+    has_names: bool = False
+    several: tuple[str, int, Any] | None = None
+    answer: tuple[str, int, Any] | None = None
+    is_met: bool = False
+    lists: int = 0
+    example: str = ""
+    _targets: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
+    _ids: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
+
+    def look_for_names(self, piece: FilePart, cells: Cells, how: CellReading) -> None:
+        """Note names among the targets of some rows."""
+        own = cells.values[cells.values >= 0]
+        self.has_integers |= bool((own < LIMIT).any())
+        for row in np.unique(cells.rows[cells.values >= LIMIT]) if not self.has_names else ():
+            cell = piece.columns[self.target][int(row)].as_py()
+            names = names_in(cell, how)
+            if names and all(map(SEVERAL.fullmatch, names)):
+                self.several = self.several or (piece.file, piece.rows[row], cell)
+            elif names:
+                self.has_names = True
+                break
+
+    def look_for_answers(self, piece: FilePart, cells: Cells, how: CellReading) -> None:
+        """Note the first answer with a name."""
+        if self.answer is not None or self.has_names:
+            return
+        for row in np.unique(cells.rows[cells.values >= LIMIT]):
+            cell = piece.columns[self.preds][int(row)].as_py()
+            if names_in(cell, how):
+                self.answer = piece.file, piece.rows[row], cell
+                return
+
+    def look_for_hits(self, preds: Tensor, target: Tensor) -> None:
+        """Note whether an id of a list is a target of a query."""
+        if self.is_met or not len(preds):
+            return
+        relevant = target.view(len(target), -1)
+        self.is_met = bool(
+            ((preds[:, :, None] == relevant[:, None]) & (preds >= 0)[:, :, None]).any()
+        )
+        if not self.is_met:
+            self._targets = torch.unique(torch.cat([self._targets, relevant.flatten()]))
+            self._ids = torch.unique(torch.cat([self._ids, preds.flatten()]))
+            self.lists += int((preds >= 0).any(1).sum())
+            self._compare()
+
+    def _compare(self) -> None:
+        targets = self._targets[self._targets >= 0]
+        self.is_met |= bool(torch.isin(self._ids, targets).any())
+
+    def merge(self, other: SeenIds) -> SeenIds:
+        """Add what later rows tell."""
+        self.has_integers |= other.has_integers
+        self.has_names |= other.has_names
+        self.several, self.answer = self.several or other.several, self.answer or other.answer
+        self.is_met |= other.is_met
+        self.lists, self.example = self.lists + other.lists, self.example or other.example
+        self._targets = torch.cat([self._targets, other._targets])
+        self._ids = torch.cat([self._ids, other._ids])
+        self._compare()
+        return self
+
+    def check(self) -> None:
+        """Raise for names among integers; what a name is beside names, they are not."""
+        if self.has_names:
+            return
+        if self.several is not None and self.has_integers:
+            file, row, cell = self.several
+            mark = SEVERAL.fullmatch(str(cell))
+            separator = f" or pass `separator={mark[1][:1]!r}`" if mark else ""
+            raise ValueError(
+                f"{place(file, row)} must hold ids of locations in `{clip(self.target)}`, got "
+                f"{short(cell)}; if it is several ids, write `[3, 5]`{separator}."
+            )
+        if self.answer is not None and self.has_integers and self.several is None:
+            file, row, cell = self.answer
+            remedy = "count names as misses with `on_error='miss'`"
+            if has_zeros_in_front(cell):
+                remedy = "zeros in front make text: read the targets as text, too, `dtype=str`"
+            raise ValueError(
+                f"{place(file, row)} must hold integers in `{clip(self.preds)}`, as all targets "
+                f"are, got {short(cell)}; {remedy}."
+            )
+
+    def warn(self, stacklevel: int) -> None:
+        """Warn if no id of any list is a target of any query, as ids are written in two ways."""
+        if not self.is_met and self.lists >= _MANY:
+            warnings.warn(
+                f"No id of {self.lists:,} lists is the target of any query, so that all are "
+                "misses. Compare how ids are written in predictions and targets"
+                + (f", such as {self.example}." if self.example else "."),
+                stacklevel=stacklevel + 1,
+            )
+
+
+def has_zeros_in_front(cell: Any) -> bool:
+    """Return whether the first id of a cell is a number with zeros in front, such as 0568."""
+    return re.match(r"[\s\[('\"]*0[0-9]", str(cell)) is not None
