@@ -34,6 +34,19 @@ def test_one_name_for_groups_is_an_error(read: Any, tmp_path: Path) -> None:
         read(path, groups="user")
 
 
+@pytest.mark.parametrize("of", [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), "string")])
+def test_users_of_a_table_are_those_of_a_list(of: Any) -> None:
+    """A merged evaluation has as many users; the table is a part of another one."""
+    users = ["ann", "", "\u00e9", "7", "-3", "07", str(2**63), "\0", "\0\0", "x" * 300]
+    lists, target = [[3]] * len(users), [3] * len(users)
+    column = pa.array([None, "\u00e9\u00e9", *users], pa.string()).cast(of)[2:]
+    rows = pa.table({"preds": lists, "target": target, "user": column})
+    found = report.evaluate(rows, k=1, groups=["user"], num_locations=9)
+    other = report.evaluate(lists, target, k=1, groups={"user": users}, num_locations=9)
+    merged = report.merge([found, other])
+    assert len(found.groups["user"].rows) == len(merged.groups["user"].rows) == len(users)
+
+
 def test_names_that_no_file_can_hold_are_refused() -> None:
     """Half of a character of UTF-16, which JSON can write, and a column with a NUL."""
     evaluator = report.Evaluator(k=1, num_locations=2)

@@ -64,7 +64,8 @@ def test_types_of_arrow(tmp_path: Path) -> None:
     expected = evaluated(plain, groups=["user"])
     views = pc.cast(plain["user"], pa.string_view())
     runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array(["a", "b"]))
-    for user in (views, plain["user"].dictionary_encode(), runs):
+    part = pa.array(["\u00e9\u00e9", None, "a", "a", "b", "c"])[2:5]
+    for user in (views, plain["user"].dictionary_encode(), runs, part):
         for form in ("arrow", ".arrow"):
             one = plain.set_column(2, "user", user)
             found = evaluated(made(one, form, tmp_path), groups=["user"])

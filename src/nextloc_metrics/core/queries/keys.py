@@ -1,15 +1,17 @@
 """Keys: the integer that stands for a group or a location before any of them is counted.
 
 An integer from -2^62 to 2^62 - 1 is its own key. The key of any other integer, and of text that is
-not the usual form of an integer, is a hash from 2^62 to 2^63 - 1. So "1" and 1 have one key, and
+not the usual form of an integer, is a hash from 2^62 to 2^63 - 1: 62 bits of `mix` of an integer of
+64 bits, mixed twice from 2^63, or of `hash_texts` of other text. So "1" and 1 have one key, and
 "01" has another. Two of n texts share a key with a probability of about n^2 / 2^63.
 """
 
 from __future__ import annotations
 
-import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from hashlib import blake2b
+from functools import lru_cache
+from itertools import compress, count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +20,9 @@ from torch import Tensor
 
 from nextloc_metrics.core.queries.arrays import Array, as_array, as_tensor_or_text, read_array
 from nextloc_metrics.core.queries.checks import is_integer
-from nextloc_metrics.core.queries.hashing import mix
+from nextloc_metrics.core.queries.hashing import Hashes, hash_texts, mix
 from nextloc_metrics.core.queries.messages import describe, short
+from nextloc_metrics.core.queries.texts import Bytes, Ends, Integers, read_integers
 
 #: integers of at least this size, or below its negative, have a hash as key
 LIMIT = 1 << 62
@@ -35,9 +38,7 @@ class Grouping(NamedTuple):
     names: Mapping[int, str]
 
 
-_INTEGER = re.compile(r"-?[1-9][0-9]{0,19}|0")
-
-
+@lru_cache(1 << 10)
 def key_of(text: str) -> int:
     """Return the key of a text.
 
@@ -45,17 +46,32 @@ def key_of(text: str) -> int:
         >>> key_of("7"), key_of("07") == key_of("7"), key_of("ann") >= 2**62
         (7, False, True)
     """
-    # most text begins with a letter, which stands behind the digits
-    number = int(text) if text[:1] <= "9" and _INTEGER.fullmatch(text) else 1 << 64
-    if -LIMIT <= number < LIMIT:
-        return number
-    if -(1 << 63) <= number < 1 << 64:
-        bits = mix(np.array([number % (1 << 64)], dtype=np.uint64))
-        found = int((bits if number < 1 << 63 else mix(bits))[0])
-    else:
-        digest = blake2b(text.encode(), digest_size=8).digest()
-        found = int.from_bytes(digest, "little")
-    return LIMIT | (found & (LIMIT - 1))
+    data = np.frombuffer(text.encode(), np.uint8)
+    return int(keys_of_texts(data, np.array([0, len(data)]))[0])
+
+
+def keys_of_texts(data: Bytes, ends: Ends) -> Integers:
+    """Return the key of each text, int64 `[N]`; for `data` and `ends` see `texts`.
+
+    Example:
+        >>> keys_of_texts(np.frombuffer(b"7-12", np.uint8), np.array([0, 1, 4])).tolist()
+        [7, -12]
+    """
+    rows, values, is_negative = read_integers(data, ends)
+    numbers = np.where(is_negative, np.negative(values), values)
+    far = np.flatnonzero(values >= np.uint64(LIMIT) + is_negative)
+    hashes = mix(numbers[far])
+    is_wide = ~is_negative[far] & (values[far] >= 1 << 63)  # has the bits of a negative one
+    numbers[far] = _as_keys(np.where(is_wide, mix(hashes), hashes))
+    if len(rows) == len(ends) - 1:
+        return numbers.view(np.int64)
+    keys = _as_keys(hash_texts(data, ends))
+    keys[rows] = numbers
+    return keys.view(np.int64)
+
+
+def _as_keys(hashes: Hashes) -> Hashes:
+    return hashes & np.uint64(LIMIT - 1) | np.uint64(LIMIT)
 
 
 def keys_of_integers(ids: Tensor) -> Tensor:
@@ -116,9 +132,9 @@ def read_keys(
     keys = keys_of_integers(ids)
     if keys is ids or not ids.is_cpu:
         return Grouping(keys, {})
-    is_far = keys != ids
-    texts = map(str, ids[is_far].tolist())
-    return Grouping(keys, _name_keys(keys[is_far].tolist(), texts))
+    far = np.unique(ids[keys != ids].numpy())
+    hashes = keys_of_integers(torch.from_numpy(far)).numpy()
+    return Grouping(keys, name_keys(hashes, map(str, far.tolist())))
 
 
 def not_a_key(name: str, values: Tensor) -> TypeError:
@@ -138,21 +154,27 @@ def _is_wide(array: Any) -> bool:
 
 
 def _keys_of_texts(name: str, texts: Sequence[str], device: torch.device | None) -> Grouping:
+    number = defaultdict[str, int](count().__next__)  # of each text, from 0
+    numbers = np.fromiter(map(number.__getitem__, texts), np.int64, len(texts))
     try:
-        known = {text: key_of(text) for text in dict.fromkeys(texts)}
+        encoded = [*map(str.encode, number)]
     except UnicodeEncodeError as error:
         wrong = short(error.object[error.start : error.end])
         raise ValueError(f"`{name}` must be text of whole characters, got {wrong}.") from error
-    keys = torch.tensor([*map(known.__getitem__, texts)], dtype=torch.int64, device=device)
-    return Grouping(keys, _name_keys(known.values(), known))
+    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+    keys = keys_of_texts(np.frombuffer(b"".join(encoded), np.uint8), ends)
+    names = name_keys(keys, number)
+    return Grouping(torch.as_tensor(keys[numbers], device=device), names)
 
 
-def _name_keys(keys: Iterable[int], texts: Iterable[str]) -> dict[int, str]:
-    """Return the texts of hashed keys."""
-    names: dict[int, str] = {}
-    for key, text in zip(keys, texts, strict=True):
-        if key >= LIMIT and names.setdefault(key, text) != text:
-            raise _same_key(names[key], text)
+def name_keys(keys: Integers, texts: Iterable[str]) -> dict[int, str]:
+    """Return the texts, all different, of hashed keys; raise if two have one key."""
+    is_hash = keys >= LIMIT
+    hashes, hashed = keys[is_hash].tolist(), [*compress(texts, is_hash.tolist())]
+    names = dict(zip(hashes, hashed, strict=True))
+    if len(names) < len(hashed):
+        pairs = ((text, names[key]) for key, text in zip(hashes, hashed, strict=True))
+        raise _same_key(*next((text, other) for text, other in pairs if text != other))
     return names
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from nextloc_metrics.core.queries.keys import LIMIT, key_of, read_keys
+from nextloc_metrics.core.queries.keys import LIMIT, key_of, keys_of_texts, read_keys
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files.opening import pa, pc
 from nextloc_metrics.report.files.texts import scan_python
@@ -194,19 +194,30 @@ def convert(values: Any, how: CellReading) -> tuple[Any, Any]:
     )
 
 
+def keys_of_arrow(text: Any) -> Any:
+    """Return the key of each text of an Arrow array without gaps."""
+    if not len(text):
+        return np.zeros(0, np.int64)
+    _, ends, data = text.buffers()
+    ends = np.frombuffer(ends, np.int32)[text.offset :][: len(text) + 1]
+    return keys_of_texts(np.frombuffer(data or b"", np.uint8), ends)
+
+
 def keys_of_text(text: Any, how: CellReading) -> tuple[Any, Any]:
     """Return the key of each text of Arrow, and which are no ids; equal ones are read once."""
     encoded = text if pa.types.is_dictionary(text.type) else text.dictionary_encode()
     distinct = plain(encoded.dictionary)
-    written = distinct.to_pylist()
-    keys = read_keys("ids", written).keys.numpy() if written else np.zeros(1, np.int64)
+    keys = keys_of_arrow(distinct)
     wrong = np.zeros(len(keys), bool)
     if how.untyped:
         for i in np.flatnonzero(is_odd(distinct)):
-            if written[i] not in how.known:
-                number = whole_of(written[i])
+            if (written := distinct[i].as_py()) not in how.known:
+                number = whole_of(written)
                 keys[i], wrong[i] = (0, True) if number is None else (number, False)
-    how.name(keys.tolist() if written else (), written)
+    if how.texts is not None:
+        how.name(keys.tolist(), distinct.to_pylist())
+    if not len(keys):
+        keys, wrong = np.zeros(1, np.int64), np.zeros(1, bool)
     at = as_numpy(encoded.indices.fill_null(0)).astype(np.int64)
     return keys[at], wrong[at]
 

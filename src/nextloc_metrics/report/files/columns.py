@@ -13,7 +13,7 @@ from torch import Tensor
 
 from nextloc_metrics.core.queries.arrays import as_tensor, pad_rows
 from nextloc_metrics.core.queries.hashing import mix
-from nextloc_metrics.core.queries.keys import LIMIT, Grouping, read_keys
+from nextloc_metrics.core.queries.keys import LIMIT, Grouping, name_keys, read_keys
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files.cells import (
     CellReading,
@@ -21,6 +21,7 @@ from nextloc_metrics.report.files.cells import (
     OnError,
     is_list,
     is_text,
+    keys_of_arrow,
     plain,
     printed,
     split,
@@ -177,10 +178,14 @@ def read_group(part: FilePart, name: str) -> Grouping:
         )
     if types.is_integer(column.type):
         return read_keys(name, column.to_numpy(zero_copy_only=False))
+    if not len(column):
+        return read_keys(name, [])
     encoded = column.dictionary_encode()  # each text is hashed once
-    keys, names = read_keys(name, [*map(str, encoded.dictionary.to_pylist())])
-    indices = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return Grouping(keys[torch.from_numpy(indices)], names)
+    texts = encoded.dictionary
+    keys = keys_of_arrow(texts)
+    return Grouping(
+        torch.from_numpy(keys[as_numpy(encoded.indices)]), name_keys(keys, as_numpy(texts))
+    )
 
 
 def read_mask(part: FilePart, name: str) -> Tensor:
