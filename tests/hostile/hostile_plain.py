@@ -225,7 +225,7 @@ def _id(token: Any, how: Meaning, policy: Policy, in_text: bool) -> Any:
         if whole is None:
             return None
         token = int(whole[1])
-    return token if -(2**63) <= token < 2**63 else None
+    return token
 
 
 def _exact(number: float) -> int | None:

@@ -215,15 +215,17 @@ def _evaluate_table(rows: Any, given: Mapping[str, Any], options: Options) -> Ev
     lists, answers = {"padding": -1, "separator": None}, given["answers"]
     if isinstance(answers, Mapping) and answers and answers.keys() <= lists.keys():
         lists, answers = {**lists, **answers}, None
+    number = options["num_locations"]
     if given["on_missing"] == "miss":
         options = _with_missing_id(options)
     named = {x.name: given[x.name] for x in fields(Roles) if x.name in given}
     roles = Roles(**{**named, "groups": kinds})
     how = {**lists, "on_error": given["on_error"], "vocabulary": options["vocabulary"]}
     how["on_missing"] = given["on_missing"]
-    if options["vocabulary"] is None:  # arrays with a row for each id
+    if options["vocabulary"] is None:
+        how["num_locations"] = number  # that of a missing target
         given_options: Mapping[str, Any] = options
-        of_ids = ("train_counts", "bins", "locations")
+        of_ids = ("train_counts", "bins", "locations")  # arrays with a row for each id
         how["by_id"] = next((x for x in of_ids if given_options[x] is not None), None)
     if kind_of_files(rows) in ARRAYS:
         rows = open_arrays(rows, truth, roles, options["vocabulary"])
@@ -265,7 +267,7 @@ def _with_missing_id(options: Options) -> Options:
 
 def _count_all(rows: Any, source: TableRows, workers: int, options: Options) -> Evaluator:
     """Count the rows of a cluster, or those of files or a table, in several processes or here."""
-    empty = _empty_evaluator(options)
+    empty = _empty_evaluator(source, options)
     if rows is not None:
         count, merge = partial(_count_share, empty=empty), partial(_merge, empty=empty)
         return _read([engines.count(rows, source, count, merge)], empty)
@@ -352,9 +354,11 @@ def _merge(parts: Sequence[bytes], empty: Evaluator) -> bytes:
     return _read(parts, empty).to_bytes()
 
 
-def _empty_evaluator(options: Options) -> Evaluator:
+def _empty_evaluator(source: TableRows, options: Options) -> Evaluator:
     """Return an evaluator without counts, of which those of all parts are copies."""
     number, vocabulary = options["num_locations"], options["vocabulary"]
+    if source.are_names and vocabulary is None:  # text has no numbers
+        number = None
     known = len(vocabulary) if number is None and vocabulary is not None else number
     made: Options = {**options, "num_locations": known}
     return Evaluator(**made)

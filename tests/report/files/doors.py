@@ -99,12 +99,19 @@ def _padded(column: Sequence[Any]) -> Any:
     return np.array([[*x, *[-1] * (width - len(x))] for x in column])
 
 
+#: an id of text beside numbers
+NAME = "name"
+
+
 def ids_read(path: Any, **options: Any) -> tuple[list[Any], list[Any], int]:
     """Return lists and targets as ids without padding, and the number of broken answers."""
     found = report.read(path, **options)
-    words = found.vocabulary or range(1 << 62)
+    words = found.vocabulary or range(1 << 62)  # names beside numbers have larger ones
     lists, targets = (
-        [[words[x] for x in row if x >= 0] for row in numbers.reshape(len(numbers), -1).tolist()]
+        [
+            [words[x] if x < 1 << 62 else NAME for x in row if x >= 0]
+            for row in numbers.reshape(len(numbers), -1).tolist()
+        ]
         for numbers in (found.preds, found.target)
     )
     return lists, targets if found.target.ndim == 2 else [x for (x,) in targets], found.missed

@@ -342,26 +342,35 @@ def test_what_is_no_source_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 # Cells -------------------------------------------------------------------------------------------
 
 
+NAMES: Any = [doors.NAME]
+
+
 @pytest.mark.parametrize(("cell", "ids"), [
-    ("[]", []), ("[ ]", []), ("[007]", None), ("[1,]", [1]), ("[1, None]", None), ("[1", None),
+    ("[]", []), ("['abc', 8]", [doors.NAME, 8]), ("[ ]", []), ("[007]", None), ("[1,]", [1]), ("[1, None]", None), ("[1", None),
     ("[[1]]", None), ("[1.5]", None), ("[true]", None), ("[4, -1]", [4]), ("[-2]", None),
     ("[1], [2]", None), ("[999999999999999999]", [10**18 - 1]),
-    ("[9223372036854775807]", [2**63 - 1]), ("[9223372036854775808]", None),
-    ("[18446744073709551616]", None), ("[1, 9007199254740993]", [1, LARGE]), ("['3', 5]", [3, 5]),
+    ("[9223372036854775807]", [2**63 - 1]), ("[9223372036854775808]", [2**63]),
+    ("[18446744073709551616]", [2**64]), ("[1, 9007199254740993]", [1, LARGE]), ("['3', 5]", [3, 5]),
     ("(3, 5)", [3, 5]), ("", []), ("3", [3]), ("3.0", [3]), ("3.5", None), ("1e3", None),
-    ("3 5", None), ("0x1F", None), ("[3,5]", [3, 5]), (" [ 3 , 5 ]", [3, 5]), ("-0", None),
+    ("3 5", NAMES), ("0x1F", NAMES), ("[3,5]", [3, 5]), (" [ 3 , 5 ]", [3, 5]), ("-0", None),
     ("[9007199254740993, 7.0]", [LARGE, 7]), ("[1, 7.5]", None), ("9007199254740993.0", None),
     ("9007199254740993", [LARGE]), ("[9007199254740992.0]", None), ("+3", None),
     ("[9007199254740991.0]", [2**53 - 1]), ("[466 ... 1068]", None), ("[466, ..., 1068]", None),
     ("[np.int64(466), np.int64(1068)]", None), ("[1 2 ... 9]", None), ("[1 2, 3]", None),
-    ("(1, 2", None), ("[1_0, 2]", None), ("[0x10, 2]", None), ("3\0", None), ("[1 2 3]", [1, 2, 3]),
+    ("(1, 2", NAMES), ("[1_0, 2]", None), ("[0x10, 2]", None), ("3\0", None), ("[1 2 3]", [1, 2, 3]),
 ])  # fmt: skip
 def test_cells_of_text(cell: str, ids: list[int] | None, tmp_path: Path) -> None:
-    """A cell is a list in JSON, of Python or as NumPy prints it, one id, or unreadable."""
-    lists, targets = [[9], [7, 8], ids or []], [9, 7, max(ids or [7])]
+    """A cell is a list in JSON, of Python or as NumPy prints it, one id, or unreadable.
+
+    A name among integers is an error, too, or an id that no target has.
+    """
+    lists, targets = (
+        [[9], [7, 8], ids or []],
+        [9, 7, max([x for x in ids or () if x != doors.NAME] or [7])],
+    )
     path = written(f'9,9\n"[7, 8]",7\n"{cell}",{targets[2]}\n', tmp_path)
     check_read(path, lists, targets, missed=ids is None, on_error="miss")
-    if ids is None:
+    if ids is None or doors.NAME in ids:
         check_refused(path, "`preds`", at=2)
     else:
         check_read(path, lists, targets)

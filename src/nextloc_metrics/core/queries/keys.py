@@ -74,6 +74,12 @@ def _as_keys(hashes: Hashes) -> Hashes:
     return hashes & np.uint64(LIMIT - 1) | np.uint64(LIMIT)
 
 
+def key_of_other(numbers: Any) -> Integers:
+    """Return the keys, int64, of integers within the limits that are no ids as they are."""
+    hashed: Integers = (mix(numbers) & np.uint64(LIMIT - 1)).view(np.int64) | LIMIT
+    return hashed
+
+
 def keys_of_integers(ids: Tensor) -> Tensor:
     """Return the keys of int64 ids, of any shape; nothing waits for a device."""
     is_far = (ids >= LIMIT) | (ids < -LIMIT)

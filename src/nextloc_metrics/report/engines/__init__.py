@@ -55,6 +55,8 @@ def open_rows_of(rows: Any, names: Roles, **reading: Any) -> TableRows:
         if targets := fold(rows, [names.target], find, merge):
             table = partition.concat([table, partition.table_of_bytes(targets)])
             opened = TableRows(table, names, **reading)
+            for part in opened.source.parts(names.all):
+                opened.look_at(part)
     empty = partition.rows_of(table.schema.empty_table(), type(rows).__name__)
     return opened.of_source(empty)
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from nextloc_metrics.core.queries.keys import LIMIT, key_of, keys_of_texts, read_keys
+from nextloc_metrics.core.queries.keys import LIMIT, key_of, key_of_other, keys_of_texts, read_keys
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files.opening import pa, pc
 from nextloc_metrics.report.files.texts import scan_python
@@ -60,6 +60,8 @@ class CellReading(NamedTuple):
         may_be_list: whether text that begins with `[` is a list.
         known: names that are ids in CSV and JSON although they look like a number or like a gap.
         tuples: whether `(1, 2)` is a list; where targets are written so, it is a name.
+        pads: negative integers that pad; in a column of text with a type, others are names.
+        are_keys: whether integers are keys that were read.
         texts: a dict that gets the text of each key that is a hash; None for none.
     """
 
@@ -69,6 +71,8 @@ class CellReading(NamedTuple):
     may_be_list: bool = True
     known: frozenset[str] = frozenset()
     tuples: bool = False
+    pads: frozenset[int] = frozenset([-1])
+    are_keys: bool = False
     texts: dict[int, str] | None = None
 
     def name(self, keys: Iterable[int], texts: Iterable[str]) -> None:
@@ -180,6 +184,8 @@ def convert(values: Any, how: CellReading) -> tuple[Any, Any]:
         return as_numpy(values if types.is_float32(kind) else values.cast(pa.float64())), missing
     if is_integer and not how.are_scores:
         numbers = as_numpy(values.fill_null(0))
+        if how.are_keys:
+            return numbers, missing
         keys, names = read_keys("ids", numbers)
         how.name(names, names.values())
         return keys.numpy(), missing
@@ -214,6 +220,9 @@ def keys_of_text(text: Any, how: CellReading) -> tuple[Any, Any]:
             if (written := distinct[i].as_py()) not in how.known:
                 number = whole_of(written)
                 keys[i], wrong[i] = (0, True) if number is None else (number, False)
+    else:
+        is_name = (keys < 0) & ~np.isin(keys, [*how.pads])
+        keys = np.where(is_name, key_of_other(keys), keys)
     if how.texts is not None:
         how.name(keys.tolist(), distinct.to_pylist())
     if not len(keys):

@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core.queries.arrays import as_tensor, pad_rows
-from nextloc_metrics.core.queries.hashing import mix
-from nextloc_metrics.core.queries.keys import LIMIT, Grouping, name_keys, read_keys
+from nextloc_metrics.core.queries.keys import LIMIT, Grouping, key_of_other, name_keys, read_keys
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files.cells import (
     CellReading,
     Cells,
     OnError,
+    as_numpy,
     is_list,
     is_text,
     keys_of_arrow,
@@ -227,13 +227,15 @@ class Numbers:
     """Keys as metrics read them: padding is -1, and with a vocabulary an id is its position there.
 
     An answer that is not in the vocabulary has a hash, far above all positions. Where `texts` is a
-    dict, it gets the id of each hash.
+    dict, it gets the id of each hash. With `num_locations`, this is the number of a missing target,
+    and larger ids move up by one.
     """
 
     def __init__(
         self, vocabulary: Sequence[str | int] | None, padding: Iterable[int],
-        texts: dict[int, str] | None = None,
+        texts: dict[int, str] | None = None, num_locations: int | None = None,
     ) -> None:  # fmt: skip
+        self._missing = num_locations
         self.size = None if vocabulary is None else len(vocabulary)
         self._pads, self._texts = np.array(sorted(padding)), texts
         if vocabulary is None:
@@ -261,10 +263,13 @@ class Numbers:
         if self.size is None:
             if len(self._pads) > 1:
                 keys = np.where(np.isin(keys, self._pads), -1, keys)
+            if self._missing is not None:
+                others = np.where(keys >= self._missing, keys + 1, keys)
+                keys = np.where(keys == MISSING_TARGET, self._missing, others)
             return keys, keys < -1
         numbers, is_known = self._known(keys)
         is_pad = np.isin(keys, self._pads) & ~is_known
-        others = np.where(keys >= LIMIT, keys, LIMIT | (mix(keys).view(np.int64) & (LIMIT - 1)))
+        others = np.where(keys >= LIMIT, keys, key_of_other(keys))
         numbers = np.where(is_known, numbers, np.where(is_pad, -1, others))
         if self._texts is not None:
             far = (numbers >= LIMIT) & (keys < LIMIT)

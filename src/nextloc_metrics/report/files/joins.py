@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from nextloc_metrics.core.queries.messages import clip, short
-from nextloc_metrics.report.files.cells import plain
+from nextloc_metrics.report.files.cells import CellReading, convert, is_text, keys_of_text, plain
 from nextloc_metrics.report.files.database import Database
 from nextloc_metrics.report.files.opening import FilePart, RowSource, pa
 from nextloc_metrics.report.files.relation import (
@@ -134,6 +134,7 @@ class _Joining:
         if truth is rows and form.grade is None:
             self.constant["item"] = form.target
         self.first: int | None = None  #: the first rank; None for scores
+        self.texts = reading.get("texts")
         self.tied = "item"  #: what orders tied items
         self.card: dict[str, Any] = {}
 
@@ -327,7 +328,7 @@ class _Joining:
             f"SELECT q.number AS query, item, value FROM placed JOIN queries q USING ({listed})"
             f"{words} WHERE value IS NOT NULL ORDER BY query, {value}, {tied}"
         )
-        return Items(self.db, files, names, untyped, flat, self)
+        return Items(self.db, files, names, untyped, flat, self, self.texts)
 
 
 @dataclass(eq=False)
@@ -369,6 +370,8 @@ class Items(Joined):
 
     flat: str = ""
     joining: Any = None
+    texts: dict[int, str] | None = None
+    has_keys = True
 
     def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
         """Yield the rows; where columns have the predictions, also the scores of their items."""
@@ -405,10 +408,15 @@ class Items(Joined):
     def _lists(self, first: int, last: int, flat: Any) -> Any:
         """Return the lists of a range of queries, with gaps between ranks, and their scores."""
         if flat is None:  # no query has an item
-            none = pa.LargeListArray.from_arrays(np.zeros(last - first + 1, np.int64), pa.nulls(0))
-            return none, none.cast(pa.large_list(pa.float64()))
+            ends = np.zeros(last - first + 1, np.int64)
+            kinds = (np.zeros(0, np.int64), np.zeros(0))
+            return tuple(pa.LargeListArray.from_arrays(ends, x) for x in kinds)
         queries, values = flat.column(0).to_numpy(), flat.column(2).to_numpy()
         items = plain(flat.column(1))
+        if is_text(items.type):
+            items, _ = keys_of_text(items, CellReading(pads=frozenset(), texts=self.texts))
+        else:
+            items, _ = convert(items, CellReading(texts=self.texts))
         lengths = np.bincount(queries - first, minlength=last - first)
         ends = np.append(0, lengths.cumsum())
         if self.joining.first is None:
@@ -419,8 +427,6 @@ class Items(Joined):
         sizes = np.zeros(last - first, np.int64)
         sizes[has_items] = places[ends[1:][has_items] - 1] + 1
         ends = np.append(0, sizes.cumsum())
-        laid = np.full(ends[-1], -1)
-        laid[ends[queries - first] + places] = np.arange(len(items))
-        listed = items.take(pa.array(laid, mask=laid < 0))
-        gap = -1 if pa.types.is_integer(items.type) else "-1"  # padding, of a rank without an item
-        return pa.LargeListArray.from_arrays(ends, listed.fill_null(gap)), None
+        laid = np.full(ends[-1], -1, np.int64)
+        laid[ends[queries - first] + places] = items
+        return pa.LargeListArray.from_arrays(ends, laid), None

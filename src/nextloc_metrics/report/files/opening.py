@@ -251,10 +251,11 @@ class RowSource:
     Attributes:
         untyped: whether all values are text, as in CSV and JSON, so that `7` may be a number.
         is_joined: whether the rows were joined, or their lists made of columns.
+        has_keys: whether the ids of lists are keys that were read.
     """
 
     files: list[str]
-    untyped = is_joined = False
+    untyped = is_joined = has_keys = False
 
     def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
         """Yield the rows; a missing or repeated column, or an unreadable file, raises."""

@@ -7,6 +7,7 @@ raises an error that names the file, the row and the value.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -181,10 +182,13 @@ class _Numbers:
         self._words: list[Any] | None = None if rows.vocabulary is None else [*rows.vocabulary]
         self._size = 0 if self._words is None else len(self._words)
         largest = int(known.max()) if len(known) else 0
-        are_text |= largest >= LIMIT
+        are_text |= not all(
+            map(_INTEGER.fullmatch, (texts.get(x, "0") for x in known.tolist() if x >= LIMIT))
+        )
         if self._words is not None:
             are_text = any(isinstance(x, str) for x in self._words)
-        self._as_word: Any = self._text_of if are_text else int
+        self._are_text = are_text
+        self._as_word: Any = self._text_of if are_text else self._integer_of
         if self._words is not None:
             return
         if are_text or largest > 4 * len(known) + DENSE:
@@ -195,6 +199,9 @@ class _Numbers:
 
     def _text_of(self, key: int) -> str:
         return self._texts.get(key) or str(key)
+
+    def _integer_of(self, key: int) -> int:
+        return int(self._text_of(key))
 
     @property
     def words(self) -> tuple[Any, ...] | None:
@@ -216,7 +223,8 @@ class _Numbers:
             if key not in self._numbers:
                 self._numbers[key] = len(self._words)
                 text = self._text_of(key)
-                self._words.append(text if self._as_word is not int else int(text))
+                is_name = self._are_text or not _INTEGER.fullmatch(text)
+                self._words.append(text if is_name else int(text))
             numbers[at] = self._numbers[key]
         return torch.from_numpy(numbers[places].reshape(keys.shape))
 
@@ -224,6 +232,8 @@ class _Numbers:
 # Targets up to this id are dense; above it, ids are sparse if the largest is more than four times
 # the number of distinct targets.
 DENSE = 1 << 20
+
+_INTEGER = re.compile("0|-?[1-9][0-9]*")
 
 
 def _join(parts: Sequence[Any]) -> Tensor:

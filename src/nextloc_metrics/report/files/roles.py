@@ -52,6 +52,11 @@ class Roles:
         return list(dict.fromkeys(name for name in named if name is not None))
 
     @property
+    def ids(self) -> tuple[str | None, ...]:
+        """The columns of ids of locations."""
+        return self.preds, self.target, self.exclude
+
+    @property
     def is_of_lists(self) -> bool:
         """Whether a row is a query with its answer in one column, and no target has a grade."""
         return self.item is None and self.grade is None and not self.is_wide

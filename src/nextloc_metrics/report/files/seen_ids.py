@@ -13,7 +13,14 @@ from torch import Tensor
 
 from nextloc_metrics.core.queries.keys import LIMIT
 from nextloc_metrics.core.queries.messages import clip, short
-from nextloc_metrics.report.files.cells import SEVERAL, CellReading, Cells, names_in
+from nextloc_metrics.report.files.cells import (
+    PADDING,
+    SEVERAL,
+    CellReading,
+    Cells,
+    names_in,
+    remedy,
+)
 from nextloc_metrics.report.files.opening import FilePart, place
 
 # So many lists without any target are no accident.
@@ -28,7 +35,7 @@ class SeenIds:
         preds: the name of the column of answers; so is `target`.
         has_integers: whether a target is an integer, and `has_names` whether one is a name.
         several: the file, row and cell of the first target of several numbers, such as `3,4`.
-        answer: the file, row and cell of the first answer with a name.
+        answer: the column, file, row and cell of the first answer, or excluded ids, with a name.
         lists: the number of lists with an id, as long as none of their ids is a target.
         example: the first answer and target, for messages.
     """
@@ -38,7 +45,7 @@ class SeenIds:
     has_integers: bool = False
     has_names: bool = False
     several: tuple[str, int, Any] | None = None
-    answer: tuple[str, int, Any] | None = None
+    answer: tuple[str, str, int, Any] | None = None
     is_met: bool = False
     lists: int = 0
     example: str = ""
@@ -58,14 +65,14 @@ class SeenIds:
                 self.has_names = True
                 break
 
-    def look_for_answers(self, piece: FilePart, cells: Cells, how: CellReading) -> None:
-        """Note the first answer with a name."""
+    def look_for_answers(self, piece: FilePart, name: str, cells: Cells, how: CellReading) -> None:
+        """Note the first answer, or excluded ids, with a name."""
         if self.answer is not None or self.has_names:
             return
         for row in np.unique(cells.rows[cells.values >= LIMIT]):
-            cell = piece.columns[self.preds][int(row)].as_py()
+            cell = piece.columns[name][int(row)].as_py()
             if names_in(cell, how):
-                self.answer = piece.file, piece.rows[row], cell
+                self.answer = name, piece.file, piece.rows[row], cell
                 return
 
     def look_for_hits(self, preds: Tensor, target: Tensor) -> None:
@@ -104,20 +111,22 @@ class SeenIds:
             return
         if self.several is not None and self.has_integers:
             file, row, cell = self.several
-            mark = SEVERAL.fullmatch(str(cell))
-            separator = f" or pass `separator={mark[1][:1]!r}`" if mark else ""
             raise ValueError(
                 f"{place(file, row)} must hold ids of locations in `{clip(self.target)}`, got "
-                f"{short(cell)}; if it is several ids, write `[3, 5]`{separator}."
+                f"{short(cell)}; {remedy(cell, CellReading(untyped=True))}."
             )
         if self.answer is not None and self.has_integers and self.several is None:
-            file, row, cell = self.answer
-            remedy = "count names as misses with `on_error='miss'`"
+            name, file, row, cell = self.answer
+            advice = remedy(cell, CellReading(untyped=True))
             if has_zeros_in_front(cell):
-                remedy = "zeros in front make text: read the targets as text, too, `dtype=str`"
+                advice = "zeros in front make text: read the targets as text, too, `dtype=str`"
+            elif advice == PADDING:
+                advice = "count names as misses with `on_error='miss'`"
+                if name != self.preds:
+                    advice = "leave names out"
             raise ValueError(
-                f"{place(file, row)} must hold integers in `{clip(self.preds)}`, as all targets "
-                f"are, got {short(cell)}; {remedy}."
+                f"{place(file, row)} must hold ids of locations in `{clip(name)}`, integers as all "
+                f"targets are, got {short(cell)}; {advice}."
             )
 
     def warn(self, stacklevel: int) -> None:

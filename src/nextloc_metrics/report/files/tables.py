@@ -102,6 +102,7 @@ class TableRows:
     Attributes:
         vocabulary: the id of each number; None for keys.
         num_candidates: the number of scores per row; None for lists of ids.
+        are_names: whether a target of the first rows is text.
         has_several: whether a row may have several relevant locations.
         missed: the number of unreadable answers of the chunks so far.
         without_target: the number of missing targets of the chunks so far, if they are misses.
@@ -130,6 +131,7 @@ class TableRows:
         on_missing: OnError = "raise",
         by_id: str | None = None,
         texts: dict[int, str] | None = None,
+        num_locations: int | None = None,
     ) -> None:
         pads = {-1, *((padding,) if isinstance(padding, int) else padding)}
         self._gaps = gaps_of(pads, on_missing)
@@ -142,18 +144,21 @@ class TableRows:
         check_choice("on_missing", on_missing, OnError)
         self.source = open_table(source, names.all, _holds_of(names, reader is not None))
         self.names, self.on_error, self.reader, self.by_id = names, on_error, reader, by_id
-        self.numbers = Numbers(vocabulary, pads, texts)
+        number = num_locations if self._gaps and vocabulary is None else None
+        self.numbers = Numbers(vocabulary, pads, texts, number)
         self.vocabulary = None if vocabulary is None else tuple(vocabulary)
         known = frozenset(map(str, vocabulary or ()))
-        # of several numbers, the id of a missing target is their largest
-        self._missing = -2
-        if self._gaps:
-            words = [*map(str, vocabulary or ())]
-            at = words.index(str(MISSING_TARGET)) if vocabulary is not None else MISSING_TARGET
-            self._missing = at
+        missing, _ = self.numbers.answers(np.array([MISSING_TARGET]))
+        self._missing = int(missing[0]) if self._gaps else -2
         self._start()
         untyped = self.source.untyped
-        self._relevant = self._answers = CellReading(False, untyped, separator, texts=texts)
+        is_joined = self.source.is_joined
+        how = CellReading(False, untyped, separator, texts=texts, are_keys=self.source.has_keys)
+        self._answers = how._replace(pads=frozenset(pads))
+        # of targets that were joined, padding was taken out
+        self._relevant = how._replace(
+            pads=frozenset() if is_joined else frozenset(pads), are_keys=False
+        )
         seen = self._look_ahead()
         first = next((part for part in seen if len(part.rows)), seen[-1])
         answers, relevant = first.columns[names.preds], first.columns[names.target]
@@ -180,10 +185,13 @@ class TableRows:
             self._answers = CellReading(True, untyped)
         self._are_cells = is_text(plain(answers).type)
         self._kinds = _kinds_of(first, names, self.num_candidates is not None)
-        self._is_typed = vocabulary is None and separator is None and reader is None and not untyped
+        is_plain = vocabulary is None and separator is None and reader is None
+        self._is_typed = is_plain and not untyped and not self.source.has_keys
         if self._is_typed:
             self._check_kinds(first)
-        self.has_several = any(map(self._has_several, seen))
+        self.has_several = self.are_names = False
+        for part in seen:
+            self.look_at(part)
         if reader is None and separator is None and not is_listed and self.source is not source:
             check_rows_are_queries(source, names)
 
@@ -208,16 +216,18 @@ class TableRows:
         self._ahead: Iterator[FilePart] | None = chain(ahead, parts)
         return first or [self._empty()]
 
-    def _has_several(self, part: FilePart) -> bool:
-        """Return whether a row has not exactly one relevant id."""
+    def look_at(self, part: FilePart) -> None:
+        """Note whether a target is text, and whether a row has not exactly one relevant id."""
         kind = part.columns[self.names.target].type
         if not is_list(kind) and not is_text(kind):
-            return False
+            return
         cells = self._read(part, self.names.target, self._relevant)
         numbers, _ = self.numbers.targets(cells.values)
+        self.are_names |= bool((numbers >= LIMIT).any())
         # a list of nothing but padding has no relevant id
         is_pad = numbers < 0
-        return bool((cells.lengths[~cells.bad] != 1).any() or cells.lists[cells.rows[is_pad]].any())
+        self.has_several |= bool((cells.lengths[~cells.bad] != 1).any())
+        self.has_several |= bool(cells.lists[cells.rows[is_pad]].any())
 
     def _check_kinds(self, part: FilePart) -> None:
         """Raise if types differ from those of the first rows, or ids are text beside integers."""
@@ -316,7 +326,7 @@ class TableRows:
                 cells = cells.numbered(*self.numbers.answers(cells.values))
                 self._check_swapped(piece, cells, are_lists)
                 if self._may_be_names:
-                    self.ids.look_for_answers(piece, cells, self._answers)
+                    self.ids.look_for_answers(piece, names.preds, cells, self._answers)
                 self._count(piece, cells.bad)
                 preds = pad(cells)
                 scores = self._scores_of_items(piece, preds)
@@ -404,7 +414,7 @@ class TableRows:
         if self.num_candidates:
             rule = "must list the ids of text if predictions are scores"
         else:
-            rule = f"must list the ids if they are text, in the order of `{self.by_id}`"
+            rule = f"must list the ids if they are text, beside `{self.by_id}`"
         raise ValueError(f"`vocabulary` {rule}, got None.")
 
     def _check_swapped(self, piece: FilePart, answers: Cells, are_lists: Any) -> None:
@@ -450,13 +460,16 @@ class TableRows:
         cells = self._read(piece, name, how)
         found = cells.numbered(*self.numbers.answers(cells.values))
         check_read(piece, name, found.bad & as_numpy(plain(column).is_valid()), how)
+        if self._may_be_names:
+            self.ids.look_for_answers(piece, name, found, how)
         return pad(found)
 
 
 def _kinds_of(part: FilePart, names: Roles, are_scores: bool) -> dict[str, str]:
     """Return whether typed columns of ids hold text or integers; "" where that is not known."""
     found: dict[str, str] = {}
-    for name in (names.preds, names.target) if not are_scores else (names.target,):
+    several = [names.target, names.exclude] if are_scores else [*names.ids]
+    for name in filter(None, several):
         column = part.columns[name]
         kind = column.type
         is_cell = is_text(plain(column).type) and _holds_lists(plain(column))
