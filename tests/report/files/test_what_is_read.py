@@ -346,18 +346,21 @@ NAMES: Any = [doors.NAME]
 
 
 @pytest.mark.parametrize(("cell", "ids"), [
-    ("[]", []), ("['abc', 8]", [doors.NAME, 8]), ("[ ]", []), ("[007]", None), ("[1,]", [1]), ("[1, None]", None), ("[1", None),
+    ("['abc', 8]", [doors.NAME, 8]),
+    ("[]", []), ("[ ]", []), ("[007]", None), ("[1,]", [1]), ("[1, None]", None), ("[1", None),
     ("[[1]]", None), ("[1.5]", None), ("[true]", None), ("[4, -1]", [4]), ("[-2]", None),
     ("[1], [2]", None), ("[999999999999999999]", [10**18 - 1]),
     ("[9223372036854775807]", [2**63 - 1]), ("[9223372036854775808]", [2**63]),
-    ("[18446744073709551616]", [2**64]), ("[1, 9007199254740993]", [1, LARGE]), ("['3', 5]", [3, 5]),
+    ("[18446744073709551616]", [2**64]),
+    ("[1, 9007199254740993]", [1, LARGE]), ("['3', 5]", [3, 5]),
     ("(3, 5)", [3, 5]), ("", []), ("3", [3]), ("3.0", [3]), ("3.5", None), ("1e3", None),
     ("3 5", NAMES), ("0x1F", NAMES), ("[3,5]", [3, 5]), (" [ 3 , 5 ]", [3, 5]), ("-0", None),
     ("[9007199254740993, 7.0]", [LARGE, 7]), ("[1, 7.5]", None), ("9007199254740993.0", None),
     ("9007199254740993", [LARGE]), ("[9007199254740992.0]", None), ("+3", None),
     ("[9007199254740991.0]", [2**53 - 1]), ("[466 ... 1068]", None), ("[466, ..., 1068]", None),
     ("[np.int64(466), np.int64(1068)]", None), ("[1 2 ... 9]", None), ("[1 2, 3]", None),
-    ("(1, 2", NAMES), ("[1_0, 2]", None), ("[0x10, 2]", None), ("3\0", None), ("[1 2 3]", [1, 2, 3]),
+    ("(1, 2", NAMES), ("[1_0, 2]", None), ("[0x10, 2]", None), ("3\0", None),
+    ("[1 2 3]", [1, 2, 3]),
 ])  # fmt: skip
 def test_cells_of_text(cell: str, ids: list[int] | None, tmp_path: Path) -> None:
     """A cell is a list in JSON, of Python or as NumPy prints it, one id, or unreadable.
@@ -512,7 +515,6 @@ IS_REFUSED: list[tuple[str, int | None, str]] = [
     (records(ONE) + '\n{"preds": [1], "target": 1, "target": 1}', 1, "target"),
     (f"{records(*[ONE] * 9)}\n{'[' * 20_000}{']' * 20_000}\n", 9, ""),
     (records(ONE, {"preds": [1]}), 1, "`target`.*None"),
-    (records({"preds": [1], "target": 2**64}), 0, "`target`"),
     (records({"preds": [{"name": "Cafe", "score": 0.9}], "target": "Cafe"}), 0, "objects"),
     (records({"preds": [["Cafe", "Zoo"]], "target": "Cafe"}), 0, "lists"),
     (records(ONE, {"preds": [3], "target": {"id": 3}}), 1, "`target`.*objects"),
