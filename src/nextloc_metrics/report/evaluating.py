@@ -32,6 +32,7 @@ from nextloc_metrics.report.files.opening import kind_of_files
 from nextloc_metrics.report.files.roles import Roles
 from nextloc_metrics.report.files.suffixes import ARRAYS
 from nextloc_metrics.report.files.tables import TableRows
+from nextloc_metrics.report.files.wrong_tables import check_no_records
 from nextloc_metrics.report.setting import check_cluster, count_locations, with_users
 
 if TYPE_CHECKING:
@@ -153,6 +154,7 @@ def evaluate(
     """
     if rows is None:
         rows, preds = preds, "preds"
+    check_no_records("rows", rows)
     values = preds, truth, query, item, score, rank, on_error, on_missing, answers, workers
     of_tables = dict(zip(_OF_TABLES, values, strict=True))
     beside: dict[str, Any] = {"target": target, "mask": mask, "exclude": exclude}
@@ -175,6 +177,8 @@ def _is_table(rows: Any, target: Any) -> bool:
     """Return whether predictions are columns of a table: a frame of scores has arrays beside it."""
     if isinstance(rows, list | tuple):
         return bool(rows) and all(isinstance(x, _NAME) for x in rows)
+    if hasattr(rows, "toarray"):
+        as_tensor("preds", rows)  # which refuses a sparse matrix
     if isinstance(rows, Tensor | np.ndarray | Answers):
         return False
     return isinstance(rows, _NAME | Mapping) or isinstance(target, _NAME)

@@ -320,7 +320,7 @@ class _Joining:
             self.first = int(db.value("SELECT min(value) FROM placed") != 0)
             most, gaps, self.card[f"ranks_from_{self.first}"] = db.row(
                 f"SELECT max(list_max(places)), count_if(list_max(places) - {self.first} >= "
-                f"len(places)), count_if(len(places) > 0) {found}"
+                f"len(places)), coalesce(count_if(len(places) > 0), 0) {found}"
             )
             self.width = int(most) + 1 - self.first if gaps else None
         elif equal:
