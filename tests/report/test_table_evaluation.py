@@ -72,7 +72,7 @@ def test_mistaken_tables_are_answered_with_what_is_meant() -> None:
     items = pd.DataFrame({"user": [1, 1], "item": [7, 3], "score": [0.9, 0.5]})
     with pytest.raises(ValueError, match="another column than `preds`, got 'item' for both"):
         report.evaluate(items, preds="item", target="item")
-    with pytest.raises(ValueError, match="one item, name `truth`, `query`, `item` and `score`"):
+    with pytest.raises(ValueError, match="one item, name `truth`, `query`, `item=.item.` and `score=.score.`"):
         report.evaluate(items)
     said = "2 of 3 answers are unreadable; with `form` set to 'auto'"
     with pytest.warns(UserWarning, match=said):

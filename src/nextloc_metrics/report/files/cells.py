@@ -19,6 +19,7 @@ from nextloc_metrics.core.queries.keys import LIMIT, key_of, key_of_other, keys_
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files.opening import pa, pc
 from nextloc_metrics.report.files.texts import scan_python
+from nextloc_metrics.report.files.wrong_tables import not_ids
 
 OnError = Literal["raise", "miss"]
 
@@ -267,6 +268,7 @@ _OPENED = r"^\s*[\[(]"  # what may be a list
 _WORDS = r'^\[ *"[^"\\]*"(?: *, *"[^"\\]*")* *\]$'
 #: as a target, the name of a cell of a grid, or beside integers, ids that are not separated
 SEVERAL = re.compile(r"[0-9]+([,;|\s]+[0-9]+)+")
+_ZEROS = re.compile(r"0[0-9]+")  # as no integer is written
 # Lists as NumPy prints them, and as Python prints tuples.
 _PRINTED = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _NAME = r"(?:'[^',]*'|\"[^\",]*\")"
@@ -285,8 +287,12 @@ def read_cells(column: Any, how: CellReading) -> Cells:
     """Read an Arrow array; a `WrongTypeError` if its type has no ids."""
     column = undecoded(column)
     if is_list(column.type):
-        valid = as_numpy(column.is_valid())
-        values, wrong = convert(undecoded(column.flatten()), how)
+        valid, items = as_numpy(column.is_valid()), undecoded(column.flatten())
+        first = items.drop_null()[:1].to_pylist() if pa.types.is_nested(items.type) else []
+        if nested := "".join(map(not_ids, first)):
+            nested += _FIELD * ("objects" in nested)
+            raise WrongTypeError(f"ids of locations, got {column.type}; {nested}")
+        values, wrong = convert(items, how)
         lengths = as_numpy(pc.list_value_length(column).fill_null(0)).astype(np.int64)
         return Cells(values, lengths, ~valid).without(wrong)
     column = plain(column)
@@ -463,16 +469,21 @@ def names_in(cell: Any, how: CellReading) -> list[str]:
     return [x for x in tokens if not WHOLE.fullmatch(x)]
 
 
-def remedy(cell: Any, how: CellReading, is_text_beside: bool = False) -> str:
+_FIELD = ", or name their field, `answers={'key': 'id'}`"
+
+
+def remedy(cell: Any, how: CellReading) -> str:
     """Return what to do about a cell that cannot be read, for the end of a message."""
     is_object = isinstance(cell, dict) or re.fullmatch(_OBJECT, str(cell))
     items = [{"": cell}] if is_object else split(cell, how) or []
-    if nested := next((x for x in items if isinstance(x, dict | list | tuple)), None):
-        what = "objects" if isinstance(nested, dict) else "lists"
-        field = ", or name their field, `answers={'key': 'id'}`" if what == "objects" else ""
+    if isinstance(cell, str) and re.match(r"\s*\[\s*\(", cell):  # tuples of Python
+        items = [("", "")]
+    if nested := next(filter(None, map(not_ids, items)), ""):
+        return nested + _FIELD * ("objects" in nested)
+    if any(_ZEROS.fullmatch(str(x)) for x in items):
         return (
-            f"the items are {what}, not ids; write one list for each query, the ids alone and best "
-            f"first, such as ['Cafe', 'Zoo']{field}"
+            "ids of text have zeros in front, which the integers of the other column have lost; "
+            "read their table as text, such as `pandas.read_csv(path, dtype=str)`"
         )
     if isinstance(cell, str) and "\0" in cell:
         return "write it without NUL"
@@ -481,9 +492,9 @@ def remedy(cell: Any, how: CellReading, is_text_beside: bool = False) -> str:
             "text that begins with [ must be a list in JSON or of Python, as `.tolist()` makes it, "
             "and not what NumPy has cut; the answers of a language model are read with `answers`"
         )
-    if isinstance(cell, str) and not is_text_beside:
+    if isinstance(cell, str):
         marks = [mark for mark in (",", ";", "|", "\t", " ") if mark in cell.strip("(){} ")]
-        if marks and any(x.isdecimal() for x in cell.split(marks[0])):
+        if marks and marks[0] != how.separator and any(x.isdecimal() for x in cell.split(marks[0])):
             return f"if it is several ids, write `[3, 5]` or pass `separator={marks[0]!r}`"
     if isinstance(cell, str) and how.untyped and is_odd(pa.array([cell]))[0]:
         return (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,7 +34,8 @@ class SeenIds:
         preds: the name of the column of answers; so is `target`.
         has_integers: whether a target is an integer, and `has_names` whether one is a name.
         several: the file, row and cell of the first target of several numbers, such as `3,4`.
-        answer: the column, file, row and cell of the first answer, or excluded ids, with a name.
+        answer: the column, file, row and cell of the first answer, or excluded ids, with a name,
+            and the remedy.
         lists: the number of lists with an id, as long as none of their ids is a target.
         example: the first answer and target, for messages.
     """
@@ -45,7 +45,7 @@ class SeenIds:
     has_integers: bool = False
     has_names: bool = False
     several: tuple[str, int, Any] | None = None
-    answer: tuple[str, str, int, Any] | None = None
+    answer: tuple[str, str, int, Any, str] | None = None
     is_met: bool = False
     lists: int = 0
     example: str = ""
@@ -72,7 +72,7 @@ class SeenIds:
         for row in np.unique(cells.rows[cells.values >= LIMIT]):
             cell = piece.columns[name][int(row)].as_py()
             if names_in(cell, how):
-                self.answer = name, piece.file, piece.rows[row], cell
+                self.answer = name, piece.file, piece.rows[row], cell, remedy(cell, how)
                 return
 
     def look_for_hits(self, preds: Tensor, target: Tensor) -> None:
@@ -116,11 +116,8 @@ class SeenIds:
                 f"{short(cell)}; {remedy(cell, CellReading(untyped=True))}."
             )
         if self.answer is not None and self.has_integers and self.several is None:
-            name, file, row, cell = self.answer
-            advice = remedy(cell, CellReading(untyped=True))
-            if has_zeros_in_front(cell):
-                advice = "zeros in front make text: read the targets as text, too, `dtype=str`"
-            elif advice == PADDING:
+            name, file, row, cell, advice = self.answer
+            if advice == PADDING:
                 advice = "count names as misses with `on_error='miss'`"
                 if name != self.preds:
                     advice = "leave names out"
@@ -138,8 +135,3 @@ class SeenIds:
                 + (f", such as {self.example}." if self.example else "."),
                 stacklevel=stacklevel + 1,
             )
-
-
-def has_zeros_in_front(cell: Any) -> bool:
-    """Return whether the first id of a cell is a number with zeros in front, such as 0568."""
-    return re.match(r"[\s\[('\"]*0[0-9]", str(cell)) is not None

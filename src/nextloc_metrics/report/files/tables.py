@@ -245,8 +245,7 @@ class TableRows:
             each = " and ".join(f"{kind} in `{clip(x)}`" for x, kind in kinds.items())
             raise ValueError(
                 f"{part.file} must hold text in both columns or integers in both, got {each}; "
-                "convert one of them. Text such as '0568' has zeros in front that integers lose: "
-                "read the other with `dtype=str`."
+                "write both as text, which keeps zeros in front (`dtype=str`), or both as integers."
             )
 
     def of_files(self, files: Sequence[str]) -> TableRows:
