@@ -418,19 +418,22 @@ def _score_of(token: Any, how: CellReading) -> float | None:
 def _key_of_item(token: Any, how: CellReading) -> int | None:
     """Return the key of an item of a list in text; None if it is no id.
 
-    The text 7 and the number 7 are the same, and 7.0 is 7, as pandas writes it beside a gap.
+    The text 7 and the number 7 are the same, and 7.0 is 7, as pandas writes it beside a gap; in a
+    column of text with a type, text is what it is.
     """
-    if type(token) is int or (type(token) is str and (token[-2:] != ".0" or token in how.known)):
-        key = key_of(str(token))
-        how.name([key], [str(token)])
-        return key
-    if type(token) not in (float, str):
+    if type(token) is float:
+        return whole_of(str(token))
+    if type(token) is str and how.untyped and token[-2:] == ".0" and token not in how.known:
+        if (number := whole_of(token)) is not None:
+            return number
+    elif type(token) not in (int, str):
         return None
-    number = whole_of(str(token))
-    if number is not None or type(token) is float:
-        return number
-    key = key_of(token)
-    how.name([key], [token])
+    text = str(token)
+    try:
+        key = key_of(text)
+    except ValueError:  # half of a character, which JSON can escape
+        return None
+    how.name([key], [text])
     return key
 
 

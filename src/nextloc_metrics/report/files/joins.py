@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from nextloc_metrics.core.queries.keys import LIMIT
 from nextloc_metrics.core.queries.messages import clip, short
 from nextloc_metrics.report.files.cells import CellReading, convert, is_text, keys_of_text, plain
 from nextloc_metrics.report.files.database import Database
@@ -290,7 +291,7 @@ class _Joining:
             words = pa.array([*vocabulary], pa.int64() if kind == "integers" else pa.string())
             numbers = pa.array(range(len(words)), pa.int64())
             db.insert("words", pa.table({"item": words, "number": numbers}))
-            self.tied = "coalesce(words.number, 1 << 62), item"
+            self.tied = f"coalesce(words.number, {LIMIT}), item"
 
     def check_ranks(self) -> None:
         """Raise for the first row of a query that repeats a rank."""

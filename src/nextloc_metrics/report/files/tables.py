@@ -465,17 +465,17 @@ class TableRows:
 
 
 def _kinds_of(part: FilePart, names: Roles, are_scores: bool) -> dict[str, str]:
-    """Return whether typed columns of ids hold text or integers; "" where that is not known."""
+    """Return whether typed columns of ids hold text or integers; "" for what may be either."""
     found: dict[str, str] = {}
     several = [names.target, names.exclude] if are_scores else [*names.ids]
     for name in filter(None, several):
-        column = part.columns[name]
+        column = plain(part.columns[name])
         kind = column.type
-        is_cell = is_text(plain(column).type) and _holds_lists(plain(column))
-        found[name] = "" if pa.types.is_null(kind) or is_cell else kind_of(column)
-        inner = kind.value_type if is_list(kind) else kind
-        if pa.types.is_null(inner) or not len(column):
-            found[name] = ""
+        is_cell = is_text(kind) and _holds_lists(column)
+        kind = plain(column.flatten()).type if is_list(kind) else kind
+        is_integer = bool(pa.types.is_integer(kind))
+        found[name] = "text" if is_text(kind) and not is_cell else "integers" * is_integer
+        found[name] *= len(column) > 0
     return found
 
 
